@@ -1,0 +1,53 @@
+# Everything sets itself up: Python 3.11+, make and git are enough.
+PYTHON ?= python3
+CORES ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check lint report share bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(READY) ## make the virtual environment .venv from the hashed lock
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("leaklab needs Python 3.11 or newer: make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)'
+	@echo "setting up $(VENV) (some minutes, once)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(READY) ## the whole chain on embedded data; prints where the report is
+	@$(SNAKEMAKE) --quiet rules -- demo
+	@$(BIN)/leaklab report --scale demo
+
+test: $(READY) lint ## all checks and tests, with the demo end to end
+	@$(BIN)/python -m pytest
+
+lint: $(READY) ## style, types, architecture, workflow
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/snakefmt --check --quiet Snakefile workflow
+	@$(BIN)/snakemake --lint
+
+report: $(READY) ## make and print the report of a scale: make report SCALE=small
+	@$(SNAKEMAKE) --quiet rules -- $(or $(SCALE),demo)
+	@$(BIN)/leaklab report --scale $(or $(SCALE),demo)
+
+share: $(READY) ## record what was made in dvc.lock and push it to your DVC remote
+	@mkdir -p data/prepared results/runs results/demo results/small figures/demo figures/small .snakemake/metadata
+	@$(BIN)/dvc commit --force workflow
+	@$(BIN)/dvc push
+
+bench: $(READY) ## measure the engines; writes benchmarks/
+	@$(BIN)/python benchmarks/measure.py
+
+clean: ## remove what the demo made; small and paper results stay
+	@rm -rf results/demo figures/demo logs benchmarks/jobs
