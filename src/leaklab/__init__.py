@@ -1,0 +1,1 @@
+"""How much private data federated learning leaks through its updates, and what a defense really buys."""

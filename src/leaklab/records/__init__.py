@@ -1,0 +1,1 @@
+"""Ground floor: typed specs, run ids, random streams, artefact files, provenance records."""

@@ -1,0 +1,94 @@
+"""``config/config.yaml`` and how YAML files of ours are read: typed, unknown keys refused with their path."""
+
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, Field, ValidationError
+
+from leaklab.records.errors import UserError
+from leaklab.records.specs import Record
+
+CONFIG = Path("config/config.yaml")
+Scale = Literal["demo", "small", "paper"]
+SCALES: tuple[Scale, ...] = ("demo", "small", "paper")
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Config(Record):
+    """Settings of a checkout.
+
+    Attributes:
+        scale: what a bare ``snakemake`` makes.
+        device: where training and attacks run.
+        mirror: folder with the data mirror; the environment variable LEAKLAB_MIRROR wins over it.
+    """
+
+    scale: Scale = Field(default="demo", description="what a bare `snakemake` makes: demo, small or paper")
+    device: Literal["cpu", "cuda"] = Field(default="cpu", description="where training and attacks run")
+    mirror: str | None = Field(default=None, description="data mirror folder; LEAKLAB_MIRROR wins over it")
+
+
+def load_config(path: Path = CONFIG) -> Config:
+    """Read ``config/config.yaml``."""
+    return parse(Config, read_yaml(path), path)
+
+
+def read_yaml(path: Path) -> Any:
+    """Read one YAML document.
+
+    Raises:
+        UserError: the file is missing or is not YAML.
+    """
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing: run from the project's root folder") from None
+    except yaml.YAMLError as error:
+        raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+
+
+def parse(model: type[Model], value: Any, source: Path | str) -> Model:
+    """Validate ``value`` as ``model``.
+
+    Raises:
+        UserError: one line that names the file, the key's path and what is wrong with it.
+    """
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        # of a value that may have several forms the misspelt key says more than "not a string"
+        first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+        where = ".".join(str(part) for part in first["loc"]) or "(top)"
+        what = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            what = f"unknown key; known keys are {', '.join(_known_keys(model, first['loc']))}"
+        raise UserError(f"{source}: {where}: {what}") from None
+
+
+def _known_keys(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    current: Any = model
+    for part in location[:-1]:
+        current = _inner(current, part)
+    return sorted(info.alias or name for name, info in current.model_fields.items()) if _is_model(current) else []
+
+
+def _inner(annotation: Any, part: int | str) -> Any:
+    """Return the type that one part of an error's location leads to, None where that cannot be told."""
+    if _is_model(annotation):
+        fields = annotation.model_fields.items()
+        return _without_none(next((info.annotation for name, info in fields if part in (name, info.alias)), None))
+    if get_origin(annotation) in (Union, UnionType):
+        return next((form for form in get_args(annotation) if getattr(form, "__name__", "") == part), None)
+    # the value of a mapping, the item of a sequence
+    return next((_without_none(inner) for inner in reversed(get_args(annotation)) if inner is not Ellipsis), None)
+
+
+def _without_none(annotation: Any) -> Any:
+    forms = [form for form in get_args(annotation) if form is not type(None)]
+    return forms[0] if get_origin(annotation) in (Union, UnionType) and len(forms) == 1 else annotation
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

@@ -1,0 +1,223 @@
+"""From an item's blocks to specs: every list is an axis, the product of the axes is the set of runs.
+
+A block looks like a spec whose fields may be lists. ``like: other`` starts from another block, ``overrides`` set
+fields where others have a value, ``skip`` leaves combinations out, ``variant`` names the lines that the block makes.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from leaklab.records import plugins
+from leaklab.records.config import Scale, parse
+from leaklab.records.errors import UserError
+from leaklab.records.ids import STAGES, stage_of
+from leaklab.records.items import Item
+from leaklab.records.specs import AttackSpec, CaptureSpec, ScoreSpec, Spec, TrainSpec
+
+LISTS = {"rates", "seeds", "metrics"}
+BLOCK_KEYS = {"stage", "like", "variant", "overrides", "skip"}
+AS_DESCRIBED = "as-described"
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run that an item asks for.
+
+    Attributes:
+        block: the block it comes from.
+        variant: column ``variant`` of its lines.
+        spec: what runs; for ``architecture`` blocks None.
+        choice: the block's fields with one value per axis (what row paths point into).
+    """
+
+    block: str
+    variant: str
+    spec: Spec | None
+    choice: Mapping[str, Any]
+
+
+def expand(item: Item, scale: Scale) -> list[PlannedRun]:
+    """Return all runs of an item at a scale.
+
+    Raises:
+        UserError: an unknown field, plug-in or setting, with the place where it stands.
+    """
+    if scale not in item.scales:
+        raise UserError(f"config/items/{item.key}.yaml: scales: '{scale}' is missing")
+    change = item.scales[scale]
+    _known_blocks(item, [*change.drop, *change.blocks], f"scales.{scale}")
+    runs: list[PlannedRun] = []
+    for name in item.runs:
+        if name not in change.drop:
+            block = _with(_inherited(item, name), {**change.set, **change.blocks.get(name, {})})
+            runs.extend(_block_runs(item, name, block))
+    return runs
+
+
+def _known_blocks(item: Item, names: list[str], where: str) -> None:
+    for name in names:
+        if name not in item.runs:
+            raise UserError(
+                f"config/items/{item.key}.yaml: {where}: no block '{name}': there are {', '.join(item.runs)}"
+            )
+
+
+def _inherited(item: Item, name: str, heirs: tuple[str, ...] = ()) -> dict[str, Any]:
+    block = dict(item.runs[name])
+    parent = block.pop("like", None)
+    if parent is None:
+        return _with({"stage": name}, block)
+    _known_blocks(item, [parent], f"runs.{name}.like")
+    if parent in (*heirs, name):
+        raise UserError(f"config/items/{item.key}.yaml: runs.{name}.like: '{parent}' goes back to '{name}' in a circle")
+    return _with(_inherited(item, parent, (*heirs, name)), block)
+
+
+def _with(block: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the block with the fields at dotted paths replaced."""
+    result = dict(block)
+    for path, value in changes.items():
+        head, _, rest = path.partition(".")
+        if rest:
+            inner = result.get(head)
+            result[head] = _with(inner if isinstance(inner, dict) else {"name": inner}, {rest: value})
+        else:
+            result[head] = value
+    return result
+
+
+def _block_runs(item: Item, name: str, block: dict[str, Any]) -> Iterator[PlannedRun]:
+    where = f"config/items/{item.key}.yaml: runs.{name}"
+    fields = {key: value for key, value in block.items() if key not in BLOCK_KEYS}
+    _grid_of_rates(fields, where)
+    for choice in _product(fields):
+        chosen = _override(choice, block.get("overrides", []), f"{where}.overrides")
+        if not any(_matches(chosen, condition, f"{where}.skip") for condition in block.get("skip", [])):
+            spec = _spec(str(block["stage"]), chosen, where)
+            chosen = _as_data(chosen)
+            yield PlannedRun(name, _variant(block, chosen, f"{where}.variant"), spec, chosen)
+
+
+def _grid_of_rates(fields: dict[str, Any], where: str) -> None:
+    rate = fields.get("rate")
+    if isinstance(rate, dict):
+        if set(rate) != {"grid"}:
+            raise UserError(f"{where}.rate: unknown keys {', '.join(rate)}: write {{grid: [[...], [...]]}}")
+        fields.pop("rate")
+        fields["rates"] = [list(pair) for pair in product(*rate["grid"])]
+
+
+def _axes(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
+    for key, inner in value.items():
+        if isinstance(inner, dict):
+            yield from _axes(inner, (*path, key))
+        elif isinstance(inner, list) and key not in LISTS:
+            yield (*path, key), inner
+
+
+def _product(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    axes = list(_axes(fields))
+    for values in product(*(values for _, values in axes)):
+        choice = fields
+        for (path, _), value in zip(axes, values, strict=True):
+            choice = _with(choice, {".".join(path): value})
+        yield choice
+
+
+def _name(value: Any) -> Any:
+    return value.get("name") if isinstance(value, dict) and "name" in value else value
+
+
+def _lookup(choice: Mapping[str, Any], path: str, where: str) -> Any:
+    value: Any = choice
+    try:
+        for part in path.split("."):
+            value = value[int(part)] if isinstance(value, list | tuple) else value[part]
+    except (LookupError, TypeError, ValueError):
+        raise UserError(f"{where}: the block has no field '{path}': it has {', '.join(choice)}") from None
+    return value
+
+
+def _matches(choice: Mapping[str, Any], condition: Mapping[str, Any], where: str) -> bool:
+    for path, wanted in condition.items():
+        value = _name(_lookup(choice, path, where))
+        if value not in (wanted if isinstance(wanted, list) else [wanted]):
+            return False
+    return True
+
+
+def _override(choice: dict[str, Any], overrides: list[dict[str, Any]], where: str) -> dict[str, Any]:
+    for override in overrides:
+        if set(override) != {"when", "set"}:
+            raise UserError(f"{where}: an override has the keys 'when' and 'set', not {', '.join(override)}")
+        if _matches(choice, override["when"], where):
+            choice = _with(choice, override["set"])
+    return choice
+
+
+def _as_data(choice: dict[str, Any]) -> dict[str, Any]:
+    """Return the choice with components as mappings, so that row paths can rely on ``model.name``."""
+    names = ("model", "defense", "attack", "transform")
+    return {k: {"name": v} if k in names and isinstance(v, str) else v for k, v in choice.items()}
+
+
+def _variant(block: Mapping[str, Any], choice: Mapping[str, Any], where: str) -> str:
+    template = str(block.get("variant", AS_DESCRIBED))
+    return re.sub(r"\{([^{}]*)\}", lambda field: str(_name(_lookup(choice, field[1], where))), template)
+
+
+def _spec(stage: str, choice: dict[str, Any], where: str) -> Spec | None:
+    if stage == "architecture":
+        return None
+    if stage == "attack":
+        return _score_spec(choice, where)
+    if stage not in STAGES:
+        raise UserError(f"{where}.stage: unknown stage '{stage}': choose from architecture, {', '.join(STAGES)}")
+    spec: Spec = parse(STAGES[stage], choice, where)  # type: ignore[arg-type]
+    _check_plugins(spec, where)
+    return spec
+
+
+def _score_spec(choice: dict[str, Any], where: str) -> ScoreSpec:
+    """An attack block is flat: each field goes to the capture, the attack or the score that knows it."""
+    capture = {k: v for k, v in choice.items() if k in CaptureSpec.model_fields}
+    attack = {k: v for k, v in choice.items() if k in AttackSpec.model_fields}
+    rest = set(choice) - set(capture) - set(attack) - {"metrics"}
+    if rest:
+        known = sorted({*CaptureSpec.model_fields, *AttackSpec.model_fields, "metrics"} - {"capture"})
+        raise UserError(f"{where}.{sorted(rest)[0]}: unknown key; known keys are {', '.join(known)}")
+    spec = parse(ScoreSpec, {"attack": {"capture": capture, **attack}, "metrics": choice.get("metrics", [])}, where)
+    for part in (spec.attack.capture, spec.attack, spec):
+        _check_plugins(part, where)
+    return spec
+
+
+def plugins_of(spec: Spec) -> list[tuple[str, str, Mapping[str, Any]]]:
+    """Return the plug-ins that a run loads: (room, name, settings)."""
+    if isinstance(spec, TrainSpec):
+        own = [("models", spec.model), ("defenses", spec.defense), ("federated/schedules", spec.schedule)]
+    elif isinstance(spec, CaptureSpec):
+        own = [("models", spec.model), ("defenses", spec.defense)]
+    elif isinstance(spec, AttackSpec):
+        own = [("models", spec.capture.model), ("attacks", spec.attack), ("attacks/adaptive", spec.transform)]
+    elif isinstance(spec, ScoreSpec):
+        return [("metrics", name, {}) for name in spec.metrics]
+    else:
+        own = [("data/partitions", spec.partition)]
+    return [(room, component.name, component.settings) for room, component in own]
+
+
+def _check_plugins(spec: Spec, where: str) -> None:
+    for room, name, settings in plugins_of(spec):
+        try:
+            plugins.check(room, name, settings)
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from None
+
+
+def block_stage(run: PlannedRun) -> str:
+    """Return the stage whose files the item reads: ``train``, ``score`` or ``architecture``."""
+    return "architecture" if run.spec is None else stage_of(run.spec)

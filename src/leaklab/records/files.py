@@ -1,0 +1,125 @@
+"""Reading and writing artefacts: safetensors, parquet, csv and json only, written aside and then renamed."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leaklab.records.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Yield a temporary path in the same folder; on success it is renamed to ``path``, on failure removed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part{path.suffix}")
+    try:
+        yield temporary
+        with temporary.open("rb") as handle:
+            os.fsync(handle.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write ``text`` (UTF-8)."""
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write ``value`` as indented JSON with sorted keys."""
+    write_text(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        UserError: the file is missing or is not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing: run snakemake for it first") from None
+    except ValueError as error:
+        raise UserError(f"{path} is damaged ({error}): delete it and run snakemake again") from None
+
+
+def write_tensors(path: Path, tensors: Mapping[str, "Tensor"], metadata: Mapping[str, str] | None = None) -> None:
+    """Write named tensors as safetensors."""
+    from safetensors.torch import save_file
+
+    with atomic(path) as temporary:
+        save_file(
+            {name: value.detach().cpu().contiguous() for name, value in tensors.items()},
+            temporary,
+            metadata=dict(metadata or {}),
+        )
+
+
+def read_tensors(path: Path) -> dict[str, "Tensor"]:
+    """Read all tensors of a safetensors file.
+
+    Raises:
+        UserError: the file is missing or damaged.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return dict(load_file(path))
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing: run snakemake for it first") from None
+    except SafetensorError as error:
+        raise UserError(f"{path} is damaged ({error}): delete it and run snakemake again") from None
+
+
+def write_arrays(path: Path, arrays: Mapping[str, "NDArray[Any]"]) -> None:
+    """Write named numpy arrays as a compressed npz; the same arrays give the same bytes."""
+    import numpy as np
+
+    with atomic(path) as temporary, temporary.open("wb") as handle:
+        np.savez_compressed(handle, allow_pickle=False, **arrays)
+
+
+def write_table(path: Path, table: "pd.DataFrame") -> None:
+    """Write a table as csv or parquet, by the path's suffix."""
+    with atomic(path) as temporary:
+        if path.suffix == ".parquet":
+            table.to_parquet(temporary, index=False)
+        else:
+            table.to_csv(temporary, index=False, lineterminator="\n")
+
+
+def read_table(path: Path) -> "pd.DataFrame":
+    """Read a csv or parquet table.
+
+    Raises:
+        UserError: the file is missing or damaged.
+    """
+    import pandas as pd
+
+    try:
+        return pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing: run snakemake for it first") from None
+    except (ValueError, OSError) as error:
+        raise UserError(
+            f"{path} is damaged ({' '.join(str(error).split())}): delete it and run snakemake again"
+        ) from None
+
+
+def sha256(path: Path) -> str:
+    """Return the file's SHA-256 as hex."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

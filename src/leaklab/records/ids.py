@@ -1,0 +1,57 @@
+"""Run ids: a readable slug and a hash of the spec's canonical JSON.
+
+Two items that ask for the same run share it; a changed number is a new run and never overwrites the old one.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from leaklab.records.specs import AttackSpec, CaptureSpec, PartitionSpec, ScoreSpec, Spec, TrainSpec
+
+RUNS = Path("results/runs")
+HASH_LENGTH = 8
+STAGES = {
+    "partition": PartitionSpec,
+    "train": TrainSpec,
+    "capture": CaptureSpec,
+    "attack": AttackSpec,
+    "score": ScoreSpec,
+}
+
+
+def canonical_json(value: Any) -> str:
+    """Return the one JSON text of a spec: sorted keys, no spaces, defaults written out."""
+    plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def stage_of(spec: Spec) -> str:
+    """Return the stage (folder below ``results/runs``) of a spec."""
+    return next(stage for stage, kind in STAGES.items() if isinstance(spec, kind))
+
+
+def run_id(spec: Spec) -> str:
+    """Return ``<slug>-<hash8>``."""
+    digest = hashlib.sha256(canonical_json(spec).encode()).hexdigest()[:HASH_LENGTH]
+    return f"{'-'.join(_slug(spec))}-{digest}"
+
+
+def run_folder(spec: Spec) -> Path:
+    """Return the run's folder, relative to the project root."""
+    return RUNS / stage_of(spec) / run_id(spec)
+
+
+def _slug(spec: Spec) -> list[str]:
+    if isinstance(spec, PartitionSpec):
+        return [spec.dataset, spec.partition.name]
+    if isinstance(spec, TrainSpec):
+        return [spec.dataset, spec.model.name, spec.defense.name]
+    if isinstance(spec, CaptureSpec):
+        return [spec.dataset, spec.model.name, spec.defense.name]
+    if isinstance(spec, AttackSpec):
+        return [spec.capture.dataset, spec.attack.name, spec.transform.name, "on", spec.capture.defense.name]
+    return _slug(spec.attack)

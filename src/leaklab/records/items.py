@@ -1,0 +1,218 @@
+"""Items: each table, figure and theorem of the papers is one YAML file, ``config/items/<paper>/<item>.yaml``."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from leaklab.records.config import Scale, parse, read_yaml
+from leaklab.records.errors import UserError
+from leaklab.records.specs import Record
+
+ITEMS = Path("config/items")
+PAPERS = ("lrp", "outpost", "hyperfl")
+
+
+class RowValue(Record):
+    """Where a row key's value comes from: a path into the run, and how it is renamed."""
+
+    source: str = Field(alias="from")
+    names: dict[str, Any] = Field(default_factory=dict, alias="as")
+
+
+class Cells(Record):
+    """How runs become lines of the result table.
+
+    Attributes:
+        row: key -> path into the run (``rates.0``), or ``{from: path, as: {value: name}}``.
+        better: direction in which the paper's subject improves.
+    """
+
+    row: dict[str, str | RowValue]
+    better: Literal["higher", "lower", ""] = ""
+    unit: str = ""
+    metrics: dict[str, "MetricMeaning"] = Field(default_factory=dict)
+
+
+class MetricMeaning(Record):
+    """Unit and direction of one metric where they differ from the item's own."""
+
+    better: Literal["higher", "lower", ""] = ""
+    unit: str = ""
+
+
+class TableLayout(Record):
+    """``table`` of an item's YAML.
+
+    Attributes:
+        rows: row keys (or ``metric``, ``attacker``) whose values make the table's rows, outermost first. Numbers that
+            are not the attacker's own choice are shown only if ``selection`` is among the keys.
+        columns: those that make its columns.
+        metric: the metric or metrics shown.
+        format: of one cell, with the fields ``value`` and ``std``; one text, or one per metric. A number without a
+            standard deviation is shown without the part from `` ±`` on.
+        labels: shown instead of a value, e.g. ``{perturbation: {"true": "U(0, 2η)"}}``; booleans as true and false.
+        titles: shown instead of a key, e.g. ``{eta1: "η₁"}``.
+        mark_within: keys whose groups have a best and a worst cell each; default: the row keys. Metrics never mix.
+        attackers: attackers shown; the adaptive one needs ``attacker`` among the rows or columns.
+    """
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    metric: str | tuple[str, ...]
+    format: str | dict[str, str] = "{value:.2f} ± {std:.2f}"
+    labels: dict[str, dict[str, str]] = {}
+    titles: dict[str, str] = {}
+    mark_within: tuple[str, ...] | None = None
+    attackers: tuple[str, ...] = ("as-printed", "")
+
+    @classmethod
+    def of(cls, layout: Record) -> "TableLayout":
+        """Return the spec of an item's ``table`` section."""
+        return cls(**layout.model_dump(exclude_unset=True))
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics, in the order of the YAML."""
+        return (self.metric,) if isinstance(self.metric, str) else self.metric
+
+    def title(self, key: str) -> str:
+        """Return the shown name of a key."""
+        return self.titles.get(key, key.replace("_", " "))
+
+    def label(self, key: str, value: Any) -> str:
+        """Return the shown form of a key's value."""
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        return self.labels.get(key, {}).get(text, text)
+
+    def number(self, metric: str, value: float, std: float | None) -> str:
+        """Return a number in the table's format.
+
+        Raises:
+            UserError: the format names another field or does not fit a number.
+        """
+        text = self.format if isinstance(self.format, str) else self.format.get(metric, "{value:.4g}")
+        if std is None:
+            text = text.split(" ±")[0]
+        try:
+            return text.format(value=value, std=std).replace("-", "−")
+        except (KeyError, IndexError, ValueError) as error:
+            raise UserError(f"table format {text!r} does not fit ({error}): use {{value}} and {{std}} only") from None
+
+
+class GridLayout(Record):
+    """A figure of pictures: one line per picture, one column per value of the column keys."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    scores: tuple[str, ...]
+    pictures: int = Field(default=2, gt=0)
+    note: str = ""
+
+
+class Comparison(Record):
+    """How near to the printed number counts as reached (``config/papers/tolerances.yaml`` explains the classes)."""
+
+    tolerance: str = Field(alias="class")
+    center_by: tuple[str, ...] = ()
+
+
+class ScaleChange(Record):
+    """What a scale changes.
+
+    Attributes:
+        set: fields of every block, by dotted path.
+        blocks: fields of single blocks.
+        drop: blocks that this scale leaves out.
+        note: why, for the reader.
+    """
+
+    set: dict[str, Any] = Field(default_factory=dict)
+    blocks: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    drop: tuple[str, ...] = ()
+    note: str = ""
+
+
+class Item(Record):
+    """One table, figure, theorem or algorithm of a paper.
+
+    Attributes:
+        planned: why this item does not run yet; empty for items that do.
+        renderer: generic renderer in ``report/``.
+        reading: one or two plain sentences: what the reader should take from it.
+        open: choices that the paper leaves open, and what was taken.
+        runs: named blocks of runs (``records/expand.py``).
+        expected: printed facts that are not numbers of ``targets.csv`` (layer tables).
+    """
+
+    paper: Literal["lrp", "outpost", "hyperfl"]
+    item: str
+    title: str
+    number: int = Field(ge=1, description="place in the catalogue of all items")
+    kind: Literal["table", "figure", "theorem", "algorithm"]
+    shows: str = ""
+    planned: str = ""
+    renderer: Literal["", "table", "image-grid", "architecture"] = ""
+    claims: tuple[str, ...] = ()
+    reading: str = ""
+    open: tuple[str, ...] = ()
+    runs: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    cells: Cells | None = None
+    table: TableLayout | None = None
+    grid: GridLayout | None = None
+    comparison: Comparison | None = None
+    expected: dict[str, Any] = Field(default_factory=dict)
+    scales: dict[Scale, ScaleChange] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _runs_or_reason(self) -> "Item":
+        if bool(self.runs) == bool(self.planned):
+            raise ValueError("an item has either 'runs' or a reason under 'planned'")
+        if self.runs and not self.renderer:
+            raise ValueError("an item with runs needs a 'renderer'")
+        return self
+
+    @property
+    def key(self) -> str:
+        """Return ``paper/item``."""
+        return f"{self.paper}/{self.item}"
+
+
+def load_item(path: Path) -> Item:
+    """Read and validate one item file."""
+    item = parse(Item, read_yaml(path), path)
+    if (item.paper, item.item) != (path.parent.name, path.stem):
+        raise UserError(f"{path}: 'paper' and 'item' say {item.key}: they must match the file's place")
+    return item
+
+
+@cache
+def load_items(root: Path = ITEMS) -> Mapping[str, Item]:
+    """Read all items, in the order of the catalogue."""
+    paths = sorted(root.glob("*/*.yaml"))
+    if not paths:
+        raise UserError(f"no items below {root}: run from the project's root folder")
+    items = sorted((load_item(path) for path in paths), key=lambda item: item.number)
+    return {item.key: item for item in items}
+
+
+def find_item(name: str, items: Mapping[str, Item]) -> Item:
+    """Return the item called ``lrp/table1`` or ``lrp table1``.
+
+    Raises:
+        UserError: unknown item, with near names.
+    """
+    key = re.sub(r"[\s:.]+", "/", name.strip())
+    if key in items:
+        return items[key]
+    paper = key.split("/")[0]
+    near = [known for known in items if known.startswith(f"{paper}/")] or list(PAPERS)
+    raise UserError(f"unknown item '{name}': choose from {', '.join(near)}")
+
+
+def item_file(item: Item) -> Path:
+    """Return the item's YAML file."""
+    return ITEMS / item.paper / f"{item.item}.yaml"

@@ -1,0 +1,74 @@
+"""Plug-ins by file name: ``defense: lrp`` is the class that ``defenses/lrp.py`` offers as ``PLUGIN``.
+
+A new defense, attack or model is one new file; nothing else has to be edited. What a plug-in accepts is read from
+its source, so that a misspelt setting is refused before torch is imported.
+"""
+
+import ast
+import importlib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from leaklab.records.errors import UserError
+
+PACKAGE_FOLDER = Path(__file__).parents[1]
+
+
+def module_name(room: str, name: str) -> str:
+    """Return the dotted module of plug-in ``name`` (dashes) in ``room``, e.g. ``leaklab.defenses.lrp``."""
+    return f"leaklab.{room.replace('/', '.')}.{name.replace('-', '_')}"
+
+
+@cache
+def available(room: str) -> list[str]:
+    """Return the names of all plug-ins of a room: its modules that define ``PLUGIN``."""
+    files = sorted((PACKAGE_FOLDER / room).glob("*.py"))
+    return [file.stem.replace("_", "-") for file in files if _plugin_class(file) is not None]
+
+
+def check(room: str, name: str, settings: Mapping[str, Any]) -> None:
+    """Refuse an unknown plug-in or an undeclared setting.
+
+    Raises:
+        UserError: with the names that would have been accepted.
+    """
+    names = available(room)
+    if name not in names:
+        raise UserError(f"unknown {room} plug-in '{name}': choose from {', '.join(names)}")
+    accepted = _declared_settings(PACKAGE_FOLDER / room / f"{name.replace('-', '_')}.py")
+    for key in settings:
+        if key not in accepted:
+            raise UserError(
+                f"{room} plug-in '{name}' has no setting '{key}': it accepts {', '.join(accepted) or 'none'}"
+            )
+
+
+def load(room: str, name: str, settings: Mapping[str, Any] | None = None) -> Any:
+    """Import plug-in ``name`` of ``room`` and call its ``PLUGIN`` with the settings."""
+    check(room, name, settings or {})
+    return importlib.import_module(module_name(room, name)).PLUGIN(**(settings or {}))
+
+
+@cache
+def _tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def _plugin_class(file: Path) -> str | None:
+    for node in _tree(file).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "PLUGIN":
+            return node.value.id if isinstance(node.value, ast.Name) else None
+    return None
+
+
+def _declared_settings(file: Path) -> list[str]:
+    """Return the dataclass fields (or function arguments) of the plug-in, from its source."""
+    wanted = _plugin_class(file)
+    for node in _tree(file).body:
+        if isinstance(node, ast.ClassDef) and node.name == wanted:
+            return [f.target.id for f in node.body if isinstance(f, ast.AnnAssign) and isinstance(f.target, ast.Name)]
+        if isinstance(node, ast.FunctionDef) and node.name == wanted:
+            return [a.arg for a in [*node.args.args, *node.args.kwonlyargs]]
+    return []

@@ -1,0 +1,327 @@
+"""From the blocks of an item to its runs."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from leaklab.records import plugins
+from leaklab.records.errors import UserError
+from leaklab.records.expand import block_stage, expand
+from leaklab.records.ids import run_id
+from leaklab.records.items import Item, load_items
+from leaklab.records.specs import ScoreSpec, TrainSpec
+
+ROOT = Path(__file__).parents[2]
+CLASS = "class Plugin:\n    strength: float = 1.0\n\nPLUGIN = Plugin\n"
+ROOMS = {
+    "models": ["mlp", "cnn_small"],
+    "defenses": ["none", "lrp"],
+    "federated/schedules": ["constant"],
+    "data/partitions": ["iid"],
+    "attacks": ["dlg", "idlg"],
+    "attacks/adaptive": ["none", "free_scale"],
+    "metrics": ["mse", "psnr"],
+}
+TRAIN = {
+    "stage": "train",
+    "dataset": "digits",
+    "partition": {"name": "iid"},
+    "model": "mlp",
+    "rates": [[0.1]],
+    "rounds": 2,
+    "local_steps": 3,
+    "batch_size": 4,
+    "seeds": [1, 2],
+}
+ATTACK = {
+    "stage": "attack",
+    "dataset": "digits",
+    "images": {"count": 2},
+    "model": "mlp",
+    "attack": "dlg",
+    "iterations": 5,
+    "metrics": ["mse", "psnr"],
+}
+
+
+@pytest.fixture
+def rooms(tmp_path, monkeypatch):
+    """A package with a few plug-ins, each with one setting, so that these tests do not hang on the real rooms."""
+    for room, names in ROOMS.items():
+        (tmp_path / room).mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (tmp_path / room / f"{name}.py").write_text(CLASS, encoding="utf-8")
+    monkeypatch.setattr(plugins, "PACKAGE_FOLDER", tmp_path)
+    plugins.available.cache_clear()
+    yield
+    plugins.available.cache_clear()
+
+
+def item(runs, **scale):
+    fields = {"paper": "lrp", "item": "table1", "title": "A title", "number": 1, "kind": "table", "renderer": "table"}
+    return Item.model_validate({**fields, "runs": runs, "scales": {"small": scale}})
+
+
+def runs_of(block, **scale):
+    return expand(item({"main": block}, **scale), "small")
+
+
+def choices(runs, *fields):
+    return [tuple(run.choice[field] for field in fields) for run in runs]
+
+
+def refusal(runs, **scale):
+    with pytest.raises(UserError) as caught:
+        expand(item(runs, **scale), "small")
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.startswith("config/items/lrp/table1.yaml: ")
+    return message.removeprefix("config/items/lrp/table1.yaml: ")
+
+
+@pytest.mark.usefixtures("rooms")
+class TestAxes:
+    def test_the_runs_are_the_product_of_all_lists(self):
+        runs = runs_of({**TRAIN, "model": ["mlp", "cnn-small"], "rounds": [5, 6, 7]})
+        assert len({run_id(run.spec) for run in runs}) == 6
+        pairs = {(run.spec.model.name, run.spec.rounds) for run in runs}
+        assert pairs == {(m, r) for m in ("mlp", "cnn-small") for r in (5, 6, 7)}
+
+    def test_lists_inside_components_are_axes_too(self):
+        runs = runs_of({**TRAIN, "defense": {"name": "lrp", "strength": [0.5, 2.0]}, "partition.seed": [0, 1]})
+        found = {(run.spec.defense.settings["strength"], run.spec.partition.seed) for run in runs}
+        assert found == {(0.5, 0), (0.5, 1), (2.0, 0), (2.0, 1)}
+
+    def test_seeds_rates_and_metrics_stay_together_in_one_run(self):
+        (training,) = runs_of({**TRAIN, "seeds": [3, 4, 5], "rates": [[0.1], [0.2]]})
+        assert training.spec.seeds == (3, 4, 5)
+        assert training.spec.rates == ((0.1,), (0.2,))
+        (attack,) = runs_of(ATTACK)
+        assert attack.spec.metrics == ("mse", "psnr")
+
+    def test_a_grid_of_rates_is_one_sweep_over_all_pairs(self):
+        block = {key: value for key, value in TRAIN.items() if key != "rates"}
+        (run,) = runs_of({**block, "rate": {"grid": [[0.1, 0.2], [0.3, 0.4]]}})
+        assert run.spec.rates == ((0.1, 0.3), (0.1, 0.4), (0.2, 0.3), (0.2, 0.4))
+
+    def test_a_block_of_one_value_each_is_one_run_as_described(self):
+        (run,) = runs_of(TRAIN)
+        assert isinstance(run.spec, TrainSpec)
+        assert (run.block, run.variant, block_stage(run)) == ("main", "as-described", "train")
+
+    def test_row_paths_can_rely_on_names_of_components(self):
+        (run,) = runs_of({**ATTACK, "defense": "lrp", "transform": {"name": "free-scale"}})
+        names = [run.choice[part]["name"] for part in ("model", "defense", "attack", "transform")]
+        assert names == ["mlp", "lrp", "dlg", "free-scale"]
+
+
+@pytest.mark.usefixtures("rooms")
+class TestOverridesAndSkips:
+    def test_an_override_changes_the_runs_that_it_names_and_no_others(self):
+        override = {"when": {"model": "mlp", "defense": ["lrp"]}, "set": {"rounds": 9, "partition.seed": 7}}
+        block = {**TRAIN, "model": ["mlp", "cnn-small"], "defense": ["none", "lrp"], "overrides": [override]}
+        changed = [run.spec for run in runs_of(block) if (run.spec.rounds, run.spec.partition.seed) == (9, 7)]
+        assert [(spec.model.name, spec.defense.name) for spec in changed] == [("mlp", "lrp")]
+        assert {run.spec.rounds for run in runs_of(block)} == {2, 9}
+
+    def test_a_condition_sees_the_name_of_a_component_with_settings(self):
+        override = {"when": {"defense": "lrp"}, "set": {"rounds": 9}}
+        (run,) = runs_of({**TRAIN, "defense": {"name": "lrp", "strength": 2.0}, "overrides": [override]})
+        assert run.spec.rounds == 9
+
+    def test_later_overrides_see_what_earlier_ones_set(self):
+        first = {"when": {"model": "mlp"}, "set": {"rounds": 9}}
+        second = {"when": {"rounds": 9}, "set": {"local_steps": 8}}
+        (run,) = runs_of({**TRAIN, "overrides": [first, second]})
+        assert run.spec.local_steps == 8
+
+    def test_skipped_combinations_do_not_run(self):
+        skip = [{"defense": "none", "rounds": [6, 7]}]
+        runs = runs_of({**TRAIN, "defense": ["none", "lrp"], "rounds": [5, 6, 7], "skip": skip})
+        found = {(run.spec.defense.name, run.spec.rounds) for run in runs}
+        assert found == {("none", 5), ("lrp", 5), ("lrp", 6), ("lrp", 7)}
+
+    def test_the_variant_is_filled_from_the_run(self):
+        runs = runs_of({**TRAIN, "partition.seed": [0, 3], "variant": "seed={partition.seed}, {model}"})
+        assert [run.variant for run in runs] == ["seed=0, mlp", "seed=3, mlp"]
+
+
+@pytest.mark.usefixtures("rooms")
+class TestLike:
+    def test_a_block_starts_from_another_and_replaces_single_fields(self):
+        runs = expand(item({"main": TRAIN, "other": {"like": "main", "partition.seed": 5, "rounds": 9}}), "small")
+        main, other = (run.spec for run in runs)
+        assert [run.block for run in runs] == ["main", "other"]
+        assert (other.partition.name, other.partition.seed, other.rounds) == ("iid", 5, 9)
+        assert (main.partition.seed, main.rounds) == (0, 2)
+        assert other.model_copy(update={"partition": main.partition, "rounds": main.rounds}) == main
+
+    def test_a_chain_is_followed_to_its_start(self):
+        blocks = {"third": {"like": "second", "rounds": 4}, "second": {"like": "first", "batch_size": 8}}
+        runs = expand(item({**blocks, "first": TRAIN}), "small")
+        assert [(run.block, run.spec.rounds, run.spec.batch_size) for run in runs] == [
+            ("third", 4, 8),
+            ("second", 2, 8),
+            ("first", 2, 4),
+        ]
+
+    def test_the_inherited_block_itself_is_not_changed(self):
+        asked = item({"main": TRAIN, "other": {"like": "main", "partition.seed": 5}})
+        assert expand(asked, "small") == expand(asked, "small")
+        assert asked.runs["main"] == TRAIN
+
+    def test_a_circle_is_refused(self):
+        message = refusal({"first": {"like": "second"}, "second": {"like": "first"}})
+        assert message.startswith("runs.")
+        assert "in a circle" in message
+        assert "in a circle" in refusal({"main": {"like": "main"}})
+
+
+@pytest.mark.usefixtures("rooms")
+class TestScales:
+    def test_dotted_paths_change_fields_of_every_block(self):
+        blocks = {"main": TRAIN, "other": {"like": "main", "batch_size": 9}}
+        runs = expand(item(blocks, set={"partition.seed": 4, "rounds": 1}), "small")
+        assert {(run.spec.partition.name, run.spec.partition.seed, run.spec.rounds) for run in runs} == {("iid", 4, 1)}
+        assert [run.spec.batch_size for run in runs] == [4, 9]
+
+    def test_a_block_of_the_scale_wins_over_set(self):
+        blocks = {"main": TRAIN, "other": {"like": "main"}}
+        changed = {"set": {"rounds": 1}, "blocks": {"other": {"rounds": [6, 7]}}}
+        runs = expand(item(blocks, **changed), "small")
+        assert [(run.block, run.spec.rounds) for run in runs] == [("main", 1), ("other", 6), ("other", 7)]
+
+    def test_a_dotted_path_gives_settings_to_a_component_that_had_only_a_name(self):
+        (run,) = runs_of({**TRAIN, "defense": "lrp"}, set={"defense.strength": 3.0})
+        assert (run.spec.defense.name, run.spec.defense.settings) == ("lrp", {"strength": 3.0})
+
+    def test_dropped_blocks_do_not_run(self):
+        runs = expand(item({"main": TRAIN, "other": {"like": "main"}}, drop=["main"]), "small")
+        assert [run.block for run in runs] == ["other"]
+
+    def test_a_scale_that_the_item_does_not_have_is_named(self):
+        with pytest.raises(UserError, match=r"table1\.yaml: scales: 'demo' is missing"):
+            expand(item({"main": TRAIN}), "demo")
+
+
+@pytest.mark.usefixtures("rooms")
+class TestAttackBlocks:
+    def test_flat_fields_go_to_the_part_that_knows_them(self):
+        block = {**ATTACK, "draws": 3, "seed": 8, "restarts": 2, "transform": "free-scale", "kind": "delta"}
+        (run,) = runs_of(block)
+        assert isinstance(run.spec, ScoreSpec)
+        assert block_stage(run) == "score"
+        attack, capture = run.spec.attack, run.spec.attack.capture
+        assert (attack.attack.name, attack.transform.name, attack.restarts) == ("dlg", "free-scale", 2)
+        assert (capture.draws, capture.kind, capture.images.count) == (3, "delta", 2)
+
+    def test_all_attacks_on_one_observation_share_its_capture(self):
+        runs = runs_of({**ATTACK, "attack": ["dlg", "idlg"], "transform": ["none", "free-scale"]})
+        assert len(runs) == 4
+        assert len({run_id(run.spec.attack.capture) for run in runs}) == 1
+
+    def test_an_architecture_block_runs_nothing(self):
+        runs = runs_of({"stage": "architecture", "dataset": ["mnist", "lfw"], "model": "mlp"})
+        assert [run.spec for run in runs] == [None, None]
+        assert choices(runs, "dataset", "model") == [("mnist", {"name": "mlp"}), ("lfw", {"name": "mlp"})]
+        assert block_stage(runs[0]) == "architecture"
+
+
+@pytest.mark.usefixtures("rooms")
+class TestRefusals:
+    """Each is one line that names the file and the place in it."""
+
+    def test_unknown_blocks(self):
+        assert refusal({"main": {"like": "mian"}}) == "runs.main.like: no block 'mian': there are main"
+        assert refusal({"main": TRAIN}, drop=["mian"]) == "scales.small: no block 'mian': there are main"
+        assert refusal({"main": TRAIN}, blocks={"mian": {}}) == "scales.small: no block 'mian': there are main"
+
+    def test_unknown_stages(self):
+        message = refusal({"main": {**TRAIN, "stage": "trian"}})
+        assert message.startswith("runs.main.stage: unknown stage 'trian': choose from architecture, ")
+        assert "runs.trian.stage: unknown stage 'trian'" in refusal({"trian": {"dataset": "digits"}})
+
+    def test_unknown_fields_of_a_training_block(self):
+        message = refusal({"main": {**TRAIN, "round": 3}})
+        assert message.startswith("runs.main: round: unknown key; known keys are algorithm, batch_size, ")
+
+    def test_unknown_fields_of_an_attack_block(self):
+        message = refusal({"main": {**ATTACK, "iteration": 3}})
+        assert message.startswith("runs.main.iteration: unknown key; known keys are attack, batch_size, ")
+        assert "capture" not in message.partition("known keys")[2]
+
+    def test_unknown_fields_set_by_a_scale(self):
+        assert refusal({"main": TRAIN}, set={"round": 3}).startswith("runs.main: round: unknown key")
+
+    def test_missing_fields(self):
+        block = {key: value for key, value in TRAIN.items() if key != "rounds"}
+        assert refusal({"main": block}) == "runs.main: rounds: Field required"
+
+    @pytest.mark.parametrize(
+        ("block", "room", "names"),
+        [
+            ({**TRAIN, "model": "mlpp"}, "models", "cnn-small, mlp"),
+            ({**TRAIN, "defense": "lrpp"}, "defenses", "lrp, none"),
+            ({**TRAIN, "schedule": "flat"}, "federated/schedules", "constant"),
+            ({**ATTACK, "attack": "dlgg"}, "attacks", "dlg, idlg"),
+            ({**ATTACK, "transform": "free"}, "attacks/adaptive", "free-scale, none"),
+            ({**ATTACK, "metrics": ["mse", "msee"]}, "metrics", "mse, psnr"),
+        ],
+    )
+    def test_unknown_plugins(self, block, room, names):
+        message = refusal({"main": block})
+        assert message.startswith(f"runs.main: unknown {room} plug-in '")
+        assert message.endswith(f"': choose from {names}")
+
+    def test_unknown_settings_of_a_plugin(self):
+        message = refusal({"main": {**TRAIN, "defense": {"name": "lrp", "strenght": 1.0}}})
+        assert message == "runs.main: defenses plug-in 'lrp' has no setting 'strenght': it accepts strength"
+
+    def test_conditions_on_fields_that_the_block_does_not_have(self):
+        override = {"when": {"modle": "mlp"}, "set": {"rounds": 9}}
+        message = refusal({"main": {**TRAIN, "overrides": [override]}})
+        assert message.startswith("runs.main.overrides: the block has no field 'modle': it has dataset, ")
+        assert refusal({"main": {**TRAIN, "skip": [{"model.size": 1}]}}).startswith("runs.main.skip: the block has no")
+
+    def test_variants_from_fields_that_the_block_does_not_have(self):
+        message = refusal({"main": {**TRAIN, "variant": "seed={partition.sed}"}})
+        assert message.startswith("runs.main.variant: the block has no field 'partition.sed'")
+
+    def test_misspelt_overrides_and_grids(self):
+        assert "'when' and 'set', not if, set" in refusal({"main": {**TRAIN, "overrides": [{"if": {}, "set": {}}]}})
+        assert refusal({"main": {**TRAIN, "rate": {"grd": [[0.1]]}}}).startswith("runs.main.rate: unknown keys grd")
+
+
+@pytest.fixture
+def table1(monkeypatch):
+    """The runs of LRP table 1 at scale small; which plug-ins exist does not matter here."""
+    monkeypatch.setattr(plugins, "check", lambda room, name, settings: None)
+    return expand(load_items(ROOT / "config/items")["lrp/table1"], "small")
+
+
+def test_table1_at_small_is_the_papers_grid_and_its_sensitivity(table1):
+    assert Counter(run.block for run in table1) == {"table": 6, "draws": 40, "cnn-corners": 20}
+    assert len({(run.block, run_id(run.spec)) for run in table1}) == 66
+    decays = {(run.spec.model.name, run.spec.weight_decay) for run in table1}
+    assert decays == {("cnn-small", 1e-4), ("mlp", 1e-4), ("logistic-regression", 2e-4)}
+
+
+def test_a_sweep_of_table1_holds_all_rates_and_seeds(table1):
+    sizes = {(run.block, len(run.spec.rates), len(run.spec.seeds)) for run in table1}
+    assert sizes == {("table", 9, 3), ("draws", 9, 3), ("cnn-corners", 4, 1)}
+
+
+def test_the_first_shard_draw_is_shared_with_the_table(table1):
+    """The table's own partition is draw 0 of the sensitivity: it runs once."""
+    own = {run_id(run.spec) for run in table1 if run.block == "table" and run.spec.model.name != "cnn-small"}
+    first = {run_id(run.spec) for run in table1 if run.block == "draws" and run.variant == "partition-seed=0"}
+    assert own == first
+
+
+@pytest.mark.parametrize("scale", ["demo", "small", "paper"])
+def test_every_item_that_runs_names_plugins_that_exist(scale):
+    ready = [asked for asked in load_items(ROOT / "config/items").values() if asked.runs]
+    assert len(ready) >= 3
+    for asked in ready:
+        assert expand(asked, scale), asked.key
