@@ -1,0 +1,138 @@
+"""The typed form of ``config/datasets.yaml``: what each dataset is and where its files come from.
+
+The workflow reads the catalog in every process, so this module stays light: no torch, no readers.
+"""
+
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Generic, TypeVar
+
+import yaml
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
+
+from leaklab.records.errors import UserError
+from leaklab.records.specs import Component, Record
+
+CATALOG = Path("config/datasets.yaml")
+
+
+def _inside(path: str) -> str:
+    if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+        raise ValueError("must be a relative path without '..'")
+    return path
+
+
+RelativePath = Annotated[str, AfterValidator(_inside)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Md5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+Url = Annotated[str, Field(pattern=r"^https?://")]
+
+
+class MirrorFile(Record):
+    """A file of the mirror: ``path`` is relative to the mirror's root."""
+
+    path: RelativePath
+    sha256: Sha256
+
+
+class PackageFile(Record):
+    """A file inside an installed package: ``path`` is relative to the folder of the import name ``package``."""
+
+    package: str
+    path: RelativePath
+    sha256: Sha256
+
+
+class OfficialFile(Record):
+    """A file of the official distribution: ``path`` is relative to the folder of downloads.
+
+    Attributes:
+        md5: given instead of ``sha256`` where the publisher's md5 is all that is known.
+    """
+
+    url: Url
+    path: RelativePath
+    sha256: Sha256 | None = None
+    md5: Md5 | None = None
+
+    @model_validator(mode="after")
+    def _one_checksum(self) -> "OfficialFile":
+        if (self.sha256 is None) == (self.md5 is None):
+            raise ValueError("give either sha256 or md5")
+        return self
+
+
+SourceFile = MirrorFile | PackageFile | OfficialFile
+File = TypeVar("File", MirrorFile, PackageFile, OfficialFile)
+
+
+class Source(Record, Generic[File]):
+    """One way to get a dataset.
+
+    Attributes:
+        reader: decodes the files (``data/readers``).
+        files: the files by the role that they play for the reader.
+        substitute: what is missing compared with the published dataset, in one sentence; None if it is complete.
+        num_classes: given where it differs from the published dataset.
+    """
+
+    reader: Component
+    files: dict[str, File] = Field(min_length=1)
+    substitute: str | None = None
+    num_classes: int | None = Field(default=None, gt=0)
+
+
+class Entry(Record):
+    """A dataset; its sources are tried in the order mirror, official, or it is ``embedded`` in a package."""
+
+    title: str
+    num_classes: int = Field(gt=0)
+    class_names: tuple[str, ...] = ()
+    licence: str
+    citation: str
+    embedded: Source[PackageFile] | None = None
+    mirror: Source[MirrorFile] | None = None
+    official: Source[OfficialFile] | None = None
+
+    @model_validator(mode="after")
+    def _has_a_source(self) -> "Entry":
+        if not (self.embedded or self.mirror or self.official):
+            raise ValueError("needs a source: embedded, mirror or official")
+        if self.class_names and len(self.class_names) != self.num_classes:
+            raise ValueError(f"has {len(self.class_names)} class_names for {self.num_classes} classes")
+        return self
+
+
+_CATALOG_TYPE = TypeAdapter(dict[str, Entry])
+
+
+def load_catalog(path: Path = CATALOG) -> dict[str, Entry]:
+    """Read and check the catalog.
+
+    Args:
+        path: relative to the project's root, where every step runs.
+
+    Raises:
+        UserError: missing, not YAML, or not as the models above say; the message names the key.
+    """
+    try:
+        return _CATALOG_TYPE.validate_python(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing: run this in the project's root folder") from None
+    except yaml.YAMLError as error:
+        raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    except ValidationError as error:
+        # a misspelt key is also a missing one: the user should see what was written, not what was not
+        first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+        place = ".".join(str(key) for key in first["loc"]) or "top level"
+        raise UserError(f"{path}: {place}: {first['msg']}") from None
+
+
+def find_entry(name: str, catalog: dict[str, Entry]) -> Entry:
+    """Return the dataset called ``name``.
+
+    Raises:
+        UserError: with the names that exist.
+    """
+    if name not in catalog:
+        raise UserError(f"unknown dataset '{name}': choose from {', '.join(catalog)}, or add it to {CATALOG}")
+    return catalog[name]

@@ -1,0 +1,40 @@
+"""Every client draws from the same distribution."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from leaklab.data.partitions.base import require_positive
+from leaklab.records.errors import UserError
+from leaklab.records.streams import Stream
+
+
+@dataclass(frozen=True)
+class Iid:
+    """Shuffle and cut into parts of exactly equal size; the N mod ``clients`` last samples are left out.
+
+    Source: LRP section 5.1 (IID setting: 100 clients with 600 or 500 samples).
+
+    Attributes:
+        clients: number of clients.
+    """
+
+    clients: int = 100
+
+    def __post_init__(self) -> None:
+        require_positive("iid", clients=self.clients)
+
+    def deal(self, labels: Tensor, stream: Stream) -> list[Tensor]:
+        """Return the clients' indices, each floor(N / clients) long.
+
+        Raises:
+            UserError: fewer samples than clients.
+        """
+        size = len(labels) // self.clients
+        if size == 0:
+            raise UserError(f"partition iid: {self.clients} clients but {len(labels)} samples: ask for fewer clients")
+        return list(torch.split(stream.permutation(len(labels))[: size * self.clients], size))
+
+
+PLUGIN = Iid

@@ -1,0 +1,70 @@
+"""Clients with few labels and unequal amounts of data."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from leaklab.data.partitions.base import require_positive
+from leaklab.data.partitions.shards import cut
+from leaklab.records.errors import UserError
+from leaklab.records.streams import Stream
+
+
+@dataclass(frozen=True)
+class LabelShards:
+    """Sort by label, cut into shards and deal all of them, each client a number of its own.
+
+    Numbers of shards are drawn uniformly from smallest..largest and then repaired by random moves of one shard until
+    they add up; handing out shards one by one instead would leave almost all clients near the mean. The last shard
+    may be smaller than ``shard_size``, so that all data are used.
+
+    Source: LRP section 5.1; how the numbers are drawn is not stated there.
+
+    Attributes:
+        clients: number of clients.
+        shard_size: samples per shard.
+        smallest: fewest shards per client.
+        largest: most shards per client.
+    """
+
+    clients: int = 100
+    shard_size: int = 200
+    smallest: int = 1
+    largest: int = 9
+
+    def __post_init__(self) -> None:
+        limits = {"smallest": self.smallest, "largest": self.largest}
+        require_positive("label-shards", clients=self.clients, shard_size=self.shard_size, **limits)
+
+    def deal(self, labels: Tensor, stream: Stream) -> list[Tensor]:
+        """Return the clients' indices; together they are all N samples.
+
+        Raises:
+            UserError: no numbers within the limits add up to the number of shards.
+        """
+        shards = cut(labels, self.shard_size)
+        self._check(len(labels), len(shards))
+        owners = torch.split(stream.permutation(len(shards)), self._counts(len(shards), stream).tolist())
+        return [torch.cat([shards[int(k)] for k in owned]) for owned in owners]
+
+    def _counts(self, total: int, stream: Stream) -> Tensor:
+        counts = stream.integers(self.smallest, self.largest + 1, self.clients)
+        while missing := total - int(counts.sum()):
+            movable = torch.nonzero(counts < self.largest if missing > 0 else counts > self.smallest).flatten()
+            client = movable[stream.integers(0, len(movable))]
+            counts[client] += 1 if missing > 0 else -1
+        return counts
+
+    def _check(self, samples: int, shards: int) -> None:
+        low, high = self.clients * self.smallest, self.clients * self.largest
+        if low <= shards <= high:
+            return
+        raise UserError(
+            f"partition label-shards: {samples} samples in shards of {self.shard_size} are {shards} shards, but "
+            f"{self.clients} clients with {self.smallest} to {self.largest} shards each take {low} to {high}: "
+            f"change shard_size, clients or the limits"
+        )
+
+
+PLUGIN = LabelShards

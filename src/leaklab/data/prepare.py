@@ -1,0 +1,68 @@
+"""From checked files to the two artefacts of a prepared dataset."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from leaklab.data.catalog import CATALOG, Entry
+from leaklab.data.dataset import channel_moments
+from leaklab.data.fetch import Fetched
+from leaklab.data.readers.registry import make_reader
+from leaklab.records.errors import UserError
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Content of ``<dataset>.safetensors`` and of its card ``<dataset>.json``; see ``Dataset.load``."""
+
+    tensors: dict[str, Tensor]
+    card: dict[str, Any]
+
+
+def check_readers(name: str, entry: Entry) -> None:
+    """Check the readers of all sources of dataset ``name``, before anything is downloaded for them.
+
+    Raises:
+        UserError: an unknown reader or setting; the message names the key in the catalog.
+    """
+    for kind in ("embedded", "mirror", "official"):
+        source = getattr(entry, kind)
+        try:
+            if source:
+                make_reader(source.reader)
+        except ValueError as error:
+            raise UserError(f"{CATALOG}: {name}.{kind}.reader: {error}") from None
+
+
+def prepare(name: str, entry: Entry, fetched: Fetched) -> Prepared:
+    """Decode the files and describe them.
+
+    Args:
+        name: the dataset's key in the catalog.
+        entry: its catalog entry.
+        fetched: its verified files.
+    """
+    samples = make_reader(fetched.source.reader).read(fetched.paths())
+    tensors = {
+        part: torch.from_numpy(getattr(samples, part).copy())
+        for part in ("train_images", "train_labels", "test_images", "test_labels")
+    }
+    mean, std = channel_moments(tensors["train_images"])
+    card = {
+        "name": name,
+        "title": entry.title,
+        "num_classes": fetched.source.num_classes or entry.num_classes,
+        "class_names": list(samples.class_names or entry.class_names),
+        "shape": list(tensors["train_images"].shape[1:]),
+        "train_size": len(tensors["train_labels"]),
+        "test_size": len(tensors["test_labels"]),
+        "mean": mean,
+        "std": std,
+        "files": [found.card() for found in fetched.files.values()],
+        "substitute": fetched.source.substitute,
+        "licence": entry.licence,
+        "citation": entry.citation,
+    }
+    return Prepared(tensors, card)

@@ -1,0 +1,75 @@
+"""The idx format of the MNIST family: a big-endian header and then the raw bytes, gzipped.
+
+Source: Y. LeCun, C. Cortes, C. Burges, "The MNIST database of handwritten digits".
+"""
+
+import gzip
+import math
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaklab.data.readers.base import Images, Labels, Samples, gather, pick
+from leaklab.data.readers.splits import split_in_order
+from leaklab.records.errors import UserError
+
+UNSIGNED_BYTE = 0x08
+
+
+@dataclass(frozen=True)
+class Idx:
+    """Four gzipped idx files: ``train_images``, ``train_labels``, ``test_images``, ``test_labels``.
+
+    A source with a single part lists ``all_images`` and ``all_labels`` instead; the first 80 % of each class are
+    then the training part.
+
+    Attributes:
+        transposed: the files hold columns as rows (EMNIST); the images are stored upright.
+    """
+
+    transposed: bool = False
+
+    def read(self, files: Mapping[str, Path]) -> Samples:
+        """Return uint8 images [N, 1, H, W]."""
+        if "all_images" in files:
+            images, labels = self._part(files, "all")
+            return gather(images, labels, *split_in_order(labels))
+        return Samples(*self._part(files, "train"), *self._part(files, "test"))
+
+    def _part(self, files: Mapping[str, Path], part: str) -> tuple[Images, Labels]:
+        arrays = []
+        for role in (f"{part}_images", f"{part}_labels"):
+            path = pick(files, role)
+            arrays.append(decode(path.read_bytes(), str(path)))
+        return images_and_labels(*arrays, transposed=self.transposed)
+
+
+def images_and_labels(
+    images: NDArray[np.uint8], labels: NDArray[np.uint8], *, transposed: bool
+) -> tuple[Images, Labels]:
+    """Return upright images [N, 1, H, W] and int64 labels [N] from idx arrays [N, H, W] and [N]."""
+    upright = images.transpose(0, 2, 1) if transposed else images
+    return np.ascontiguousarray(upright[:, None]), labels.astype(np.int64)
+
+
+def decode(compressed: bytes, name: str) -> NDArray[np.uint8]:
+    """Return the array of one gzipped idx file; ``name`` is used in error messages.
+
+    Raises:
+        UserError: not a gzipped idx file of unsigned bytes, or its length differs from its header.
+    """
+    try:
+        raw = gzip.decompress(compressed)
+        zero, kind, rank = struct.unpack(">HBB", raw[:4])
+        shape = struct.unpack(f">{rank}I", raw[4 : 4 + 4 * rank])
+    except (OSError, EOFError, zlib.error, struct.error) as error:
+        raise UserError(f"{name} is no complete gzipped idx file ({error}): delete it and fetch it again") from None
+    body = np.frombuffer(raw, dtype=np.uint8, offset=4 + 4 * rank)
+    if zero or kind != UNSIGNED_BYTE or len(body) != math.prod(shape):
+        raise UserError(f"{name} is no idx file of bytes: its header does not fit its content")
+    return body.reshape(shape)

@@ -1,0 +1,1 @@
+"""One module per Snakemake rule: parse, read, call the core, write, leave ``run.json``."""

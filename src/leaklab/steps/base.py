@@ -1,0 +1,112 @@
+"""What all steps share: the command line, the log, one-line errors and the provenance record."""
+
+import argparse
+import errno
+import json
+import logging
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from leaklab.records.errors import UserError
+from leaklab.records.provenance import Recorder
+
+Item = TypeVar("Item")
+log = logging.getLogger("leaklab")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One execution of a step.
+
+    Attributes:
+        spec: the run's spec as parsed JSON.
+        inputs: named input files; a name that stands for several files maps to a list.
+        outputs: named output files, ``run`` (the record) aside.
+        device: ``cpu`` or ``cuda``.
+    """
+
+    spec: dict[str, Any]
+    inputs: dict[str, list[Path]]
+    outputs: dict[str, Path]
+    device: str
+    recorder: Recorder
+
+    def input(self, name: str) -> Path:
+        """Return the only file of input ``name``."""
+        (path,) = self.inputs[name]
+        return path
+
+    def note(self, **facts: Any) -> None:
+        """Add facts to ``run.json`` (counts, resolved settings, substitutes, sources)."""
+        self.recorder.facts.update(facts)
+
+    def track(self, items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
+        """Yield the items with a progress bar on a terminal and about ten plain lines in a log."""
+        from leaklab.steps.progress import track
+
+        return track(items, total, label)
+
+
+def main(rule: str, run: Callable[[Job], None], argv: list[str] | None = None) -> None:
+    """Run a step from the command line; exits 1 with one clear line when the user has to do something."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    arguments = _parser(rule).parse_args(argv)
+    with _one_line_errors(rule):
+        recorder = Recorder(rule=rule, code=arguments.code, device=arguments.device)
+        job = Job(
+            spec=json.loads(arguments.spec),
+            inputs=_grouped(arguments.input),
+            outputs={name: Path(path) for name, path in (pair.split("=", 1) for pair in arguments.output)},
+            device=arguments.device,
+            recorder=recorder,
+        )
+        record = job.outputs.pop("run")
+        _limit_threads(arguments.threads)
+        run(job)
+        recorder.finish(record, job.spec, job.inputs, job.outputs)
+
+
+def _limit_threads(threads: int) -> None:
+    # one thread per process: two processes beat one process with two threads on every workload measured
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)
+
+
+def _parser(rule: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=f"python -m leaklab.steps.{rule}")
+    parser.add_argument("--spec", default="{}", help="the run's spec as JSON")
+    parser.add_argument("--input", nargs="*", default=[], metavar="NAME=PATH", help="input files; a name may recur")
+    parser.add_argument("--output", nargs="+", required=True, metavar="NAME=PATH", help="output files, one is 'run'")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--code", default="", help="digest of the code that this step imports")
+    return parser
+
+
+def _grouped(pairs: list[str]) -> dict[str, list[Path]]:
+    groups: dict[str, list[Path]] = {}
+    for pair in pairs:
+        name, path = pair.split("=", 1)
+        files = groups.setdefault(name, [])
+        if path:
+            files.append(Path(path))
+    return groups
+
+
+@contextmanager
+def _one_line_errors(rule: str) -> Iterator[None]:
+    try:
+        yield
+    except UserError as error:
+        sys.exit(f"leaklab {rule}: {error}")
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        sys.exit(
+            f"leaklab {rule}: the disk is full ({error.filename}): free some space and run the same command "
+            "again; finished work is kept"
+        )

@@ -1,0 +1,22 @@
+"""Deal a dataset's training part to clients."""
+
+from leaklab.data.dataset import Dataset
+from leaklab.data.deal import deal
+from leaklab.records.files import write_json
+from leaklab.records.specs import PartitionSpec
+from leaklab.steps.base import Job, main
+
+
+def run(job: Job) -> None:
+    """Write output ``partition`` from input ``dataset``."""
+    spec = PartitionSpec.model_validate(job.spec)
+    dataset = Dataset.load(job.input("dataset"))
+    content = deal(spec, dataset.train_labels)
+    write_json(job.outputs["partition"], content)
+    sizes = [len(indices) for indices in content["clients"]]
+    job.note(clients=len(sizes), samples=sum(sizes), smallest=min(sizes), largest=max(sizes),
+             substitute=dataset.substitute)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main("partition_data", run)

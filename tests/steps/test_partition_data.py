@@ -1,0 +1,54 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from leaklab.data.dataset import Dataset
+from leaklab.data.deal import read_clients
+from leaklab.steps import fetch_dataset, partition_data
+from leaklab.steps.base import main
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prepared")
+    outputs = ["data=digits.safetensors", "card=digits.json", "run=run.json"]
+    catalog = Path(__file__).parents[2] / "config/datasets.yaml"
+    arguments = ["--output", *(pair.replace("=", f"={folder}/") for pair in outputs), "--input", f"catalog={catalog}"]
+    main("fetch_dataset", fetch_dataset.run, ["--spec", '{"dataset": "digits"}', *arguments])
+    return folder / "digits.safetensors"
+
+
+def partition(digits, folder, **choice):
+    spec = json.dumps({"dataset": "digits", "partition": choice})
+    outputs = [f"partition={folder / 'partition.json'}", f"run={folder / 'run.json'}"]
+    main("partition_data", partition_data.run, ["--spec", spec, "--input", f"dataset={digits}", "--output", *outputs])
+    return folder / "partition.json"
+
+
+def test_two_clients_on_digits(digits, tmp_path):
+    path = partition(digits, tmp_path, name="two-clients", shard_size=20)
+    labels = Dataset.load(digits).train_labels
+    few, many = read_clients(path, len(labels))
+    assert labels[few].bincount().tolist() == [80, 80]
+    assert labels[many].bincount().tolist() == [0, 0] + [20] * 8
+    assert json.loads(path.read_text())["num_classes"] == [2, 8]
+    facts = json.loads((tmp_path / "run.json").read_text())["facts"]
+    assert facts == {"clients": 2, "samples": 320, "smallest": 160, "largest": 160, "substitute": None}
+
+
+def test_the_same_bytes_every_time(digits, tmp_path):
+    choice = {"name": "label-shards", "clients": 10, "shard_size": 50, "largest": 5}
+    first, second = (partition(digits, tmp_path / name, **choice).read_bytes() for name in ("a", "b"))
+    assert first == second
+
+
+def test_a_shard_size_that_does_not_fit_is_one_clear_line(digits, tmp_path):
+    with pytest.raises(SystemExit, match="leaklab partition_data: partition two-clients: label 0 has 1 whole shards"):
+        partition(digits, tmp_path, name="two-clients")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_misspelt_setting_is_one_clear_line(digits, tmp_path):
+    with pytest.raises(SystemExit, match="has no setting 'shards': it accepts shard_size"):
+        partition(digits, tmp_path, name="two-clients", shards=3)
