@@ -1,0 +1,52 @@
+"""Reference rows: what an attacker without any update would score.
+
+A reconstruction that is no nearer to the private image than the mean image, or than some other image of the same
+set, has leaked nothing that the metric can see.
+"""
+
+from collections.abc import Collection
+
+import torch
+from torch import Tensor
+
+from leaklab.records.streams import stream
+
+
+def mean_image(images: Tensor, private: Collection[int]) -> Tensor:
+    """Return the mean of all images of a split but the private ones.
+
+    Args:
+        images: uint8 [N, C, H, W].
+        private: indices of the attacked images, left out.
+
+    Returns:
+        float64 [C, H, W] in [0, 1].
+
+    Raises:
+        ValueError: no image is left.
+    """
+    left_out = sorted(set(private))
+    if len(left_out) >= len(images):
+        raise ValueError("the mean image needs at least one image that is not private")
+    # sums of uint8 are exact in int64, so neither chunks nor their order change the mean
+    total = torch.stack([chunk.sum(0, dtype=torch.int64) for chunk in torch.split(images, 4096)]).sum(0)
+    total = total - images[left_out].sum(0, dtype=torch.int64)
+    return total.double() / (255 * (len(images) - len(left_out)))
+
+
+def unrelated_image(images: Tensor, private: int, seed: int, position: int = 0) -> Tensor:
+    """Return another image of the same split, drawn by a stream that is named after the private image.
+
+    The draw depends on nothing else, so two attacks on the same image are compared with the same reference.
+
+    Args:
+        images: uint8 [N, C, H, W], N >= 2.
+        private: index of the attacked image, which is never drawn.
+        seed: of the stream.
+        position: place in the batch, where several private images share one index.
+
+    Returns:
+        float64 [C, H, W] in [0, 1].
+    """
+    draw = int(stream(seed, "unrelated-image", private, position).integers(0, len(images) - 1))
+    return images[draw + (draw >= private)].double() / 255

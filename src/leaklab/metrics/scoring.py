@@ -1,0 +1,75 @@
+"""From guesses to the long score table, one line per private image, selection and metric."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from leaklab.metrics.assignment import match, reorder
+from leaklab.metrics.base import Metric
+from leaklab.records import plugins
+
+COLUMNS = ["trial", "image", "draw", "selection", "metric", "value"]
+
+
+def load_metrics(names: Iterable[str]) -> tuple[list[Metric], dict[str, str]]:
+    """Load metrics by plug-in name.
+
+    Returns:
+        Those that can be computed here, and for the others the reason why not, by metric name.
+    """
+    metrics: list[Metric] = [plugins.load("metrics", name) for name in names]
+    reasons = {metric.card.name: metric.available() for metric in metrics}
+    usable = [metric for metric in metrics if reasons[metric.card.name] is None]
+    return usable, {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def image_scores(
+    metrics: Sequence[Metric], guesses: Mapping[str, Tensor], truth: Tensor, device: str = "cpu"
+) -> Mapping[tuple[str, str], Tensor]:
+    """Score guesses, all metrics of a guess under one and the same assignment.
+
+    Args:
+        metrics: what to compute.
+        guesses: selection -> [T, B, C, H, W], finite, on the [0, 1] scale.
+        truth: [T, B, C, H, W] in [0, 1].
+        device: where networks run.
+
+    Returns:
+        (selection, metric name) -> float64 [T, B].
+    """
+    originals = truth.flatten(0, 1).to(device)
+    scores = {}
+    for selection, guess in guesses.items():
+        paired = reorder(guess, match(guess, truth)).flatten(0, 1).to(device)
+        for metric in metrics:
+            scores[selection, metric.card.name] = metric.values(paired, originals).view(truth.shape[:2])
+    return scores
+
+
+def score_table(
+    scores: Mapping[tuple[str, str], Tensor], images: Sequence[Sequence[int]], draws: Sequence[int]
+) -> pd.DataFrame:
+    """Return the long table of ``scores.csv``.
+
+    Args:
+        scores: (selection, metric) -> [T, B].
+        images: split index of each private image, [T][B].
+        draws: number of the defense's draw in each trial, [T].
+    """
+    trials, batch = len(images), len(images[0])
+    trial = torch.arange(trials).repeat_interleave(batch).tolist()
+    flat = [index for indices in images for index in indices]
+    frames = [
+        pd.DataFrame({
+            "trial": trial,
+            "image": flat,
+            "draw": [draws[t] for t in trial],
+            "selection": selection,
+            "metric": metric,
+            "value": values.flatten().tolist(),
+        })
+        for (selection, metric), values in scores.items()
+    ]  # fmt: skip
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=COLUMNS)

@@ -1,0 +1,81 @@
+"""The guesses that are scored: what the attack chose, what an oracle would have chosen, and two references."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from leaklab.metrics.assignment import match, reorder
+from leaklab.metrics.mse import mean_squared_error
+from leaklab.metrics.references import mean_image, unrelated_image
+
+SELECTIONS = {
+    "best-by-loss": "the start with the smallest matching loss: what a real attacker has",
+    "oracle": "the start with the smallest clamped MSE to the private images: needs the truth, an upper limit only",
+    "mean-image": "the mean of the split's other images: what an attacker without any update can submit",
+    "unrelated-image": "another image of the same split, drawn by a stream named after the private image",
+}
+NEUTRAL_PIXEL = 0.5
+
+
+def finite(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Replace pixels that are not finite by mid-gray, so that a diverged trial is scored and not dropped.
+
+    Args:
+        images: [T, ...].
+
+    Returns:
+        The images without nan and infinities, and a bool [T]: which trials had some.
+    """
+    good = images.isfinite()
+    return images.where(good, NEUTRAL_PIXEL), ~good.flatten(1).all(1)
+
+
+def oracle_choice(candidates: Tensor, losses: Tensor, chosen: Tensor, truth: Tensor) -> Tensor:
+    """Return for each trial the candidate with the smallest clamped MSE to the private images.
+
+    Args:
+        candidates: [T, R, B, C, H, W].
+        losses: [T, R] matching losses; a start whose loss is not finite was not run or diverged and is passed over.
+        chosen: [T, B, C, H, W], the attack's own choice, kept where no start qualifies.
+        truth: the same shape.
+
+    Returns:
+        [T, B, C, H, W].
+    """
+    errors = torch.stack([_matched_error(finite(start)[0], truth) for start in candidates.unbind(1)], dim=1)
+    errors = errors.masked_fill(~losses.isfinite(), float("inf"))
+    best, index = errors.min(1)
+    picked = candidates[torch.arange(len(candidates)), index]
+    return torch.where(best.isfinite().view(-1, 1, 1, 1, 1), picked, chosen)
+
+
+def _matched_error(guess: Tensor, truth: Tensor) -> Tensor:
+    paired = reorder(guess, match(guess, truth))
+    return mean_squared_error(paired.flatten(1), truth.flatten(1))
+
+
+def private_indices(trials: Sequence[Mapping[str, Any]], batch: int) -> list[list[int]]:
+    """Return the split indices of each trial's images, [T][B]; a batch known by one index repeats it."""
+    listed = [trial["image"] if isinstance(trial["image"], list) else [trial["image"]] for trial in trials]
+    return [[int(i) for i in indices] * (batch if len(indices) == 1 else 1) for indices in listed]
+
+
+def reference_guesses(split: Tensor, private: Sequence[Sequence[int]], seed: int) -> dict[str, Tensor]:
+    """Return the two reference guesses for each trial.
+
+    Args:
+        split: uint8 [N, C, H, W], all images of the part of the dataset that was attacked.
+        private: split indices of the private images, [T][B].
+        seed: of the unrelated images' streams.
+
+    Returns:
+        ``mean-image`` and ``unrelated-image``, float64 [T, B, C, H, W] in [0, 1].
+    """
+    mean = mean_image(split, {index for trial in private for index in trial})
+    unrelated = [[unrelated_image(split, index, seed, place) for place, index in enumerate(t)] for t in private]
+    return {
+        "mean-image": mean.expand(len(private), len(private[0]), *mean.shape),
+        "unrelated-image": torch.stack([torch.stack(trial) for trial in unrelated]),
+    }

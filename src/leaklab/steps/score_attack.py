@@ -1,0 +1,49 @@
+"""Compare reconstructions with the private images: the first step that sees both."""
+
+from dataclasses import asdict
+
+from leaklab.metrics.labels import LABEL_CARD, recovered_labels
+from leaklab.metrics.scoring import image_scores, load_metrics, score_table
+from leaklab.metrics.selections import SELECTIONS, finite, oracle_choice, private_indices, reference_guesses
+from leaklab.observations.artefacts import load_truth
+from leaklab.records.files import read_json, read_table, read_tensors, write_json, write_table
+from leaklab.records.specs import ScoreSpec
+from leaklab.steps.base import Job, main
+
+
+def run(job: Job) -> None:
+    """Write the score table and the cards that say how each number was computed."""
+    spec = ScoreSpec.model_validate(job.spec)
+    capture = spec.attack.capture
+    truth = load_truth(job.input("truth"), job.input("truth_facts"))
+    found = read_tensors(job.input("reconstruction"))
+    split = read_tensors(job.input("dataset"))[f"{capture.images.split}_images"]
+    private = private_indices(truth.trials, batch=truth.images.shape[1])
+
+    chosen, non_finite = finite(found["images"])
+    oracle = oracle_choice(found["candidates"], found["candidate_losses"], chosen, truth.images)
+    guesses = {"best-by-loss": chosen, "oracle": finite(oracle)[0]}
+    guesses |= reference_guesses(split, private, capture.images.seed)
+    metrics, not_available = load_metrics(spec.metrics)
+    scores = dict(image_scores(metrics, guesses, truth.images, job.device))
+    labels = recovered_labels(found["labels"], truth.labels)
+    scores["best-by-loss", LABEL_CARD.name] = labels
+    write_table(job.outputs["scores"], score_table(scores, private, [trial["draw"] for trial in truth.trials]))
+
+    starts = read_table(job.input("trials"))
+    facts = {
+        "trials": len(truth.trials),
+        "batch_size": truth.images.shape[1],
+        "non_finite_trials": int(non_finite.sum()),
+        "diverged_trials": int((starts["diverged"] & starts["chosen"]).sum()),
+        "label_accuracy": float(labels.mean()),
+        "not_available": not_available,
+        "substitute": read_json(job.input("card")).get("substitute"),
+    }
+    cards = {card.name: asdict(card) for card in [*(metric.card for metric in metrics), LABEL_CARD]}
+    write_json(job.outputs["cards"], {"metrics": cards, "selections": SELECTIONS, **facts})
+    job.note(**facts)
+
+
+if __name__ == "__main__":
+    main("score_attack", run)

@@ -1,0 +1,68 @@
+"""Oracle choice, diverged trials and reference rows."""
+
+import pytest
+import torch
+
+from leaklab.metrics.references import mean_image, unrelated_image
+from leaklab.metrics.selections import finite, oracle_choice, private_indices, reference_guesses
+from leaklab.records.streams import stream
+
+SPLIT = stream(0, "split").integers(0, 256, 50, 1, 6, 6).to(torch.uint8)
+
+
+def test_the_mean_image_is_the_mean_of_the_others():
+    others = [i for i in range(50) if i not in (3, 7)]
+    assert mean_image(SPLIT, {3, 7}).numpy() == pytest.approx((SPLIT[others].double() / 255).mean(0).numpy(), abs=1e-12)
+
+
+def test_a_mean_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="not private"):
+        mean_image(SPLIT[:2], {0, 1})
+
+
+def test_the_unrelated_image_is_another_one_and_has_a_name():
+    drawn = [unrelated_image(SPLIT, i, seed=0) for i in range(50)]
+    assert not any(torch.equal(image, SPLIT[i].double() / 255) for i, image in enumerate(drawn))
+    assert torch.equal(drawn[4], unrelated_image(SPLIT, 4, seed=0))
+    assert len({image.sum().item() for image in drawn}) > 20
+
+
+def test_draws_of_one_image_share_their_references():
+    alone = reference_guesses(SPLIT, [[4]], seed=1)
+    among = reference_guesses(SPLIT, [[9], [4], [4]], seed=1)
+    assert torch.equal(alone["unrelated-image"][0], among["unrelated-image"][1])
+    assert torch.equal(among["unrelated-image"][1], among["unrelated-image"][2])
+    assert among["mean-image"].shape == (3, 1, 1, 6, 6)
+
+
+def test_a_batch_known_by_one_index_or_by_all():
+    assert private_indices([{"image": 5}, {"image": 6}], batch=2) == [[5, 5], [6, 6]]
+    assert private_indices([{"image": [5, 8]}], batch=2) == [[5, 8]]
+
+
+def test_pixels_that_are_not_finite_become_gray_and_are_counted():
+    images = torch.rand(3, 1, 1, 2, 2)
+    images[1, 0, 0, 0, 0], images[1, 0, 0, 1, 1] = float("nan"), float("inf")
+    mended, broken = finite(images)
+    assert broken.tolist() == [False, True, False]
+    assert mended[1, 0, 0, 0, 0] == 0.5
+    assert mended[1, 0, 0, 1, 1] == 0.5
+    assert torch.equal(mended[0], images[0])
+
+
+def test_the_oracle_takes_the_nearest_start_that_was_run():
+    truth = torch.full((2, 1, 1, 2, 2), 0.5)
+    errors = torch.tensor([[0.3, 0.1, 0.0], [0.2, 0.4, 0.3]])
+    candidates = truth.unsqueeze(1) + errors.view(2, 3, 1, 1, 1, 1)
+    losses = torch.tensor([[1.0, 2.0, float("inf")], [3.0, 1.0, 1.0]])
+    chosen = candidates[:, 0] * 0
+    best = oracle_choice(candidates, losses, chosen, truth)
+    assert best[0].mean() == pytest.approx(0.6)
+    assert best[1].mean() == pytest.approx(0.7)
+
+
+def test_the_oracle_keeps_the_choice_if_all_starts_diverged():
+    truth = torch.full((1, 1, 1, 2, 2), 0.5)
+    chosen = truth + 0.25
+    candidates = torch.full((1, 2, 1, 1, 2, 2), float("nan"))
+    assert torch.equal(oracle_choice(candidates, torch.full((1, 2), float("inf")), chosen, truth), chosen)

@@ -1,0 +1,135 @@
+"""The step that sees both sides, on a small made-up attack whose scores are known."""
+
+import pandas as pd
+import pytest
+import torch
+
+from leaklab.observations.artefacts import Truth, save_truth
+from leaklab.records import weights
+from leaklab.records.files import read_json, read_table, write_json, write_table, write_tensors
+from leaklab.records.provenance import Recorder
+from leaklab.records.streams import stream
+from leaklab.steps.base import Job
+from leaklab.steps.score_attack import run
+
+TRIALS, STARTS = 4, 3
+SPLIT = stream(0, "split").integers(0, 256, 20, 1, 12, 12).to(torch.uint8)
+PRIVATE = [3, 3, 7, 11]
+CHANNEL = {"dataset": "digits", "images": {"count": 3, "split": "test"}, "model": "lenet"}
+
+
+def spec(*metrics):
+    return {"attack": {"capture": CHANNEL, "attack": "dlg", "iterations": 1}, "metrics": list(metrics)}
+
+
+@pytest.fixture
+def job(tmp_path):
+    """Start 1 is off by 0.1, start 2 by 0.01 and start 0 was not needed; the attack took start 1; trial 3 diverged."""
+    images = (SPLIT[PRIVATE].double() / 255).unsqueeze(1)
+    toward = torch.where(images > 0.5, -1.0, 1.0)
+    candidates = torch.stack([images * 0 + 9, images + 0.1 * toward, images + 0.01 * toward], dim=1)
+    losses = torch.tensor([[float("inf"), 0.1, 0.2]] * TRIALS)
+    candidates[3] = float("nan")
+    losses[3] = float("inf")
+    truth = Truth(
+        images=images,
+        labels=torch.tensor([[1], [1], [2], [0]]),
+        rates=torch.ones(TRIALS, 1),
+        trials=tuple({"image": i, "draw": d} for i, d in zip(PRIVATE, [0, 1, 0, 0], strict=True)),
+    )
+    save_truth(tmp_path / "truth.safetensors", tmp_path / "truth.json", truth)
+    write_tensors(tmp_path / "reconstruction.safetensors", {
+        "images": candidates[:, 1],
+        "labels": torch.tensor([[1], [1], [2], [5]]),
+        "scale": torch.ones(TRIALS),
+        "candidates": candidates,
+        "candidate_losses": losses,
+    })  # fmt: skip
+    write_tensors(tmp_path / "data.safetensors", {"test_images": SPLIT, "train_images": SPLIT[:1].clone()})
+    write_json(tmp_path / "data.json", {"name": "digits", "substitute": "a stand-in"})
+    starts = pd.DataFrame([(t, s, t == 3, s == 1) for t in range(TRIALS) for s in range(STARTS)],
+                          columns=["trial", "start", "diverged", "chosen"])  # fmt: skip
+    write_table(tmp_path / "trials.csv", starts)
+    inputs = {"reconstruction": "reconstruction.safetensors", "trials": "trials.csv", "truth": "truth.safetensors",
+              "truth_facts": "truth.json", "dataset": "data.safetensors", "card": "data.json"}  # fmt: skip
+    return Job(
+        spec=spec("mse", "psnr", "ssim"),
+        inputs={name: [tmp_path / file] for name, file in inputs.items()},
+        outputs={"scores": tmp_path / "scores.csv", "cards": tmp_path / "scores.json"},
+        device="cpu",
+        recorder=Recorder(rule="score_attack"),
+    )
+
+
+def scored(job):
+    run(job)
+    return read_table(job.outputs["scores"]), read_json(job.outputs["cards"])
+
+
+def values(table, selection, metric):
+    rows = table[(table.selection == selection) & (table.metric == metric)]
+    return rows.set_index("trial").value.to_dict()
+
+
+def test_one_line_per_trial_selection_and_metric(job):
+    table, _ = scored(job)
+    assert list(table.columns) == ["trial", "image", "draw", "selection", "metric", "value"]
+    assert len(table) == TRIALS * (4 * 3 + 1)
+    assert not table.duplicated(["trial", "selection", "metric"]).any()
+    keys = table.drop_duplicates("trial")
+    assert (list(keys.image), list(keys.draw)) == (PRIVATE, [0, 1, 0, 0])
+    assert set(table.selection) == {"best-by-loss", "oracle", "mean-image", "unrelated-image"}
+    assert table.value.notna().all()
+
+
+def test_the_attacker_is_judged_by_its_own_choice_and_the_oracle_is_apart(job):
+    table, _ = scored(job)
+    for trial in range(3):
+        assert values(table, "best-by-loss", "psnr")[trial] == pytest.approx(20)
+        assert values(table, "oracle", "psnr")[trial] == pytest.approx(40)
+
+
+def test_references_leak_nothing(job):
+    table, _ = scored(job)
+    mean, unrelated = (values(table, s, "mse") for s in ("mean-image", "unrelated-image"))
+    assert all(0.06 < value < 0.12 for value in mean.values())
+    assert all(0.11 < value < 0.22 for value in unrelated.values())
+    assert mean[0] == mean[1]
+    assert unrelated[0] == unrelated[1]
+
+
+def test_a_diverged_trial_is_kept_and_counted(job):
+    table, cards = scored(job)
+    gray = (SPLIT[11].double() / 255 - 0.5).square().mean()
+    assert values(table, "best-by-loss", "mse")[3] == pytest.approx(float(gray))
+    assert values(table, "oracle", "mse")[3] == pytest.approx(float(gray))
+    assert (cards["non_finite_trials"], cards["diverged_trials"], cards["trials"]) == (1, 1, TRIALS)
+
+
+def test_labels_and_cards(job):
+    table, cards = scored(job)
+    assert values(table, "best-by-loss", "label_correct") == {0: 1, 1: 1, 2: 1, 3: 0}
+    assert cards["label_accuracy"] == 0.75
+    assert set(cards["metrics"]) == {"mse", "psnr", "ssim", "label_correct"}
+    assert cards["metrics"]["psnr"]["unit"] == "dB"
+    assert cards["substitute"] == "a stand-in"
+
+
+def test_a_metric_that_cannot_be_had_leaves_a_reason_and_no_lines(job, tmp_path, monkeypatch):
+    def no_network(*_, **__):
+        raise weights.URLError("no route")
+
+    monkeypatch.delenv("LEAKLAB_MIRROR", raising=False)
+    monkeypatch.setattr(weights, "LOCAL", tmp_path / "nothing")
+    monkeypatch.setattr(weights, "urlopen", no_network)
+    job.spec["metrics"].append("lpips-vgg")
+    table, cards = scored(job)
+    assert "lpips_vgg" not in set(table.metric)
+    assert "cannot be downloaded" in cards["not_available"]["lpips_vgg"]
+
+
+def test_scores_do_not_change_from_run_to_run(job):
+    run(job)
+    first = job.outputs["scores"].read_bytes()
+    run(job)
+    assert job.outputs["scores"].read_bytes() == first
