@@ -1,0 +1,1 @@
+"""Defenses, one file each: pure functions of one client that the engine lifts over clients."""

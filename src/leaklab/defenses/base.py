@@ -1,0 +1,89 @@
+"""What a defense may do: four hooks with neutral defaults, each a pure function of one client."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from leaklab.records.streams import Stream, stream
+
+
+@dataclass(frozen=True)
+class ClientContext:
+    """What a client knows when a hook is called.
+
+    Attributes:
+        scaled_rate: nominal local learning rate of the round times the client's factor p_k N (1 under scheme 2).
+        seed: seed of the run or capture.
+        client: the client's number.
+        round: the round, from 0.
+        step: the local step, from 0; in ``Defense.update`` the number of steps done.
+        draw: number of an independent repetition of the client's randomness (trials of an attack); else 0.
+        num_classes: distinct classes among the client's samples (private).
+        mean_num_classes: mean of that number over all clients (public after the masked sums).
+        weights: the client's current parameters by name; in ``Defense.update`` those that the server had sent.
+        batch: ``images`` [B, C, H, W] (normalised) and ``labels`` [B] of this step; empty in ``Defense.update``.
+    """
+
+    scaled_rate: float
+    seed: int
+    client: int
+    round: int = 0
+    step: int = 0
+    draw: int = 0
+    num_classes: float = 1.0
+    mean_num_classes: float = 1.0
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    batch: Mapping[str, Tensor] = field(default_factory=dict)
+    _streams: dict[str, Stream] = field(default_factory=dict, repr=False, compare=False)
+
+    def stream(self, name: str) -> Stream:
+        """Return the client's private stream ``name``: one per seed, client, round and draw.
+
+        Asked for again in a later step, it goes on where it was; who else trains does not matter.
+        """
+        if name not in self._streams:
+            self._streams[name] = stream(
+                self.seed, "client", self.client, "round", self.round, "draw", self.draw, "defense", name
+            )
+        return self._streams[name]
+
+    def at_step(self, step: int, weights: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> "ClientContext":
+        """Return the context of another local step; the private streams go on."""
+        return replace(self, step=step, weights=weights, batch=batch)
+
+
+@dataclass(frozen=True)
+class Defense:
+    """Base of all defenses: does nothing. A subclass overrides the hooks it needs and never works in place."""
+
+    def local_rate(self, context: ClientContext) -> Tensor:
+        """Return the learning rate of this local step, a scalar tensor."""
+        return torch.tensor(context.scaled_rate, dtype=torch.float64)
+
+    def gradient(self, gradients: Mapping[str, Tensor], context: ClientContext) -> Mapping[str, Tensor]:
+        """Return the gradient that the local optimiser uses, by parameter name.
+
+        Args:
+            gradients: gradient of the mean batch loss, before weight decay and momentum.
+            context: the client at this step.
+        """
+        return gradients
+
+    def update(self, delta: Mapping[str, Tensor], context: ClientContext) -> Mapping[str, Tensor]:
+        """Return what the client sends in place of ``delta`` (weights after minus weights before local training)."""
+        return delta
+
+    def shares(self, name: str) -> bool:
+        """Whether the parameter ``name`` leaves the client."""
+        return True
+
+    def clipped(self, context: ClientContext) -> bool:
+        """Whether a value of the defense had to be cut for this client; runs count such clients."""
+        return False
+
+
+def overrides(defense: Defense, hook: str) -> bool:
+    """Whether ``defense`` changes ``hook``; neutral hooks are skipped, not called for every client."""
+    return getattr(type(defense), hook) is not getattr(Defense, hook)

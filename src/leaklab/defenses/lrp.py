@@ -1,0 +1,47 @@
+"""Learning rate perturbation (LRP) and its adaptive form, ada-LRP.
+
+Source: "Enhancing Privacy Preservation in Federated Learning via Learning Rate Perturbation", eqs. (10), (12), (13).
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from leaklab.defenses.base import ClientContext, Defense
+
+# eq. (13) turns non-positive for a client with few classes and a steep slope; a client must still learn something
+SMALLEST_CLASS_FACTOR = 1e-3
+
+
+@dataclass(frozen=True)
+class LearningRatePerturbation(Defense):
+    """Draw the local learning rate from U(0, 2 * mean) in every local step, so that the gradient's scale is hidden.
+
+    One scalar per step, shared by all layers. With a single local step the update is the gradient times one unknown
+    factor: its direction, its sparsity and every ratio of entries stay visible. Over several steps the weights of
+    the steps' gradients are hidden too. Nothing else is.
+
+    Attributes:
+        class_slope: zeta of eq. (13). None keeps the mean at the client's scaled rate (plain LRP).
+        class_offset: beta of eq. (13); 1 keeps the average class factor over clients at 1.
+    """
+
+    class_slope: float | None = None
+    class_offset: float = 1.0
+
+    def local_rate(self, context: ClientContext) -> Tensor:
+        """Return this step's learning rate, a float64 scalar in [0, 2 * class factor * scaled rate)."""
+        mean = context.scaled_rate * max(self._class_factor(context), SMALLEST_CLASS_FACTOR)
+        return context.stream("rate").uniform() * (2 * mean)
+
+    def clipped(self, context: ClientContext) -> bool:
+        """Whether eq. (13) fell below the smallest class factor for this client."""
+        return self._class_factor(context) < SMALLEST_CLASS_FACTOR
+
+    def _class_factor(self, context: ClientContext) -> float:
+        if self.class_slope is None:
+            return 1.0
+        return self.class_slope * (context.num_classes - context.mean_num_classes) + self.class_offset
+
+
+PLUGIN = LearningRatePerturbation

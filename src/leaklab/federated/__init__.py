@@ -1,0 +1,1 @@
+"""Federated training: many client models advance together, by the code of a single one."""

@@ -1,0 +1,97 @@
+"""The batches and dropout masks of local training.
+
+Common random numbers: what a client draws depends on the seed, the client and the round, and on nothing else. All
+rates, models and defenses of one seed therefore see the same batches in the same order and the same dropout masks;
+differences between settings are paired differences. The design is stated wherever its numbers are reported.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from leaklab.federated.stacked import DropoutSite
+from leaklab.records.streams import stream
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One local step's data of G groups of models.
+
+    Attributes:
+        images: normalised, [G, B, C, H, W].
+        labels: [G, B], int64.
+        masks: by dropout layer, [G, B, ...]: 0 or 1 / (1 - p); empty in evaluation state.
+    """
+
+    images: Tensor
+    labels: Tensor
+    masks: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A client's part in one round: whoever holds the same visit sees the same batches.
+
+    Attributes:
+        seed: seed of the replicate.
+        client: the client's number.
+        round: the round, from 0.
+        samples: positions of the client's samples in the training data, [n].
+    """
+
+    seed: int
+    client: int
+    round: int
+    samples: Tensor
+
+    def batch_indices(self, local_steps: int, batch_size: int) -> Tensor:
+        """Return the samples of every step, [E, min(B, n)].
+
+        Each pass is a fresh shuffle cut into full batches; what is left of a pass is dropped, and after the last
+        batch a new pass begins. A client with fewer than B samples uses all of them in every step.
+        """
+        draws = stream(self.seed, "client", self.client, "round", self.round, "batches")
+        size = min(batch_size, len(self.samples))
+        per_pass = len(self.samples) // size
+        passes = [
+            draws.permutation(len(self.samples))[: per_pass * size].view(per_pass, size)
+            for _ in range(-(-local_steps // per_pass))
+        ]
+        return self.samples[torch.cat(passes)[:local_steps]]
+
+    def dropout_mask(self, layer: str, site: DropoutSite, local_steps: int, batch_size: int) -> Tensor:
+        """Return which values survive in every step, [E, min(B, n), ...], bool."""
+        draws = stream(self.seed, "client", self.client, "round", self.round, "dropout", layer)
+        size = min(batch_size, len(self.samples))
+        return draws.uniform(local_steps, size, *site.shape) >= site.probability
+
+
+def batch_stream(
+    images: Tensor,
+    labels: Tensor,
+    visits: Sequence[Visit],
+    dropouts: Mapping[str, DropoutSite],
+    local_steps: int,
+    batch_size: int,
+) -> Iterator[Batch]:
+    """Yield the ``local_steps`` batches of G visits that have batches of equal size.
+
+    Args:
+        images: normalised training images [N, C, H, W].
+        labels: [N].
+        visits: the G groups.
+        dropouts: dropout layers by name.
+        local_steps: E.
+        batch_size: B.
+    """
+    device = images.device
+    indices = torch.stack([visit.batch_indices(local_steps, batch_size) for visit in visits], 1).to(device)
+    kept = {
+        name: torch.stack([visit.dropout_mask(name, site, local_steps, batch_size) for visit in visits], 1).to(device)
+        for name, site in dropouts.items()
+    }
+    for step in range(local_steps):
+        masks = {name: kept[name][step].to(images.dtype) / (1 - site.probability) for name, site in dropouts.items()}
+        yield Batch(images[indices[step]], labels[indices[step]], masks)

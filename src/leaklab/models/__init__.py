@@ -1,0 +1,1 @@
+"""Networks, their initialisations and their description."""

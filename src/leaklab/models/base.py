@@ -1,0 +1,68 @@
+"""What every model plug-in is: settings that build an ``nn.Sequential`` of named, plain torch layers."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from leaklab.models.initialisations import initialise
+from leaklab.records.errors import UserError
+from leaklab.records.streams import stream
+
+Shape = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Base of all models; a subclass declares its settings as fields and its layers in ``layers``.
+
+    A subclass must have a field ``initialisation`` (a scheme of ``models/initialisations.py``).
+    """
+
+    initialisation: str
+
+    def layers(self, input_shape: Shape, num_classes: int) -> Mapping[str, nn.Module]:
+        """Return the layers in order, by name (``conv1``, ``fc1``), for images of shape (channels, height, width)."""
+        raise NotImplementedError
+
+    def build(self, input_shape: Shape, num_classes: int) -> nn.Sequential:
+        """Return the network with all parameters zero, float32 on the CPU; torch's generators are not touched.
+
+        Args:
+            input_shape: (channels, height, width) of one image.
+            num_classes: number of outputs (logits).
+
+        Raises:
+            UserError: the images are too small for the layers.
+        """
+        with torch.device("meta"):  # torch's constructors would otherwise draw from the global generator
+            network = nn.Sequential(OrderedDict(self.layers(input_shape, num_classes)))
+        network = network.to_empty(device="cpu")
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter.zero_()
+        return network
+
+    def initialised(
+        self, input_shape: Shape, num_classes: int, seed: int, dtype: torch.dtype = torch.float32
+    ) -> nn.Sequential:
+        """Return the network with the initial weights of ``seed``; float32 is the rounded float64 draw."""
+        network = self.build(input_shape, num_classes).to(dtype)
+        initialise(network, stream(seed, "initialisation"), self.initialisation)
+        return network
+
+
+def feature_count(layers: Mapping[str, nn.Module], input_shape: Shape) -> int:
+    """Return how many numbers per image leave ``layers``; call it where layers are made, on the meta device.
+
+    Raises:
+        UserError: the images are too small for the layers.
+    """
+    try:
+        features = nn.Sequential(OrderedDict(layers))(torch.empty(1, *input_shape, device="meta"))
+    except RuntimeError:
+        size = "x".join(str(side) for side in input_shape)
+        raise UserError(f"images of {size} are too small for this model: choose another model or dataset") from None
+    return int(features.numel())

@@ -1,0 +1,37 @@
+"""Multilayer perceptron with one hidden layer, 784-64-10 on MNIST. LRP tables 1 and 5."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from torch import nn
+
+from leaklab.models.base import Architecture, Shape
+
+
+@dataclass(frozen=True)
+class MultilayerPerceptron(Architecture):
+    """One hidden layer with ReLU and dropout.
+
+    Attributes:
+        hidden: width of the hidden layer.
+        dropout: probability to drop a hidden unit, after the activation.
+        initialisation: scheme of ``models/initialisations.py``.
+    """
+
+    hidden: int = 64
+    dropout: float = 0.5
+    initialisation: str = "pytorch"
+
+    def layers(self, input_shape: Shape, num_classes: int) -> Mapping[str, nn.Module]:
+        """Return flatten, fc1, relu1, dropout1, fc2."""
+        return {
+            "flatten": nn.Flatten(),
+            "fc1": nn.Linear(prod(input_shape), self.hidden),
+            "relu1": nn.ReLU(),
+            "dropout1": nn.Dropout(self.dropout),
+            "fc2": nn.Linear(self.hidden, num_classes),
+        }
+
+
+PLUGIN = MultilayerPerceptron

@@ -1,0 +1,36 @@
+"""Train a sweep: one model, one dataset, one algorithm, one defense; replicates = seeds x rates."""
+
+import torch
+
+from leaklab.data.dataset import Dataset
+from leaklab.federated.engine import train
+from leaklab.records.files import read_json, write_table, write_tensors
+from leaklab.records.specs import TrainSpec
+from leaklab.steps.base import Job, main
+
+
+def run(job: Job) -> None:
+    """Write outputs ``sweep`` and ``weights`` from inputs ``dataset``, ``card`` and ``partition``.
+
+    A checkpoint lies beside the sweep while the training goes on; an interrupted step goes on from it.
+    """
+    spec = TrainSpec.model_validate(job.spec)
+    dataset = Dataset.load(job.input("dataset"))
+    clients = [torch.tensor(held) for held in read_json(job.input("partition"))["clients"]]
+    checkpoint = job.outputs["sweep"].with_name("checkpoint.safetensors")
+    sweep = train(spec, dataset, clients, device=job.device, checkpoint=checkpoint, track=job.track)
+    write_table(job.outputs["sweep"], sweep.table)
+    write_tensors(job.outputs["weights"], sweep.weights)
+    checkpoint.unlink(missing_ok=True)
+    job.note(
+        client_steps=sweep.client_steps,
+        microseconds_per_client_step=round(1e6 * sweep.training_seconds / max(1, sweep.client_steps), 1),
+        diverged=sweep.diverged,
+        clipped_clients=sweep.clipped_clients,
+        random_numbers="batches, dropout masks and the defense's draws are common to all settings of a seed",
+        substitute=dataset.substitute,
+    )
+
+
+if __name__ == "__main__":
+    main("train_federated", run)

@@ -1,0 +1,192 @@
+"""The engine is the plain sequential loop, only faster; chunks, divergence and interruptions change nothing."""
+
+import logging
+
+import pandas as pd
+import pytest
+import torch
+from torch.testing import assert_close
+
+from leaklab.federated import engine
+from leaklab.federated.engine import train
+from leaklab.records.errors import UserError
+from leaklab.records.files import write_tensors
+from leaklab.records.streams import stream
+
+EXACT = {"rtol": 0, "atol": 1e-12}
+
+
+def varied(spec, **changes):
+    return type(spec).model_validate(spec.model_dump() | changes)
+
+
+def replicate(sweep, index):
+    return {name: value[index] for name, value in sweep.weights.items()}
+
+
+def lrp_rates(visit, mean):
+    """The uniform draws of LRP, written down independently of the defense."""
+    name = ("client", visit.client, "round", visit.round, "draw", 0, "defense", "rate")
+    draws = stream(visit.seed, *name)
+    while True:
+        yield 2 * mean * float(draws.uniform())
+
+
+@pytest.mark.parametrize("algorithm", ["scheme1", "scheme2"])
+@pytest.mark.parametrize("model", ["logistic-regression", "mlp", "cnn-small"])
+@pytest.mark.parametrize("defense", ["none", "lrp"])
+def test_equals_a_sequential_loop(spec, dataset, clients, sequential, model, algorithm, defense):
+    spec = varied(spec, model=model, algorithm=algorithm, defense=defense, rounds=2)
+    sweep = train(spec, dataset, clients)
+    oracle = sequential(spec)
+    for index, (seed, rates) in enumerate((s, r) for s in spec.seeds for r in spec.rates):
+        expected = oracle.weights(seed, rates, lrp_rates if defense == "lrp" else None)
+        assert_close(replicate(sweep, index), dict(expected), **EXACT)
+
+
+def test_momentum_equals_torch_sgd_with_a_new_buffer_each_round(spec, dataset, clients, sequential):
+    spec = varied(spec, momentum=0.5)
+    assert_close(replicate(train(spec, dataset, clients), 1), dict(sequential(spec).weights(5, spec.rates[1])), **EXACT)
+
+
+@pytest.mark.parametrize("model", ["mlp", "cnn-small"])
+def test_chunk_is_a_speed_knob_only(spec, dataset, clients, model):
+    spec = varied(spec, model=model, rates=((0.05,), (0.1,), (0.02,)), rounds=2, defense="lrp")
+    one, seven, everything = (train(spec, dataset, clients, chunk=chunk) for chunk in (1, 7, 1000))
+    for other in (one, seven):
+        assert_close(other.weights, everything.weights, **EXACT)
+        pd.testing.assert_frame_equal(other.table, everything.table, rtol=1e-10)
+
+
+def test_float32_stays_close_to_float64(spec, dataset, clients):
+    single = train(varied(spec, dtype="float32"), dataset, clients).weights
+    double = train(spec, dataset, clients).weights
+    for name, value in single.items():
+        assert value.dtype == torch.float32
+        assert_close(value.double(), double[name], rtol=0, atol=1e-5)
+
+
+def test_rows_and_counted_steps(spec, dataset, clients):
+    sweep = train(spec, dataset, clients)
+    assert list(sweep.table.columns) == [
+        *("replicate", "seed", "rate_0", "rate_1", "rate_2", "round"),
+        *("test_accuracy", "test_loss", "diverged", "steps"),
+    ]
+    assert sweep.client_steps == 4 * 3 * 3 * 4  # replicates x clients x rounds x local steps
+    last = sweep.table[sweep.table["round"] == 3]
+    assert last["steps"].tolist() == [12] * 4
+    assert last["seed"].tolist() == [5, 5, 6, 6]
+    assert last["test_accuracy"].between(0, 100).all()
+
+
+def test_training_learns(spec, dataset, clients):
+    sweep = train(varied(spec, rounds=15, model="logistic-regression", evaluate_every=0), dataset, clients)
+    assert sweep.table["round"].tolist() == [15] * 4  # 0: tested after the last round only
+    assert sweep.table["test_accuracy"].min() > 80
+
+
+def test_a_new_setting_changes_no_other_replicate(spec, dataset, clients):
+    """Common random numbers: a replicate does not know which settings or seeds run beside it."""
+    alone = train(varied(spec, rates=(spec.rates[1],), seeds=(6,), defense="lrp"), dataset, clients)
+    together = train(varied(spec, defense="lrp"), dataset, clients)
+    assert_close(replicate(alone, 0), replicate(together, 3), **EXACT)
+
+
+def test_partial_participation_trains_only_the_sampled(spec, dataset, clients):
+    sweep = train(varied(spec, clients_per_round=2), dataset, clients)
+    assert sweep.client_steps == 4 * 2 * 3 * 4
+    with pytest.raises(UserError, match="clients_per_round"):
+        train(varied(spec, clients_per_round=4), dataset, clients)
+
+
+def test_a_diverged_replicate_is_frozen_and_the_others_go_on(spec, dataset, clients):
+    calm = train(spec, dataset, clients)
+    wild = train(varied(spec, rates=(spec.rates[0], spec.rates[1], (1e300,))), dataset, clients)
+    for seed in (0, 1):
+        for setting in (0, 1):
+            assert_close(replicate(wild, 3 * seed + setting), replicate(calm, 2 * seed + setting), **EXACT)
+        assert all(value.isfinite().all() for value in replicate(wild, 3 * seed + 2).values())
+    final = wild.table[wild.table["round"] == 3]
+    assert final["diverged"].tolist() == [False, False, True] * 2
+    assert final["steps"].tolist() == [12, 12, 0] * 2
+    assert wild.diverged == 2
+
+
+class InterruptedTestError(Exception):
+    pass
+
+
+def stop_before(round_index):
+    def track(rounds, total, label):
+        for index in rounds:
+            if index == round_index:
+                raise InterruptedTestError
+            yield index
+
+    return track
+
+
+def written(sweep, folder, name):
+    write_tensors(folder / name, sweep.weights)
+    return (folder / name).read_bytes(), sweep.table.to_csv(index=False)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_an_interrupted_sweep_ends_with_the_same_bytes(spec, dataset, clients, tmp_path, dtype):
+    spec = varied(spec, rounds=5, momentum=0.5, defense="lrp", dtype=dtype)
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    with pytest.raises(InterruptedTestError):
+        train(spec, dataset, clients, checkpoint=checkpoint, checkpoint_seconds=0, track=stop_before(3))
+    resumed = train(spec, dataset, clients, checkpoint=checkpoint, checkpoint_seconds=0)
+    assert resumed.client_steps == 4 * 3 * 2 * 4  # two rounds were left
+    assert written(resumed, tmp_path, "a") == written(train(spec, dataset, clients), tmp_path, "b")
+
+
+def test_a_foreign_or_damaged_checkpoint_is_not_used(spec, dataset, clients, tmp_path, caplog, changed):
+    caplog.set_level(logging.WARNING)
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    train(varied(spec, momentum=0.5), dataset, clients, checkpoint=checkpoint, checkpoint_seconds=0)
+    fresh = train(spec, dataset, clients)
+    assert_close(train(spec, dataset, clients, checkpoint=checkpoint).weights, fresh.weights, rtol=0, atol=0)
+    assert "belongs to another run (other spec)" in caplog.text
+    assert checkpoint.name in caplog.text
+
+    train(spec, dataset, clients, checkpoint=checkpoint, checkpoint_seconds=0)
+    train(spec, changed(dataset, mean=dataset.mean + 0.1), clients, checkpoint=checkpoint)
+    assert "other data" in caplog.text
+
+    checkpoint.write_bytes(checkpoint.read_bytes()[:200])
+    assert_close(train(spec, dataset, clients, checkpoint=checkpoint).weights, fresh.weights, rtol=0, atol=0)
+    assert "is damaged" in caplog.text
+
+
+def test_the_checkpoint_waits_for_its_time(spec, dataset, clients, tmp_path):
+    train(spec, dataset, clients, checkpoint=tmp_path / "c.safetensors", checkpoint_seconds=3600)
+    assert not list(tmp_path.iterdir())
+
+
+def test_clipped_clients_are_counted(spec, dataset, clients):
+    assert train(varied(spec, defense="lrp"), dataset, clients).clipped_clients == 0
+    steep = {"name": "lrp", "settings": {"class_slope": 0.0, "class_offset": -1.0}}
+    assert train(varied(spec, defense=steep), dataset, clients).clipped_clients == 3
+
+
+def test_global_random_state_is_untouched(spec, dataset, clients):
+    before = torch.get_rng_state()
+    train(spec, dataset, clients)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_wrong_inputs_are_refused_in_one_line(spec, dataset, clients):
+    with pytest.raises(UserError, match="2 rates for 3 clients"):
+        train(varied(spec, rates=((0.1, 0.1),)), dataset, clients)
+    with pytest.raises(UserError, match=r"client 1 .* no samples"):
+        train(spec, dataset, [clients[0], clients[1][:0]])
+
+
+def test_a_defense_that_keeps_parameters_is_refused(spec, dataset, clients, monkeypatch):
+    kind = type("Hiding", (engine.Defense,), {"shares": lambda self, name: not name.startswith("fc2")})
+    real = engine.plugins.load
+    monkeypatch.setattr(engine.plugins, "load", lambda room, *a: kind() if room == "defenses" else real(room, *a))
+    with pytest.raises(UserError, match=r"keeps fc2\.weight, fc2\.bias"):
+        train(spec, dataset, clients)

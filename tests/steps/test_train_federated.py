@@ -1,0 +1,72 @@
+"""The step from files to files, on made-up images."""
+
+import json
+
+import pytest
+import torch
+
+from leaklab.records.files import read_json, read_table, read_tensors, write_json, write_tensors
+from leaklab.records.streams import stream
+from leaklab.steps import train_federated
+from leaklab.steps.base import main
+
+SPEC = {
+    "dataset": "noise",
+    "partition": {"name": "two-clients", "seed": 0},
+    "model": "logistic-regression",
+    "defense": "lrp",
+    "rates": [[0.1], [0.1, 0.2]],
+    "rounds": 4,
+    "local_steps": 3,
+    "batch_size": 8,
+    "seeds": [1, 2],
+    "evaluate_every": 2,
+}
+
+
+@pytest.fixture
+def arguments(tmp_path):
+    torch.set_num_threads(1)
+    draws = stream(0, "noise")
+    tensors = {}
+    for part, count in (("train", 40), ("test", 10)):
+        tensors[f"{part}_images"] = draws.integers(0, 256, count, 1, 8, 8).to(torch.uint8)
+        tensors[f"{part}_labels"] = draws.integers(0, 3, count)
+    write_tensors(tmp_path / "noise.safetensors", tensors)
+    card = {"name": "noise", "num_classes": 3, "shape": [1, 8, 8], "mean": [0.5], "std": [0.3], "substitute": None}
+    write_json(tmp_path / "noise.json", card)
+    write_json(tmp_path / "partition.json", {"clients": [list(range(20)), list(range(20, 40))], "num_classes": [3, 3]})
+    files = {"dataset": "noise.safetensors", "card": "noise.json", "partition": "partition.json"}
+    made = {"sweep": "sweep.parquet", "weights": "weights.safetensors", "run": "run.json"}
+    return [
+        *("--spec", json.dumps(SPEC)),
+        *("--input", *(f"{name}={tmp_path / file}" for name, file in files.items())),
+        *("--output", *(f"{name}={tmp_path / file}" for name, file in made.items())),
+    ]
+
+
+def test_the_step_writes_its_files_and_facts(arguments, tmp_path):
+    main("train_federated", train_federated.run, arguments)
+    table = read_table(tmp_path / "sweep.parquet")
+    assert table["round"].tolist() == [2] * 4 + [4] * 4
+    assert table["rate_0"].tolist() == [0.1] * 8
+    assert table["rate_1"].isna().sum() == 4
+    weights = read_tensors(tmp_path / "weights.safetensors")
+    assert {name: tuple(value.shape) for name, value in weights.items()} == {"fc.weight": (4, 3, 64), "fc.bias": (4, 3)}
+    facts = read_json(tmp_path / "run.json")["facts"]
+    assert facts["client_steps"] == 4 * 2 * 4 * 3
+    assert facts["diverged"] == 0
+    assert facts["microseconds_per_client_step"] > 0
+
+
+def test_no_checkpoint_is_left(arguments, tmp_path):
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"left by a run that was killed while its disk was full")
+    main("train_federated", train_federated.run, arguments)
+    assert not (tmp_path / "checkpoint.safetensors").exists()
+
+
+def test_the_same_spec_gives_the_same_bytes(arguments, tmp_path):
+    main("train_federated", train_federated.run, arguments)
+    first = (tmp_path / "weights.safetensors").read_bytes()
+    main("train_federated", train_federated.run, arguments)
+    assert (tmp_path / "weights.safetensors").read_bytes() == first
