@@ -1,0 +1,67 @@
+"""Closed form of a hidden factor on the gradient of one sample: it undoes a perturbed learning rate exactly.
+
+An observation o = s g of one sample, cross-entropy and an affine head (W, b) on features h gives
+``h = (dW)_j / (db)_j`` for any class j: a ratio, free of s. So the attacker computes the prediction
+p = softmax(W h + b) that the client saw, and the true db = p - e_y with y = argmin db, and s follows by least
+squares: ``s = <o_b, p - e_y> / ||p - e_y||^2``.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from leaklab.attacks.labels import Head, head
+from leaklab.attacks.matching import Distance, squared_l2
+from leaklab.observations.base import Knowledge, Observation
+from leaklab.records.errors import UserError
+
+
+@dataclass(frozen=True)
+class ClosedFormScale:
+    """Divide the update by the factor that the head's own gradient reveals; needs no knowledge of any rate.
+
+    Exact for one local step on one sample without noise or pruning in the head; close for several small steps on the
+    same sample.
+    """
+
+    fits: ClassVar[frozenset[str]] = frozenset({"none", "lrp"})
+    needs: ClassVar[frozenset[str]] = frozenset({"weights", "architecture", "batch_size"})
+    largest_batch: ClassVar[int] = 1
+
+    @property
+    def distance(self) -> Distance:
+        """The attack's own squared L2 distance."""
+        return squared_l2
+
+    def prepare(self, observation: Observation, knowledge: Knowledge) -> tuple[Observation, Tensor]:
+        """Return the gradient without its hidden factor, and that factor relative to what the observation assumes.
+
+        Raises:
+            UserError: more than one sample per update, or no affine head with a bias.
+        """
+        batch = knowledge.require("batch_size", "closed-form-scale")
+        if batch > self.largest_batch:
+            raise UserError(f"transform 'closed-form-scale' works for batch_size 1, not {batch}: choose profiled-scale")
+        scale = estimate_scale(head(observation))
+        # an update of zero reveals nothing and has no factor to remove
+        usable = scale.isfinite() & (scale > 0)
+        scale = torch.where(usable, scale, torch.ones_like(scale))
+        return observation.as_direction().scaled(1 / scale), scale.double()
+
+
+def estimate_scale(observed: Head) -> Tensor:
+    """Return the factor s [T] on the gradient of one sample."""
+    bias = observed.bias_update
+    largest = bias.abs().argmax(1)
+    rows = torch.arange(len(bias), device=bias.device)
+    features = observed.weight_update[rows, largest] / bias[rows, largest, None]
+    predicted = torch.softmax(features @ observed.weight.T + observed.bias, 1)
+    truth = F.one_hot(bias.argmin(1), bias.shape[1]).to(bias.dtype)
+    expected = predicted - truth
+    return (bias * expected).sum(1) / (expected * expected).sum(1)
+
+
+PLUGIN = ClosedFormScale

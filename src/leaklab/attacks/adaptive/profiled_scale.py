@@ -1,0 +1,33 @@
+"""Profiled scale: the matching loss asks for the direction of the gradient only, so a hidden factor is no secret."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from leaklab.attacks.matching import Distance, profiled_scale
+from leaklab.observations.base import Knowledge, Observation
+
+
+@dataclass(frozen=True)
+class ProfiledScale:
+    """Minimise min over s of ||o - s g'||^2 / ||o||^2; works for any batch size and needs no knowledge of any rate.
+
+    With several local steps it removes the mean factor; what the steps' different weights do to the direction stays.
+    """
+
+    fits: ClassVar[frozenset[str]] = frozenset({"none", "lrp"})
+    needs: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def distance(self) -> Distance:
+        """The profiled distance."""
+        return profiled_scale
+
+    def prepare(self, observation: Observation, knowledge: Knowledge) -> tuple[Observation, Tensor]:
+        """Return the gradient up to its factor, and ones: the factor is profiled out within the loss."""
+        return observation.as_direction(), torch.ones(len(observation.trials), dtype=torch.float64)
+
+
+PLUGIN = ProfiledScale

@@ -1,0 +1,109 @@
+"""What every attack is: observation and knowledge in, reconstruction out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar, Protocol
+
+from torch import Tensor, nn
+
+from leaklab.attacks.matching import Distance, squared_l2
+from leaklab.attacks.search import StartRecord
+from leaklab.observations.base import Knowledge, Observation
+from leaklab.records import plugins
+from leaklab.records.errors import UserError
+from leaklab.records.streams import Stream
+
+Streams = Callable[..., Stream]
+"""Named streams of one attack run, e.g. ``streams("start", trial, number)``."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What an attack may spend per trial: outer iterations per start, and starts."""
+
+    iterations: int
+    restarts: int
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """What an attack found for T trials.
+
+    Attributes:
+        images: [T, B, C, H, W], the start with the smallest matching loss, as found: not clamped.
+        labels: [T, B] int64.
+        candidates: [T, R, B, C, H, W], the best point of every start.
+        candidate_losses: [T, R]; inf where a start was not needed or never had a finite loss.
+        starts: one record per start that was run; ``trial`` is the trial's number in the capture.
+        scale: [T] factor that the attacker found on the update; 1 where it was not estimated.
+    """
+
+    images: Tensor
+    labels: Tensor
+    candidates: Tensor
+    candidate_losses: Tensor
+    starts: tuple[StartRecord, ...]
+    scale: Tensor
+
+    def cpu(self) -> "Reconstruction":
+        """Return the reconstruction on the CPU."""
+        tensors = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "starts"}
+        return replace(self, **{name: value.cpu() for name, value in tensors.items()})
+
+    def evaluations(self) -> int:
+        """Return how often the matching loss was evaluated."""
+        return sum(start.evaluations for start in self.starts)
+
+
+class Attack(Protocol):
+    """An attack plug-in; a frozen dataclass whose fields are its settings.
+
+    Attributes:
+        needs: facts that the attack needs, a literal (see ``observations/requirements.py``).
+    """
+
+    needs: ClassVar[frozenset[str]]
+
+    def reconstruct(
+        self,
+        observation: Observation,
+        knowledge: Knowledge,
+        budget: Budget,
+        streams: Streams,
+        distance: Distance = squared_l2,
+    ) -> Reconstruction:
+        """Reconstruct the private samples of every trial of a gradient observation.
+
+        Args:
+            observation: T trials, ``kind`` gradient.
+            knowledge: what the threat model grants.
+            budget: what may be spent.
+            streams: the attack's random draws; those of a trial depend on its number only.
+            distance: matching loss; a defense-aware transform may replace the attack's own.
+
+        Raises:
+            UserError: a fact is needed and withheld, or the attack does not fit the observation.
+        """
+        ...
+
+
+def victim(observation: Observation, knowledge: Knowledge, needed_by: str) -> nn.Sequential:
+    """Return the observed network with its broadcast weights on their device, in the observed mode.
+
+    No parameter asks for a gradient.
+
+    Raises:
+        UserError: facts are withheld, or the weights do not belong to the model.
+    """
+    model = plugins.load("models", observation.model["name"], observation.model["settings"])
+    shape = tuple(knowledge.require("input_shape", needed_by))
+    network: nn.Sequential = model.build(shape, knowledge.require("num_classes", needed_by))
+    names = [name for name, _ in network.named_parameters()]
+    if names != list(observation.weights):
+        raise UserError(f"the observed weights are not those of model '{observation.model['name']}': capture again")
+    like = next(iter(observation.weights.values()))
+    network = network.to(device=like.device, dtype=like.dtype)
+    network.load_state_dict(dict(observation.weights), strict=True)
+    if observation.mode == "train" and any(isinstance(layer, nn.Dropout) for layer in network.modules()):
+        raise UserError("the client's dropout masks are unknown to the attacker: capture a model without dropout")
+    return network.train(observation.mode == "train").requires_grad_(requires_grad=False)

@@ -1,0 +1,78 @@
+"""Improved DLG (iDLG): read the label off the last layer, then match the gradient over the image only.
+
+Source: "iDLG: Improved Deep Leakage from Gradients", eqs. (4)-(6) and algorithm 1; L-BFGS as in ``dlg``.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from leaklab.attacks.base import Budget, Reconstruction, Streams
+from leaklab.attacks.labels import bias_rule, row_sum_rule
+from leaklab.attacks.lbfgs import LbfgsSettings
+from leaklab.attacks.lbfgs_inversion import invert, search_settings
+from leaklab.attacks.matching import Distance, squared_l2
+from leaklab.observations.base import Knowledge, Observation
+from leaklab.records.errors import UserError
+
+RULES = {"bias": bias_rule, "row-sum": row_sum_rule}
+
+
+@dataclass(frozen=True)
+class ImprovedDeepLeakage:
+    """Infer the hard label, then search the image from N(0, 1) by the squared L2 distance of the gradients.
+
+    The label survives any positive factor on the gradient; the image does not, as no soft label can absorb it.
+
+    Attributes:
+        label_rule: ``bias`` (smallest bias gradient of the head), ``row-sum`` (smallest row sum of its weight
+            gradient, the paper's rule) or ``known`` (granted by the threat model; the only rule for batches).
+        history: pairs kept by L-BFGS.
+        matched: a start ends below this loss, relative to the squared norm of the observed gradient.
+        accepted: below this relative loss no further start is tried.
+        patience: a start has stagnated after so many outer steps' worth of iterations ...
+        improvement: ... in which its best loss fell by less than this fraction.
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset({"architecture", "weights", "input_shape", "num_classes", "batch_size"})
+    needs_when: ClassVar[dict[str, dict[str, list[str]]]] = {"label_rule": {"known": ["labels"]}}
+
+    label_rule: str = "bias"
+    history: int = 100
+    matched: float = 3e-9
+    accepted: float = 2e-8
+    patience: int = 5
+    improvement: float = 0.1
+
+    def reconstruct(
+        self,
+        observation: Observation,
+        knowledge: Knowledge,
+        budget: Budget,
+        streams: Streams,
+        distance: Distance = squared_l2,
+    ) -> Reconstruction:
+        """Reconstruct every trial; see ``Attack.reconstruct``.
+
+        Raises:
+            UserError: unknown rule, or a rule for single samples on batches.
+        """
+        settings = search_settings(budget, self.matched, self.accepted, self.patience, self.improvement)
+        labels = self._labels(observation, knowledge)
+        lbfgs = LbfgsSettings(history=self.history)
+        return invert("idlg", observation, knowledge, streams, distance, settings, lbfgs, labels)
+
+    def _labels(self, observation: Observation, knowledge: Knowledge) -> Tensor:
+        if self.label_rule == "known":
+            granted = knowledge.require("labels", "idlg")
+            return torch.tensor([granted[trial] for trial in observation.trials])
+        if self.label_rule not in RULES:
+            raise UserError(f"idlg has no label_rule '{self.label_rule}': choose from {', '.join([*RULES, 'known'])}")
+        if knowledge.require("batch_size", "idlg") != 1:
+            raise UserError(f"idlg's rule '{self.label_rule}' reads one label: use label_rule: known, or attack dlg")
+        return RULES[self.label_rule](observation)
+
+
+PLUGIN = ImprovedDeepLeakage

@@ -1,0 +1,84 @@
+"""The objective of gradient matching: dummy samples of many trials in, matching loss and its derivative out."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from leaklab.attacks.gradients import TrialGradients, trial_gradients
+from leaklab.attacks.matching import Distance
+
+
+@dataclass(frozen=True)
+class Dummy:
+    """Unpacked unknowns: ``images`` [S, B, C, H, W] and ``targets``, class probabilities [S, B, K]."""
+
+    images: Tensor
+    targets: Tensor
+
+
+class Inversion:
+    """Matching loss of S trials as a function of their unknowns [S, n].
+
+    The unknowns of a trial are its images, followed by its label logits where the labels are not fixed.
+
+    Args:
+        network: the victim with its weights set; no parameter asks for a gradient.
+        observed: observed gradients, one [T, ...] per parameter in the network's order.
+        shape: (B, C, H, W) of one trial's samples.
+        num_classes: K.
+        distance: see ``matching``.
+        labels: [T, B] fixed labels, or None to search soft labels jointly.
+    """
+
+    def __init__(
+        self,
+        network: nn.Sequential,
+        observed: list[Tensor],
+        shape: tuple[int, ...],
+        num_classes: int,
+        distance: Distance,
+        labels: Tensor | None = None,
+    ) -> None:
+        self.network, self.observed, self.shape, self.num_classes = network, observed, shape, num_classes
+        self.distance, self.labels = distance, labels
+        self._gradients: TrialGradients = trial_gradients(network)
+        self._rows: list[int] = []
+        self._targets: list[Tensor] = []
+
+    @property
+    def unknowns(self) -> int:
+        """Number of unknowns of one trial."""
+        images = torch.Size(self.shape).numel()
+        return images if self.labels is not None else images + self.shape[0] * self.num_classes
+
+    def loss_of_nothing(self) -> Tensor:
+        """Return the matching loss of an all-zero gradient, [T]: what relative losses refer to."""
+        return self.distance([torch.zeros_like(value) for value in self.observed], self.observed)[0]
+
+    def unpack(self, points: Tensor, rows: Tensor) -> Dummy:
+        """Return what the unknowns [S, n] of the trials ``rows`` [S] mean."""
+        pixels = torch.Size(self.shape).numel()
+        images = points[:, :pixels].view(-1, *self.shape)
+        if self.labels is None:
+            logits = points[:, pixels:].view(-1, self.shape[0], self.num_classes)
+            return Dummy(images, torch.softmax(logits, -1))
+        return Dummy(images, F.one_hot(self.labels[rows], self.num_classes).to(points.dtype))
+
+    def __call__(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the matching loss [S] at ``points`` [S, n] and its derivative [S, n]."""
+        points = points.detach().requires_grad_()
+        dummy = self.unpack(points, rows)
+        gradients = self._gradients(self.network, dummy.images, dummy.targets)
+        with torch.no_grad():
+            value, residuals, factor = self.distance([g.detach() for g in gradients], self._observed(rows))
+        (derivative,) = torch.autograd.grad(gradients, points, residuals)
+        return value, derivative * factor[:, None]
+
+    def _observed(self, rows: Tensor) -> list[Tensor]:
+        # the observed gradients are far larger than the unknowns: copied only when the set of trials changes
+        wanted = rows.tolist()
+        if wanted != self._rows:
+            self._rows, self._targets = wanted, [value[rows] for value in self.observed]
+        return self._targets

@@ -1,0 +1,1 @@
+"""What a server sees: observations, the knowledge that a threat model grants, and who needs what."""

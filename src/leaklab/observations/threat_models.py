@@ -1,0 +1,38 @@
+"""Threat models: named sets of facts that an attacker is granted.
+
+A fact that is not granted is not in the observation's file at all, so no attack can use it by accident.
+"""
+
+from leaklab.records.errors import UserError
+
+FACTS: dict[str, str] = {
+    "architecture": "the model and its settings",
+    "weights": "the weights broadcast to the client",
+    "nominal_rate": "the local learning rate that the server prescribes (not the one really used)",
+    "local_steps": "local steps per round",
+    "batch_size": "samples per local step",
+    "num_classes": "number of classes of the task",
+    "input_shape": "shape of one input",
+    "input_range": "smallest and largest value of an input",
+    "defense": "name and settings of the client's defense (not its draws)",
+    "labels": "the labels of the private samples",
+}
+
+_HONEST_BUT_CURIOUS = frozenset(FACTS) - {"labels"}
+
+THREAT_MODELS: dict[str, frozenset[str]] = {
+    "honest-but-curious": _HONEST_BUT_CURIOUS,
+    "honest-but-curious-with-labels": _HONEST_BUT_CURIOUS | {"labels"},
+    "blind-rate": _HONEST_BUT_CURIOUS - {"nominal_rate"},
+}
+
+
+def granted(threat_model: str) -> frozenset[str]:
+    """Return the facts that ``threat_model`` grants.
+
+    Raises:
+        UserError: there is no threat model of that name.
+    """
+    if threat_model not in THREAT_MODELS:
+        raise UserError(f"unknown threat model '{threat_model}': choose from {', '.join(THREAT_MODELS)}")
+    return THREAT_MODELS[threat_model]

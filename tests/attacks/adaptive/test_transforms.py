@@ -1,0 +1,71 @@
+"""F5 and what each transform does to an observation."""
+
+import pytest
+import torch
+
+from leaklab.attacks.adaptive.closed_form_scale import ClosedFormScale, estimate_scale
+from leaklab.attacks.adaptive.none import NoTransform
+from leaklab.attacks.adaptive.profiled_scale import ProfiledScale
+from leaklab.attacks.labels import head
+from leaklab.attacks.matching import profiled_scale, squared_l2
+from leaklab.observations.base import Knowledge
+from leaklab.records.errors import UserError
+
+FACTORS = (0.1, 0.5, 1.0, 2.0, 3.5, 10.0)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+@pytest.mark.parametrize("seed", range(5))
+def test_f5_the_hidden_factor_is_recovered(digits, observe, seed, dtype, tolerance):
+    rows = slice(len(FACTORS) * seed, len(FACTORS) * (seed + 1))
+    images, labels = digits[0][rows, None].to(dtype), digits[1][rows, None]
+    found = estimate_scale(head(observe(images, labels, FACTORS, seed=seed)))
+    truth = torch.tensor(FACTORS, dtype=dtype)
+    assert ((found - truth) / truth).abs().max() < tolerance
+
+
+def test_closed_form_divides_the_factor_out(digits, observe, knowledge):
+    images, labels = digits[0][:6, None], digits[1][:6, None]
+    prepared, scale = ClosedFormScale().prepare(observe(images, labels, FACTORS), knowledge)
+    assert torch.allclose(scale, torch.tensor(FACTORS, dtype=torch.float64), rtol=1e-12)
+    for name, value in observe(images, labels).update.items():
+        assert torch.allclose(prepared.update[name], value, rtol=1e-10, atol=1e-14)
+
+
+def test_closed_form_needs_no_rate(digits, observe, knowledge):
+    blind = Knowledge("blind-rate", {fact: v for fact, v in knowledge.facts.items() if fact != "nominal_rate"})
+    images, labels = digits[0][:2, None], digits[1][:2, None]
+    prepared, scale = ClosedFormScale().prepare(observe(images, labels, [-0.03, -0.7], kind="delta"), blind)
+    assert torch.allclose(scale, torch.tensor([0.03, 0.7], dtype=torch.float64), rtol=1e-11)
+    assert prepared.kind == "gradient"
+
+
+def test_closed_form_refuses_batches(digits, observe, knowledge):
+    batch = Knowledge("honest-but-curious", {**knowledge.facts, "batch_size": 2})
+    observation = observe(digits[0][:2].view(1, 2, 1, 8, 8), digits[1][:2].view(1, 2))
+    with pytest.raises(UserError, match="profiled-scale"):
+        ClosedFormScale().prepare(observation, batch)
+
+
+def test_an_update_of_zero_is_left_alone(digits, observe, knowledge):
+    prepared, scale = ClosedFormScale().prepare(observe(digits[0][:1, None], digits[1][:1, None], [0.0]), knowledge)
+    assert scale.tolist() == [1.0]
+    assert all(value.isfinite().all() for value in prepared.update.values())
+
+
+def test_no_transform_divides_a_delta_by_the_assumed_rate(digits, observe, knowledge):
+    images, labels = digits[0][:2, None], digits[1][:2, None]
+    delta = observe(images, labels, [-0.1, -0.2], kind="delta")
+    prepared, scale = NoTransform().prepare(delta, knowledge)
+    expected = observe(images, labels, [1.0, 2.0])
+    assert scale.tolist() == [1.0, 1.0]
+    for name, value in prepared.update.items():
+        assert torch.allclose(value, expected.update[name])
+    with pytest.raises(UserError, match="needs 'nominal_rate'"):
+        NoTransform().prepare(delta, Knowledge("blind-rate", {}))
+
+
+def test_each_transform_brings_its_distance():
+    assert NoTransform().distance is squared_l2
+    assert ClosedFormScale().distance is squared_l2
+    assert ProfiledScale().distance is profiled_scale

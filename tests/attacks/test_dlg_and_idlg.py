@@ -1,0 +1,98 @@
+"""End to end on real digits: quality, determinism, and what a wrong factor does to the printed attacks."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from leaklab.attacks.adaptive.closed_form_scale import ClosedFormScale
+from leaklab.attacks.adaptive.none import NoTransform
+from leaklab.attacks.adaptive.profiled_scale import ProfiledScale
+from leaklab.attacks.base import Budget
+from leaklab.attacks.dlg import DeepLeakage
+from leaklab.attacks.idlg import ImprovedDeepLeakage
+from leaklab.observations.base import Knowledge
+from leaklab.records.errors import UserError
+from leaklab.records.streams import stream
+
+TRIALS = 3
+BUDGET = Budget(iterations=200, restarts=5)
+ATTACKS = {"dlg": DeepLeakage(), "idlg": ImprovedDeepLeakage()}
+
+
+@pytest.fixture(scope="module")
+def attacked(digits, observe, knowledge):
+    images, labels = digits[0][:TRIALS, None], digits[1][:TRIALS, None]
+
+    def attack(name, factor=1.0, transform=None, budget=BUDGET):
+        observation = observe(images, labels, [factor] * TRIALS)
+        transform = transform or NoTransform()
+        prepared, _ = transform.prepare(observation, knowledge)
+        streams = partial(stream, 0, "attack")
+        found = ATTACKS[name].reconstruct(prepared, knowledge, budget, streams, transform.distance)
+        return found, ((found.images - images) ** 2).flatten(1).mean(1), labels
+
+    return attack
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_the_undefended_gradient_gives_image_and_label_away(attacked, name):
+    found, errors, labels = attacked(name)
+    assert errors.max() <= 1e-3
+    assert torch.equal(found.labels, labels)
+    assert found.candidate_losses.amin(1).max() < 1e-4
+
+
+def test_idlg_as_printed_fails_at_twice_the_gradient(attacked):
+    assert attacked("idlg", factor=2.0)[1].min() > 1e-2
+
+
+@pytest.mark.parametrize("transform", [ClosedFormScale(), ProfiledScale()])
+def test_a_scale_aware_attacker_undoes_the_factor(attacked, transform):
+    _, errors, _ = attacked("idlg", factor=2.0, transform=transform)
+    assert errors.max() <= 1e-3
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_f20_same_streams_same_bytes_and_the_loss_falls(attacked, name):
+    short, one = Budget(iterations=2, restarts=1), Budget(iterations=1, restarts=1)
+    first, second = attacked(name, budget=short)[0], attacked(name, budget=short)[0]
+    assert torch.equal(first.images, second.images)
+    assert first.starts == second.starts
+    assert (first.candidate_losses < attacked(name, budget=one)[0].candidate_losses).all()
+
+
+def test_records_tell_every_start(attacked):
+    found, _, _ = attacked("idlg", factor=2.0, budget=Budget(iterations=3, restarts=2))
+    assert [(start.trial, start.start) for start in found.starts] == [(t, s) for t in range(TRIALS) for s in range(2)]
+    assert found.evaluations() == sum(start.evaluations for start in found.starts) > 0
+    assert found.candidates.shape == (TRIALS, 2, 1, 1, 8, 8)
+    chosen = found.candidates[torch.arange(TRIALS), found.candidate_losses.argmin(1)]
+    assert torch.equal(found.images, chosen)
+
+
+def test_known_labels_are_used_and_asked_for(digits, observe, knowledge):
+    images, labels = digits[0][:2].view(1, 2, 1, 8, 8), digits[1][:2].view(1, 2)
+    facts = {**knowledge.facts, "batch_size": 2}
+    observation, streams = observe(images, labels), partial(stream, 0)
+    attack, budget = ImprovedDeepLeakage(label_rule="known"), Budget(1, 1)
+    with pytest.raises(UserError, match="needs 'labels'"):
+        attack.reconstruct(observation, Knowledge("honest-but-curious", facts), budget, streams)
+    granting = Knowledge("honest-but-curious-with-labels", {**facts, "labels": labels.tolist()})
+    found = attack.reconstruct(observation, granting, budget, streams)
+    assert torch.equal(found.labels, labels)
+    assert found.images.shape == images.shape
+    with pytest.raises(UserError, match="reads one label"):
+        ImprovedDeepLeakage().reconstruct(observation, granting, budget, streams)
+
+
+def test_a_delta_has_to_be_turned_into_a_gradient_first(digits, observe, knowledge):
+    observation = observe(digits[0][:1, None], digits[1][:1, None], [-0.1], kind="delta")
+    with pytest.raises(UserError, match="transform"):
+        DeepLeakage().reconstruct(observation, knowledge, BUDGET, partial(stream, 0))
+
+
+def test_unknown_label_rule(digits, observe, knowledge):
+    observation = observe(digits[0][:1, None], digits[1][:1, None])
+    with pytest.raises(UserError, match="label_rule 'guess'"):
+        ImprovedDeepLeakage(label_rule="guess").reconstruct(observation, knowledge, BUDGET, partial(stream, 0))

@@ -1,0 +1,141 @@
+"""A capture is one round of local training, seen from the server."""
+
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from torch.nn import functional as F
+
+from leaklab.data.dataset import Dataset, unit_range
+from leaklab.models.dlg_lenet import DLGLeNet
+from leaklab.observations.capture import capture, choose_images
+from leaklab.records.errors import UserError
+from leaklab.records.specs import CaptureSpec, Component, ImageChoice
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    loaded = load_digits()
+    images = torch.tensor(loaded.images * 255 / 16).round().to(torch.uint8)[:, None]
+    labels = torch.tensor(loaded.target)
+    mean, std = torch.tensor([0.3]), torch.tensor([0.4])
+    return Dataset("digits", 10, images[:1000], labels[:1000], images[1000:], labels[1000:], mean, std)
+
+
+def spec(**changes):
+    fields = {"dataset": "digits", "images": {"count": 4, "seed": 1}, "model": "dlg-lenet", "rate": 0.05}
+    return CaptureSpec.model_validate({**fields, **changes})
+
+
+def true_gradients(truth, trial):
+    network = DLGLeNet().initialised((1, 8, 8), 10, 0, torch.float64)
+    loss = F.cross_entropy(network(truth.images[trial]), truth.labels[trial])
+    return torch.autograd.grad(loss, list(network.parameters()))
+
+
+def test_undefended_capture_is_the_gradient(dataset):
+    observation, _, truth = capture(spec(), dataset)
+    for trial in range(4):
+        for seen, expected in zip(observation.update.values(), true_gradients(truth, trial), strict=True):
+            assert torch.allclose(seen[trial], expected, rtol=0, atol=1e-11)
+
+
+def test_delta_and_gradient_differ_by_the_assumed_rate(dataset):
+    gradient, delta = (capture(spec(kind=kind, local_steps=3), dataset)[0] for kind in ("gradient", "delta"))
+    for name, value in delta.update.items():
+        assert torch.allclose(gradient.update[name], -value / (0.05 * 3))
+
+
+def test_client_weight_scales_the_rate_and_the_server_does_not_know(dataset):
+    plain, heavy = (capture(spec(client_weight=weight), dataset) for weight in (1.0, 2.0))
+    assert torch.allclose(heavy[2].rates, 2 * plain[2].rates)
+    assert heavy[1] == plain[1]
+    for name, value in plain[0].update.items():
+        assert torch.allclose(heavy[0].update[name], 2 * value, atol=1e-11)
+
+
+def test_lrp_hides_one_factor_per_trial_and_it_is_in_the_truth_only(dataset):
+    lrp = spec(defense="lrp", draws=3)
+    observation, knowledge, truth = capture(lrp, dataset)
+    factors = truth.rates[:, 0] / lrp.rate
+    assert len(factors.unique()) == 12
+    assert ((factors >= 0) & (factors < 2)).all()
+    for trial in (0, 5, 11):
+        for seen, expected in zip(observation.update.values(), true_gradients(truth, trial), strict=True):
+            assert torch.allclose(seen[trial], factors[trial] * expected, rtol=0, atol=1e-11)
+    assert knowledge.facts["defense"] == {"name": "lrp", "settings": {}}
+    assert knowledge.facts["nominal_rate"] == lrp.rate
+
+
+def test_a_trial_does_not_depend_on_how_many_there_are(dataset):
+    few, many = (
+        capture(spec(defense="lrp", draws=draws, images={"count": count, "seed": 1}), dataset)
+        for draws, count in ((1, 2), (3, 4))
+    )
+    rows = [many[2].trials.index(trial) for trial in few[2].trials]
+    assert torch.equal(few[2].rates, many[2].rates[rows])
+    assert torch.equal(few[2].images, many[2].images[rows])
+    for name, value in few[0].update.items():
+        assert torch.allclose(value, many[0].update[name][rows], rtol=0, atol=1e-11)
+
+
+def test_facts_are_those_of_the_threat_model(dataset):
+    withheld = {"honest-but-curious": {"labels"}, "blind-rate": {"labels", "nominal_rate"}}
+    everything = capture(spec(threat_model="honest-but-curious-with-labels"), dataset)
+    assert everything[1].facts["labels"] == everything[2].labels.tolist()
+    for name, missing in withheld.items():
+        facts = capture(spec(threat_model=name, kind="delta"), dataset)[1].facts
+        assert set(everything[1].facts) - set(facts) == missing
+
+
+def test_a_gradient_without_the_rate_is_refused(dataset):
+    with pytest.raises(UserError, match="kind: delta"):
+        capture(spec(threat_model="blind-rate"), dataset)
+
+
+def test_batches_group_the_images(dataset):
+    observation, _, truth = capture(spec(batch_size=2, draws=2), dataset)
+    assert truth.images.shape == (4, 2, 1, 8, 8)
+    assert [trial["draw"] for trial in truth.trials] == [0, 1, 0, 1]
+    assert len(truth.trials[0]["image"]) == 2
+    for seen, expected in zip(observation.update.values(), true_gradients(truth, 3), strict=True):
+        assert torch.allclose(seen[3], expected, rtol=0, atol=1e-11)
+    with pytest.raises(UserError, match="do not fill batches of 3"):
+        capture(spec(batch_size=3), dataset)
+
+
+def test_truth_names_the_images(dataset):
+    truth = capture(spec(), dataset)[2]
+    for trial, image in zip(truth.trials, truth.images, strict=True):
+        assert torch.equal(unit_range(dataset.test_images[trial["image"]], torch.float64), image[0])
+
+
+def test_images_without_contrast_are_passed_over():
+    images = torch.zeros(40, 1, 4, 4, dtype=torch.uint8)
+    images[::4, :, :2] = 255
+    chosen = choose_images(ImageChoice(count=10), images)
+    assert sorted(chosen.tolist()) == list(range(0, 40, 4))
+    assert chosen.tolist() != sorted(chosen.tolist())
+    with pytest.raises(UserError, match="only 10 test images"):
+        choose_images(ImageChoice(count=11), images)
+
+
+def test_choosing_more_images_keeps_the_first(dataset):
+    few, many = (choose_images(ImageChoice(count=count, seed=3), dataset.test_images) for count in (3, 9))
+    assert torch.equal(few, many[:3])
+    assert len(set(many.tolist())) == 9
+
+
+def test_the_observation_never_holds_the_truth(dataset):
+    """No stretch of a tensor equals a row of a private image, and no granted fact names a label or a rate."""
+    observation, knowledge, truth = capture(spec(defense=Component(name="lrp"), draws=2), dataset)
+    rows = truth.images.reshape(-1, 8)
+    rows = rows[(rows > 0).sum(1) >= 3]
+    assert len(rows) > 20
+    seen = [value.flatten() for part in (observation.weights, observation.update) for value in part.values()]
+    for value in [*seen, torch.cat(seen)]:
+        if len(value) >= 8:
+            stretches = value.unfold(0, 8, 1)
+            assert not any((stretches == row).all(1).any() for row in rows)
+    assert not {"labels", "rates", "images"} & set(knowledge.facts)
+    rates = {float(rate) for rate in truth.rates.flatten()}
+    assert not rates & {value for value in knowledge.facts.values() if isinstance(value, float)}

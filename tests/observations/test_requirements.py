@@ -1,0 +1,80 @@
+"""Impossible combinations are refused at planning time, without torch."""
+
+import subprocess
+import sys
+
+import pytest
+
+from leaklab.observations import requirements
+from leaklab.observations.base import Knowledge
+from leaklab.observations.threat_models import FACTS, THREAT_MODELS
+from leaklab.records.errors import UserError
+
+
+def test_every_granted_fact_is_described():
+    assert all(facts <= set(FACTS) for facts in THREAT_MODELS.values())
+
+
+def test_planning_imports_no_torch():
+    code = (
+        "import sys; from leaklab.observations.requirements import check;"
+        "check('dlg', {}, 'honest-but-curious', 'closed-form-scale'); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("attack", ["dlg", "idlg"])
+@pytest.mark.parametrize("threat_model", THREAT_MODELS)
+def test_the_default_attacks_go_with_every_threat_model(attack, threat_model):
+    requirements.check(attack, {}, threat_model, "profiled-scale", kind="delta")
+
+
+def test_a_delta_without_its_rate_is_for_scale_aware_attackers():
+    requirements.check("dlg", {}, "honest-but-curious", "none", kind="delta")
+    with pytest.raises(UserError, match="needs 'nominal_rate'"):
+        requirements.check("dlg", {}, "blind-rate", "none", kind="delta")
+    with pytest.raises(UserError, match="choose kind: delta"):
+        requirements.check("dlg", {}, "blind-rate", "profiled-scale", kind="gradient")
+
+
+def test_a_setting_can_need_more():
+    settings = {"label_rule": "known"}
+    requirements.check("idlg", settings, "honest-but-curious-with-labels")
+    with pytest.raises(UserError, match=r"'idlg' needs 'labels', which threat model 'honest-but-curious' withholds"):
+        requirements.check("idlg", settings, "honest-but-curious")
+
+
+def test_needs_read_from_source_equal_those_of_the_class():
+    from leaklab.attacks.dlg import DeepLeakage
+
+    assert requirements.needs("dlg", {}) == DeepLeakage.needs
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nothing", {}, "honest-but-curious"), "unknown attacks plug-in"),
+        (("dlg", {"speed": 1}, "honest-but-curious"), "no setting 'speed'"),
+        (("dlg", {}, "omniscient"), "unknown threat model"),
+        (("dlg", {}, "honest-but-curious", "magic"), "unknown attacks/adaptive plug-in"),
+    ],
+)
+def test_unknown_names_are_refused(arguments, message):
+    with pytest.raises(UserError, match=message):
+        requirements.check(*arguments)
+
+
+def test_transforms_are_held_against_defense_and_batch():
+    requirements.check_transform("closed-form-scale", "lrp", 1)
+    requirements.check_transform("none", "outpost", 16)
+    with pytest.raises(UserError, match="does not fit defense 'outpost'"):
+        requirements.check_transform("closed-form-scale", "outpost", 1)
+    with pytest.raises(UserError, match="batch_size <= 1"):
+        requirements.check_transform("closed-form-scale", "lrp", 4)
+
+
+def test_knowledge_refuses_what_is_withheld():
+    knowledge = Knowledge("blind-rate", {"batch_size": 1})
+    assert knowledge.require("batch_size") == 1
+    with pytest.raises(UserError, match="'dlg' needs 'nominal_rate', which threat model 'blind-rate' withholds"):
+        knowledge.require("nominal_rate", "dlg")

@@ -1,0 +1,73 @@
+"""The step from a dataset to the two sides of a capture."""
+
+import json
+
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+from leaklab.observations.artefacts import load_observation, load_truth
+from leaklab.records.files import read_json, write_json, write_tensors
+from leaklab.steps import capture_updates
+from leaklab.steps.base import main
+
+SPEC = {
+    "dataset": "digits",
+    "images": {"count": 2, "seed": 4},
+    "draws": 2,
+    "model": "dlg-lenet",
+    "defense": "lrp",
+    "local_steps": 2,
+    "kind": "delta",
+}
+OUTPUTS = {
+    "observation": "observation.safetensors",
+    "facts": "observation.json",
+    "truth": "truth.safetensors",
+    "truth_facts": "truth.json",
+    "run": "run.json",
+}
+
+
+@pytest.fixture
+def capture(tmp_path):
+    loaded = load_digits()
+    images = torch.tensor(loaded.images * 15).to(torch.uint8)[:, None]
+    labels = torch.tensor(loaded.target)
+    parts = {
+        "train_images": images[:9],
+        "train_labels": labels[:9],
+        "test_images": images[9:],
+        "test_labels": labels[9:],
+    }
+    write_tensors(tmp_path / "digits.safetensors", parts)
+    card = {"name": "digits", "num_classes": 10, "shape": [1, 8, 8], "mean": [0.5], "std": [0.3], "substitute": "small"}
+    write_json(tmp_path / "digits.json", card)
+
+    def run(folder):
+        inputs = [f"dataset={tmp_path / 'digits.safetensors'}", f"card={tmp_path / 'digits.json'}"]
+        outputs = [f"{name}={tmp_path / folder / file}" for name, file in OUTPUTS.items()]
+        arguments = ["--spec", json.dumps(SPEC), "--input", *inputs, "--output", *outputs]
+        main("capture_updates", capture_updates.run, arguments)
+        return {name: tmp_path / folder / file for name, file in OUTPUTS.items()}
+
+    return run
+
+
+def test_both_sides_are_written_and_fit_together(capture):
+    files = capture("one")
+    observation, knowledge = load_observation(files["observation"], files["facts"])
+    truth = load_truth(files["truth"], files["truth_facts"])
+    assert len(observation.trials) == len(truth.images) == len(truth.trials) == 4
+    assert truth.rates.shape == (4, 2)
+    assert observation.kind == "delta"
+    assert knowledge.require("local_steps") == 2
+    facts = read_json(files["run"])["facts"]
+    assert facts["local_steps_done"] == 2
+    assert facts["substitute"] == "small"
+
+
+def test_same_spec_same_bytes(capture):
+    first, second = capture("one"), capture("two")
+    for name in ("observation", "facts", "truth", "truth_facts"):
+        assert first[name].read_bytes() == second[name].read_bytes()

@@ -1,0 +1,123 @@
+"""The step from an observation to a reconstruction: files, records, and going on after a kill."""
+
+import json
+
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+from leaklab.attacks import parts
+from leaklab.data.dataset import Dataset
+from leaklab.observations.artefacts import save_observation
+from leaklab.observations.capture import capture
+from leaklab.records.files import read_json, read_table, read_tensors
+from leaklab.records.specs import CaptureSpec
+from leaklab.steps import run_attack
+from leaklab.steps.base import main
+
+CAPTURE = {
+    "dataset": "digits",
+    "images": {"count": 5, "seed": 2},
+    "model": "dlg-lenet",
+    "defense": "lrp",
+    "threat_model": "honest-but-curious",
+}
+SPEC = {"capture": CAPTURE, "attack": "idlg", "transform": "closed-form-scale", "iterations": 2, "restarts": 2}
+OUTPUTS = {"reconstruction": "reconstruction.safetensors", "trials": "trials.csv", "run": "run.json"}
+
+
+class Killed(BaseException):
+    """Stands for a signal."""
+
+
+@pytest.fixture
+def attack(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "TRIALS_TOGETHER", 2)
+    loaded = load_digits()
+    images, labels = torch.tensor(loaded.images * 15).to(torch.uint8)[:, None], torch.tensor(loaded.target)
+    moments = torch.tensor([0.5]), torch.tensor([0.3])
+    dataset = Dataset("digits", 10, images[:9], labels[:9], images[9:], labels[9:], *moments)
+    observation, knowledge, truth = capture(CaptureSpec.model_validate(CAPTURE), dataset)
+    inputs = {"observation": tmp_path / "observation.safetensors", "facts": tmp_path / "observation.json"}
+    save_observation(*inputs.values(), observation, knowledge)
+
+    def run(folder, **changes):
+        arguments = ["--spec", json.dumps({**SPEC, **changes})]
+        arguments += ["--input", *(f"{name}={path}" for name, path in inputs.items())]
+        arguments += ["--output", *(f"{name}={tmp_path / folder / file}" for name, file in OUTPUTS.items())]
+        main("run_attack", run_attack.run, arguments)
+        return tmp_path / folder
+
+    run.truth = truth
+    return run
+
+
+def test_the_files_hold_what_the_contract_says(attack):
+    folder = attack("one")
+    found = read_tensors(folder / "reconstruction.safetensors")
+    assert found["images"].shape == (5, 1, 1, 8, 8)
+    assert found["candidates"].shape == (5, 2, 1, 1, 8, 8)
+    assert found["candidate_losses"].shape == (5, 2)
+    assert torch.equal(found["labels"], attack.truth.labels)
+    assert torch.allclose(found["scale"], attack.truth.rates[:, 0] / 0.01, rtol=1e-9)
+    table = read_table(folder / "trials.csv")
+    columns = ["trial", "start", "matching_loss", "iterations", "evaluations", "diverged", "stopped", "chosen"]
+    assert list(table.columns) == columns
+    assert table.groupby("trial").chosen.sum().tolist() == [1] * 5
+    for row in table[table.chosen].itertuples():
+        assert found["candidate_losses"][row.trial].argmin() == row.start
+    facts = read_json(folder / "run.json")["facts"]
+    assert facts["evaluations"] == table.evaluations.sum()
+    assert facts["chunks_resumed"] == 0
+
+
+def test_a_killed_job_goes_on_and_ends_with_the_same_bytes(attack, monkeypatch):
+    whole = attack("whole")
+    attacked, done = run_attack._attacked, []
+
+    def killed_in_the_third_chunk(*arguments):
+        if len(done) == 2:
+            raise Killed
+        done.append(1)
+        return attacked(*arguments)
+
+    monkeypatch.setattr(run_attack, "_attacked", killed_in_the_third_chunk)
+    with pytest.raises(Killed):
+        attack("resumed")
+    monkeypatch.setattr(run_attack, "_attacked", attacked)
+    resumed = attack("resumed")
+    for name in ("reconstruction.safetensors", "trials.csv"):
+        assert (resumed / name).read_bytes() == (whole / name).read_bytes()
+    assert read_json(resumed / "run.json")["facts"]["chunks_resumed"] == 2
+    assert not list(resumed.glob("*checkpoint*"))
+
+
+def test_a_checkpoint_of_another_job_is_not_used(attack, monkeypatch):
+    attacked, done = run_attack._attacked, []
+
+    def killed_in_the_second_chunk(*arguments):
+        if done:
+            raise Killed
+        done.append(1)
+        return attacked(*arguments)
+
+    monkeypatch.setattr(run_attack, "_attacked", killed_in_the_second_chunk)
+    with pytest.raises(Killed):
+        attack("resumed", seed=5)
+    monkeypatch.setattr(run_attack, "_attacked", attacked)
+    folder = attack("resumed", seed=6)
+    assert read_json(folder / "run.json")["facts"]["chunks_resumed"] == 0
+    fresh = attack("fresh", seed=6) / "reconstruction.safetensors"
+    assert (folder / "reconstruction.safetensors").read_bytes() == fresh.read_bytes()
+
+
+def test_a_damaged_checkpoint_only_costs_time(attack, tmp_path):
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "checkpoint.safetensors").write_bytes(b"not a checkpoint")
+    assert (attack("damaged") / "trials.csv").exists()
+
+
+def test_a_transform_that_does_not_fit_is_refused(attack, capsys):
+    unfit = {**CAPTURE, "batch_size": 5}
+    with pytest.raises(SystemExit, match="batch_size <= 1"):
+        attack("unfit", capture=unfit)
