@@ -1,0 +1,222 @@
+"""The papers' claims and their verdicts."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from leaklab.records import files
+from leaklab.records.errors import UserError
+from leaklab.report.evidence import Evidence, UntestableError
+from leaklab.report.expressions import Check
+from leaklab.report.results import DRAW_PREFIX, ResultTable, RowKeys
+
+VerdictName = Literal["reproduced", "not reproduced", "not testable"]
+CLAIM_COLUMNS = ("id", "paper", "item", "statement", "check", "check_per_draw", "paper_numbers")
+MOST_CASES_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of a paper with an executable check.
+
+    Attributes:
+        id: e.g. ``LRP-01``.
+        paper: key of the paper; the check sees this paper's results only.
+        item: the item that the claim is shown with.
+        statement: the claim in our words.
+        check: one expression in the language of ``Evidence``.
+        check_per_draw: the expression for one partition draw of a sensitivity study; empty where there is none.
+        paper_numbers: what the paper prints about it.
+    """
+
+    id: str
+    paper: str
+    item: str
+    statement: str
+    check: str
+    check_per_draw: str = ""
+    paper_numbers: str = ""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One number that a verdict rests on."""
+
+    item: str
+    row: RowKeys
+    metric: str
+    value: float
+    attacker: str = ""
+
+
+@dataclass(frozen=True)
+class Frequency:
+    """How often a claim holds over the draws of the partition.
+
+    Attributes:
+        holds: number of draws in which it holds.
+        draws: number of draws in which it could be tested.
+        fails_for: draws in which it does not hold, e.g. ``partition-seed=3``.
+        untestable: draws in which a number is missing.
+    """
+
+    holds: int
+    draws: int
+    fails_for: tuple[str, ...] = ()
+    untestable: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Frequency":
+        """Return the frequency whose ``dataclasses.asdict`` was written as JSON."""
+        return cls(data["holds"], data["draws"], tuple(data["fails_for"]), tuple(data["untestable"]))
+
+    def __str__(self) -> str:
+        parts = [f"holds in {self.holds} of {self.draws} partition draws"]
+        if self.fails_for:
+            parts.append(f"fails for {_seeds(self.fails_for)}")
+        if self.untestable:
+            parts.append(f"cannot be tested for {_seeds(self.untestable)}")
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the results say about a claim.
+
+    Attributes:
+        id: the claim.
+        verdict: ``reproduced``, ``not reproduced`` or ``not testable`` (at this scale).
+        reason: one sentence: where the check fails, or which number is missing, and which stand-ins it rests on.
+        evidence: every number that the check asked for.
+        substitutes: stand-ins behind these numbers.
+        frequency: over the partition draws, where the claim has a check for them and draws exist.
+    """
+
+    id: str
+    verdict: VerdictName
+    reason: str
+    evidence: tuple[Fact, ...] = ()
+    substitutes: tuple[str, ...] = ()
+    frequency: Frequency | None = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Verdict":
+        """Return the verdict whose ``dataclasses.asdict`` was written as JSON."""
+        counts: Mapping[str, Any] | None = data["frequency"]
+        return cls(
+            id=data["id"],
+            verdict=data["verdict"],
+            reason=data["reason"],
+            evidence=tuple(Fact(**fact) for fact in data["evidence"]),
+            substitutes=tuple(data["substitutes"]),
+            frequency=None if counts is None else Frequency.from_json(counts),
+        )
+
+
+def read_claims(path: Path) -> tuple[Claim, ...]:
+    """Read ``config/papers/claims.csv``.
+
+    Raises:
+        UserError: the file is missing, lacks a column, or a check uses what a check may not use.
+    """
+    try:
+        reader = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline=""))
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing: restore it from the repository") from None
+    absent = [name for name in CLAIM_COLUMNS if name not in (reader.fieldnames or [])]
+    if absent:
+        raise UserError(f"{path} has no column {', '.join(absent)}: restore it from the repository")
+    claims = tuple(Claim(**{name: cells[name] or "" for name in CLAIM_COLUMNS}) for cells in reader)
+    for claim in claims:
+        for text in filter(None, (claim.check, claim.check_per_draw)):
+            _compiled(claim, text)
+    return claims
+
+
+def judge(claim: Claim, results: ResultTable, printed: ResultTable) -> Verdict:
+    """Judge one claim on the results of one scale.
+
+    Args:
+        claim: the claim.
+        results: all results of the scale; other papers' rows are ignored.
+        printed: the printed numbers, which say what a complete table is.
+
+    Raises:
+        UserError: the check itself is wrong.
+    """
+    evidence = Evidence(results.select(paper=claim.paper), printed.select(paper=claim.paper))
+    verdict, reason = _decide(claim, claim.check, evidence)
+    substitutes = ResultTable(tuple(evidence.touched)).substitutes()
+    if substitutes and verdict != "not testable":
+        reason += f"; rests on stand-ins: {', '.join(substitutes)}"
+    facts = tuple(Fact(r.item, r.row, r.metric, r.value, r.attacker) for r in evidence.touched if r.value is not None)
+    return Verdict(claim.id, verdict, reason, facts, substitutes, frequency_over_draws(claim, results))
+
+
+def frequency_over_draws(claim: Claim, results: ResultTable) -> Frequency | None:
+    """Return how often the claim's ``check_per_draw`` holds, or None where there is no such check or no draw."""
+    own = results.select(paper=claim.paper, item=claim.item)
+    if not claim.check_per_draw or not own.draws():
+        return None
+    verdicts = {draw: _decide(claim, claim.check_per_draw, Evidence(own, variant=draw))[0] for draw in own.draws()}
+    tested = {draw: verdict for draw, verdict in verdicts.items() if verdict != "not testable"}
+    return Frequency(
+        holds=sum(verdict == "reproduced" for verdict in tested.values()),
+        draws=len(tested),
+        fails_for=tuple(draw for draw, verdict in tested.items() if verdict == "not reproduced"),
+        untestable=tuple(draw for draw in verdicts if draw not in tested),
+    )
+
+
+def judge_all(claims: Iterable[Claim], results: ResultTable, printed: ResultTable) -> tuple[Verdict, ...]:
+    """Judge every claim; see ``judge``."""
+    return tuple(judge(claim, results, printed) for claim in claims)
+
+
+def write_verdicts(path: Path, claims: Iterable[Claim], verdicts: Iterable[Verdict]) -> None:
+    """Write ``results/<scale>/claims.csv``, one line per claim, its evidence as JSON."""
+    header = ["id", "paper", "item", "verdict", "reason", "holds", "draws", "fails_for", "substitutes", "statement",
+              "evidence"]  # fmt: skip
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(header)
+    for claim, verdict in zip(claims, verdicts, strict=True):
+        frequency = verdict.frequency
+        counts = [frequency.holds, frequency.draws, " ".join(frequency.fails_for)] if frequency else ["", "", ""]
+        facts = json.dumps([[f.item, f.row, f.metric, f.value] for f in verdict.evidence], sort_keys=True)
+        writer.writerow([claim.id, claim.paper, claim.item, verdict.verdict, verdict.reason, *counts,
+                         "; ".join(verdict.substitutes), claim.statement, facts])  # fmt: skip
+    files.write_text(path, buffer.getvalue())
+
+
+def _compiled(claim: Claim, text: str) -> Check:
+    return Check(claim.id, text, Evidence(ResultTable()).language())
+
+
+def _decide(claim: Claim, text: str, evidence: Evidence) -> tuple[VerdictName, str]:
+    try:
+        holds, failures = _compiled(claim, text).run(evidence.language())
+    except UntestableError as missing:
+        return "not testable", str(missing)
+    except KeyError as key:
+        return "not testable", f"a row of the results has no key {key}"
+    except (ValueError, ZeroDivisionError, IndexError, OverflowError) as error:
+        # arithmetic that the numbers at hand do not allow, such as the logarithm of a gap that reached zero
+        return "not testable", f"the numbers do not allow the check ({error})"
+    if holds:
+        return "reproduced", f"the check holds on {_count(evidence.touched)}"
+    named = "; ".join(failures[:MOST_CASES_NAMED])
+    more = f"; and {len(failures) - MOST_CASES_NAMED} more" if len(failures) > MOST_CASES_NAMED else ""
+    return "not reproduced", f"the check fails: {named}{more}"
+
+
+def _count(rows: list[Any]) -> str:
+    return f"{len(rows)} number{'' if len(rows) == 1 else 's'}"
+
+
+def _seeds(draws: tuple[str, ...]) -> str:
+    return "partition seed " + ", ".join(draw.removeprefix(DRAW_PREFIX) for draw in draws)

@@ -1,0 +1,90 @@
+"""Result rows of attacks: every image for the claims, medians for the reader, the adaptive attacker beside the paper's.
+
+The adaptive attacker of a cell is the transform with the lowest median MSE among those that the item tries; its rows
+carry ``attacker = adaptive``. Rows that are not an attacker's own choice say so under ``selection``: the oracle's
+choice among the starts, the two references, and the transforms that were not the worst case.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from leaklab.metrics.statistics import summarise
+from leaklab.records.expand import PlannedRun
+from leaklab.records.files import read_table
+from leaklab.records.ids import run_folder, run_id
+from leaklab.records.specs import ScoreSpec
+from leaklab.report.results import ADAPTIVE, AS_PRINTED, ResultRow, canonical
+
+if TYPE_CHECKING:
+    from leaklab.report.collect import Source
+
+OWN_CHOICE = "best-by-loss"
+DECIDING_METRIC = "mse"
+PER_IMAGE = ["image", "draw"]
+
+
+def attack_rows(source: "Source", runs: Sequence[PlannedRun]) -> Iterator[ResultRow]:
+    """Yield the rows of one block of attacks."""
+    cells: dict[str, list[tuple[PlannedRun, pd.DataFrame]]] = {}
+    for run in runs:
+        assert run.spec is not None
+        scores = read_table(run_folder(run.spec) / "scores.csv")
+        cells.setdefault(canonical(source.row(run)), []).append((run, scores))
+    for attempts in cells.values():
+        printed = [attempt for attempt in attempts if _transform(attempt[0]) == "none"]
+        adaptive = sorted((a for a in attempts if _transform(a[0]) != "none"), key=lambda a: _level(a[1]))
+        for run, scores in printed:
+            yield from _attempt_rows(source, run, scores, AS_PRINTED)
+        for place, (run, scores) in enumerate(adaptive):
+            worst = place == 0
+            yield from _attempt_rows(source, run, scores, ADAPTIVE, "" if worst else f"transform {_transform(run)}")
+
+
+def _transform(run: PlannedRun) -> str:
+    assert isinstance(run.spec, ScoreSpec)
+    return run.spec.attack.transform.name
+
+
+def _level(scores: pd.DataFrame) -> float:
+    own = scores[(scores["selection"] == OWN_CHOICE) & (scores["metric"] == DECIDING_METRIC)]
+    return float(own["value"].median())
+
+
+def _attempt_rows(
+    source: "Source", run: PlannedRun, scores: pd.DataFrame, attacker: str, selection: str = ""
+) -> Iterator[ResultRow]:
+    for (kind, metric), group in scores.groupby(["selection", "metric"], sort=False):
+        own = kind == OWN_CHOICE
+        if selection and not own:
+            continue  # references and oracle are shown once, beside the attacker that counts
+        extra = {} if own and not selection else {"selection": selection or str(kind)}
+        yield from _metric_rows(source, run, group, str(metric), attacker, extra)
+
+
+def _metric_rows(
+    source: "Source", run: PlannedRun, group: pd.DataFrame, metric: str, attacker: str, extra: dict[str, Any]
+) -> Iterator[ResultRow]:
+    assert isinstance(run.spec, ScoreSpec)
+    row = {**source.row(run), **extra}
+    shared: dict[str, Any] = {
+        "attacker": attacker,
+        "variant": run.variant,
+        "substitutes": source.substitutes(run.spec),
+        "runs": (run_id(run.spec),),
+    }
+    for image, draw, value in zip(group["image"], group["draw"], group["value"], strict=True):
+        place = {**row, "image": int(image), "draw": int(draw)}
+        yield source.number(metric, row=place, value=float(value), n=1, **shared)
+    summary = summarise(
+        group["value"].to_numpy(), source.item.key, canonical(row), metric, groups=group["image"].tolist()
+    )
+    yield source.number(
+        f"{metric}_median",
+        row=row,
+        value=summary.median,
+        std=summary.std,
+        n=summary.n,
+        **shared,
+    )

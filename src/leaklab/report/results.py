@@ -1,0 +1,226 @@
+"""The long result table: one line per number, the same shape for regenerated and for printed numbers."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from leaklab.records import files
+from leaklab.records.errors import UserError
+
+AS_DESCRIBED = "as-described"
+DRAW_PREFIX = "partition-seed="
+AS_PRINTED = "as-printed"
+ADAPTIVE = "adaptive"
+UNMARKED = ""
+ATTACKERS = (AS_PRINTED, ADAPTIVE, UNMARKED)
+DIRECTIONS = ("higher", "lower", "")
+
+RowKeys = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ResultRow:
+    """One number of one item.
+
+    Attributes:
+        paper: key of the paper, e.g. ``lrp``.
+        item: key of the item, e.g. ``table1``.
+        row: what the number belongs to, e.g. ``{"model": "cnn", "eta1": 0.005}``; keys as in ``targets.csv``.
+            Numbers behind a curve carry the key ``index``; a row that does not show the attacker's own choice
+            (``oracle``, ``mean-image``, ``unrelated-image``) carries the key ``selection``.
+        metric: what was measured.
+        value: the number, None where there is none (a capped run, a value lost in print).
+        std: sample standard deviation over the replicates.
+        ci_low: lower end of the 95 % interval of the mean.
+        ci_high: upper end of it.
+        n: number of replicates.
+        unit: ``%``, ``dB``, ``s`` or empty.
+        better: ``higher`` or ``lower``, the direction in which the paper's subject improves; empty where neither.
+        attacker: ``as-printed``, ``adaptive``, or empty where no attack is involved.
+        variant: ``as-described``, or ``partition-seed=3`` for one draw of a sensitivity study.
+        substitutes: stand-ins that the number rests on; such a number is never compared with a printed one.
+        runs: ids of the runs that it was computed from.
+    """
+
+    paper: str
+    item: str
+    row: RowKeys
+    metric: str
+    value: float | None
+    std: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    n: int | None = None
+    unit: str = ""
+    better: str = ""
+    attacker: str = UNMARKED
+    variant: str = AS_DESCRIBED
+    substitutes: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+
+
+COLUMNS = tuple(field.name for field in fields(ResultRow))
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """Rows of one or more items, in file order."""
+
+    rows: tuple[ResultRow, ...] = ()
+
+    @classmethod
+    def read(cls, path: Path) -> "ResultTable":
+        """Read ``results/<scale>/<paper>/<item>.csv``.
+
+        Raises:
+            UserError: the file is missing, lacks a column, or a line does not parse; the line is named.
+        """
+        return cls(tuple(_parse(path, line, cells) for line, cells in _lines(path, COLUMNS)))
+
+    @classmethod
+    def read_printed(cls, path: Path) -> "ResultTable":
+        """Read ``config/papers/targets.csv``: the printed numbers, as rows without runs."""
+        needed = ("paper", "item", "row", "metric", "value", "std", "unit", "better")
+        blank = dict.fromkeys(COLUMNS, "") | {"variant": AS_DESCRIBED}
+        return cls(tuple(_parse(path, line, blank | cells) for line, cells in _lines(path, needed)))
+
+    def write(self, path: Path) -> None:
+        """Write the table; reading it again gives the same rows."""
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows([_cell(getattr(row, name)) for name in COLUMNS] for row in self.rows)
+        files.write_text(path, buffer.getvalue())
+
+    def __add__(self, other: "ResultTable") -> "ResultTable":
+        return ResultTable(self.rows + other.rows)
+
+    def select(
+        self,
+        paper: str | None = None,
+        item: str | None = None,
+        metric: str | None = None,
+        attackers: Iterable[str] | None = None,
+        variant: str | None = None,
+    ) -> "ResultTable":
+        """Return the rows that agree with every given column; None leaves a column free."""
+        wanted = None if attackers is None else set(attackers)
+        return ResultTable(
+            tuple(
+                row
+                for row in self.rows
+                if paper in (None, row.paper)
+                and item in (None, row.item)
+                and metric in (None, row.metric)
+                and (wanted is None or row.attacker in wanted)
+                and variant in (None, row.variant)
+            )
+        )
+
+    def draws(self) -> tuple[str, ...]:
+        """Return the variants that are partition draws, by rising seed."""
+        found = {row.variant for row in self.rows if row.variant.startswith(DRAW_PREFIX)}
+        return tuple(sorted(found, key=lambda variant: (len(variant), variant)))
+
+    def substitutes(self) -> tuple[str, ...]:
+        """Return every stand-in that some row rests on, once, in order of appearance."""
+        return tuple(dict.fromkeys(name for row in self.rows for name in row.substitutes))
+
+
+def canonical(row: Mapping[str, Any]) -> str:
+    """Return a row's keys as canonical JSON: sorted, ``", "`` and ``": "`` between the parts."""
+    return json.dumps(dict(row), sort_keys=True, separators=(", ", ": "), ensure_ascii=False)
+
+
+def same(first: Any, second: Any) -> bool:
+    """Return whether two row values agree; ``1`` is ``1.0``, but ``true`` is not ``1``."""
+    return isinstance(first, bool) == isinstance(second, bool) and bool(first == second)
+
+
+def matches(row: Mapping[str, Any], keys: Mapping[str, Any]) -> bool:
+    """Return whether ``row`` has every one of ``keys``."""
+    return all(name in row and same(row[name], value) for name, value in keys.items())
+
+
+def identity(row: Mapping[str, Any]) -> str:
+    """Return a text by which rows can be joined: equal if and only if the keys agree in the sense of ``same``."""
+    numbers = {
+        key: float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        for key, value in row.items()
+    }
+    return canonical(numbers)
+
+
+def _lines(path: Path, needed: Iterable[str]) -> Iterable[tuple[int, dict[str, str]]]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing: run snakemake for it first") from None
+    reader = csv.DictReader(io.StringIO(text, newline=""))
+    absent = [name for name in needed if name not in (reader.fieldnames or [])]
+    if absent:
+        raise UserError(f"{path} has no column {', '.join(absent)}: delete it and run snakemake again")
+    for cells in reader:
+        if None in cells or None in cells.values():
+            raise UserError(f"{path}, line {reader.line_num}: the number of cells differs from the header's")
+        yield reader.line_num, cells
+
+
+def _parse(path: Path, line: int, cells: Mapping[str, str]) -> ResultRow:
+    try:
+        return ResultRow(
+            paper=cells["paper"],
+            item=cells["item"],
+            row=_keys(cells["row"]),
+            metric=cells["metric"],
+            **{name: _number(cells[name]) for name in ("value", "std", "ci_low", "ci_high")},
+            n=int(float(cells["n"])) if cells["n"] else None,
+            unit=cells["unit"],
+            better=_one_of(DIRECTIONS, "better", cells["better"]),
+            attacker=_one_of(ATTACKERS, "attacker", cells["attacker"]),
+            variant=cells["variant"] or AS_DESCRIBED,
+            substitutes=_parts(cells["substitutes"]),
+            runs=_parts(cells["runs"]),
+        )
+    except ValueError as error:
+        raise UserError(f"{path}, line {line}: {error}") from None
+
+
+def _keys(text: str) -> RowKeys:
+    try:
+        row = json.loads(text)
+    except json.JSONDecodeError:
+        row = None
+    if not isinstance(row, dict):
+        raise ValueError(f"row is not a JSON object: {text!r}")
+    return row
+
+
+def _number(text: str) -> float | None:
+    value = float(text) if text else math.nan
+    return None if math.isnan(value) else value
+
+
+def _one_of(allowed: tuple[str, ...], column: str, text: str) -> str:
+    if text not in allowed:
+        raise ValueError(f"{column} is {text!r}, not one of {', '.join(repr(name) for name in allowed)}")
+    return text
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(";") if part.strip())
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, dict):
+        return canonical(value)
+    if isinstance(value, tuple):
+        return "; ".join(value)
+    return str(value)

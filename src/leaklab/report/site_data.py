@@ -1,0 +1,165 @@
+"""Fill the site's pages: one ``ItemPage`` per item from its results, its verdicts and the records behind it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from leaklab.planning.plan import Plan, build_plan, result_files
+from leaklab.planning.state import state_of
+from leaklab.records.config import SCALES, Scale, read_yaml
+from leaklab.records.items import Item
+from leaklab.records.ledger import Ledger
+from leaklab.records.provenance import git_state
+from leaklab.report import ranges, style
+from leaklab.report.claims import judge_all, read_claims
+from leaklab.report.comparison import Comparison
+from leaklab.report.costs import cost_of
+from leaklab.report.layout import lay_out
+from leaklab.report.links import behind, chain_of
+from leaklab.report.metric_cards import cards_of
+from leaklab.report.pages import (
+    Download,
+    ItemPage,
+    JudgedClaim,
+    PaperPages,
+    Picture,
+    SiteData,
+    attacker_pairs,
+)
+from leaklab.report.printed import PAPERS, TARGETS, beside_print
+from leaklab.report.results import ResultTable
+
+GENERAL_NOTES = {
+    "demo": "Embedded data, a few minutes on a laptop: the whole chain on real input, not the papers' numbers.",
+    "small": "The real data sets and the papers' models; fewer rounds, images or restarts where a page says so.",
+    "paper": "Everything as printed.",
+}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What all pages of a scale share."""
+
+    scale: Scale
+    plan: Plan
+    ledger: Ledger
+    results: ResultTable
+    comparisons: tuple[Comparison, ...]
+    claims: tuple[JudgedClaim, ...]
+    drawings: Path
+
+
+def gather(scale: Scale, items: Mapping[str, Item], drawings: Path) -> SiteData:
+    """Read everything that the site of a scale shows.
+
+    Args:
+        scale: of the results.
+        items: all items.
+        drawings: folder for figures that only the pages show (ranges over draws).
+
+    Raises:
+        UserError: a result, record or configuration file is missing or damaged.
+    """
+    evidence = _evidence(scale, items, drawings)
+    described = read_yaml(PAPERS / "papers.yaml")
+    return SiteData(
+        scale=scale,
+        scale_note=GENERAL_NOTES[scale],
+        papers=tuple(
+            PaperPages(
+                key=key,
+                title=facts["title"],
+                citation=facts["citation"],
+                items=tuple(_page(evidence, item) for item in items.values() if item.paper == key),
+            )
+            for key, facts in described.items()
+        ),
+        version=version("leaklab"),
+        **{name: value for name, value in git_state().items() if value is not None},
+    )
+
+
+def _evidence(scale: Scale, items: Mapping[str, Item], drawings: Path) -> Evidence:
+    plan = build_plan(items)
+    tables = [ResultTable.read(result_files(item, scale)["csv"]) for item in plan.ready(scale)]
+    results = sum(tables, ResultTable())
+    printed = ResultTable.read_printed(TARGETS)
+    claims = read_claims(PAPERS / "claims.csv")
+    judged = tuple(
+        JudgedClaim(claim, verdict) for claim, verdict in zip(claims, judge_all(claims, results, printed), strict=True)
+    )
+    return Evidence(scale, plan, Ledger.scan(), results, beside_print(results, items.values()), judged, drawings)
+
+
+def _page(evidence: Evidence, item: Item) -> ItemPage:
+    state = state_of(evidence.plan, item, evidence.scale)
+    claims = tuple(judged for judged in evidence.claims if judged.claim.id in item.claims)
+    facts: dict[str, Any] = {"title": item.title, "state": state.word, "reason": state.reason, "claims": claims}
+    if state.word == "done":
+        facts |= _results(evidence, item)
+    return ItemPage(paper=item.paper, item=item.item, settings=_settings(item), **facts)
+
+
+def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
+    results = evidence.results.select(paper=item.paper, item=item.item)
+    comparisons = tuple(c for c in evidence.comparisons if (c.paper, c.item) == (item.paper, item.item))
+    files = result_files(item, evidence.scale)
+    entries = behind(evidence.ledger, str(files["png"]))
+    picture = Picture(files["png"], alt=f"{item.title}: {item.shows}", caption=item.shows, pdf=files["pdf"])
+    medians = ResultTable(tuple(row for row in results.rows if row.metric.endswith("_median")))
+    return {
+        "pictures": (picture, *_ranges(evidence, item, comparisons)),
+        "grid": lay_out(item.table, results, comparisons) if item.table else None,
+        "comparisons": comparisons,
+        "attackers": attacker_pairs(medians),
+        "reading": item.reading,
+        "substitutes": results.substitutes(),
+        "cards": cards_of(entries),
+        "cost": cost_of(entries),
+        "provenance": chain_of(evidence.ledger, str(files["png"])),
+        "downloads": tuple(Download(files[name].name, files[name]) for name in ("csv", "markdown", "latex")),
+    }
+
+
+def _ranges(evidence: Evidence, item: Item, comparisons: Sequence[Comparison]) -> list[Picture]:
+    """Draw the printed numbers against the range over the draws of the partition, where there are draws."""
+    if item.table is None or all(row.draws_min is None for row in comparisons):
+        return []
+    path = evidence.drawings / f"{item.paper}-{item.item}-draws.png"
+    title = f"{item.title}: printed numbers against the range over the draws of the partition"
+    style.save(ranges.draw(comparisons, item.table, item.table.rows[0], title), path)
+    caption = (
+        "Bar: range over the declared partition seeds. Tick: the table's own seed. Dot: the printed number, filled "
+        "where it lies in the range."
+    )
+    return [Picture(path, alt=title, caption=caption)]
+
+
+def _settings(item: Item) -> dict[str, dict[str, Any]]:
+    """Return each scale's settings: the blocks as in the item's file, with the scale's changes applied."""
+    if not item.runs:
+        return {}
+    return {scale: _resolved(item, scale) for scale in reversed(SCALES) if scale in item.scales}
+
+
+def _resolved(item: Item, scale: Scale) -> dict[str, Any]:
+    change = item.scales[scale]
+    shown: dict[str, Any] = {}
+    for name, block in item.runs.items():
+        if name not in change.drop:
+            changes = change.set if "like" not in block else {}
+            shown[name] = {**_plain(block), **_plain(changes), **_plain(change.blocks.get(name, {}))}
+    return {"why": change.note, **shown}
+
+
+def _plain(block: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a block flattened to dotted keys, so that a scale's changes replace the field that they name."""
+    flat: dict[str, Any] = {}
+    for key, value in block.items():
+        if isinstance(value, dict):
+            flat |= {f"{key}.{inner}": content for inner, content in _plain(value).items()}
+        else:
+            flat[key] = "; ".join(map(str, value)) if key in ("overrides", "skip") else value
+    return flat

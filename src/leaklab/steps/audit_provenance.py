@@ -1,0 +1,27 @@
+"""Recompute every recorded hash of the checkout; a changed file stops the workflow and is named."""
+
+from dataclasses import asdict
+
+from leaklab.planning.audit import audit
+from leaklab.records.errors import UserError
+from leaklab.records.files import write_json
+from leaklab.records.ledger import Ledger
+from leaklab.steps.base import Job, main
+
+
+def run(job: Job) -> None:
+    """Write what was checked.
+
+    Raises:
+        UserError: a file is not what its record says. Records of uncommitted or older code are listed only: whoever
+            edits the code must still be able to run it; ``leaklab audit`` fails on them.
+    """
+    result = audit(Ledger.scan())
+    write_json(job.outputs["audit"], {**asdict(result), "absent": sorted(result.absent)})
+    if result.breaks:
+        raise UserError(f"{result.breaks[0]} ({len(result.breaks)} in all): delete the files and run snakemake again")
+    job.note(records=result.records, files=result.files, stale=len(result.stale))
+
+
+if __name__ == "__main__":
+    main("audit_provenance", run)

@@ -1,0 +1,17 @@
+"""Describe a scale's results as a Workflow Run RO-Crate."""
+
+from leaklab.records.files import write_json
+from leaklab.records.ledger import Ledger
+from leaklab.report.crate import crate
+from leaklab.steps.base import Job, main
+
+
+def run(job: Job) -> None:
+    """Write ``ro-crate-metadata.json``."""
+    document = crate(Ledger.scan(), str(job.input("index")))
+    write_json(job.outputs["crate"], document)
+    job.note(entities=len(document["@graph"]))
+
+
+if __name__ == "__main__":
+    main("build_crate", run)

@@ -1,0 +1,21 @@
+"""Build the static site of a scale."""
+
+from pathlib import Path
+
+from leaklab.records.items import load_items
+from leaklab.report import site
+from leaklab.report.site_data import gather
+from leaklab.steps.base import Job, main
+
+
+def run(job: Job) -> None:
+    """Write ``index.html``, a page per item and copies of all figures; each is recorded with its hash."""
+    folder = job.outputs["index"].parent
+    data = gather(job.spec["scale"], load_items(), folder / "drawings")
+    written = site.build(data, folder)
+    job.outputs.update({str(path): Path(path) for path in written[1:]})
+    job.note(pages=len(written))
+
+
+if __name__ == "__main__":
+    main("build_report", run)

@@ -1,0 +1,25 @@
+"""Compare all results of a scale with the printed numbers and judge the papers' claims on them."""
+
+from leaklab.records.items import load_item
+from leaklab.report.claims import judge_all, read_claims, write_verdicts
+from leaklab.report.comparison import write_comparison
+from leaklab.report.printed import beside_print
+from leaklab.report.results import ResultTable
+from leaklab.steps.base import Job, main
+
+
+def run(job: Job) -> None:
+    """Write the comparison, the verdicts and the numbers that they rest on."""
+    items = [load_item(path) for path in job.inputs["item_files"]]
+    results = sum((ResultTable.read(path) for path in job.inputs.get("tables", [])), ResultTable())
+    rows = beside_print(results, items)
+    write_comparison(job.outputs["comparison"], rows)
+    claims = read_claims(job.input("claims"))
+    verdicts = judge_all(claims, results, ResultTable.read_printed(job.input("targets")))
+    write_verdicts(job.outputs["claims"], claims, verdicts)
+    counts = {word: sum(v.verdict == word for v in verdicts) for word in sorted({v.verdict for v in verdicts})}
+    job.note(claims=counts, compared=sum(row.within != "not compared" for row in rows))
+
+
+if __name__ == "__main__":
+    main("judge_claims", run)

@@ -1,0 +1,30 @@
+"""Collect an item's runs into its long result table and print it as Markdown and LaTeX."""
+
+from leaklab.records.files import write_text
+from leaklab.records.items import load_item
+from leaklab.report import tables
+from leaklab.report.collect import collect
+from leaklab.report.layout import lay_out
+from leaklab.report.printed import beside_print
+from leaklab.steps.base import Job, main
+
+
+def run(job: Job) -> None:
+    """Write the csv, and the table of the item's layout in two text forms."""
+    item = load_item(job.input("item"))
+    results = collect(item, job.spec["scale"])
+    results.write(job.outputs["csv"])
+    caption = f"{item.title} (scale {job.spec['scale']})"
+    grid = lay_out(item.table, results, beside_print(results, [item])) if item.table else None
+    write_text(job.outputs["markdown"], tables.markdown(grid, caption) if grid else _only_csv(caption, "#"))
+    label = f"tab:{item.paper}-{item.item}"
+    write_text(job.outputs["latex"], tables.latex(grid, caption, label) if grid else _only_csv(caption, "%"))
+    job.note(rows=len(results.rows), substitutes=list(results.substitutes()))
+
+
+def _only_csv(caption: str, mark: str) -> str:
+    return f"{mark} {caption}\n"
+
+
+if __name__ == "__main__":
+    main("make_table", run)

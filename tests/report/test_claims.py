@@ -1,0 +1,152 @@
+import csv
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from leaklab.records.errors import UserError
+from leaklab.report.claims import (
+    Claim,
+    Frequency,
+    Verdict,
+    frequency_over_draws,
+    judge,
+    judge_all,
+    read_claims,
+    write_verdicts,
+)
+from leaklab.report.results import ResultRow, ResultTable
+
+PAPERS = Path(__file__).parents[2] / "config" / "papers"
+NOTHING = ResultTable()
+
+
+@pytest.fixture(scope="module")
+def printed():
+    return ResultTable.read_printed(PAPERS / "targets.csv")
+
+
+@pytest.fixture(scope="module")
+def claims():
+    return read_claims(PAPERS / "claims.csv")
+
+
+def test_the_printed_tables_decide_39_claims_and_contradict_two(claims, printed):
+    verdicts = {verdict.id: verdict.verdict for verdict in judge_all(claims, printed, printed)}
+    decided = {name: verdict for name, verdict in verdicts.items() if verdict != "not testable"}
+    assert len(verdicts) == 85
+    assert len(decided) == 39
+    assert {name for name, verdict in decided.items() if verdict == "not reproduced"} == {"HYP-04", "HYP-09"}
+
+
+def test_the_catalogue_says_the_same_about_print(claims, printed):
+    for claim, verdict in zip(claims, judge_all(claims, printed, printed), strict=True):
+        said = {"reproduced": "satisfies the check", "not reproduced": "does not satisfy the check"}
+        assert claim.paper_numbers.endswith(said.get(verdict.verdict, "")), claim.id
+        assert ("the check" in claim.paper_numbers) == (verdict.verdict != "not testable"), claim.id
+
+
+def test_the_check_per_draw_agrees_with_the_check_on_print(claims, printed):
+    corners = {0.005, 0.02}
+    draw = ResultTable(
+        tuple(
+            replace(row, variant="partition-seed=0")
+            for row in printed.select("lrp", "table1").rows
+            if row.row["model"] != "cnn" or {row.row["eta1"], row.row["eta2"]} <= corners
+        )
+    )
+    with_check = [claim for claim in claims if claim.check_per_draw]
+    assert [claim.id for claim in with_check] == ["LRP-01", "LRP-02", "LRP-03"]
+    for claim in with_check:
+        assert frequency_over_draws(claim, draw) == Frequency(1, 1)
+
+
+def test_the_spelling_is_one(claims, printed):
+    text = " ".join([PAPERS.joinpath(name).read_text() for name in ("claims.csv", "targets.csv")])
+    assert "defence" not in text
+    assert "'fig" not in text.replace("'figure", "")
+
+
+CLAIM = Claim("X-01", "lrp", "table1", "a beats b", "T('table1','acc',m='a')>T('table1','acc',m='b')",
+              "T('table1','acc',m='a')>T('table1','acc',m='b')")  # fmt: skip
+
+
+def rows(a, b, **more):
+    values = (("a", a), ("b", b))
+    return ResultTable(tuple(ResultRow("lrp", "table1", {"m": m}, "acc", value, **more) for m, value in values))
+
+
+def test_a_verdict_carries_its_numbers():
+    verdict = judge(CLAIM, rows(2.0, 1.0), NOTHING)
+    assert verdict.verdict == "reproduced"
+    assert [(fact.item, fact.row, fact.metric, fact.value) for fact in verdict.evidence] == [
+        ("table1", {"m": "a"}, "acc", 2.0),
+        ("table1", {"m": "b"}, "acc", 1.0),
+    ]
+
+
+def test_a_claim_that_fails_says_where():
+    verdict = judge(CLAIM, rows(1.0, 2.0), NOTHING)
+    assert verdict.verdict == "not reproduced"
+    assert "(with 1, 2)" in verdict.reason
+
+
+def test_a_missing_row_is_not_testable_and_named():
+    verdict = judge(CLAIM, ResultTable(rows(1.0, 2.0).rows[:1]), NOTHING)
+    assert verdict.verdict == "not testable"
+    assert '{"m": "b"}' in verdict.reason
+
+
+def test_another_papers_rows_are_not_seen():
+    other = ResultTable(tuple(replace(row, paper="outpost") for row in rows(2.0, 1.0).rows))
+    assert judge(CLAIM, other, NOTHING).verdict == "not testable"
+
+
+def test_a_claim_on_stand_ins_says_so():
+    verdict = judge(CLAIM, rows(2.0, 1.0, substitutes=("small generator",)), NOTHING)
+    assert verdict.substitutes == ("small generator",)
+    assert "stand-ins: small generator" in verdict.reason
+
+
+def test_numbers_that_do_not_allow_the_check_are_not_testable():
+    claim = replace(CLAIM, check="slope(log([T('table1','acc',m='a'),1]),[0,1])<0")
+    verdict = judge(claim, rows(-2.0, 1.0), NOTHING)
+    assert verdict.verdict == "not testable"
+    assert "do not allow" in verdict.reason
+
+
+def test_frequency_over_the_draws():
+    draws = [rows(2.0, 1.0, variant="partition-seed=0"), rows(1.0, 2.0, variant="partition-seed=1"),
+             rows(3.0, 2.0, variant="partition-seed=10")]  # fmt: skip
+    half = ResultTable(rows(3.0, 2.0, variant="partition-seed=2").rows[:1])
+    results = sum(draws, rows(5.0, 1.0)) + half
+    frequency = judge(CLAIM, results, NOTHING).frequency
+    assert frequency == Frequency(2, 3, ("partition-seed=1",), ("partition-seed=2",))
+    assert str(frequency) == (
+        "holds in 2 of 3 partition draws; fails for partition seed 1; cannot be tested for partition seed 2"
+    )
+
+
+def test_without_draws_there_is_no_frequency():
+    assert judge(CLAIM, rows(2.0, 1.0), NOTHING).frequency is None
+
+
+def test_verdicts_survive_json_and_are_written_one_per_line(tmp_path):
+    verdict = judge(CLAIM, rows(2.0, 1.0) + rows(2.0, 1.0, variant="partition-seed=0"), NOTHING)
+    assert Verdict.from_json(json.loads(json.dumps(asdict(verdict)))) == verdict
+    write_verdicts(tmp_path / "c.csv", [CLAIM], [verdict])
+    with (tmp_path / "c.csv").open(newline="") as handle:
+        (line,) = csv.DictReader(handle)
+    assert (line["id"], line["verdict"], line["holds"], line["draws"]) == ("X-01", "reproduced", "1", "1")
+    assert json.loads(line["evidence"])[0] == ["table1", {"m": "a"}, "acc", 2.0]
+
+
+def test_a_claim_that_asks_for_more_is_refused_when_read(tmp_path):
+    text = "id,paper,item,statement,check,check_per_draw,paper_numbers\nX-09,lrp,table1,s,__import__('os'),,\n"
+    (tmp_path / "claims.csv").write_text(text)
+    with pytest.raises(UserError, match="claim X-09"):
+        read_claims(tmp_path / "claims.csv")
+    (tmp_path / "claims.csv").write_text("id,paper\n")
+    with pytest.raises(UserError, match="no column item"):
+        read_claims(tmp_path / "claims.csv")

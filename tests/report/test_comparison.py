@@ -1,0 +1,154 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from leaklab.records.errors import UserError
+from leaklab.report.comparison import compare, read_comparison, write_comparison
+from leaklab.report.results import ResultRow, ResultTable
+from leaklab.report.tolerances import Rule, Tolerances
+
+PAPERS = Path(__file__).parents[2] / "config" / "papers"
+
+
+def row(model, value, eta=1, **more):
+    return ResultRow("lrp", "table1", {"model": model, "eta": eta}, "acc", value, **more)
+
+
+def table(*rows):
+    return ResultTable(rows)
+
+
+def tolerances(**rule):
+    return Tolerances(
+        classes={"tight": {"points": 0.5, "std_factor": 3}, "bands": {"bands": {"acc": 50.0}}},
+        rules=(Rule(**{"class": "tight", **rule}),),
+    )
+
+
+def only(results, printed, **rule):
+    (comparison,) = compare(results, printed, tolerances(**rule))
+    return comparison
+
+
+def test_the_difference_and_the_larger_of_both_tolerances():
+    near = only(table(row("a", 90.4)), table(row("a", 90.0, std=0.1)))
+    assert (near.difference, near.tolerance, near.within) == (pytest.approx(0.4), 0.5, "yes")
+    spread = only(table(row("a", 90.8)), table(row("a", 90.0, std=0.3)))
+    assert (spread.tolerance, spread.within) == (pytest.approx(0.9), "yes")
+    far = only(table(row("a", 89.0)), table(row("a", 90.0, std=0.1)))
+    assert (far.difference, far.within) == (pytest.approx(-1.0), "no")
+
+
+def test_exactly_the_tolerance_is_within():
+    assert only(table(row("a", 0.8)), table(row("a", 0.3))).within == "yes"
+
+
+def test_whole_numbers_join_with_their_float_form():
+    assert only(table(row("a", 1.0, eta=1.0)), table(row("a", 1.0, eta=1))).within == "yes"
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        (row("b", 1.0), "not run"),
+        (row("a", None), "no number"),
+        (row("a", 1.0, substitutes=("half of LFW",)), "half of LFW"),
+        (row("a", 1.0, attacker="adaptive"), "not run"),
+        (row("a", 1.0, variant="partition-seed=0"), "not run"),
+    ],
+)
+def test_what_is_not_compared_says_why(result, reason):
+    comparison = only(table(result), table(row("a", 1.0)))
+    assert (comparison.within, comparison.difference) == ("not compared", None)
+    assert reason in comparison.reason
+
+
+def test_order_only_leaves_the_judgement_to_the_claims():
+    comparison = only(table(row("a", 3.0)), table(row("a", 1.0)), **{"class": "order only"})
+    assert (comparison.within, comparison.difference, comparison.tolerance) == ("not compared", 2.0, None)
+
+
+def test_bands_ask_for_the_same_side():
+    assert only(table(row("a", 99.0)), table(row("a", 60.0)), **{"class": "bands"}).within == "yes"
+    assert only(table(row("a", 49.0)), table(row("a", 51.0)), **{"class": "bands"}).within == "no"
+
+
+def test_the_range_over_the_draws():
+    draws = [row("a", value, variant=f"partition-seed={seed}") for seed, value in enumerate((88.0, 91.0, 89.0))]
+    inside = only(table(row("a", 90.0), *draws), table(row("a", 90.9)))
+    assert (inside.draws_min, inside.draws_max, inside.within_draws) == (88.0, 91.0, True)
+    assert only(table(row("a", 90.0), *draws), table(row("a", 91.1))).within_draws is False
+    assert only(table(row("a", 90.0)), table(row("a", 91.1))).within_draws is None
+
+
+def test_centered_differences_remove_each_models_mean_on_both_sides():
+    results = table(row("a", 91.0, 1), row("a", 93.0, 2), row("b", 50.0, 1))
+    printed = table(row("a", 90.0, 1), row("a", 91.0, 2), row("b", 40.0, 1), row("b", 41.0, 2))
+    found = compare(results, printed, tolerances(center_by=("model",)))
+    # model a: 91 - 92 = -1 against 90 - 90.5 = -0.5; the missing cell of b does not count on either side
+    assert [c.centered_difference for c in found] == [pytest.approx(-0.5), pytest.approx(0.5), pytest.approx(0), None]
+
+
+def test_a_number_lost_in_print_is_passed_over():
+    assert compare(table(row("a", 1.0)), table(row("a", None)), tolerances()) == ()
+
+
+def test_the_file_says_the_same_as_the_rows(tmp_path):
+    draws = [row("a", 88.5, variant="partition-seed=0")]
+    printed = table(row("a", 90.0, std=0.1), row("b", 1.0))
+    found = compare(table(row("a", 89.5, std=0.2), *draws), printed, tolerances())
+    write_comparison(tmp_path / "c.csv", found)
+    assert read_comparison(tmp_path / "c.csv") == found
+    header = (tmp_path / "c.csv").read_text().splitlines()[0]
+    assert header == (
+        "paper,item,row,metric,printed,printed_std,value,std,difference,tolerance,class,within,reason,draws_min,"
+        "draws_max,within_draws,centered_difference"
+    )
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    (tmp_path / "c.csv").write_text("paper,item\nlrp,table1\n")
+    with pytest.raises(UserError, match="is damaged"):
+        read_comparison(tmp_path / "c.csv")
+
+
+def test_the_projects_classes():
+    printed = ResultTable.read_printed(PAPERS / "targets.csv")
+    chosen = Tolerances.load(PAPERS / "tolerances.yaml")
+
+    def of(paper, item, metric, **keys):
+        first = next(r for r in printed.select(paper, item, metric).rows if keys.items() <= r.row.items())
+        return chosen.of(first), first
+
+    tolerance, first = of("lrp", "table1", "test_accuracy", model="cnn")
+    assert (tolerance.class_name, tolerance.center_by) == ("tight", ("model",))
+    assert tolerance.allowed(first) == max(0.5, 3 * first.std)
+    unstable, cell = of("lrp", "table5", "test_accuracy", eta1=0.002, eta2=0.002)
+    assert unstable.allowed(replace(cell, std=None)) == 1.5
+    assert of("lrp", "table5", "test_accuracy", eta1=0.001)[0].points == 0.5
+    assert of("lrp", "table2", "test_accuracy", dataset="mnist")[0].class_name == "tight"
+    assert of("lrp", "table2", "test_accuracy", dataset="cifar10")[0].class_name == "loose"
+    assert of("lrp", "table3", "psnr")[0].class_name == "order only"
+    assert of("outpost", "table3", "ssim")[0].class_name == "bands"
+    assert of("outpost", "table3", "mse")[0].class_name == "order only"
+    assert of("hyperfl", "table4", "seconds_per_round")[0].class_name == "order only"
+
+
+def test_an_items_own_choice_goes_before_the_general_rules_but_not_before_named_rows():
+    rules = (Rule(**{"class": "tight", "row": {"model": "b"}, "points": 1.5}), Rule(**{"class": "order only"}))
+    chosen = Tolerances(classes={"tight": {"points": 0.5, "std_factor": 3}}, rules=rules)
+    choice = {"class": "tight", "points": 0.7, "center_by": ["model"]}
+    assert (chosen.of(row("a", 1.0), choice).points, chosen.of(row("a", 1.0), choice).std_factor) == (0.7, 3)
+    assert (chosen.of(row("b", 1.0), choice).points, chosen.of(row("b", 1.0), choice).center_by) == (1.5, ("model",))
+    assert chosen.of(row("a", 1.0)).class_name == "order only"
+
+
+def test_wrong_settings_are_named(tmp_path):
+    with pytest.raises(UserError, match=r"lrp table1, comparison: .*class"):
+        tolerances().of(row("a", 1.0), {"class": "narrow"})
+    (tmp_path / "t.yaml").write_text("classes: {}\nrules: [{class: tight, papers: lrp}]\n")
+    with pytest.raises(UserError, match="papers"):
+        Tolerances.load(tmp_path / "t.yaml")
+    with pytest.raises(UserError, match="is missing"):
+        Tolerances.load(tmp_path / "absent.yaml")
