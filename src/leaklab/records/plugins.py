@@ -68,7 +68,14 @@ def _declared_settings(file: Path) -> list[str]:
     wanted = _plugin_class(file)
     for node in _tree(file).body:
         if isinstance(node, ast.ClassDef) and node.name == wanted:
-            return [f.target.id for f in node.body if isinstance(f, ast.AnnAssign) and isinstance(f.target, ast.Name)]
+            return [name for field in node.body if (name := _setting(field))]
         if isinstance(node, ast.FunctionDef) and node.name == wanted:
             return [a.arg for a in [*node.args.args, *node.args.kwonlyargs]]
     return []
+
+
+def _setting(node: ast.stmt) -> str | None:
+    """Return the name of a dataclass field; a ``ClassVar`` is not a setting."""
+    if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+        return None
+    return None if "ClassVar" in ast.unparse(node.annotation) else node.target.id

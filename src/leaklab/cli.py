@@ -1,0 +1,149 @@
+"""The ``leaklab`` command: look at items, plans and provenance. Work itself is done by ``snakemake``."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from leaklab.records.config import SCALES, Scale
+from leaklab.records.errors import UserError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+out = Console(highlight=False, soft_wrap=True)
+SYMBOLS = {"done": "[green]done[/]", "not run": "not run", "planned": "[dim]planned[/]"}
+ScaleOption = Annotated[str, typer.Option(help=f"one of {', '.join(SCALES)}")]
+
+
+def main() -> None:
+    """Run the command; a user's mistake is one line and exit status 1."""
+    try:
+        app()
+    except UserError as error:
+        sys.exit(f"leaklab: {error}")
+
+
+@app.command()
+def items() -> None:
+    """List all 51 tables, figures and theorems with their state at each scale."""
+    from leaklab.planning.plan import build_plan
+    from leaklab.planning.state import states
+    from leaklab.records.items import load_items
+
+    found = load_items()
+    table = Table(title=f"{len(found)} items", title_justify="left")
+    for column in ("item", "title", *SCALES, "why not"):
+        table.add_column(column, overflow="fold")
+    for key, by_scale in states(build_plan(found)).items():
+        reason = next((state.reason for state in by_scale.values() if state.word == "planned"), "")
+        words = [SYMBOLS[by_scale[scale].word] for scale in SCALES]
+        table.add_row(key.replace("/", " "), found[key].title, *words, reason)
+    Console(highlight=False).print(table)
+
+
+@app.command()
+def plan(item: list[str], scale: ScaleOption = "small") -> None:
+    """Show what an item needs: jobs, steps, estimated cost, and what is missing."""
+    from leaklab.planning.plan import build_plan, result_files
+    from leaklab.planning.resources import cost
+    from leaklab.records.ids import stage_of
+    from leaklab.records.items import find_item, load_items
+
+    chosen = find_item(" ".join(item), load_items())
+    level = _scale(scale)
+    if chosen.planned:
+        raise UserError(f"{chosen.key} does not run yet: {chosen.planned}")
+    every = build_plan({chosen.key: chosen})
+    jobs = every.jobs_of(level, chosen) if (level, chosen.key) in every.runs else []
+    table = Table(title=f"{chosen.key} at scale {level}: {chosen.title}", title_justify="left")
+    for column in ("stage", "jobs", "still to run", "client steps", "evaluations, at most", "CPU minutes, at most"):
+        table.add_column(column, justify="right" if column != "stage" else "left")
+    for stage in dict.fromkeys(stage_of(job.spec) for job in jobs):
+        group = [job for job in jobs if stage_of(job.spec) == stage]
+        costs = [cost(job.spec) for job in group]
+        missing = sum(not (job.folder / "run.json").is_file() for job in group)
+        table.add_row(
+            stage,
+            str(len(group)),
+            str(missing),
+            f"{sum(c.steps for c in costs):,}",
+            f"{sum(c.evaluations for c in costs):,}",
+            f"{sum(c.seconds for c in costs) / 60:.1f}",
+        )
+    out.print(table)
+    for dataset in sorted(every.datasets & {job.dataset for job in jobs}):
+        here = Path(f"data/prepared/{dataset}.safetensors").is_file()
+        out.print(f"data {dataset}: {'here' if here else 'not here yet: the mirror or the network is needed'}")
+    out.print(f"make it: snakemake --cores 2 {result_files(chosen, level)['csv']}")
+
+
+@app.command()
+def trace(file: str) -> None:
+    """Print the chain from a result or figure back to the checksums of its raw data."""
+    from leaklab.records.ledger import Ledger
+
+    ledger = Ledger.scan()
+    name = Path(file).as_posix().removeprefix("./")
+    ledger.maker(name)
+    for depth, path, entry in ledger.chain(name):
+        if entry is None:
+            out.print(f"{'  ' * depth}{path}  (an input of this repository)")
+            continue
+        commit = (entry.content.get("commit") or "no commit")[:10] + ("+changes" if entry.content.get("dirty") else "")
+        digest = entry.outputs[path][:16]
+        out.print(f"{'  ' * depth}{path}  sha256 {digest}  {entry.rule} at {commit}, code {entry.content['code']}")
+        for source in entry.content["facts"].get("sources", []):
+            out.print(f"{'  ' * (depth + 1)}{source['path']}  sha256 {source['sha256']}  (raw data, {source['from']})")
+
+
+@app.command()
+def audit() -> None:
+    """Recompute every recorded hash; exit 1 and name the file if one link of the chain is broken."""
+    from leaklab.planning.audit import audit as check
+    from leaklab.records.ledger import Ledger
+
+    result = check(Ledger.scan())
+    for line in [*result.breaks, *result.stale]:
+        out.print(line)
+    if result.absent:
+        places = Counter(str(Path(path).parent.parent) for path in result.absent)
+        where = ", ".join(f"{count} below {place}" for place, count in places.most_common())
+        out.print(f"not in this checkout, so not checked: {where} (`dvc pull` or snakemake brings them)")
+    verdict = f"{result.records} records, {result.files} files checked"
+    if result.breaks or result.stale:
+        raise UserError(
+            f"audit failed: {len(result.breaks)} changed files, {len(result.stale)} stale records; {verdict}"
+        )
+    out.print(f"audit passed: {verdict}")
+
+
+@app.command()
+def report(scale: ScaleOption = "demo") -> None:
+    """Print where the report of a scale is, or how to make it."""
+    page = Path(f"results/{_scale(scale)}/report/index.html")
+    if not page.is_file():
+        raise UserError(f"no report yet: run `snakemake --cores 2 {page}`")
+    out.print(f"report: {page.resolve()}")
+
+
+@app.command()
+def schema() -> None:
+    """Write the JSON schemas of the YAML files."""
+    from leaklab.planning.schema import write_schemas
+
+    for path in write_schemas():
+        out.print(str(path))
+
+
+def _scale(name: str) -> Scale:
+    for scale in SCALES:
+        if name == scale:
+            return scale
+    raise UserError(f"unknown scale '{name}': choose from {', '.join(SCALES)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What has to run: the plan of all jobs, their cost, and the state of each item. Free of torch."""

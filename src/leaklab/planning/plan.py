@@ -1,0 +1,165 @@
+"""The plan: every run that the items of a scale need, with what each reads.
+
+Snakemake owns the DAG; this is the list that its rules look things up in. It is rebuilt in every Snakemake process,
+so nothing here imports torch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from leaklab.observations.requirements import check as check_threat_model
+from leaklab.observations.requirements import check_transform
+from leaklab.planning.code import code_of
+from leaklab.records.config import SCALES, Scale
+from leaklab.records.errors import UserError
+from leaklab.records.expand import PlannedRun, expand
+from leaklab.records.ids import canonical_json, run_folder, run_id, stage_of
+from leaklab.records.items import Item
+from leaklab.records.specs import AttackSpec, CaptureSpec, PartitionSpec, ScoreSpec, Spec, TrainSpec
+
+PREPARED = Path("data/prepared")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job of a stage.
+
+    Attributes:
+        spec: what runs.
+        needs: runs whose files it reads.
+        dataset: dataset whose prepared file it reads, if any.
+    """
+
+    spec: Spec
+    needs: tuple[Spec, ...]
+    dataset: str
+
+    @property
+    def name(self) -> str:
+        """Return the run id."""
+        return run_id(self.spec)
+
+    @property
+    def folder(self) -> Path:
+        """Return the run's folder."""
+        return run_folder(self.spec)
+
+    @property
+    def text(self) -> str:
+        """Return the spec as canonical JSON."""
+        return canonical_json(self.spec)
+
+    @cached_property
+    def code(self) -> str:
+        """Return the digest of the code that the job runs."""
+        return code_of(self.spec)
+
+
+@dataclass
+class Plan:
+    """All jobs by stage and run id, and the runs of each item at each scale."""
+
+    items: Mapping[str, Item]
+    jobs: dict[str, dict[str, Job]] = field(default_factory=dict)
+    datasets: set[str] = field(default_factory=set)
+    runs: dict[tuple[Scale, str], list[PlannedRun]] = field(default_factory=dict)
+
+    def job(self, stage: str, name: str) -> Job:
+        """Return the job of a stage by run id."""
+        return self.jobs[stage][name]
+
+    def ready(self, scale: Scale) -> list[Item]:
+        """Return the items that run at this scale."""
+        return [item for item in self.items.values() if (scale, item.key) in self.runs]
+
+    def jobs_of(self, scale: Scale, item: Item) -> list[Job]:
+        """Return every job that the item needs at this scale, each once, in the order of the road."""
+        found: dict[str, Job] = {}
+        for run in self.runs[scale, item.key]:
+            if run.spec is not None:
+                self._collect(run.spec, found)
+        return list(found.values())
+
+    def _collect(self, spec: Spec, found: dict[str, Job]) -> None:
+        job = self.jobs[stage_of(spec)][run_id(spec)]
+        for needed in job.needs:
+            self._collect(needed, found)
+        found[f"{stage_of(spec)}/{job.name}"] = job
+
+    def add(self, spec: Spec) -> None:
+        """Add a run and all that it needs."""
+        stage, name = stage_of(spec), run_id(spec)
+        known = self.jobs.setdefault(stage, {})
+        if name in known:
+            if known[name].text != canonical_json(spec):
+                raise UserError(f"two {stage} runs share the id {name}: lengthen HASH_LENGTH in records/ids.py")
+            return
+        needs, dataset = _needs(spec)
+        for needed in needs:
+            self.add(needed)
+        if dataset:
+            self.datasets.add(dataset)
+        known[name] = Job(spec, needs, dataset)
+
+
+def _needs(spec: Spec) -> tuple[tuple[Spec, ...], str]:
+    if isinstance(spec, PartitionSpec | CaptureSpec):
+        return (), spec.dataset
+    if isinstance(spec, TrainSpec):
+        return (PartitionSpec(dataset=spec.dataset, partition=spec.partition),), spec.dataset
+    if isinstance(spec, AttackSpec):
+        return (spec.capture,), ""
+    # the dataset gives score_attack its reference pictures
+    return (spec.attack.capture, spec.attack), spec.attack.capture.dataset
+
+
+def build_plan(items: Mapping[str, Item]) -> Plan:
+    """Expand all items at all scales.
+
+    Raises:
+        UserError: an item file is wrong, or asks for a pair of attack and threat model that cannot be.
+    """
+    plan = Plan(items)
+    for item in items.values():
+        for scale in SCALES:
+            if item.runs and scale in item.scales:
+                plan.runs[scale, item.key] = expand(item, scale)
+                for run in plan.runs[scale, item.key]:
+                    _add_checked(plan, item, run)
+    return plan
+
+
+def _add_checked(plan: Plan, item: Item, run: PlannedRun) -> None:
+    if isinstance(run.spec, ScoreSpec):
+        attack = run.spec.attack
+        try:
+            check_threat_model(
+                attack.attack.name,
+                attack.attack.settings,
+                attack.capture.threat_model,
+                attack.transform.name,
+                attack.transform.settings,
+                attack.capture.kind,
+            )
+            check_transform(attack.transform.name, attack.capture.defense.name, attack.capture.batch_size)
+        except UserError as error:
+            raise UserError(f"config/items/{item.key}.yaml: runs.{run.block}: {error}") from None
+    if run.spec is not None:
+        plan.add(run.spec)
+
+
+def result_files(item: Item, scale: str) -> dict[str, Path]:
+    """Return the files that make_table and make_figure leave for an item."""
+    table, figure = Path("results", scale, item.paper), Path("figures", scale, item.paper)
+    return {
+        "csv": table / f"{item.item}.csv",
+        "markdown": table / f"{item.item}.md",
+        "latex": table / f"{item.item}.tex",
+        "table_record": table / f"{item.item}.run.json",
+        "png": figure / f"{item.item}.png",
+        "pdf": figure / f"{item.item}.pdf",
+        "data": figure / f"{item.item}.npz",
+        "figure_record": figure / f"{item.item}.run.json",
+    }

@@ -1,0 +1,58 @@
+"""What a job asks for and what it is expected to cost: memory, minutes, optimiser steps, attack evaluations."""
+
+from dataclasses import dataclass
+
+from leaklab.records.specs import AttackSpec, CaptureSpec, ScoreSpec, Spec, TrainSpec
+
+# largest L-BFGS work per outer iteration (max_iter of the attack's optimiser)
+INNER_ITERATIONS = 20
+SAFETY = 3.0
+SMALLEST_MINUTES = 10
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one job does and an estimate of its time on one CPU core.
+
+    Attributes:
+        steps: client steps of a training job (one step of one client on one batch).
+        evaluations: matching-loss evaluations of an attack job, at most.
+        seconds: estimated CPU seconds, at most.
+    """
+
+    steps: int = 0
+    evaluations: int = 0
+    seconds: float = 0.0
+
+
+# measured on one core of a 2-core CPU machine (benchmarks/); microseconds per client step of batch 32
+STEP_MICROSECONDS = {"logistic-regression": 80.0, "mlp": 200.0, "cnn-small": 1500.0}
+EVALUATION_MILLISECONDS = 2.0
+UNKNOWN_STEP_MICROSECONDS = 10_000.0
+
+
+def cost(spec: Spec, clients: int = 2) -> Cost:
+    """Return the largest cost of a job; ``clients`` take part in each round of a training job."""
+    if isinstance(spec, TrainSpec):
+        taking_part = spec.clients_per_round or clients
+        steps = len(spec.seeds) * len(spec.rates) * spec.rounds * spec.local_steps * taking_part
+        return Cost(
+            steps=steps, seconds=steps * STEP_MICROSECONDS.get(spec.model.name, UNKNOWN_STEP_MICROSECONDS) / 1e6
+        )
+    if isinstance(spec, AttackSpec):
+        trials = spec.capture.images.count * spec.capture.draws
+        evaluations = trials * spec.restarts * spec.iterations * INNER_ITERATIONS
+        return Cost(evaluations=evaluations, seconds=evaluations * EVALUATION_MILLISECONDS / 1e3)
+    return Cost(seconds=10.0)
+
+
+def minutes(spec: Spec) -> int:
+    """Return the run time to ask a scheduler for, in minutes."""
+    return max(SMALLEST_MINUTES, int(SAFETY * cost(spec).seconds / 60))
+
+
+def memory_mb(spec: Spec) -> int:
+    """Return the memory to ask for, in MB."""
+    if isinstance(spec, TrainSpec | CaptureSpec | AttackSpec | ScoreSpec):
+        return 2000
+    return 1000

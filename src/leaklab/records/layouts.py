@@ -1,0 +1,76 @@
+"""How an item's numbers and pictures are arranged: the sections ``table`` and ``grid`` of its YAML."""
+
+from typing import Any
+
+from pydantic import Field
+
+from leaklab.records.errors import UserError
+from leaklab.records.specs import Record
+
+MINUS = "\u2212"
+
+
+class TableLayout(Record):
+    """``table`` of an item's YAML.
+
+    Attributes:
+        rows: row keys (or ``metric``, ``attacker``) whose values make the table's rows, outermost first. Numbers that
+            are not the attacker's own choice are shown only if ``selection`` is among the keys.
+        columns: those that make its columns.
+        metric: the metric or metrics shown.
+        format: of one cell, with the fields ``value`` and ``std``; one text, or one per metric. A number without a
+            standard deviation is shown without the part from `` ±`` on.
+        labels: shown instead of a value, e.g. ``{perturbation: {"true": "U(0, 2η)"}}``; booleans as true and false.
+        titles: shown instead of a key or a metric's name, e.g. ``{eta1: "η₁", mse_r: MSE-R}``.
+        mark_within: keys whose groups have a best and a worst cell each; default: the row keys. Metrics never mix.
+        attackers: attackers shown; the adaptive one needs ``attacker`` among the rows or columns.
+    """
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    metric: str | tuple[str, ...]
+    format: str | dict[str, str] = "{value:.2f} ± {std:.2f}"
+    labels: dict[str, dict[str, str]] = Field(default_factory=dict)
+    titles: dict[str, str] = Field(default_factory=dict)
+    mark_within: tuple[str, ...] | None = None
+    attackers: tuple[str, ...] = ("as-printed", "")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics, in the order of the YAML."""
+        return (self.metric,) if isinstance(self.metric, str) else self.metric
+
+    def title(self, key: str) -> str:
+        """Return the shown name of a key."""
+        return self.titles.get(key, key.replace("_", " "))
+
+    def label(self, key: str, value: Any) -> str:
+        """Return the shown form of a key's value."""
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if key == "metric":
+            return self.title(text)
+        return self.labels.get(key, {}).get(text, text)
+
+    def number(self, metric: str, value: float, std: float | None) -> str:
+        """Return a number in the table's format.
+
+        Raises:
+            UserError: the format names another field or does not fit a number.
+        """
+        text = self.format if isinstance(self.format, str) else self.format.get(metric, "{value:.4g}")
+        if std is None:
+            text = text.split(" ±")[0]
+        try:
+            return text.format(value=value, std=std).replace("-", MINUS)
+        except (KeyError, IndexError, ValueError) as error:
+            raise UserError(f"table format {text!r} does not fit ({error}): use {{value}} and {{std}} only") from None
+
+
+class GridLayout(Record):
+    """A figure of pictures: one line per picture, one column per value of the column keys."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    scores: tuple[str, ...]
+    pictures: int = Field(default=2, gt=0)
+    note: str = ""
