@@ -1,0 +1,91 @@
+# What a server sees, what it makes of it, and how near that comes to the truth.
+# run_attack never has the truth among its inputs.
+rule capture_updates:
+    input:
+        dataset=dataset_of("capture", ".safetensors"),
+        card=dataset_of("capture", ".json"),
+    output:
+        observation="results/runs/capture/{run}/observation.safetensors",
+        facts="results/runs/capture/{run}/facts.json",
+        truth="results/runs/capture/{run}/truth.safetensors",
+        truth_facts="results/runs/capture/{run}/truth_facts.json",
+        run="results/runs/capture/{run}/run.json",
+    log:
+        "logs/capture/{run}.log",
+    benchmark:
+        "benchmarks/jobs/capture/{run}.tsv"
+    conda:
+        "../envs/leaklab.yaml"
+    threads: 1
+    resources:
+        mem_mb=memory_of("capture"),
+        runtime=runtime_of("capture"),
+    params:
+        spec=spec_of("capture"),
+        code=code_of_run("capture"),
+    shell:
+        "python -m leaklab.steps.capture_updates --spec {params.spec:q} --code {params.code} --threads {threads}"
+        " --input dataset={input.dataset} card={input.card}"
+        " --output observation={output.observation} facts={output.facts} truth={output.truth}"
+        " truth_facts={output.truth_facts} run={output.run} 2> {log}"
+
+
+rule run_attack:
+    input:
+        observation=needed("attack", "capture", "observation.safetensors"),
+        facts=needed("attack", "capture", "facts.json"),
+    output:
+        reconstruction="results/runs/attack/{run}/reconstruction.safetensors",
+        trials="results/runs/attack/{run}/trials.csv",
+        run="results/runs/attack/{run}/run.json",
+    log:
+        "logs/attack/{run}.log",
+    benchmark:
+        "benchmarks/jobs/attack/{run}.tsv"
+    conda:
+        "../envs/leaklab.yaml"
+    threads: 1
+    resources:
+        mem_mb=memory_of("attack"),
+        runtime=runtime_of("attack"),
+        gpu=GPUS,
+    params:
+        spec=spec_of("attack"),
+        code=code_of_run("attack"),
+    shell:
+        "python -m leaklab.steps.run_attack --spec {params.spec:q} --code {params.code}"
+        " --device {DEVICE} --threads {threads}"
+        " --input observation={input.observation} facts={input.facts}"
+        " --output reconstruction={output.reconstruction} trials={output.trials} run={output.run} 2> {log}"
+
+
+rule score_attack:
+    input:
+        reconstruction=needed("score", "attack", "reconstruction.safetensors"),
+        trials=needed("score", "attack", "trials.csv"),
+        truth=needed("score", "capture", "truth.safetensors"),
+        truth_facts=needed("score", "capture", "truth_facts.json"),
+        dataset=dataset_of("score", ".safetensors"),
+        card=dataset_of("score", ".json"),
+    output:
+        scores="results/runs/score/{run}/scores.csv",
+        cards="results/runs/score/{run}/cards.json",
+        run="results/runs/score/{run}/run.json",
+    log:
+        "logs/score/{run}.log",
+    benchmark:
+        "benchmarks/jobs/score/{run}.tsv"
+    conda:
+        "../envs/leaklab.yaml"
+    threads: 1
+    resources:
+        mem_mb=memory_of("score"),
+        runtime=runtime_of("score"),
+    params:
+        spec=spec_of("score"),
+        code=code_of_run("score"),
+    shell:
+        "python -m leaklab.steps.score_attack --spec {params.spec:q} --code {params.code} --threads {threads}"
+        " --input reconstruction={input.reconstruction} trials={input.trials} truth={input.truth}"
+        " truth_facts={input.truth_facts} dataset={input.dataset} card={input.card}"
+        " --output scores={output.scores} cards={output.cards} run={output.run} 2> {log}"

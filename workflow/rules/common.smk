@@ -1,0 +1,235 @@
+# Helpers of all rules: look things up in the plan. No torch, no pandas: every job's process parses this file again.
+import os
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+from leaklab.data.catalog import find_entry, load_catalog
+from leaklab.planning.code import code_of_rule
+from leaklab.planning.plan import PREPARED, build_plan, result_files
+from leaklab.planning.resources import memory_mb, minutes
+from leaklab.records.config import SCALES, Config
+from leaklab.records.config import parse as parse_config
+from leaklab.records.errors import UserError
+from leaklab.records.expand import block_stage
+from leaklab.records.ids import canonical_json, run_folder, stage_of
+from leaklab.records.items import item_file, load_items
+
+# `python` in the rules is the one that runs Snakemake, whether or not its environment is activated
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+# two processes of one thread beat one process of two threads on every workload measured
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+try:
+    CONFIG = parse_config(Config, config, "config/config.yaml")
+    PLAN = build_plan(load_items())
+except UserError as error:
+    raise WorkflowError(f"leaklab: {error}") from None
+
+if CONFIG.mirror:
+    os.environ.setdefault("LEAKLAB_MIRROR", CONFIG.mirror)
+
+DEVICE = CONFIG.device
+GPUS = 1 if DEVICE == "cuda" else 0
+ITEM_FILES = [str(item_file(item)) for item in PLAN.items.values()]
+
+
+wildcard_constraints:
+    scale="|".join(SCALES),
+    paper="[a-z]+",
+    item="[a-z0-9-]+",
+    run="[a-z0-9-]+",
+    dataset="[a-z0-9-]+",
+
+
+def job_of(stage):
+    """Return a function from wildcards to the planned job of a stage."""
+
+    def find(wildcards):
+        if wildcards.run not in PLAN.jobs.get(stage, {}):
+            raise WorkflowError(
+                f"leaklab: no item asks for {stage} run {wildcards.run}"
+            )
+        return PLAN.job(stage, wildcards.run)
+
+    return find
+
+
+def spec_of(stage):
+    find = job_of(stage)
+
+    def spec(wildcards):
+        return find(wildcards).text
+
+    return spec
+
+
+def code_of_run(stage):
+    find = job_of(stage)
+
+    def code(wildcards):
+        return find(wildcards).code
+
+    return code
+
+
+def dataset_of(stage, suffix):
+    find = job_of(stage)
+
+    def prepared(wildcards):
+        return str(PREPARED / f"{find(wildcards).dataset}{suffix}")
+
+    return prepared
+
+
+def needed(stage, of_stage, name):
+    """Return a function from wildcards to file `name` of the run of `of_stage` that a run of `stage` reads."""
+    find = job_of(stage)
+
+    def path(wildcards):
+        (spec,) = [spec for spec in find(wildcards).needs if stage_of(spec) == of_stage]
+        return str(run_folder(spec) / name)
+
+    return path
+
+
+def memory_of(stage):
+    find = job_of(stage)
+
+    def memory(wildcards, attempt):
+        return attempt * memory_mb(find(wildcards).spec)
+
+    return memory
+
+
+def runtime_of(stage):
+    find = job_of(stage)
+
+    def runtime(wildcards, attempt):
+        return attempt * minutes(find(wildcards).spec)
+
+    return runtime
+
+
+def dataset_entry(wildcards):
+    return canonical_json(find_entry(wildcards.dataset, load_catalog()))
+
+
+def item_of(wildcards):
+    key = f"{wildcards.paper}/{wildcards.item}"
+    if (wildcards.scale, key) not in PLAN.runs:
+        item = PLAN.items.get(key)
+        reason = (
+            "there is no such item"
+            if item is None
+            else item.planned or "it is not set up for this scale"
+        )
+        raise WorkflowError(
+            f"leaklab: cannot make {key} at scale {wildcards.scale}: {reason}"
+        )
+    return PLAN.items[key]
+
+
+def run_files_of(wildcards, stage, name):
+    """Return file `name` of all runs of `stage` that the item reads directly, each once."""
+    runs = PLAN.runs[wildcards.scale, item_of(wildcards).key]
+    return list(
+        dict.fromkeys(
+            str(run_folder(run.spec) / name)
+            for run in runs
+            if block_stage(run) == stage
+        )
+    )
+
+
+def item_sweeps(wildcards):
+    return run_files_of(wildcards, "train", "sweep.parquet")
+
+
+def item_scores(wildcards):
+    return run_files_of(wildcards, "score", "scores.csv")
+
+
+def item_cards(wildcards):
+    """Return the cards of the data sets behind the item."""
+    jobs = PLAN.jobs_of(wildcards.scale, item_of(wildcards))
+    return [
+        str(PREPARED / f"{dataset}.json")
+        for dataset in sorted({job.dataset for job in jobs if job.dataset})
+    ]
+
+
+def item_pictures(wildcards):
+    """Return reconstructions and truths of the item's attacks, for figures of pictures."""
+    jobs = PLAN.jobs_of(wildcards.scale, item_of(wildcards))
+    names = {
+        "attack": ["reconstruction.safetensors"],
+        "capture": ["truth.safetensors", "truth_facts.json"],
+    }
+    return [
+        str(job.folder / name)
+        for job in jobs
+        for name in names.get(stage_of(job.spec), [])
+    ]
+
+
+def item_yaml(wildcards):
+    return str(item_file(item_of(wildcards)))
+
+
+def item_spec(wildcards):
+    return canonical_json(
+        {"paper": wildcards.paper, "item": wildcards.item, "scale": wildcards.scale}
+    )
+
+
+def scale_spec(wildcards):
+    return canonical_json({"scale": wildcards.scale})
+
+
+def of_ready_items(*names):
+    """Return a function from wildcards to the named result files of all items that run at the scale."""
+
+    def paths(wildcards):
+        return [
+            str(result_files(item, wildcards.scale)[name])
+            for item in PLAN.ready(wildcards.scale)
+            for name in names
+        ]
+
+    return paths
+
+
+def records_of_scale(wildcards):
+    """Return the run records of everything that the scale's items rest on."""
+    jobs = [
+        job
+        for item in PLAN.ready(wildcards.scale)
+        for job in PLAN.jobs_of(wildcards.scale, item)
+    ]
+    datasets = {job.dataset for job in jobs if job.dataset}
+    records = [str(PREPARED / f"{dataset}.run.json") for dataset in sorted(datasets)]
+    return records + list(dict.fromkeys(str(job.folder / "run.json") for job in jobs))
+
+
+def cards_of_scale(wildcards):
+    jobs = [
+        job
+        for item in PLAN.ready(wildcards.scale)
+        for job in PLAN.jobs_of(wildcards.scale, item)
+    ]
+    return list(
+        dict.fromkeys(
+            str(job.folder / "cards.json")
+            for job in jobs
+            if stage_of(job.spec) == "score"
+        )
+    )
+
+
+def scale_targets(scale):
+    return [
+        f"results/{scale}/report/index.html",
+        f"results/{scale}/provenance/ro-crate-metadata.json",
+    ]

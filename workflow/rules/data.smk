@@ -1,0 +1,42 @@
+# Raw data -> one checked file per data set -> who holds what.
+rule fetch_dataset:
+    output:
+        data="data/prepared/{dataset}.safetensors",
+        card="data/prepared/{dataset}.json",
+        run="data/prepared/{dataset}.run.json",
+    log:
+        "logs/fetch/{dataset}.log",
+    benchmark:
+        "benchmarks/jobs/fetch/{dataset}.tsv"
+    conda:
+        "../envs/leaklab.yaml"
+    resources:
+        mem_mb=2000,
+    params:
+        source=dataset_entry,
+        code=code_of_rule("fetch_dataset"),
+    shell:
+        'python -m leaklab.steps.fetch_dataset --spec \'{{"dataset": "{wildcards.dataset}"}}\' --code {params.code}'
+        " --output data={output.data} card={output.card} run={output.run} 2> {log}"
+
+
+rule partition_data:
+    input:
+        dataset=dataset_of("partition", ".safetensors"),
+    output:
+        partition="results/runs/partition/{run}/partition.json",
+        run="results/runs/partition/{run}/run.json",
+    log:
+        "logs/partition/{run}.log",
+    benchmark:
+        "benchmarks/jobs/partition/{run}.tsv"
+    conda:
+        "../envs/leaklab.yaml"
+    resources:
+        mem_mb=2000,
+    params:
+        spec=spec_of("partition"),
+        code=code_of_run("partition"),
+    shell:
+        "python -m leaklab.steps.partition_data --spec {params.spec:q} --code {params.code}"
+        " --input dataset={input.dataset} --output partition={output.partition} run={output.run} 2> {log}"

@@ -1,0 +1,41 @@
+# A static page that a stranger can read.
+rule build_report:
+    input:
+        item_files=ITEM_FILES,
+        tables=of_ready_items("csv"),
+        table_records=of_ready_items("table_record"),
+        figures=of_ready_items("png"),
+        figure_records=of_ready_items("figure_record"),
+        records=records_of_scale,
+        cards=cards_of_scale,
+        comparison="results/{scale}/comparison.csv",
+        claims="results/{scale}/claims.csv",
+        judgement="results/{scale}/judgement.run.json",
+        targets="config/papers/targets.csv",
+        papers="config/papers/papers.yaml",
+        judged="config/papers/claims.csv",
+        tolerances="config/papers/tolerances.yaml",
+    output:
+        index="results/{scale}/report/index.html",
+        run="results/{scale}/report/run.json",
+    log:
+        "logs/report/{scale}.log",
+    benchmark:
+        "benchmarks/jobs/report/{scale}.tsv"
+    conda:
+        "../envs/leaklab.yaml"
+    resources:
+        mem_mb=2000,
+    params:
+        spec=scale_spec,
+        code=code_of_rule("build_report"),
+    shell:
+        "python -m leaklab.steps.build_report --spec {params.spec:q} --code {params.code}"
+        " --input comparison={input.comparison} claims={input.claims}"
+        " judgement={input.judgement} targets={input.targets}"
+        " papers={input.papers} judged={input.judged} tolerances={input.tolerances}"
+        " $(printf ' item_files=%s' {input.item_files}) $(printf ' tables=%s' {input.tables})"
+        " $(printf ' table_records=%s' {input.table_records}) $(printf ' figures=%s' {input.figures})"
+        " $(printf ' figure_records=%s' {input.figure_records}) $(printf ' records=%s' {input.records})"
+        " $(printf ' cards=%s' {input.cards})"
+        " --output index={output.index} run={output.run} 2> {log}"

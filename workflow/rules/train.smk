@@ -1,0 +1,29 @@
+# One job is a sweep: one model, one data set, one algorithm, one defense; all rates and seeds advance together.
+rule train_federated:
+    input:
+        dataset=dataset_of("train", ".safetensors"),
+        card=dataset_of("train", ".json"),
+        partition=needed("train", "partition", "partition.json"),
+    output:
+        sweep="results/runs/train/{run}/sweep.parquet",
+        weights="results/runs/train/{run}/weights.safetensors",
+        run="results/runs/train/{run}/run.json",
+    log:
+        "logs/train/{run}.log",
+    benchmark:
+        "benchmarks/jobs/train/{run}.tsv"
+    conda:
+        "../envs/leaklab.yaml"
+    threads: 1
+    resources:
+        mem_mb=memory_of("train"),
+        runtime=runtime_of("train"),
+        gpu=GPUS,
+    params:
+        spec=spec_of("train"),
+        code=code_of_run("train"),
+    shell:
+        "python -m leaklab.steps.train_federated --spec {params.spec:q} --code {params.code}"
+        " --device {DEVICE} --threads {threads}"
+        " --input dataset={input.dataset} card={input.card} partition={input.partition}"
+        " --output sweep={output.sweep} weights={output.weights} run={output.run} 2> {log}"
