@@ -93,7 +93,7 @@ def choose_images(choice: ImageChoice, images: Tensor) -> Tensor:
     for index in stream(choice.seed, "private images", choice.split).permutation(len(images)).tolist():
         if len(chosen) == choice.count:
             break
-        if float(unit_range(images[index], torch.float64).std(correction=0)) >= choice.min_contrast:
+        if _contrast(images[index]) >= choice.min_contrast:
             chosen.append(index)
     if len(chosen) < choice.count:
         raise UserError(
@@ -144,3 +144,11 @@ def _listed(group: Tensor) -> int | list[int]:
     """Return the index of a single image, else the list of indices."""
     indices: list[int] = group.tolist()
     return indices[0] if len(indices) == 1 else indices
+
+
+def _contrast(image: Tensor) -> float:
+    """Return the standard deviation of the pixels of [C, H, W] within a channel, averaged over channels.
+
+    Over all channels together a flat red square would count as rich in contrast.
+    """
+    return float(unit_range(image, torch.float64).flatten(1).std(1, correction=0).mean())

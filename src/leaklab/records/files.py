@@ -57,14 +57,12 @@ def read_json(path: Path) -> Any:
 
 def write_tensors(path: Path, tensors: Mapping[str, "Tensor"], metadata: Mapping[str, str] | None = None) -> None:
     """Write named tensors as safetensors."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
+    # bytes first: safetensors' own file writer hides a full disk behind an error of its own
+    content = save({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, dict(metadata or {}))
     with atomic(path) as temporary:
-        save_file(
-            {name: value.detach().cpu().contiguous() for name, value in tensors.items()},
-            temporary,
-            metadata=dict(metadata or {}),
-        )
+        temporary.write_bytes(content)
 
 
 def read_tensors(path: Path) -> dict[str, "Tensor"]:

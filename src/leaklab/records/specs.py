@@ -51,8 +51,8 @@ class ImageChoice(Record):
         split: ``train`` or ``test`` part of the dataset.
         count: number of images.
         seed: seed of the draw.
-        min_contrast: images whose pixel standard deviation ([0, 1] scale) is smaller are passed over: a nearly
-            black image has a small error whatever is guessed.
+        min_contrast: images whose pixels deviate less (standard deviation within a channel, [0, 1] scale) are
+            passed over: a nearly black image has a small error whatever is guessed.
     """
 
     split: Literal["train", "test"] = "test"

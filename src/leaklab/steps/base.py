@@ -15,6 +15,7 @@ from leaklab.records.errors import UserError
 from leaklab.records.provenance import Recorder
 
 Item = TypeVar("Item")
+KEPT = "what is finished is kept"
 log = logging.getLogger("leaklab")
 
 
@@ -106,7 +107,5 @@ def _one_line_errors(rule: str) -> Iterator[None]:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        sys.exit(
-            f"leaklab {rule}: the disk is full ({error.filename}): free some space and run the same command "
-            "again; finished work is kept"
-        )
+        place = f" ({error.filename})" if error.filename else ""
+        sys.exit(f"leaklab {rule}: the disk is full{place}: free some space and run the same command again; {KEPT}")
