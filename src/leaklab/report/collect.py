@@ -56,7 +56,11 @@ class Source:
 
     def number(self, metric: str, **fields: Any) -> ResultRow:
         """Return a result row with the item's unit and direction for the metric."""
-        meaning = self.item.cells.metrics.get(metric.removesuffix("_median")) if self.item.cells else None
+        meaning = (
+            self.item.cells.metrics.get(metric.removesuffix("_median").removesuffix("_mean"))
+            if self.item.cells
+            else None
+        )
         fallback = self.item.cells
         return ResultRow(
             paper=self.item.paper,

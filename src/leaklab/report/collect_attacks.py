@@ -1,8 +1,8 @@
 """Result rows of attacks: every image for the claims, medians for the reader, the adaptive attacker beside the paper's.
 
 The adaptive attacker of a cell is the transform with the lowest median MSE among those that the item tries; its rows
-carry ``attacker = adaptive``. Rows that are not an attacker's own choice say so under ``selection``: the oracle's
-choice among the starts, the two references, and the transforms that were not the worst case.
+carry ``attacker = adaptive`` and name it under ``transform``. Rows that are not an attacker's own choice say so under
+``selection``: the oracle's choice among the starts, the two references, and transforms that were not the worst case.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 OWN_CHOICE = "best-by-loss"
 DECIDING_METRIC = "mse"
-PER_IMAGE = ["image", "draw"]
+# zero or one per trial: its mean is the share of labels found
+SHARE_METRIC = "label_correct"
 
 
 def attack_rows(source: "Source", runs: Sequence[PlannedRun]) -> Iterator[ResultRow]:
@@ -68,6 +69,8 @@ def _metric_rows(
 ) -> Iterator[ResultRow]:
     assert isinstance(run.spec, ScoreSpec)
     row = {**source.row(run), **extra}
+    if attacker == ADAPTIVE:
+        row["transform"] = _transform(run)
     shared: dict[str, Any] = {
         "attacker": attacker,
         "variant": run.variant,
@@ -80,10 +83,11 @@ def _metric_rows(
     summary = summarise(
         group["value"].to_numpy(), source.item.key, canonical(row), metric, groups=group["image"].tolist()
     )
+    share = metric == SHARE_METRIC
     yield source.number(
-        f"{metric}_median",
+        f"{metric}_{'mean' if share else 'median'}",
         row=row,
-        value=summary.median,
+        value=summary.mean if share else summary.median,
         std=summary.std,
         n=summary.n,
         **shared,

@@ -162,6 +162,7 @@ class ItemPage:
     state: State
     reason: str = ""
     pictures: tuple[Picture, ...] = ()
+    pictures_first: bool = False
     grid: Grid | None = None
     comparisons: tuple[Comparison, ...] = ()
     claims: tuple[JudgedClaim, ...] = ()

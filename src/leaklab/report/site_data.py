@@ -110,6 +110,7 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
     picture = Picture(files["png"], alt=f"{item.title}: {item.shows}", caption=item.shows, pdf=files["pdf"])
     medians = ResultTable(tuple(row for row in results.rows if row.metric.endswith("_median")))
     return {
+        "pictures_first": item.kind == "figure",
         "pictures": (picture, *_ranges(evidence, item, comparisons)),
         "grid": lay_out(item.table, results, comparisons) if item.table else None,
         "comparisons": comparisons,
@@ -160,6 +161,15 @@ def _plain(block: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in block.items():
         if isinstance(value, dict):
             flat |= {f"{key}.{inner}": content for inner, content in _plain(value).items()}
+        elif key == "overrides":
+            flat |= {f"if {_words(rule['when'])}": _words(rule["set"]) for rule in value}
+        elif key == "skip":
+            flat["left out"] = "; ".join(_words(rule) for rule in value)
         else:
-            flat[key] = "; ".join(map(str, value)) if key in ("overrides", "skip") else value
+            flat[key] = value
     return flat
+
+
+def _words(fields: Mapping[str, Any]) -> str:
+    """Return ``defense none, transform a or b``."""
+    return ", ".join(f"{key} {' or '.join(map(str, v)) if isinstance(v, list) else v}" for key, v in fields.items())
