@@ -88,6 +88,7 @@ def trace(file: str) -> None:
     ledger = Ledger.scan()
     name = Path(file).as_posix().removeprefix("./")
     ledger.maker(name)
+    shown: set[Path] = set()
     for depth, path, entry in ledger.chain(name):
         if entry is None:
             out.print(f"{'  ' * depth}{path}  (an input of this repository)")
@@ -95,8 +96,9 @@ def trace(file: str) -> None:
         commit = (entry.content.get("commit") or "no commit")[:10] + ("+changes" if entry.content.get("dirty") else "")
         digest = entry.outputs[path][:16]
         out.print(f"{'  ' * depth}{path}  sha256 {digest}  {entry.rule} at {commit}, code {entry.content['code']}")
-        for source in entry.content["facts"].get("sources", []):
-            out.print(f"{'  ' * (depth + 1)}{source['path']}  sha256 {source['sha256']}  (raw data, {source['from']})")
+        for source in entry.content["facts"].get("sources", []) if entry.path not in shown else []:
+            out.print(f"{'  ' * (depth + 1)}{source['path']}  sha256 {source['sha256']}  (raw data, {source['source']})")
+        shown.add(entry.path)
 
 
 @app.command()

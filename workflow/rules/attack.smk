@@ -52,9 +52,10 @@ rule run_attack:
     params:
         spec=spec_of("attack"),
         code=code_of_run("attack"),
+        device=DEVICE,
     shell:
         "python -m leaklab.steps.run_attack --spec {params.spec:q} --code {params.code}"
-        " --device {DEVICE} --threads {threads}"
+        " --device {params.device} --threads {threads}"
         " --input observation={input.observation} facts={input.facts}"
         " --output reconstruction={output.reconstruction} trials={output.trials} run={output.run} 2> {log}"
 

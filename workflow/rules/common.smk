@@ -1,12 +1,13 @@
 # Helpers of all rules: look things up in the plan. No torch, no pandas: every job's process parses this file again.
-import os
 import sys
+import time
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
 from leaklab.data.catalog import find_entry, load_catalog
 from leaklab.planning.code import code_of_rule
+from leaklab.planning.environment import prepare
 from leaklab.planning.plan import PREPARED, build_plan, result_files
 from leaklab.planning.resources import memory_mb, minutes
 from leaklab.records.config import SCALES, Config
@@ -14,12 +15,7 @@ from leaklab.records.config import parse as parse_config
 from leaklab.records.errors import UserError
 from leaklab.records.expand import block_stage
 from leaklab.records.ids import canonical_json, run_folder, stage_of
-from leaklab.records.items import item_file, load_items
-
-# `python` in the rules is the one that runs Snakemake, whether or not its environment is activated
-os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-# two processes of one thread beat one process of two threads on every workload measured
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+from leaklab.records.items import find_item, item_file, load_items
 
 try:
     CONFIG = parse_config(Config, config, "config/config.yaml")
@@ -27,9 +23,8 @@ try:
 except UserError as error:
     raise WorkflowError(f"leaklab: {error}") from None
 
-if CONFIG.mirror:
-    os.environ.setdefault("LEAKLAB_MIRROR", CONFIG.mirror)
-
+prepare(CONFIG.mirror)
+STARTED = time.time()
 DEVICE = CONFIG.device
 GPUS = 1 if DEVICE == "cuda" else 0
 ITEM_FILES = [str(item_file(item)) for item in PLAN.items.values()]
@@ -233,3 +228,17 @@ def scale_targets(scale):
         f"results/{scale}/report/index.html",
         f"results/{scale}/provenance/ro-crate-metadata.json",
     ]
+
+
+def what_failed_steps_said():
+    """Return the last line of each step's log of this call that ended with a message for the user."""
+    said = []
+    for path in sorted(Path("logs").rglob("*.log")):
+        lines = (
+            path.read_text(errors="replace").splitlines()
+            if path.stat().st_mtime >= STARTED
+            else []
+        )
+        if lines and lines[-1].startswith("leaklab "):
+            said.append(lines[-1])
+    return said

@@ -22,8 +22,9 @@ rule train_federated:
     params:
         spec=spec_of("train"),
         code=code_of_run("train"),
+        device=DEVICE,
     shell:
         "python -m leaklab.steps.train_federated --spec {params.spec:q} --code {params.code}"
-        " --device {DEVICE} --threads {threads}"
+        " --device {params.device} --threads {threads}"
         " --input dataset={input.dataset} card={input.card} partition={input.partition}"
         " --output sweep={output.sweep} weights={output.weights} run={output.run} 2> {log}"

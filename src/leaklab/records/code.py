@@ -61,7 +61,20 @@ def _fingerprint(module: str) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             _drop_docstring(node)
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+    return hashlib.sha256(_shape(tree).encode()).hexdigest()
+
+
+def _shape(value: object) -> str:
+    """Return a syntax tree as text that is the same in every Python version.
+
+    ``ast.dump`` is not: versions differ in optional fields and in how empty ones are shown.
+    """
+    if isinstance(value, ast.AST):
+        fields = (f"{name}={_shape(inner)}" for name, inner in ast.iter_fields(value) if inner not in (None, []))
+        return f"{type(value).__name__}({','.join(fields)})"
+    if isinstance(value, list):
+        return f"[{','.join(map(_shape, value))}]"
+    return repr(value)
 
 
 def _drop_docstring(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> None:

@@ -1,0 +1,113 @@
+"""The demo from an empty checkout to a report that can be traced and audited."""
+
+import csv
+import json
+import re
+
+import pytest
+
+from leaklab.planning.plan import build_plan
+from leaklab.records.items import load_items
+
+pytestmark = pytest.mark.workflow
+MIB = 1024**2
+
+
+def dry_run(checkout, *targets):
+    return checkout.must("snakemake", "--dry-run", "--cores", "2", *targets)
+
+
+def jobs_of(text, rule):
+    """Return the number of jobs of a rule in a dry run."""
+    found = re.search(rf"^{rule}\s+(\d+)$", text, re.MULTILINE)
+    return int(found.group(1)) if found else 0
+
+
+def test_demo_leaves_tables_figures_verdicts_and_a_report(demo):
+    for name in ("table1", "table4", "figure2"):
+        for path in (f"results/demo/lrp/{name}.csv", f"figures/demo/lrp/{name}.png", f"figures/demo/lrp/{name}.pdf"):
+            assert (demo.folder / path).stat().st_size > 0
+    page = (demo.folder / "results/demo/report/index.html").read_text()
+    assert page.count("planned") >= 48
+    with (demo.folder / "results/demo/claims.csv").open() as handle:
+        verdicts = {line["id"]: line["verdict"] for line in csv.DictReader(handle)}
+    assert len(verdicts) == 85
+    assert verdicts["LRP-01"] in ("reproduced", "not reproduced")
+    assert verdicts["OUT-01"] == "not testable"
+    assert demo.must("leaklab", "report").strip().endswith("results/demo/report/index.html")
+
+
+def test_demo_attack_recovers_a_digit_and_lrp_only_hides_it_from_the_papers_attacker(demo):
+    with (demo.folder / "results/demo/lrp/figure2.csv").open() as handle:
+        lines = [line for line in csv.DictReader(handle) if line["metric"] == "mse_median"]
+    level = {
+        (row["attack"], row["defense"], line["attacker"]): float(line["value"])
+        for line in lines
+        for row in [json.loads(line["row"])]
+        if row["dataset"] == "digits" and "selection" not in row
+    }
+    assert level["idlg", "none", "as-printed"] < 1e-3
+    assert level["idlg", "lrp", "as-printed"] > 100 * level["idlg", "lrp", "adaptive"]
+    assert level["idlg", "lrp", "adaptive"] < 1e-3
+
+
+def test_second_demo_runs_no_job(demo):
+    assert "Nothing to be done" in dry_run(demo, "demo")
+    assert "Nothing to be done" in dry_run(demo)
+
+
+def test_no_job_takes_more_than_two_gibibytes(demo):
+    for file in (demo.folder / "benchmarks/jobs").rglob("*.tsv"):
+        with file.open() as handle:
+            (line,) = csv.DictReader(handle, delimiter="\t")
+        if line["max_rss"] not in ("-", "NA"):
+            assert float(line["max_rss"]) < 2048, file
+    for file in (demo.folder / "results/runs").rglob("run.json"):
+        assert json.loads(file.read_text())["peak_memory_mb"] < 2048, file
+
+
+def test_audit_passes_and_names_a_changed_file(demo, tmp_path):
+    assert "audit passed" in demo.must("leaklab", "audit")
+    changed = demo.copy(tmp_path / "changed")
+    victim = sorted((changed.folder / "results/runs/attack").rglob("reconstruction.safetensors"))[0]
+    content = bytearray(victim.read_bytes())
+    content[-1] ^= 1
+    victim.write_bytes(content)
+    done = changed.run("leaklab", "audit")
+    assert done.returncode != 0
+    assert str(victim.relative_to(changed.folder)) in done.stdout
+
+
+def test_trace_ends_at_the_checksum_of_the_raw_data(demo):
+    text = demo.must("leaklab", "trace", "figures/demo/lrp/figure2.png")
+    for stage in ("make_figure", "make_table", "score_attack", "run_attack", "capture_updates", "fetch_dataset"):
+        assert stage in text
+    assert re.search(r"sha256 [0-9a-f]{64}  \(raw data", text)
+
+
+def test_only_a_changed_line_of_its_own_reruns_a_step(demo, tmp_path):
+    edited = demo.copy(tmp_path / "edited")
+    edited.edit(
+        "src/leaklab/defenses/lrp.py",
+        '"""',
+        '"""In other words. ',
+    )
+    edited.edit("src/leaklab/attacks/search.py", "def search(", "# a comment\n\n\ndef search(")
+    assert "Nothing to be done" in dry_run(edited, "demo")
+
+    edited.edit("src/leaklab/defenses/lrp.py", "return 2 * mean *", "return 2.0 * mean *")
+    text = dry_run(edited, "demo")
+    plan = build_plan(load_items(demo.folder / "config/items"))
+    jobs = {job.name: job for item in plan.ready("demo") for job in plan.jobs_of("demo", item)}
+    trained = [job for name, job in jobs.items() if name in plan.jobs["train"]]
+    under_lrp = [job for job in trained if job.spec.defense.name == "lrp"]
+    assert 0 < len(under_lrp) < len(trained)
+    assert jobs_of(text, "train_federated") == len(under_lrp)
+    assert jobs_of(text, "partition_data") == jobs_of(text, "fetch_dataset") == 0
+
+
+def test_crate_describes_every_run(demo):
+    crate = json.loads((demo.folder / "results/demo/provenance/ro-crate-metadata.json").read_text())
+    actions = [entity for entity in crate["@graph"] if entity["@type"] == "CreateAction"]
+    rules = {action["instrument"]["@id"] for action in actions}
+    assert {"#fetch_dataset", "#train_federated", "#run_attack", "#make_table", "#build_report"} <= rules

@@ -1,0 +1,142 @@
+"""What goes wrong ends with one clear line and a status that is not zero, and loses nothing."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.workflow
+# a port where nothing listens: no test may reach the network
+NO_NETWORK = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+
+
+@pytest.fixture
+def fresh(checkout, tmp_path):
+    """A copy without results that a test may spoil."""
+    place = tmp_path / "fresh"
+    checkout.must("git", "clone", "--quiet", str(checkout.folder), str(place))
+    return type(checkout)(place)
+
+
+def refused(checkout, *targets, **more):
+    """Return the one line with which a run is refused."""
+    done = checkout.run("snakemake", "--cores", "2", "--quiet", "rules", "progress", "--", *targets, **more)
+    assert done.returncode != 0, done.stdout
+    assert "Traceback (most recent call last)" not in done.stdout
+    lines = [
+        line.strip()
+        for line in done.stdout.splitlines()
+        if "leaklab" in line and ":" in line and "python -m" not in line
+    ]
+    assert lines, done.stdout
+    return " ".join(lines)
+
+
+def test_misspelt_config_key(fresh):
+    fresh.edit("config/config.yaml", "device: cpu", "devise: cpu")
+    line = refused(fresh, "demo")
+    assert "config/config.yaml: devise: unknown key" in line
+    assert "device, mirror, scale" in line
+
+
+def test_misspelt_item_key(fresh):
+    fresh.edit("config/items/lrp/table1.yaml", "    rounds: 100", "    round: 100")
+    assert "config/items/lrp/table1.yaml: runs.table: round: unknown key" in refused(fresh, "demo")
+
+
+def test_unknown_item(fresh):
+    assert "lrp/table99" in refused(fresh, "results/demo/lrp/table99.csv")
+
+
+def test_planned_item_says_what_is_missing(fresh):
+    assert "lrp/table3" in refused(fresh, "results/demo/lrp/table3.csv")
+
+
+def test_attack_that_needs_withheld_labels(fresh):
+    fresh.edit("config/items/lrp/figure2.yaml", "attack: [dlg, idlg]", "attack: {name: idlg, label_rule: known}")
+    line = refused(fresh, "demo")
+    assert "config/items/lrp/figure2.yaml" in line
+    assert "needs 'labels', which threat model 'honest-but-curious' withholds" in line
+
+
+def test_truncated_data_file(fresh, tmp_path):
+    raw = tmp_path / "mirror/data/MNIST/raw"
+    raw.mkdir(parents=True)
+    for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
+        (raw / f"{name}-ubyte.gz").write_bytes(b"\x1f\x8b cut short")
+    line = refused(fresh, "data/prepared/mnist.safetensors", LEAKLAB_MIRROR=str(tmp_path / "mirror"), **NO_NETWORK)
+    assert "-ubyte.gz" in line
+    assert not (fresh.folder / "data/prepared/mnist.safetensors").exists()
+
+
+def test_no_data_and_no_network(fresh):
+    line = refused(fresh, "data/prepared/mnist.safetensors", **NO_NETWORK)
+    assert "LEAKLAB_MIRROR" in line
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_full_disk(fresh):
+    small = fresh.folder / "data"
+    small.mkdir(exist_ok=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", small], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip("this machine does not allow to mount a small disk")
+    try:
+        (small / "raw").mkdir()  # Snakemake would remove the empty folder that is the disk
+        line = refused(fresh, "data/prepared/digits.safetensors")
+        assert "the disk is full" in line
+        assert not list(small.rglob("*.part*"))
+    finally:
+        subprocess.run(["umount", small], check=True)
+    fresh.must("snakemake", "--cores", "1", "--quiet", "rules", "progress", "--", "data/prepared/digits.safetensors")
+
+
+def test_killed_job_is_finished_by_the_next_call(demo, tmp_path):
+    torn = demo.copy(tmp_path / "torn")
+    run = next(path for path in sorted((torn.folder / "results/runs/train").iterdir()) if "cnn-small" in path.name)
+    expected = (run / "weights.safetensors").read_bytes()
+    others = {
+        path: path.stat().st_mtime_ns for path in (torn.folder / "results/runs/attack").rglob("*") if path.is_file()
+    }
+    shutil.rmtree(run)
+    command = [
+        "snakemake",
+        "--cores",
+        "1",
+        "--quiet",
+        "all",
+        "--",
+        str((run / "weights.safetensors").relative_to(torn.folder)),
+    ]
+    running = subprocess.Popen(
+        command, cwd=torn.folder, env=torn.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    os.kill(process_of("leaklab.steps.train_federated", run.name), signal.SIGKILL)
+    running.communicate(timeout=120)
+    assert running.returncode != 0
+    assert not (run / "weights.safetensors").exists()
+
+    torn.must(*command)
+    assert (run / "weights.safetensors").read_bytes() == expected
+    assert {path: path.stat().st_mtime_ns for path in others} == others
+
+
+def process_of(*words, seconds=60):
+    """Return the process id of the Python process whose command line has all words."""
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        for entry in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                parts = entry.read_bytes().decode(errors="replace").split("\0")
+            except OSError:
+                continue
+            if parts[0].endswith(("python", "python3")) and all(any(word in part for part in parts) for word in words):
+                return int(entry.parent.name)
+        time.sleep(0.1)
+    raise AssertionError(f"no process {words} within {seconds} s")

@@ -1,0 +1,56 @@
+"""DVC and Snakemake together: what one clone made, another one does not make again."""
+
+import os
+import random
+import shutil
+
+import pytest
+
+pytestmark = pytest.mark.workflow
+OUTPUTS = ("data/prepared", "results/runs", "results/demo", "results/small", "figures/demo", "figures/small")
+
+
+@pytest.fixture(scope="module")
+def pulled(demo, tmp_path_factory):
+    """A clone of a clone that ran the demo and pushed it to a folder."""
+    place = tmp_path_factory.mktemp("sharing")
+    author = demo.copy(place / "author")
+    for name in OUTPUTS:
+        (author.folder / name).mkdir(parents=True, exist_ok=True)
+    author.must("dvc", "remote", "add", "--default", "store", str(place / "store"))
+    author.must("dvc", "commit", "--force", "workflow")
+    author.must("git", "add", "--all")
+    author.must("git", "commit", "--quiet", "--message", "the demo")
+    author.must("dvc", "push")
+    author.must("git", "clone", "--quiet", str(author.folder), str(place / "reader"))
+    reader = type(demo)(place / "reader")
+    reader.must("dvc", "pull")
+    return reader
+
+
+def nothing_to_do(checkout):
+    return "Nothing to be done" in checkout.must("snakemake", "--dry-run", "--cores", "2", "demo")
+
+
+def test_a_clone_with_pulled_files_has_nothing_to_do(pulled):
+    assert nothing_to_do(pulled)
+
+
+def test_times_of_files_do_not_matter(pulled):
+    files = [path for path in pulled.folder.rglob("*") if path.is_file() and ".git" not in path.parts]
+    random.Random(0).shuffle(files)
+    for second, path in enumerate(files):
+        os.utime(path, (1_900_000_000 + second, 1_900_000_000 + second))
+    assert nothing_to_do(pulled)
+
+
+def test_the_audit_passes_on_the_clone(pulled):
+    assert "audit passed" in pulled.must("leaklab", "audit")
+
+
+def test_a_missing_file_is_made_again_and_nothing_else(pulled, tmp_path):
+    torn = pulled.copy(tmp_path / "torn")
+    shutil.rmtree(next((torn.folder / "results/runs/score").iterdir()))
+    text = torn.must("snakemake", "--dry-run", "--cores", "2", "demo")
+    assert "score_attack" in text
+    assert "run_attack" not in text
