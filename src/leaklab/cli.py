@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from leaklab.records.config import SCALES, Scale
@@ -27,20 +29,22 @@ def main() -> None:
 
 
 @app.command()
-def items() -> None:
+def items(why: Annotated[bool, typer.Option(help="also say why planned items do not run yet")] = False) -> None:
     """List all 51 tables, figures and theorems with their state at each scale."""
     from leaklab.planning.plan import build_plan
     from leaklab.planning.state import states
     from leaklab.records.items import load_items
 
     found = load_items()
-    table = Table(title=f"{len(found)} items", title_justify="left")
-    for column in ("item", "title", *SCALES, "why not"):
-        table.add_column(column, overflow="fold")
+    table = Table(title=f"{len(found)} items", title_justify="left", box=SIMPLE_HEAD, expand=True)
+    table.add_column("item", no_wrap=True, min_width=len("hyperfl privacy-objectives"))
+    table.add_column("title", no_wrap=not why, overflow="ellipsis", ratio=1)
+    for scale in SCALES:
+        table.add_column(scale, no_wrap=True, min_width=len("planned"))
     for key, by_scale in states(build_plan(found)).items():
-        reason = next((state.reason for state in by_scale.values() if state.word == "planned"), "")
+        reason = f"\n[dim]{escape(found[key].planned)}[/]" if why and found[key].planned else ""
         words = [SYMBOLS[by_scale[scale].word] for scale in SCALES]
-        table.add_row(key.replace("/", " "), found[key].title, *words, reason)
+        table.add_row(key.replace("/", " "), f"{escape(found[key].title)}{reason}", *words)
     Console(highlight=False).print(table)
 
 
@@ -58,7 +62,7 @@ def plan(item: list[str], scale: ScaleOption = "small") -> None:
         raise UserError(f"{chosen.key} does not run yet: {chosen.planned}")
     every = build_plan({chosen.key: chosen})
     jobs = every.jobs_of(level, chosen) if (level, chosen.key) in every.runs else []
-    table = Table(title=f"{chosen.key} at scale {level}: {chosen.title}", title_justify="left")
+    table = Table(title=f"{chosen.key} at scale {level}: {chosen.title}", title_justify="left", box=SIMPLE_HEAD)
     for column in ("stage", "jobs", "still to run", "client steps", "evaluations, at most", "CPU minutes, at most"):
         table.add_column(column, justify="right" if column != "stage" else "left")
     for stage in dict.fromkeys(stage_of(job.spec) for job in jobs):
@@ -97,7 +101,9 @@ def trace(file: str) -> None:
         digest = entry.outputs[path][:16]
         out.print(f"{'  ' * depth}{path}  sha256 {digest}  {entry.rule} at {commit}, code {entry.content['code']}")
         for source in entry.content["facts"].get("sources", []) if entry.path not in shown else []:
-            out.print(f"{'  ' * (depth + 1)}{source['path']}  sha256 {source['sha256']}  (raw data, {source['source']})")
+            out.print(
+                f"{'  ' * (depth + 1)}{source['path']}  sha256 {source['sha256']}  (raw data, {source['source']})"
+            )
         shown.add(entry.path)
 
 

@@ -47,7 +47,6 @@ def test_demo_runs_on_slurm(checkout, slurm, tmp_path):
     cluster = checkout.copy(tmp_path / "cluster")
     shorten(cluster)
     cluster.must("snakemake", "--profile", "slurm", *HERE, "--quiet", "rules", "progress", "--", "demo", timeout=900)
-    assert "audit failed" not in cluster.run("leaklab", "audit").stdout or True
     records = list((cluster.folder / "results/runs/attack").rglob("run.json"))
     assert records
     assert all('"slurm_job": "' in record.read_text() for record in records)

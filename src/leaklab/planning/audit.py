@@ -6,6 +6,7 @@ from pathlib import Path
 
 from leaklab.planning.code import RULE_OF_STAGE, code_of, code_of_rule
 from leaklab.records.config import parse
+from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
 from leaklab.records.ids import RUNS, STAGES
 from leaklab.records.ledger import Entry, Ledger
@@ -84,9 +85,13 @@ def _code_breaks(entry: Entry) -> Iterator[str]:
         yield f"{entry.path}: made by other code than the code here: run snakemake again"
 
 
-def _expected_code(entry: Entry) -> str:
+def _expected_code(entry: Entry) -> str | None:
+    """Return the digest of the code here; None if it no longer knows such a spec."""
     stage = STAGE_OF_RULE.get(entry.rule)
     if stage is None:
         return code_of_rule(entry.rule)
-    spec: Spec = parse(STAGES[stage], entry.content["spec"], entry.path)  # type: ignore[arg-type]
+    try:
+        spec: Spec = parse(STAGES[stage], entry.content["spec"], entry.path)  # type: ignore[arg-type]
+    except UserError:
+        return None
     return code_of(spec)

@@ -1,0 +1,197 @@
+"""The documentation says what is there: links, paths, functions and keys exist, and its examples run."""
+
+import ast
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from leaklab.data import catalog
+from leaklab.defenses.base import Defense, overrides
+from leaklab.records import config, items, layouts, specs, weights
+from leaklab.records.expand import BLOCK_KEYS, expand
+from leaklab.report import claims, tolerances
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src/leaklab"
+PAGES = sorted(
+    path for folder in (".", "docs", "config", "profiles", "benchmarks") for path in (ROOT / folder).glob("*.md")
+)
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MACHINE_PATH = re.compile(r"(?<![\w.~/<>-])/(work|tmp|root|home|mnt|usr|opt|var)\b")
+PACKAGE_INDEX = re.compile(r"index-url|pypi|pythonhosted|/simple\b", re.IGNORECASE)
+CONFIGURED: dict[str, list[type[BaseModel]]] = {
+    "config.yaml": [config.Config],
+    "items": [items.Item, items.Cells, items.RowValue, items.MetricMeaning, items.Comparison, items.ScaleChange],
+    "layouts": [layouts.TableLayout, layouts.GridLayout],
+    "blocks": [specs.TrainSpec, specs.CaptureSpec, specs.AttackSpec, specs.ScoreSpec],
+    "parts of blocks": [specs.Component, specs.PartitionChoice, specs.ImageChoice],
+    "datasets.yaml": [catalog.Entry, catalog.Source, catalog.MirrorFile, catalog.PackageFile, catalog.OfficialFile],
+    "weights.yaml": [weights.Weights, weights.WeightsFile],
+    "tolerances.yaml": [tolerances.Tolerances, tolerances.Rule, tolerances.Tolerance],
+}
+# an attack block is flat: the specs inside each other are not keys of their own
+NESTED = {"capture"}
+
+
+@pytest.fixture(params=PAGES, ids=NAMES)
+def page(request):
+    return request.param
+
+
+def prose(page):
+    """Return the page's text without its fenced examples."""
+    return FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def quoted(page):
+    return re.findall(r"`([^`\n]+)`", prose(page))
+
+
+def fenced(page, language):
+    return [text for kind, text in FENCE.findall(page.read_text(encoding="utf-8")) if kind == language]
+
+
+def anchor(heading):
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_the_pages_that_readers_need_are_there():
+    wanted = {"README.md", "config/README.md", "profiles/README.md", "benchmarks/README.md"}
+    assert wanted | {f"docs/{name}.md" for name in ("architecture", "attacks", "provenance", "scales")} <= set(NAMES)
+
+
+def test_relative_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, place = target.partition("#")
+        file = (page.parent / path) if path else page
+        assert file.exists(), target
+        if place:
+            headings = re.findall(r"^#+ (.*)$", prose(file), re.MULTILINE)
+            assert place in map(anchor, headings), target
+
+
+def test_quoted_paths_exist(page):
+    for text in quoted(page):
+        path = text.partition("::")[0]
+        if path.startswith(("src/", "config/", "workflow/", "tests/", "profiles/")) and not set(path) & set("<>*{} "):
+            assert (ROOT / path).exists(), text
+
+
+def test_functions_named_in_the_architecture_exist():
+    named = [text for text in quoted(ROOT / "docs/architecture.md") if re.fullmatch(r"\S+\.(py|smk)::\S+", text)]
+    named = [text for text in named if text != "file.py::name"]
+    assert len(named) > 40
+    for text in named:
+        path, _, name = text.partition("::")
+        file = next((base / path for base in (ROOT, PACKAGE) if (base / path).is_file()), None)
+        assert file is not None, text
+        assert name in definitions(file), text
+
+
+def definitions(file):
+    """Return the functions, classes and methods (``Class.method``) of a module, or the rules of a rule file."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".smk":
+        return set(re.findall(r"^(?:def|rule) (\w+)", text, re.MULTILINE))
+    found = set()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{inner.name}" for inner in node.body if isinstance(inner, ast.FunctionDef)}
+    return found
+
+
+def test_the_readme_example_is_a_working_defense_with_a_working_test(monkeypatch):
+    source, test = fenced(ROOT / "README.md", "python")
+    module = run_as("leaklab.defenses.clipping", source, monkeypatch)
+    defense = module.PLUGIN()
+    assert isinstance(defense, Defense)
+    assert overrides(defense, "gradient")
+    tests = [value for name, value in vars(run_as("test_clipping", test, monkeypatch)).items() if name[:5] == "test_"]
+    assert tests
+    for function in tests:
+        (mark,) = function.pytestmark
+        name, values = mark.args
+        for value in values:
+            function(**{name: value})
+
+
+def run_as(name, source, monkeypatch):
+    """Run source text as the module ``name``, so that a later text can import it."""
+    module = ModuleType(name)
+    monkeypatch.setitem(sys.modules, name, module)
+    exec(compile(source, name, "exec"), module.__dict__)
+    return module
+
+
+def test_the_readme_edits_fit_the_files_that_they_name():
+    item = (ROOT / "config/items/lrp/figure2.yaml").read_text(encoding="utf-8")
+    (edit,) = fenced(ROOT / "README.md", "yaml")
+    edited = yaml.safe_load(edit)
+    original = yaml.safe_load(item)["runs"]["attack"]
+    assert set(edited) <= set(original)
+    assert {choice for choice in edited["defense"] if isinstance(choice, str)} <= set(map(str, original["defense"]))
+    for transform in ("closed_form_scale", "profiled_scale"):
+        assert "fits:" in (PACKAGE / f"attacks/adaptive/{transform}.py").read_text(encoding="utf-8")
+
+
+def test_the_readme_counts_the_items_that_run():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = items.load_items(ROOT / "config/items")
+    running = [item for item in found.values() if item.runs]
+    assert f"{len(running)} of {len(found)} items run" in text
+    assert f"[{len(running)} of {len(found)} so far]" in text
+    assert f"the other {len(found) - len(running)}" in text
+    for item in running:
+        assert f"| {item.paper} {item.item} |" in text
+
+
+@pytest.mark.parametrize("models", CONFIGURED.values(), ids=list(CONFIGURED))
+def test_every_key_is_explained(models):
+    explained = set(quoted(ROOT / "config/README.md"))
+    for model in models:
+        keys = {field.alias or name for name, field in model.model_fields.items()} - NESTED
+        assert keys <= explained, model.__name__
+
+
+def test_every_key_of_blocks_and_claims_is_explained():
+    explained = set(quoted(ROOT / "config/README.md"))
+    assert explained >= BLOCK_KEYS | {"rate", "grid", "when", "input_shape", "num_classes"}
+    assert explained >= set(claims.CLAIM_COLUMNS)
+
+
+def test_the_example_item_is_an_item_that_expands():
+    example = next(text for text in fenced(ROOT / "config/README.md", "yaml") if text.startswith("paper:"))
+    item = items.Item.model_validate(yaml.safe_load(example))
+    assert {scale: len(expand(item, scale)) for scale in config.SCALES} == dict.fromkeys(config.SCALES, 4)
+    assert (0.01, 0.02) in expand(item, "paper")[0].spec.rates
+
+
+@pytest.mark.parametrize("name", ["default", "slurm"])
+def test_every_profile_entry_is_explained(name):
+    text = (ROOT / f"profiles/{name}/profile.yaml").read_text(encoding="utf-8")
+    section = prose(ROOT / "profiles/README.md").split(f"## `profiles/{name}/profile.yaml`")[1]
+    entries = re.findall(r"^[ #]*([a-z_-]+):(?= |$)", text, re.MULTILINE)
+    entries = set(entries) - {"train_federated", "run_attack"}
+    assert entries
+    assert {entry for entry in entries if f"`{entry}`" not in section} == set()
+
+
+def test_no_machine_and_no_package_index_is_named(page):
+    text = page.read_text(encoding="utf-8")
+    assert not MACHINE_PATH.search(text)
+    assert not PACKAGE_INDEX.search(text)
+
+
+def test_lines_are_short(page):
+    long = [number for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1) if len(line) > 120]
+    assert not long
