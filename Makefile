@@ -42,7 +42,7 @@ report: $(READY) ## make and print the report of a scale: make report SCALE=smal
 	@$(BIN)/leaklab report --scale $(or $(SCALE),demo)
 
 share: $(READY) ## record what was made in dvc.lock and push it to your DVC remote
-	@mkdir -p data/prepared results/runs results/demo results/small figures/demo figures/small .snakemake/metadata
+	@mkdir -p data/prepared results/runs $(foreach scale,demo small paper,results/$(scale) figures/$(scale)) .snakemake/metadata
 	@$(BIN)/dvc commit --force workflow
 	@$(BIN)/dvc push
 

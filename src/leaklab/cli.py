@@ -78,9 +78,8 @@ def plan(item: list[str], scale: ScaleOption = "small") -> None:
             f"{sum(c.seconds for c in costs) / 60:.1f}",
         )
     out.print(table)
-    for dataset in sorted(every.datasets & {job.dataset for job in jobs}):
-        here = Path(f"data/prepared/{dataset}.safetensors").is_file()
-        out.print(f"data {dataset}: {'here' if here else 'not here yet: the mirror or the network is needed'}")
+    for dataset in sorted({job.dataset for job in jobs if job.dataset}):
+        out.print(f"data {dataset}: {_where(dataset)}")
     out.print(f"make it: snakemake --cores 2 {result_files(chosen, level)['csv']}")
 
 
@@ -144,6 +143,16 @@ def schema() -> None:
 
     for path in write_schemas():
         out.print(str(path))
+
+
+def _where(dataset: str) -> str:
+    from leaklab.data.catalog import find_entry, load_catalog
+
+    if Path(f"data/prepared/{dataset}.safetensors").is_file():
+        return "here"
+    if find_entry(dataset, load_catalog()).embedded:
+        return "not here yet: comes with the installed packages"
+    return "not here yet: fetched from LEAKLAB_MIRROR or the network"
 
 
 def _scale(name: str) -> Scale:

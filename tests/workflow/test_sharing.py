@@ -7,7 +7,8 @@ import shutil
 import pytest
 
 pytestmark = pytest.mark.workflow
-OUTPUTS = ("data/prepared", "results/runs", "results/demo", "results/small", "figures/demo", "figures/small")
+SCALES = ("demo", "small", "paper")
+OUTPUTS = ("data/prepared", *(f"{kind}/{scale}" for kind in ("results", "figures") for scale in SCALES))
 
 
 @pytest.fixture(scope="module")

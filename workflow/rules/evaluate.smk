@@ -70,6 +70,7 @@ rule judge_claims:
     output:
         comparison="results/{scale}/comparison.csv",
         claims="results/{scale}/claims.csv",
+        verdicts="results/{scale}/verdicts.json",
         run="results/{scale}/judgement.run.json",
     log:
         "logs/judge/{scale}.log",
@@ -86,5 +87,5 @@ rule judge_claims:
         "python -m leaklab.steps.judge_claims --spec {params.spec:q} --code {params.code}"
         " --input targets={input.targets} claims={input.claims} tolerances={input.tolerances}"
         " $(printf ' item_files=%s' {input.item_files}) $(printf ' tables=%s' {input.tables})"
-        " --output comparison={output.comparison} claims={output.claims}"
+        " --output comparison={output.comparison} claims={output.claims} verdicts={output.verdicts}"
         " run={output.run} 2> {log}"

@@ -9,12 +9,11 @@ rule build_report:
         records=records_of_scale,
         cards=cards_of_scale,
         comparison="results/{scale}/comparison.csv",
-        claims="results/{scale}/claims.csv",
+        verdicts="results/{scale}/verdicts.json",
         judgement="results/{scale}/judgement.run.json",
-        targets="config/papers/targets.csv",
         papers="config/papers/papers.yaml",
+        templates=TEMPLATES,
         judged="config/papers/claims.csv",
-        tolerances="config/papers/tolerances.yaml",
     output:
         index="results/{scale}/report/index.html",
         run="results/{scale}/report/run.json",
@@ -31,9 +30,9 @@ rule build_report:
         code=code_of_rule("build_report"),
     shell:
         "python -m leaklab.steps.build_report --spec {params.spec:q} --code {params.code}"
-        " --input comparison={input.comparison} claims={input.claims}"
-        " judgement={input.judgement} targets={input.targets}"
-        " papers={input.papers} judged={input.judged} tolerances={input.tolerances}"
+        " --input comparison={input.comparison} verdicts={input.verdicts}"
+        " judgement={input.judgement}"
+        " papers={input.papers} $(printf ' templates=%s' {input.templates}) judged={input.judged}"
         " $(printf ' item_files=%s' {input.item_files}) $(printf ' tables=%s' {input.tables})"
         " $(printf ' table_records=%s' {input.table_records}) $(printf ' figures=%s' {input.figures})"
         " $(printf ' figure_records=%s' {input.figure_records}) $(printf ' records=%s' {input.records})"

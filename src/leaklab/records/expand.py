@@ -13,7 +13,7 @@ from typing import Any
 from leaklab.records import plugins
 from leaklab.records.config import Scale, parse
 from leaklab.records.errors import UserError
-from leaklab.records.ids import STAGES, stage_of
+from leaklab.records.ids import stage_of
 from leaklab.records.items import Item
 from leaklab.records.specs import AttackSpec, CaptureSpec, ScoreSpec, Spec, TrainSpec
 
@@ -174,9 +174,9 @@ def _spec(stage: str, choice: dict[str, Any], where: str) -> Spec | None:
         return None
     if stage == "attack":
         return _score_spec(choice, where)
-    if stage not in STAGES:
-        raise UserError(f"{where}.stage: unknown stage '{stage}': choose from architecture, {', '.join(STAGES)}")
-    spec: Spec = parse(STAGES[stage], choice, where)  # type: ignore[arg-type]
+    if stage != "train":
+        raise UserError(f"{where}.stage: unknown stage '{stage}': choose from architecture, attack, train")
+    spec = parse(TrainSpec, choice, where)
     _check_plugins(spec, where)
     return spec
 

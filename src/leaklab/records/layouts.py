@@ -67,10 +67,14 @@ class TableLayout(Record):
 
 
 class GridLayout(Record):
-    """A figure of pictures: one line per picture, one column per value of the column keys."""
+    """A figure of pictures: originals, then a column per defense, attacker and attack.
 
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
+    Attributes:
+        scores: metrics shown below each picture.
+        pictures: images per data set, each under another draw of the defense's randomness.
+        note: explained below the figure.
+    """
+
     scores: tuple[str, ...]
     pictures: int = Field(default=2, gt=0)
     note: str = ""

@@ -29,13 +29,13 @@ class Source:
         item: the item.
         scale: its scale.
         at_paper_scale: canonical JSON of the specs that the item runs at scale ``paper``.
-        paper_datasets: data sets that it uses there.
+        replaced: data set of this scale -> data set that stands in its place at scale ``paper``.
     """
 
     item: Item
     scale: Scale
     at_paper_scale: frozenset[str]
-    paper_datasets: frozenset[str]
+    replaced: Mapping[str, str]
 
     def row(self, run: PlannedRun, **more: Any) -> dict[str, Any]:
         """Return the row keys of a run; ``more`` are values that the run itself does not know (the setting's rates)."""
@@ -48,8 +48,8 @@ class Source:
         """Return the stand-ins that a run rests on; a number with any is never compared with a printed one."""
         dataset = spec.attack.capture.dataset if isinstance(spec, ScoreSpec) else spec.dataset
         found = [read_json(PREPARED / f"{dataset}.json").get("substitute")]
-        if dataset not in self.paper_datasets:
-            found.append(f"{dataset} in place of {', '.join(sorted(self.paper_datasets))}")
+        if dataset in self.replaced:
+            found.append(f"{dataset} in place of {self.replaced[dataset]}")
         if canonical_json(spec) not in self.at_paper_scale:
             found.append(f"reduced setting of scale {self.scale}")
         return tuple(text for text in found if text)
@@ -79,7 +79,9 @@ def collect(item: Item, scale: Scale) -> ResultTable:
         UserError: a run's file is missing or damaged, or a row key does not point into the runs.
     """
     runs = expand(item, scale)
-    source = Source(item, scale, *_paper_scale(item))
+    as_printed = _specs(item, "paper")
+    replaced = _replaced(_datasets(_specs(item, scale)), _datasets(as_printed))
+    source = Source(item, scale, frozenset(canonical_json(spec) for spec in as_printed), replaced)
     rows: list[ResultRow] = []
     for block in dict.fromkeys(run.block for run in runs):
         of_block = [run for run in runs if run.block == block]
@@ -94,10 +96,20 @@ COLLECTORS: dict[str, Collector] = {
 }
 
 
-def _paper_scale(item: Item) -> tuple[frozenset[str], frozenset[str]]:
-    specs = [run.spec for run in expand(item, "paper") if isinstance(run.spec, TrainSpec | ScoreSpec)]
-    datasets = {spec.attack.capture.dataset if isinstance(spec, ScoreSpec) else spec.dataset for spec in specs}
-    return frozenset(canonical_json(spec) for spec in specs), frozenset(datasets)
+def _specs(item: Item, scale: Scale) -> list[TrainSpec | ScoreSpec]:
+    return [run.spec for run in expand(item, scale) if isinstance(run.spec, TrainSpec | ScoreSpec)]
+
+
+def _datasets(specs: Sequence[TrainSpec | ScoreSpec]) -> list[str]:
+    names = [spec.attack.capture.dataset if isinstance(spec, ScoreSpec) else spec.dataset for spec in specs]
+    return list(dict.fromkeys(names))
+
+
+def _replaced(here: list[str], at_paper_scale: list[str]) -> dict[str, str]:
+    """Return what stands in for what: data sets pair up in the order of the item's file."""
+    every = ", ".join(at_paper_scale)
+    pairs = zip(here, at_paper_scale, strict=True) if len(here) == len(at_paper_scale) else ((d, every) for d in here)
+    return {own: meant for own, meant in pairs if own not in at_paper_scale}
 
 
 def _value(choice: Mapping[str, Any], source: str | RowValue, item: Item) -> Any:

@@ -103,11 +103,22 @@ def _environment() -> Environment:
         "verdict_counts": lambda pages: Counter(j.verdict.verdict for page in pages for j in page.claims),
         "within_counts": lambda page: Counter(row.within for row in page.comparisons),
         "draw_counts": lambda page: Counter(row.within_draws for row in page.comparisons),
+        "pattern_counts": pattern_counts,
         "reasons": lambda page: Counter(row.reason for row in page.comparisons if row.reason),
         "shared_keys": lambda lines: shared_keys(line.row for line in lines),
         "seen_more": lambda page: Counter(pair.leaks_more for pair in page.attackers),
     }
     return environment
+
+
+# a printed pattern is met where a cell is this near to print once the groups' levels are made equal (in the unit)
+NEAR = 1.0
+
+
+def pattern_counts(page: ItemPage) -> Counter[bool]:
+    """Count the cells that are near to print, and those that are not, after each group's mean is removed."""
+    centered = [row.centered_difference for row in page.comparisons if row.centered_difference is not None]
+    return Counter(abs(value) <= NEAR for value in centered)
 
 
 def number(value: float | None) -> str:

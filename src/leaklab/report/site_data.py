@@ -9,12 +9,13 @@ from typing import Any
 from leaklab.planning.plan import Plan, build_plan, result_files
 from leaklab.planning.state import state_of
 from leaklab.records.config import SCALES, Scale, read_yaml
+from leaklab.records.files import read_json
 from leaklab.records.items import Item
 from leaklab.records.ledger import Ledger
 from leaklab.records.provenance import git_state
 from leaklab.report import ranges, style
-from leaklab.report.claims import judge_all, read_claims
-from leaklab.report.comparison import Comparison
+from leaklab.report.claims import Verdict, read_claims
+from leaklab.report.comparison import Comparison, read_comparison
 from leaklab.report.costs import cost_of
 from leaklab.report.layout import lay_out
 from leaklab.report.links import behind, chain_of
@@ -28,7 +29,6 @@ from leaklab.report.pages import (
     SiteData,
     attacker_pairs,
 )
-from leaklab.report.printed import PAPERS, TARGETS, beside_print
 from leaklab.report.results import ResultTable
 
 GENERAL_NOTES = {
@@ -51,19 +51,30 @@ class Evidence:
     drawings: Path
 
 
-def gather(scale: Scale, items: Mapping[str, Item], drawings: Path) -> SiteData:
+@dataclass(frozen=True)
+class Sources:
+    """Files of a scale, and the papers' descriptions, that the site is filled from."""
+
+    comparison: Path
+    verdicts: Path
+    claims: Path
+    papers: Path
+
+
+def gather(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: Path) -> SiteData:
     """Read everything that the site of a scale shows.
 
     Args:
         scale: of the results.
         items: all items.
+        sources: what was judged before.
         drawings: folder for figures that only the pages show (ranges over draws).
 
     Raises:
         UserError: a result, record or configuration file is missing or damaged.
     """
-    evidence = _evidence(scale, items, drawings)
-    described = read_yaml(PAPERS / "papers.yaml")
+    evidence = _evidence(scale, items, sources, drawings)
+    described = read_yaml(sources.papers)
     return SiteData(
         scale=scale,
         scale_note=GENERAL_NOTES[scale],
@@ -81,16 +92,12 @@ def gather(scale: Scale, items: Mapping[str, Item], drawings: Path) -> SiteData:
     )
 
 
-def _evidence(scale: Scale, items: Mapping[str, Item], drawings: Path) -> Evidence:
+def _evidence(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: Path) -> Evidence:
     plan = build_plan(items)
-    tables = [ResultTable.read(result_files(item, scale)["csv"]) for item in plan.ready(scale)]
-    results = sum(tables, ResultTable())
-    printed = ResultTable.read_printed(TARGETS)
-    claims = read_claims(PAPERS / "claims.csv")
-    judged = tuple(
-        JudgedClaim(claim, verdict) for claim, verdict in zip(claims, judge_all(claims, results, printed), strict=True)
-    )
-    return Evidence(scale, plan, Ledger.scan(), results, beside_print(results, items.values()), judged, drawings)
+    results = sum((ResultTable.read(result_files(item, scale)["csv"]) for item in plan.ready(scale)), ResultTable())
+    verdicts = {verdict["id"]: Verdict.from_json(verdict) for verdict in read_json(sources.verdicts)}
+    claims = tuple(JudgedClaim(claim, verdicts[claim.id]) for claim in read_claims(sources.claims))
+    return Evidence(scale, plan, Ledger.scan(), results, read_comparison(sources.comparison), claims, drawings)
 
 
 def _page(evidence: Evidence, item: Item) -> ItemPage:
@@ -150,9 +157,23 @@ def _resolved(item: Item, scale: Scale) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for name, block in item.runs.items():
         if name not in change.drop:
-            changes = change.set if "like" not in block else {}
-            shown[name] = {**_plain(block), **_plain(changes), **_plain(change.blocks.get(name, {}))}
+            own = _plain(block)
+            # a block that is like another shows only what it states itself
+            common = {p: v for p, v in change.set.items() if "like" not in block or any(_within(key, p) for key in own)}
+            shown[name] = _replaced(_replaced(own, common), change.blocks.get(name, {}))
     return {"why": change.note, **shown}
+
+
+def _replaced(shown: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a flat block with each field that a change names replaced as a whole."""
+    kept = {key: value for key, value in shown.items() if not any(_within(key, path) for path in changes)}
+    return {**kept, **_plain(changes)}
+
+
+def _within(key: str, path: str) -> bool:
+    """Return whether a key of a flat block belongs to the field at ``path``."""
+    rules = {"overrides": key.startswith("if "), "skip": key == "left out"}
+    return key == path or key.startswith(f"{path}.") or rules.get(path, False)
 
 
 def _plain(block: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,8 +187,16 @@ def _plain(block: Mapping[str, Any]) -> dict[str, Any]:
         elif key == "skip":
             flat["left out"] = "; ".join(_words(rule) for rule in value)
         else:
-            flat[key] = value
+            flat[key] = [_word(part) for part in value] if isinstance(value, list) else value
     return flat
+
+
+def _word(value: Any) -> Any:
+    """Return a component with settings as ``dlg (matched 1e-08)``; other values as they are."""
+    if not isinstance(value, dict):
+        return value
+    settings = _words({key: inner for key, inner in value.items() if key != "name"})
+    return f"{value['name']} ({settings})" if "name" in value else settings
 
 
 def _words(fields: Mapping[str, Any]) -> str:

@@ -4,14 +4,15 @@ from pathlib import Path
 
 from leaklab.records.items import load_items
 from leaklab.report import site
-from leaklab.report.site_data import gather
+from leaklab.report.site_data import Sources, gather
 from leaklab.steps.base import Job, main
 
 
 def run(job: Job) -> None:
     """Write ``index.html``, a page per item and copies of all figures; each is recorded with its hash."""
     folder = job.outputs["index"].parent
-    data = gather(job.spec["scale"], load_items(), folder / "drawings")
+    sources = Sources(job.input("comparison"), job.input("verdicts"), job.input("judged"), job.input("papers"))
+    data = gather(job.spec["scale"], load_items(), sources, folder / "drawings")
     written = site.build(data, folder)
     job.outputs.update({str(path): Path(path) for path in written[1:]})
     job.note(pages=len(written))

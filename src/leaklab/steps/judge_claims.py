@@ -1,9 +1,12 @@
 """Compare all results of a scale with the printed numbers and judge the papers' claims on them."""
 
+from dataclasses import asdict
+
+from leaklab.records.files import write_json
 from leaklab.records.items import load_item
 from leaklab.report.claims import judge_all, read_claims, write_verdicts
 from leaklab.report.comparison import write_comparison
-from leaklab.report.printed import beside_print
+from leaklab.report.printed import Printed
 from leaklab.report.results import ResultTable
 from leaklab.steps.base import Job, main
 
@@ -12,11 +15,13 @@ def run(job: Job) -> None:
     """Write the comparison, the verdicts and the numbers that they rest on."""
     items = [load_item(path) for path in job.inputs["item_files"]]
     results = sum((ResultTable.read(path) for path in job.inputs.get("tables", [])), ResultTable())
-    rows = beside_print(results, items)
+    printed = Printed.load(job.input("targets"), job.input("tolerances"))
+    rows = printed.beside(results, items)
     write_comparison(job.outputs["comparison"], rows)
     claims = read_claims(job.input("claims"))
-    verdicts = judge_all(claims, results, ResultTable.read_printed(job.input("targets")))
+    verdicts = judge_all(claims, results, printed.numbers)
     write_verdicts(job.outputs["claims"], claims, verdicts)
+    write_json(job.outputs["verdicts"], [asdict(verdict) for verdict in verdicts])
     counts = {word: sum(v.verdict == word for v in verdicts) for word in sorted({v.verdict for v in verdicts})}
     job.note(claims=counts, compared=sum(row.within != "not compared" for row in rows))
 

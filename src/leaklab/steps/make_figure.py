@@ -12,7 +12,7 @@ from leaklab.records.files import write_arrays
 from leaklab.records.items import Item, load_item
 from leaklab.report import attack_figure, attack_pictures, style, table_figure
 from leaklab.report.layout import lay_out
-from leaklab.report.printed import beside_print
+from leaklab.report.printed import Printed
 from leaklab.report.results import ResultRow, ResultTable
 from leaklab.steps.base import Job, main
 
@@ -36,7 +36,8 @@ def _attacks(job: Job, item: Item, results: ResultTable) -> Figure:
 def _table(job: Job, item: Item, results: ResultTable) -> Figure:
     if item.table is None:
         raise UserError(f"config/items/{item.key}.yaml: renderer {item.renderer} needs a 'table'")
-    grid = lay_out(item.table, results, beside_print(results, [item]))
+    printed = Printed.load(job.input("targets"), job.input("tolerances"))
+    grid = lay_out(item.table, results, printed.beside(results, [item]))
     write_arrays(job.outputs["data"], {name: _numbers(results.rows, name) for name in ("value", "std")})
     return table_figure.draw(grid, f"{item.title} (scale {job.spec['scale']})")
 

@@ -5,7 +5,7 @@ from leaklab.records.items import load_item
 from leaklab.report import tables
 from leaklab.report.collect import collect
 from leaklab.report.layout import lay_out
-from leaklab.report.printed import beside_print
+from leaklab.report.printed import Printed
 from leaklab.steps.base import Job, main
 
 
@@ -15,7 +15,8 @@ def run(job: Job) -> None:
     results = collect(item, job.spec["scale"])
     results.write(job.outputs["csv"])
     caption = f"{item.title} (scale {job.spec['scale']})"
-    grid = lay_out(item.table, results, beside_print(results, [item])) if item.table else None
+    printed = Printed.load(job.input("targets"), job.input("tolerances"))
+    grid = lay_out(item.table, results, printed.beside(results, [item])) if item.table else None
     write_text(job.outputs["markdown"], tables.markdown(grid, caption) if grid else _only_csv(caption, "#"))
     label = f"tab:{item.paper}-{item.item}"
     write_text(job.outputs["latex"], tables.latex(grid, caption, label) if grid else _only_csv(caption, "%"))

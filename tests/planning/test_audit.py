@@ -1,0 +1,175 @@
+"""The audit of a small project: dataset, partition, training, table, figure, each with its record."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from leaklab.planning.audit import audit
+from leaklab.planning.code import code_of, code_of_rule
+from leaklab.records.files import read_json, write_json
+from leaklab.records.ids import run_folder
+from leaklab.records.ledger import Ledger
+from leaklab.records.provenance import Recorder
+from leaklab.records.specs import PartitionSpec, TrainSpec
+
+PARTITION = PartitionSpec.model_validate(
+    {"dataset": "digits", "partition": {"name": "two-clients", "shard_size": 25}},
+)
+TRAIN = TrainSpec.model_validate(
+    {
+        **PARTITION.model_dump(),
+        "model": "mlp",
+        "rates": [[0.1]],
+        "rounds": 1,
+        "local_steps": 1,
+        "batch_size": 4,
+        "seeds": [1],
+    }
+)
+LEFT_OVER = TRAIN.model_copy(update={"rounds": 2})
+ITEM = {"paper": "lrp", "item": "table1", "scale": "small"}
+DATA = Path("data/prepared/digits.safetensors")
+DEALT = run_folder(PARTITION) / "partition.json"
+SWEEP = run_folder(TRAIN) / "sweep.parquet"
+OLD_SWEEP = run_folder(LEFT_OVER) / "sweep.parquet"
+YAML = Path("config/items/lrp/table1.yaml")
+TABLE = Path("results/small/lrp/table1.csv")
+FIGURE = Path("figures/small/lrp/table1.png")
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def make(rule, record, spec, inputs, output, code):
+    write(output, f"made by {rule} of {record}")
+    Recorder(rule, code).finish(Path(record), spec, {"read": inputs}, {"made": output})
+
+
+def make_run(rule, spec, inputs, output):
+    make(rule, output.parent / "run.json", spec.model_dump(mode="json"), inputs, output, code_of(spec))
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path, monkeypatch):
+    """The chain of one table, and a training that an earlier setting has left over."""
+    monkeypatch.chdir(tmp_path)
+    # whatever lies above the folder of temporary files is not the project's checkout
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    write(YAML, "title: a table\n")
+    dataset = {"dataset": "digits"}
+    make("fetch_dataset", DATA.with_suffix(".run.json"), dataset, [], DATA, code_of_rule("fetch_dataset"))
+    make_run("partition_data", PARTITION, [DATA], DEALT)
+    make_run("train_federated", TRAIN, [DATA, DEALT], SWEEP)
+    make_run("train_federated", LEFT_OVER, [DATA, DEALT], OLD_SWEEP)
+    make("make_table", TABLE.with_suffix(".run.json"), ITEM, [YAML, SWEEP], TABLE, code_of_rule("make_table"))
+    make("make_figure", FIGURE.with_suffix(".run.json"), ITEM, [YAML, TABLE], FIGURE, code_of_rule("make_figure"))
+
+
+def found():
+    return audit(Ledger.scan())
+
+
+def change_record(path, **fields):
+    write_json(path, {**read_json(path), **fields})
+
+
+def flip_one_bit(path):
+    content = bytearray(path.read_bytes())
+    content[3] ^= 1
+    path.write_bytes(content)
+
+
+def test_an_untouched_project_passes():
+    result = found()
+    assert (result.breaks, result.stale, result.absent) == ([], [], set())
+    assert (result.records, result.files) == (6, 7)
+
+
+@pytest.mark.parametrize("path", [TABLE, FIGURE, OLD_SWEEP])
+def test_one_flipped_bit_in_an_output_is_named(path):
+    flip_one_bit(path)
+    changed = [line for line in found().breaks if "changed since" in line]
+    assert len(changed) == 1
+    record = path.parent / "run.json" if path == OLD_SWEEP else path.with_suffix(".run.json")
+    assert changed[0] == f"{path}: changed since {record} recorded it"
+
+
+def test_a_changed_output_is_named_by_everything_that_was_made_from_it():
+    flip_one_bit(SWEEP)
+    assert found().breaks == [
+        f"{SWEEP}: changed since {SWEEP.parent}/run.json recorded it",
+        f"{SWEEP}: not the file that {TABLE.with_suffix('.run.json')} was made from",
+    ]
+
+
+def test_a_changed_input_of_the_repository_is_named():
+    write(YAML, "title: another table\n")
+    assert found().breaks == [
+        f"{YAML}: not the file that {record.with_suffix('.run.json')} was made from" for record in (TABLE, FIGURE)
+    ]
+
+
+def test_what_is_not_in_this_checkout_is_listed_and_is_no_break():
+    for path in (SWEEP, DATA):
+        path.unlink()
+    result = found()
+    assert (result.breaks, result.stale) == ([], [])
+    assert result.absent == {str(SWEEP), str(DATA)}
+    assert result.files == 5
+
+
+def test_a_result_of_uncommitted_code_is_stale():
+    record = TABLE.with_suffix(".run.json")
+    change_record(record, dirty=True)
+    result = found()
+    assert result.stale == [f"{record}: made by uncommitted code: commit, then run snakemake again"]
+    assert result.breaks == []
+
+
+@pytest.mark.parametrize("record", [SWEEP.parent / "run.json", TABLE.with_suffix(".run.json")])
+def test_a_result_of_other_code_is_stale(record):
+    change_record(record, code="0" * 16)
+    assert found().stale == [f"{record}: made by other code than the code here: run snakemake again"]
+
+
+def test_left_over_runs_are_checked_for_their_bytes_only():
+    change_record(OLD_SWEEP.parent / "run.json", code="0" * 16, dirty=True, inputs={str(YAML): "0" * 64})
+    assert found().breaks == found().stale == []
+    flip_one_bit(OLD_SWEEP)
+    assert len(found().breaks) == 1
+
+
+def test_the_record_of_a_setting_that_is_no_longer_known_is_stale():
+    """An old result must not keep the audit of the others from ending."""
+    record = SWEEP.parent / "run.json"
+    spec = read_json(record)["spec"]
+    change_record(record, spec={**spec, "gone": 1})
+    assert found().stale == [f"{record}: made by other code than the code here: run snakemake again"]
+
+
+def test_the_record_of_a_step_that_is_gone_is_stale():
+    record = TABLE.with_suffix(".run.json")
+    change_record(record, rule="draw_table")
+    assert found().stale == [f"{record}: made by other code than the code here: run snakemake again"]
+
+
+def test_the_step_lists_what_is_stale_and_stops_at_what_was_changed():
+    from leaklab.steps import audit_provenance
+    from leaklab.steps.base import main
+
+    verdict = Path("results/small/provenance/audit.json")
+
+    def step():
+        arguments = ["--output", f"audit={verdict}", f"run={verdict.with_suffix('.run.json')}"]
+        main("audit_provenance", audit_provenance.run, arguments)
+
+    change_record(TABLE.with_suffix(".run.json"), dirty=True)
+    step()
+    assert len(json.loads(verdict.read_text())["stale"]) == 1
+    flip_one_bit(FIGURE)
+    with pytest.raises(SystemExit, match=rf"leaklab audit_provenance: {FIGURE}: changed since .* \(1 in all\)"):
+        step()
+    assert str(FIGURE) in json.loads(verdict.read_text())["breaks"][0]

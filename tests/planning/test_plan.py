@@ -1,0 +1,282 @@
+"""The plan of all jobs: closed under needs, shared between items, refused where a pair cannot be."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from leaklab.data.catalog import load_catalog
+from leaklab.planning import code as planning_code
+from leaklab.planning.code import code_of
+from leaklab.planning.plan import build_plan, result_files
+from leaklab.records import code, ids, plugins
+from leaklab.records.errors import UserError
+from leaklab.records.ids import run_id, stage_of
+from leaklab.records.items import Item, load_items
+from leaklab.records.specs import CaptureSpec, TrainSpec
+
+ROOT = Path(__file__).parents[2]
+FIELDS = {"paper": "lrp", "title": "A title", "number": 1, "kind": "table", "renderer": "table"}
+TRAIN = {
+    "stage": "train",
+    "dataset": "digits",
+    "partition": {"name": "two-clients", "shard_size": 5},
+    "model": "mlp",
+    "rates": [[0.1]],
+    "rounds": 2,
+    "local_steps": 3,
+    "batch_size": 4,
+    "seeds": [1, 2],
+}
+ATTACK = {
+    "stage": "attack",
+    "dataset": "digits",
+    "images": {"count": 2},
+    "model": "dlg-lenet",
+    "attack": "idlg",
+    "iterations": 5,
+    "metrics": ["mse"],
+}
+FAKE_DEFENSE = "from leaklab.defenses.base import Defense\n\n\nclass Fake(Defense):\n    pass\n\n\nPLUGIN = Fake\n"
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return build_plan(load_items(ROOT / "config/items"))
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    """A copy of our own source that a test may edit; call it to forget what was read before."""
+    shutil.copytree(code.SOURCE / "leaklab", tmp_path / "leaklab", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(code, "SOURCE", tmp_path)
+    forget()
+    yield tmp_path / "leaklab"
+    forget()
+
+
+@pytest.fixture
+def fake_defense(source, monkeypatch):
+    """A defense that no transform was made for, in the copied source."""
+    monkeypatch.setattr(plugins, "PACKAGE_FOLDER", source)
+    (source / "defenses/fake.py").write_text(FAKE_DEFENSE, encoding="utf-8")
+    plugins.available.cache_clear()
+    yield
+    plugins.available.cache_clear()
+
+
+def forget():
+    cached = (code._tree, code._imports, code._fingerprint, planning_code.code_of_rule, planning_code._digest_of)
+    for function in cached:
+        function.cache_clear()
+
+
+def all_jobs(plan):
+    return {f"{stage}/{name}": job for stage, jobs in plan.jobs.items() for name, job in jobs.items()}
+
+
+def item(block, name="table1", **fields):
+    scales = {"small": {}}
+    return Item.model_validate({**FIELDS, "item": name, "runs": {"main": block}, "scales": scales, **fields})
+
+
+def plan_of(*items):
+    return build_plan({asked.key: asked for asked in items})
+
+
+def refusal(block):
+    with pytest.raises(UserError) as caught:
+        plan_of(item(block))
+    message = str(caught.value)
+    assert "\n" not in message
+    prefix = "config/items/lrp/table1.yaml: runs.main: "
+    assert message.startswith(prefix)
+    return message.removeprefix(prefix)
+
+
+class TestNeeds:
+    def test_what_a_job_needs_is_a_job_too(self, plan):
+        jobs = all_jobs(plan)
+        needed = [spec for job in jobs.values() for spec in job.needs]
+        assert len(needed) > 100
+        for spec in needed:
+            assert jobs[f"{stage_of(spec)}/{run_id(spec)}"].spec == spec
+
+    def test_every_stage_stands_on_the_ones_before_it(self, plan):
+        below = {stage: {stage_of(s) for job in jobs.values() for s in job.needs} for stage, jobs in plan.jobs.items()}
+        assert below == {
+            "partition": set(),
+            "train": {"partition"},
+            "capture": set(),
+            "attack": {"capture"},
+            "score": {"capture", "attack"},
+        }
+
+    def test_an_attack_is_given_no_data_but_its_capture(self, plan):
+        assert {job.dataset for job in plan.jobs["attack"].values()} == {""}
+
+    def test_every_dataset_of_a_job_is_planned_and_in_the_catalog(self, plan):
+        used = {job.dataset for job in all_jobs(plan).values()} - {""}
+        assert used == plan.datasets
+        assert used <= set(load_catalog(ROOT / "config/datasets.yaml"))
+
+    def test_an_items_jobs_come_each_once_and_after_what_they_need(self, plan):
+        for (scale, key), runs in plan.runs.items():
+            jobs = plan.jobs_of(scale, plan.items[key])
+            done = set()
+            for job in jobs:
+                assert all(run_id(spec) in done for spec in job.needs), job.name
+                assert job.name not in done
+                done.add(job.name)
+            assert {run_id(run.spec) for run in runs if run.spec is not None} <= done
+
+    def test_a_job_is_found_by_the_name_of_its_folder(self, plan):
+        for stage, jobs in plan.jobs.items():
+            for job in jobs.values():
+                assert job.folder == ids.RUNS / stage / job.name
+                assert plan.job(stage, job.name) is job
+
+
+class TestSharing:
+    def test_the_tables_own_mlp_sweep_is_its_first_draw(self, plan):
+        """In the demo the table and the sensitivity to the draw have the same seeds: draw 0 is run once."""
+        asked = plan.runs["demo", "lrp/table1"]
+        trained = [job for job in plan.jobs_of("demo", plan.items["lrp/table1"]) if stage_of(job.spec) == "train"]
+        first = {run_id(run.spec) for run in asked if run.block == "draws" and run.variant == "partition-seed=0"}
+        own = {run_id(run.spec) for run in asked if run.block == "table" and run.spec.model.name == "mlp"}
+        assert own
+        assert own < first
+        assert len(trained) == len({run_id(run.spec) for run in asked}) == len(asked) - len(first)
+
+    def test_two_items_that_ask_for_the_same_run_share_it(self):
+        both = item(TRAIN), item({**TRAIN, "defense": ["none", "lrp"]}, name="table2")
+        plan = plan_of(*both)
+        (one,), two = ([job for job in plan.jobs_of("small", i) if isinstance(job.spec, TrainSpec)] for i in both)
+        assert len(two) == 2
+        assert sum(job is one for job in two) == 1
+        assert (len(plan.jobs["train"]), len(plan.jobs["partition"])) == (2, 1)
+
+    def test_scales_share_what_they_do_not_change(self):
+        scales = {"small": {}, "paper": {}, "demo": {"set": {"rounds": 1}}}
+        plan = plan_of(item(TRAIN, scales=scales))
+        assert {scale for scale, _ in plan.runs} == {"demo", "small", "paper"}
+        assert len(plan.jobs["train"]) == 2
+
+    def test_two_runs_with_one_id_are_refused(self, monkeypatch):
+        monkeypatch.setattr(ids, "HASH_LENGTH", 0)
+        with pytest.raises(UserError, match="two train runs share the id digits-mlp-none-: lengthen HASH_LENGTH"):
+            plan_of(item({**TRAIN, "rounds": [2, 3]}))
+
+
+def test_an_item_is_ready_at_the_scales_that_it_has():
+    waiting = Item.model_validate({**FIELDS, "item": "table2", "renderer": "", "planned": "needs time"})
+    plan = plan_of(item(TRAIN), waiting)
+    assert [ready.key for ready in plan.ready("small")] == ["lrp/table1"]
+    assert plan.ready("demo") == []
+
+
+def test_results_and_figures_of_a_scale_lie_below_it():
+    files = result_files(item(TRAIN), "small")
+    assert len(set(files.values())) == len(files) == 8
+    assert {path.parts[:3] for path in files.values()} == {("results", "small", "lrp"), ("figures", "small", "lrp")}
+
+
+class TestRefusals:
+    """Each is one line that names the item's file and the block."""
+
+    def test_an_attack_that_needs_what_is_withheld(self):
+        known = {**ATTACK, "attack": {"name": "idlg", "label_rule": "known"}}
+        assert refusal(known) == (
+            "attack 'idlg' needs 'labels', which threat model 'honest-but-curious' withholds: "
+            "choose another attack or threat model"
+        )
+        assert plan_of(item({**known, "threat_model": "honest-but-curious-with-labels"})).jobs["attack"]
+
+    def test_a_transform_that_does_not_fit(self):
+        transform = {**ATTACK, "transform": "closed-form-scale", "defense": "lrp"}
+        assert plan_of(item(transform)).jobs["attack"]
+        assert "works for batch_size <= 1, not 2" in refusal({**transform, "batch_size": 2})
+
+    @pytest.mark.usefixtures("fake_defense")
+    def test_a_transform_under_a_defense_that_it_was_not_made_for(self):
+        transform = {**ATTACK, "transform": "closed-form-scale", "defense": "fake"}
+        assert refusal(transform) == (
+            "transform 'closed-form-scale' does not fit defense 'fake': it is made for lrp, none"
+        )
+        assert plan_of(item({**ATTACK, "defense": "fake"})).jobs["capture"]
+
+    def test_a_gradient_under_a_threat_model_without_the_rate(self):
+        assert "choose kind: delta" in refusal({**ATTACK, "threat_model": "blind-rate"})
+
+    def test_what_the_item_itself_gets_wrong(self):
+        assert refusal({**ATTACK, "attack": "idgl"}).startswith("unknown attacks plug-in 'idgl'")
+        assert refusal({**TRAIN, "rounds": 0}).startswith("rounds: ")
+
+
+class TestCode:
+    """Which jobs a change of code runs again (the repository's own items, on a copy of its source)."""
+
+    @pytest.fixture
+    def before(self, source, plan):
+        return {name: code_of(job.spec) for name, job in all_jobs(plan).items()}
+
+    @staticmethod
+    def changed(plan, before):
+        forget()
+        return {name for name, job in all_jobs(plan).items() if code_of(job.spec) != before[name]}
+
+    def test_a_new_defense_runs_nothing_again(self, plan, source, before):
+        (source / "defenses/fake.py").write_text(FAKE_DEFENSE, encoding="utf-8")
+        assert self.changed(plan, before) == set()
+
+    def test_a_changed_defense_runs_again_what_names_it_and_nothing_else(self, plan, source, before):
+        lrp = source / "defenses/lrp.py"
+        text = lrp.read_text(encoding="utf-8")
+        assert "SMALLEST_CLASS_FACTOR = 1e-3" in text
+        lrp.write_text(text.replace("SMALLEST_CLASS_FACTOR = 1e-3", "SMALLEST_CLASS_FACTOR = 1e-4"), encoding="utf-8")
+        named = {
+            name
+            for name, job in all_jobs(plan).items()
+            if isinstance(job.spec, TrainSpec | CaptureSpec) and job.spec.defense.name == "lrp"
+        }
+        assert {name.partition("/")[0] for name in named} == {"train", "capture"}
+        assert self.changed(plan, before) == named
+
+    def test_a_changed_metric_runs_no_training_and_no_attack_again(self, plan, source, before):
+        with (source / "metrics/ssim.py").open("a", encoding="utf-8") as file:
+            file.write("\nANSWER = 42\n")
+        scored = {f"score/{name}" for name, job in plan.jobs["score"].items() if "ssim" in job.spec.metrics}
+        assert self.changed(plan, before) == scored != set()
+
+    def test_the_new_defense_itself_has_code_of_its_own(self, source):
+        def digest(defense):
+            forget()
+            spec = {"dataset": "digits", "images": {"count": 1}, "model": "mlp", "defense": defense}
+            return code_of(CaptureSpec.model_validate(spec))
+
+        (source / "defenses/fake.py").write_text(FAKE_DEFENSE, encoding="utf-8")
+        fake, lrp = digest("fake"), digest("lrp")
+        assert fake != lrp
+        (source / "defenses/fake.py").write_text(FAKE_DEFENSE + "\nANSWER = 42\n", encoding="utf-8")
+        assert digest("fake") != fake
+        assert digest("lrp") == lrp
+
+    def test_the_plans_jobs_carry_the_same_digest(self, plan):
+        for job in plan.jobs["capture"].values():
+            assert job.code == code_of(job.spec)
+
+
+def test_planning_imports_neither_torch_nor_pandas():
+    """The whole plan with all digests, as every Snakemake process builds it."""
+    program = (
+        "import sys\n"
+        "from leaklab.planning.plan import build_plan\n"
+        "from leaklab.records.items import load_items\n"
+        "jobs = [job for jobs in build_plan(load_items()).jobs.values() for job in jobs.values()]\n"
+        "assert all(len(job.code) == 16 for job in jobs) and len(jobs) > 100\n"
+        "print(*sorted({'torch', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "\n"

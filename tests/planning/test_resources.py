@@ -1,0 +1,71 @@
+"""What jobs are expected to cost: bounds that follow from the spec's numbers."""
+
+import pytest
+
+from leaklab.planning.resources import SMALLEST_MINUTES, cost, memory_mb, minutes
+from leaklab.records.ids import STAGES
+
+PARTITION = {"dataset": "mnist", "partition": {"name": "two-clients"}}
+TRAIN = {
+    **PARTITION,
+    "model": "mlp",
+    "rates": [[0.1], [0.2], [0.3]],
+    "rounds": 100,
+    "local_steps": 25,
+    "batch_size": 32,
+    "seeds": [1, 2],
+}
+CAPTURE = {"dataset": "mnist", "images": {"count": 5}, "draws": 4, "model": "dlg-lenet"}
+ATTACK = {"capture": CAPTURE, "attack": "dlg", "iterations": 100, "restarts": 2}
+SPECS = {
+    "partition": PARTITION,
+    "train": TRAIN,
+    "capture": CAPTURE,
+    "attack": ATTACK,
+    "score": {"attack": ATTACK, "metrics": ["mse"]},
+}
+
+
+def spec(stage, **changes):
+    return STAGES[stage].model_validate({**SPECS[stage], **changes})
+
+
+def test_client_steps_of_a_sweep_are_counted_exactly():
+    assert cost(spec("train")).steps == 2 * 3 * 100 * 25 * 2
+    assert cost(spec("train"), clients=7).steps == 2 * 3 * 100 * 25 * 7
+    assert cost(spec("train", clients_per_round=10), clients=100).steps == 2 * 3 * 100 * 25 * 10
+
+
+def test_evaluations_of_an_attack_are_bounded_by_its_budget():
+    assert cost(spec("attack")).evaluations == 5 * 4 * 2 * 100 * 20
+
+
+def test_the_budgets_iterations_hold_as_much_work_as_the_attack_may_do():
+    from leaklab.attacks.lbfgs import LbfgsSettings
+    from leaklab.planning.resources import INNER_ITERATIONS
+
+    assert LbfgsSettings().max_iter == INNER_ITERATIONS
+
+
+@pytest.mark.parametrize(("stage", "factor"), [("train", {"rounds": 200}), ("attack", {"iterations": 200})])
+def test_twice_the_work_takes_twice_the_time(stage, factor):
+    assert cost(spec(stage, **factor)).seconds == pytest.approx(2 * cost(spec(stage)).seconds)
+
+
+def test_a_model_that_was_never_measured_is_taken_for_the_slowest():
+    known = [cost(spec("train", model=name)).seconds for name in ("logistic-regression", "mlp", "cnn-small")]
+    assert known == sorted(known)
+    assert cost(spec("train", model="resnet-18")).seconds > known[-1]
+
+
+@pytest.mark.parametrize("stage", SPECS)
+def test_the_time_asked_for_covers_the_estimate(stage):
+    for scale in (1, 50):
+        asked = spec(stage, **{"rounds": 100 * scale} if stage == "train" else {})
+        assert isinstance(minutes(asked), int)
+        assert minutes(asked) >= max(SMALLEST_MINUTES, cost(asked).seconds / 60)
+
+
+@pytest.mark.parametrize("stage", SPECS)
+def test_every_stage_asks_for_memory(stage):
+    assert 500 <= memory_mb(spec(stage)) <= 4000

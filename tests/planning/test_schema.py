@@ -1,0 +1,57 @@
+"""The JSON schemas of the YAML files: what editors show is what the program accepts."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from leaklab.planning.schema import schema_texts, write_schemas
+from leaklab.records.config import Config
+
+jsonschema = pytest.importorskip("jsonschema")
+
+ROOT = Path(__file__).parents[2]
+SCHEMAS = {path.name.split(".")[0]: json.loads(text) for path, text in schema_texts().items()}
+
+
+def errors(name, value):
+    validator = jsonschema.Draft202012Validator(SCHEMAS[name])
+    return [error.message for error in validator.iter_errors(value)]
+
+
+def read(path):
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def test_the_configuration_and_every_item_fit_their_schema():
+    assert errors("config", read(ROOT / "config/config.yaml")) == []
+    items = sorted((ROOT / "config/items").glob("*/*.yaml"))
+    assert len(items) == 51
+    for path in items:
+        assert errors("item", read(path)) == [], path
+
+
+def test_a_misspelt_key_does_not_fit():
+    table1 = read(ROOT / "config/items/lrp/table1.yaml")
+    assert errors("item", {**table1, "titel": "x"}) != []
+    assert errors("item", {**table1, "cells": {**table1["cells"], "units": "%"}}) != []
+    assert errors("config", {"scale": "huge"}) != []
+
+
+def test_every_setting_of_the_configuration_is_explained():
+    properties = SCHEMAS["config"]["properties"]
+    assert set(properties) == set(Config.model_fields)
+    assert all(field["description"] for field in properties.values())
+
+
+def test_the_configuration_points_editors_to_its_schema():
+    first = (ROOT / "config/config.yaml").read_text(encoding="utf-8").splitlines()[0]
+    named = first.partition("$schema=")[2]
+    assert (ROOT / "config" / named).resolve().relative_to(ROOT) in schema_texts()
+
+
+def test_the_schemas_are_written_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written = write_schemas()
+    assert {path: path.read_text(encoding="utf-8") for path in written} == schema_texts()

@@ -1,0 +1,58 @@
+"""The state of an item: planned, not run or done, and why."""
+
+from pathlib import Path
+
+import pytest
+
+from leaklab.planning.plan import build_plan, result_files
+from leaklab.planning.state import State, state_of, states
+from leaklab.records.items import Item, load_items
+
+ROOT = Path(__file__).parents[2]
+FIELDS = {"paper": "lrp", "title": "A title", "number": 1, "kind": "table"}
+READY = {"renderer": "architecture", "runs": {"main": {"stage": "architecture"}}, "scales": {"small": {}}}
+
+
+def planned(**fields):
+    item = Item.model_validate({**FIELDS, "item": "table1", **fields})
+    return build_plan({item.key: item}), item
+
+
+def touch(root, item, *names):
+    for name in names:
+        path = root / result_files(item, "small")[name]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+
+def test_an_item_that_does_not_run_yet_gives_its_reason(tmp_path):
+    plan, item = planned(planned="needs a generator")
+    touch(tmp_path, item, "csv", "png")
+    assert state_of(plan, item, "small", tmp_path) == State("planned", "needs a generator")
+
+
+def test_a_scale_that_the_item_does_not_have_is_named(tmp_path):
+    plan, item = planned(**READY)
+    assert state_of(plan, item, "paper", tmp_path) == State("planned", "not set up for scale paper")
+
+
+@pytest.mark.parametrize("there", [[], ["csv"], ["png"], ["markdown", "latex", "pdf", "data"]])
+def test_what_was_not_run_says_how_to(tmp_path, there):
+    plan, item = planned(**READY)
+    touch(tmp_path, item, *there)
+    assert state_of(plan, item, "small", tmp_path) == State("not run", "snakemake results/small/lrp/table1.csv")
+
+
+def test_an_item_is_done_with_its_table_and_its_figure(tmp_path):
+    plan, item = planned(**READY)
+    touch(tmp_path, item, "csv", "png")
+    assert state_of(plan, item, "small", tmp_path) == State("done")
+
+
+def test_all_items_have_a_state_at_every_scale(tmp_path):
+    found = states(build_plan(load_items(ROOT / "config/items")), tmp_path)
+    assert len(found) == 51
+    assert {tuple(by_scale) for by_scale in found.values()} == {("demo", "small", "paper")}
+    words = {state.word for by_scale in found.values() for state in by_scale.values()}
+    assert words == {"planned", "not run"}
+    assert all(state.reason for by_scale in found.values() for state in by_scale.values())

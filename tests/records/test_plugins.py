@@ -1,0 +1,112 @@
+"""Plug-ins are files: what a folder offers, and what each accepts, is read from their source."""
+
+import pytest
+
+from leaklab.records import plugins
+from leaklab.records.errors import UserError
+
+DATACLASS = '''
+from dataclasses import dataclass
+from typing import ClassVar
+
+raise RuntimeError("a plug-in's source is read, not run")
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Adds noise."""
+
+    needs: ClassVar[frozenset[str]] = frozenset({"rate"})
+    registry: "ClassVar[list[str]]" = []
+    strength: float
+    clip: float | None = None
+    sampled = 3
+
+    def helper(self) -> None:
+        inner: int = 0
+
+
+@dataclass
+class Other:
+    size: int = 0
+
+
+PLUGIN = Noise
+'''
+FUNCTION = "def decay(rate: float, *, half_life: int = 3) -> float:\n    return rate\n\nPLUGIN = decay\n"
+HELPER = "class Noise:\n    strength: float = 1.0\n"
+INDIRECT = "class Noise:\n    strength: float = 1.0\n\nPLUGIN = [Noise][0]\n"
+ROOM = {"two_words": DATACLASS, "decay": FUNCTION, "base": HELPER, "indirect": INDIRECT, "__init__": ""}
+
+
+@pytest.fixture(autouse=True)
+def room(tmp_path, monkeypatch):
+    """A room of five modules, two of which are plug-ins."""
+    (tmp_path / "room").mkdir()
+    for name, text in ROOM.items():
+        (tmp_path / "room" / f"{name}.py").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(plugins, "PACKAGE_FOLDER", tmp_path)
+    plugins.available.cache_clear()
+    yield
+    plugins.available.cache_clear()
+
+
+def refusal(*arguments):
+    with pytest.raises(UserError) as caught:
+        plugins.check(*arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_module_that_defines_plugin_is_one():
+    assert plugins.available("room") == ["decay", "two-words"]
+
+
+def test_names_have_dashes_where_files_have_underscores():
+    assert plugins.module_name("attacks/adaptive", "two-words") == "leaklab.attacks.adaptive.two_words"
+
+
+def test_a_misspelt_plugin_is_refused_with_the_ones_there_are():
+    assert refusal("room", "two-wrods", {}) == "unknown room plug-in 'two-wrods': choose from decay, two-words"
+
+
+@pytest.mark.parametrize("name", ["base", "indirect", "__init__", "two_words", ""])
+def test_what_is_no_plugin_cannot_be_asked_for(name):
+    assert refusal("room", name, {}).startswith(f"unknown room plug-in '{name}'")
+
+
+def test_declared_settings_are_accepted():
+    plugins.check("room", "two-words", {"strength": 1.0, "clip": None})
+    plugins.check("room", "decay", {"half_life": 2, "rate": 0.1})
+
+
+@pytest.mark.parametrize("key", ["strenght", "helper", "inner", "size", "sampled", "needs", "registry"])
+def test_anything_else_is_refused_with_the_declared_settings(key):
+    """Methods, other classes, plain class attributes and class variables are no settings."""
+    assert refusal("room", "two-words", {"strength": 1.0, key: 1}) == (
+        f"room plug-in 'two-words' has no setting '{key}': it accepts strength, clip"
+    )
+
+
+def test_arguments_of_a_function_are_its_settings():
+    assert refusal("room", "decay", {"halflife": 2}).endswith("it accepts rate, half_life")
+
+
+def test_loading_checks_first():
+    with pytest.raises(UserError, match="no setting 'strenght'"):
+        plugins.load("room", "two-words", {"strenght": 1.0})
+
+
+class TestRealRooms:
+    @pytest.fixture(autouse=True)
+    def own_folder(self, room, monkeypatch):
+        monkeypatch.undo()
+        plugins.available.cache_clear()
+
+    def test_a_plugin_is_built_with_its_settings(self):
+        defense = plugins.load("defenses", "lrp", {"class_slope": 0.5})
+        assert (type(defense).__name__, defense.class_slope) == ("LearningRatePerturbation", 0.5)
+        assert plugins.load("defenses", "lrp").class_slope is None
+
+    def test_facts_that_an_attack_needs_are_no_settings(self):
+        assert refusal("attacks", "idlg", {"needs": []}).startswith("attacks plug-in 'idlg' has no setting 'needs'")

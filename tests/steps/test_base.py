@@ -1,0 +1,191 @@
+"""What every step does around its own work: arguments, errors in one line, the record."""
+
+import errno
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from leaklab.records.errors import UserError
+from leaklab.steps.base import main
+
+ARGUMENTS = ["--spec", '{"scale": "small"}', "--output", "table=out/table.csv", "run=out/run.json"]
+FAILING = """
+import errno, sys
+from leaklab.records.errors import UserError
+from leaklab.steps.base import main
+
+def run(job):
+    raise {error}
+
+main("make_table", run, {arguments})
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    for name in ("one.csv", "two.csv"):
+        Path(name).write_text(name, encoding="utf-8")
+    return tmp_path
+
+
+def write_table(job):
+    job.outputs["table"].parent.mkdir(exist_ok=True)
+    job.outputs["table"].write_text("a,b\n", encoding="utf-8")
+
+
+def raising(error):
+    def run(job):
+        write_table(job)
+        raise error
+
+    return run
+
+
+def run_of(*more):
+    """Run a step that only looks at its job; return the job."""
+    seen = []
+
+    def run(job):
+        write_table(job)
+        seen.append(job)
+
+    main("make_table", run, [*ARGUMENTS, *more])
+    return seen[0]
+
+
+def ended(error):
+    """Return what a process prints on stderr when its step raises, and its exit status."""
+    program = FAILING.format(error=error, arguments=ARGUMENTS)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+class TestJob:
+    def test_spec_device_and_outputs_come_from_the_command_line(self):
+        job = run_of("--device", "cpu", "--code", "abc")
+        assert (job.spec, job.device, job.recorder.code) == ({"scale": "small"}, "cpu", "abc")
+        assert job.outputs == {"table": Path("out/table.csv")}
+
+    def test_a_name_may_stand_for_several_files(self):
+        job = run_of("--input", "item=one.csv", "tables=one.csv", "tables=two.csv")
+        assert job.inputs == {"item": [Path("one.csv")], "tables": [Path("one.csv"), Path("two.csv")]}
+        assert job.input("item") == Path("one.csv")
+        with pytest.raises(ValueError, match="too many values"):
+            job.input("tables")
+
+    def test_a_name_without_a_file_is_an_empty_list(self):
+        """The shell writes ``sweeps=`` for an item that has none."""
+        job = run_of("--input", "sweeps=", "tables=one.csv")
+        assert job.inputs == {"sweeps": [], "tables": [Path("one.csv")]}
+
+    def test_only_the_first_equals_sign_divides(self):
+        Path("a=b.csv").write_text("", encoding="utf-8")
+        assert run_of("--input", "item=a=b.csv").input("item") == Path("a=b.csv")
+
+    @pytest.mark.parametrize("arguments", [[], ["--output", "run=r", "--device", "tpu"], ["--input", "a=b"]])
+    def test_wrong_arguments_show_the_usage(self, arguments, capsys):
+        with pytest.raises(SystemExit) as caught:
+            main("make_table", write_table, arguments)
+        assert caught.value.code == 2
+        assert "usage: python -m leaklab.steps.make_table" in capsys.readouterr().err
+
+
+class TestRecord:
+    def test_inputs_and_outputs_are_recorded_with_their_hashes(self):
+        run_of("--input", "item=one.csv", "tables=one.csv", "tables=two.csv", "sweeps=", "--code", "abc")
+        record = json.loads(Path("out/run.json").read_text())
+        assert record["inputs"] == {name: hashlib.sha256(name.encode()).hexdigest() for name in ("one.csv", "two.csv")}
+        assert record["outputs"] == {"out/table.csv": hashlib.sha256(b"a,b\n").hexdigest()}
+        assert (record["rule"], record["spec"], record["code"]) == ("make_table", {"scale": "small"}, "abc")
+
+    def test_the_record_is_no_output_of_itself(self):
+        run_of()
+        assert "out/run.json" not in json.loads(Path("out/run.json").read_text())["outputs"]
+
+    def test_notes_are_facts_and_later_ones_win(self):
+        def run(job):
+            write_table(job)
+            job.note(rows=1, substitutes=[])
+            job.note(rows=2)
+
+        main("make_table", run, ARGUMENTS)
+        assert json.loads(Path("out/run.json").read_text())["facts"] == {"rows": 2, "substitutes": []}
+
+    def test_outputs_that_the_step_adds_are_recorded_too(self):
+        def run(job):
+            write_table(job)
+            job.outputs["page"] = Path("one.csv")
+
+        main("make_table", run, ARGUMENTS)
+        assert set(json.loads(Path("out/run.json").read_text())["outputs"]) == {"out/table.csv", "one.csv"}
+
+    @pytest.mark.parametrize(
+        "error", [UserError("no"), OSError(errno.ENOSPC, "full"), ValueError("bug"), KeyboardInterrupt()]
+    )
+    def test_a_failed_step_is_not_recorded(self, error):
+        with pytest.raises((SystemExit, ValueError, KeyboardInterrupt)):
+            main("make_table", raising(error), ARGUMENTS)
+        assert Path("out/table.csv").exists()
+        assert not Path("out/run.json").exists()
+
+    def test_a_step_that_did_not_write_its_output_is_not_recorded(self):
+        with pytest.raises(FileNotFoundError, match=r"table\.csv"):
+            main("make_table", lambda job: None, ARGUMENTS)
+        assert not Path("out/run.json").exists()
+
+
+class TestErrors:
+    def test_what_the_user_can_mend_is_one_line(self):
+        assert ended('UserError("mnist is missing: fetch it")') == (
+            1,
+            "leaklab make_table: mnist is missing: fetch it\n",
+        )
+
+    @pytest.mark.parametrize("kind", ["ENOSPC", "EDQUOT"])
+    def test_a_full_disk_is_one_line_that_names_the_file(self, kind):
+        status, text = ended(f'OSError(errno.{kind}, "no room", "results/table.csv")')
+        assert status == 1
+        assert text.startswith("leaklab make_table: the disk is full (results/table.csv): free some space")
+        assert text.count("\n") == 1
+
+    def test_a_full_disk_without_a_file_is_one_line_too(self):
+        assert ended('OSError(errno.ENOSPC, "no room")')[1].startswith("leaklab make_table: the disk is full: free")
+
+    @pytest.mark.parametrize("error", ['OSError(errno.EACCES, "no", "f")', 'ValueError("bug")', 'KeyError("bug")'])
+    def test_a_mistake_of_ours_keeps_its_traceback(self, error):
+        status, text = ended(error)
+        assert status == 1
+        assert text.startswith("Traceback (most recent call last):")
+        assert "in run\n" in text
+
+    def test_a_real_full_disk_is_noticed(self):
+        """/dev/full refuses every byte as a full disk does."""
+        if not Path("/dev/full").exists():
+            pytest.skip("needs /dev/full")
+
+        def run(job):
+            Path("/dev/full").write_text("x" * 100_000, encoding="utf-8")
+
+        with pytest.raises(SystemExit, match="leaklab make_table: the disk is full"):
+            main("make_table", run, ARGUMENTS)
+
+
+def test_progress_goes_through_all_items_and_says_how_far_it_is(caplog):
+    seen = []
+
+    def run(job):
+        write_table(job)
+        seen.extend(job.track(range(40), total=40, label="rounds"))
+
+    with caplog.at_level("INFO", logger="leaklab"):
+        main("make_table", run, ARGUMENTS)
+    assert seen == list(range(40))
+    assert 5 <= len(caplog.messages) <= 12
+    assert caplog.messages[-1].startswith("rounds: 40 of 40")
