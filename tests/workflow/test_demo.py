@@ -87,15 +87,11 @@ def test_trace_ends_at_the_checksum_of_the_raw_data(demo):
 
 def test_only_a_changed_line_of_its_own_reruns_a_step(demo, tmp_path):
     edited = demo.copy(tmp_path / "edited")
-    edited.edit(
-        "src/leaklab/defenses/lrp.py",
-        '"""',
-        '"""In other words. ',
-    )
+    edited.edit("src/leaklab/defenses/lrp.py", '"""Learning rate', '"""In other words: learning rate')
     edited.edit("src/leaklab/attacks/search.py", "def search(", "# a comment\n\n\ndef search(")
     assert "Nothing to be done" in dry_run(edited, "demo")
 
-    edited.edit("src/leaklab/defenses/lrp.py", "return 2 * mean *", "return 2.0 * mean *")
+    edited.edit("src/leaklab/defenses/lrp.py", "* (2 * mean)", "* (2.0 * mean)")
     text = dry_run(edited, "demo")
     plan = build_plan(load_items(demo.folder / "config/items"))
     jobs = {job.name: job for item in plan.ready("demo") for job in plan.jobs_of("demo", item)}

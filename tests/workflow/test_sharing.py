@@ -2,7 +2,6 @@
 
 import os
 import random
-import shutil
 
 import pytest
 
@@ -49,9 +48,9 @@ def test_the_audit_passes_on_the_clone(pulled):
     assert "audit passed" in pulled.must("leaklab", "audit")
 
 
-def test_a_missing_file_is_made_again_and_nothing_else(pulled, tmp_path):
+def test_a_missing_report_is_made_again_and_nothing_before_it(pulled, tmp_path):
     torn = pulled.copy(tmp_path / "torn")
-    shutil.rmtree(next((torn.folder / "results/runs/score").iterdir()))
+    (torn.folder / "results/demo/report/index.html").unlink()
     text = torn.must("snakemake", "--dry-run", "--cores", "2", "demo")
-    assert "score_attack" in text
-    assert "run_attack" not in text
+    assert "rule build_report" in text
+    assert "rule make_table" not in text
