@@ -10,14 +10,7 @@ from leaklab.records.items import Item
 from leaklab.report.attack_pictures import ORIGINAL, Pixels, Shot, picture_name
 from leaklab.report.image_grid import GridRow, Picture, image_grid
 
-WORDS = {
-    "none": "no defense",
-    "lrp": "LRP",
-    "dlg": "DLG",
-    "idlg": "iDLG",
-    "as-printed": "paper's attacker",
-    "adaptive": "adaptive attacker",
-}
+COLUMN_KEYS = ("defense", "attacker", "attack")
 FORMATS = {"mse": "MSE {:.1e}", "ssim": "SSIM {:.2f}", "psnr": "{:.1f} dB"}
 
 
@@ -28,20 +21,28 @@ def draw(item: Item, shots: Sequence[Shot], pixels: Mapping[str, Pixels]) -> Fig
     rows = []
     for dataset, image in dict.fromkeys((shot.dataset, shot.image) for shot in shots):
         own = {shot.column: shot for shot in shots if (shot.dataset, shot.image) == (dataset, image)}
-        rows.append(GridRow(_label(dataset, own.values()), tuple(_picture(item, own.get(c), pixels) for c in columns)))
-    headings = ["original" if c == (ORIGINAL,) else _heading(c) for c in columns]
-    return image_grid(rows, headings, note=_note(item))
+        rows.append(
+            GridRow(_label(item, dataset, own.values()), tuple(_picture(item, own.get(c), pixels) for c in columns))
+        )
+    headings = ["original" if c == (ORIGINAL,) else _heading(item, c) for c in columns]
+    return image_grid(rows, headings, note=_note(item, shots))
 
 
-def _heading(column: tuple[str, ...]) -> str:
-    defense, attacker, attack = (WORDS.get(part, part) for part in column)
+def _heading(item: Item, column: tuple[str, ...]) -> str:
+    defense, attacker, attack = (_word(item, *pair) for pair in zip(COLUMN_KEYS, column, strict=True))
     # without a defense there is nothing to adapt to
     return f"{defense}\n{attacker}\n{attack}" if column[0] != "none" else f"{defense}\n \n{attack}"
 
 
-def _label(dataset: str, shots: Iterable[Shot]) -> str:
+def _label(item: Item, dataset: str, shots: Iterable[Shot]) -> str:
     factors = [shot.scale for shot in shots if shot.column[0] not in (ORIGINAL, "none")]
-    return f"{dataset}\ns = {factors[0]:.2f}" if factors else dataset
+    name = _word(item, "dataset", dataset)
+    return f"{name}\ns = {factors[0]:.2f}" if factors else name
+
+
+def _word(item: Item, key: str, value: str) -> str:
+    """Return a value as the item's table shows it."""
+    return item.table.label(key, value) if item.table else value
 
 
 def _picture(item: Item, shot: Shot | None, pixels: Mapping[str, Pixels]) -> Picture:
@@ -59,9 +60,11 @@ def _tensor(picture: Pixels) -> Tensor:
     return values.unsqueeze(0) if values.dim() == 2 else values.permute(2, 0, 1)
 
 
-def _note(item: Item) -> str:
-    scores = ", ".join(item.grid.scores).upper() if item.grid else ""
+def _note(item: Item, shots: Sequence[Shot]) -> str:
+    assert item.grid is not None
+    shown = {name for shot in shots for name in shot.scores}
+    scores = ", ".join(name for name in item.grid.scores if name in shown).upper()
     return (
         f"{scores} on the [0, 1] scale, reconstructions clamped. Each picture is the start with the smallest matching "
-        f"loss, never the one nearest to the original. {item.grid.note if item.grid else ''}"
+        f"loss, never the one nearest to the original. {item.grid.note}"
     )

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from leaklab.report.collect import Source
 
 AGREES = "agrees_with_print"
+WHOLE = "whole network"
 
 
 def architecture_rows(source: "Source", runs: Sequence[PlannedRun]) -> Iterator[ResultRow]:
@@ -26,7 +27,7 @@ def architecture_rows(source: "Source", runs: Sequence[PlannedRun]) -> Iterator[
             for name, value in _numbers(layer).items():
                 yield source.number(name, row={**row, "layer": layer["layer"]}, value=float(value), n=1)
         agrees = _agrees(layers, source.item.expected, run.choice["dataset"])
-        yield source.number(AGREES, row=row, value=float(agrees), n=1)
+        yield source.number(AGREES, row={**row, "layer": WHOLE}, value=float(agrees), n=1)
 
 
 def _numbers(layer: dict[str, Any]) -> dict[str, Any]:
