@@ -102,6 +102,8 @@ def test_every_profile_is_described(entities):
 
 def test_every_run_behind_the_report_is_an_action(entities):
     actions = of_kind(entities, "CreateAction")
+    whole = actions.pop("#workflow-run")
+    assert whole["instrument"]["@id"] == "workflow/Snakefile"
     rules = sorted(action["instrument"]["@id"] for action in actions.values())
     assert rules == ["#build_report", "#fetch_dataset", "#make_table", "#train_federated", "#train_federated"]
     assert {reference["@id"] for reference in entities["./"]["mentions"]} == set(actions)

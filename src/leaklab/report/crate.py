@@ -1,11 +1,12 @@
 """A Workflow Run RO-Crate (process runs within a workflow) written from the run records.
 
-One ``CreateAction`` per record, one ``File`` with its SHA-256 per recorded file.
-Source: https://www.researchobject.org/workflow-run-crate/ (Provenance Run Crate 0.5, RO-Crate 1.1).
+One ``CreateAction`` per record and one for the whole workflow, one ``File`` with its SHA-256 per recorded file.
+Source: https://www.researchobject.org/workflow-run-crate/ (Workflow Run Crate 0.5, RO-Crate 1.1).
 """
 
 import mimetypes
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 from leaklab.records.ledger import Entry, Ledger
@@ -14,8 +15,8 @@ CONTEXT = ["https://w3id.org/ro/crate/1.1/context", "https://w3id.org/ro/terms/w
 PROFILES = (
     "https://w3id.org/ro/wfrun/process/0.5",
     "https://w3id.org/ro/wfrun/workflow/0.5",
-    "https://w3id.org/ro/wfrun/provenance/0.5",
 )
+LANGUAGE = "https://w3id.org/workflowhub/workflow-ro-crate#snakemake"
 WORKFLOW = "workflow/Snakefile"
 Entity = dict[str, Any]
 
@@ -25,7 +26,7 @@ def crate(ledger: Ledger, page: str) -> Entity:
     entries = _behind(ledger, page)
     hashes = {path: value for entry in entries for path, value in {**entry.inputs, **entry.outputs}.items()}
     files = [_file(path, value) for path, value in sorted(hashes.items())]
-    actions = [_action(entry) for entry in entries]
+    actions = [_whole(entries, page), *(_action(entry) for entry in entries)]
     rules = sorted({entry.rule for entry in entries})
     root = {
         "@id": "./",
@@ -51,6 +52,7 @@ def crate(ledger: Ledger, page: str) -> Entity:
             root,
             *({"@id": profile, "@type": "CreativeWork", "name": profile.split("/")[-2]} for profile in PROFILES),
             _workflow(rules),
+            {"@id": LANGUAGE, "@type": "ComputerLanguage", "name": "Snakemake", "url": "https://snakemake.github.io"},
             *(_tool(rule) for rule in rules),
             *actions,
             *files,
@@ -76,13 +78,30 @@ def _workflow(rules: list[str]) -> Entity:
         "@id": WORKFLOW,
         "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow", "HowTo"],
         "name": "leaklab",
-        "programmingLanguage": {"@id": "https://w3id.org/workflowhub/workflow-ro-crate#snakemake"},
+        "programmingLanguage": {"@id": LANGUAGE},
         "hasPart": [{"@id": f"#{rule}"} for rule in rules],
     }
 
 
 def _tool(rule: str) -> Entity:
     return {"@id": f"#{rule}", "@type": "SoftwareApplication", "name": rule}
+
+
+def _whole(entries: list[Entry], page: str) -> Entity:
+    """Describe the run of the workflow: from the files that no step made to the page."""
+    made = {path for entry in entries for path in entry.outputs}
+    needed = {path for entry in entries for path in entry.inputs} - made
+    return {
+        "@id": "#workflow-run",
+        "@type": "CreateAction",
+        "name": f"{WORKFLOW} -> {page}",
+        "instrument": {"@id": WORKFLOW},
+        "object": [{"@id": path} for path in sorted(needed)],
+        "result": [{"@id": page}],
+        "startTime": min(entry.content["started"] for entry in entries),
+        "endTime": max(_ended(entry) for entry in entries),
+        "actionStatus": "http://schema.org/CompletedActionStatus",
+    }
 
 
 def _action(entry: Entry) -> Entity:
@@ -101,8 +120,6 @@ def _action(entry: Entry) -> Entity:
 
 
 def _ended(entry: Entry) -> str:
-    from datetime import datetime, timedelta
-
     started = datetime.fromisoformat(entry.content["started"])
     return (started + timedelta(seconds=entry.content["wall_seconds"])).isoformat(timespec="seconds")
 
