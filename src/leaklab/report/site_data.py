@@ -136,7 +136,7 @@ def _ranges(evidence: Evidence, item: Item, comparisons: Sequence[Comparison]) -
     if item.table is None or all(row.draws_min is None for row in comparisons):
         return []
     path = evidence.drawings / f"{item.paper}-{item.item}-draws.png"
-    title = f"{item.title}: printed numbers against the range over the draws of the partition"
+    title = "Printed numbers against the range over the draws of the partition"
     style.save(ranges.draw(comparisons, item.table, item.table.rows[0], title), path)
     caption = (
         "Bar: range over the declared partition seeds. Tick: the table's own seed. Dot: the printed number, filled "
