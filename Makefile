@@ -34,7 +34,7 @@ lint: $(READY) ## style, types, architecture, workflow
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/snakefmt --check --quiet Snakefile workflow
+	@$(BIN)/snakefmt --check Snakefile workflow
 	@$(BIN)/snakemake --lint
 
 report: $(READY) ## make and print the report of a scale: make report SCALE=small
