@@ -10,7 +10,7 @@ from leaklab.records.files import write_json
 from leaklab.records.items import Item, load_items
 from leaklab.records.ledger import Entry, Ledger
 from leaklab.report.costs import cost_of
-from leaklab.report.links import behind, chain_of
+from leaklab.report.links import chain_of
 from leaklab.report.metric_cards import ACCURACY, cards_of
 from leaklab.report.pages import setting_lines
 from leaklab.report.results import ResultTable
@@ -91,7 +91,7 @@ class TestChain:
         assert chain_of(attack_ledger(), "nothing.png") == ()
 
     def test_what_belongs_to_another_item_is_not_behind_this_one(self):
-        entries = behind(attack_ledger(), FIGURE)
+        entries = attack_ledger().behind(FIGURE).entries
         assert entries[0].rule == "make_figure"
         assert len(entries) == len({entry.path for entry in entries}) == 8
         assert "train_federated" not in {entry.rule for entry in entries}
@@ -109,7 +109,7 @@ def test_costs_are_summed_and_the_largest_job_counts_for_memory():
 
 
 def test_each_job_behind_an_item_is_paid_once():
-    cost = cost_of(behind(attack_ledger(), FIGURE))
+    cost = cost_of(attack_ledger().behind(FIGURE).entries)
     assert (cost.jobs, cost.wall_seconds, cost.devices) == (8, 80.0, ("cpu", "cuda"))
 
 

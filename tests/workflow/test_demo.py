@@ -102,6 +102,13 @@ def test_only_a_changed_line_of_its_own_reruns_a_step(demo, tmp_path):
     assert jobs_of(text, "partition_data") == jobs_of(text, "fetch_dataset") == 0
 
 
+def test_an_edited_item_is_drawn_again_over_older_results(demo, tmp_path):
+    edited = demo.copy(tmp_path / "edited")
+    edited.edit("config/items/lrp/table4.yaml", "reading: >-\n", "reading: >-\n  Look twice.\n")
+    edited.must("snakemake", "--cores", "2", "--quiet", "rules", "progress", "--", "demo")
+    assert "Look twice." in (edited.folder / "results/demo/report/lrp-table4.html").read_text()
+
+
 def test_crate_describes_every_run(demo):
     crate = json.loads((demo.folder / "results/demo/provenance/ro-crate-metadata.json").read_text())
     actions = [entity for entity in crate["@graph"] if entity["@type"] == "CreateAction"]

@@ -66,6 +66,11 @@ class Ledger:
             )
         return self.makers[name]
 
+    def behind(self, path: str) -> "Ledger":
+        """Return the records that a file rests on, its own first."""
+        found = {entry.path: entry for _, _, entry in self.chain(path) if entry is not None}
+        return Ledger(self.root, tuple(found.values()))
+
     def chain(self, path: str, depth: int = 0, seen: set[str] | None = None) -> Iterator[tuple[int, str, Entry | None]]:
         """Yield (depth, file, its record or None) from a file back to the raw data, each record's inputs once."""
         seen = set() if seen is None else seen

@@ -23,7 +23,7 @@ Entity = dict[str, Any]
 
 def crate(ledger: Ledger, page: str) -> Entity:
     """Return the metadata document of everything that ``page`` (a scale's report) rests on."""
-    entries = _behind(ledger, page)
+    entries = list(ledger.behind(page).entries)
     hashes = {path: value for entry in entries for path, value in {**entry.inputs, **entry.outputs}.items()}
     files = [_file(path, value) for path, value in sorted(hashes.items())]
     actions = [_whole(entries, page), *(_action(entry) for entry in entries)]
@@ -58,14 +58,6 @@ def crate(ledger: Ledger, page: str) -> Entity:
             *files,
         ],
     }
-
-
-def _behind(ledger: Ledger, page: str) -> list[Entry]:
-    found: dict[str, Entry] = {}
-    for _, _, entry in ledger.chain(page):
-        if entry is not None:
-            found[str(entry.path)] = entry
-    return list(found.values())
 
 
 def _file(path: str, value: str) -> Entity:

@@ -15,15 +15,9 @@ STAGES = {
 }
 
 
-def behind(ledger: Ledger, path: str) -> list[Entry]:
-    """Return every record that a file rests on, its own first."""
-    found = {str(entry.path): entry for _, _, entry in ledger.chain(path) if entry is not None}
-    return list(found.values())
-
-
 def chain_of(ledger: Ledger, path: str) -> tuple[ProvenanceLink, ...]:
     """Return one link per stage, figure first, raw data last; ``others`` counts the runs that are not shown."""
-    entries = behind(ledger, path)
+    entries = ledger.behind(path).entries
     links: list[ProvenanceLink] = []
     for rule, stage in STAGES.items():
         of_stage = [entry for entry in entries if entry.rule == rule]

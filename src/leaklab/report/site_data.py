@@ -18,7 +18,7 @@ from leaklab.report.claims import Verdict, read_claims
 from leaklab.report.comparison import Comparison, read_comparison
 from leaklab.report.costs import cost_of
 from leaklab.report.layout import lay_out
-from leaklab.report.links import behind, chain_of
+from leaklab.report.links import chain_of
 from leaklab.report.metric_cards import cards_of
 from leaklab.report.pages import (
     Download,
@@ -113,7 +113,7 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
     results = evidence.results.select(paper=item.paper, item=item.item)
     comparisons = tuple(c for c in evidence.comparisons if (c.paper, c.item) == (item.paper, item.item))
     files = result_files(item, evidence.scale)
-    entries = behind(evidence.ledger, str(files["png"]))
+    entries = evidence.ledger.behind(str(files["png"])).entries
     picture = Picture(files["png"], alt=f"{item.title}: {item.shows}", caption=item.shows, pdf=files["pdf"])
     medians = ResultTable(tuple(row for row in results.rows if row.metric.endswith("_median")))
     return {

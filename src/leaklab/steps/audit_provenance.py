@@ -1,4 +1,4 @@
-"""Recompute every recorded hash of the checkout; a changed file stops the workflow and is named."""
+"""Recompute every recorded hash behind a report; a changed file stops the workflow and is named."""
 
 from dataclasses import asdict
 
@@ -12,11 +12,14 @@ from leaklab.steps.base import Job, main
 def run(job: Job) -> None:
     """Write what was checked.
 
+    Records of other scales, and those that are made from the report afterwards, are left to ``leaklab audit``: they
+    may be older than this run.
+
     Raises:
         UserError: a file is not what its record says. Records of uncommitted or older code are listed only: whoever
             edits the code must still be able to run it; ``leaklab audit`` fails on them.
     """
-    result = audit(Ledger.scan())
+    result = audit(Ledger.scan().behind(str(job.input("index"))))
     write_json(job.outputs["audit"], {**asdict(result), "absent": sorted(result.absent)})
     if result.breaks:
         raise UserError(f"{result.breaks[0]} ({len(result.breaks)} in all): delete the files and run snakemake again")
