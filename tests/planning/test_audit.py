@@ -163,7 +163,13 @@ def test_the_step_lists_what_is_stale_and_stops_at_what_was_changed():
     verdict = Path("results/small/provenance/audit.json")
 
     def step():
-        arguments = ["--output", f"audit={verdict}", f"run={verdict.with_suffix('.run.json')}"]
+        arguments = [
+            "--input",
+            f"index={FIGURE}",
+            "--output",
+            f"audit={verdict}",
+            f"run={verdict.with_suffix('.run.json')}",
+        ]
         main("audit_provenance", audit_provenance.run, arguments)
 
     change_record(TABLE.with_suffix(".run.json"), dirty=True)
@@ -173,3 +179,15 @@ def test_the_step_lists_what_is_stale_and_stops_at_what_was_changed():
     with pytest.raises(SystemExit, match=rf"leaklab audit_provenance: {FIGURE}: changed since .* \(1 in all\)"):
         step()
     assert str(FIGURE) in json.loads(verdict.read_text())["breaks"][0]
+
+
+def test_the_step_leaves_alone_what_is_made_from_the_page_afterwards():
+    """Without this, the crate of an earlier run would stop every later one."""
+    from leaklab.steps import audit_provenance
+    from leaklab.steps.base import main
+
+    flip_one_bit(FIGURE)
+    verdict = Path("results/small/provenance/audit.json")
+    main("audit_provenance", audit_provenance.run, ["--input", f"index={TABLE}", "--output", f"audit={verdict}",
+                                                    f"run={verdict.with_suffix('.run.json')}"])  # fmt: skip
+    assert json.loads(verdict.read_text())["breaks"] == []
