@@ -64,6 +64,11 @@ class Checkout:
         shutil.copytree(self.folder, folder, symlinks=True)
         return Checkout(folder)
 
+    def clone(self, folder: Path) -> "Checkout":
+        """Return a second checkout with what is committed in this one, and nothing that was made since."""
+        self.must("git", "clone", "--quiet", ".", str(folder))
+        return Checkout(folder)
+
 
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory):

@@ -44,7 +44,7 @@ def slurm():
 @pytest.mark.slurm
 @pytest.mark.workflow
 def test_demo_runs_on_slurm(checkout, slurm, tmp_path):
-    cluster = checkout.copy(tmp_path / "cluster")
+    cluster = checkout.clone(tmp_path / "cluster")
     shorten(cluster)
     cluster.must("snakemake", "--profile", "slurm", *HERE, "--quiet", "rules", "progress", "--", "demo", timeout=900)
     records = list((cluster.folder / "results/runs/attack").rglob("run.json"))
