@@ -46,8 +46,8 @@ share: $(READY) ## record what was made in dvc.lock and push it to your DVC remo
 	@$(BIN)/dvc commit --force workflow
 	@$(BIN)/dvc push
 
-bench: $(READY) ## measure the training engine beside a plain loop
-	@$(BIN)/python benchmarks/training_speed.py
+bench: $(READY) ## measure the training engine beside plain loops and peers: make bench BENCH=--quick
+	@PYTHONPATH=benchmarks $(BIN)/python -m training_speed $(BENCH)
 
 clean: ## remove what the demo made; small and paper results stay
 	@rm -rf results/demo figures/demo logs benchmarks/jobs

@@ -96,3 +96,15 @@ def test_damaged_tensors(write):
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(UserError, match="damaged"):
         Dataset.load(path)
+
+
+def test_groups_are_read_where_there_are_any(write):
+    assert Dataset.load(write()).train_groups is None
+    groups = torch.tensor([5, 5, 0, 0, 0, 7])
+    assert torch.equal(Dataset.load(write({"train_groups": groups})).train_groups, groups)
+
+
+@pytest.mark.parametrize("groups", [torch.tensor([5, 5]), torch.zeros(6)])
+def test_groups_that_do_not_fit_are_refused(write, groups):
+    with pytest.raises(UserError, match="train_groups are"):
+        Dataset.load(write({"train_groups": groups}))

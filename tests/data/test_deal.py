@@ -1,10 +1,11 @@
 import pytest
 import torch
 
-from leaklab.data.deal import deal, read_clients
+from leaklab.data.deal import deal, read_clients, set_aside
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_json
 from leaklab.records.specs import PartitionSpec
+from leaklab.records.streams import stream
 
 LABELS = torch.arange(10).repeat(30)
 
@@ -24,6 +25,13 @@ def test_the_seed_is_the_partitions_own():
     first, again, other = (deal(spec(name="iid", clients=3, seed=seed), LABELS)["clients"] for seed in (4, 4, 5))
     assert first == again
     assert first != other
+
+
+def test_by_writer_needs_writers():
+    content = deal(spec(name="by-writer", clients=2), LABELS, groups=torch.arange(300) // 75)
+    assert [len(indices) for indices in content["clients"]] == [150, 150]
+    with pytest.raises(UserError, match="data set toy does not say who made its samples"):
+        deal(spec(name="by-writer", clients=2), LABELS)
 
 
 def test_written_and_read_back(tmp_path):
@@ -46,3 +54,53 @@ def test_what_is_no_partition_is_refused(tmp_path, content):
     write_json(tmp_path / "partition.json", content)
     with pytest.raises(UserError, match="is no partition"):
         read_clients(tmp_path / "partition.json", 300)
+
+
+class TestValidation:
+    whole = deal(spec(name="iid", clients=3), LABELS)
+    content = deal(spec(name="iid", clients=3, validation=0.2), LABELS)
+
+    def test_without_a_share_nothing_is_set_aside(self):
+        assert self.whole["validation"] == [[], [], []]
+        assert [len(indices) for indices in self.whole["clients"]] == [100] * 3
+
+    def test_a_fifth_of_what_each_client_would_have_trained_on(self):
+        for dealt, kept, aside in zip(
+            self.whole["clients"], self.content["clients"], self.content["validation"], strict=True
+        ):
+            assert (len(kept), len(aside)) == (80, 20)
+            # the same deal as without a split, and both parts in its order
+            assert kept == [index for index in dealt if index not in set(aside)]
+            assert aside == [index for index in dealt if index in set(aside)]
+
+    def test_classes_are_those_that_are_trained_on(self):
+        """Two samples of different labels: with one of them set aside a single class is left."""
+        content = deal(spec(name="iid", clients=1, validation=0.5), torch.tensor([0, 1]))
+        assert content["num_classes"] == [1]
+
+    def test_the_seed_decides_and_clients_draw_apart(self):
+        again = deal(spec(name="iid", clients=3, validation=0.2), LABELS)
+        assert again == self.content
+        indices = torch.arange(100)
+        first, other_client, other_seed = (
+            set_aside(indices, 0.2, stream(*name))[1].tolist()
+            for name in ((0, "validation", 0), (0, "validation", 1), (1, "validation", 0))
+        )
+        assert first != other_client
+        assert first != other_seed
+        dealt = torch.tensor(self.whole["clients"][0])
+        assert set_aside(dealt, 0.2, stream(0, "validation", 0))[1].tolist() == self.content["validation"][0]
+
+    @pytest.mark.parametrize(
+        ("samples", "share", "aside"),
+        [(600, 0.2, 120), (7, 0.2, 1), (8, 0.2, 2), (2, 0.2, 0), (1, 0.9, 0), (3, 0.99, 2), (0, 0.5, 0),
+         (100, 0.29, 29)],
+    )  # fmt: skip
+    def test_rounded_to_the_nearest_but_one_sample_stays(self, samples, share, aside):
+        kept, chosen = set_aside(torch.arange(samples), share, stream(0, "test"))
+        assert (len(kept), len(chosen)) == (samples - aside, aside)
+
+    def test_read_clients_reads_the_training_part(self, tmp_path):
+        write_json(tmp_path / "partition.json", self.content)
+        clients = read_clients(tmp_path / "partition.json", len(LABELS))
+        assert [part.tolist() for part in clients] == self.content["clients"]

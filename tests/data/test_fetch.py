@@ -191,3 +191,56 @@ def test_the_mirror_folder_comes_from_the_environment(monkeypatch, tmp_path):
     monkeypatch.setenv("LEAKLAB_MIRROR", str(tmp_path / "gone"))
     with pytest.raises(UserError, match="gone is not a folder: correct it or unset it"):
         mirror_folder()
+
+
+class TestWithoutPublishedChecksums:
+    """Folders that users make themselves: what is found is recorded."""
+
+    lonely = Entry(
+        title="Toy", num_classes=2, licence="none", citation="none", instructions="ask Alice for the folders",
+        mirror={"reader": "idx", "files": {part: {"path": f"data/toy/{part}", "sha256": None} for part in "ab"}},
+    )  # fmt: skip
+
+    def mirrored(self, folder, **contents):
+        for name, content in contents.items():
+            path = folder / "data/toy" / name / "deep/file.txt"
+            path.parent.mkdir(parents=True)
+            path.write_text(content)
+        return folder
+
+    def test_the_checksum_is_that_of_the_listing_of_sha256sum(self, tmp_path):
+        mirror = self.mirrored(tmp_path, a="first", b="second")
+        (mirror / "data/toy/a/again.txt").write_text("first")
+        found = fetch(self.lonely, mirror).files["a"]
+        digest = hashlib.sha256(b"first").hexdigest()
+        listed = f"{digest}  again.txt\n{digest}  deep/file.txt\n"
+        assert found.path == mirror / "data/toy/a"
+        assert found.card() == {
+            "path": "data/toy/a",
+            "sha256": hashlib.sha256(listed.encode()).hexdigest(),
+            "source": "mirror, as it was there: no checksum is published",
+        }
+
+    def test_any_change_below_the_folder_is_another_checksum(self, tmp_path):
+        mirror = self.mirrored(tmp_path, a="first", b="second")
+        found = [fetch(self.lonely, mirror).files]
+        (mirror / "data/toy/a/deep/file.txt").write_text("First")
+        found.append(fetch(self.lonely, mirror).files)
+        (mirror / "data/toy/a/deep/file.txt").rename(mirror / "data/toy/a/deep/other.txt")
+        found.append(fetch(self.lonely, mirror).files)
+        assert len({files["a"].sha256 for files in found}) == 3
+        assert len({files["b"].sha256 for files in found}) == 1
+
+    def test_a_single_file_is_recorded_as_it_is(self, tmp_path):
+        mirror = self.mirrored(tmp_path, b="second")
+        (mirror / "data/toy/a").write_text("first")
+        assert fetch(self.lonely, mirror).files["a"].sha256 == hashlib.sha256(b"first").hexdigest()
+
+    def test_what_is_missing_says_how_to_come_by_it(self, tmp_path):
+        message = error_of(self.lonely, None, tmp_path)
+        assert "Toy has no official download: ask Alice for the folders; then set LEAKLAB_MIRROR to a folder" in message
+        assert "data/toy/a" in message
+        mirror = self.mirrored(tmp_path, a="first")
+        assert "data/toy/b is missing: restore it there (ask Alice for" in error_of(self.lonely, mirror, tmp_path)
+        (mirror / "data/toy/b").mkdir()
+        assert "data/toy/b is empty: restore it there (ask Alice for" in error_of(self.lonely, mirror, tmp_path)

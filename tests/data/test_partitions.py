@@ -3,6 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from leaklab.data.partitions.base import GroupPartition
 from leaklab.data.partitions.shards import cut, whole
 from leaklab.records.errors import UserError
 from leaklab.records.plugins import available, load
@@ -18,7 +19,10 @@ def shuffled_labels(counts, seed=0):
 
 
 def deal(name, labels, seed=0, **chosen):
-    return load(ROOM, name, chosen).deal(labels, stream(seed, "test", name))
+    """Deal by label, or by group if the partition looks at groups: ``labels`` then say who made each sample."""
+    partition = load(ROOM, name, chosen)
+    make = partition.deal_groups if isinstance(partition, GroupPartition) else partition.deal
+    return make(labels, stream(seed, "test", name))
 
 
 def assert_no_index_twice(clients, samples):
@@ -30,12 +34,20 @@ def assert_no_index_twice(clients, samples):
 
 
 MNIST_COUNTS = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
+LABELS_OF_MNIST = shuffled_labels(MNIST_COUNTS)
 DIGITS_COUNTS = [142, 145, 141, 146, 144, 145, 144, 143, 139, 144]
+OTHERS = {
+    "by-writer": {"clients": 2},
+    "dirichlet": {"clients": 2},
+    "iid": {"clients": 2},
+    "label-shards": {"clients": 10, "shard_size": 10},
+    "two-clients": {"shard_size": 10},
+}
 SMALL = shuffled_labels([60] * 10)
 
 
 def test_the_room_offers_exactly_its_plug_ins():
-    assert available(ROOM) == ["iid", "label-shards", "two-clients"]
+    assert available(ROOM) == ["by-writer", "dirichlet", "iid", "label-shards", "two-clients"]
 
 
 @pytest.mark.parametrize(
@@ -44,6 +56,8 @@ def test_the_room_offers_exactly_its_plug_ins():
         ("iid", {"clients": 7}),
         ("two-clients", {"shard_size": 10}),
         ("label-shards", {"clients": 10, "shard_size": 20, "smallest": 1, "largest": 9}),
+        ("dirichlet", {"clients": 8, "minimum": 5}),
+        ("by-writer", {"clients": 3}),
     ],
 )
 class TestEveryPartition:
@@ -53,6 +67,12 @@ class TestEveryPartition:
     def test_the_same_seed_gives_the_same_deal(self, name, chosen):
         pairs = zip(deal(name, SMALL, **chosen), deal(name, SMALL, **chosen), strict=True)
         assert all(torch.equal(first, second) for first, second in pairs)
+
+    def test_other_deals_in_between_change_nothing(self, name, chosen):
+        first = deal(name, SMALL, **chosen)
+        for other in available(ROOM):
+            deal(other, SMALL, **OTHERS[other])
+        assert all(torch.equal(a, b) for a, b in zip(first, deal(name, SMALL, **chosen), strict=True))
 
     def test_another_seed_gives_another_deal(self, name, chosen):
         first, second = deal(name, SMALL, **chosen), deal(name, SMALL, seed=1, **chosen)
@@ -149,6 +169,12 @@ class TestLabelShards:
         # drawn uniformly from 1..9 and then repaired: far wider than dealing shards one by one
         assert (sizes / 200).std() > 1.5
 
+    def test_at_most_two_labels_per_shard_where_classes_are_larger_than_shards(self):
+        """Sizes of MNIST's classes are no multiples of 200: some shards lie across a border."""
+        kinds = [len(LABELS_OF_MNIST[shard].unique()) for shard in cut(LABELS_OF_MNIST, 200)]
+        assert set(kinds) == {1, 2}
+        assert kinds.count(2) == sum(int(end) % 200 > 0 for end in torch.tensor(MNIST_COUNTS).cumsum(0))
+
     def test_clients_have_few_labels(self):
         labels = shuffled_labels(MNIST_COUNTS)
         assert all(len(labels[shard].unique()) <= 2 for shard in cut(labels, 200))
@@ -181,3 +207,130 @@ class TestLabelShards:
         assert sorted(torch.cat(parts).tolist()) == list(range(samples))
         assert len(parts) == clients
         assert all(smallest <= -(-len(part) // size) <= largest for part in parts)
+
+    def test_cifar_as_printed_leaves_shards_unused(self):
+        labels = shuffled_labels([5000] * 10)
+        clients = deal("label-shards", labels, shard_size=50, use_all=False)
+        numbers = torch.tensor([len(part) for part in clients]) / 50
+        assert_no_index_twice(clients, 50_000)
+        assert (numbers.min(), numbers.max()) == (1, 9)
+        # nothing is repaired: the mean of 100 uniform numbers from 1..9, within five standard errors
+        assert abs(numbers.mean() - 5) < 5 * (20 / 3) ** 0.5 / 10
+        shards = {frozenset(shard.tolist()) for shard in cut(labels, 50)}
+        assert all(frozenset(shard.tolist()) in shards for part in clients for shard in part.split(50))
+
+    def test_cifar_in_shards_of_a_hundred_uses_all(self):
+        clients = deal("label-shards", shuffled_labels([5000] * 10), shard_size=100)
+        assert sorted(torch.cat(clients).tolist()) == list(range(50_000))
+
+    def test_using_all_or_not_draws_the_same_numbers_where_they_fit(self):
+        """With as many shards as were drawn there is nothing to repair and nothing left over."""
+        drawn = sum(map(len, deal("label-shards", SMALL, shard_size=1, clients=20, use_all=False)))
+        labels = torch.zeros(drawn, dtype=torch.int64)
+        some, every = (deal("label-shards", labels, shard_size=1, clients=20, use_all=u) for u in (False, True))
+        assert [part.tolist() for part in some] == [part.tolist() for part in every]
+
+    def test_the_remedy_is_named_only_where_it_helps(self):
+        with pytest.raises(UserError, match="or set use_all to false"):
+            deal("label-shards", torch.zeros(50_000, dtype=torch.int64), shard_size=50)
+        for use_all in (True, False):
+            with pytest.raises(UserError, match=r"or the limits$"):
+                deal("label-shards", SMALL, use_all=use_all)
+        with pytest.raises(UserError, match="use_all must be true or false, not 1"):
+            load(ROOM, "label-shards", {"use_all": 1})
+
+    @settings(max_examples=60, deadline=None)
+    @given(data=st.data())
+    def test_with_shards_to_spare_the_limits_hold_all_the_same(self, data):
+        clients = data.draw(st.integers(1, 12), label="clients")
+        smallest = data.draw(st.integers(1, 5), label="smallest")
+        largest = data.draw(st.integers(smallest, 9), label="largest")
+        size = data.draw(st.integers(1, 4), label="shard size")
+        shards = data.draw(st.integers(clients * smallest, 2 * clients * largest), label="shards")
+        labels = torch.arange(size * shards) % 5
+        chosen = {"clients": clients, "shard_size": size, "smallest": smallest, "largest": largest, "use_all": False}
+        parts = deal("label-shards", labels, data.draw(st.integers(0, 99), label="seed"), **chosen)
+        assert_no_index_twice(parts, len(labels))
+        assert len(parts) == clients
+        assert all(smallest * size <= len(part) <= largest * size for part in parts)
+
+
+class TestDirichlet:
+    def test_a_hundred_clients_share_all_of_mnist(self):
+        labels = shuffled_labels(MNIST_COUNTS)
+        clients = deal("dirichlet", labels)
+        assert len(clients) == 100
+        assert sorted(torch.cat(clients).tolist()) == list(range(60_000))
+        assert min(map(len, clients)) >= 10
+
+    def test_shares_have_the_moments_of_the_distribution(self):
+        """Dirichlet(a, ..., a) over n clients: mean 1/n, variance (1/n) (1 - 1/n) / (n a + 1)."""
+        for concentration in (0.2, 0.5, 5.0):
+            labels = torch.arange(2000).repeat_interleave(500)
+            parts = deal("dirichlet", labels, clients=5, concentration=concentration)
+            shares = torch.stack([labels[part].bincount(minlength=2000) for part in parts]).double() / 500
+            assert shares.mean(1).tolist() == pytest.approx([0.2] * 5, abs=0.05)
+            assert float(shares.var()) == pytest.approx(0.2 * 0.8 / (5 * concentration + 1), rel=0.05)
+
+    def test_the_smaller_the_concentration_the_fewer_labels(self):
+        labels = shuffled_labels([1000] * 10)
+        numbers = [
+            sum(len(labels[part].unique()) for part in deal("dirichlet", labels, clients=20, concentration=value))
+            for value in (0.05, 0.5, 100.0)
+        ]
+        assert numbers == sorted(numbers)
+        assert numbers[-1] == 200
+
+    def test_samples_of_a_label_are_shuffled(self):
+        part = deal("dirichlet", torch.zeros(1000, dtype=torch.int64), clients=2, concentration=100)[0]
+        assert part.tolist() != sorted(part.tolist())
+
+    def test_too_small_deals_are_drawn_anew(self):
+        """Most single draws leave some client with fewer than 18 samples."""
+        labels = shuffled_labels([30] * 10)
+        firsts = [min(map(len, deal("dirichlet", labels, seed, clients=10, minimum=1))) for seed in range(20)]
+        assert sum(size < 18 for size in firsts) > 15
+        for seed in range(20):
+            assert min(map(len, deal("dirichlet", labels, seed, clients=10, minimum=18))) >= 18
+
+    def test_what_cannot_succeed_says_so(self):
+        with pytest.raises(UserError, match="600 samples are too few for 100 clients with at least 10 each"):
+            deal("dirichlet", SMALL)
+        with pytest.raises(UserError, match=r"in 1000 draws with concentration 0\.05 some client"):
+            deal("dirichlet", SMALL, clients=20, minimum=30, concentration=0.05)
+
+    @pytest.mark.parametrize("value", [0, -1, 0.001, "half", True, None, float("nan")])
+    def test_concentration_must_be_positive(self, value):
+        with pytest.raises(UserError, match=r"partition dirichlet: concentration must be at least 0\.01"):
+            load(ROOM, "dirichlet", {"concentration": value})
+
+    @settings(max_examples=60, deadline=None)
+    @given(data=st.data())
+    def test_every_deal_uses_everything_once(self, data):
+        clients = data.draw(st.integers(1, 6), label="clients")
+        labels = torch.tensor(
+            data.draw(st.lists(st.integers(0, 9), min_size=20 * clients, max_size=150), label="labels")
+        )
+        chosen = {"clients": clients, "minimum": 1, "concentration": data.draw(st.sampled_from([0.5, 2.0, 50.0]))}
+        parts = deal("dirichlet", labels, data.draw(st.integers(0, 99), label="seed"), **chosen)
+        assert sorted(torch.cat(parts).tolist()) == list(range(len(labels)))
+        assert len(parts) == clients
+        assert min(map(len, parts)) >= 1
+
+
+class TestByWriter:
+    @settings(max_examples=60, deadline=None)
+    @given(data=st.data())
+    def test_writers_stay_together_and_are_dealt_equally(self, data):
+        writers = torch.tensor(data.draw(st.lists(st.integers(-5, 40), min_size=1, max_size=80), label="writers"))
+        distinct = len(writers.unique())
+        clients = data.draw(st.integers(1, distinct), label="clients")
+        parts = deal("by-writer", writers, data.draw(st.integers(0, 99), label="seed"), clients=clients)
+        assert sorted(torch.cat(parts).tolist()) == list(range(len(writers)))
+        owned = [set(writers[part].tolist()) for part in parts]
+        assert sum(map(len, owned)) == distinct
+        assert max(map(len, owned)) - min(map(len, owned)) <= 1
+
+    def test_more_clients_than_writers(self):
+        with pytest.raises(UserError, match="100 clients but 2 writers: ask for fewer clients"):
+            deal("by-writer", torch.tensor([3, 3, 8]))

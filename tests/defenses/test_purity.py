@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from leaklab.defenses.base import Defense, overrides
+from leaklab.defenses.base import Alone, Defense, overrides
 from leaklab.records import plugins
 from leaklab.records.streams import stream
 
@@ -25,7 +25,7 @@ def tensors(request):
 def test_inputs_stay_and_types_are_kept(name, tensors, hook, context):
     before = {key: value.clone() for key, value in tensors.items()}
     state = torch.get_rng_state()
-    at_step = context.at_step(0, dict(before), {"images": torch.zeros(2, 1, 4, 4), "labels": torch.zeros(2)})
+    at_step = context.at(Alone(0, dict(before), {"images": torch.zeros(2, 1, 4, 4), "labels": torch.zeros(2)}))
     result = getattr(plugins.load("defenses", name), hook)(tensors, at_step)
     assert torch.equal(state, torch.get_rng_state())
     assert set(result) == set(before)

@@ -1,6 +1,7 @@
 """A small federation on made-up images, and a plain sequential trainer as the oracle of the stacked engine."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 from leaklab.data.dataset import Dataset
 from leaklab.federated.aggregation import rate_factors
 from leaklab.federated.batches import Visit
-from leaklab.federated.stacked import StackedNetwork
+from leaklab.federated.stacked import dropout_sites
 from leaklab.records import plugins
 from leaklab.records.specs import TrainSpec
 from leaklab.records.streams import stream
@@ -71,8 +72,9 @@ def spec():
 class SequentialTrainer:
     """One nn.Module and one torch.optim.SGD at a time, on the same batch, dropout and rate streams."""
 
-    def __init__(self, spec, dataset, clients):
+    def __init__(self, spec, dataset, clients, optimizer=None):
         self.spec, self.dataset, self.clients = spec, dataset, clients
+        self.optimizer = optimizer or partial(torch.optim.SGD, momentum=spec.optimizer.settings.get("momentum", 0.0))
         self.images = dataset.normalised(dataset.train_images, torch.float64)
         self.model = plugins.load("models", spec.model.name, spec.model.settings)
 
@@ -100,12 +102,10 @@ class SequentialTrainer:
 
     def local(self, network, visit, mean, rate_of):
         spec = self.spec
-        sites = StackedNetwork(network, self.dataset.shape).dropouts
+        sites = dropout_sites(network, self.dataset.shape)
         keep = {n: visit.dropout_mask(n, site, spec.local_steps, spec.batch_size) for n, site in sites.items()}
         draws = rate_of(visit, mean) if rate_of else None
-        optimizer = torch.optim.SGD(
-            network.parameters(), lr=mean, momentum=spec.momentum, weight_decay=spec.weight_decay
-        )
+        optimizer = self.optimizer(network.parameters(), lr=mean, weight_decay=spec.weight_decay)
         for step, batch in enumerate(visit.batch_indices(spec.local_steps, spec.batch_size)):
             if draws:
                 optimizer.param_groups[0]["lr"] = next(draws)
@@ -120,7 +120,7 @@ class SequentialTrainer:
 
 @pytest.fixture
 def sequential(dataset, clients):
-    return lambda spec: SequentialTrainer(spec, dataset, clients)
+    return lambda spec, optimizer=None: SequentialTrainer(spec, dataset, clients, optimizer)
 
 
 @pytest.fixture

@@ -8,12 +8,15 @@ import torch
 from torch.testing import assert_close
 
 from leaklab.federated import engine
+from leaklab.federated.checkpoint import discard
 from leaklab.federated.engine import train
+from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_tensors
 from leaklab.records.streams import stream
 
 EXACT = {"rtol": 0, "atol": 1e-12}
+MOMENTUM = {"name": "sgd", "momentum": 0.5}
 
 
 def varied(spec, **changes):
@@ -45,11 +48,18 @@ def test_equals_a_sequential_loop(spec, dataset, clients, sequential, model, alg
 
 
 def test_momentum_equals_torch_sgd_with_a_new_buffer_each_round(spec, dataset, clients, sequential):
-    spec = varied(spec, momentum=0.5)
+    spec = varied(spec, optimizer=MOMENTUM)
     assert_close(replicate(train(spec, dataset, clients), 1), dict(sequential(spec).weights(5, spec.rates[1])), **EXACT)
 
 
-@pytest.mark.parametrize("model", ["mlp", "cnn-small"])
+def test_adam_equals_torch_adam_with_new_moments_each_round(spec, dataset, clients, sequential):
+    spec = varied(spec, optimizer="adam", defense="lrp", rates=((0.01,), (0.002, 0.02, 0.005)))
+    sweep, oracle = train(spec, dataset, clients), sequential(spec, torch.optim.Adam)
+    for index, rates in enumerate(spec.rates):
+        assert_close(replicate(sweep, index), dict(oracle.weights(5, rates, lrp_rates)), **EXACT)
+
+
+@pytest.mark.parametrize("model", ["mlp", "cnn-small", "resnet-small"])
 def test_chunk_is_a_speed_knob_only(spec, dataset, clients, model):
     spec = varied(spec, model=model, rates=((0.05,), (0.1,), (0.02,)), rounds=2, defense="lrp")
     one, seven, everything = (train(spec, dataset, clients, chunk=chunk) for chunk in (1, 7, 1000))
@@ -133,7 +143,7 @@ def written(sweep, folder, name):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_an_interrupted_sweep_ends_with_the_same_bytes(spec, dataset, clients, tmp_path, dtype):
-    spec = varied(spec, rounds=5, momentum=0.5, defense="lrp", dtype=dtype)
+    spec = varied(spec, rounds=5, optimizer=MOMENTUM, defense="lrp", dtype=dtype)
     checkpoint = tmp_path / "checkpoint.safetensors"
     with pytest.raises(InterruptedTestError):
         train(spec, dataset, clients, checkpoint=checkpoint, checkpoint_seconds=0, track=stop_before(3))
@@ -145,7 +155,7 @@ def test_an_interrupted_sweep_ends_with_the_same_bytes(spec, dataset, clients, t
 def test_a_foreign_or_damaged_checkpoint_is_not_used(spec, dataset, clients, tmp_path, caplog, changed):
     caplog.set_level(logging.WARNING)
     checkpoint = tmp_path / "checkpoint.safetensors"
-    train(varied(spec, momentum=0.5), dataset, clients, checkpoint=checkpoint, checkpoint_seconds=0)
+    train(varied(spec, optimizer=MOMENTUM), dataset, clients, checkpoint=checkpoint, checkpoint_seconds=0)
     fresh = train(spec, dataset, clients)
     assert_close(train(spec, dataset, clients, checkpoint=checkpoint).weights, fresh.weights, rtol=0, atol=0)
     assert "belongs to another run (other spec)" in caplog.text
@@ -158,6 +168,90 @@ def test_a_foreign_or_damaged_checkpoint_is_not_used(spec, dataset, clients, tmp
     checkpoint.write_bytes(checkpoint.read_bytes()[:200])
     assert_close(train(spec, dataset, clients, checkpoint=checkpoint).weights, fresh.weights, rtol=0, atol=0)
     assert "is damaged" in caplog.text
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(spec, dataset, clients, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    spec = varied(spec, rounds=5)
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    with pytest.raises(InterruptedTestError):
+        train(spec, dataset, clients, checkpoint=checkpoint, checkpoint_seconds=0, track=stop_before(4))
+    content = bytearray(checkpoint.read_bytes())
+    content[-5] ^= 1  # one bit of a weight: the file still parses
+    checkpoint.write_bytes(content)
+    resumed = train(spec, dataset, clients, checkpoint=checkpoint, checkpoint_seconds=3600)
+    assert f"{checkpoint} is damaged" in caplog.text
+    assert "going on from round 3" in caplog.text
+    assert written(resumed, tmp_path, "a") == written(train(spec, dataset, clients), tmp_path, "b")
+
+
+def test_nothing_is_left_of_a_finished_sweep(spec, dataset, clients, tmp_path):
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    train(spec, dataset, clients, checkpoint=checkpoint, checkpoint_seconds=0)
+    (tmp_path / ".checkpoint.new.safetensors.99.part.safetensors").write_bytes(b"half")
+    assert len(list(tmp_path.iterdir())) == 3
+    discard(checkpoint)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_goal_stops_each_replicate_on_its_own(spec, dataset, clients):
+    free = train(varied(spec, rounds=12, evaluate=("train",), model="logistic-regression"), dataset, clients)
+    value = float(free.table["train_accuracy"].quantile(0.6))
+    goal = {"metric": "train_accuracy", "value": value}
+    sweep = train(
+        varied(spec, rounds=12, evaluate=("train",), model="logistic-regression", goal=goal), dataset, clients
+    )
+    assert sweep.table["reached"].any()
+    for index, of_replicate in sweep.table.groupby("replicate"):
+        unstopped = free.table[free.table["replicate"] == index].reset_index(drop=True)
+        first = unstopped["train_accuracy"].ge(value).idxmax()
+        expected = unstopped[: first + 1] if unstopped["train_accuracy"].ge(value).any() else unstopped
+        assert of_replicate["train_accuracy"].tolist() == pytest.approx(expected["train_accuracy"].tolist())
+        assert of_replicate["reached"].tolist() == [False] * (len(expected) - 1) + [
+            bool(expected["train_accuracy"].iloc[-1] >= value)
+        ]
+        assert of_replicate["steps"].iloc[-1] == 4 * len(expected)
+
+
+def test_a_goal_on_a_part_that_is_not_evaluated_is_refused(spec, dataset, clients):
+    with pytest.raises(UserError, match="evaluate"):
+        train(varied(spec, goal={"metric": "train_accuracy", "value": 50}), dataset, clients)
+
+
+def test_the_training_part_is_what_the_clients_hold(spec, dataset, clients):
+    sweep = train(varied(spec, evaluate=("test", "train"), rounds=1), dataset, clients)
+    held = torch.cat(clients)
+    network = plugins.load("models", "mlp").build(dataset.shape, 4).double()
+    network.load_state_dict(replicate(sweep, 0))
+    logits = network.eval()(dataset.normalised(dataset.train_images[held], torch.float64))
+    loss = torch.nn.functional.cross_entropy(logits, dataset.train_labels[held])
+    accuracy = (logits.argmax(1) == dataset.train_labels[held]).double().mean()
+    row = sweep.table.iloc[0]
+    assert row["train_loss"] == pytest.approx(float(loss))
+    assert row["train_accuracy"] == pytest.approx(100 * float(accuracy))
+
+
+def test_one_sweep_or_several_give_the_same(spec, dataset, clients):
+    """A sweep may be split over processes in any way: nothing depends on what runs beside."""
+    together = train(varied(spec, defense="lrp"), dataset, clients)
+    for index, (seed, rates) in enumerate((s, r) for s in spec.seeds for r in spec.rates):
+        alone = train(varied(spec, defense="lrp", seeds=(seed,), rates=(rates,)), dataset, clients)
+        assert_close(replicate(alone, 0), replicate(together, index), **EXACT)
+
+
+def test_running_statistics_are_averaged_like_weights(spec, dataset):
+    """Two clients whose batch is all their data: scheme 2's statistics are the weighted mean of the single ones."""
+    clients = [torch.arange(6), torch.arange(6, 15)]
+    spec = varied(
+        spec, model="resnet-small", rounds=1, local_steps=1, rates=((0.01,),), seeds=(5,), algorithm="scheme2"
+    )
+    together = train(spec, dataset, clients)
+    alone = [train(spec, dataset, [client]) for client in clients]
+    names = [name for name in together.weights if "running" in name]
+    assert names
+    for name in names:
+        expected = (6 * alone[0].weights[name] + 9 * alone[1].weights[name]) / 15
+        assert_close(together.weights[name], expected, **EXACT)
 
 
 def test_the_checkpoint_waits_for_its_time(spec, dataset, clients, tmp_path):

@@ -13,6 +13,7 @@ from leaklab.defenses.lrp import LearningRatePerturbation
 from leaklab.defenses.none import NoDefense
 from leaklab.federated.batches import Batch
 from leaklab.federated.local import local_training
+from leaklab.federated.optimizers.sgd import Sgd
 from leaklab.federated.stacked import StackedNetwork
 from leaklab.records import plugins
 from leaklab.records.streams import stream
@@ -108,8 +109,8 @@ class HalfUpdate(Defense):
 
 
 def test_update_hook_acts_on_the_sum_of_all_steps(network, weights, batch, contexts):
-    full = local_training(network, weights, [batch] * 2, contexts, NoDefense(), momentum=0.5, weight_decay=0.1)
-    half = local_training(network, weights, [batch] * 2, contexts, HalfUpdate(), momentum=0.5, weight_decay=0.1)
+    full = local_training(network, weights, [batch] * 2, contexts, NoDefense(), optimizer=Sgd(0.5), weight_decay=0.1)
+    half = local_training(network, weights, [batch] * 2, contexts, HalfUpdate(), optimizer=Sgd(0.5), weight_decay=0.1)
     for name, before in weights.items():
         assert_close(half.weights[name] - before, (full.weights[name] - before) / 2, **EXACT)
 
@@ -129,14 +130,14 @@ class Neutral(Defense):
 
 
 def test_lifting_neutral_hooks_changes_nothing(network, weights, batch, contexts):
-    quick = local_training(network, weights, [batch] * 2, contexts, NoDefense(), momentum=0.5, weight_decay=0.1)
-    lifted = local_training(network, weights, [batch] * 2, contexts, Neutral(), momentum=0.5, weight_decay=0.1)
+    quick = local_training(network, weights, [batch] * 2, contexts, NoDefense(), optimizer=Sgd(0.5), weight_decay=0.1)
+    lifted = local_training(network, weights, [batch] * 2, contexts, Neutral(), optimizer=Sgd(0.5), weight_decay=0.1)
     assert_close(lifted.weights, quick.weights, rtol=0, atol=1e-8)  # the rate was float32
 
 
 def test_inputs_are_not_changed(network, weights, batch, contexts):
     before = {n: w.clone() for n, w in weights.items()}
     images = batch.images.clone()
-    local_training(network, weights, [batch], contexts, ScaleOfOwnBatch(), momentum=0.5, weight_decay=0.1)
+    local_training(network, weights, [batch], contexts, ScaleOfOwnBatch(), optimizer=Sgd(0.5), weight_decay=0.1)
     assert_close(weights, before, rtol=0, atol=0)
     assert torch.equal(batch.images, images)

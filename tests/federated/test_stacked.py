@@ -9,6 +9,7 @@ from torch import nn
 from torch.func import functional_call
 from torch.testing import assert_close
 
+from leaklab.federated.batches import Batch
 from leaklab.federated.stacked import StackedNetwork
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
@@ -50,9 +51,7 @@ def one_by_one(network, weights, images, labels, masks):
 
 
 def together(network, weights, images, labels, masks):
-    own = {n: w.clone().requires_grad_() for n, w in weights.items()}
-    losses = StackedNetwork(network, SHAPE).losses(own, images, labels, masks)
-    return losses.detach(), dict(zip(own, torch.autograd.grad(losses.sum(), list(own.values())), strict=True))
+    return StackedNetwork(network, SHAPE).gradients(weights, Batch(images, labels, masks))
 
 
 def odd_network():

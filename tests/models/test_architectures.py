@@ -10,7 +10,7 @@ from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 
 MNIST = (1, 28, 28)
-NAMES = ["logistic-regression", "mlp", "cnn-small", "dlg-lenet"]
+NAMES = ["logistic-regression", "mlp", "cnn-small", "cnn-mnist", "dlg-lenet", "resnet-small"]
 
 
 def shapes(name, input_shape=MNIST, classes=10, **settings):
@@ -49,6 +49,28 @@ def test_small_cnn():
     }
 
 
+def test_the_mnist_cnn_is_the_small_one_but_wider_and_without_dropout():
+    found = shapes("cnn-mnist")
+    assert list(found) == list(shapes("cnn-small"))
+    assert found["conv1.weight"] == (32, 1, 5, 5)
+    assert found["conv2.weight"] == (64, 32, 5, 5)
+    assert found["fc1.weight"] == (512, 1024)
+    assert found["fc2.weight"] == (10, 512)
+    layers = {
+        name: [n for n, _ in plugins.load("models", name).build(MNIST, 10).named_children()]
+        for name in ("cnn-small", "cnn-mnist")
+    }
+    assert [name for name in layers["cnn-small"] if name != "dropout1"] == layers["cnn-mnist"]
+
+
+def test_parameter_counts():
+    counts = {
+        name: sum(p.numel() for p in plugins.load("models", name).build(MNIST, 10).parameters())
+        for name in ("cnn-small", "cnn-mnist")
+    }
+    assert counts == {"cnn-small": 21_840, "cnn-mnist": 582_026}
+
+
 @pytest.mark.parametrize(
     ("input_shape", "classes", "features"), [(MNIST, 10, 588), ((3, 32, 32), 100, 768), ((3, 32, 32), 5749, 768)]
 )
@@ -82,7 +104,7 @@ def test_dlg_lenet_can_be_differentiated_twice():
     assert float((slope * direction).sum()) == pytest.approx(float(numeric.detach()), rel=1e-6)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "resnet-18"])
 def test_networks_take_a_batch_and_leave_the_global_generator_alone(name):
     before = torch.get_rng_state()
     network = plugins.load("models", name).initialised(MNIST, 7, seed=0).eval()
@@ -97,8 +119,16 @@ def test_the_seed_is_the_initialisation(name):
     double = model.initialised(MNIST, 10, seed=1, dtype=torch.float64).state_dict()
     for key, value in first.items():
         assert torch.equal(value, again[key])
-        assert not torch.equal(value, other[key])
         assert torch.equal(value, double[key].float())
+        same = torch.equal(value, other[key])
+        assert same == (value.unique().numel() == 1), key  # batch normalisations start as ones and zeros
+
+
+@pytest.mark.parametrize("name", [*NAMES, "resnet-18"])
+def test_dropout_stands_on_its_own_so_that_its_masks_can_be_given(name):
+    network = plugins.load("models", name).build(MNIST, 10)
+    inside = [n for n, layer in network.named_modules() if isinstance(layer, torch.nn.Dropout) and "." in n]
+    assert not inside
 
 
 def test_an_image_that_is_too_small_is_refused():

@@ -150,3 +150,56 @@ def test_a_claim_that_asks_for_more_is_refused_when_read(tmp_path):
     (tmp_path / "claims.csv").write_text("id,paper\n")
     with pytest.raises(UserError, match="no column item"):
         read_claims(tmp_path / "claims.csv")
+
+
+NOT_HERE = "not run: data not here"
+
+
+@pytest.fixture(scope="module")
+def partly(claims, printed):
+    """Verdicts on the printed numbers of two tables, without the data sets that are not at hand."""
+    gone = ("cifar100", "imagenet", "femnist")
+    rows = [
+        replace(row, value=None, std=None, n=0, note=NOT_HERE) if row.row["dataset"] in gone else row
+        for item in ("table2", "table6")
+        for row in printed.select("lrp", item).rows
+    ]
+    return {verdict.id: verdict for verdict in judge_all(claims, ResultTable(tuple(rows)), printed)}
+
+
+@pytest.mark.parametrize(
+    ("claim", "holds", "numbers"),
+    [("LRP-07", "mnist, cifar10", 10), ("LRP-10", "dataset mnist, x=0.07; dataset cifar10, x=0.29", 4)],
+)
+def test_a_claim_on_partly_absent_data_names_what_holds_and_what_could_not_be_tested(partly, claim, holds, numbers):
+    verdict = partly[claim]
+    last = "cifar100" if claim == "LRP-07" else "dataset cifar100"
+    assert verdict.verdict == "not testable"
+    assert verdict.reason == f"holds for {holds}; not testable for {last}: {NOT_HERE}"
+    assert len(verdict.evidence) == numbers
+
+
+def test_a_claim_that_needs_nothing_absent_is_decided_and_one_that_needs_only_that_is_not(partly):
+    assert partly["LRP-08"].verdict == "reproduced"
+    for name in ("LRP-09", "LRP-11"):
+        assert (partly[name].verdict, partly[name].evidence) == ("not testable", ())
+        assert NOT_HERE in partly[name].reason
+    assert "dataset mnist" in partly["LRP-14"].reason
+    assert partly["LRP-14"].verdict == "not testable"
+
+
+def test_a_case_that_fails_decides_beside_absent_ones(printed):
+    rows = [
+        replace(
+            row,
+            value=None if row.row["dataset"] == "cifar100" else 50.0 if row.row["method"] == "lrp" else 60.0,
+            note=NOT_HERE,
+        )
+        for row in printed.select("lrp", "table2").rows
+    ]
+    check = "all(x>=0 for d,x in D('table2','test_accuracy','method','vanilla','lrp',setting='iid'))"
+    verdict = judge(Claim("X-01", "lrp", "table2", "s", check), ResultTable(tuple(rows)), printed)
+    assert verdict.verdict == "not reproduced"
+    assert verdict.reason == (
+        f"the check fails: dataset mnist, x=-10; dataset cifar10, x=-10; not testable for dataset cifar100: {NOT_HERE}"
+    )

@@ -124,9 +124,10 @@ def test_the_projects_classes():
     tolerance, first = of("lrp", "table1", "test_accuracy", model="cnn")
     assert (tolerance.class_name, tolerance.center_by) == ("tight", ("model",))
     assert tolerance.allowed(first) == max(0.5, 3 * first.std)
-    unstable, cell = of("lrp", "table5", "test_accuracy", eta1=0.002, eta2=0.002)
-    assert unstable.allowed(replace(cell, std=None)) == 1.5
-    assert of("lrp", "table5", "test_accuracy", eta1=0.001)[0].points == 0.5
+    unstable, _ = of("lrp", "table5", "test_accuracy", eta1=0.002, eta2=0.002)
+    assert (unstable.class_name, unstable.times, unstable.over) == ("spread", 3, ("perturbation",))
+    stable, cell = of("lrp", "table5", "test_accuracy", eta1=0.002, eta2=0.0005)
+    assert stable.allowed(replace(cell, std=9.0)) == 1.0
     assert of("lrp", "table2", "test_accuracy", dataset="mnist")[0].class_name == "tight"
     assert of("lrp", "table2", "test_accuracy", dataset="cifar10")[0].class_name == "loose"
     assert of("lrp", "table3", "psnr")[0].class_name == "order only"
@@ -152,3 +153,53 @@ def test_wrong_settings_are_named(tmp_path):
         Tolerances.load(tmp_path / "t.yaml")
     with pytest.raises(UserError, match="is missing"):
         Tolerances.load(tmp_path / "absent.yaml")
+
+
+class TestSpread:
+    """The pair (model a) is unstable in print; its value says nothing, its spread over the etas does."""
+
+    RULES = Tolerances(
+        classes={"spread": {"times": 3}},
+        rules=(
+            Rule(**{"class": "spread", "row": {"model": "a"}, "over": ("eta",)}),
+            Rule(**{"class": "tight", "points": 1}),
+        ),
+    )
+    PRINTED = table(*(row(model, 90.0, eta=eta, std=1.0) for model in "abc" for eta in (1, 2)))
+
+    def judged(self, *spreads, **more):
+        keys = [target.row for target in self.PRINTED.rows]
+        results = [ResultRow("lrp", "table1", k, "acc", 50.0 if k["model"] == "a" else 90.5, std=s, **more)
+                   for k, s in zip(keys, spreads, strict=True)]  # fmt: skip
+        return compare(table(*results), self.PRINTED, self.RULES)
+
+    def test_an_unstable_pair_has_one_large_spread(self):
+        first, second, *stable = self.judged(0.1, 6.0, 0.5, 1.0, 2.0, 3.0)
+        # the median of all six is 1.5
+        assert (first.within, second.within) == ("yes", "yes")
+        assert first.reason == "judged by its spread: up to 6, against 1.5 in the middle of the table"
+        assert (first.difference, first.tolerance, first.class_name) == (-40.0, None, "spread")
+        assert {cell.within for cell in stable} == {"yes"}
+        assert {cell.reason for cell in stable} == {""}
+
+    def test_a_pair_that_is_stable_here_does_not_agree(self):
+        first, second, *_ = self.judged(0.1, 3.0, 0.5, 1.0, 2.0, 3.0)
+        assert (first.within, second.within) == ("no", "no")
+
+    def test_one_run_has_no_spread(self):
+        first, second, *_ = self.judged(None, 6.0, 0.5, 1.0, 2.0, 3.0)
+        assert (first.within, second.within) == ("not compared", "not compared")
+        assert "more than one run" in first.reason
+
+    def test_stand_ins_are_not_judged(self):
+        assert {cell.within for cell in self.judged(1, 9, 1, 1, 1, 1, substitutes=("x",))} == {"not compared"}
+
+    def test_the_class_survives_the_file(self, tmp_path):
+        cells = self.judged(0.1, 6.0, 0.5, 1.0, 2.0, 3.0)
+        write_comparison(tmp_path / "c.csv", cells)
+        assert read_comparison(tmp_path / "c.csv") == cells
+
+
+def test_a_number_that_was_not_run_says_why_and_is_not_missed():
+    absent = only(table(row("a", None, note="not run: data not here")), table(row("a", 90.0)))
+    assert (absent.within, absent.reason, absent.difference) == ("not compared", "not run: data not here", None)

@@ -69,6 +69,27 @@ def test_a_series_is_ordered_by_index():
     assert Evidence(ResultTable(tuple(rows))).S("table1", "loss", method="x") == [9.0, 7.0, 5.0]
 
 
+def test_a_curve_and_the_number_after_its_end_have_one_name():
+    rows = [row({"m": "x", "index": i}, float(i), metric="loss") for i in range(3)]
+    both = Evidence(ResultTable((*rows, row({"m": "x"}, 9.0, metric="loss"))))
+    assert both.S("table1", "loss", m="x") == [0, 1, 2]
+    assert both.T("table1", "loss", m="x") == 9
+    assert both.V("table1", "loss") == [({"m": "x"}, 9)]
+
+
+def test_a_number_that_was_not_run_says_why():
+    note = "not run: data not here"
+    absent = Evidence(ResultTable((*TABLE.rows, row({"m": "c", "p": True}, None, note=note),
+                                   row({"m": "c", "p": False}, 1.0))))  # fmt: skip
+    with pytest.raises(UntestableError, match=note) as error:
+        absent.T("table1", "acc", m="c", p=True)
+    assert error.value.short == note
+    *_, (keys, difference) = absent.D("table1", "acc", "p", False, True)
+    assert keys == {"m": "c"}
+    with pytest.raises(UntestableError, match=note):
+        assert difference > 0
+
+
 def test_two_series_at_once_are_refused():
     rows = [row({"method": name, "index": 0}, 1.0, metric="loss") for name in ("x", "y")]
     with pytest.raises(UntestableError, match="name more keys"):
@@ -114,8 +135,12 @@ def test_a_table_with_a_printed_row_missing_answers_no_question_about_the_whole(
 
 def test_a_difference_that_print_has_must_be_there():
     half = ResultTable(TABLE.rows[:3])
+    (_, there), (row_without, missing) = Evidence(half, TABLE).D("table1", "acc", "p", False, True)
+    assert (there, row_without) == (0.5, {"m": "b"})
     with pytest.raises(UntestableError, match="p=True"):
-        Evidence(half, TABLE).D("table1", "acc", "p", False, True)
+        assert missing > 0
+    with pytest.raises(UntestableError, match="p=False"):
+        Evidence(ResultTable(TABLE.rows[1:2]), TABLE).D("table1", "acc", "p", False, True)
 
 
 def test_a_difference_lost_in_print_is_not_asked_for():

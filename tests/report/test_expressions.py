@@ -1,14 +1,15 @@
 import pytest
 
 from leaklab.records.errors import UserError
-from leaklab.report.evidence import UntestableError
 from leaklab.report.expressions import Check
+from leaklab.report.missing import MissingNumber, UntestableError
 
 LANGUAGE = {"T": lambda key: {"a": 1.0, "b": 2.0}[key], "E_GRID": (1, 2, 5)}
 
 
 def run(text, language=LANGUAGE):
-    return Check("X-01", text, language).run(language)
+    outcome = Check("X-01", text, language).run(language)
+    return outcome.holds, list(outcome.failures)
 
 
 @pytest.mark.parametrize(
@@ -92,13 +93,78 @@ def test_a_failure_says_where():
     assert run("T('a') == 1 and T('b') <= 1") == (False, ["T('b') <= 1 (with 2, 1)"])
 
 
-def test_a_false_element_decides_before_a_missing_number():
-    def known(key):
-        if key == "c":
-            raise UntestableError("c is missing")
-        return 1.0
+def known(key):
+    if key in ("c", "d"):
+        raise UntestableError(f"{key} is missing", "not run: data not here" if key == "d" else "")
+    return {"a": 1.0, "b": 2.0}[key]
 
-    language = {"T": known}
-    assert run("all(T(k) > 1 for k in ('a', 'c'))", language) == (False, ["k='a'"])
-    with pytest.raises(UntestableError, match="c is missing"):
-        run("all(T(k) == 1 for k in ('a', 'c'))", language)
+
+PARTLY = {"T": known, "D": lambda: [({"set": "a", "p": True}, 1.5), ({"set": "c", "p": True}, MissingNumber(MISSING))]}
+MISSING = UntestableError("c is missing", "not run: data not here")
+
+
+def untestable(text):
+    with pytest.raises(UntestableError) as missing:
+        run(text, PARTLY)
+    return str(missing.value)
+
+
+@pytest.mark.parametrize("keys", ["('a', 'c')", "('c', 'a')"])
+def test_a_false_element_decides_whatever_is_missing(keys):
+    outcome = Check("X-01", f"all(T(k) > 1 for k in {keys})", PARTLY).run(PARTLY)
+    assert (outcome.holds, outcome.failures) == (False, ("a",))
+    assert outcome.others == "not testable for c: c is missing"
+
+
+def test_the_cases_that_could_be_tested_are_named_beside_the_others():
+    assert untestable("all(T(k) >= 1 for k in ('d', 'a', 'b'))") == (
+        "holds for a, b; not testable for d: not run: data not here"
+    )
+    assert untestable("all(T(k) >= 1 for k in ('a', 'c', 'd'))") == (
+        "holds for a; not testable for c: c is missing; not testable for d: not run: data not here"
+    )
+    assert untestable("all(T(k) >= n for k in ('a', 'd') for n in (0, 1))") == (
+        "holds for k='a', n=0; k='a', n=1; not testable for k='d', n=0; k='d', n=1: not run: data not here"
+    )
+
+
+def test_a_missing_number_in_a_list_of_differences_is_a_case_like_others():
+    assert untestable("all(x > 0 for d, x in D())") == (
+        "holds for set a, x=1.5; not testable for set c: not run: data not here"
+    )
+    assert untestable("all(x > 0 for _, x in D())").startswith("holds for set a, x=1.5; not testable for set c: ")
+    assert untestable("max(x for d, x in D()) > 0") == "c is missing: not run: data not here"
+
+
+def test_another_part_that_fails_decides_too():
+    assert run("all(T(k) >= 1 for k in ('a', 'c')) and T('a') == 2", PARTLY) == (False, ["T('a') == 2 (with 1, 2)"])
+    assert untestable("T('c') == 1 and T('a') == 1") == "c is missing"
+
+
+def test_a_loop_whose_list_is_missing_has_no_cases():
+    assert untestable("all(x > 0 for k in ('c', 'a') for x in (T(k), 1))") == "c is missing"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "x + 1 > 0",
+        "1 - x > 0",
+        "abs(x) < 1",
+        "-x < 1",
+        "x == 1",
+        "x != 1",
+        "bool(x)",
+        "float(x) > 1",
+        "round(x) == 1",
+        "not x",
+        "sum([x]) > 1",
+        "x in (1, 2)",
+        "{x} == {1}",
+        "min([x, 1]) == 1",
+    ],
+)
+def test_no_use_of_a_missing_number_goes_unnoticed(use):
+    language = {"x": MissingNumber(MISSING)}
+    with pytest.raises(UntestableError, match="c is missing: not run"):
+        Check("X-01", use, language).run(language)

@@ -24,7 +24,7 @@ def test_the_header_is_the_contract(tmp_path):
     assert (tmp_path / "t.csv").read_text() == ",".join(COLUMNS) + "\n"
     assert COLUMNS == (
         "paper", "item", "row", "metric", "value", "std", "ci_low", "ci_high", "n", "unit", "better", "attacker",
-        "variant", "substitutes", "runs",
+        "variant", "substitutes", "runs", "note",
     )  # fmt: skip
 
 

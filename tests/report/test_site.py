@@ -22,9 +22,9 @@ from leaklab.report.pages import (
     ProvenanceLink,
     SiteData,
     attacker_pairs,
-    setting_lines,
 )
 from leaklab.report.results import ResultRow, ResultTable
+from leaklab.report.setting_lines import setting_lines
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 
@@ -234,3 +234,41 @@ def test_keys_that_all_rows_share_stand_in_the_heading_once():
     assert site.values_text(rows[0], ("model", "perturbation")) == "cnn · true"
     assert site.shared_keys([*rows, {"E": 1}]) == ()
     assert site.values_text(rows[0], ()) == "model cnn · perturbation true"
+
+
+def test_what_is_missing_stands_at_the_top_and_in_the_overview(tmp_path):
+    page = ItemPage("lrp", "table2", "Accuracy", "done", gaps=("not run: data not here: <ImageNet> (4 numbers)",))
+    site.build(data(page), tmp_path)
+    text = " ".join(" ".join(Page((tmp_path / "lrp-table2.html").read_text()).text).split())
+    assert "What is missing." in text
+    assert "Not run: data not here: <ImageNet> (4 numbers)." in text
+    assert "incomplete" in (tmp_path / "index.html").read_text()
+
+
+def test_deals_are_shown_each_with_its_own_file(tmp_path):
+    pictures = []
+    for seed in range(4):
+        folder = tmp_path / "results/runs/partition" / f"mnist-label-shards-{seed}"
+        folder.mkdir(parents=True)
+        (folder / "partition.png").write_bytes(b"png %d" % seed)
+        pictures.append(Picture(folder / "partition.png", f"Deal {seed}", f"mnist, label-shards (seed {seed})"))
+    written = site.build(
+        data(ItemPage("lrp", "table2", "Accuracy", "done", partitions=tuple(pictures))), tmp_path / "out"
+    )
+    page = Page((tmp_path / "out/lrp-table2.html").read_text())
+    assert "partition" in page.ids
+    assert [image["alt"] for image in page.images] == [f"Deal {seed}" for seed in range(4)]
+    assert [(tmp_path / "out" / image["src"]).read_bytes() for image in page.images] == [
+        b"png %d" % s for s in range(4)
+    ]
+    assert len([path for path in written if path.suffix == ".png"]) == 4
+    assert "2 more" in " ".join(page.text)
+
+
+def test_a_cell_that_was_judged_by_its_spread_says_so_and_is_not_counted_as_not_compared(tmp_path):
+    judged = Comparison("lrp", "table5", {"eta1": 0.002}, "test_accuracy", 50.0, value=60.0, std=9.0, difference=10.0,
+                        class_name="spread", within="yes", reason="judged by its spread: up to 9")  # fmt: skip
+    site.build(data(ItemPage("lrp", "table5", "Adam", "done", comparisons=(judged,))), tmp_path)
+    text = " ".join(" ".join(Page((tmp_path / "lrp-table5.html").read_text()).text).split())
+    assert "✓ yes judged by its spread: up to 9" in text
+    assert "1 of 1 printed numbers are met, 0 are not, 0 are not compared." in text

@@ -4,17 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.planning.plan import build_plan
+from leaklab.planning.plan import Job, build_plan
 from leaklab.records.expand import expand
 from leaklab.records.files import write_json
 from leaklab.records.items import Item, load_items
 from leaklab.records.ledger import Entry, Ledger
+from leaklab.records.specs import PartitionSpec
 from leaklab.report.costs import cost_of
 from leaklab.report.links import chain_of
 from leaklab.report.metric_cards import ACCURACY, cards_of
-from leaklab.report.pages import setting_lines
 from leaklab.report.results import ResultTable
-from leaklab.report.site_data import Evidence, _page, _plain, _settings
+from leaklab.report.setting_lines import setting_lines
+from leaklab.report.site_data import Evidence, _page, _plain, _settings, partition_pictures
 
 ROOT = Path(__file__).parents[2]
 RUNS = "results/runs"
@@ -264,3 +265,29 @@ class TestPages:
         page = self.page(asked, tmp_path, monkeypatch)
         assert (page.state, page.reason) == ("not run", "snakemake results/small/lrp/table4.csv")
         assert page.settings["paper"]["networks"]["model"] == "dlg-lenet"
+
+
+class TestPartitions:
+    @pytest.fixture
+    def jobs(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        partition = {"name": "label-shards", "shard_size": 100, "seed": 3, "validation": 0.2}
+        deal = PartitionSpec.model_validate({"dataset": "mnist", "partition": partition})
+        other = PartitionSpec.model_validate({"dataset": "mnist", "partition": {"name": "iid"}})
+        return [Job(deal, (), "mnist"), Job(other, (), "mnist")]
+
+    def test_a_deal_is_shown_where_it_was_drawn(self, jobs):
+        assert partition_pictures(jobs) == ()
+        jobs[0].folder.mkdir(parents=True)
+        (jobs[0].folder / "partition.png").write_bytes(b"png")
+        (picture,) = partition_pictures(jobs)
+        assert (picture.path, picture.pdf) == (jobs[0].folder / "partition.png", None)
+        assert picture.caption == "mnist, label-shards (shard_size 100, seed 3, set aside 20 %)"
+        (jobs[0].folder / "partition.pdf").write_bytes(b"pdf")
+        assert partition_pictures(jobs)[0].pdf == jobs[0].folder / "partition.pdf"
+
+
+def test_a_block_that_cannot_run_here_says_why_in_place_of_its_settings():
+    shown = _settings(item(BLOCKS, {"small": {"absent": {"draws": "data not here: X"}}, "paper": {}}))
+    assert shown["small"]["draws"] == {"not run": "data not here: X"}
+    assert shown["small"]["main"] == shown["paper"]["main"]

@@ -135,3 +135,12 @@ def test_the_page_table_names_its_headers_and_does_not_rely_on_color():
     assert first.find(".//strong").text == "90.0"
     widths = {sum(int(cell.get("colspan", 1)) for cell in line) for line in root.iter("tr")}
     assert widths == {3}
+
+
+@pytest.mark.parametrize(("within", "word", "sign"), [("yes", "unstable", "✓"), ("no", "stable here", "✗")])
+def test_where_only_the_spread_is_judged_the_cell_says_so_in_place_of_a_difference(within, word, sign):
+    judged = Comparison("lrp", "table1", TABLE.rows[1].row, "acc", 60.0, printed_std=9.0, value=90.0, difference=30.0,
+                        class_name="spread", within=within)  # fmt: skip
+    (cell,) = [cell for cells in grid(beside=(judged,)).cells for cell in cells if cell.printed]
+    assert (cell.difference, cell.delta, cell.within) == (word, None, within)
+    assert f"(60.0 ± 9.0, {word} {sign})" in tables.markdown(grid(beside=(judged,)), "T")

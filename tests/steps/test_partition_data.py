@@ -34,7 +34,17 @@ def test_two_clients_on_digits(digits, tmp_path):
     assert labels[many].bincount().tolist() == [0, 0] + [20] * 8
     assert json.loads(path.read_text())["num_classes"] == [2, 8]
     facts = json.loads((tmp_path / "run.json").read_text())["facts"]
-    assert facts == {"clients": 2, "samples": 320, "smallest": 160, "largest": 160, "substitute": None}
+    assert facts == {
+        "clients": 2, "samples": 320, "smallest": 160, "largest": 160, "validation": 0, "substitute": None,
+    }  # fmt: skip
+
+
+def test_a_fifth_is_set_aside_and_noted(digits, tmp_path):
+    content = json.loads(partition(digits, tmp_path, name="iid", clients=10, validation=0.2).read_text())
+    assert [len(part) for part in content["clients"]] == [114] * 10
+    assert [len(part) for part in content["validation"]] == [29] * 10
+    facts = json.loads((tmp_path / "run.json").read_text())["facts"]
+    assert (facts["samples"], facts["validation"]) == (1140, 290)
 
 
 def test_the_same_bytes_every_time(digits, tmp_path):

@@ -23,7 +23,7 @@ try:
 except UserError as error:
     raise WorkflowError(f"leaklab: {error}") from None
 
-prepare(CONFIG.mirror)
+prepare(CONFIG)
 STARTED = time.time()
 DEVICE = CONFIG.device
 GPUS = 1 if DEVICE == "cuda" else 0
@@ -90,6 +90,12 @@ def needed(stage, of_stage, name):
     return path
 
 
+def deal_of_check(wildcards):
+    """Return the deal that a check is told about, if any."""
+    deals = job_of("check")(wildcards).needs
+    return [str(run_folder(deal) / "partition.json") for deal in deals]
+
+
 def memory_of(stage):
     find = job_of(stage)
 
@@ -145,6 +151,10 @@ def item_sweeps(wildcards):
 
 def item_scores(wildcards):
     return run_files_of(wildcards, "score", "scores.csv")
+
+
+def item_checks(wildcards):
+    return run_files_of(wildcards, "check", "numbers.csv")
 
 
 def item_cards(wildcards):

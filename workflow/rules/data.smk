@@ -11,7 +11,8 @@ rule fetch_dataset:
     conda:
         "../envs/leaklab.yaml"
     resources:
-        mem_mb=2000,
+        # three times the images of all of ImageNet at the side that the catalog asks for
+        mem_mb=lambda wildcards: 60000 if wildcards.dataset == "imagenet" else 2000,
     params:
         source=dataset_entry,
         code=code_of_rule("fetch_dataset"),
@@ -40,3 +41,28 @@ rule partition_data:
     shell:
         "python -m leaklab.steps.partition_data --spec {params.spec:q} --code {params.code}"
         " --input dataset={input.dataset} --output partition={output.partition} run={output.run} 2> {log}"
+
+
+rule draw_partition:
+    input:
+        dataset=dataset_of("partition", ".safetensors"),
+        partition="results/runs/partition/{run}/partition.json",
+    output:
+        png="results/runs/partition/{run}/partition.png",
+        pdf="results/runs/partition/{run}/partition.pdf",
+        run="results/runs/partition/{run}/partition.run.json",
+    log:
+        "logs/draw-partition/{run}.log",
+    benchmark:
+        "benchmarks/jobs/draw-partition/{run}.tsv"
+    conda:
+        "../envs/leaklab.yaml"
+    resources:
+        mem_mb=2000,
+    params:
+        spec=spec_of("partition"),
+        code=code_of_rule("draw_partition"),
+    shell:
+        "python -m leaklab.steps.draw_partition --spec {params.spec:q} --code {params.code}"
+        " --input dataset={input.dataset} partition={input.partition}"
+        " --output png={output.png} pdf={output.pdf} run={output.run} 2> {log}"

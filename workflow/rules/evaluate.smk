@@ -4,6 +4,7 @@ rule make_table:
         item=item_yaml,
         sweeps=item_sweeps,
         scores=item_scores,
+        checks=item_checks,
         cards=item_cards,
         targets="config/papers/targets.csv",
         tolerances="config/papers/tolerances.yaml",
@@ -27,6 +28,7 @@ rule make_table:
         "python -m leaklab.steps.make_table --spec {params.spec:q} --code {params.code}"
         " --input item={input.item} targets={input.targets} tolerances={input.tolerances}"
         " $(printf ' cards=%s' {input.cards}) $(printf ' sweeps=%s' {input.sweeps}) $(printf ' scores=%s' {input.scores})"
+        " $(printf ' checks=%s' {input.checks})"
         " --output csv={output.csv} markdown={output.markdown} latex={output.latex} run={output.run} 2> {log}"
 
 

@@ -28,10 +28,15 @@ Url = Annotated[str, Field(pattern=r"^https?://")]
 
 
 class MirrorFile(Record):
-    """A file of the mirror: ``path`` is relative to the mirror's root."""
+    """A file of the mirror: ``path`` is relative to the mirror's root.
+
+    Attributes:
+        sha256: null where nobody publishes one, because users make the files themselves; ``path`` may then be a folder,
+            and the checksum of what was found is recorded instead of verified.
+    """
 
     path: RelativePath
-    sha256: Sha256
+    sha256: Sha256 | None
 
 
 class PackageFile(Record):
@@ -82,13 +87,18 @@ class Source(Record, Generic[File]):
 
 
 class Entry(Record):
-    """A dataset; its sources are tried in the order mirror, official, or it is ``embedded`` in a package."""
+    """A dataset; its sources are tried in the order mirror, official, or it is ``embedded`` in a package.
+
+    Attributes:
+        instructions: how a user comes by files that nobody publishes as they are needed; part of a sentence.
+    """
 
     title: str
     num_classes: int = Field(gt=0)
     class_names: tuple[str, ...] = ()
     licence: str
     citation: str
+    instructions: str = ""
     embedded: Source[PackageFile] | None = None
     mirror: Source[MirrorFile] | None = None
     official: Source[OfficialFile] | None = None
@@ -97,6 +107,8 @@ class Entry(Record):
     def _has_a_source(self) -> "Entry":
         if not (self.embedded or self.mirror or self.official):
             raise ValueError("needs a source: embedded, mirror or official")
+        if self.mirror and not self.instructions and any(file.sha256 is None for file in self.mirror.files.values()):
+            raise ValueError("needs instructions, because a checksum is null: how does a user come by the files?")
         if self.class_names and len(self.class_names) != self.num_classes:
             raise ValueError(f"has {len(self.class_names)} class_names for {self.num_classes} classes")
         return self

@@ -13,6 +13,7 @@ from leaklab.records.files import read_json, read_tensors
 
 BRIGHTEST = 255
 PARTS = ("train", "test")
+GROUPS = "train_groups"
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,7 @@ class Dataset:
         mean: float32, [C], mean of the training images on the [0, 1] scale.
         std: float32, [C], their standard deviation over all pixels.
         substitute: what is missing compared with the published dataset, or None.
+        train_groups: int64, [N], the same number for training images of one writer; None where that is not known.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Dataset:
     mean: Tensor
     std: Tensor
     substitute: str | None = None
+    train_groups: Tensor | None = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -110,7 +113,7 @@ def _check(path: Path, card: Any, tensors: Mapping[str, Tensor]) -> None:
 
 def _problem(card: Any, tensors: Mapping[str, Tensor]) -> str | None:
     wanted = {f"{part}_{kind}" for part in PARTS for kind in ("images", "labels")}
-    if set(tensors) != wanted:
+    if set(tensors) - {GROUPS} != wanted:
         return f"it holds {', '.join(sorted(tensors)) or 'nothing'}, not {', '.join(sorted(wanted))}"
     missing = {"name", "num_classes", "shape", "mean", "std", "substitute"} - set(card)
     if missing:
@@ -123,6 +126,9 @@ def _problem(card: Any, tensors: Mapping[str, Tensor]) -> str | None:
             return f"{part}_labels are {labels.dtype} {list(labels.shape)} for {len(images)} images"
         if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < card["num_classes"]:
             return f"{part}_labels are not all within 0..{card['num_classes'] - 1}"
+    groups = tensors.get(GROUPS)
+    if groups is not None and (groups.dtype != torch.int64 or groups.shape != tensors["train_labels"].shape):
+        return f"{GROUPS} are {groups.dtype} {list(groups.shape)} for {len(tensors['train_labels'])} images"
     if not len(card["mean"]) == len(card["std"]) == card["shape"][0] or min(card["std"]) <= 0:
         return "its card needs a mean and a positive std for each channel"
     return None

@@ -6,35 +6,80 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from leaklab.data.partitions.base import Partition
+from leaklab.data.partitions.base import GroupPartition, Partition
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json
 from leaklab.records.specs import PartitionSpec
-from leaklab.records.streams import stream
+from leaklab.records.streams import Stream, stream
 
 ROOM = "data/partitions"
 
 
-def deal(spec: PartitionSpec, labels: Tensor) -> dict[str, Any]:
+def deal(spec: PartitionSpec, labels: Tensor, groups: Tensor | None = None) -> dict[str, Any]:
     """Return the content of ``partition.json``.
 
     Args:
         spec: dataset and partition. Its seed belongs to the partition, not to a run: one deal serves any number of
             training seeds.
         labels: int64, [N], labels of the training part.
+        groups: int64, [N], who made each sample, for a partition by writer; None where the dataset does not say.
 
     Returns:
-        ``spec``; ``clients``: for each client the indices into the training part; ``num_classes``: for each client
-        its number of distinct labels.
+        ``spec``; ``clients``: for each client the indices into the training part that it trains on; ``validation``: for
+        each client those that it sets aside; ``num_classes``: for each client the number of distinct labels that it
+        trains on.
+
+    Raises:
+        UserError: the partition cannot be made with this dataset.
     """
-    partition: Partition = plugins.load(ROOM, spec.partition.name, spec.partition.settings)
-    clients = partition.deal(labels, stream(spec.partition.seed, "partition", spec.partition.name))
+    parts = [
+        set_aside(indices, spec.partition.validation, stream(spec.partition.seed, "validation", client))
+        for client, indices in enumerate(_dealt(spec, labels, groups))
+    ]
     return {
         "spec": spec.model_dump(mode="json"),
-        "clients": [indices.tolist() for indices in clients],
-        "num_classes": [len(set(labels[indices].tolist())) for indices in clients],
+        "clients": [training.tolist() for training, _ in parts],
+        "validation": [validation.tolist() for _, validation in parts],
+        "num_classes": [len(set(labels[training].tolist())) for training, _ in parts],
     }
+
+
+def _dealt(spec: PartitionSpec, labels: Tensor, groups: Tensor | None) -> list[Tensor]:
+    choice = spec.partition
+    partition: Partition | GroupPartition = plugins.load(ROOM, choice.name, choice.settings)
+    draws = stream(choice.seed, "partition", choice.name)
+    if not isinstance(partition, GroupPartition):
+        return partition.deal(labels, draws)
+    if groups is None:
+        raise UserError(
+            f"partition {choice.name}: data set {spec.dataset} does not say who made its samples: use one that does "
+            f"(femnist) or another partition"
+        )
+    return partition.deal_groups(groups, draws)
+
+
+def set_aside(indices: Tensor, share: float, draws: Stream) -> tuple[Tensor, Tensor]:
+    """Split one client's samples at random into a training and a validation part.
+
+    ``share`` times the number of samples, rounded to the nearest whole number (a half to the even one), are set aside,
+    but at least one sample stays for training.
+
+    Source: LRP section 5.1 (20 % of every client's samples).
+
+    Args:
+        indices: int64, [n], what the client was dealt.
+        share: in [0, 1); 0 draws nothing.
+        draws: the client's own stream.
+
+    Returns:
+        The indices of the training and of the validation part; both keep the order of ``indices``.
+    """
+    count = max(0, min(round(share * len(indices)), len(indices) - 1))
+    chosen = torch.zeros(len(indices), dtype=torch.bool)
+    if count:
+        chosen[draws.permutation(len(indices))[:count]] = True
+    return indices[~chosen], indices[chosen]
 
 
 def read_clients(path: Path, samples: int) -> list[Tensor]:

@@ -1,7 +1,8 @@
 """Finding a dataset's files: the mirror, then what was downloaded before, then the official source.
 
 Files are read where they lie. Nothing touches the network while a file is in the mirror or among the downloads, and
-nothing reads a file whose checksum differs from the catalog's.
+nothing reads a file whose checksum differs from the catalog's. Where nobody publishes a checksum, that of the file or
+folder in the mirror is recorded instead.
 """
 
 import importlib.util
@@ -16,6 +17,7 @@ from leaklab.records.errors import UserError
 
 MIRROR_VARIABLE = "LEAKLAB_MIRROR"
 DOWNLOADS = Path("data/raw")
+VERIFIED, UNVERIFIED = "mirror", "mirror, as it was there: no checksum is published"
 
 
 @dataclass(frozen=True)
@@ -23,9 +25,10 @@ class Found:
     """A file that is there and has its checksum.
 
     Attributes:
-        path: where it lies.
+        path: where it lies; a folder where the catalog lists one.
         listed: its path in the catalog.
-        source: ``mirror``, the official address, or ``package <name>``.
+        sha256: of the file, or of a folder's ``checksums.listing``.
+        source: ``mirror`` (and whether it could not be verified), the official address, or ``package <name>``.
     """
 
     path: Path
@@ -82,10 +85,12 @@ def fetch(entry: Entry, mirror: Path | None, downloads: Path = DOWNLOADS, track:
     if entry.embedded:
         return Fetched(entry.embedded, {role: _packaged(file) for role, file in entry.embedded.files.items()})
     if mirror and entry.mirror and any((mirror / file.path).exists() for file in entry.mirror.files.values()):
-        return Fetched(entry.mirror, {role: _mirrored(file, mirror) for role, file in entry.mirror.files.items()})
+        advice = _how_to_restore(entry)
+        return Fetched(entry.mirror, {role: _mirrored(f, mirror, advice) for role, f in entry.mirror.files.items()})
     advice = _where_to_put(entry, mirror)
     if not entry.official:
-        raise UserError(f"{entry.title} has no official download: {advice}")
+        first = f"{entry.instructions}; then " if entry.instructions else ""
+        raise UserError(f"{entry.title} has no official download: {first}{advice}")
     files = {role: _official(file, downloads, advice, track) for role, file in entry.official.files.items()}
     return Fetched(entry.official, files)
 
@@ -99,10 +104,9 @@ def _packaged(file: PackageFile) -> Found:
     return Found(path, file.path, verify(path, file, advice), f"package {file.package}")
 
 
-def _mirrored(file: MirrorFile, mirror: Path) -> Found:
+def _mirrored(file: MirrorFile, mirror: Path, advice: str) -> Found:
     path = mirror / file.path
-    advice = f"restore it there, or unset {MIRROR_VARIABLE} to use the official source"
-    return Found(path, file.path, verify(path, file, advice), "mirror")
+    return Found(path, file.path, verify(path, file, advice), VERIFIED if file.sha256 else UNVERIFIED)
 
 
 def _official(file: OfficialFile, downloads: Path, advice: str, track: Track) -> Found:
@@ -111,6 +115,12 @@ def _official(file: OfficialFile, downloads: Path, advice: str, track: Track) ->
         download(file, path, f"put it at {path}, or {advice}", track)
     checksum = verify(path, file, "delete it and run the same command again to download it anew")
     return Found(path, file.path, checksum, file.url)
+
+
+def _how_to_restore(entry: Entry) -> str:
+    if not entry.official:
+        return f"restore it there{entry.instructions and f' ({entry.instructions})'}"
+    return f"restore it there, or unset {MIRROR_VARIABLE} to use the official source"
 
 
 def _where_to_put(entry: Entry, mirror: Path | None) -> str:

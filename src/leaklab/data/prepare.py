@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from leaklab.data.catalog import CATALOG, Entry
-from leaklab.data.dataset import channel_moments
+from leaklab.data.dataset import GROUPS, channel_moments
 from leaklab.data.fetch import Fetched
 from leaklab.data.readers.registry import make_reader
 from leaklab.records.errors import UserError
@@ -49,6 +49,8 @@ def prepare(name: str, entry: Entry, fetched: Fetched) -> Prepared:
         part: torch.from_numpy(getattr(samples, part).copy())
         for part in ("train_images", "train_labels", "test_images", "test_labels")
     }
+    if samples.train_groups is not None:
+        tensors[GROUPS] = torch.from_numpy(samples.train_groups.copy())
     mean, std = channel_moments(tensors["train_images"])
     card = {
         "name": name,

@@ -2,11 +2,46 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-import torch
 from torch import Tensor
 
 from leaklab.records.streams import Stream, stream
+
+
+class Moment(Protocol):
+    """What changes from step to step; clients that train together share one moment.
+
+    Attributes:
+        step: the local step, from 0; in ``Defense.update`` the number of steps done.
+    """
+
+    step: int
+
+    def weights_of(self, model: int) -> Mapping[str, Tensor]:
+        """Return the current parameters of a model by name."""
+        ...
+
+    def batch_of(self, model: int) -> Mapping[str, Tensor]:
+        """Return the model's ``images`` [B, C, H, W] and ``labels`` [B] of this step."""
+        ...
+
+
+@dataclass
+class Alone:
+    """The moment of a client that trains alone."""
+
+    step: int = 0
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    batch: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def weights_of(self, model: int) -> Mapping[str, Tensor]:
+        """Return the only model's weights."""
+        return self.weights
+
+    def batch_of(self, model: int) -> Mapping[str, Tensor]:
+        """Return the only model's batch."""
+        return self.batch
 
 
 @dataclass(frozen=True)
@@ -18,25 +53,38 @@ class ClientContext:
         seed: seed of the run or capture.
         client: the client's number.
         round: the round, from 0.
-        step: the local step, from 0; in ``Defense.update`` the number of steps done.
         draw: number of an independent repetition of the client's randomness (trials of an attack); else 0.
         num_classes: distinct classes among the client's samples (private).
         mean_num_classes: mean of that number over all clients (public after the masked sums).
-        weights: the client's current parameters by name; in ``Defense.update`` those that the server had sent.
-        batch: ``images`` [B, C, H, W] (normalised) and ``labels`` [B] of this step; empty in ``Defense.update``.
+        moment: step, weights and batch; see the properties.
+        model: which of the moment's models is this client's.
     """
 
     scaled_rate: float
     seed: int
     client: int
     round: int = 0
-    step: int = 0
     draw: int = 0
     num_classes: float = 1.0
     mean_num_classes: float = 1.0
-    weights: Mapping[str, Tensor] = field(default_factory=dict)
-    batch: Mapping[str, Tensor] = field(default_factory=dict)
+    moment: Moment = field(default_factory=Alone, repr=False, compare=False)
+    model: int = 0
     _streams: dict[str, Stream] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def step(self) -> int:
+        """The local step, from 0; in ``Defense.update`` the number of steps done."""
+        return self.moment.step
+
+    @property
+    def weights(self) -> Mapping[str, Tensor]:
+        """The client's current parameters by name; in ``Defense.update`` those that the server had sent."""
+        return self.moment.weights_of(self.model)
+
+    @property
+    def batch(self) -> Mapping[str, Tensor]:
+        """``images`` [B, C, H, W] (normalised) and ``labels`` [B] of this step; empty in ``Defense.update``."""
+        return self.moment.batch_of(self.model)
 
     def stream(self, name: str) -> Stream:
         """Return the client's private stream ``name``: one per seed, client, round and draw.
@@ -49,18 +97,18 @@ class ClientContext:
             )
         return self._streams[name]
 
-    def at_step(self, step: int, weights: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> "ClientContext":
-        """Return the context of another local step; the private streams go on."""
-        return replace(self, step=step, weights=weights, batch=batch)
+    def at(self, moment: Moment, model: int = 0) -> "ClientContext":
+        """Return the same client at a moment; its private streams go on."""
+        return replace(self, moment=moment, model=model)
 
 
 @dataclass(frozen=True)
 class Defense:
     """Base of all defenses: does nothing. A subclass overrides the hooks it needs and never works in place."""
 
-    def local_rate(self, context: ClientContext) -> Tensor:
-        """Return the learning rate of this local step, a scalar tensor."""
-        return torch.tensor(context.scaled_rate, dtype=torch.float64)
+    def local_rate(self, context: ClientContext) -> float:
+        """Return the learning rate of this local step."""
+        return context.scaled_rate
 
     def gradient(self, gradients: Mapping[str, Tensor], context: ClientContext) -> Mapping[str, Tensor]:
         """Return the gradient that the local optimiser uses, by parameter name.

@@ -5,12 +5,8 @@ Source: "Enhancing Privacy Preservation in Federated Learning via Learning Rate 
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from leaklab.defenses.base import ClientContext, Defense
-
-# eq. (13) turns non-positive for a client with few classes and a steep slope; a client must still learn something
-SMALLEST_CLASS_FACTOR = 1e-3
+from leaklab.defenses.class_factor import SMALLEST, class_factor, uncut
 
 
 @dataclass(frozen=True)
@@ -29,19 +25,14 @@ class LearningRatePerturbation(Defense):
     class_slope: float | None = None
     class_offset: float = 1.0
 
-    def local_rate(self, context: ClientContext) -> Tensor:
-        """Return this step's learning rate, a float64 scalar in [0, 2 * class factor * scaled rate)."""
-        mean = context.scaled_rate * max(self._class_factor(context), SMALLEST_CLASS_FACTOR)
-        return context.stream("rate").uniform() * (2 * mean)
+    def local_rate(self, context: ClientContext) -> float:
+        """Return this step's learning rate, in [0, 2 * class factor * scaled rate)."""
+        mean = context.scaled_rate * class_factor(context, self.class_slope, self.class_offset)
+        return context.stream("rate").number() * (2 * mean)
 
     def clipped(self, context: ClientContext) -> bool:
         """Whether eq. (13) fell below the smallest class factor for this client."""
-        return self._class_factor(context) < SMALLEST_CLASS_FACTOR
-
-    def _class_factor(self, context: ClientContext) -> float:
-        if self.class_slope is None:
-            return 1.0
-        return self.class_slope * (context.num_classes - context.mean_num_classes) + self.class_offset
+        return uncut(context, self.class_slope, self.class_offset) < SMALLEST
 
 
 PLUGIN = LearningRatePerturbation

@@ -1,10 +1,14 @@
-"""The state of an interrupted sweep: one safetensors file that names the spec and the data it belongs to."""
+"""The state of an interrupted sweep: a safetensors file that names the spec and the data it belongs to.
+
+The file before the last one is kept too. A file that was cut short or altered is refused by its digest, with its
+name, and training goes on from the one before.
+"""
 
 import hashlib
 import json
 import logging
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +19,8 @@ from torch import Tensor
 from leaklab.records.files import write_tensors
 
 log = logging.getLogger("leaklab")
-WEIGHT = "weights/"
+WEIGHT, DIGEST = "weights/", "digest"
+VECTORS = ("diverged", "reached", "steps")
 
 
 @dataclass(frozen=True)
@@ -24,8 +29,9 @@ class State:
 
     Attributes:
         round: rounds done.
-        weights: global weights of R replicates by name, [R, ...].
+        weights: global weights (and running statistics) of R replicates by name, [R, ...].
         diverged: replicates that were frozen, [R], bool.
+        reached: replicates that stopped at the spec's goal, [R], bool.
         steps: optimiser steps done so far per client, [R], int64.
         rows: the finished rows of the sweep's table.
     """
@@ -33,8 +39,19 @@ class State:
     round: int
     weights: dict[str, Tensor]
     diverged: Tensor
+    reached: Tensor
     steps: Tensor
     rows: list[dict[str, Any]]
+
+    @property
+    def running(self) -> Tensor:
+        """Which replicates still train, [R]."""
+        return ~(self.diverged | self.reached)
+
+    def to(self, device: torch.device) -> "State":
+        """Return the same state on a device."""
+        vectors = {name: getattr(self, name).to(device) for name in VECTORS}
+        return replace(self, weights={name: value.to(device) for name, value in self.weights.items()}, **vectors)
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> str:
@@ -47,7 +64,7 @@ def fingerprint(tensors: Iterable[Tensor]) -> str:
 
 
 def save(path: Path, state: State, identity: dict[str, str]) -> None:
-    """Write ``state`` atomically.
+    """Write ``state`` atomically; what the file held before is kept beside it.
 
     Args:
         path: the file.
@@ -55,32 +72,63 @@ def save(path: Path, state: State, identity: dict[str, str]) -> None:
         identity: what the state belongs to (``spec``: canonical JSON, ``data``: fingerprint).
     """
     tensors = {WEIGHT + name: value for name, value in state.weights.items()}
-    tensors |= {"diverged": state.diverged, "steps": state.steps}
-    write_tensors(path, tensors, {**identity, "round": str(state.round), "rows": json.dumps(state.rows)})
+    tensors |= {name: getattr(state, name) for name in VECTORS}
+    facts = {**identity, "round": str(state.round), "rows": json.dumps(state.rows)}
+    fresh = path.with_suffix(".new.safetensors")
+    write_tensors(fresh, tensors, {**facts, DIGEST: _digest(tensors, facts)})
+    if path.exists():
+        path.replace(before(path))
+    fresh.replace(path)
 
 
 def resume(path: Path | None, identity: dict[str, str], device: torch.device) -> State | None:
-    """Return the saved state, or None (with a line in the log) if the file is damaged or belongs to something else."""
-    if path is None or not path.exists():
-        return None
+    """Return the newest saved state that is sound and belongs here, or None; what is refused is named in the log."""
+    for file in () if path is None else (path, before(path)):
+        state = _refusing_damage(file, identity) if file.exists() else None
+        if state is not None:
+            log.info("going on from round %d (%s)", state.round, file)
+            return state.to(device)
+    return None
+
+
+def discard(path: Path) -> None:
+    """Remove the files of a finished sweep, and what killed jobs left half-written."""
+    for file in (path, before(path), *path.parent.glob(f".{path.stem}*.part*")):
+        file.unlink(missing_ok=True)
+
+
+def before(path: Path) -> Path:
+    """Return where the checkpoint before the last one is kept."""
+    return path.with_suffix(".before.safetensors")
+
+
+def _refusing_damage(file: Path, identity: dict[str, str]) -> State | None:
     try:
-        state, found = _read(path)
-    except (SafetensorError, KeyError, ValueError) as error:
-        log.warning("%s is damaged (%s): training starts over", path, error)
+        state, found = _read(file)
+    except (SafetensorError, KeyError, ValueError, OSError) as error:
+        log.warning("%s is damaged (%s): it is not used", file, error)
         return None
     differing = [name for name, value in identity.items() if found.get(name) != value]
     if differing:
-        log.warning("%s belongs to another run (other %s): training starts over", path, " and ".join(differing))
+        log.warning("%s belongs to another run (other %s): it is not used", file, " and ".join(differing))
         return None
-    log.info("going on from round %d (%s)", state.round, path)
-    moved = {name: value.to(device) for name, value in state.weights.items()}
-    return State(state.round, moved, state.diverged.to(device), state.steps.to(device), state.rows)
+    return state
 
 
 def _read(path: Path) -> tuple[State, dict[str, str]]:
     with safe_open(path, framework="pt") as handle:
         metadata = dict(handle.metadata() or {})
         tensors = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118 - not a dict
+    if metadata.pop(DIGEST) != _digest(tensors, metadata):
+        raise ValueError("its content does not match its digest")
     weights = {name.removeprefix(WEIGHT): value for name, value in tensors.items() if name.startswith(WEIGHT)}
-    state = State(int(metadata["round"]), weights, tensors["diverged"], tensors["steps"], json.loads(metadata["rows"]))
-    return state, metadata
+    vectors = {name: tensors[name] for name in VECTORS}
+    return State(int(metadata["round"]), weights, rows=json.loads(metadata["rows"]), **vectors), metadata
+
+
+def _digest(tensors: Mapping[str, Tensor], facts: Mapping[str, str]) -> str:
+    names = sorted(tensors)
+    return (
+        fingerprint(tensors[name] for name in names)
+        + hashlib.blake2b(json.dumps([names, dict(facts)], sort_keys=True).encode(), digest_size=16).hexdigest()
+    )

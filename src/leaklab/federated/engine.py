@@ -1,23 +1,27 @@
 """Federated training of a whole sweep: all replicates (seeds x rates) and their clients advance together."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 
 import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from leaklab.data.augmentations.base import Augmentation
 from leaklab.data.dataset import Dataset
 from leaklab.defenses.base import ClientContext, Defense
 from leaklab.federated import checkpoint as checkpoints
 from leaklab.federated.batches import Batch, Visit, batch_stream
 from leaklab.federated.checkpoint import State
-from leaklab.federated.evaluation import evaluate
+from leaklab.federated.evaluation import Evaluation, evaluate
 from leaklab.federated.local import local_training
+from leaklab.federated.network import TrainableNetwork, trainable
+from leaklab.federated.one_by_one import OneByOne
+from leaklab.federated.optimizers.base import Optimizer
 from leaklab.federated.population import Population
-from leaklab.federated.stacked import StackedNetwork
 from leaklab.federated.sweep import Piece, pieces
 from leaklab.models.base import Architecture
 from leaklab.records import plugins
@@ -37,8 +41,10 @@ class Sweep:
 
     Attributes:
         table: one row per replicate and evaluated round: replicate, seed, rate_0 ... (as in the spec), round (rounds
-            done), test_accuracy (percent), test_loss, diverged, steps (optimiser steps so far per client).
-        weights: final global weights by name, [R, ...].
+            done), accuracy (percent) and loss on every part that the spec evaluates (test_accuracy, train_loss ...),
+            diverged, reached (where the spec has a goal), steps (optimiser steps so far per client). A replicate's
+            last row is the round in which it reached the goal, else the last round.
+        weights: final global weights and running statistics by name, [R, ...].
         diverged: number of replicates that were frozen at their last finite weights.
         clipped_clients: clients for whom the defense cut a value.
         client_steps: optimiser steps of all clients that this call executed.
@@ -67,7 +73,7 @@ def train(
     """Train a sweep from its first round or from its checkpoint.
 
     A replicate whose loss or weights stop being finite is frozen at its last finite global weights and marked as
-    diverged; the others are not touched.
+    diverged; one that reaches the spec's goal stops there; the others are not touched.
 
     Args:
         spec: what to train.
@@ -87,6 +93,8 @@ def train(
     saved = time.monotonic()
     for index in track(range(state.round, spec.rounds), spec.rounds - state.round, "rounds"):
         state = federation.next_state(state, index)
+        if spec.goal is not None and not state.running.any():
+            break
         if checkpoint is not None and time.monotonic() - saved >= checkpoint_seconds:
             checkpoints.save(checkpoint, state, federation.identity)
             saved = time.monotonic()
@@ -112,14 +120,21 @@ class _Federation:
         self._model: Architecture = plugins.load("models", spec.model.name, spec.model.settings)
         self._defense: Defense = plugins.load("defenses", spec.defense.name, spec.defense.settings)
         self._schedule = plugins.load("federated/schedules", spec.schedule.name, spec.schedule.settings)
+        self._optimizer: Optimizer = plugins.load("federated/optimizers", spec.optimizer.name, spec.optimizer.settings)
+        self._augmentation: Augmentation = plugins.load(
+            "data/augmentations", spec.augmentation.name, spec.augmentation.settings
+        )
         network = self._model.build(self._shape, self._num_classes)
         self._refuse_private_parameters([name for name, _ in network.named_parameters()])
-        self._network = StackedNetwork(network, self._shape)
-        self._chunk = chunk or _default_chunk(network, device)
+        self._network = trainable(network, self._shape)
+        self._chunk = chunk or _default_chunk(network, self._network, device)
 
         self._population = Population.of(spec, dataset, clients, device)
-        self._test_images = dataset.normalised(dataset.test_images.to(device), self._dtype)
-        self._test_labels = dataset.test_labels.to(device)
+        test_images = dataset.normalised(dataset.test_images.to(device), self._dtype)
+        self._parts = {
+            "test": (test_images, dataset.test_labels.to(device)),
+            "train": (self._population.images, self._population.labels),
+        }
         self.identity = {"spec": canonical_json(spec), "data": self._fingerprint()}
         self.client_steps, self.training_seconds = 0, 0.0
 
@@ -131,13 +146,14 @@ class _Federation:
         ]
         weights = {
             name: torch.stack([network.state_dict()[name] for network in networks]).repeat_interleave(settings, 0)
-            for name, _ in networks[0].named_parameters()
+            for name in networks[0].state_dict()
         }
         replicates = settings * len(networks)
         return State(
             round=0,
             weights={name: value.to(self.device) for name, value in weights.items()},
             diverged=torch.zeros(replicates, dtype=torch.bool, device=self.device),
+            reached=torch.zeros(replicates, dtype=torch.bool, device=self.device),
             steps=torch.zeros(replicates, dtype=torch.int64, device=self.device),
             rows=[],
         )
@@ -146,11 +162,12 @@ class _Federation:
         """Do round ``index`` (from 0) and evaluate if the spec asks for it."""
         started = time.perf_counter()
         averaged, finite = self._average(state, index)
-        alive = finite & ~state.diverged
-        weights = {name: _where(alive, averaged[name], before) for name, before in state.weights.items()}
-        steps = state.steps + alive * self.spec.local_steps
+        learned = finite & state.running
+        weights = {name: _where(learned, averaged[name], before) for name, before in state.weights.items()}
+        steps = state.steps + learned * self.spec.local_steps
         self.training_seconds += time.perf_counter() - started
-        after = State(index + 1, weights, ~alive, steps, state.rows)
+        diverged = ~finite & ~state.reached | state.diverged
+        after = State(index + 1, weights, diverged, state.reached, steps, state.rows)
         every = self.spec.evaluate_every
         due = after.round == self.spec.rounds or (every > 0 and after.round % every == 0)
         return self._evaluated(after) if due else after
@@ -166,7 +183,9 @@ class _Federation:
         total = {name: torch.zeros_like(value) for name, value in state.weights.items()}
         finite = torch.ones_like(state.diverged)
         settings = len(self.spec.rates)
-        for piece in pieces(self._population.parts(index), settings, self._chunk, self.spec.batch_size):
+        running = state.running.view(-1, settings).any(1).tolist()
+        parts = [part for part in self._population.parts(index) if running[part.seed_index]]
+        for piece in pieces(parts, settings, self._chunk, self.spec.batch_size):
             replicates = [r for part in piece.parts for r in piece.replicates(part, settings)]
             result = local_training(
                 self._network,
@@ -174,7 +193,7 @@ class _Federation:
                 self._batches(piece),
                 self._contexts(piece, index),
                 self._defense,
-                momentum=self.spec.momentum,
+                optimizer=self._optimizer,
                 weight_decay=self.spec.weight_decay,
             )
             self.client_steps += result.rates.numel()
@@ -192,8 +211,10 @@ class _Federation:
     def _batches(self, piece: Piece) -> Iterator[Batch]:
         people, spec = self._population, self.spec
         visits = [part.visit for part in piece.parts]
-        dropouts = self._network.dropouts
-        return batch_stream(people.images, people.labels, visits, dropouts, spec.local_steps, spec.batch_size)
+        dropouts, augmentation = self._network.dropouts, self._augmentation
+        return batch_stream(
+            people.images, people.labels, visits, dropouts, spec.local_steps, spec.batch_size, augmentation
+        )
 
     def _contexts(self, piece: Piece, index: int) -> list[ClientContext]:
         factor = self._schedule.factor(index, self.spec.rounds)
@@ -205,26 +226,39 @@ class _Federation:
 
     def _fingerprint(self) -> str:
         people = self._population
-        tensors = [people.images, people.labels, self._test_images, self._test_labels, *people.samples]
+        tensors = [people.images, people.labels, *self._parts["test"], *people.samples]
         return checkpoints.fingerprint(tensors)
 
     def _evaluated(self, state: State) -> State:
-        result = evaluate(self._network, state.weights, self._test_images, self._test_labels, self._chunk)
-        diverged = state.diverged | ~result.loss.isfinite().to(self.device)
-        rows = [
-            {
+        shown = (~state.reached).nonzero().flatten().tolist()
+        weights = {name: value[shown] for name, value in state.weights.items()}
+        parts: tuple[str, ...] = self.spec.evaluate
+        found = {part: evaluate(self._network, weights, *self._parts[part], self._chunk) for part in parts}
+        diverged, reached = state.diverged.clone(), state.reached.clone()
+        rows = []
+        for place, replicate in enumerate(shown):
+            numbers = _numbers(found, place)
+            diverged[replicate] |= not all(isfinite(number) for number in numbers.values())
+            reached[replicate] = self._reaches(numbers) and not diverged[replicate]
+            rows.append({
                 "replicate": replicate,
                 "seed": self.spec.seeds[replicate // len(self.spec.rates)],
                 **self._rate_columns(replicate % len(self.spec.rates)),
                 "round": state.round,
-                "test_accuracy": float(result.accuracy[replicate]),
-                "test_loss": float(result.loss[replicate]),
+                **numbers,
                 "diverged": bool(diverged[replicate]),
+                **({"reached": bool(reached[replicate])} if self.spec.goal else {}),
                 "steps": int(state.steps[replicate]),
-            }
-            for replicate in range(len(diverged))
-        ]
-        return State(state.round, state.weights, diverged, state.steps, state.rows + rows)
+            })  # fmt: skip
+        return State(state.round, state.weights, diverged, reached, state.steps, state.rows + rows)
+
+    def _reaches(self, numbers: Mapping[str, float]) -> bool:
+        goal = self.spec.goal
+        if goal is None:
+            return False
+        if goal.metric not in numbers:
+            raise UserError(f"goal.metric is {goal.metric}: name its part under 'evaluate'")
+        return numbers[goal.metric] >= goal.value
 
     def _rate_columns(self, setting: int) -> dict[str, float | None]:
         """Return the setting's rates as given; a setting with one rate for all leaves the other columns empty."""
@@ -240,7 +274,18 @@ class _Federation:
             )
 
 
-def _default_chunk(network: nn.Sequential, device: torch.device) -> int:
+def _numbers(found: Mapping[str, Evaluation], place: int) -> dict[str, float]:
+    """Return accuracy and loss of one model on every evaluated part."""
+    numbers = {}
+    for part, result in found.items():
+        numbers[f"{part}_accuracy"] = float(result.accuracy[place])
+        numbers[f"{part}_loss"] = float(result.loss[place])
+    return numbers
+
+
+def _default_chunk(network: nn.Sequential, form: TrainableNetwork, device: torch.device) -> int:
+    if isinstance(form, OneByOne):
+        return 1
     if device.type == "cuda":
         return GPU_CHUNK
     fitting = max(1, CPU_PARAMETERS // sum(parameter.numel() for parameter in network.parameters()))

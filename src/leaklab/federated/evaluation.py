@@ -6,10 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from leaklab.federated.stacked import StackedNetwork, Weights
+from leaklab.federated.dense import DenseNetwork
+from leaklab.federated.network import TrainableNetwork
+from leaklab.federated.optimizers.base import Weights
 
 # larger batches fall out of the cache (measured on the small CNN and the MLP)
-BATCH = 100
+BATCH, DENSE_BATCH = 100, 500
 
 
 @dataclass(frozen=True)
@@ -21,23 +23,24 @@ class Evaluation:
 
 
 @torch.no_grad()
-def evaluate(network: StackedNetwork, weights: Weights, images: Tensor, labels: Tensor, chunk: int) -> Evaluation:
+def evaluate(network: TrainableNetwork, weights: Weights, images: Tensor, labels: Tensor, chunk: int) -> Evaluation:
     """Evaluate R models, ``chunk`` at a time, in evaluation state (no dropout).
 
     Args:
-        network: the stacked network.
+        network: the network.
         weights: by name, [R, ...].
         images: normalised, [N, C, H, W].
         labels: [N].
         chunk: models in one forward pass.
     """
     models = len(next(iter(weights.values())))
+    size = DENSE_BATCH if isinstance(network, DenseNetwork) else BATCH
     correct = torch.zeros(models, dtype=torch.int64, device=images.device)
     loss = torch.zeros(models, dtype=torch.float64, device=images.device)
     for start in range(0, models, chunk):
         part = slice(start, start + chunk)
         some = {name: value[part] for name, value in weights.items()}
-        for batch, targets in zip(torch.split(images, BATCH), torch.split(labels, BATCH), strict=True):
+        for batch, targets in zip(torch.split(images, size), torch.split(labels, size), strict=True):
             logits = network.logits(some, batch[None], {})
             repeated = targets.expand(len(logits), -1)
             correct[part] += (logits.argmax(1) == repeated).sum(1)

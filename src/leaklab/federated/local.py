@@ -4,14 +4,18 @@ The one road for the sweeps (M = replicates x clients) and for the capture of an
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from leaklab.defenses.base import ClientContext, Defense, overrides
 from leaklab.federated.batches import Batch
-from leaklab.federated.stacked import StackedNetwork, Weights
+from leaklab.federated.dense import DenseNetwork
+from leaklab.federated.network import TrainableNetwork
+from leaklab.federated.one_by_one import OneByOne, channels_last
+from leaklab.federated.optimizers.base import Optimizer, Weights
+from leaklab.federated.optimizers.sgd import Sgd
 
 
 @dataclass(frozen=True)
@@ -46,107 +50,106 @@ class OneOfMany(Mapping[str, Tensor]):
         return len(self.stacked)
 
 
+@dataclass
+class Together:
+    """The moment that M clients share: setting it once a step costs nothing, a context per client and step would.
+
+    Attributes:
+        step: the local step.
+        weights: parameters, [M, ...].
+        data: ``images`` [G, B, C, H, W] and ``labels`` [G, B]; empty after the last step.
+        shared: models per batch, M / G.
+    """
+
+    step: int = 0
+    weights: Weights = field(default_factory=dict)
+    data: Weights = field(default_factory=dict)
+    shared: int = 1
+
+    def weights_of(self, model: int) -> Mapping[str, Tensor]:
+        """Return the current parameters of a model."""
+        return OneOfMany(self.weights, model)
+
+    def batch_of(self, model: int) -> Mapping[str, Tensor]:
+        """Return a model's images and labels."""
+        return OneOfMany(self.data, model // self.shared)
+
+
 def local_training(
-    network: StackedNetwork,
+    network: TrainableNetwork,
     weights: Weights,
     batches: Iterable[Batch],
     contexts: Sequence[ClientContext],
     defense: Defense,
     *,
-    momentum: float = 0.0,
+    optimizer: Optimizer | None = None,
     weight_decay: float = 0.0,
 ) -> LocalResult:
-    """Do one SGD step per batch for M clients together: v <- momentum v + (g + decay W), W <- W - rate v.
+    """Do one step per batch for M clients together.
 
-    The gradient g passes through the defense first; the buffer v is new in every call (one call is one round).
+    The gradient passes through the defense before weight decay and the optimizer, whose state is new in every call
+    (one call is one round).
 
     Args:
-        network: the stacked network.
-        weights: weights before, by name, [M, ...]; not changed.
+        network: the network.
+        weights: parameters and buffers before, by name, [M, ...]; not changed.
         batches: the E batches, each of G groups with G dividing M (see ``stacked`` for the order of models).
         contexts: one per model; ``scaled_rate`` is the nominal rate of the round times the client's factor.
         defense: gives every client its rate, gradient and update.
-        momentum: in [0, 1).
+        optimizer: plain gradient descent if None.
         weight_decay: coefficient of the weights in the gradient.
     """
-    parameters = {name: value.detach().clone().requires_grad_() for name, value in weights.items()}
-    buffers: dict[str, Tensor] = {}
+    optimizer = optimizer or Sgd()
+    current = _copied(network, weights)
+    parameters = {name: value for name, value in current.items() if name not in network.buffers}
+    moment = Together(weights=parameters)
+    clients = [context.at(moment, model) for model, context in enumerate(contexts)]
+    state = optimizer.start(parameters)
     rates, losses = [], []
     for step, batch in enumerate(batches):
-        loss = network.losses(parameters, batch.images, batch.labels, batch.masks)
-        gradients = dict(zip(parameters, torch.autograd.grad(loss.sum(), list(parameters.values())), strict=True))
-        current = _at_step(defense, contexts, step, parameters, batch)
-        directions = _defended_gradients(defense, gradients, current)
-        rates.append(_local_rates(defense, current))
-        _descend(parameters, directions, buffers, rates[-1], momentum, weight_decay)
-        losses.append(loss.detach())
-    after = {name: value.detach() for name, value in parameters.items()}
-    sent = _defended_weights(defense, weights, after, contexts, steps=len(rates))
+        moment.step, moment.data = step, {"images": batch.images, "labels": batch.labels}
+        moment.shared = len(clients) // len(batch.labels)
+        rates.append(torch.tensor([float(defense.local_rate(client)) for client in clients], dtype=torch.float64))
+        used = rates[-1].to(next(iter(parameters.values())))
+        if isinstance(network, DenseNetwork) and optimizer.plain and not overrides(defense, "gradient"):
+            losses.append(network.descend(parameters, batch, used, weight_decay))
+            continue
+        loss, gradients = network.gradients(current, batch)
+        optimizer.step(state, parameters, _defended_gradients(defense, gradients, clients), used, weight_decay)
+        losses.append(loss)
+    moment.step, moment.data = len(rates), {}
+    sent = _defended_weights(defense, weights, current, parameters, clients, moment)
     return LocalResult(sent, torch.stack(rates, 1), torch.stack(losses, 1))
 
 
-def _at_step(
-    defense: Defense, contexts: Sequence[ClientContext], step: int, parameters: Weights, batch: Batch
-) -> Sequence[ClientContext]:
-    if not (overrides(defense, "local_rate") or overrides(defense, "gradient")):
-        return contexts
-    shared = len(contexts) // len(batch.labels)
-    frozen = {name: value.detach() for name, value in parameters.items()}
-    data = {"images": batch.images, "labels": batch.labels}
-    return [
-        context.at_step(step, OneOfMany(frozen, model), OneOfMany(data, model // shared))
-        for model, context in enumerate(contexts)
-    ]
+def _copied(network: TrainableNetwork, weights: Weights) -> dict[str, Tensor]:
+    if isinstance(network, OneByOne):
+        return channels_last(weights)
+    return {name: value.detach().clone(memory_format=torch.contiguous_format) for name, value in weights.items()}
 
 
-def _local_rates(defense: Defense, contexts: Sequence[ClientContext]) -> Tensor:
-    if not overrides(defense, "local_rate"):
-        return torch.tensor([context.scaled_rate for context in contexts], dtype=torch.float64)
-    return torch.stack([defense.local_rate(context).to("cpu", torch.float64) for context in contexts])
-
-
-def _defended_gradients(defense: Defense, gradients: Weights, contexts: Sequence[ClientContext]) -> Weights:
+def _defended_gradients(defense: Defense, gradients: Weights, clients: Sequence[ClientContext]) -> Weights:
     if not overrides(defense, "gradient"):
         return gradients
-    return _stack([defense.gradient(OneOfMany(gradients, model), context) for model, context in enumerate(contexts)])
+    return _stack([defense.gradient(OneOfMany(gradients, model), client) for model, client in enumerate(clients)])
 
 
 def _defended_weights(
-    defense: Defense, before: Weights, after: dict[str, Tensor], contexts: Sequence[ClientContext], steps: int
+    defense: Defense,
+    before: Weights,
+    after: dict[str, Tensor],
+    parameters: Weights,
+    clients: Sequence[ClientContext],
+    moment: Together,
 ) -> dict[str, Tensor]:
+    """Return what the server receives; running statistics pass as they are."""
     if not overrides(defense, "update"):
         return after
-    deltas = {name: after[name] - before[name] for name in after}
-    sent = _stack(
-        [
-            defense.update(OneOfMany(deltas, model), context.at_step(steps, OneOfMany(before, model), {}))
-            for model, context in enumerate(contexts)
-        ]
-    )
-    return {name: before[name] + sent[name] for name in after}
+    deltas = {name: value - before[name] for name, value in parameters.items()}
+    moment.weights = {name: before[name] for name in parameters}
+    sent = _stack([defense.update(OneOfMany(deltas, model), client) for model, client in enumerate(clients)])
+    return {**after, **{name: before[name] + delta for name, delta in sent.items()}}
 
 
 def _stack(clients: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     return {name: torch.stack([client[name] for client in clients]) for name in clients[0]}
-
-
-@torch.no_grad()
-def _descend(
-    parameters: dict[str, Tensor],
-    gradients: Weights,
-    buffers: dict[str, Tensor],
-    rates: Tensor,
-    momentum: float,
-    weight_decay: float,
-) -> None:
-    # large temporaries cost more than the arithmetic: everything happens in the parameters and buffers
-    for name, parameter in parameters.items():
-        rate = rates.to(parameter).view(-1, *[1] * (parameter.dim() - 1))
-        if momentum:
-            if name not in buffers:
-                buffers[name] = torch.zeros_like(parameter)
-            direction = buffers[name].mul_(momentum).add_(gradients[name]).add_(parameter, alpha=weight_decay)
-        else:
-            direction = gradients[name]
-            parameter.mul_(1 - weight_decay * rate)
-        parameter.addcmul_(direction, rate, value=-1)

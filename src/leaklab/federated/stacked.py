@@ -1,4 +1,4 @@
-"""Many models of one architecture in one forward pass.
+"""Many models of one architecture in one forward and one backward pass.
 
 ``M`` models have stacked weights [M, ...]. Their batches are stacked too, [G, B, ...] with M = G * S: the S models
 m = g * S ... (g + 1) * S - 1 see the same batch g (settings that share common random numbers), so the first layer is
@@ -15,11 +15,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from leaklab.federated.batches import Batch, DropoutSite
+from leaklab.federated.optimizers.base import Weights
 from leaklab.models.base import Shape
 from leaklab.records.errors import UserError
 
 Masks = Mapping[str, Tensor]
-Weights = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -42,20 +43,15 @@ class Activations:
         return Activations(function(self.values), self.copies, self.planar)
 
 
-@dataclass(frozen=True)
-class DropoutSite:
-    """A dropout layer: its drop probability and the shape of one sample's values there."""
-
-    probability: float
-    shape: tuple[int, ...]
-
-
 class StackedNetwork:
     """The stacked form of an ``nn.Sequential`` of known layers; it holds no weights.
 
     Attributes:
         dropouts: the dropout layers by name; their masks are given from outside (see ``batches``).
+        buffers: none; what is stacked has parameters only.
     """
+
+    buffers: tuple[str, ...] = ()
 
     def __init__(self, network: nn.Sequential, input_shape: Shape) -> None:
         """Lift ``network``.
@@ -64,7 +60,7 @@ class StackedNetwork:
             UserError: a layer that cannot be lifted.
         """
         self._layers = [(name, _lifted(name, layer)) for name, layer in network.named_children()]
-        self.dropouts = _dropout_sites(network, input_shape)
+        self.dropouts = dropout_sites(network, input_shape)
 
     def logits(self, weights: Weights, images: Tensor, masks: Masks) -> Tensor:
         """Return the outputs [M, classes, B].
@@ -80,11 +76,17 @@ class StackedNetwork:
             values = layer(values, weights, masks.get(name))
         return values.values
 
-    def losses(self, weights: Weights, images: Tensor, labels: Tensor, masks: Masks) -> Tensor:
-        """Return each model's mean cross-entropy [M]; ``labels`` are [G, B]."""
-        logits = self.logits(weights, images, masks)
-        targets = labels.repeat_interleave(len(logits) // len(labels), dim=0)
+    def losses(self, weights: Weights, batch: Batch) -> Tensor:
+        """Return each model's mean cross-entropy over its batch, [M]."""
+        logits = self.logits(weights, batch.images, batch.masks)
+        targets = batch.labels.repeat_interleave(len(logits) // len(batch.labels), dim=0)
         return F.cross_entropy(logits, targets, reduction="none").mean(1)
+
+    def gradients(self, weights: Weights, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return each model's mean cross-entropy [M] and its gradient by name, [M, ...]."""
+        leaves = {name: value.detach().requires_grad_() for name, value in weights.items()}
+        losses = self.losses(leaves, batch)
+        return losses.detach(), dict(zip(leaves, torch.autograd.grad(losses.sum(), list(leaves.values())), strict=True))
 
 
 Lifted = Callable[[Activations, Weights, Tensor | None], Activations]
@@ -108,6 +110,14 @@ def _lifted(name: str, layer: nn.Module) -> Lifted:
         f"layer '{name}' ({type(layer).__name__}) cannot be trained stacked: use Linear, Conv2d (groups=1), MaxPool2d, "
         "ReLU, Sigmoid, Flatten or Dropout, or add the layer to federated/stacked.py"
     )
+
+
+def can_be_stacked(network: nn.Sequential) -> bool:
+    """Whether every layer of the network is known here; others train one by one (``one_by_one``)."""
+    try:
+        return all(_lifted(name, layer) is not None for name, layer in network.named_children())
+    except UserError:
+        return False
 
 
 def _side_by_side(images: Tensor) -> Tensor:
@@ -157,7 +167,8 @@ def _masked(values: Activations, mask: Tensor) -> Activations:
     return values.map(lambda inside: inside * factors)
 
 
-def _dropout_sites(network: nn.Sequential, input_shape: Shape) -> dict[str, DropoutSite]:
+def dropout_sites(network: nn.Sequential, input_shape: Shape) -> dict[str, DropoutSite]:
+    """Return the dropout layers of a sequence of layers, by name."""
     sites = {}
     values = torch.zeros(1, *input_shape, dtype=next(network.parameters()).dtype)
     with torch.no_grad():

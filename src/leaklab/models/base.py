@@ -1,4 +1,4 @@
-"""What every model plug-in is: settings that build an ``nn.Sequential`` of named, plain torch layers."""
+"""What every model plug-in is: settings that build an ``nn.Sequential`` of named layers or blocks of layers."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from leaklab.models.batch_norm import batch_norms, reset, without_counters
 from leaklab.models.initialisations import initialise
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -24,11 +25,17 @@ class Architecture:
     initialisation: str
 
     def layers(self, input_shape: Shape, num_classes: int) -> Mapping[str, nn.Module]:
-        """Return the layers in order, by name (``conv1``, ``fc1``), for images of shape (channels, height, width)."""
+        """Return the layers in order, by name (``conv1``, ``fc1``), for images of shape (channels, height, width).
+
+        A layer may be a block of others. Dropout must stand on its own, as ``nn.Dropout``: inside a block nobody could
+        give it its mask, and it would draw from the global generator.
+        """
         raise NotImplementedError
 
     def build(self, input_shape: Shape, num_classes: int) -> nn.Sequential:
         """Return the network with all parameters zero, float32 on the CPU; torch's generators are not touched.
+
+        Its only buffers are the running means (0) and variances (1) of batch normalisations.
 
         Args:
             input_shape: (channels, height, width) of one image.
@@ -39,7 +46,10 @@ class Architecture:
         """
         with torch.device("meta"):  # torch's constructors would otherwise draw from the global generator
             network = nn.Sequential(OrderedDict(self.layers(input_shape, num_classes)))
+        without_counters(network)
         network = network.to_empty(device="cpu")
+        for layer in batch_norms(network).values():
+            reset(layer)
         with torch.no_grad():
             for parameter in network.parameters():
                 parameter.zero_()
@@ -60,9 +70,12 @@ def feature_count(layers: Mapping[str, nn.Module], input_shape: Shape) -> int:
     Raises:
         UserError: the images are too small for the layers.
     """
+    network = nn.Sequential(OrderedDict(layers))
     try:
-        features = nn.Sequential(OrderedDict(layers))(torch.empty(1, *input_shape, device="meta"))
+        # in training state batch normalisation refuses a single value per channel
+        features = network.eval()(torch.empty(1, *input_shape, device="meta"))
     except RuntimeError:
         size = "x".join(str(side) for side in input_shape)
         raise UserError(f"images of {size} are too small for this model: choose another model or dataset") from None
+    network.train()
     return int(features.numel())

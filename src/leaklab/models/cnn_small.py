@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from leaklab.models.base import Architecture, Shape, feature_count
+from leaklab.models.base import Architecture, Shape
+from leaklab.models.cnn import convolutional_layers
 
 
 @dataclass(frozen=True)
@@ -22,21 +23,7 @@ class SmallCNN(Architecture):
 
     def layers(self, input_shape: Shape, num_classes: int) -> Mapping[str, nn.Module]:
         """Return conv1, pool1, relu1, conv2, pool2, relu2, flatten, fc1, relu3, dropout1, fc2."""
-        features: dict[str, nn.Module] = {
-            "conv1": nn.Conv2d(input_shape[0], 10, 5),
-            "pool1": nn.MaxPool2d(2),
-            "relu1": nn.ReLU(),
-            "conv2": nn.Conv2d(10, 20, 5),
-            "pool2": nn.MaxPool2d(2),
-            "relu2": nn.ReLU(),
-            "flatten": nn.Flatten(),
-        }
-        return features | {
-            "fc1": nn.Linear(feature_count(features, input_shape), 50),
-            "relu3": nn.ReLU(),
-            "dropout1": nn.Dropout(self.dropout),
-            "fc2": nn.Linear(50, num_classes),
-        }
+        return convolutional_layers(input_shape, num_classes, channels=(10, 20), hidden=50, dropout=self.dropout)
 
 
 PLUGIN = SmallCNN

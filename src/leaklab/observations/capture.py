@@ -13,7 +13,7 @@ from leaklab.data.dataset import Dataset, unit_range
 from leaklab.defenses.base import ClientContext, Defense
 from leaklab.federated.batches import Batch
 from leaklab.federated.local import local_training
-from leaklab.federated.stacked import StackedNetwork
+from leaklab.federated.network import trainable
 from leaklab.models.base import Architecture
 from leaklab.observations.artefacts import Truth
 from leaklab.observations.base import Knowledge, Observation
@@ -59,9 +59,8 @@ def capture(spec: CaptureSpec, dataset: Dataset) -> tuple[Observation, Knowledge
         for draw in range(spec.draws)
     ]
     stacked = {name: value.expand(len(contexts), *value.shape) for name, value in weights.items()}
-    result = local_training(
-        StackedNetwork(network, dataset.shape), stacked, [batch] * spec.local_steps, contexts, defense
-    )
+    form = trainable(network, dataset.shape)
+    result = local_training(form, stacked, [batch] * spec.local_steps, contexts, defense)
     observation = Observation(
         weights=weights,
         update=_update(result.weights, weights, spec),

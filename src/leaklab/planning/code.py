@@ -14,6 +14,7 @@ RULE_OF_STAGE = {
     "capture": "capture_updates",
     "attack": "run_attack",
     "score": "score_attack",
+    "check": "check_theory",
 }
 
 

@@ -17,7 +17,7 @@ from leaklab.records.errors import UserError
 from leaklab.records.expand import PlannedRun, expand
 from leaklab.records.ids import canonical_json, run_folder, run_id, stage_of
 from leaklab.records.items import Item
-from leaklab.records.specs import AttackSpec, CaptureSpec, PartitionSpec, ScoreSpec, Spec, TrainSpec
+from leaklab.records.specs import AttackSpec, CaptureSpec, CheckSpec, PartitionSpec, ScoreSpec, Spec, TrainSpec
 
 PREPARED = Path("data/prepared")
 
@@ -105,6 +105,9 @@ class Plan:
 
 
 def _needs(spec: Spec) -> tuple[tuple[Spec, ...], str]:
+    if isinstance(spec, CheckSpec):
+        deal = spec.partition and PartitionSpec(dataset=spec.dataset, partition=spec.partition)
+        return ((deal,) if deal else ()), ""
     if isinstance(spec, PartitionSpec | CaptureSpec):
         return (), spec.dataset
     if isinstance(spec, TrainSpec):

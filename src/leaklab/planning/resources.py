@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from leaklab.records.specs import AttackSpec, CaptureSpec, ScoreSpec, Spec, TrainSpec
+from leaklab.records.specs import AttackSpec, CaptureSpec, CheckSpec, ScoreSpec, Spec, TrainSpec
 
 # largest L-BFGS work per outer iteration (max_iter of the attack's optimiser)
 INNER_ITERATIONS = 20
@@ -29,6 +29,8 @@ class Cost:
 STEP_MICROSECONDS = {"logistic-regression": 80.0, "mlp": 200.0, "cnn-small": 1500.0}
 EVALUATION_MILLISECONDS = 2.0
 UNKNOWN_STEP_MICROSECONDS = 10_000.0
+# the longest check known, 10 000 steps of a convergence theorem, takes 20 s
+CHECK_SECONDS = 60.0
 
 
 def cost(spec: Spec, clients: int = 2) -> Cost:
@@ -43,7 +45,7 @@ def cost(spec: Spec, clients: int = 2) -> Cost:
         trials = spec.capture.images.count * spec.capture.draws
         evaluations = trials * spec.restarts * spec.iterations * INNER_ITERATIONS
         return Cost(evaluations=evaluations, seconds=evaluations * EVALUATION_MILLISECONDS / 1e3)
-    return Cost(seconds=10.0)
+    return Cost(seconds=CHECK_SECONDS if isinstance(spec, CheckSpec) else 10.0)
 
 
 def minutes(spec: Spec) -> int:
@@ -53,6 +55,6 @@ def minutes(spec: Spec) -> int:
 
 def memory_mb(spec: Spec) -> int:
     """Return the memory to ask for, in MB."""
-    if isinstance(spec, TrainSpec | CaptureSpec | AttackSpec | ScoreSpec):
+    if isinstance(spec, TrainSpec | CaptureSpec | AttackSpec | ScoreSpec | CheckSpec):
         return 2000
     return 1000

@@ -23,11 +23,13 @@ class Config(Record):
         scale: what a bare ``snakemake`` makes.
         device: where training and attacks run.
         mirror: folder with the data mirror; the environment variable LEAKLAB_MIRROR wins over it.
+        checkpoint_seconds: least time between two checkpoints of a job; LEAKLAB_CHECKPOINT_SECONDS wins over it.
     """
 
     scale: Scale = Field(default="demo", description="what a bare `snakemake` makes: demo, small or paper")
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="where training and attacks run")
     mirror: str | None = Field(default=None, description="data mirror folder; LEAKLAB_MIRROR wins over it")
+    checkpoint_seconds: float = Field(default=120.0, ge=0, description="least time between two checkpoints of a job")
 
 
 def load_config(path: Path = CONFIG) -> Config:

@@ -2,6 +2,7 @@
 
 A block looks like a spec whose fields may be lists. ``like: other`` starts from another block, ``overrides`` set
 fields where others have a value, ``skip`` leaves combinations out, ``variant`` names the lines that the block makes.
+``row`` holds labels that no run knows (``row: {method: [lrp, ada-lrp]}``), for overrides and for the cells' rows.
 """
 
 import re
@@ -15,11 +16,13 @@ from leaklab.records.config import Scale, parse
 from leaklab.records.errors import UserError
 from leaklab.records.ids import stage_of
 from leaklab.records.items import Item
-from leaklab.records.specs import AttackSpec, CaptureSpec, ScoreSpec, Spec, TrainSpec
+from leaklab.records.specs import AttackSpec, CaptureSpec, CheckSpec, ScoreSpec, Spec, TrainSpec
 
-LISTS = {"rates", "seeds", "metrics"}
+LISTS = {"rates", "seeds", "metrics", "evaluate"}
 BLOCK_KEYS = {"stage", "like", "variant", "overrides", "skip"}
+LABELS = "row"
 AS_DESCRIBED = "as-described"
+SPECS: dict[str, type[TrainSpec] | type[CheckSpec]] = {"train": TrainSpec, "check": CheckSpec}
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,20 @@ def expand(item: Item, scale: Scale) -> list[PlannedRun]:
     if scale not in item.scales:
         raise UserError(f"config/items/{item.key}.yaml: scales: '{scale}' is missing")
     change = item.scales[scale]
-    _known_blocks(item, [*change.drop, *change.blocks], f"scales.{scale}")
-    runs: list[PlannedRun] = []
-    for name in item.runs:
-        if name not in change.drop:
-            block = _with(_inherited(item, name), {**change.set, **change.blocks.get(name, {})})
-            runs.extend(_block_runs(item, name, block))
-    return runs
+    _known_blocks(item, [*change.drop, *change.blocks, *change.absent], f"scales.{scale}")
+    left_out = {*change.drop, *change.absent}
+    return [run for name in item.runs if name not in left_out for run in _runs_of(item, scale, name)]
+
+
+def expand_absent(item: Item, scale: Scale) -> list[tuple[PlannedRun, str]]:
+    """Return the runs that the item has but this scale cannot do, each with the reason."""
+    return [(run, reason) for name, reason in item.scales[scale].absent.items() for run in _runs_of(item, scale, name)]
+
+
+def _runs_of(item: Item, scale: Scale, name: str) -> Iterator[PlannedRun]:
+    change = item.scales[scale]
+    block = _with(_inherited(item, name), {**change.set, **change.blocks.get(name, {})})
+    return _block_runs(item, name, block)
 
 
 def _known_blocks(item: Item, names: list[str], where: str) -> None:
@@ -96,7 +106,7 @@ def _block_runs(item: Item, name: str, block: dict[str, Any]) -> Iterator[Planne
     for choice in _product(fields):
         chosen = _override(choice, block.get("overrides", []), f"{where}.overrides")
         if not any(_matches(chosen, condition, f"{where}.skip") for condition in block.get("skip", [])):
-            spec = _spec(str(block["stage"]), chosen, where)
+            spec = _spec(str(block["stage"]), {k: v for k, v in chosen.items() if k != LABELS}, where)
             chosen = _as_data(chosen)
             yield PlannedRun(name, _variant(block, chosen, f"{where}.variant"), spec, chosen)
 
@@ -160,7 +170,7 @@ def _override(choice: dict[str, Any], overrides: list[dict[str, Any]], where: st
 
 def _as_data(choice: dict[str, Any]) -> dict[str, Any]:
     """Return the choice with components as mappings, so that row paths can rely on ``model.name``."""
-    names = ("model", "defense", "attack", "transform")
+    names = ("model", "defense", "attack", "transform", "optimizer", "augmentation", "check")
     return {k: {"name": v} if k in names and isinstance(v, str) else v for k, v in choice.items()}
 
 
@@ -174,9 +184,9 @@ def _spec(stage: str, choice: dict[str, Any], where: str) -> Spec | None:
         return None
     if stage == "attack":
         return _score_spec(choice, where)
-    if stage != "train":
-        raise UserError(f"{where}.stage: unknown stage '{stage}': choose from architecture, attack, train")
-    spec = parse(TrainSpec, choice, where)
+    if stage not in SPECS:
+        raise UserError(f"{where}.stage: unknown stage '{stage}': choose from architecture, attack, check, train")
+    spec = parse(SPECS[stage], choice, where)
     _check_plugins(spec, where)
     return spec
 
@@ -198,7 +208,15 @@ def _score_spec(choice: dict[str, Any], where: str) -> ScoreSpec:
 def plugins_of(spec: Spec) -> list[tuple[str, str, Mapping[str, Any]]]:
     """Return the plug-ins that a run loads: (room, name, settings)."""
     if isinstance(spec, TrainSpec):
-        own = [("models", spec.model), ("defenses", spec.defense), ("federated/schedules", spec.schedule)]
+        own = [
+            ("models", spec.model),
+            ("defenses", spec.defense),
+            ("federated/schedules", spec.schedule),
+            ("federated/optimizers", spec.optimizer),
+            ("data/augmentations", spec.augmentation),
+        ]
+    elif isinstance(spec, CheckSpec):
+        own = [("theory", spec.check)]
     elif isinstance(spec, CaptureSpec):
         own = [("models", spec.model), ("defenses", spec.defense)]
     elif isinstance(spec, AttackSpec):
@@ -219,5 +237,5 @@ def _check_plugins(spec: Spec, where: str) -> None:
 
 
 def block_stage(run: PlannedRun) -> str:
-    """Return the stage whose files the item reads: ``train``, ``score`` or ``architecture``."""
+    """Return the stage whose files the item reads: ``train``, ``score``, ``check`` or ``architecture``."""
     return "architecture" if run.spec is None else stage_of(run.spec)

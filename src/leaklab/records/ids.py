@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from leaklab.records.specs import AttackSpec, CaptureSpec, PartitionSpec, ScoreSpec, Spec, TrainSpec
+from leaklab.records.specs import AttackSpec, CaptureSpec, CheckSpec, PartitionSpec, ScoreSpec, Spec, TrainSpec
 
 RUNS = Path("results/runs")
 HASH_LENGTH = 8
@@ -20,6 +20,7 @@ STAGES = {
     "capture": CaptureSpec,
     "attack": AttackSpec,
     "score": ScoreSpec,
+    "check": CheckSpec,
 }
 
 
@@ -46,6 +47,8 @@ def run_folder(spec: Spec) -> Path:
 
 
 def _slug(spec: Spec) -> list[str]:
+    if isinstance(spec, CheckSpec):
+        return [spec.check.name]
     if isinstance(spec, PartitionSpec):
         return [spec.dataset, spec.partition.name]
     if isinstance(spec, TrainSpec):

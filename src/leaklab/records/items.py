@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from leaklab.records.config import Scale, parse, read_yaml
 from leaklab.records.errors import UserError
-from leaklab.records.layouts import GridLayout, TableLayout
+from leaklab.records.layouts import CurvesLayout, GridLayout, PathsLayout, TableLayout
 from leaklab.records.specs import Record
 
 ITEMS = Path("config/items")
@@ -30,12 +30,18 @@ class Cells(Record):
     Attributes:
         row: key -> path into the run (``rates.0``), or ``{from: path, as: {value: name}}``.
         better: direction in which the paper's subject improves.
+        series: columns of a training run that are kept for every tested round, with the row key ``index``:
+            ``round``, ``train_loss``, ``test_accuracy``, ...
+        metric_as: block -> metric -> name under which the papers print it, e.g.
+            ``{imagenet: {test_accuracy: test_accuracy_top1}}``.
     """
 
     row: dict[str, str | RowValue]
     better: Literal["higher", "lower", ""] = ""
     unit: str = ""
     metrics: dict[str, "MetricMeaning"] = Field(default_factory=dict)
+    series: tuple[str, ...] = ()
+    metric_as: dict[str, dict[str, str]] = Field(default_factory=dict)
 
 
 class MetricMeaning(Record):
@@ -59,12 +65,14 @@ class ScaleChange(Record):
         set: fields of every block, by dotted path.
         blocks: fields of single blocks.
         drop: blocks that this scale leaves out.
+        absent: block -> why it cannot run here ("data not here: ..."); its rows are shown as not run.
         note: why, for the reader.
     """
 
     set: dict[str, Any] = Field(default_factory=dict)
     blocks: dict[str, dict[str, Any]] = Field(default_factory=dict)
     drop: tuple[str, ...] = ()
+    absent: dict[str, str] = Field(default_factory=dict)
     note: str = ""
 
 
@@ -87,7 +95,7 @@ class Item(Record):
     kind: Literal["table", "figure", "theorem", "algorithm"]
     shows: str = ""
     planned: str = ""
-    renderer: Literal["", "table", "image-grid", "architecture"] = ""
+    renderer: Literal["", "table", "image-grid", "architecture", "curves", "paths"] = ""
     claims: tuple[str, ...] = ()
     reading: str = ""
     open: tuple[str, ...] = ()
@@ -95,6 +103,8 @@ class Item(Record):
     cells: Cells | None = None
     table: TableLayout | None = None
     grid: GridLayout | None = None
+    curves: CurvesLayout | None = None
+    paths: PathsLayout | None = None
     comparison: Comparison | None = None
     expected: dict[str, Any] = Field(default_factory=dict)
     scales: dict[Scale, ScaleChange] = Field(default_factory=dict)

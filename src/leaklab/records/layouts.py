@@ -1,6 +1,6 @@
-"""How an item's numbers and pictures are arranged: the sections ``table`` and ``grid`` of its YAML."""
+"""How an item's numbers and pictures are arranged: ``table``, ``grid``, ``curves`` and ``paths`` of its YAML."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -10,35 +10,16 @@ from leaklab.records.specs import Record
 MINUS = "\u2212"
 
 
-class TableLayout(Record):
-    """``table`` of an item's YAML.
+class Named(Record):
+    """How keys and values are called for a reader.
 
     Attributes:
-        rows: row keys (or ``metric``, ``attacker``) whose values make the table's rows, outermost first. Numbers that
-            are not the attacker's own choice are shown only if ``selection`` is among the keys.
-        columns: those that make its columns.
-        metric: the metric or metrics shown.
-        format: of one cell, with the fields ``value`` and ``std``; one text, or one per metric. A number without a
-            standard deviation is shown without the part from `` ±`` on.
         labels: shown instead of a value, e.g. ``{perturbation: {"true": "U(0, 2η)"}}``; booleans as true and false.
         titles: shown instead of a key or a metric's name, e.g. ``{eta1: "η₁", mse_r: MSE-R}``.
-        mark_within: keys whose groups have a best and a worst cell each; default: the row keys. Metrics never mix.
-        attackers: attackers shown; the adaptive one needs ``attacker`` among the rows or columns.
     """
 
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    metric: str | tuple[str, ...]
-    format: str | dict[str, str] = "{value:.2f} ± {std:.2f}"
     labels: dict[str, dict[str, str]] = Field(default_factory=dict)
     titles: dict[str, str] = Field(default_factory=dict)
-    mark_within: tuple[str, ...] | None = None
-    attackers: tuple[str, ...] = ("as-printed", "")
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The metrics, in the order of the YAML."""
-        return (self.metric,) if isinstance(self.metric, str) else self.metric
 
     def title(self, key: str) -> str:
         """Return the shown name of a key."""
@@ -50,6 +31,33 @@ class TableLayout(Record):
         if key == "metric":
             return self.title(text)
         return self.labels.get(key, {}).get(text, text)
+
+
+class TableLayout(Named):
+    """``table`` of an item's YAML.
+
+    Attributes:
+        rows: row keys (or ``metric``, ``attacker``) whose values make the table's rows, outermost first. Numbers that
+            are not the attacker's own choice are shown only if ``selection`` is among the keys.
+        columns: those that make its columns.
+        metric: the metric or metrics shown.
+        format: of one cell, with the fields ``value`` and ``std``; one text, or one per metric. A number without a
+            standard deviation is shown without the part from `` ±`` on.
+        mark_within: keys whose groups have a best and a worst cell each; default: the row keys. Metrics never mix.
+        attackers: attackers shown; the adaptive one needs ``attacker`` among the rows or columns.
+    """
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    metric: str | tuple[str, ...]
+    format: str | dict[str, str] = "{value:.2f} ± {std:.2f}"
+    mark_within: tuple[str, ...] | None = None
+    attackers: tuple[str, ...] = ("as-printed", "")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics, in the order of the YAML."""
+        return (self.metric,) if isinstance(self.metric, str) else self.metric
 
     def number(self, metric: str, value: float, std: float | None) -> str:
         """Return a number in the table's format.
@@ -77,4 +85,75 @@ class GridLayout(Record):
 
     scores: tuple[str, ...]
     pictures: int = Field(default=2, gt=0)
+    note: str = ""
+
+
+class TargetLine(Record):
+    """A horizontal line at a number that curves are meant to reach.
+
+    Attributes:
+        value: where it lies.
+        label: shown beside it.
+        where: row keys (or ``metric``) of the panels that show it, e.g. ``{partition: iid}``; empty means all.
+    """
+
+    value: float
+    label: str = ""
+    where: dict[str, Any] = Field(default_factory=dict)
+
+
+class CurvesLayout(Named):
+    """``curves`` of an item's YAML: numbers as lines.
+
+    Attributes:
+        x: a metric with the key ``index`` (``round``), which pairs it with the y of the same index, or a row key
+            whose values are numbers (``E``).
+        y: the metric or metrics shown; several need ``metric`` among the lines or panels.
+        lines: row keys (or ``metric``); each combination of their values is one line.
+        panels: row keys (or ``metric``); each combination of their values is one panel.
+        where: row keys that a number must have to be shown.
+        log: axes with a logarithmic scale.
+        targets: horizontal lines.
+        band: ``std`` shades one standard deviation around each line.
+        units: of x and y where the numbers do not carry one, e.g. ``{round: "", train_loss: nats}``.
+        note: explained below the figure.
+    """
+
+    x: str
+    y: str | tuple[str, ...]
+    lines: tuple[str, ...] = ()
+    panels: tuple[str, ...] = ()
+    where: dict[str, Any] = Field(default_factory=dict)
+    log: tuple[Literal["x", "y"], ...] = ()
+    targets: tuple[TargetLine, ...] = ()
+    band: Literal["", "std"] = ""
+    units: dict[str, str] = Field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics of the y axis, in the order of the YAML."""
+        return (self.y,) if isinstance(self.y, str) else self.y
+
+
+class PathsLayout(Named):
+    """``paths`` of an item's YAML: ways through the plane.
+
+    Attributes:
+        x: metric with the key ``index``: first coordinate along a path.
+        y: second coordinate.
+        paths: row keys; each combination of their values is one path.
+        panels: row keys; each combination of their values is one panel.
+        points: label -> metrics of the two coordinates of single points (the optimum); a point that lacks a panel's
+            key is shown in every panel.
+        where: row keys that a number must have to be shown.
+        note: explained below the figure.
+    """
+
+    x: str
+    y: str
+    paths: tuple[str, ...]
+    panels: tuple[str, ...] = ()
+    points: dict[str, tuple[str, str]] = Field(default_factory=dict)
+    where: dict[str, Any] = Field(default_factory=dict)
     note: str = ""

@@ -39,9 +39,15 @@ class Component(Record):
 
 
 class PartitionChoice(Component):
-    """How the training data are dealt to clients: ``{name: two-clients, seed: 0, shard_size: 100}``."""
+    """How the training data are dealt to clients: ``{name: two-clients, seed: 0, shard_size: 100}``.
+
+    Attributes:
+        seed: seed of the deal.
+        validation: share of every client's samples that is set aside and never trained on.
+    """
 
     seed: int = 0
+    validation: float = Field(default=0.0, ge=0, lt=1)
 
 
 class ImageChoice(Record):
@@ -68,13 +74,29 @@ class PartitionSpec(Record):
     partition: PartitionChoice
 
 
+class Goal(Record):
+    """A replicate stops in the first evaluated round in which ``metric`` is at least ``value``.
+
+    Attributes:
+        metric: accuracy in percent on a part named under ``evaluate``.
+        value: in percent.
+    """
+
+    metric: Literal["test_accuracy", "train_accuracy"]
+    value: float
+
+
 class TrainSpec(Record):
     """A sweep: one model, one dataset, one algorithm, one defense; replicates = seeds x rates.
 
     Attributes:
         rates: one entry a setting; an entry has one rate for all clients or one rate per client.
+        evaluate: parts that the global model is tested on; ``train`` is all clients' training samples together.
         evaluate_every: test the global model every so many rounds; 0 tests after the last round only.
+        goal: where a replicate stops; None trains all rounds.
+        optimizer: how clients step; its state is new in every round.
         weight_decay: added to the gradient as ``weight_decay * parameter``.
+        augmentation: how a client changes its training images.
         schedule: how the nominal rate changes from round to round.
     """
 
@@ -87,12 +109,15 @@ class TrainSpec(Record):
     rounds: int = Field(gt=0)
     local_steps: int = Field(gt=0)
     batch_size: int = Field(gt=0)
-    momentum: float = Field(default=0.0, ge=0, lt=1)
+    optimizer: Component = Component(name="sgd")
     weight_decay: float = Field(default=0.0, ge=0)
+    augmentation: Component = Component(name="none")
     schedule: Component = Component(name="constant")
     clients_per_round: int | None = None
     seeds: tuple[int, ...]
+    evaluate: tuple[Literal["test", "train"], ...] = Field(default=("test",), min_length=1)
     evaluate_every: int = Field(default=0, ge=0)
+    goal: Goal | None = None
     dtype: Literal["float32", "float64"] = "float32"
 
 
@@ -146,4 +171,25 @@ class ScoreSpec(Record):
     metrics: tuple[str, ...]
 
 
-Spec = PartitionSpec | TrainSpec | CaptureSpec | AttackSpec | ScoreSpec
+class CheckSpec(Record):
+    """A numerical check of a statement (theorem, algorithm, protocol, drawing); no model is trained on data.
+
+    Attributes:
+        check: plug-in in ``theory/``.
+        dataset: with ``partition``: the check is told how many samples and classes each client of this deal has.
+        seed: seed of all the check's draws.
+    """
+
+    check: Component
+    dataset: str = ""
+    partition: PartitionChoice | None = None
+    seed: int = 0
+
+    @model_validator(mode="after")
+    def _dataset_with_partition(self) -> "CheckSpec":
+        if bool(self.dataset) != (self.partition is not None):
+            raise ValueError("a check has either both 'dataset' and 'partition' or neither")
+        return self
+
+
+Spec = CheckSpec | PartitionSpec | TrainSpec | CaptureSpec | AttackSpec | ScoreSpec

@@ -25,6 +25,10 @@ class Stream:
         """Draw from U[0, 1); no shape gives a scalar tensor."""
         return torch.as_tensor(self._generator.random(shape))
 
+    def number(self) -> float:
+        """Draw one number from U[0, 1): the next draw of ``uniform``, without the cost of a tensor."""
+        return float(self._generator.random())
+
     def normal(self, *shape: int) -> Tensor:
         """Draw from N(0, 1); no shape gives a scalar tensor."""
         return torch.as_tensor(self._generator.standard_normal(shape))

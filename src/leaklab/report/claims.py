@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 from leaklab.records import files
 from leaklab.records.errors import UserError
-from leaklab.report.evidence import Evidence, UntestableError
-from leaklab.report.expressions import Check
+from leaklab.report.evidence import Evidence
+from leaklab.report.expressions import MOST_CASES_NAMED, Check
+from leaklab.report.missing import UntestableError
 from leaklab.report.results import DRAW_PREFIX, ResultTable, RowKeys
 
 VerdictName = Literal["reproduced", "not reproduced", "not testable"]
 CLAIM_COLUMNS = ("id", "paper", "item", "statement", "check", "check_per_draw", "paper_numbers")
-MOST_CASES_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def judge(claim: Claim, results: ResultTable, printed: ResultTable) -> Verdict:
     evidence = Evidence(results.select(paper=claim.paper), printed.select(paper=claim.paper))
     verdict, reason = _decide(claim, claim.check, evidence)
     substitutes = ResultTable(tuple(evidence.touched)).substitutes()
-    if substitutes and verdict != "not testable":
+    if substitutes:
         reason += f"; rests on stand-ins: {', '.join(substitutes)}"
     facts = tuple(Fact(r.item, r.row, r.metric, r.value, r.attacker) for r in evidence.touched if r.value is not None)
     return Verdict(claim.id, verdict, reason, facts, substitutes, frequency_over_draws(claim, results))
@@ -199,7 +199,7 @@ def _compiled(claim: Claim, text: str) -> Check:
 
 def _decide(claim: Claim, text: str, evidence: Evidence) -> tuple[VerdictName, str]:
     try:
-        holds, failures = _compiled(claim, text).run(evidence.language())
+        outcome = _compiled(claim, text).run(evidence.language())
     except UntestableError as missing:
         return "not testable", str(missing)
     except KeyError as key:
@@ -207,11 +207,12 @@ def _decide(claim: Claim, text: str, evidence: Evidence) -> tuple[VerdictName, s
     except (ValueError, ZeroDivisionError, IndexError, OverflowError) as error:
         # arithmetic that the numbers at hand do not allow, such as the logarithm of a gap that reached zero
         return "not testable", f"the numbers do not allow the check ({error})"
-    if holds:
+    if outcome.holds:
         return "reproduced", f"the check holds on {_count(evidence.touched)}"
-    named = "; ".join(failures[:MOST_CASES_NAMED])
-    more = f"; and {len(failures) - MOST_CASES_NAMED} more" if len(failures) > MOST_CASES_NAMED else ""
-    return "not reproduced", f"the check fails: {named}{more}"
+    named = "; ".join(outcome.failures[:MOST_CASES_NAMED])
+    left = len(outcome.failures) - MOST_CASES_NAMED
+    parts = [named, f"and {left} more" if left > 0 else "", outcome.others]
+    return "not reproduced", f"the check fails: {'; '.join(part for part in parts if part)}"
 
 
 def _count(rows: list[Any]) -> str:

@@ -7,18 +7,30 @@ from typing import Any
 
 from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
-from leaklab.records.expand import PlannedRun, block_stage, expand
+from leaklab.records.expand import PlannedRun, block_stage, expand, expand_absent
 from leaklab.records.files import read_json
 from leaklab.records.ids import canonical_json
-from leaklab.records.items import Item, RowValue
-from leaklab.records.specs import ScoreSpec, TrainSpec
+from leaklab.records.items import Item, MetricMeaning, RowValue
+from leaklab.records.specs import CheckSpec, ScoreSpec, TrainSpec
 from leaklab.report.collect_architecture import architecture_rows
-from leaklab.report.collect_attacks import attack_rows
-from leaklab.report.collect_training import training_rows
-from leaklab.report.results import ResultRow, ResultTable
+from leaklab.report.collect_attacks import absent_attack_rows, attack_rows
+from leaklab.report.collect_checks import check_rows
+from leaklab.report.collect_training import absent_training_rows, training_rows
+from leaklab.report.results import ResultRow, ResultTable, identity
 
 PREPARED = Path("data/prepared")
+NOT_RUN = "not run"
+# an item's own unit and direction are those of its accuracies
+KNOWN_MEANINGS = {
+    "round": MetricMeaning(),
+    "diverged_runs": MetricMeaning(),
+    "capped_runs": MetricMeaning(),
+    "rounds_to_target": MetricMeaning(better="lower", unit="rounds"),
+    "train_loss": MetricMeaning(better="lower"),
+    "test_loss": MetricMeaning(better="lower"),
+}
 Collector = Callable[["Source", Sequence[PlannedRun]], Iterator[ResultRow]]
+Collected = TrainSpec | ScoreSpec | CheckSpec
 
 
 @dataclass(frozen=True)
@@ -44,10 +56,10 @@ class Source:
         known = {**run.choice, **more}
         return {key: _value(known, source, self.item) for key, source in self.item.cells.row.items()}
 
-    def substitutes(self, spec: TrainSpec | ScoreSpec) -> tuple[str, ...]:
+    def substitutes(self, spec: Collected) -> tuple[str, ...]:
         """Return the stand-ins that a run rests on; a number with any is never compared with a printed one."""
-        dataset = spec.attack.capture.dataset if isinstance(spec, ScoreSpec) else spec.dataset
-        found = [read_json(PREPARED / f"{dataset}.json").get("substitute")]
+        dataset = _dataset(spec)
+        found = [read_json(PREPARED / f"{dataset}.json").get("substitute")] if dataset else []
         if dataset in self.replaced:
             found.append(f"{dataset} in place of {self.replaced[dataset]}")
         if canonical_json(spec) not in self.at_paper_scale:
@@ -56,18 +68,14 @@ class Source:
 
     def number(self, metric: str, **fields: Any) -> ResultRow:
         """Return a result row with the item's unit and direction for the metric."""
-        meaning = (
-            self.item.cells.metrics.get(metric.removesuffix("_median").removesuffix("_mean"))
-            if self.item.cells
-            else None
-        )
-        fallback = self.item.cells
+        cells, name = self.item.cells, metric.removesuffix("_median").removesuffix("_mean")
+        meaning = (cells.metrics.get(name) if cells else None) or KNOWN_MEANINGS.get(name) or cells or MetricMeaning()
         return ResultRow(
             paper=self.item.paper,
             item=self.item.item,
             metric=metric,
-            unit=meaning.unit if meaning else fallback.unit if fallback else "",
-            better=meaning.better if meaning else fallback.better if fallback else "",
+            unit=meaning.unit,
+            better=meaning.better,
             **fields,
         )
 
@@ -78,31 +86,54 @@ def collect(item: Item, scale: Scale) -> ResultTable:
     Raises:
         UserError: a run's file is missing or damaged, or a row key does not point into the runs.
     """
-    runs = expand(item, scale)
-    as_printed = _specs(item, "paper")
-    replaced = _replaced(_datasets(_specs(item, scale)), _datasets(as_printed))
+    runs, absent = expand(item, scale), expand_absent(item, scale)
+    as_printed = _specs(expand(item, "paper"))
+    meant_here = sorted([*runs, *(run for run, _ in absent)], key=lambda run: list(item.runs).index(run.block))
+    replaced = _replaced(_datasets(_specs(meant_here)), _datasets(as_printed))
     source = Source(item, scale, frozenset(canonical_json(spec) for spec in as_printed), replaced)
     rows: list[ResultRow] = []
     for block in dict.fromkeys(run.block for run in runs):
         of_block = [run for run in runs if run.block == block]
         rows.extend(COLLECTORS[block_stage(of_block[0])](source, of_block))
-    return ResultTable(tuple(rows))
+    return ResultTable((*rows, *_absent_rows(source, absent)))
+
+
+def _absent_rows(source: Source, absent: Sequence[tuple[PlannedRun, str]]) -> Iterator[ResultRow]:
+    """Yield one row without a value for each number that this scale cannot have; its note says why."""
+    seen: set[tuple[str, str, str]] = set()
+    for run, reason in absent:
+        if run.spec is None or block_stage(run) not in ABSENT_COLLECTORS:
+            continue
+        for row in ABSENT_COLLECTORS[block_stage(run)](source, run, f"{NOT_RUN}: {reason}"):
+            key = identity(row.row), row.metric, row.variant
+            if key not in seen:  # runs that would share a cell share its absence
+                seen.add(key)
+                yield row
 
 
 COLLECTORS: dict[str, Collector] = {
     "train": training_rows,
     "score": attack_rows,
+    "check": check_rows,
     "architecture": architecture_rows,
+}
+ABSENT_COLLECTORS: dict[str, Callable[[Source, PlannedRun, str], Iterator[ResultRow]]] = {
+    "train": absent_training_rows,
+    "score": absent_attack_rows,
 }
 
 
-def _specs(item: Item, scale: Scale) -> list[TrainSpec | ScoreSpec]:
-    return [run.spec for run in expand(item, scale) if isinstance(run.spec, TrainSpec | ScoreSpec)]
+def _specs(runs: Sequence[PlannedRun]) -> list[Collected]:
+    return [run.spec for run in runs if isinstance(run.spec, Collected)]
 
 
-def _datasets(specs: Sequence[TrainSpec | ScoreSpec]) -> list[str]:
-    names = [spec.attack.capture.dataset if isinstance(spec, ScoreSpec) else spec.dataset for spec in specs]
-    return list(dict.fromkeys(names))
+def _dataset(spec: Collected) -> str:
+    """Return the data set that a run rests on; empty for a check without a deal."""
+    return spec.attack.capture.dataset if isinstance(spec, ScoreSpec) else spec.dataset
+
+
+def _datasets(specs: Sequence[Collected]) -> list[str]:
+    return list(dict.fromkeys(filter(None, map(_dataset, specs))))
 
 
 def _replaced(here: list[str], at_paper_scale: list[str]) -> dict[str, str]:

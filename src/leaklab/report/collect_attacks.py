@@ -43,6 +43,18 @@ def attack_rows(source: "Source", runs: Sequence[PlannedRun]) -> Iterator[Result
             yield from _attempt_rows(source, run, scores, ADAPTIVE, "" if worst else f"transform {_transform(run)}")
 
 
+def absent_attack_rows(source: "Source", run: PlannedRun, note: str) -> Iterator[ResultRow]:
+    """Yield the medians of an attack that cannot be done here: no value, no trials, and why."""
+    assert isinstance(run.spec, ScoreSpec)
+    if _transform(run) != "none":
+        return  # which transform is the worst case is not known
+    for metric in run.spec.metrics:
+        name = f"{metric}_{'mean' if metric == SHARE_METRIC else 'median'}"
+        yield source.number(
+            name, row=source.row(run), attacker=AS_PRINTED, variant=run.variant, value=None, n=0, note=note
+        )
+
+
 def _transform(run: PlannedRun) -> str:
     assert isinstance(run.spec, ScoreSpec)
     return run.spec.attack.transform.name

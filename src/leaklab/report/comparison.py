@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any, Literal, get_args
 
 from leaklab.records import files
@@ -96,6 +96,7 @@ def compare(
         if target.value is not None
         for tolerance in [tolerances.of(target, (choices or {}).get((target.paper, target.item)))]
     ]
+    pairs = _judge_spreads(pairs)
     offsets = _group_offsets(pairs)
     return tuple(_center(row, offsets.get(_group(row, tolerance))) for row, tolerance in pairs)
 
@@ -185,7 +186,7 @@ def _compare_one(target: ResultRow, result: ResultRow | None, tolerance: Toleran
         return replace(row, reason="not run at this scale")
     row = replace(row, value=result.value, std=result.std)
     if result.value is None:
-        return replace(row, reason="the run gave no number (capped or diverged)")
+        return replace(row, reason=result.note or "the run gave no number (capped or diverged)")
     if result.substitutes:
         return replace(row, reason=f"rests on a stand-in: {', '.join(result.substitutes)}")
     if draws:
@@ -205,6 +206,42 @@ def _judge(target: ResultRow, value: float, tolerance: Tolerance) -> tuple[Withi
     if tolerance.class_name == "bands" and threshold is not None:
         return ("yes" if (value >= threshold) == (target.value >= threshold) else "no"), ""
     return "not compared", "only the order is judged, by the claims"
+
+
+def _judge_spreads(pairs: list[tuple[Comparison, Tolerance]]) -> list[tuple[Comparison, Tolerance]]:
+    """Judge the cells of class ``spread``: unstable, as in print, or not?
+
+    Their largest standard deviation over the keys ``over`` has to be ``times`` the median of the whole table.
+    """
+    table: dict[tuple[str, str, str], list[float]] = {}
+    groups: dict[Key, list[float | None]] = {}
+    for row, tolerance in pairs:
+        if row.difference is not None and row.std is not None:
+            table.setdefault((row.paper, row.item, row.metric), []).append(row.std)
+        groups.setdefault(_without_keys(row, tolerance.over), []).append(
+            row.std if row.difference is not None else None
+        )
+
+    def judged(row: Comparison, tolerance: Tolerance) -> Comparison:
+        if tolerance.class_name != "spread" or row.difference is None:
+            return row
+        own = groups[_without_keys(row, tolerance.over)]
+        known = [std for std in own if std is not None]
+        if len(known) < len(own):
+            return replace(row, reason="judged by its spread, which needs more than one run of each cell")
+        typical = median(table[row.paper, row.item, row.metric])
+        return replace(
+            row,
+            within="yes" if max(known) >= tolerance.times * typical else "no",
+            reason=f"judged by its spread: up to {max(known):.3g}, against {typical:.3g} in the middle of the table",
+        )
+
+    return [(judged(row, tolerance), tolerance) for row, tolerance in pairs]
+
+
+def _without_keys(row: Comparison, keys: tuple[str, ...]) -> Key:
+    rest = {name: value for name, value in row.row.items() if name not in keys}
+    return row.paper, row.item, identity(rest), row.metric
 
 
 def _group(row: Comparison, tolerance: Tolerance) -> Key | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Any
 
+from leaklab.report.missing import MissingNumber, UntestableError
 from leaklab.report.results import (
     AS_DESCRIBED,
     AS_PRINTED,
@@ -25,16 +26,13 @@ from leaklab.report.results import (
 E_GRID = (1, 2, 5, 10, 20, 50, 100, 200)
 
 
-class UntestableError(Exception):
-    """The numbers that a claim needs are not there; the message says which."""
-
-
 @dataclass
 class Evidence:
     """The results of one paper, in one variant, as a claim sees them.
 
     Only the attacker of the paper (``as-printed``) is seen, unless a claim passes ``attacker="adaptive"``; rows with
-    a ``selection`` (oracle, reference images) are seen only by a claim that names one.
+    a ``selection`` (oracle, reference images) are seen only by a claim that names one. Where a metric has both curves
+    and numbers of their own, ``S`` sees the curves and all others the numbers.
 
     Attributes:
         results: rows of the claim's paper.
@@ -73,22 +71,34 @@ class Evidence:
         """Return the row with the worst value by its ``better``; the first of equal ones."""
         return self._extreme(item, metric, keys, sign=-1)
 
-    def D(self, item: str, metric: str, key: str, a: Any, b: Any, /, **keys: Any) -> list[tuple[RowKeys, float]]:  # noqa: N802
-        """Return (row without ``key``, value at ``key=b`` minus value at ``key=a``) of every row that has both."""
-        left = self._by_rest(self._find(item, metric, keys | {key: a}), key)
-        right = self._by_rest(self._find(item, metric, keys | {key: b}), key)
-        for rest in self._pairs_needed(item, metric, key, a, b, keys) or (left.keys() | right.keys()):
-            for side, value in ((left, a), (right, b)):
-                if rest not in side:
-                    raise UntestableError(f"{item} has no {metric} with {key}={value} for {rest}")
-        shared = [rest for rest in left if rest in right]
-        if not shared:
-            raise UntestableError(self._absent(item, metric, keys | {key: [a, b]}))
-        return [(_without(left[rest].row, key), self._value(right[rest]) - self._value(left[rest])) for rest in shared]
+    def D(self, item: str, metric: str, key: str, a: Any, b: Any, /, **keys: Any) -> list[tuple[RowKeys, Any]]:  # noqa: N802
+        """Return (row without ``key``, value at ``key=b`` minus value at ``key=a``) of every pair.
+
+        Where print has a pair (without printed numbers: where one side is there) and the results do not, the
+        difference is a ``MissingNumber``, and a claim learns the reason when it uses it.
+        """
+        left, right = (self._by_rest(self._find(item, metric, {**keys, key: value}), key) for value in (a, b))
+        needed = self._pairs_needed(item, metric, key, a, b, keys) or {**left, **right}
+        pairs: list[tuple[RowKeys, Any]] = []
+        for rest, row in {**left, **right, **needed}.items():
+            sides = {a: left.get(rest), b: right.get(rest)}
+            gap = [side for side, found in sides.items() if found is None or found.value is None]
+            if not gap:
+                pairs.append((_without(row.row, key), self._value(right[rest]) - self._value(left[rest])))
+            elif rest in needed:
+                lost = sides[gap[0]]
+                error = UntestableError(
+                    f"{item} has no {metric} with {key}={gap[0]} for {rest}", lost.note if lost else ""
+                )
+                pairs.append((_without(row.row, key), MissingNumber(error)))
+        missing = [value for _, value in pairs if isinstance(value, MissingNumber)]
+        if len(missing) == len(pairs):
+            raise missing[0].error if missing else UntestableError(self._absent(item, metric, keys | {key: [a, b]}))
+        return pairs
 
     def S(self, item: str, series: str, /, **keys: Any) -> list[float]:  # noqa: N802
         """Return the numbers behind a curve or a flattened grid, ordered by the row key ``index``."""
-        rows = self._find(item, series, keys)
+        rows = self._find(item, series, keys, points=True)
         if not rows:
             raise UntestableError(self._absent(item, series, keys))
         if all("index" in row.row for row in rows):
@@ -107,22 +117,22 @@ class Evidence:
 
     def _value(self, row: ResultRow) -> float:
         if row.value is None:
-            raise UntestableError(
-                f"{row.item} has no number as {row.metric} of {canonical(row.row)} (capped or diverged)"
-            )
+            note = row.note or "capped or diverged"
+            raise UntestableError(f"{row.item} has no number as {row.metric} of {canonical(row.row)}", note)
         if row not in self.touched:
             self.touched.append(row)
         return row.value
 
-    def _find(self, item: str, metric: str, keys: Mapping[str, Any]) -> list[ResultRow]:
+    def _find(self, item: str, metric: str, keys: Mapping[str, Any], points: bool = False) -> list[ResultRow]:
         attackers = [keys["attacker"]] if "attacker" in keys else [AS_PRINTED, UNMARKED]
         of_row = {name: value for name, value in keys.items() if name != "attacker"}
         table = self.results.select(item=item, metric=metric, attackers=attackers, variant=self.variant)
-        return [
+        rows = [
             row
             for row in table.rows
             if matches(row.row, of_row) and ("selection" in keys or "selection" not in row.row)
         ]
+        return [row for row in rows if row.is_point == points] or rows
 
     def _only(self, item: str, metric: str, keys: Mapping[str, Any]) -> ResultRow:
         rows = self._find(item, metric, keys)
@@ -156,11 +166,13 @@ class Evidence:
 
     @staticmethod
     def _by_rest(rows: Sequence[ResultRow], key: str) -> dict[str, ResultRow]:
-        return {identity(_without(row.row, key)): row for row in rows if row.value is not None}
+        return {identity(_without(row.row, key)): row for row in rows}
 
-    def _pairs_needed(self, item: str, metric: str, key: str, a: Any, b: Any, keys: Mapping[str, Any]) -> set[str]:
+    def _pairs_needed(
+        self, item: str, metric: str, key: str, a: Any, b: Any, keys: Mapping[str, Any]
+    ) -> dict[str, ResultRow]:
         left, right = (self._by_rest(self._printed(item, metric, {**keys, key: value}), key) for value in (a, b))
-        return left.keys() & right.keys()
+        return {rest: row for rest, row in left.items() if rest in right}
 
     def _absent(self, item: str, metric: str, keys: Mapping[str, Any]) -> str:
         if not self.results.select(item=item, variant=self.variant).rows:

@@ -6,12 +6,13 @@ f-string and no attribute but ``index`` and ``__getitem__`` of a list.
 """
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import GeneratorType
 from typing import Any
 
 from leaklab.records.errors import UserError
-from leaklab.report.evidence import UntestableError
+from leaklab.report.missing import MissingNumber, UntestableError
 
 BUILTINS: dict[str, Any] = {
     function.__name__: function
@@ -28,6 +29,24 @@ NODES = (
     ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.comprehension,
 )  # fmt: skip
 LARGEST_CONSTANT = 1_000_000
+MOST_CASES_NAMED = 4
+# no expression can hold this name: it is not an identifier
+GUARD = ".case"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a check that could be decided.
+
+    Attributes:
+        holds: whether it holds.
+        failures: where it does not: the failing parts and, for ``all(... for x in ...)``, the failing cases.
+        others: what came of the loop's other cases where some could not be tested; else empty.
+    """
+
+    holds: bool
+    failures: tuple[str, ...] = ()
+    others: str = ""
 
 
 class Check:
@@ -52,29 +71,51 @@ class Check:
         _refuse_anything_else(claim, tree, {*language, *BUILTINS})
         self._parts = [_Part(node) for node in _conjuncts(tree.body)]
 
-    def run(self, language: Mapping[str, Any]) -> tuple[bool, list[str]]:
+    def run(self, language: Mapping[str, Any]) -> Outcome:
         """Evaluate the expression.
 
         Args:
             language: the values of the names.
 
-        Returns:
-            whether it holds, and where it does not: the failing part and, for ``all(... for x in ...)``, the
-            failing values of the loop's names.
-
         Raises:
             UserError: the result is not a truth value, or the expression combines values that do not go together.
-            UntestableError: a number is missing before the expression could be found to fail.
+            UntestableError: a number is missing and nothing that could be tested fails; the message says what came of
+                the cases that could be tested.
         """
-        names = {"__builtins__": {}, **BUILTINS, **language}
+        names = {"__builtins__": {}, GUARD: _guarded, **BUILTINS, **language}
+        missing: UntestableError | None = None
         try:
             for part in self._parts:
-                failures = part.failures(names)
-                if failures:
-                    return False, failures
+                try:
+                    cases = part.cases(names)
+                except UntestableError as error:
+                    missing = missing or error
+                    continue
+                if cases.failing:
+                    return Outcome(False, tuple(cases.failing), cases.others())
+                if cases.untested:
+                    missing = missing or UntestableError(cases.others())
         except (TypeError, AttributeError) as error:
             raise UserError(f"claim {self._claim}: the check cannot be evaluated ({error})") from None
-        return True, []
+        if missing is not None:
+            raise missing
+        return Outcome(True)
+
+
+@dataclass
+class _Cases:
+    """The cases of one part by what came of them; a part that is no loop has one nameless case at most."""
+
+    failing: list[str]
+    holding: list[str]
+    untested: dict[str, list[str]]
+
+    def others(self) -> str:
+        """Return what came of the cases that do not fail, where some could not be tested."""
+        parts = [f"holds for {_some(self.holding)}"] if self.holding and self.untested else []
+        for reason, cases in self.untested.items():
+            parts.append(f"not testable for {_some(cases)}: {reason}" if any(cases) else reason)
+        return "; ".join(parts)
 
 
 class _Part:
@@ -84,18 +125,20 @@ class _Part:
         self._text = ast.unparse(node)
         loop = _loop_of_all(node)
         self._is_loop = loop is not None
+        if loop is not None:
+            loop.elt = _guarded_element(loop.elt)
         operands = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
         self._operands = [compile(ast.Expression(operand), "<check>", "eval") for operand in operands]
         self._code = compile(ast.fix_missing_locations(ast.Expression(loop or node)), "<check>", "eval")
 
-    def failures(self, names: dict[str, Any]) -> list[str]:
-        # the tree holds only what NODES lists, and names has no builtins but ours
+    def cases(self, names: dict[str, Any]) -> _Cases:
+        # the tree holds only what NODES lists and a guard of ours, and names has no builtins but ours
         value = eval(self._code, names)  # noqa: S307
         if self._is_loop:
-            return _failing_cases(value)
+            return _cases_of(value)
         if not isinstance(value, bool):
             raise TypeError(f"it gives {value!r}, not true or false")
-        return [] if value else [self._text + self._sides(names)]
+        return _Cases([] if value else [self._text + self._sides(names)], [], {})
 
     def _sides(self, names: dict[str, Any]) -> str:
         """Return the values of a failing comparison's sides, where they are numbers."""
@@ -106,23 +149,68 @@ class _Part:
         )
 
 
-def _failing_cases(loop: "GeneratorType[Any, None, None]") -> list[str]:
-    """Return the values of the loop's names wherever the element is false, up to the first missing number."""
-    failing = []
+def _guarded_element(element: ast.expr) -> ast.expr:
+    """Return an element that gives its missing number as a value, so that one such case does not end the loop."""
+    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    return ast.Call(ast.Name(GUARD, ast.Load()), [ast.Lambda(nothing, element)], [])
+
+
+def _guarded(element: Callable[[], Any]) -> Any:
     try:
-        for holds in loop:
-            if not holds:
-                bound = loop.gi_frame.f_locals if loop.gi_frame else {}
-                failing.append(", ".join(f"{name}={value!r}" for name, value in bound.items() if _is_shown(name)))
-    except UntestableError:
-        # one false element decides, as it does for all(); without one the missing number does
-        if not failing:
-            raise
-    return [case or "in some case" for case in failing]
+        return element()
+    except UntestableError as missing:
+        return missing
 
 
-def _is_shown(name: str) -> bool:
-    return name.isidentifier() and name != "_"
+def _cases_of(loop: "GeneratorType[Any, None, None]") -> _Cases:
+    """Name every case of ``all(... for ...)``; a false one decides, whatever is missing elsewhere."""
+    found: list[tuple[Any, dict[str, Any]]] = []
+    cases = _Cases([], [], {})
+    try:
+        for outcome in loop:
+            bound = loop.gi_frame.f_locals if loop.gi_frame else {}
+            found.append((outcome, {name: value for name, value in bound.items() if _is_shown(name, value)}))
+    except UntestableError as missing:  # the loop itself needs a number that is not there
+        cases.untested[str(missing)] = [""]
+    for (outcome, _), name in zip(found, _case_names([bound for _, bound in found]), strict=True):
+        if isinstance(outcome, UntestableError):
+            cases.untested.setdefault(outcome.short, []).append(name)
+        else:
+            (cases.holding if outcome else cases.failing).append(name or "some case")
+    return cases
+
+
+def _case_names(cases: list[dict[str, Any]]) -> list[str]:
+    """Return the values of a loop's names: ``mnist`` for a single text, else e.g. ``dataset mnist, x=0.3``.
+
+    Of rows only the keys are named in which the cases differ.
+    """
+    rows = [value for bound in cases for value in bound.values() if isinstance(value, dict)]
+    same = {key for row in rows[:1] for key in row if all(other.get(key) == row[key] for other in rows)}
+    return [_case_name(bound, same if len(cases) > 1 else set()) for bound in cases]
+
+
+def _case_name(bound: Mapping[str, Any], same: set[str]) -> str:
+    if len(bound) == 1 and isinstance(next(iter(bound.values())), str):
+        return str(next(iter(bound.values())))
+    return ", ".join(filter(None, (_value_text(name, value, same) for name, value in bound.items())))
+
+
+def _value_text(name: str, value: Any, same: set[str]) -> str:
+    if isinstance(value, dict):
+        shown = {key: inner for key, inner in value.items() if key not in same}
+        return ", ".join(f"{key} {str(v).lower() if isinstance(v, bool) else v}" for key, v in shown.items())
+    return f"{name}={format(value, '.4g') if isinstance(value, float) else repr(value)}"
+
+
+def _some(cases: list[str]) -> str:
+    named = ("; " if any(", " in case for case in cases) else ", ").join(cases[:MOST_CASES_NAMED])
+    return f"{named} and {len(cases) - MOST_CASES_NAMED} more" if len(cases) > MOST_CASES_NAMED else named
+
+
+def _is_shown(name: str, value: Any) -> bool:
+    """Return whether a loop's name tells the reader which case it is; a row does even if the check ignores it."""
+    return name.isidentifier() and not isinstance(value, MissingNumber) and (name != "_" or isinstance(value, dict))
 
 
 def _conjuncts(node: ast.expr) -> list[ast.expr]:

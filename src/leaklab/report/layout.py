@@ -10,11 +10,14 @@ from typing import Any, Literal
 from leaklab.records.errors import UserError
 from leaklab.records.layouts import TableLayout
 from leaklab.report.comparison import Comparison
-from leaklab.report.results import AS_DESCRIBED, ResultRow, ResultTable, identity
+from leaklab.report.gaps import gaps, word_of
+from leaklab.report.places import Place, in_order, labels_of, place_of
+from leaklab.report.results import AS_DESCRIBED, INDEX, ResultRow, ResultTable, identity
 from leaklab.report.signs import MARKS, MINUS, NONE
 
 Mark = Literal["best", "worst", ""]
-OWN_CHOICE = "own choice"
+# in place of a difference, where print is unstable and only the spread is judged
+SPREADS = {"yes": "unstable", "no": "stable here"}
 
 
 @dataclass(frozen=True)
@@ -23,9 +26,10 @@ class Cell:
 
     Attributes:
         result: the regenerated number, None where the table has none.
-        text: it, formatted; ``–`` where there is none.
+        text: it, formatted; where there is none, why (``not run``), or ``–``.
         printed: the printed number, formatted; empty where nothing was printed.
-        difference: regenerated minus printed, formatted with its sign; empty where not compared.
+        difference: regenerated minus printed, formatted with its sign, or in words where the spread is compared;
+            empty where not compared.
         delta: the same as a number.
         within: of the comparison; empty where there is none.
         mark: best or worst of its group.
@@ -55,7 +59,7 @@ class Grid:
         row_labels: for each row, the labels of its keys.
         column_labels: for each column, the labels of its keys.
         cells: rows x columns.
-        marked: whether some cell is marked.
+        notes: what the results lack, and why.
     """
 
     row_titles: tuple[str, ...]
@@ -63,6 +67,7 @@ class Grid:
     row_labels: tuple[tuple[str, ...], ...]
     column_labels: tuple[tuple[str, ...], ...]
     cells: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def marked(self) -> bool:
@@ -87,11 +92,13 @@ def lay_out(spec: TableLayout, results: ResultTable, comparisons: Iterable[Compa
     Raises:
         UserError: two numbers fall into one cell, or a row lacks a key of the table.
     """
-    every_selection = "selection" in (*spec.rows, *spec.columns)
+    keys = (*spec.rows, *spec.columns)
     shown = [
         row
         for row in results.select(attackers=spec.attackers, variant=AS_DESCRIBED).rows
-        if row.metric in spec.metrics and (every_selection or "selection" not in row.row)
+        if row.metric in spec.metrics
+        and ("selection" in keys or "selection" not in row.row)
+        and (INDEX in keys or not row.is_point)
     ]
     beside = {(identity(c.row), c.metric): c for c in comparisons if c.metric in spec.metrics}
     known = {(identity(row.row), row.metric) for row in shown}
@@ -99,23 +106,23 @@ def lay_out(spec: TableLayout, results: ResultTable, comparisons: Iterable[Compa
     placed = _place(spec, [*shown, *missing])
     rows = list(dict.fromkeys(row for row, _ in placed))
     columns = list(dict.fromkeys(column for _, column in placed))
-    rows, columns = (_in_order(spec, keys, found) for keys, found in ((spec.rows, rows), (spec.columns, columns)))
+    rows, columns = (
+        in_order(spec, spec.metrics, keys, found) for keys, found in ((spec.rows, rows), (spec.columns, columns))
+    )
     marks = _marks(spec, shown)
     return Grid(
         row_titles=tuple(spec.title(key) for key in spec.rows),
         column_titles=tuple(spec.title(key) for key in spec.columns),
-        row_labels=tuple(_labels(spec, spec.rows, row) for row in rows),
-        column_labels=tuple(_labels(spec, spec.columns, column) for column in columns),
+        row_labels=tuple(labels_of(spec, spec.rows, row) for row in rows),
+        column_labels=tuple(labels_of(spec, spec.columns, column) for column in columns),
         cells=tuple(tuple(_cell(spec, placed.get((row, column)), beside, marks) for column in columns) for row in rows),
+        notes=gaps(results),
     )
 
 
 def heading(title: str, label: str, joined: str = " ") -> str:
     """Return a column's heading, ``title label``; a metric's name needs no title."""
     return label if title == "metric" else f"{title}{joined}{label}"
-
-
-Place = tuple[Any, ...]
 
 
 def _empty(comparison: Comparison) -> ResultRow:
@@ -125,43 +132,11 @@ def _empty(comparison: Comparison) -> ResultRow:
 def _place(spec: TableLayout, rows: list[ResultRow]) -> dict[tuple[Place, Place], ResultRow]:
     placed: dict[tuple[Place, Place], ResultRow] = {}
     for row in rows:
-        place = _values(row, spec.rows), _values(row, spec.columns)
+        place = place_of(row, spec.rows), place_of(row, spec.columns)
         if place in placed:
             raise UserError(f"{row.paper} {row.item}: two numbers fall into one cell {place}: name more keys in table")
         placed[place] = row
     return placed
-
-
-def _values(row: ResultRow, keys: tuple[str, ...]) -> Place:
-    special = {"metric": row.metric, "attacker": row.attacker, "selection": OWN_CHOICE}
-    values: Mapping[str, Any] = {**special, **row.row}
-    absent = [key for key in keys if key not in values]
-    if absent:
-        raise UserError(f"{row.paper} {row.item}: a row has no key {', '.join(absent)}: name only its keys in table")
-    # tagged by type, because true and 1 are the same dictionary key
-    return tuple((isinstance(values[key], bool), values[key]) for key in keys)
-
-
-def _in_order(spec: TableLayout, keys: tuple[str, ...], places: list[Place]) -> list[Place]:
-    """Sort numbers and booleans by value; names stay in the order of their labels, else of their appearance."""
-    orders = [_order(spec, key, [place[depth] for place in places]) for depth, key in enumerate(keys)]
-    return sorted(places, key=lambda place: tuple(order[value] for order, value in zip(orders, place, strict=True)))
-
-
-def _order(spec: TableLayout, key: str, values: list[Any]) -> dict[Any, int]:
-    found = list(dict.fromkeys(values))
-    if key == "metric":
-        found.sort(key=lambda value: spec.metrics.index(value[1]))
-    elif all(isinstance(value, int | float) for _, value in found):
-        found.sort(key=lambda value: value[1])
-    elif key in spec.labels:
-        names = list(spec.labels[key])
-        found.sort(key=lambda value: names.index(value[1]) if value[1] in names else len(names))
-    return {value: place for place, value in enumerate(found)}
-
-
-def _labels(spec: TableLayout, keys: tuple[str, ...], place: Place) -> tuple[str, ...]:
-    return tuple(spec.label(key, value) for key, (_, value) in zip(keys, place, strict=True))
 
 
 def _marks(spec: TableLayout, rows: list[ResultRow]) -> dict[int, Mark]:
@@ -170,7 +145,7 @@ def _marks(spec: TableLayout, rows: list[ResultRow]) -> dict[int, Mark]:
     groups: dict[Any, list[ResultRow]] = {}
     for row in rows:
         if row.value is not None and row.better:
-            groups.setdefault((row.metric, row.attacker, _values(row, within)), []).append(row)
+            groups.setdefault((row.metric, row.attacker, place_of(row, within)), []).append(row)
     marks: dict[int, Mark] = {}
     for group in groups.values():
         values = [row.value for row in group if row.value is not None]
@@ -191,18 +166,21 @@ def _cell(
     if row is None:
         return Cell()
     found = beside.get((identity(row.row), row.metric)) if row.attacker != "adaptive" else None
-    delta = found.difference if found else None
+    by_spread = found is not None and found.class_name == "spread"
+    delta = found.difference if found and not by_spread else None
     return Cell(
         result=row,
-        text=NONE if row.value is None else spec.number(row.metric, row.value, row.std),
+        text=word_of(row) or NONE if row.value is None else spec.number(row.metric, row.value, row.std),
         printed=spec.number(row.metric, found.printed, found.printed_std) if found else "",
-        difference="" if delta is None else _signed(spec, row.metric, delta),
+        difference=SPREADS.get(found.within, "") if found and by_spread else _signed(spec, row.metric, delta),
         delta=delta,
         within=found.within if found else "",
         mark=marks.get(id(row), ""),
     )
 
 
-def _signed(spec: TableLayout, metric: str, delta: float) -> str:
+def _signed(spec: TableLayout, metric: str, delta: float | None) -> str:
+    if delta is None:
+        return ""
     text = spec.number(metric, abs(delta), None)
     return f"{MINUS if delta < 0 else '+'}{text}"

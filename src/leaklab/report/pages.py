@@ -1,6 +1,6 @@
 """What the site shows, as plain data: the step that builds the site fills these in, the templates read them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +9,6 @@ from leaklab.report.claims import Claim, Verdict
 from leaklab.report.comparison import Comparison
 from leaklab.report.layout import Grid
 from leaklab.report.results import ADAPTIVE, AS_DESCRIBED, AS_PRINTED, ResultRow, ResultTable, RowKeys, identity
-from leaklab.report.signs import NONE
 
 State = Literal["done", "not run", "planned"]
 MEDIAN = "_median"
@@ -150,6 +149,8 @@ class ItemPage:
         settings: resolved settings by scale, ``{"paper": {...}, "small": {...}, "demo": {...}}``; nested mappings
             are flattened.
         substitutes: stand-ins behind its numbers.
+        gaps: what the numbers lack: not run here, diverged, target not reached (``gaps.gaps``).
+        partitions: who holds what in the deals behind its runs.
         cards: metric cards of its metrics.
         cost: what it took.
         provenance: the chain, figure first, dataset last.
@@ -170,6 +171,8 @@ class ItemPage:
     reading: str = ""
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     substitutes: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()
+    partitions: tuple[Picture, ...] = ()
     cards: tuple[MetricCard, ...] = ()
     cost: Cost | None = None
     provenance: tuple[ProvenanceLink, ...] = ()
@@ -219,15 +222,6 @@ class SiteData:
     dirty: bool = False
 
 
-@dataclass(frozen=True)
-class SettingLine:
-    """One setting at every scale; ``changed`` where this scale departs from the paper's."""
-
-    name: str
-    values: tuple[str, ...]
-    changed: bool
-
-
 def attacker_pairs(results: ResultTable) -> tuple[AttackerPair, ...]:
     """Pair an item's rows of both attackers by row and metric.
 
@@ -256,40 +250,3 @@ def _pair(printed: ResultRow, adaptive: ResultRow | None) -> AttackerPair:
         adaptive=adaptive.value if adaptive else None,
         transform=str(adaptive.row.get("transform", "")) if adaptive else "",
     )
-
-
-def setting_lines(settings: Mapping[str, Mapping[str, Any]], scale: str) -> tuple[SettingLine, ...]:
-    """Return one line per setting with its value at every scale, changed ones first.
-
-    Args:
-        settings: by scale, in the order of the columns.
-        scale: the scale that is compared with ``paper``.
-    """
-    flat = {name: _flatten(values) for name, values in settings.items()}
-    names = dict.fromkeys(key for values in flat.values() for key in values)
-    lines = [
-        SettingLine(
-            name=name,
-            values=tuple(values.get(name, NONE) for values in flat.values()),
-            changed=flat.get(scale, {}).get(name) != flat.get("paper", {}).get(name),
-        )
-        for name in names
-    ]
-    return tuple(sorted(lines, key=lambda line: not line.changed))
-
-
-def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    flat: dict[str, str] = {}
-    for key, value in values.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            flat |= _flatten(value, f"{name}.")
-        else:
-            flat[name] = _shown(value)
-    return flat
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return ", ".join(f"({_shown(part)})" if isinstance(part, list | tuple) else _shown(part) for part in value)
-    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

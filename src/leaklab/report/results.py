@@ -16,6 +16,7 @@ AS_DESCRIBED = "as-described"
 DRAW_PREFIX = "partition-seed="
 AS_PRINTED = "as-printed"
 ADAPTIVE = "adaptive"
+INDEX = "index"
 UNMARKED = ""
 ATTACKERS = (AS_PRINTED, ADAPTIVE, UNMARKED)
 DIRECTIONS = ("higher", "lower", "")
@@ -45,6 +46,7 @@ class ResultRow:
         variant: ``as-described``, or ``partition-seed=3`` for one draw of a sensitivity study.
         substitutes: stand-ins that the number rests on; such a number is never compared with a printed one.
         runs: ids of the runs that it was computed from.
+        note: why there is no value, one word first: ``not run: data not here: ImageNet``, ``diverged: all 3 runs``.
     """
 
     paper: str
@@ -62,9 +64,17 @@ class ResultRow:
     variant: str = AS_DESCRIBED
     substitutes: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def is_point(self) -> bool:
+        """Whether the number is one of those behind a curve."""
+        return INDEX in self.row
 
 
 COLUMNS = tuple(field.name for field in fields(ResultRow))
+# files of the papers' numbers and of the first releases do not have it
+OPTIONAL_COLUMNS = ("note",)
 
 
 @dataclass(frozen=True)
@@ -80,7 +90,8 @@ class ResultTable:
         Raises:
             UserError: the file is missing, lacks a column, or a line does not parse; the line is named.
         """
-        return cls(tuple(_parse(path, line, cells) for line, cells in _lines(path, COLUMNS)))
+        needed = tuple(name for name in COLUMNS if name not in OPTIONAL_COLUMNS)
+        return cls(tuple(_parse(path, line, cells) for line, cells in _lines(path, needed)))
 
     @classmethod
     def read_printed(cls, path: Path) -> "ResultTable":
@@ -186,6 +197,7 @@ def _parse(path: Path, line: int, cells: Mapping[str, str]) -> ResultRow:
             variant=cells["variant"] or AS_DESCRIBED,
             substitutes=_parts(cells["substitutes"]),
             runs=_parts(cells["runs"]),
+            note=cells.get("note", ""),
         )
     except ValueError as error:
         raise UserError(f"{path}, line {line}: {error}") from None

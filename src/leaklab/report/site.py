@@ -12,8 +12,9 @@ from markupsafe import Markup
 from leaklab.records import files
 from leaklab.records.errors import UserError
 from leaklab.report import tables
-from leaklab.report.pages import ItemPage, SiteData, setting_lines
+from leaklab.report.pages import ItemPage, SiteData
 from leaklab.report.results import RowKeys
+from leaklab.report.setting_lines import setting_lines
 from leaklab.report.signs import MINUS, NONE, STATES, VERDICTS
 
 
@@ -55,12 +56,16 @@ def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
 
 
 def copied_name(page: ItemPage, path: Path) -> str:
-    """Return where the site keeps a copy of an item's figure or download, relative to the site's folder."""
-    return f"files/{page.name}/{path.name}"
+    """Return where the site keeps a copy of an item's figure or download, relative to the site's folder.
+
+    Files of runs have the same name in each run, so they are called after the run.
+    """
+    return f"files/{page.name}/{f'{path.parent.name}-' if 'runs' in path.parts else ''}{path.name}"
 
 
 def _copies(page: ItemPage, folder: Path) -> Iterable[Path]:
-    pictures = [path for picture in page.pictures for path in (picture.path, picture.pdf) if path is not None]
+    shown = (*page.pictures, *page.partitions)
+    pictures = [path for picture in shown for path in (picture.path, picture.pdf) if path is not None]
     for source in (*pictures, *(download.path for download in page.downloads)):
         target = folder / copied_name(page, source)
         if not source.is_file():
@@ -89,6 +94,7 @@ def _environment() -> Environment:
         "keys": keys_text,
         "memory": memory,
         "number": number,
+        "sentence": tables.sentence,
         "paper_name": lambda key: key.upper(),
         "values": values_text,
         "words": lambda name: name.replace("_", " "),
@@ -104,7 +110,9 @@ def _environment() -> Environment:
         "within_counts": lambda page: Counter(row.within for row in page.comparisons),
         "draw_counts": lambda page: Counter(row.within_draws for row in page.comparisons),
         "pattern_counts": pattern_counts,
-        "reasons": lambda page: Counter(row.reason for row in page.comparisons if row.reason),
+        "reasons": lambda page: Counter(
+            row.reason for row in page.comparisons if row.reason and row.within == "not compared"
+        ),
         "shared_keys": lambda lines: shared_keys(line.row for line in lines),
         "seen_more": lambda page: Counter(pair.leaks_more for pair in page.attackers),
     }

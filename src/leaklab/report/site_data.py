@@ -6,17 +6,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from leaklab.planning.plan import Plan, build_plan, result_files
+from leaklab.planning.plan import Job, Plan, build_plan, result_files
 from leaklab.planning.state import state_of
 from leaklab.records.config import SCALES, Scale, read_yaml
 from leaklab.records.files import read_json
 from leaklab.records.items import Item
 from leaklab.records.ledger import Ledger
 from leaklab.records.provenance import git_state
+from leaklab.records.specs import PartitionSpec
 from leaklab.report import ranges, style
 from leaklab.report.claims import Verdict, read_claims
 from leaklab.report.comparison import Comparison, read_comparison
 from leaklab.report.costs import cost_of
+from leaklab.report.gaps import gaps
 from leaklab.report.layout import lay_out
 from leaklab.report.links import chain_of
 from leaklab.report.metric_cards import cards_of
@@ -117,18 +119,43 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
     picture = Picture(files["png"], alt=f"{item.title}: {item.shows}", caption=item.shows, pdf=files["pdf"])
     medians = ResultTable(tuple(row for row in results.rows if row.metric.endswith("_median")))
     return {
-        "pictures_first": item.kind == "figure",
+        "pictures_first": item.kind == "figure" or item.renderer in ("curves", "paths"),
         "pictures": (picture, *_ranges(evidence, item, comparisons)),
         "grid": lay_out(item.table, results, comparisons) if item.table else None,
         "comparisons": comparisons,
         "attackers": attacker_pairs(medians),
         "reading": item.reading,
         "substitutes": results.substitutes(),
+        "gaps": gaps(results),
+        "partitions": partition_pictures(evidence.plan.jobs_of(evidence.scale, item)),
         "cards": cards_of(entries),
         "cost": cost_of(entries),
         "provenance": chain_of(evidence.ledger, str(files["png"])),
         "downloads": tuple(Download(files[name].name, files[name]) for name in ("csv", "markdown", "latex")),
     }
+
+
+def partition_pictures(jobs: Sequence[Job]) -> tuple[Picture, ...]:
+    """Return the drawings of who holds what in the deals among the jobs, where they were made."""
+    deals = [(job.folder, job.spec) for job in jobs if isinstance(job.spec, PartitionSpec)]
+    return tuple(
+        Picture(
+            folder / "partition.png",
+            alt=f"Who holds what: the labels that each client of the deal {_deal(spec)} trains on",
+            caption=f"{spec.dataset}, {_deal(spec)}",
+            pdf=folder / "partition.pdf" if (folder / "partition.pdf").is_file() else None,
+        )
+        for folder, spec in deals
+        if (folder / "partition.png").is_file()
+    )
+
+
+def _deal(spec: PartitionSpec) -> str:
+    chosen = spec.partition
+    facts = {**chosen.settings, "seed": chosen.seed}
+    if chosen.validation:
+        facts["set aside"] = f"{100 * chosen.validation:g} %"
+    return f"{chosen.name} ({_words(facts)})"
 
 
 def _ranges(evidence: Evidence, item: Item, comparisons: Sequence[Comparison]) -> list[Picture]:
@@ -156,7 +183,9 @@ def _resolved(item: Item, scale: Scale) -> dict[str, Any]:
     change = item.scales[scale]
     shown: dict[str, Any] = {}
     for name, block in item.runs.items():
-        if name not in change.drop:
+        if name in change.absent:
+            shown[name] = {"not run": change.absent[name]}
+        elif name not in change.drop:
             own = _plain(block)
             # a block that is like another shows only what it states itself
             common = {p: v for p, v in change.set.items() if "like" not in block or any(_within(key, p) for key in own)}

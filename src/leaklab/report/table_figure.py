@@ -1,6 +1,7 @@
 """A laid out table as a figure: each number with the printed one beside it, and a tint for the difference."""
 
 from itertools import groupby
+from textwrap import wrap
 
 from matplotlib import colormaps
 from matplotlib.axes import Axes
@@ -10,6 +11,7 @@ from matplotlib.figure import Figure
 from leaklab.report.layout import Cell, Grid, heading
 from leaklab.report.signs import WITHIN
 from leaklab.report.style import DOTS_PER_INCH, INK, PAGE_WIDTH, QUIET, SMALLEST_FONT, styled
+from leaklab.report.tables import sentence
 
 # mean advance of the font in inches: digits and signs, small letters, bold small letters
 CHARACTER, LETTER, BOLD_LETTER = (SMALLEST_FONT * part / 72 for part in (0.63, 0.53, 0.58))
@@ -19,6 +21,8 @@ GAP = 0.14
 MARGIN = 0.05
 NARROWEST_CELL = 0.56
 TINT = "PuOr"
+# as many letters as fit into a page's width
+NOTE_LETTERS = int((PAGE_WIDTH - 2 * MARGIN) / LETTER)
 
 Line = tuple[str, str, str]  # text, weight, color
 
@@ -95,10 +99,13 @@ class _Drawing:
 
     def _column_labels(self, depth: int, title: str, y: float, ruled: bool) -> None:
         start = 0
-        longest = max((len(f"{title} = {labels[depth]}") for labels in self.grid.column_labels), default=0)
-        titled = ruled or longest * CHARACTER < self.cell_width
-        for prefix, group in groupby(labels[: depth + 1] for labels in self.grid.column_labels):
-            span = len(list(group))
+        prefixes = groupby(labels[: depth + 1] for labels in self.grid.column_labels)
+        groups = [(prefix, len(list(group))) for prefix, group in prefixes]
+        # named at all headings of a line or at none, as the notes name the keys too
+        titled = all(
+            len(heading(title, prefix[-1], " = ")) * BOLD_LETTER < self.cell_width * span for prefix, span in groups
+        )
+        for prefix, span in groups:
             width = self.cell_width * span
             text = heading(title, prefix[-1], " = ") if titled else prefix[-1]
             self._text(self._left(start) + width / 2, y, text, weight="bold", align="center")
@@ -161,13 +168,16 @@ def _notes(grid: Grid, full_tint: float) -> list[str]:
     notes = []
     if any(len(prefix) for prefix in grid.column_titles):
         notes.append(f"Columns: {' / '.join(grid.column_titles)}. Each cell: the regenerated value"
-                     + (" with its standard deviation" if "±" in _first_text(grid) else "") + ".")  # fmt: skip
+                     + (" with its standard deviation" if _has_spread(grid) else "") + ".")  # fmt: skip
     if grid.compared:
         notes.append(f"Grey: printed. Then the difference, ✓ within tolerance; full tint at ±{full_tint:g}.")
     if grid.marked:
         notes.append("▲ best, ▼ worst of its group.")
-    return notes
+    return [
+        *notes,
+        *(line for note in grid.notes for line in wrap(sentence(note), NOTE_LETTERS, break_on_hyphens=False)),
+    ]
 
 
-def _first_text(grid: Grid) -> str:
-    return next((cell.text for row in grid.cells for cell in row if cell.result is not None), "")
+def _has_spread(grid: Grid) -> bool:
+    return any("±" in cell.text for row in grid.cells for cell in row)

@@ -33,7 +33,12 @@ def legend(grid: Grid) -> str:
         parts.append("In parentheses: the printed number and the difference from it; ✓ within tolerance, ✗ outside.")
     if grid.marked:
         parts.append("▲ best, ▼ worst of its group.")
-    return " ".join(parts)
+    return " ".join([*parts, *(f"{sentence(note)}" for note in grid.notes)])
+
+
+def sentence(note: str) -> str:
+    """Return a note with a capital letter and a full stop."""
+    return f"{note[:1].upper()}{note[1:].rstrip('.')}."
 
 
 def latex(grid: Grid, caption: str, label: str) -> str:
@@ -58,7 +63,8 @@ def latex(grid: Grid, caption: str, label: str) -> str:
         if any(cell.printed for cell in cells):
             beside = [_latex_printed(cell) for cell in cells]
             lines.append(" & ".join([*[""] * width, *beside]).lstrip() + r" \\")
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}}", "\\end{table}", ""])
+    notes = [f"\\par\\smallskip\\footnotesize {_tex(sentence(note))}" for note in grid.notes]
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}}", *notes, "\\end{table}", ""])
 
 
 def page_table(grid: Grid, caption: str) -> str:

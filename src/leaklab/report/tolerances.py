@@ -11,7 +11,7 @@ from leaklab.records.errors import UserError
 from leaklab.records.specs import Record
 from leaklab.report.results import ResultRow, same
 
-ClassName = Literal["tight", "loose", "order only", "bands"]
+ClassName = Literal["tight", "loose", "order only", "bands", "spread"]
 
 
 class Tolerance(Record):
@@ -19,10 +19,13 @@ class Tolerance(Record):
 
     Attributes:
         class_name: ``tight`` and ``loose`` compare values, ``bands`` asks whether both numbers lie on the same side
-            of a threshold, ``order only`` leaves the judgement to the claims.
+            of a threshold, ``spread`` asks whether a cell that is unstable in print is unstable here,
+            ``order only`` leaves the judgement to the claims.
         points: largest absolute difference.
         std_factor: the printed standard deviation times this is allowed too, if it is larger.
         bands: threshold of each metric.
+        times: a spread is large from so many times the median standard deviation of the table on.
+        over: row keys; the largest standard deviation over their values counts.
         center_by: row keys; differences are also given after each group's mean over its cells is removed.
     """
 
@@ -30,11 +33,13 @@ class Tolerance(Record):
     points: float = Field(default=0.0, ge=0)
     std_factor: float = Field(default=0.0, ge=0)
     bands: dict[str, float] = Field(default_factory=dict)
+    times: float = Field(default=0.0, ge=0)
+    over: tuple[str, ...] = ()
     center_by: tuple[str, ...] | None = None
 
     def allowed(self, printed: ResultRow) -> float | None:
         """Return the largest allowed absolute difference; None where values are not compared."""
-        if self.class_name in ("order only", "bands"):
+        if self.class_name in ("order only", "bands", "spread"):
             return None
         return max(self.points, self.std_factor * (printed.std or 0.0))
 
@@ -49,6 +54,8 @@ class Rule(Record):
     row: dict[str, Any] = Field(default_factory=dict)
     points: float | None = Field(default=None, ge=0)
     std_factor: float | None = Field(default=None, ge=0)
+    times: float | None = Field(default=None, ge=0)
+    over: tuple[str, ...] | None = None
     center_by: tuple[str, ...] | None = None
 
     def covers(self, printed: ResultRow) -> bool:

@@ -10,10 +10,12 @@ from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_arrays
 from leaklab.records.items import Item, load_item
-from leaklab.report import attack_figure, attack_pictures, style, table_figure
+from leaklab.report import attack_figure, attack_pictures, curves_figure, paths_figure, series, style, table_figure
+from leaklab.report.gaps import gaps
 from leaklab.report.layout import lay_out
 from leaklab.report.printed import Printed
 from leaklab.report.results import ResultRow, ResultTable
+from leaklab.report.tables import sentence
 from leaklab.steps.base import Job, main
 
 
@@ -39,7 +41,31 @@ def _table(job: Job, item: Item, results: ResultTable) -> Figure:
     printed = Printed.load(job.input("targets"), job.input("tolerances"))
     grid = lay_out(item.table, results, printed.beside(results, [item]))
     write_arrays(job.outputs["data"], {name: _numbers(results.rows, name) for name in ("value", "std")})
-    return table_figure.draw(grid, f"{item.title} (scale {job.spec['scale']})")
+    return table_figure.draw(grid, _title(job, item))
+
+
+def _curves(job: Job, item: Item, results: ResultTable) -> Figure:
+    if item.curves is None:
+        raise UserError(f"config/items/{item.key}.yaml: renderer curves needs a section 'curves'")
+    found = series.curves(item.curves, results)
+    write_arrays(job.outputs["data"], curves_figure.arrays(item.curves, found))
+    return curves_figure.draw(item.curves, found, _title(job, item), _notes(results))
+
+
+def _paths(job: Job, item: Item, results: ResultTable) -> Figure:
+    if item.paths is None:
+        raise UserError(f"config/items/{item.key}.yaml: renderer paths needs a section 'paths'")
+    found, marked = series.paths(item.paths, results), series.points(item.paths, results)
+    write_arrays(job.outputs["data"], paths_figure.arrays(item.paths, found, marked))
+    return paths_figure.draw(item.paths, found, marked, _title(job, item), _notes(results))
+
+
+def _title(job: Job, item: Item) -> str:
+    return f"{item.title} (scale {job.spec['scale']})"
+
+
+def _notes(results: ResultTable) -> list[str]:
+    return [sentence(note) for note in gaps(results)]
 
 
 def _numbers(rows: Sequence[ResultRow], name: str) -> NDArray[np.float64]:
@@ -51,6 +77,8 @@ DRAW: dict[str, Callable[[Job, Item, ResultTable], Figure]] = {
     "image-grid": _attacks,
     "table": _table,
     "architecture": _table,
+    "curves": _curves,
+    "paths": _paths,
 }
 
 

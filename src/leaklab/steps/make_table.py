@@ -4,6 +4,7 @@ from leaklab.records.files import write_text
 from leaklab.records.items import load_item
 from leaklab.report import tables
 from leaklab.report.collect import collect
+from leaklab.report.gaps import gaps
 from leaklab.report.layout import lay_out
 from leaklab.report.printed import Printed
 from leaklab.steps.base import Job, main
@@ -17,14 +18,18 @@ def run(job: Job) -> None:
     caption = f"{item.title} (scale {job.spec['scale']})"
     printed = Printed.load(job.input("targets"), job.input("tolerances"))
     grid = lay_out(item.table, results, printed.beside(results, [item])) if item.table else None
-    write_text(job.outputs["markdown"], tables.markdown(grid, caption) if grid else _only_csv(caption, "#"))
+    notes = [tables.sentence(note) for note in gaps(results)]
+    write_text(job.outputs["markdown"], tables.markdown(grid, caption) if grid else _only_csv(caption, "#", notes))
     label = f"tab:{item.paper}-{item.item}"
-    write_text(job.outputs["latex"], tables.latex(grid, caption, label) if grid else _only_csv(caption, "%"))
+    write_text(job.outputs["latex"], tables.latex(grid, caption, label) if grid else _only_csv(caption, "%", notes))
     job.note(rows=len(results.rows), substitutes=list(results.substitutes()))
 
 
-def _only_csv(caption: str, mark: str) -> str:
-    return f"{mark} {caption}\n"
+def _only_csv(caption: str, mark: str, notes: list[str]) -> str:
+    """Return the text for an item whose numbers are drawn, not tabulated: its title and what is missing."""
+    return "".join(
+        f"{line}\n" for line in (f"{mark} {caption}", *(f"{'%' if mark == '%' else '-'} {n}" for n in notes))
+    )
 
 
 if __name__ == "__main__":

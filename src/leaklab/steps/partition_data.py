@@ -11,11 +11,11 @@ def run(job: Job) -> None:
     """Write output ``partition`` from input ``dataset``."""
     spec = PartitionSpec.model_validate(job.spec)
     dataset = Dataset.load(job.input("dataset"))
-    content = deal(spec, dataset.train_labels)
+    content = deal(spec, dataset.train_labels, dataset.train_groups)
     write_json(job.outputs["partition"], content)
     sizes = [len(indices) for indices in content["clients"]]
     job.note(clients=len(sizes), samples=sum(sizes), smallest=min(sizes), largest=max(sizes),
-             substitute=dataset.substitute)  # fmt: skip
+             validation=sum(map(len, content["validation"])), substitute=dataset.substitute)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 import torch
 
 from leaklab.data.dataset import Dataset
+from leaklab.federated.checkpoint import discard
 from leaklab.federated.engine import train
+from leaklab.records.environment import checkpoint_seconds
 from leaklab.records.files import read_json, write_table, write_tensors
 from leaklab.records.specs import TrainSpec
 from leaklab.steps.base import Job, main
@@ -12,16 +14,21 @@ from leaklab.steps.base import Job, main
 def run(job: Job) -> None:
     """Write outputs ``sweep`` and ``weights`` from inputs ``dataset``, ``card`` and ``partition``.
 
-    A checkpoint lies beside the sweep while the training goes on; an interrupted step goes on from it.
+    Checkpoints lie beside the sweep while the training goes on, the last and the one before; an interrupted step goes
+    on from there.
     """
     spec = TrainSpec.model_validate(job.spec)
     dataset = Dataset.load(job.input("dataset"))
     clients = [torch.tensor(held) for held in read_json(job.input("partition"))["clients"]]
     checkpoint = job.outputs["sweep"].with_name("checkpoint.safetensors")
-    sweep = train(spec, dataset, clients, device=job.device, checkpoint=checkpoint, track=job.track)
+    seconds = checkpoint_seconds()
+    sweep = train(
+        spec, dataset, clients,
+        device=job.device, checkpoint=checkpoint, checkpoint_seconds=seconds, track=job.track,
+    )  # fmt: skip
     write_table(job.outputs["sweep"], sweep.table)
     write_tensors(job.outputs["weights"], sweep.weights)
-    checkpoint.unlink(missing_ok=True)
+    discard(checkpoint)
     job.note(
         client_steps=sweep.client_steps,
         microseconds_per_client_step=round(1e6 * sweep.training_seconds / max(1, sweep.client_steps), 1),

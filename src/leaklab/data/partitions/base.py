@@ -1,6 +1,6 @@
 """What every way of dealing a training set to clients offers."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -20,6 +20,20 @@ class Partition(Protocol):
 
         Returns:
             For each client the int64 indices of its samples; no index occurs twice.
+        """
+        ...
+
+
+@runtime_checkable
+class GroupPartition(Protocol):
+    """A way of dealing that looks at who made the samples instead of at their labels."""
+
+    def deal_groups(self, groups: Tensor, stream: Stream) -> list[Tensor]:
+        """Deal samples to clients, like ``Partition.deal``.
+
+        Args:
+            groups: int64, [N], the same number for samples of the training part that belong together (one writer).
+            stream: source of all random choices.
         """
         ...
 

@@ -22,6 +22,7 @@ class Samples:
         train_images: uint8, [N, C, H, W], as are ``test_images``.
         train_labels: int64, [N], from 0, as are ``test_labels``.
         class_names: names by label where the files themselves tell them, else empty.
+        train_groups: int64, [N], the same number for training images of one writer; None where the files do not say.
     """
 
     train_images: Images
@@ -29,13 +30,14 @@ class Samples:
     test_images: Images
     test_labels: Labels
     class_names: tuple[str, ...] = ()
+    train_groups: Labels | None = None
 
 
 class Reader(Protocol):
     """Decodes one format. Its dataclass fields are the settings that ``config/datasets.yaml`` may give."""
 
     def read(self, files: Mapping[str, Path]) -> Samples:
-        """Decode files, named by the roles in ``config/datasets.yaml``; their checksums have been verified."""
+        """Decode files or folders, named by the roles in ``config/datasets.yaml``; their checksums are known."""
         ...
 
 

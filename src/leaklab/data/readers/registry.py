@@ -10,6 +10,8 @@ from leaklab.data.readers.emnist_zip import EmnistZip
 from leaklab.data.readers.face_archive import FaceArchive
 from leaklab.data.readers.face_patches import FacePatches
 from leaklab.data.readers.idx import Idx
+from leaklab.data.readers.image_folders import ImageFolders
+from leaklab.data.readers.leaf import Leaf
 from leaklab.data.readers.photographs import Photographs
 from leaklab.records.specs import Component
 
@@ -22,6 +24,8 @@ READERS: dict[str, type[Reader]] = {
     "face-archive": FaceArchive,
     "face-patches": FacePatches,
     "idx": Idx,
+    "image-folders": ImageFolders,
+    "leaf": Leaf,
     "photographs": Photographs,
 }
 

@@ -1,0 +1,51 @@
+"""Clients are groups of people: what one writer wrote stays together."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leaklab.data.partitions.base import require_positive
+from leaklab.records.errors import UserError
+from leaklab.records.streams import Stream
+
+
+@dataclass(frozen=True)
+class ByWriter:
+    """One shard per writer; the shards are shuffled and dealt equally, to within one shard.
+
+    All samples are used. If the number of writers is no multiple of ``clients``, the first clients have one more.
+
+    Source: LRP appendix D (FEMNIST, 100 clients); writers per client are not stated there.
+
+    Attributes:
+        clients: number of clients.
+    """
+
+    clients: int = 100
+
+    def __post_init__(self) -> None:
+        require_positive("by-writer", clients=self.clients)
+
+    def deal_groups(self, groups: Tensor, stream: Stream) -> list[Tensor]:
+        """Return the clients' indices, writer after writer.
+
+        Args:
+            groups: int64, [N], who wrote each sample of the training part; any numbers.
+            stream: source of all random choices.
+
+        Raises:
+            UserError: fewer writers than clients.
+        """
+        samples = np.unique(groups.numpy(), return_counts=True)[1]
+        if len(samples) < self.clients:
+            raise UserError(
+                f"partition by-writer: {self.clients} clients but {len(samples)} writers: ask for fewer clients"
+            )
+        shards = torch.split(torch.argsort(groups, stable=True), samples.tolist())
+        owners = torch.tensor_split(stream.permutation(len(shards)), self.clients)
+        return [torch.cat([shards[int(writer)] for writer in owned]) for owned in owners]
+
+
+PLUGIN = ByWriter

@@ -1,0 +1,49 @@
+"""Which form of a network trains fastest, and what all forms have in common."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from leaklab.federated.batches import Batch, DropoutSite
+from leaklab.federated.dense import DenseNetwork, is_dense
+from leaklab.federated.one_by_one import OneByOne
+from leaklab.federated.optimizers.base import Weights
+from leaklab.federated.stacked import StackedNetwork, can_be_stacked
+from leaklab.models.base import Shape
+
+
+class TrainableNetwork(Protocol):
+    """M models of one architecture; it holds no weights.
+
+    Attributes:
+        dropouts: dropout layers by name, whose masks are given from outside.
+        buffers: names of running statistics, which are averaged like weights but have no gradient.
+    """
+
+    @property
+    def dropouts(self) -> Mapping[str, DropoutSite]: ...  # noqa: D102 - see above
+
+    @property
+    def buffers(self) -> tuple[str, ...]: ...  # noqa: D102 - see above
+
+    def logits(self, weights: Weights, images: Tensor, masks: Mapping[str, Tensor]) -> Tensor:
+        """Return the outputs [M, classes, B] for images [G, B, C, H, W]."""
+        ...
+
+    def gradients(self, weights: Weights, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the losses [M] and the gradients by name, [M, ...]."""
+        ...
+
+
+def trainable(network: nn.Sequential, input_shape: Shape) -> TrainableNetwork:
+    """Return the fastest form: explicit for affine layers, stacked for small networks, else one by one.
+
+    Raises:
+        UserError: a network that no form can train.
+    """
+    if is_dense(network):
+        return DenseNetwork(network, input_shape)
+    if can_be_stacked(network):
+        return StackedNetwork(network, input_shape)
+    return OneByOne(network)

@@ -1,0 +1,89 @@
+"""Networks that are too large to gain from stacking (ResNets): one model at a time, channels last.
+
+Batching across models loses on CPUs for such networks, because their activations fall out of the cache; one model
+with channels-last weights and images is the fastest form there.
+"""
+
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from leaklab.federated.batches import Batch, DropoutSite
+from leaklab.federated.optimizers.base import Weights
+from leaklab.records.errors import UserError
+
+
+class OneByOne:
+    """A module behind the interface of ``StackedNetwork``; weights hold parameters and buffers, [M, ...].
+
+    Attributes:
+        dropouts: none; a module with dropout inside would draw from a global generator and is refused.
+        buffers: names of the running statistics; ``gradients`` updates them in place.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        """Wrap ``network``.
+
+        Raises:
+            UserError: the network has a dropout layer.
+        """
+        dropping = [name for name, layer in network.named_modules() if isinstance(layer, nn.Dropout) and layer.p > 0]
+        if dropping:
+            raise UserError(f"layer '{dropping[0]}' drops units inside a composite network: set its dropout to 0")
+        self._network = network.to("meta")
+        self.dropouts: Mapping[str, DropoutSite] = {}
+        self.buffers = tuple(name for name, _ in network.named_buffers())
+
+    def logits(self, weights: Weights, images: Tensor, masks: Mapping[str, Tensor]) -> Tensor:
+        """Return the outputs [M, classes, B] in evaluation state; see ``StackedNetwork.logits``."""
+        self._network.eval()
+        models = len(next(iter(weights.values())))
+        shared = models // len(images)
+        outputs = [self._call(_model(weights, index), images[index // shared]) for index in range(models)]
+        return torch.stack(outputs).transpose(1, 2)
+
+    def gradients(self, weights: Weights, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return each model's mean cross-entropy [M] and its gradient by name; running statistics move in place."""
+        self._network.train()
+        models = len(next(iter(weights.values())))
+        shared = models // len(batch.labels)
+        found = [
+            self._gradient(_model(weights, index), batch.images[index // shared], batch.labels[index // shared])
+            for index in range(models)
+        ]
+        names = found[0][1].keys()
+        return torch.stack([loss for loss, _ in found]), {
+            name: _stacked([gradient[name] for _, gradient in found]) for name in names
+        }
+
+    def _gradient(self, weights: Weights, images: Tensor, labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        leaves = {name: value.detach().requires_grad_() for name, value in weights.items() if name not in self.buffers}
+        loss = F.cross_entropy(self._call({**weights, **leaves}, images), labels)
+        return loss.detach(), dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
+
+    def _call(self, weights: Weights, images: Tensor) -> Tensor:
+        outputs: Tensor = functional_call(
+            self._network, dict(weights), (images.contiguous(memory_format=torch.channels_last),)
+        )
+        return outputs
+
+
+def channels_last(weights: Weights) -> dict[str, Tensor]:
+    """Return a copy [M, ...] in which the kernels of each model lie channels last in memory."""
+    return {name: _kernels_last(value) if value.dim() == 5 else value.clone() for name, value in weights.items()}
+
+
+def _kernels_last(value: Tensor) -> Tensor:
+    return value.detach().permute(0, 1, 3, 4, 2).clone(memory_format=torch.contiguous_format).permute(0, 1, 4, 2, 3)
+
+
+def _model(weights: Weights, index: int) -> dict[str, Tensor]:
+    return {name: value[index] for name, value in weights.items()}
+
+
+def _stacked(gradients: list[Tensor]) -> Tensor:
+    """Stack without a copy where there is one model, as there is on CPUs."""
+    return gradients[0].unsqueeze(0) if len(gradients) == 1 else torch.stack(gradients)

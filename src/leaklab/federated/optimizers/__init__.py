@@ -1,0 +1,1 @@
+"""How clients step, one optimizer a file (see ``base.Optimizer``)."""

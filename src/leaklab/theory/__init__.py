@@ -1,0 +1,1 @@
+"""Numerical checks of theorems, algorithms, protocols and drawings, one file each (see ``base.Check``)."""
