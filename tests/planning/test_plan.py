@@ -108,6 +108,7 @@ class TestNeeds:
         below = {stage: {stage_of(s) for job in jobs.values() for s in job.needs} for stage, jobs in plan.jobs.items()}
         assert below == {
             "partition": set(),
+            "check": {"partition"},
             "train": {"partition"},
             "capture": set(),
             "attack": {"capture"},
@@ -234,14 +235,15 @@ class TestCode:
     def test_a_changed_defense_runs_again_what_names_it_and_nothing_else(self, plan, source, before):
         lrp = source / "defenses/lrp.py"
         text = lrp.read_text(encoding="utf-8")
-        assert "SMALLEST_CLASS_FACTOR = 1e-3" in text
-        lrp.write_text(text.replace("SMALLEST_CLASS_FACTOR = 1e-3", "SMALLEST_CLASS_FACTOR = 1e-4"), encoding="utf-8")
+        assert "class_offset: float = 1.0" in text
+        lrp.write_text(text.replace("class_offset: float = 1.0", "class_offset: float = 0.9"), encoding="utf-8")
         named = {
             name
             for name, job in all_jobs(plan).items()
             if isinstance(job.spec, TrainSpec | CaptureSpec) and job.spec.defense.name == "lrp"
         }
         assert {name.partition("/")[0] for name in named} == {"train", "capture"}
+        named |= {f"check/{name}" for name in plan.jobs["check"] if name.startswith("rate-draws")}  # it checks LRP
         assert self.changed(plan, before) == named
 
     def test_a_changed_metric_runs_no_training_and_no_attack_again(self, plan, source, before):

@@ -7,7 +7,7 @@ import pytest
 
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
-from leaklab.records.expand import block_stage, expand
+from leaklab.records.expand import block_stage, expand, expand_absent
 from leaklab.records.ids import run_id
 from leaklab.records.items import Item, load_items
 from leaklab.records.specs import ScoreSpec, TrainSpec
@@ -18,6 +18,9 @@ ROOMS = {
     "models": ["mlp", "cnn_small"],
     "defenses": ["none", "lrp"],
     "federated/schedules": ["constant"],
+    "federated/optimizers": ["sgd"],
+    "data/augmentations": ["none"],
+    "theory": ["proof"],
     "data/partitions": ["iid"],
     "attacks": ["dlg", "idlg"],
     "attacks/adaptive": ["none", "free_scale"],
@@ -244,7 +247,7 @@ class TestRefusals:
 
     def test_unknown_fields_of_a_training_block(self):
         message = refusal({"main": {**TRAIN, "round": 3}})
-        assert message.startswith("runs.main: round: unknown key; known keys are algorithm, batch_size, ")
+        assert message.startswith("runs.main: round: unknown key; known keys are algorithm, augmentation, batch_size, ")
 
     def test_unknown_fields_of_an_attack_block(self):
         message = refusal({"main": {**ATTACK, "iteration": 3}})
@@ -325,3 +328,46 @@ def test_every_item_that_runs_names_plugins_that_exist(scale):
     assert len(ready) >= 3
     for asked in ready:
         assert expand(asked, scale), asked.key
+
+
+@pytest.mark.usefixtures("rooms")
+class TestLabels:
+    """``row`` holds labels that no run knows."""
+
+    def test_labels_are_axes_for_overrides_and_rows_but_not_part_of_the_run(self):
+        block = {
+            **TRAIN,
+            "row": {"method": ["vanilla", "lrp"]},
+            "overrides": [{"when": {"row.method": "lrp"}, "set": {"defense": "lrp"}}],
+        }
+        runs = runs_of(block)
+        assert [(run.choice["row"]["method"], run.spec.defense.name) for run in runs] == [
+            ("vanilla", "none"),
+            ("lrp", "lrp"),
+        ]
+        plain = runs_of({**TRAIN, "defense": ["none", "lrp"]})
+        assert [run_id(run.spec) for run in runs] == [run_id(run.spec) for run in plain]
+
+
+@pytest.mark.usefixtures("rooms")
+class TestAbsent:
+    """What a scale cannot run is known, with the reason, and is not run."""
+
+    def test_absent_blocks_are_not_run_but_listed(self):
+        blocks = {"main": TRAIN, "other": {**TRAIN, "model": ["mlp", "cnn-small"]}}
+        lacking = item(blocks, absent={"other": "data not here"})
+        assert [run.block for run in expand(lacking, "small")] == ["main"]
+        assert [(run.spec.model.name, reason) for run, reason in expand_absent(lacking, "small")] == [
+            ("mlp", "data not here"),
+            ("cnn-small", "data not here"),
+        ]
+
+    def test_unknown_blocks_are_refused(self):
+        assert refusal({"main": TRAIN}, absent={"mian": ""}) == "scales.small: no block 'mian': there are main"
+
+
+@pytest.mark.usefixtures("rooms")
+def test_a_check_block_is_one_run_per_setting():
+    runs = runs_of({"stage": "check", "check": {"name": "proof", "strength": [1.0, 2.0]}})
+    assert [run.spec.check.settings["strength"] for run in runs] == [1.0, 2.0]
+    assert {block_stage(run) for run in runs} == {"check"}

@@ -24,7 +24,7 @@ TRAIN = {
 CAPTURE = {"dataset": "mnist", "images": {"count": 5}, "model": "dlg-lenet"}
 ATTACK = {"capture": CAPTURE, "attack": "dlg", "iterations": 100}
 SCORE = {"attack": ATTACK, "metrics": ["mse"]}
-SPECS = {"partition": PARTITION, "train": TRAIN, "capture": CAPTURE, "attack": ATTACK, "score": SCORE}
+SPECS = {"check": {"check": "lemma"}, "partition": PARTITION, "train": TRAIN, "capture": CAPTURE, "attack": ATTACK, "score": SCORE}
 
 
 def spec(stage, **changes):
@@ -76,7 +76,7 @@ def test_whole_numbers_may_be_written_with_or_without_a_point():
         ("train", {"rates": [[0.005, 0.01]]}),
         ("train", {"weight_decay": 1.0000001e-4}),
         ("train", {"seeds": [1022, 1024]}),
-        ("train", {"momentum": 0.5}),
+        ("train", {"optimizer": {"name": "sgd", "momentum": 0.5}}),
         ("train", {"defense": {"name": "lrp", "class_slope": 0.2, "class_offset": 1.0}}),
         ("capture", {"images": {"count": 5, "seed": 1}}),
         ("capture", {"draws": 2}),
@@ -124,9 +124,9 @@ def test_an_id_can_be_read_and_used_as_a_file_name(kind, value, slug):
 def test_the_hash_is_the_same_on_every_machine():
     """A changed id would orphan every published run: this one may change only together with the spec's fields."""
     assert canonical_json(spec("partition")) == (
-        '{"dataset":"mnist","partition":{"name":"two-clients","seed":0,"settings":{"shard_size":100}}}'
+        '{"dataset":"mnist","partition":{"name":"two-clients","seed":0,"settings":{"shard_size":100},"validation":0.0}}'
     )
-    assert run_id(spec("partition")) == "mnist-two-clients-6c085403"
+    assert run_id(spec("partition")) == "mnist-two-clients-053dd518"
 
 
 def test_a_spec_cannot_be_changed_after_its_id_was_taken():

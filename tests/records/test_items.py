@@ -97,13 +97,13 @@ def test_items_that_run_say_what_each_scale_changes(items):
     ("old", "new", "place", "known"),
     [
         ("title:", "titel:", "titel", "cells, claims, comparison"),
-        ("  unit:", "  units:", "cells.units", "better, metrics, row, unit"),
+        ("  unit:", "  units:", "cells.units", "better, metric_as, metrics, row, series, unit"),
         ("{class: tight,", "{klass: tight,", "comparison.klass", "center_by, class"),
         (
             "    set: {dataset: digits",
             "    sets: {dataset: digits",
             "scales.demo.sets",
-            "blocks, drop, note, set",
+            "absent, blocks, drop, note, set",
         ),
         ("{from: model.name, as:", "{from: model.name, names:", "cells.row.model.RowValue.names", "as, from"),
     ],

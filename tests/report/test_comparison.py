@@ -203,3 +203,24 @@ class TestSpread:
 def test_a_number_that_was_not_run_says_why_and_is_not_missed():
     absent = only(table(row("a", None, note="not run: data not here")), table(row("a", 90.0)))
     assert (absent.within, absent.reason, absent.difference) == ("not compared", "not run: data not here", None)
+
+
+def test_a_class_of_another_name_is_one_of_the_known_ones():
+    near = Tolerances(
+        classes={"tight": {"points": 0.5, "std_factor": 3}, "near": {"class": "tight", "points": 1}},
+        rules=(Rule(**{"class": "near"}),),
+    )
+    for tolerance in (near.of(row("a", 1.0)), near.of(row("a", 1.0), {"class": "near"})):
+        assert (tolerance.class_name, tolerance.points, tolerance.std_factor) == ("tight", 1, 3)
+    assert near.of(row("a", 1.0), {"class": "near", "points": 2}).points == 2
+    with pytest.raises(UserError, match=r"lrp table1, comparison: class"):
+        near.of(row("a", 1.0), {"class": "far"})
+
+
+def test_unstable_cells_do_not_enter_their_groups_mean():
+    printed = table(row("a", 90.0, std=1.0), row("b", 90.0, std=9.0))
+    results = table(row("a", 91.0, std=1.0), row("b", 20.0, std=9.0))
+    rules = Tolerances(classes={}, rules=(Rule(**{"class": "spread", "row": {"model": "b"}, "center_by": ()}),
+                                          Rule(**{"class": "tight", "center_by": ()})))  # fmt: skip
+    first, second = compare(results, printed, rules)
+    assert (first.centered_difference, second.centered_difference) == (pytest.approx(0), None)

@@ -26,7 +26,7 @@ TABLE = ResultTable(
 
 def test_each_reason_is_one_sentence_and_lost_runs_are_counted():
     assert gaps(TABLE) == (
-        "not run: data not here: ImageNet (2 numbers)",
+        "not run: data not here: ImageNet (2 numbers: dataset imagenet)",
         "runs that diverged: 1 of 3 at method lrp, dataset mnist; 3 of 3 at method fedavg, dataset mnist",
     )
 
@@ -62,7 +62,7 @@ class TestTables:
 
     def test_each_form_of_the_table_explains_it(self):
         for text in (tables.markdown(self.GRID, "T"), tables.latex(self.GRID, "T", "tab:t"), tables.legend(self.GRID)):
-            assert "Not run: data not here: ImageNet (2 numbers)." in text
+            assert "Not run: data not here: ImageNet (2 numbers: dataset imagenet)." in text
             assert "Runs that diverged: 1 of 3" in text
         assert "not run" in tables.page_table(self.GRID, "T")
 

@@ -91,3 +91,11 @@ def test_printed_numbers_are_rows_too(tmp_path):
     first, lost = ResultTable.read_printed(tmp_path / "t.csv").rows
     assert (first.value, first.std, first.row, first.attacker) == (94.2, 0.1, {"model": "cnn"}, "")
     assert lost.value is None
+
+
+def test_a_file_from_before_there_were_notes_is_read(tmp_path):
+    table = ResultTable((ResultRow("lrp", "table1", {"a": 1}, "acc", 1.0),))
+    table.write(tmp_path / "t.csv")
+    lines = (tmp_path / "t.csv").read_text().splitlines()
+    (tmp_path / "old.csv").write_text("\n".join(line.rpartition(",")[0] for line in lines) + "\n")
+    assert ResultTable.read(tmp_path / "old.csv") == table

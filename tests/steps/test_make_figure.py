@@ -1,5 +1,7 @@
 """From an item and its result table to picture and numbers, for figures whose numbers are lines."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from leaklab.report.results import ResultRow, ResultTable
 from leaklab.steps.base import Job
 from leaklab.steps.make_figure import run
 
+PAPERS = Path(__file__).parents[2] / "config" / "papers"
 ITEM = """
 paper: lrp
 item: {item}
@@ -45,7 +48,12 @@ def job(folder, renderer, layout):
     ResultTable(ROWS).write(folder / "figure5.csv")
     return Job(
         spec={"scale": "small"},
-        inputs={"item": [item], "csv": [folder / "figure5.csv"]},
+        inputs={
+            "item": [item],
+            "csv": [folder / "figure5.csv"],
+            "targets": [PAPERS / "targets.csv"],
+            "tolerances": [PAPERS / "tolerances.yaml"],
+        },
         outputs={name: folder / f"figure5.{name}" for name in ("png", "pdf", "data")},
         device="cpu",
         recorder=Recorder(rule="make_figure"),
@@ -72,5 +80,5 @@ def test_picture_and_numbers_are_written(tmp_path, renderer, layout, name, numbe
 
 @pytest.mark.parametrize("renderer", ["curves", "paths", "table"])
 def test_a_renderer_without_its_layout_is_named(tmp_path, renderer):
-    with pytest.raises(UserError, match=rf"figure5\.yaml: renderer {renderer} needs a (section )?'{renderer}'"):
+    with pytest.raises(UserError, match=rf"figure5\.yaml: renderer {renderer} needs a section '{renderer}'"):
         run(job(tmp_path, renderer, ""))

@@ -1,6 +1,10 @@
 """The step from files to files, on made-up images."""
 
 import json
+import os
+import subprocess
+import sys
+import time
 
 import pytest
 import torch
@@ -70,3 +74,54 @@ def test_the_same_spec_gives_the_same_bytes(arguments, tmp_path):
     first = (tmp_path / "weights.safetensors").read_bytes()
     main("train_federated", train_federated.run, arguments)
     assert (tmp_path / "weights.safetensors").read_bytes() == first
+
+
+KILLED_SPEC = SPEC | {"rounds": 60, "model": "mlp", "optimizer": {"name": "sgd", "momentum": 0.5}, "evaluate_every": 20}
+# continuous integration kills a few times, whoever wants to be sure more often
+KILLS = int(os.environ.get("LEAKLAB_KILLS", "4"))
+SLOWLY = """
+import sys, time, torch
+from leaklab.steps import base, train_federated
+torch.set_num_threads(1)
+plain = base.Job.track
+base.Job.track = lambda *arguments: (time.sleep(0.05) or index for index in plain(*arguments))
+base.main("train_federated", train_federated.run, sys.argv[1:])
+"""
+
+
+def files_of(folder):
+    return {name: (folder / name).read_bytes() for name in ("sweep.parquet", "weights.safetensors")}
+
+
+def stamp(path):
+    return path.stat().st_mtime_ns if path.exists() else 0
+
+
+def kill_at_work(process, checkpoint, seconds):
+    """Kill with SIGKILL some time after the process saved its first own checkpoint; say whether it still ran."""
+    before = stamp(checkpoint)
+    while process.poll() is None and stamp(checkpoint) in (before, 0):
+        time.sleep(0.005)
+    time.sleep(seconds)
+    process.kill()
+    return process.wait() != 0
+
+
+def test_a_job_killed_at_random_moments_ends_with_the_bytes_of_an_undisturbed_one(arguments, tmp_path):
+    """SIGKILL, as a scheduler sends it: in a step, while a checkpoint or a result is written, or in between."""
+    arguments[1] = json.dumps(KILLED_SPEC)
+    main("train_federated", train_federated.run, arguments)
+    undisturbed = files_of(tmp_path)
+    for name in (*undisturbed, "run.json"):
+        (tmp_path / name).unlink()
+    command = [sys.executable, "-c", SLOWLY, *arguments]  # slow rounds, so that the kills fall into the training
+    environment = os.environ | {"LEAKLAB_CHECKPOINT_SECONDS": "0"}
+    moments = stream(0, "kills")
+    with (tmp_path / "log").open("w") as log:
+        for _ in range(KILLS):
+            process = subprocess.Popen(command, env=environment, stderr=log)
+            assert kill_at_work(process, tmp_path / "checkpoint.safetensors", 0.12 * moments.number())
+        subprocess.run(command, env=environment, stderr=log, check=True)
+    assert (tmp_path / "log").read_text(encoding="utf-8").count("going on from round") == KILLS
+    assert files_of(tmp_path) == undisturbed
+    assert not [path for path in tmp_path.iterdir() if "checkpoint" in path.name]

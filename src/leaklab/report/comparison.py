@@ -245,7 +245,8 @@ def _without_keys(row: Comparison, keys: tuple[str, ...]) -> Key:
 
 
 def _group(row: Comparison, tolerance: Tolerance) -> Key | None:
-    if tolerance.center_by is None or row.difference is None:
+    # where print is unstable a value would only spoil its group's mean
+    if tolerance.center_by is None or row.difference is None or tolerance.class_name == "spread":
         return None
     shared = {name: row.row[name] for name in tolerance.center_by if name in row.row}
     return row.paper, row.item, identity(shared), row.metric

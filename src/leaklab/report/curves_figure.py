@@ -45,7 +45,7 @@ def draw(layout: CurvesLayout, curves: Sequence[Curve], title: str, notes: Seque
     width = COLUMN_WIDTH if columns == 1 else PAGE_WIDTH
     with styled():
         handles = _handles(layout, strokes)
-        figure = new_figure(width, rows * PANEL_HEIGHT + 0.35 + extra_height(title, handles, below))
+        figure = new_figure(width, rows * PANEL_HEIGHT + 0.35 + extra_height(title, handles, below, width))
         axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey="metric" not in layout.panels)
         for place, panel in enumerate(panels):
             own = [curve for curve in curves if curve.panel == panel]

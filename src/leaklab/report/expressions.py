@@ -112,6 +112,8 @@ class _Cases:
 
     def others(self) -> str:
         """Return what came of the cases that do not fail, where some could not be tested."""
+        if not self.holding and not self.failing and len(self.untested) == 1:
+            return next(iter(self.untested))  # the same for all cases
         parts = [f"holds for {_some(self.holding)}"] if self.holding and self.untested else []
         for reason, cases in self.untested.items():
             parts.append(f"not testable for {_some(cases)}: {reason}" if any(cases) else reason)
@@ -124,7 +126,7 @@ class _Part:
     def __init__(self, node: ast.expr):
         self._text = ast.unparse(node)
         loop = _loop_of_all(node)
-        self._is_loop = loop is not None
+        self._names = _loop_names(loop) if loop is not None else None
         if loop is not None:
             loop.elt = _guarded_element(loop.elt)
         operands = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
@@ -134,8 +136,8 @@ class _Part:
     def cases(self, names: dict[str, Any]) -> _Cases:
         # the tree holds only what NODES lists and a guard of ours, and names has no builtins but ours
         value = eval(self._code, names)  # noqa: S307
-        if self._is_loop:
-            return _cases_of(value)
+        if self._names is not None:
+            return _cases_of(value, self._names)
         if not isinstance(value, bool):
             raise TypeError(f"it gives {value!r}, not true or false")
         return _Cases([] if value else [self._text + self._sides(names)], [], {})
@@ -162,14 +164,20 @@ def _guarded(element: Callable[[], Any]) -> Any:
         return missing
 
 
-def _cases_of(loop: "GeneratorType[Any, None, None]") -> _Cases:
+def _loop_names(loop: ast.GeneratorExp) -> list[str]:
+    """Return the names that a loop binds, in the order in which they are written."""
+    targets = [node for part in loop.generators for node in ast.walk(part.target)]
+    return [node.id for node in targets if isinstance(node, ast.Name)]
+
+
+def _cases_of(loop: "GeneratorType[Any, None, None]", names: list[str]) -> _Cases:
     """Name every case of ``all(... for ...)``; a false one decides, whatever is missing elsewhere."""
     found: list[tuple[Any, dict[str, Any]]] = []
     cases = _Cases([], [], {})
     try:
         for outcome in loop:
             bound = loop.gi_frame.f_locals if loop.gi_frame else {}
-            found.append((outcome, {name: value for name, value in bound.items() if _is_shown(name, value)}))
+            found.append((outcome, {name: bound[name] for name in names if _is_shown(name, bound.get(name))}))
     except UntestableError as missing:  # the loop itself needs a number that is not there
         cases.untested[str(missing)] = [""]
     for (outcome, _), name in zip(found, _case_names([bound for _, bound in found]), strict=True):
@@ -210,7 +218,7 @@ def _some(cases: list[str]) -> str:
 
 def _is_shown(name: str, value: Any) -> bool:
     """Return whether a loop's name tells the reader which case it is; a row does even if the check ignores it."""
-    return name.isidentifier() and not isinstance(value, MissingNumber) and (name != "_" or isinstance(value, dict))
+    return not isinstance(value, MissingNumber) and (name != "_" or isinstance(value, dict))
 
 
 def _conjuncts(node: ast.expr) -> list[ast.expr]:

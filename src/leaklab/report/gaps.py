@@ -1,6 +1,6 @@
 """What a result table lacks, in plain sentences: numbers that were not run, runs that diverged, goals not reached."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from leaklab.report.results import AS_DESCRIBED, ResultRow, ResultTable, RowKeys
 
@@ -34,7 +34,7 @@ def _without_value(rows: Iterable[ResultRow]) -> list[str]:
         # lost replicates are counted below, cell by cell
         if row.value is None and row.note and word_of(row) not in ("diverged", "capped"):
             cells.setdefault(row.note, []).append(row)
-    return [f"{note} ({_numbers(len(of_note))})" for note, of_note in cells.items()]
+    return [f"{note} ({_numbers(of_note)})" for note, of_note in cells.items()]
 
 
 def _lost(rows: Iterable[ResultRow], metric: str, word: str) -> str:
@@ -50,5 +50,8 @@ def _draw(row: ResultRow) -> str:
     return "" if row.variant == AS_DESCRIBED else f" ({row.variant})"
 
 
-def _numbers(count: int) -> str:
-    return f"{count} number{'' if count == 1 else 's'}"
+def _numbers(rows: Sequence[ResultRow]) -> str:
+    """Return how many numbers there are and which keys they share, e.g. ``6 numbers: dataset cifar100``."""
+    shared = {key: value for key, value in rows[0].row.items() if all(row.row.get(key) == value for row in rows)}
+    count = f"{len(rows)} number{'' if len(rows) == 1 else 's'}"
+    return f"{count}: {keys_text(shared)}" if shared else count

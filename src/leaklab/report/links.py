@@ -10,6 +10,7 @@ STAGES = {
     "run_attack": "attack",
     "capture_updates": "capture",
     "train_federated": "train",
+    "check_theory": "check",
     "partition_data": "partition",
     "fetch_dataset": "dataset",
 }

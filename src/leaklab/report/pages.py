@@ -101,7 +101,8 @@ class ProvenanceLink:
     """One link of the chain from the figure back to the data.
 
     Attributes:
-        stage: ``figure``, ``table``, ``scores``, ``attack``, ``capture``, ``train``, ``partition`` or ``dataset``.
+        stage: ``figure``, ``table``, ``scores``, ``attack``, ``capture``, ``train``, ``check``, ``partition`` or
+            ``dataset``.
         name: file or run slug, relative to the repository.
         run: run id; empty for a dataset.
         commit: git commit of the code that made it; empty for a dataset.

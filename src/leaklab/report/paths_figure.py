@@ -42,7 +42,8 @@ def draw(layout: PathsLayout, paths: Sequence[Path], points: Sequence[Point], ti
     with styled():
         handles = _handles(layout, strokes, signs, points)
         figure = new_figure(
-            COLUMN_WIDTH, rows * _panel_height(limits, columns) + 0.1 + extra_height(title, handles, below)
+            COLUMN_WIDTH,
+            rows * _panel_height(limits, columns) + 0.1 + extra_height(title, handles, below, COLUMN_WIDTH),
         )
         axes = figure.subplots(rows, columns, squeeze=False)
         for place, panel in enumerate(panels):

@@ -41,36 +41,39 @@ def with_unit(title: str, unit: str) -> str:
 
 def finish(figure: Figure, title: str, handles: Sequence[Any], notes: Sequence[str]) -> None:
     """Add the title above, the legend below the panels and the notes below all."""
-    figure.suptitle("\n".join(wrap(title, TITLE_LETTERS)), x=0.012, ha="left", fontweight="bold")
-    lines = [line for note in notes for line in _lines(note)]
+    width, height = figure.get_figwidth(), figure.get_figheight()
+    figure.suptitle("\n".join(_lines(title, TITLE_LETTERS, width)), x=0.012, ha="left", fontweight="bold")
+    lines = [line for note in notes for line in _lines(note, NOTE_LETTERS, width)]
     for_notes = LINE * len(lines) + 0.06 if lines else 0.0
-    share = (for_notes + _legend_height(handles)) / figure.get_figheight()
+    share = (for_notes + _legend_height(handles, width)) / height
     engine = figure.get_layout_engine()
     assert isinstance(engine, ConstrainedLayoutEngine)
     engine.set(rect=(0, share, 1, 1 - share))
-    figure.text(0.012, 0.04 / figure.get_figheight(), "\n".join(lines), fontsize=SMALLEST_FONT, color=QUIET,
-                va="bottom", linespacing=1.25)  # fmt: skip
+    figure.text(0.012, 0.04 / height, "\n".join(lines), fontsize=SMALLEST_FONT, color=QUIET, va="bottom",
+                linespacing=1.25)  # fmt: skip
     if handles:
-        legend = figure.legend(handles=handles, loc="lower left", ncols=_legend_columns(handles), handlelength=3.2,
-                               bbox_to_anchor=(0, for_notes / figure.get_figheight()))  # fmt: skip
+        legend = figure.legend(handles=handles, loc="lower left", ncols=_legend_columns(handles, width),
+                               handlelength=3.2, bbox_to_anchor=(0, for_notes / height))  # fmt: skip
         # its room is reserved above; the engine would make room inside the panels
         legend.set_in_layout(False)
 
 
-def extra_height(title: str, handles: Sequence[Any], notes: Sequence[str]) -> float:
-    """Return the inches that title, legend and notes take, roughly."""
-    lines = sum(len(_lines(note)) for note in notes)
-    return 0.3 + LINE * (1.3 * len(wrap(title, TITLE_LETTERS)) + lines) + _legend_height(handles)
+def extra_height(title: str, handles: Sequence[Any], notes: Sequence[str], width: float) -> float:
+    """Return the inches that title, legend and notes take, roughly, in a figure of this width."""
+    of_notes = sum(len(_lines(note, NOTE_LETTERS, width)) for note in notes)
+    of_title = 1.3 * len(_lines(title, TITLE_LETTERS, width))
+    return 0.3 + LINE * (of_title + of_notes) + _legend_height(handles, width)
 
 
-def _lines(note: str) -> list[str]:
-    return wrap(note, NOTE_LETTERS, break_on_hyphens=False)
+def _lines(text: str, letters: int, width: float) -> list[str]:
+    """Break a text of which so many letters fit into one column's width."""
+    return wrap(text, int(letters * width / COLUMN_WIDTH), break_on_hyphens=False)
 
 
-def _legend_height(handles: Sequence[Any]) -> float:
-    return 0.1 + 1.15 * LINE * -(-len(handles) // _legend_columns(handles)) if handles else 0.0
+def _legend_height(handles: Sequence[Any], width: float) -> float:
+    return 0.1 + 1.15 * LINE * -(-len(handles) // _legend_columns(handles, width)) if handles else 0.0
 
 
-def _legend_columns(handles: Sequence[Any]) -> int:
+def _legend_columns(handles: Sequence[Any], width: float) -> int:
     widest = max(len(str(handle.get_label())) for handle in handles) + 9
-    return max(1, min(len(handles), LEGEND_LETTERS // widest))
+    return max(1, min(len(handles), int(LEGEND_LETTERS * width / COLUMN_WIDTH) // widest))

@@ -47,7 +47,7 @@ class Tolerance(Record):
 class Rule(Record):
     """Which numbers fall into which class; a list means any of its members, an absent field anything."""
 
-    class_name: ClassName = Field(alias="class")
+    class_name: str = Field(alias="class")
     paper: str | None = None
     item: str | tuple[str, ...] | None = None
     metric: str | tuple[str, ...] | None = None
@@ -66,9 +66,12 @@ class Rule(Record):
 
 
 class Tolerances(Record):
-    """The classes with their defaults, and the rules; the first rule that covers a number decides."""
+    """The classes with their defaults, and the rules; the first rule that covers a number decides.
 
-    classes: dict[ClassName, dict[str, Any]]
+    A class of another name says which of the known ones it is: ``near: {class: tight, points: 1}``.
+    """
+
+    classes: dict[str, dict[str, Any]]
     rules: tuple[Rule, ...]
 
     @classmethod
@@ -99,11 +102,17 @@ class Tolerances(Record):
         rule = next((rule for rule in self.rules if rule.covers(printed)), Rule(**{"class": "order only"}))
         chosen = rule.model_dump(exclude={"paper", "item", "metric", "row"}, exclude_none=True, by_alias=True)
         own = {**(item_choice or {}), **chosen} if rule.row else {**chosen, **(item_choice or {})}
-        settings = {**self.classes.get(own["class"], {}), **own}
+        settings = self._class(own.pop("class")) | own
         try:
             return Tolerance(**settings)
         except ValidationError as error:
             raise UserError(f"{printed.paper} {printed.item}, comparison: {_first_problem(error)}") from None
+
+    def _class(self, name: str) -> dict[str, Any]:
+        """Return the defaults of a class, those of the class that it is one of first."""
+        defaults = {"class": name, **self.classes.get(name, {})}
+        kind = defaults["class"]
+        return {**(self.classes.get(kind, {}) if kind != name else {}), **defaults}
 
 
 def _among(wanted: Any, value: Any) -> bool:
