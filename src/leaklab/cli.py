@@ -150,8 +150,11 @@ def _where(dataset: str) -> str:
 
     if Path(f"data/prepared/{dataset}.safetensors").is_file():
         return "here"
-    if find_entry(dataset, load_catalog()).embedded:
+    entry = find_entry(dataset, load_catalog())
+    if entry.embedded:
         return "not here yet: comes with the installed packages"
+    if not entry.official:
+        return "not here yet: comes from LEAKLAB_MIRROR only"
     return "not here yet: fetched from LEAKLAB_MIRROR or the network"
 
 

@@ -219,6 +219,25 @@ def records_of_scale(wildcards):
     return records + list(dict.fromkeys(str(job.folder / "run.json") for job in jobs))
 
 
+def deals_of_scale(wildcards):
+    """Return a picture of who holds what for each kind of deal; deals that differ by their seed look alike."""
+    pictures = {}
+    for item in PLAN.ready(wildcards.scale):
+        for job in PLAN.jobs_of(wildcards.scale, item):
+            if stage_of(job.spec) == "partition":
+                kind = canonical_json(
+                    job.spec.model_copy(
+                        update={
+                            "partition": job.spec.partition.model_copy(
+                                update={"seed": 0}
+                            )
+                        }
+                    )
+                )
+                pictures.setdefault(kind, str(job.folder / "partition.png"))
+    return list(pictures.values())
+
+
 def cards_of_scale(wildcards):
     jobs = [
         job

@@ -8,6 +8,7 @@ rule build_report:
         figure_records=of_ready_items("figure_record"),
         records=records_of_scale,
         cards=cards_of_scale,
+        deals=deals_of_scale,
         comparison="results/{scale}/comparison.csv",
         verdicts="results/{scale}/verdicts.json",
         judgement="results/{scale}/judgement.run.json",
@@ -36,5 +37,5 @@ rule build_report:
         " $(printf ' item_files=%s' {input.item_files}) $(printf ' tables=%s' {input.tables})"
         " $(printf ' table_records=%s' {input.table_records}) $(printf ' figures=%s' {input.figures})"
         " $(printf ' figure_records=%s' {input.figure_records}) $(printf ' records=%s' {input.records})"
-        " $(printf ' cards=%s' {input.cards})"
+        " $(printf ' cards=%s' {input.cards}) $(printf ' deals=%s' {input.deals})"
         " --output index={output.index} run={output.run} 2> {log}"

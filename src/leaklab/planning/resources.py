@@ -26,7 +26,15 @@ class Cost:
 
 
 # measured on one core of a 2-core CPU machine (benchmarks/); microseconds per client step of batch 32
-STEP_MICROSECONDS = {"logistic-regression": 80.0, "mlp": 200.0, "cnn-small": 1500.0}
+STEP_MICROSECONDS = {
+    "logistic-regression": 80.0,
+    "mlp": 200.0,
+    "cnn-small": 2500.0,
+    "cnn-mnist": 13_000.0,
+    "resnet-small": 60_000.0,
+    "resnet-18": 1_400_000.0,
+    "rexnet": 1_400_000.0,
+}
 EVALUATION_MILLISECONDS = 2.0
 UNKNOWN_STEP_MICROSECONDS = 10_000.0
 # the longest check known, 10 000 steps of a convergence theorem, takes 20 s

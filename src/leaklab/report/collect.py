@@ -1,6 +1,6 @@
 """From an item's runs to its long result table."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,12 +42,14 @@ class Source:
         scale: its scale.
         at_paper_scale: canonical JSON of the specs that the item runs at scale ``paper``.
         replaced: data set of this scale -> data set that stands in its place at scale ``paper``.
+        networks: data set of scale ``paper`` -> networks that are trained on it there.
     """
 
     item: Item
     scale: Scale
     at_paper_scale: frozenset[str]
     replaced: Mapping[str, str]
+    networks: Mapping[str, Collection[str]]
 
     def row(self, run: PlannedRun, **more: Any) -> dict[str, Any]:
         """Return the row keys of a run; ``more`` are values that the run itself does not know (the setting's rates)."""
@@ -62,6 +64,9 @@ class Source:
         found = [read_json(PREPARED / f"{dataset}.json").get("substitute")] if dataset else []
         if dataset in self.replaced:
             found.append(f"{dataset} in place of {self.replaced[dataset]}")
+        meant = self.networks.get(self.replaced.get(dataset, dataset), ())
+        if isinstance(spec, TrainSpec) and meant and spec.model.name not in meant:
+            found.append(f"{spec.model.name} in place of {', '.join(meant)}")
         if canonical_json(spec) not in self.at_paper_scale:
             found.append(f"reduced setting of scale {self.scale}")
         return tuple(text for text in found if text)
@@ -90,7 +95,9 @@ def collect(item: Item, scale: Scale) -> ResultTable:
     as_printed = _specs(expand(item, "paper"))
     meant_here = sorted([*runs, *(run for run, _ in absent)], key=lambda run: list(item.runs).index(run.block))
     replaced = _replaced(_datasets(_specs(meant_here)), _datasets(as_printed))
-    source = Source(item, scale, frozenset(canonical_json(spec) for spec in as_printed), replaced)
+    source = Source(
+        item, scale, frozenset(canonical_json(spec) for spec in as_printed), replaced, _networks(as_printed)
+    )
     rows: list[ResultRow] = []
     for block in dict.fromkeys(run.block for run in runs):
         of_block = [run for run in runs if run.block == block]
@@ -130,6 +137,14 @@ def _specs(runs: Sequence[PlannedRun]) -> list[Collected]:
 def _dataset(spec: Collected) -> str:
     """Return the data set that a run rests on; empty for a check without a deal."""
     return spec.attack.capture.dataset if isinstance(spec, ScoreSpec) else spec.dataset
+
+
+def _networks(specs: Sequence[Collected]) -> dict[str, list[str]]:
+    trained = [spec for spec in specs if isinstance(spec, TrainSpec)]
+    return {
+        dataset: list(dict.fromkeys(spec.model.name for spec in trained if spec.dataset == dataset))
+        for dataset in _datasets(trained)
+    }
 
 
 def _datasets(specs: Sequence[Collected]) -> list[str]:
