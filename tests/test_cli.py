@@ -119,7 +119,7 @@ class TestPlan:
         text = leaklab("plan", "lrp/figure2", "--scale", "demo")
         stages = [line.split()[0] for line in text.splitlines() if re.match(r"\s*(capture|attack|score)\b", line)]
         assert stages == ["capture", "attack", "score"]
-        assert {f"data {name}" for name in ("digits", "faces", "photographs")} <= set(re.findall(r"data \w+", text))
+        assert {f"data {name}" for name in ("digits", "faces")} <= set(re.findall(r"data \w+", text))
 
     @pytest.mark.parametrize("item", ["lrp/table1", "lrp:table1", "lrp.table1"])
     def test_an_item_may_be_written_in_one_word(self, leaklab, item):

@@ -11,9 +11,10 @@ import yaml
 from pydantic import BaseModel
 
 from leaklab.data import catalog
+from leaklab.data.readers.registry import READERS
 from leaklab.defenses.base import Defense, overrides
 from leaklab.records import config, items, layouts, specs, weights
-from leaklab.records.expand import BLOCK_KEYS, expand
+from leaklab.records.expand import BLOCK_KEYS, LABELS, expand
 from leaklab.report import claims, tolerances
 
 ROOT = Path(__file__).parents[2]
@@ -28,9 +29,15 @@ PACKAGE_INDEX = re.compile(r"index-url|pypi|pythonhosted|/simple\b", re.IGNORECA
 CONFIGURED: dict[str, list[type[BaseModel]]] = {
     "config.yaml": [config.Config],
     "items": [items.Item, items.Cells, items.RowValue, items.MetricMeaning, items.Comparison, items.ScaleChange],
-    "layouts": [layouts.TableLayout, layouts.GridLayout],
-    "blocks": [specs.TrainSpec, specs.CaptureSpec, specs.AttackSpec, specs.ScoreSpec],
-    "parts of blocks": [specs.Component, specs.PartitionChoice, specs.ImageChoice],
+    "layouts": [
+        layouts.TableLayout,
+        layouts.GridLayout,
+        layouts.CurvesLayout,
+        layouts.TargetLine,
+        layouts.PathsLayout,
+    ],
+    "blocks": [specs.TrainSpec, specs.CaptureSpec, specs.AttackSpec, specs.ScoreSpec, specs.CheckSpec],
+    "parts of blocks": [specs.Component, specs.PartitionChoice, specs.ImageChoice, specs.Goal],
     "datasets.yaml": [catalog.Entry, catalog.Source, catalog.MirrorFile, catalog.PackageFile, catalog.OfficialFile],
     "weights.yaml": [weights.Weights, weights.WeightsFile],
     "tolerances.yaml": [tolerances.Tolerances, tolerances.Rule, tolerances.Tolerance],
@@ -63,7 +70,8 @@ def anchor(heading):
 
 def test_the_pages_that_readers_need_are_there():
     wanted = {"README.md", "config/README.md", "profiles/README.md", "benchmarks/README.md"}
-    assert wanted | {f"docs/{name}.md" for name in ("architecture", "attacks", "provenance", "scales")} <= set(NAMES)
+    pages = ("architecture", "attacks", "masked-sums", "provenance", "scales", "training")
+    assert wanted | {f"docs/{name}.md" for name in pages} <= set(NAMES)
 
 
 def test_relative_links_lead_somewhere(page):
@@ -85,10 +93,11 @@ def test_quoted_paths_exist(page):
             assert (ROOT / path).exists(), text
 
 
-def test_functions_named_in_the_architecture_exist():
-    named = [text for text in quoted(ROOT / "docs/architecture.md") if re.fullmatch(r"\S+\.(py|smk)::\S+", text)]
+@pytest.mark.parametrize(("name", "at_least"), [("architecture", 40), ("training", 4)])
+def test_named_functions_exist(name, at_least):
+    named = [text for text in quoted(ROOT / f"docs/{name}.md") if re.fullmatch(r"\S+\.(py|smk)::\S+", text)]
     named = [text for text in named if text != "file.py::name"]
-    assert len(named) > 40
+    assert len(named) > at_least
     for text in named:
         path, _, name = text.partition("::")
         file = next((base / path for base in (ROOT, PACKAGE) if (base / path).is_file()), None)
@@ -165,8 +174,16 @@ def test_every_key_is_explained(models):
 
 def test_every_key_of_blocks_and_claims_is_explained():
     explained = set(quoted(ROOT / "config/README.md"))
-    assert explained >= BLOCK_KEYS | {"rate", "grid", "when", "input_shape", "num_classes"}
+    assert explained >= BLOCK_KEYS | {LABELS, "rate", "grid", "when", "input_shape", "num_classes"}
     assert explained >= set(claims.CLAIM_COLUMNS)
+
+
+def test_every_plugin_and_reader_is_named():
+    explained = set(quoted(ROOT / "config/README.md"))
+    named = [path for path in PACKAGE.rglob("*.py") if re.search("^PLUGIN = ", path.read_text("utf-8"), re.MULTILINE)]
+    assert len(named) > 30
+    assert {path.stem.replace("_", "-") for path in named} <= explained
+    assert set(READERS) <= explained
 
 
 def test_the_example_item_is_an_item_that_expands():

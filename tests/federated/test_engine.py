@@ -182,6 +182,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(spec, dataset,
     resumed = train(spec, dataset, clients, checkpoint=checkpoint, checkpoint_seconds=3600)
     assert f"{checkpoint} is damaged" in caplog.text
     assert "going on from round 3" in caplog.text
+    assert not checkpoint.exists()  # the next save must not put it in the place of the sound one
     assert written(resumed, tmp_path, "a") == written(train(spec, dataset, clients), tmp_path, "b")
 
 
@@ -189,7 +190,8 @@ def test_nothing_is_left_of_a_finished_sweep(spec, dataset, clients, tmp_path):
     checkpoint = tmp_path / "checkpoint.safetensors"
     train(spec, dataset, clients, checkpoint=checkpoint, checkpoint_seconds=0)
     (tmp_path / ".checkpoint.new.safetensors.99.part.safetensors").write_bytes(b"half")
-    assert len(list(tmp_path.iterdir())) == 3
+    (tmp_path / "checkpoint.new.safetensors").write_bytes(b"whole, but not renamed yet")
+    assert len(list(tmp_path.iterdir())) == 4
     discard(checkpoint)
     assert not list(tmp_path.iterdir())
 

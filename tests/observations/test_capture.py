@@ -92,6 +92,11 @@ def test_a_gradient_without_the_rate_is_refused(dataset):
         capture(spec(threat_model="blind-rate"), dataset)
 
 
+def test_a_network_with_running_statistics_is_refused(dataset):
+    with pytest.raises(UserError, match="running statistics"):
+        capture(spec(model="resnet-small"), dataset)
+
+
 def test_batches_group_the_images(dataset):
     observation, _, truth = capture(spec(batch_size=2, draws=2), dataset)
     assert truth.images.shape == (4, 2, 1, 8, 8)

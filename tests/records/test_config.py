@@ -51,7 +51,8 @@ def test_what_is_not_set_has_a_default(file, text):
 
 def test_an_unknown_key_is_refused_with_the_known_ones(file):
     path = file("scale: demo\ndevise: cuda\n")
-    assert refusal(load_config, path) == f"{path}: devise: unknown key; known keys are checkpoint_seconds, device, mirror, scale"
+    known = "checkpoint_seconds, device, mirror, scale"
+    assert refusal(load_config, path) == f"{path}: devise: unknown key; known keys are {known}"
 
 
 @pytest.mark.parametrize(

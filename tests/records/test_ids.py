@@ -24,7 +24,14 @@ TRAIN = {
 CAPTURE = {"dataset": "mnist", "images": {"count": 5}, "model": "dlg-lenet"}
 ATTACK = {"capture": CAPTURE, "attack": "dlg", "iterations": 100}
 SCORE = {"attack": ATTACK, "metrics": ["mse"]}
-SPECS = {"check": {"check": "lemma"}, "partition": PARTITION, "train": TRAIN, "capture": CAPTURE, "attack": ATTACK, "score": SCORE}
+SPECS = {
+    "check": {"check": "lemma"},
+    "partition": PARTITION,
+    "train": TRAIN,
+    "capture": CAPTURE,
+    "attack": ATTACK,
+    "score": SCORE,
+}
 
 
 def spec(stage, **changes):

@@ -74,7 +74,7 @@ def save(path: Path, state: State, identity: dict[str, str]) -> None:
     tensors = {WEIGHT + name: value for name, value in state.weights.items()}
     tensors |= {name: getattr(state, name) for name in VECTORS}
     facts = {**identity, "round": str(state.round), "rows": json.dumps(state.rows)}
-    fresh = path.with_suffix(".new.safetensors")
+    fresh = _fresh(path)
     write_tensors(fresh, tensors, {**facts, DIGEST: _digest(tensors, facts)})
     if path.exists():
         path.replace(before(path))
@@ -93,7 +93,7 @@ def resume(path: Path | None, identity: dict[str, str], device: torch.device) ->
 
 def discard(path: Path) -> None:
     """Remove the files of a finished sweep, and what killed jobs left half-written."""
-    for file in (path, before(path), *path.parent.glob(f".{path.stem}*.part*")):
+    for file in (path, before(path), _fresh(path), *path.parent.glob(f".{path.stem}*.part*")):
         file.unlink(missing_ok=True)
 
 
@@ -102,11 +102,16 @@ def before(path: Path) -> Path:
     return path.with_suffix(".before.safetensors")
 
 
+def _fresh(path: Path) -> Path:
+    return path.with_suffix(".new.safetensors")
+
+
 def _refusing_damage(file: Path, identity: dict[str, str]) -> State | None:
     try:
         state, found = _read(file)
     except (SafetensorError, KeyError, ValueError, OSError) as error:
-        log.warning("%s is damaged (%s): it is not used", file, error)
+        log.warning("%s is damaged (%s): it is removed, not used", file, error)
+        file.unlink(missing_ok=True)  # or the next save would put it in the place of the sound one before
         return None
     differing = [name for name, value in identity.items() if found.get(name) != value]
     if differing:

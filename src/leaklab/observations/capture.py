@@ -60,6 +60,11 @@ def capture(spec: CaptureSpec, dataset: Dataset) -> tuple[Observation, Knowledge
     ]
     stacked = {name: value.expand(len(contexts), *value.shape) for name, value in weights.items()}
     form = trainable(network, dataset.shape)
+    if form.buffers:
+        raise UserError(
+            f"model '{spec.model.name}' keeps running statistics, whose updates cannot be captured yet: choose a model "
+            "without batch normalization"
+        )
     result = local_training(form, stacked, [batch] * spec.local_steps, contexts, defense)
     observation = Observation(
         weights=weights,
