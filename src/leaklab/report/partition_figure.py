@@ -98,7 +98,7 @@ def _sizes(axes: Axes, shown: Holdings) -> None:
     axes.bar(range(len(order)), sizes, color=TRAINING, label="trained on", **look)
     if aside.any():
         axes.bar(range(len(order)), aside, bottom=sizes, color=ASIDE, label="set aside for validation", **look)
-        axes.legend(loc="upper right")
+        axes.legend(loc="upper right", frameon=True, framealpha=0.9, edgecolor="none")  # equal bars fill the panel
     axes.set_ylabel("samples")
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.tick_params(axis="x", length=0, labelbottom=False)
