@@ -26,6 +26,7 @@ def train(message: Message, context: Context) -> Message:
     config, arrays = message.content["config"], message.content["arrays"].to_torch_state_dict()
     client, number = _client(str(config["workload"])), int(context.node_config["partition-id"])
     cell = Cell(int(config["seed"]), tuple(config["rates"]))
+    # own generators throughout: only the cost is compared, and our named streams would be charged to the peer
     generator = torch.Generator().manual_seed(cell.seed + 1000 * int(config["server-round"]) + number)
     before = client.steps
     client.train(list(arrays.values()), number, cell.rate(number), generator)

@@ -30,6 +30,7 @@ class PlainLoop:
     def train_cell(self, cell: Cell, rounds: int) -> None:
         """Train one cell."""
         network = network_of(self._workload, cell.seed)
+        # an own generator: only the cost is compared, and our named streams would be charged to the plain loop
         generator = torch.Generator().manual_seed(cell.seed)
         for index in range(rounds):
             chosen = participants(self._workload, cell.seed, index)

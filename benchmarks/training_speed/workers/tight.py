@@ -60,6 +60,7 @@ class TightLoop:
         """Train one cell."""
         network = network_of(self._workload, cell.seed)
         weights = [*(parameter.detach() for parameter in network.parameters()), *network.buffers()]
+        # an own generator: only the cost is compared, and our named streams would be charged to the plain loop
         generator = torch.Generator().manual_seed(cell.seed)
         for index in range(rounds):
             chosen = participants(self._workload, cell.seed, index)

@@ -30,7 +30,7 @@ class Architecture:
         A layer may be a block of others. Dropout must stand on its own, as ``nn.Dropout``: inside a block nobody could
         give it its mask, and it would draw from the global generator.
         """
-        raise NotImplementedError
+        raise NotImplementedError  # every model has its own layers; tests build each of them
 
     def build(self, input_shape: Shape, num_classes: int) -> nn.Sequential:
         """Return the network with all parameters zero, float32 on the CPU; torch's generators are not touched.

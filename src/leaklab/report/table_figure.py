@@ -161,6 +161,7 @@ def _lines(cell: Cell, width: float) -> list[list[Line]]:
 def _label_widths(grid: Grid) -> list[float]:
     columns = zip(grid.row_titles, *grid.row_labels, strict=True)
     advances = [BOLD_LETTER, *[LETTER] * len(grid.row_titles)]
+    # one advance too many, because a table may have no label column at all
     return [max(map(len, column)) * advance + GAP for column, advance in zip(columns, advances, strict=False)]
 
 
