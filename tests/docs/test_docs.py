@@ -121,11 +121,11 @@ def definitions(file):
 
 def test_the_readme_example_is_a_working_defense_with_a_working_test(monkeypatch):
     source, test = fenced(ROOT / "README.md", "python")
-    module = run_as("leaklab.defenses.clipping", source, monkeypatch)
+    module = run_as("leaklab.defenses.shrinking", source, monkeypatch)
     defense = module.PLUGIN()
     assert isinstance(defense, Defense)
     assert overrides(defense, "gradient")
-    tests = [value for name, value in vars(run_as("test_clipping", test, monkeypatch)).items() if name[:5] == "test_"]
+    tests = [value for name, value in vars(run_as("test_shrinking", test, monkeypatch)).items() if name[:5] == "test_"]
     assert tests
     for function in tests:
         (mark,) = function.pytestmark
