@@ -1,0 +1,48 @@
+"""Masked columns: Soteria's mask can be read off the observation, as whole columns of zeros in the head's weight.
+
+Source: the transform for Soteria in "Auditing Privacy Defenses in Federated Learning via Generative Gradient Leakage"
+(GGL).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from leaklab.attacks.adaptive.inferred_gradient import InferredGradient
+from leaklab.attacks.matching import Distance, squared_l2
+
+
+@dataclass(frozen=True)
+class MaskedColumns(InferredGradient):
+    """Match the head's weight only in the columns that were observed, and all other tensors in full.
+
+    A column of zeros that Soteria did not make (a feature that is dead in all samples) is left out as well, though it
+    was a fact about the sample.
+    """
+
+    name: ClassVar[str] = "masked-columns"
+    knows_the_head: ClassVar[bool] = True
+    fits: ClassVar[frozenset[str]] = frozenset({"none", "soteria"})
+    needs: ClassVar[frozenset[str]] = frozenset()
+    needs_for_delta: ClassVar[frozenset[str]] = frozenset({"nominal_rate", "local_steps"})
+
+    @property
+    def distance(self) -> Distance:
+        """Squared L2 without the masked columns."""
+        return on_seen_columns
+
+
+def on_seen_columns(gradients: Sequence[Tensor], observed: Sequence[Tensor]) -> tuple[Tensor, list[Tensor], Tensor]:
+    """Return ||g' - o||^2 without the columns of the last but one tensor [T, K, F] that are zero in o.
+
+    See ``matching.Distance``.
+    """
+    *front, weight, bias = gradients
+    seen = (observed[-2] != 0).any(1, keepdim=True)
+    return squared_l2([*front, torch.where(seen, weight, 0.0), bias], observed)
+
+
+PLUGIN = MaskedColumns

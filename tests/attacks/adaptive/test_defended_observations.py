@@ -1,0 +1,217 @@
+"""The transforms on real captures: what an attacker who knows the defense sees where the plain one is misled."""
+
+from dataclasses import replace
+from functools import partial
+from math import sqrt
+
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+from leaklab.attacks.base import Budget, victim
+from leaklab.attacks.idlg import ImprovedDeepLeakage
+from leaklab.attacks.inversion import Inversion
+from leaklab.attacks.matching import squared_l2, squared_norm
+from leaklab.data.dataset import Dataset
+from leaklab.defenses.soteria_mask import soteria_mask
+from leaklab.observations import requirements
+from leaklab.observations.base import Knowledge
+from leaklab.observations.capture import capture
+from leaklab.records import plugins
+from leaklab.records.errors import UserError
+from leaklab.records.specs import CaptureSpec
+from leaklab.records.streams import stream
+
+TRIALS, SHAPE = 3, (1, 8, 8)
+SIGMA, BOUND = 0.05, 2.0
+DEFENSES = {
+    "none": {},
+    "gradient-compression": {"dropped": 0.9},
+    "gradient-clipping": {"bound": BOUND},
+    "additive-noise": {"sigma": SIGMA},
+    "clipping-noise": {"sigma": SIGMA, "bound": BOUND},
+}
+EXACT = {
+    "support-only": "gradient-compression",
+    "prune-emulation": "gradient-compression",
+    "clip-emulation": "gradient-clipping",
+    "muted-layer": "soteria",
+    "masked-columns": "soteria",
+}
+LIKELIHOODS = {"additive-noise": {"sigma": SIGMA}, "clipping-noise": {"sigma": SIGMA, "bound": BOUND}}
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    loaded = load_digits()
+    images = torch.tensor(loaded.images * 255 / 16).round().to(torch.uint8)[:, None]
+    labels, one = torch.tensor(loaded.target), torch.ones(1)
+    return Dataset("digits", 10, images[:1000], labels[:1000], images[1000:], labels[1000:], 0 * one, one)
+
+
+@pytest.fixture(scope="module")
+def captured(dataset):
+    """Return observation, knowledge and truth of three clients with one digit each; made once per defense."""
+    made = {}
+
+    def of(defense, **changes):
+        key = (defense, *changes.items())
+        if key not in made:
+            made[key] = with_soteria(of("none", **changes)) if defense == "soteria" else plain(defense, **changes)
+        return made[key]
+
+    def plain(defense, **changes):
+        fields = {
+            "dataset": "digits",
+            "images": {"count": TRIALS, "seed": 1},
+            "model": "dlg-lenet",
+            "rate": 1.0,
+            "defense": {"name": defense, "settings": DEFENSES[defense]},
+        }
+        return capture(CaptureSpec.model_validate(fields | changes), dataset)
+
+    return of
+
+
+def with_soteria(undefended):
+    """Zero the pruned columns of an undefended observation, each trial's by the mask of its own image."""
+    observation, knowledge, truth = undefended
+    network = victim(observation, knowledge, "the test").eval()
+    masks = torch.stack([soteria_mask(network, truth.images[trial], "fc", 0.5) for trial in range(TRIALS)])
+    weight = torch.where(masks[:, None], 0.0, observation.update["fc.weight"])
+    return replace(observation, update=observation.update | {"fc.weight": weight}), knowledge, truth
+
+
+def at_the_truth(prepared, knowledge, truth, distance):
+    network = victim(prepared, knowledge, "the test")
+    inversion = Inversion(network, list(prepared.update.values()), (1, *SHAPE), 10, distance, truth.labels)
+    return inversion(truth.images.flatten(1), torch.arange(TRIALS))
+
+
+def entries(observation):
+    return sum(value[0].numel() for value in observation.update.values())
+
+
+@pytest.mark.parametrize(("name", "defense"), EXACT.items())
+@pytest.mark.parametrize("kind", ["gradient", "delta"])
+def test_f1_loss_and_derivative_vanish_at_the_truth_and_the_plain_ones_do_not(captured, name, defense, kind):
+    observation, knowledge, truth = captured(defense, kind=kind)
+    transform = plugins.load("attacks/adaptive", name)
+    prepared, scale = transform.prepare(observation, knowledge)
+    value, derivative = at_the_truth(prepared, knowledge, truth, transform.distance)
+    assert (prepared.kind, scale.tolist()) == ("gradient", [1.0] * TRIALS)
+    assert value.abs().max() < 1e-10
+    assert derivative.abs().max() < 1e-10
+    misled, slope = at_the_truth(prepared, knowledge, truth, squared_l2)
+    assert (misled > 1e-2 * squared_norm(list(prepared.update.values()))).all()
+    assert (slope.norm(dim=1) > 1e-2).all()
+
+
+@pytest.mark.parametrize(("name", "defense"), EXACT.items())
+def test_the_transforms_are_harmless_without_the_defense(captured, name, defense):
+    observation, knowledge, truth = captured("none")
+    transform = plugins.load("attacks/adaptive", name)
+    prepared, _ = transform.prepare(observation, knowledge)
+    assert at_the_truth(prepared, knowledge, truth, transform.distance)[0].abs().max() < 1e-10
+    assert set(transform.fits) >= {"none", defense}
+
+
+@pytest.mark.parametrize(("defense", "settings"), LIKELIHOODS.items())
+def test_matched_noise_is_half_the_number_of_entries_at_the_truth(captured, defense, settings):
+    observation, knowledge, truth = captured(defense)
+    transform = plugins.load("attacks/adaptive", "matched-noise", settings)
+    prepared, _ = transform.prepare(observation, knowledge)
+    value, _ = at_the_truth(prepared, knowledge, truth, transform.distance)
+    half = entries(prepared) / 2
+    assert (value - half).abs().max() < 4 * sqrt(half)
+    plain = at_the_truth(prepared, knowledge, truth, squared_l2)[0]
+    if defense == "clipping-noise":
+        assert (plain / (2 * SIGMA**2) > half + 10 * sqrt(half)).all()
+    else:
+        assert torch.allclose(plain, 2 * SIGMA**2 * value, rtol=1e-12)
+
+
+def test_the_bound_is_overestimated_under_noise(captured):
+    """What clip-emulation takes for the bound is the root of S^2 + n sigma^2."""
+    observation, _, _ = captured("clipping-noise")
+    norms = squared_norm(list(observation.update.values())).sqrt()
+    expected = sqrt(BOUND**2 + entries(observation) * SIGMA**2)
+    assert expected > 2 * BOUND
+    assert torch.allclose(norms, torch.full_like(norms, expected), rtol=0.05)
+
+
+def test_over_several_steps_the_noise_is_that_of_their_mean(captured):
+    observation, knowledge, truth = captured("additive-noise", local_steps=4, rate=1e-9)
+    with pytest.raises(UserError, match=r"over 4 steps is not 0.05: set sigma to 0.025"):
+        plugins.load("attacks/adaptive", "matched-noise", {"sigma": SIGMA}).prepare(observation, knowledge)
+    transform = plugins.load("attacks/adaptive", "matched-noise", {"sigma": SIGMA / 2})
+    prepared, _ = transform.prepare(observation, knowledge)
+    value, _ = at_the_truth(prepared, knowledge, truth, transform.distance)
+    half = entries(prepared) / 2
+    assert (value - half).abs().max() < 5 * sqrt(half)
+
+
+@pytest.mark.parametrize(
+    ("defense", "settings", "message"),
+    [
+        ("additive-noise", {"sigma": 0.1}, "set sigma to 0.05"),
+        ("clipping-noise", {"sigma": SIGMA}, "set bound of transform 'matched-noise' to 2.0"),
+        ("clipping-noise", {"sigma": SIGMA, "bound": 4.0}, "set bound of transform 'matched-noise' to 2.0"),
+        ("additive-noise", {"sigma": SIGMA, "bound": 4.0}, "to None"),
+        ("gradient-clipping", {"sigma": SIGMA}, "has no sigma"),
+        ("additive-noise", {"sigma": 0.0}, "sigma must be a number above 0"),
+        ("additive-noise", {"bound": -1}, "bound must be a number above 0"),
+    ],
+)
+def test_matched_noise_refuses_settings_that_are_not_the_defenses(captured, defense, settings, message):
+    observation, knowledge, _ = captured(defense)
+    with pytest.raises(UserError, match=message):
+        plugins.load("attacks/adaptive", "matched-noise", settings).prepare(observation, knowledge)
+
+
+@pytest.mark.parametrize("name", [*EXACT, "matched-noise"])
+def test_needs_are_declared_for_the_planner(captured, name):
+    """What prepare asks for is what the source declares; so a plan fails before a job does."""
+    transform = plugins.load("attacks/adaptive", name)
+    requirements.check("idlg", {}, "honest-but-curious", name, {}, "delta")
+    requirements.check_transform(name, sorted(transform.fits)[0], 1)
+    with pytest.raises(UserError, match="does not fit defense 'lrp'"):
+        requirements.check_transform(name, "lrp", 1)
+    with pytest.raises(UserError, match="needs 'nominal_rate'"):
+        requirements.check("idlg", {}, "blind-rate", name, {}, "delta")
+    defense = EXACT.get(name, "additive-noise")
+    observation, knowledge, _ = captured(defense, kind="delta")
+    if name == "matched-noise":
+        transform = replace(transform, sigma=SIGMA)
+    declared = transform.needs | transform.needs_for_delta
+    facts = {fact: value for fact, value in knowledge.facts.items() if fact in declared}
+    transform.prepare(observation, Knowledge("honest-but-curious", facts))
+    for fact in declared:
+        fewer = {key: value for key, value in facts.items() if key != fact}
+        with pytest.raises(UserError, match=f"'{name}' needs '{fact}'"):
+            transform.prepare(observation, Knowledge("honest-but-curious", fewer))
+
+
+@pytest.mark.parametrize("name", ["muted-layer", "masked-columns"])
+def test_a_network_without_an_affine_head_is_refused(captured, name):
+    observation, knowledge, _ = captured("none")
+    headless = {part: dict(list(getattr(observation, part).items())[:-1]) for part in ("weights", "update")}
+    with pytest.raises(UserError, match="affine layer with a bias"):
+        plugins.load("attacks/adaptive", name).prepare(replace(observation, **headless), knowledge)
+
+
+def image_errors(captured, defense, name, settings=None):
+    observation, knowledge, truth = captured(defense)
+    transform = plugins.load("attacks/adaptive", name, settings or {})
+    prepared, _ = transform.prepare(observation, knowledge)
+    attack, budget, streams = ImprovedDeepLeakage(), Budget(iterations=40, restarts=1), partial(stream, 0, "attack")
+    found = attack.reconstruct(prepared, knowledge, budget, streams, transform.distance)
+    assert torch.equal(found.labels, truth.labels)
+    return ((found.images - truth.images) ** 2).flatten(1).mean(1)
+
+
+@pytest.mark.parametrize("defense", sorted(set(EXACT.values())))
+def test_the_adaptive_attacker_sees_the_images_and_the_plain_one_does_not(captured, defense):
+    assert image_errors(captured, defense, "none").median() > 0.05
+    for name in (name for name, fitting in EXACT.items() if fitting == defense):
+        assert image_errors(captured, defense, name).median() < 1e-3, name
