@@ -1,0 +1,123 @@
+"""Inverting gradients (IG): match the direction of the gradient with images that are smooth and within their range.
+
+Source: "Inverting Gradients - How easy is it to break privacy in federated learning?", eq. (4) and section 5; rate,
+decay and start are those of its published code.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from leaklab.attacks.base import Budget, Reconstruction, Streams, victim
+from leaklab.attacks.cosine_inversion import CosineInversion
+from leaklab.attacks.fixed_labels import fixed_labels
+from leaklab.attacks.inversion import Inversion
+from leaklab.attacks.matching import Distance, squared_l2
+from leaklab.attacks.priors import Box, WithPrior, total_variation
+from leaklab.attacks.search import Objective, SearchResult
+from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
+from leaklab.observations.base import Knowledge, Observation
+from leaklab.records.errors import UserError
+
+
+@dataclass(frozen=True)
+class InvertingGradients:
+    """Minimise 1 - cos(g', o) + weight * TV over the images by signed Adam; labels are known or read off.
+
+    Images are on the [0, 1] scale; each start is a draw from N(0, 1), put into the box. The cosine ignores any
+    positive factor on the update, so a perturbed learning rate hides nothing from this attack.
+
+    Attributes:
+        label_rule: ``known`` (granted by the threat model) or ``bias`` (smallest bias gradient of the head, for one
+            sample per update).
+        total_variation: weight of the prior, relative to a matching loss of 1; 0.1 to 1e-6 in the source, by setting.
+        rate: of signed Adam, in units of a pixel; falls by ten after 3/8, 5/8 and 7/8 of the iterations.
+        boxed: keep the pixels within the range that the threat model grants.
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset({"architecture", "weights", "input_shape", "num_classes", "batch_size"})
+    needs_when: ClassVar[dict[str, dict[object, list[str]]]] = {
+        "label_rule": {"known": ["labels"]},
+        "boxed": {True: ["input_range"]},
+    }
+
+    label_rule: str = "known"
+    total_variation: float = 1e-4
+    rate: float = 0.1
+    boxed: bool = True
+
+    def reconstruct(
+        self,
+        observation: Observation,
+        knowledge: Knowledge,
+        budget: Budget,
+        streams: Streams,
+        distance: Distance = squared_l2,
+    ) -> Reconstruction:
+        """Reconstruct every trial; see ``Attack.reconstruct``.
+
+        ``squared_l2``, the distance of transforms that leave an attack its own, stands for the cosine. Any other
+        distance is matched instead, divided by its value for a gradient of zero so that the prior weighs as much.
+
+        Raises:
+            UserError: unknown rule, a rule for single samples on batches, or an observation that is not a gradient.
+        """
+        if observation.kind != "gradient":
+            raise UserError("attack 'ig' matches gradients: choose a transform that turns the delta into one")
+        labels = fixed_labels("ig", self.label_rule, observation, knowledge)
+        inversion, objective = self._matching(observation, knowledge, labels, distance)
+        if self.total_variation != 0:
+            objective = WithPrior(objective, total_variation, self.total_variation, inversion.shape)
+        box = Box(*knowledge.require("input_range", "ig")) if self.boxed else None
+        settings = SignedAdamSettings(budget.iterations, budget.restarts, self.rate, box=box)
+
+        def start_of(row: int, number: int) -> Tensor:
+            draws = streams("start", observation.trials[row], number).normal(inversion.unknowns)
+            return draws.to(inversion.observed[0])
+
+        found = signed_adam(objective, start_of, len(observation.trials), settings)
+        return _reconstruction(found, inversion, observation.trials, labels)
+
+    def _matching(
+        self, observation: Observation, knowledge: Knowledge, labels: Tensor, distance: Distance
+    ) -> tuple[Inversion, Objective]:
+        """Return the inversion and its loss, 1 for a gradient of zero."""
+        network = victim(observation, knowledge, "ig")
+        shape = (int(knowledge.require("batch_size", "ig")), *knowledge.require("input_shape", "ig"))
+        classes, observed = int(knowledge.require("num_classes", "ig")), list(observation.update.values())
+        if distance is squared_l2:
+            cosine = CosineInversion(network, observed, shape, classes, labels)
+            return cosine, cosine
+        other = Inversion(network, observed, shape, classes, distance, labels)
+        return other, _Relative(other)
+
+
+class _Relative:
+    """An inversion's loss and derivative in units of its loss for a gradient of zero; an ``Objective``."""
+
+    def __init__(self, inversion: Inversion) -> None:
+        self.inversion, self.unit = inversion, inversion.loss_of_nothing()
+
+    def __call__(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        loss, derivative = self.inversion(points, rows)
+        return loss / self.unit[rows], derivative / self.unit[rows, None]
+
+
+def _reconstruction(
+    found: SearchResult, inversion: Inversion, trials: tuple[int, ...], labels: Tensor
+) -> Reconstruction:
+    rows = torch.arange(len(trials), device=found.points.device)
+    candidates = found.points.view(len(trials), -1, *inversion.shape)
+    return Reconstruction(
+        images=candidates[rows, found.chosen()],
+        labels=labels,
+        candidates=candidates,
+        candidate_losses=found.losses,
+        starts=tuple(replace(record, trial=trials[record.trial]) for record in found.records),
+        scale=torch.ones(len(trials), dtype=torch.float64),
+    )
+
+
+PLUGIN = InvertingGradients
