@@ -1,0 +1,201 @@
+"""Inversion of an update of several local steps (delta matching), and of one whose local rates are hidden.
+
+Source: "Inverting Gradients - How easy is it to break privacy in federated learning?", section 6 (updates instead of
+gradients); the attackers who do not trust the rates: ``joint_rates``, ``profiled_rates`` and ``surrogate``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from leaklab.attacks.base import Budget, Reconstruction, Streams, victim
+from leaklab.attacks.delta_matching import DeltaMatching, Samples
+from leaklab.attacks.fixed_labels import LABEL_RULES, fixed_labels
+from leaklab.attacks.joint_rates import JointRates
+from leaklab.attacks.lbfgs import LbfgsSettings
+from leaklab.attacks.matching import Distance, squared_l2
+from leaklab.attacks.priors import Box, WithPrior, total_variation
+from leaklab.attacks.profiled_rates import ProfiledRates
+from leaklab.attacks.search import SearchResult, SearchSettings, search
+from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
+from leaklab.attacks.surrogate import Surrogate
+from leaklab.observations.base import Knowledge, Observation
+from leaklab.records.errors import UserError
+
+MATCHINGS = ("nominal", "joint-rates", "profiled-rates", "surrogate")
+OPTIMIZERS = ("signed-adam", "lbfgs")
+
+SMALLEST_SHARE = 0.05
+"""Rates and places start at least this far, relative to their interval, from its ends, where derivatives vanish."""
+
+
+@dataclass(frozen=True)
+class PixelBox(Box):
+    """Keeps the first ``pixels`` unknowns within [lower, upper] and leaves the others alone."""
+
+    pixels: int = 0
+
+    def project(self, points: Tensor) -> Tensor:
+        """Return the nearest points with all pixels within the box, same shape."""
+        return torch.cat([super().project(points[:, : self.pixels]), points[:, self.pixels :]], 1)
+
+
+@dataclass(frozen=True)
+class DeltaInversion:
+    """Search the images on which simulated local training sends the observed update; labels are fixed beforehand.
+
+    The client repeats its batch in every step, by plain gradient descent. Transform ``none`` goes with this attack: it
+    takes the update as it is, and a gradient is turned back into the delta that it was computed from.
+
+    Attributes:
+        matching: ``nominal`` (the steps have the server's rate: the attacker of the papers), ``joint-rates`` (the
+            rates are searched too, within (0, 2 * client_factor * nominal rate)), ``profiled-rates`` (they follow by
+            least squares, for small rates) or ``surrogate`` (the direction of the update is matched with one gradient
+            between the weights; needs no rate). The last two have a distance of their own.
+        label_rule: ``bias`` (smallest bias gradient of the head, for single samples; with several steps a good guess
+            and no identity) or ``known`` (granted by the threat model).
+        client_factor: mean of the client's rates over the nominal one that the attacker expects; p_k N under scheme 1.
+        optimizer: ``signed-adam`` (pixels stay in [0, 1]) or ``lbfgs`` (they are free, as in ``dlg``).
+        rate: step size of signed Adam.
+        smoothness: weight of the total variation, in units of the matching loss.
+        matched: L-BFGS ends a start below this loss, relative to the loss of an all-zero update ...
+        accepted: ... and tries no further start below this one.
+        patience: a start of L-BFGS has stagnated after so many outer steps' worth of iterations ...
+        improvement: ... in which its best loss fell by less than this fraction.
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset({"architecture", "weights", "input_shape", "num_classes", "batch_size"})
+    needs_when: ClassVar[dict[str, dict[str, list[str]]]] = {
+        "label_rule": {"known": ["labels"]},
+        "matching": {
+            "nominal": ["nominal_rate", "local_steps"],
+            "joint-rates": ["nominal_rate", "local_steps"],
+            "profiled-rates": ["nominal_rate", "local_steps"],
+        },
+    }
+
+    matching: str = "nominal"
+    label_rule: str = "bias"
+    client_factor: float = 1.0
+    optimizer: str = "signed-adam"
+    rate: float = 0.1
+    smoothness: float = 0.0
+    matched: float = 3e-9
+    accepted: float = 2e-8
+    patience: int = 5
+    improvement: float = 0.1
+
+    def __post_init__(self) -> None:
+        for setting, allowed in (("matching", MATCHINGS), ("label_rule", LABEL_RULES), ("optimizer", OPTIMIZERS)):
+            if getattr(self, setting) not in allowed:
+                chosen = getattr(self, setting)
+                raise UserError(f"delta-ig has no {setting} '{chosen}': choose from {', '.join(allowed)}")
+        if not 0 < self.client_factor < float("inf"):
+            raise UserError(f"delta-ig's client_factor is a positive number, not {self.client_factor}")
+
+    def reconstruct(
+        self,
+        observation: Observation,
+        knowledge: Knowledge,
+        budget: Budget,
+        streams: Streams,
+        distance: Distance = squared_l2,
+    ) -> Reconstruction:
+        """Reconstruct every trial; see ``Attack.reconstruct``.
+
+        Raises:
+            UserError: withheld facts, no budget, an update that is not finite, or layers in training state.
+        """
+        if min(budget.iterations, budget.restarts) < 1:
+            raise UserError("delta-ig needs at least one iteration and one restart: raise iterations and restarts")
+        observation = as_delta(observation, knowledge)
+        network = victim(observation, knowledge, "delta-ig")
+        shape = (int(knowledge.require("batch_size", "delta-ig")), *knowledge.require("input_shape", "delta-ig"))
+        labels = fixed_labels("delta-ig", self.label_rule, observation, knowledge)
+        samples = Samples(shape, int(knowledge.require("num_classes", "delta-ig")), labels)
+        objective = self._objective(network, observation, knowledge, samples, distance)
+        found = self._search(objective, self._starts(objective, observation, streams), budget)
+        return self._reconstruction(objective, found, observation)
+
+    def _objective(
+        self,
+        network: nn.Sequential,
+        observation: Observation,
+        knowledge: Knowledge,
+        samples: Samples,
+        distance: Distance,
+    ) -> DeltaMatching | Surrogate:
+        observed = list(observation.update.values())
+        if self.matching == "surrogate":
+            return Surrogate(network, observed, samples)
+        rate, steps = (float(knowledge.require(fact, "delta-ig")) for fact in ("nominal_rate", "local_steps"))
+        rates = torch.full((int(steps),), self.client_factor * rate, dtype=observed[0].dtype, device=observed[0].device)
+        if self.matching == "profiled-rates":
+            return ProfiledRates(network, observed, samples, rates)
+        kind = JointRates if self.matching == "joint-rates" else DeltaMatching
+        return kind(network, observed, samples, rates, distance)
+
+    def _starts(
+        self, objective: DeltaMatching | Surrogate, observation: Observation, streams: Streams
+    ) -> Callable[[int, int], Tensor]:
+        """Return where the search starts: random images; rates or place in the middle, then anywhere."""
+        pixels = objective.samples.pixels
+        others = objective.unknowns - pixels
+        like = next(iter(observation.update.values()))
+
+        def start_of(row: int, number: int) -> Tensor:
+            draws = streams("start", observation.trials[row], number)
+            images = draws.normal(pixels) if self.optimizer == "lbfgs" else draws.uniform(pixels)
+            shares = torch.full((others,), 0.5).double() if number == 0 else draws.uniform(others)
+            return torch.cat([images, torch.logit(shares, eps=SMALLEST_SHARE)]).to(like)
+
+        return start_of
+
+    def _search(
+        self, objective: DeltaMatching | Surrogate, start_of: Callable[[int, int], Tensor], budget: Budget
+    ) -> SearchResult:
+        samples, scale = objective.samples, objective.loss_of_nothing()
+        regularised = WithPrior(objective, total_variation, self.smoothness, samples.shape)
+        wanted = regularised if self.smoothness > 0 else objective
+        if self.optimizer == "lbfgs":
+            stops = (self.matched, self.accepted, self.patience, self.improvement)
+            settings = SearchSettings(budget.iterations, budget.restarts, *stops)
+            return search(wanted, start_of, scale, settings, LbfgsSettings())
+        box = PixelBox(pixels=samples.pixels)
+        steps = SignedAdamSettings(budget.iterations, budget.restarts, rate=self.rate, box=box)
+        return signed_adam(wanted, start_of, len(scale), steps)
+
+    def _reconstruction(
+        self, objective: DeltaMatching | Surrogate, found: SearchResult, observation: Observation
+    ) -> Reconstruction:
+        samples, rows = objective.samples, torch.arange(len(found.points), device=found.points.device)
+        images, _, others = samples.unpack(found.points[rows, found.chosen()], rows)
+        scale = torch.ones(len(rows), dtype=torch.float64)
+        if isinstance(objective, DeltaMatching):
+            scale = self.client_factor * (objective.local_rates(others).sum(1) / objective.rates.sum()).double()
+        return Reconstruction(
+            images=images,
+            labels=samples.labels,
+            candidates=found.points[..., : samples.pixels].reshape(*found.points.shape[:2], *samples.shape),
+            candidate_losses=found.losses,
+            starts=tuple(replace(record, trial=observation.trials[record.trial]) for record in found.records),
+            scale=scale,
+        )
+
+
+def as_delta(observation: Observation, knowledge: Knowledge) -> Observation:
+    """Return the delta behind an observation, the inverse of ``Observation.as_gradient``.
+
+    Who does not know the rate or the number of steps can only have turned the sign (``Observation.as_direction``).
+    """
+    if observation.kind == "delta":
+        return observation
+    known = [knowledge.facts[fact] for fact in ("nominal_rate", "local_steps") if knowledge.knows(fact)]
+    assumed = known[0] * known[1] if len(known) == 2 else 1.0
+    return replace(observation.scaled(-assumed), kind="delta")
+
+
+PLUGIN = DeltaInversion

@@ -1,0 +1,116 @@
+"""Local training simulated on dummy data: the update that a client with these samples would have sent.
+
+After the first step the weights of every trial go their own way, so ``torch.func`` maps the network over trials:
+as fast as batched products written out by hand for the networks of this project, and exact for any of them.
+
+Source: the local steps of "Communication-Efficient Learning of Deep Networks from Decentralized Data", algorithm 1,
+with one rate per step (LRP paper, eq. 10); unrolled by the attacker who matches updates (OUTPOST paper, section III).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from leaklab.attacks.gradients import soft_cross_entropy
+from leaklab.records.errors import UserError
+
+Weights = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class LocalSteps:
+    """How the client steps: v <- momentum v + (g + decay W), W <- W - rate v, with v = 0 before the first step.
+
+    Attributes:
+        momentum: in [0, 1).
+        weight_decay: not negative.
+        order: the samples that each step uses, [E, B] positions; None for all samples in every step.
+    """
+
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    order: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.momentum < 1 and self.weight_decay >= 0):
+            raise UserError("simulated steps need a momentum of at least 0 and below 1, and no negative weight decay")
+
+
+PLAIN_STEPS = LocalSteps()
+
+
+def simulated_delta(
+    network: nn.Sequential, images: Tensor, targets: Tensor, rates: Tensor, steps: LocalSteps = PLAIN_STEPS
+) -> dict[str, Tensor]:
+    """Return the weights after minus before E local steps of T clients, differentiable for images, targets and rates.
+
+    Args:
+        network: the broadcast weights; in evaluation state.
+        images: the clients' samples, [T, n, C, H, W].
+        targets: class probabilities [T, n, K].
+        rates: [T, E].
+        steps: optimizer and batch order.
+
+    Returns:
+        One tensor [T, *parameter] per parameter, by name, in the network's order.
+
+    Raises:
+        UserError: a network in training state, or tensors that do not belong together.
+    """
+    _check(images, targets, rates, steps.order)
+    before = {name: value.detach() for name, value in network.named_parameters()}
+    delta = {name: value.new_zeros(len(images), *value.shape) for name, value in before.items()}
+    velocity = dict(delta)
+    for step, rate in enumerate(rates.unbind(1)):
+        chosen = slice(None) if steps.order is None else steps.order[step]
+        current = {name: before[name] + moved for name, moved in delta.items()}
+        gradients = gradients_at(network, current, images[:, chosen], targets[:, chosen])
+        for name, gradient in gradients.items():
+            velocity[name] = steps.momentum * velocity[name] + gradient + steps.weight_decay * current[name]
+            delta[name] = delta[name] - _by_trial(rate, velocity[name]) * velocity[name]
+    return delta
+
+
+def gradients_at(network: nn.Sequential, weights: Weights, images: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    """Return the gradient of each trial's mean cross-entropy at the trial's own weights.
+
+    Args:
+        network: gives the layers and running statistics; its own weights are not used. In evaluation state.
+        weights: by name, [T, *parameter].
+        images: [T, B, C, H, W].
+        targets: class probabilities [T, B, K].
+
+    Returns:
+        By name, [T, *parameter], differentiable for weights, images and targets.
+
+    Raises:
+        UserError: a network in training state.
+    """
+    if network.training:
+        raise UserError("local steps are simulated in evaluation state only: capture the client in mode eval")
+
+    def loss(current: dict[str, Tensor], batch: Tensor, target: Tensor) -> Tensor:
+        return soft_cross_entropy(functional_call(network, current, (batch,)), target).mean()
+
+    return dict(vmap(grad(loss))(dict(weights), images, targets))
+
+
+def _check(images: Tensor, targets: Tensor, rates: Tensor, order: Tensor | None) -> None:
+    trials, samples = images.shape[:2]
+    if targets.dim() != 3 or targets.shape[:2] != images.shape[:2]:
+        raise UserError(f"{trials} trials of {samples} samples need class probabilities [{trials}, {samples}, classes]")
+    if rates.dim() != 2 or len(rates) != trials or rates.shape[1] == 0:
+        raise UserError(f"{trials} trials need rates [{trials}, steps] of at least one step, not {list(rates.shape)}")
+    if order is None:
+        return
+    if order.dim() != 2 or len(order) != rates.shape[1]:
+        raise UserError(f"a batch order for {rates.shape[1]} steps is [steps, batch], not {list(order.shape)}")
+    if order.numel() == 0 or int(torch.min(order)) < 0 or int(torch.max(order)) >= samples:
+        raise UserError(f"a batch order names samples 0 to {samples - 1}, at least one per step")
+
+
+def _by_trial(factor: Tensor, like: Tensor) -> Tensor:
+    return factor.view(-1, *[1] * (like.dim() - 1))
