@@ -1,0 +1,1 @@
+"""Attacks on text: sentences from the gradients of a language model."""

@@ -1,0 +1,76 @@
+"""Token recovery: the share of a sentence's tokens that the attack found, in any order or in their places.
+
+LRP table 7 prints texts, no numbers. Its outputs have the tokens in another order and more of them than the sentence,
+so the counts that go with it (claim LRP-29: 12 of 12 against 4, 8 of 11 against 6) are those of ``token_recovery`` on
+word pieces and punctuation: a token of the sentence counts once for each time that it stands in the output. In places,
+or as sets, other counts come out.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+
+from leaklab.metrics.base import MetricCard
+from leaklab.records.errors import UserError
+
+_TOKENS = "tokens without padding, start and end: lower-case words and punctuation marks (or word pieces)"
+
+TOKEN_RECOVERY_CARD = MetricCard(
+    name="token_recovery",
+    unit="",
+    better="lower",
+    domain=_TOKENS,
+    peak=None,
+    clamping="none",
+    network="",
+    input_range="tokens",
+    assignment="as multisets: a private token counts if a token of the output is left for it",
+    averaging="share per sentence; tables take the mean over sentences",
+    note="free of order; frequent words and punctuation count as much as telling ones; more output can only help",
+)
+
+POSITION_RECOVERY_CARD = MetricCard(
+    name="position_recovery",
+    unit="",
+    better="lower",
+    domain=_TOKENS,
+    peak=None,
+    clamping="none",
+    network="",
+    input_range="tokens",
+    assignment="by place from the start of the sentence",
+    averaging="share per sentence; tables take the mean over sentences",
+    note="a sentence that is found but shifted by one place counts as not found",
+)
+
+
+def token_recovery(found: Sequence[Hashable], truth: Sequence[Hashable]) -> float:
+    """Return the share of private tokens that recur in the output, whatever their order, in [0, 1].
+
+    Args:
+        found: tokens or ids of the output.
+        truth: those of the private sentence.
+
+    Raises:
+        UserError: a private sentence without tokens.
+    """
+    return (Counter(found) & Counter(truth)).total() / _length(truth)
+
+
+def position_recovery(found: Sequence[Hashable], truth: Sequence[Hashable]) -> float:
+    """Return the share of private tokens that the output has in the same place, in [0, 1].
+
+    Args:
+        found: tokens or ids of the output; it may be longer or shorter.
+        truth: those of the private sentence.
+
+    Raises:
+        UserError: a private sentence without tokens.
+    """
+    same = sum(ours == theirs for ours, theirs in zip(found, truth, strict=False))
+    return same / _length(truth)
+
+
+def _length(truth: Sequence[Hashable]) -> int:
+    if not truth:
+        raise UserError("a private sentence has no tokens: leave it out of the trials")
+    return len(truth)

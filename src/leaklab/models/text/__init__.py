@@ -1,0 +1,1 @@
+"""Networks that read text: token embeddings in, logits out."""
