@@ -6,7 +6,9 @@ from sklearn.datasets import load_digits
 from torch.nn import functional as F
 
 from leaklab.models.dlg_lenet import DLGLeNet
+from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.records.streams import stream
 
 SHAPE, CLASSES = (1, 8, 8), 10
 MODEL = {"name": "dlg-lenet", "settings": {}}
@@ -70,3 +72,25 @@ def knowledge():
         "input_shape": list(SHAPE),
     }
     return Knowledge("honest-but-curious", facts)
+
+
+class Waves(Generator):
+    """A smooth generator without training: each latent number and each class bends the image its own way."""
+
+    def __init__(self, latent_size, classes):
+        super().__init__(latent_size, classes, SHAPE)
+        self.register_buffer("mix", stream(0, "mix").normal(latent_size, 64))
+        self.register_buffer("shift", stream(0, "shift").normal(classes, 64))
+
+    def forward(self, latents, classes):
+        return torch.sigmoid(latents @ self.mix + classes @ self.shift).view(-1, *SHAPE)
+
+
+@pytest.fixture(scope="session")
+def waves():
+    """Make a frozen float64 generator of images of 8x8."""
+
+    def make(latent_size=4, classes=CLASSES):
+        return Waves(latent_size, classes).double().frozen()
+
+    return make

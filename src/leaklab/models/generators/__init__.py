@@ -1,0 +1,1 @@
+"""Class-conditional image generators: the prior of generative attacks."""

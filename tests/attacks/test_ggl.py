@@ -1,0 +1,222 @@
+"""Planted solutions: the private image is one that the generator can make, so the truth has a latent."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from leaklab.attacks.base import Budget
+from leaklab.attacks.ggl import GglSettings, LatentMatching, ggl_search, prior_divergence, reconstruct_with
+from leaklab.attacks.matching import profiled_scale, squared_l2, squared_norm
+from leaklab.models.generators.conditional_gan import ConditionalGan
+from leaklab.models.resnet_small import SmallResNet
+from leaklab.observations.base import Knowledge, Observation
+from leaklab.records.errors import UserError
+from leaklab.records.streams import stream
+
+SHAPE, CLASSES, LATENT, TRIALS = (1, 8, 8), 10, 4, 3
+STREAMS = partial(stream, 0, "attack")
+CMA = GglSettings(population=16, squash=False)
+
+
+@pytest.fixture(scope="module")
+def generator(waves):
+    return waves()
+
+
+@pytest.fixture(scope="module")
+def planted(generator):
+    """Latents from the prior, labels and images [T, 1, 1, 8, 8]."""
+    latents = stream(0, "truth").normal(TRIALS, LATENT)
+    labels = torch.tensor([3, 0, 7])
+    return latents, labels, generator.generate(latents, F.one_hot(labels, CLASSES).double())[:, None]
+
+
+@pytest.fixture(scope="module")
+def observation(planted, observe):
+    return observe(planted[2], planted[1][:, None])
+
+
+@pytest.fixture(scope="module")
+def matching_of(generator, observation, planted, network_of):
+    network = network_of().requires_grad_(requires_grad=False)
+
+    def make(rows=range(TRIALS), distance=squared_l2, factor=1.0, penalty=0.0):
+        rows = list(rows)
+        observed = [factor * value[rows] for value in observation.update.values()]
+        return LatentMatching(generator, network, observed, planted[1][rows], distance, penalty)
+
+    return make
+
+
+def search_of(matching, trials=range(TRIALS), generations=40, restarts=1, settings=CMA):
+    return ggl_search(matching, tuple(trials), Budget(generations, restarts), STREAMS, settings)
+
+
+def error(images, truth):
+    return ((images - truth) ** 2).flatten(1).mean(1)
+
+
+def test_the_truth_has_loss_zero_and_a_zero_derivative(matching_of, planted):
+    rows = torch.arange(TRIALS)
+    for distance in (squared_l2, profiled_scale):
+        matching = matching_of(distance=distance)
+        assert float(matching.evaluate(planted[0], rows)[0].abs().max()) < 1e-12
+        losses, derivative = matching(planted[0], rows)
+        assert float(losses.abs().max()) < 1e-12
+        assert float(derivative.abs().max()) < 1e-5
+
+
+def test_the_loss_is_the_distance_divided_by_the_number_of_tensors(matching_of, generator, observe, planted):
+    latents, rows = stream(1, "z").normal(TRIALS, LATENT), torch.arange(TRIALS)
+    images = generator.generate(latents, F.one_hot(planted[1], CLASSES).double())[:, None]
+    slow = list(observe(images, planted[1][:, None]).update.values())
+    matching = matching_of()
+    expected = squared_l2(slow, matching.observed)[0] / len(slow)
+    assert torch.allclose(matching.evaluate(latents, rows)[0], expected, rtol=1e-10)
+    assert torch.allclose(matching(latents, rows)[0], expected, rtol=1e-10)
+
+
+def test_the_derivative_is_that_of_the_loss(matching_of):
+    matching, rows = matching_of(penalty=0.3), torch.arange(TRIALS)
+    latents, direction = stream(1, "z").normal(TRIALS, LATENT), stream(2, "z").normal(TRIALS, LATENT)
+    step = 1e-5
+    ahead, behind = (matching(latents + sign * step * direction, rows)[0] for sign in (1, -1))
+    slope = (matching(latents, rows)[1] * direction).sum(1)
+    assert torch.allclose((ahead - behind) / (2 * step), slope, rtol=1e-5)
+
+
+def test_the_penalty_is_zero_for_the_priors_moments_only():
+    assert float(prior_divergence(torch.tensor([[1.0, -1.0]]))) == pytest.approx(0, abs=1e-7)
+    assert float(prior_divergence(torch.tensor([[2.0, 0.0]]))) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("settings", [CMA, GglSettings(optimizer="adam", penalty=0.0)])
+def test_the_search_finds_the_planted_image(matching_of, planted, settings):
+    matching, rows = matching_of(), torch.arange(TRIALS)
+    starts = torch.stack([STREAMS("start", trial, 0).normal(LATENT) for trial in range(TRIALS)])
+    found = search_of(matching, generations=60, settings=settings)
+    assert bool((found.losses[:, 0] < 0.01 * matching.evaluate(starts, rows)[0]).all())
+    before, after = (error(matching.images(z, rows), planted[2][:, 0]) for z in (starts, found.points[:, 0]))
+    assert bool((after < 0.05 * before).all())
+
+
+def test_squashed_latents_stay_within_one(matching_of):
+    found = search_of(matching_of(), generations=5, settings=GglSettings(population=16))
+    assert float(found.points.abs().max()) <= 1
+    assert float(search_of(matching_of(), generations=5).points.abs().max()) > 1
+
+
+def test_a_trial_does_not_depend_on_its_neighbours(matching_of):
+    together = search_of(matching_of(), generations=8, restarts=2)
+    alone = search_of(matching_of([1]), [1], generations=8, restarts=2)
+    assert torch.equal(together.points[1], alone.points[0])
+    assert torch.allclose(together.losses[1], alone.losses[0], rtol=1e-10)
+
+
+def test_slices_of_candidates_change_nothing(matching_of):
+    matching, sliced = matching_of(), matching_of()
+    sliced._together = 7
+    latents, rows = stream(1, "z").normal(20, LATENT), torch.arange(20) % TRIALS
+    assert torch.allclose(matching.evaluate(latents, rows)[0], sliced.evaluate(latents, rows)[0], rtol=1e-12)
+
+
+def test_profiled_scale_does_not_see_a_factor_and_the_plain_distance_does(matching_of):
+    plain, scaled = (search_of(matching_of(distance=profiled_scale, factor=s), generations=10) for s in (1.0, 4.0))
+    assert torch.equal(plain.points, scaled.points)
+    assert torch.allclose(plain.losses, scaled.losses, rtol=1e-10)
+    rows = torch.arange(TRIALS)
+    misled = search_of(matching_of(factor=4.0), generations=40)
+    truth = search_of(matching_of(), generations=40)
+    assert bool((misled.losses[:, 0] > 100 * truth.losses[:, 0])[rows].all())
+
+
+def test_the_distance_of_a_transform_is_honoured(matching_of, planted):
+    """A client hides all but the head; a distance that looks at the head alone still finds the image."""
+
+    def head_only(gradients, observed):
+        residuals = [g - o if index >= len(observed) - 2 else torch.zeros_like(g)
+                     for index, (g, o) in enumerate(zip(gradients, observed, strict=True))]  # fmt: skip
+        value = squared_norm(residuals)
+        return value, residuals, torch.full_like(value, 2.0)
+
+    rows, errors = torch.arange(TRIALS), {}
+    for distance in (head_only, squared_l2):
+        matching = matching_of(distance=distance)
+        for value in matching.observed[:-2]:
+            value.zero_()
+        found = search_of(matching, generations=40, restarts=3)
+        images = matching.images(found.points[rows, found.chosen()], rows)
+        errors[distance] = error(images, planted[2][:, 0])
+        again = matching.evaluate(found.points[:, 0], rows)[0]
+        assert torch.allclose(again, found.losses[:, 0], rtol=1e-6, atol=1e-14)
+    assert float(errors[head_only].max()) < 1e-3
+    assert bool((errors[squared_l2] > 10 * errors[head_only]).all())
+
+
+def test_a_network_with_batch_norm_goes_the_other_way_with_the_same_losses(generator, planted):
+    network = SmallResNet(width=4).initialised(SHAPE, CLASSES, 0, torch.float64).eval()
+    names = [name for name, _ in network.named_parameters()]
+    columns = []
+    for image, label in zip(planted[2], planted[1], strict=True):
+        columns.append(torch.autograd.grad(F.cross_entropy(network(image), label[None]), list(network.parameters())))
+    observed = [torch.stack(column) for column in zip(*columns, strict=True)]
+    assert len(observed) == len(names)
+    matching = LatentMatching(generator, network.requires_grad_(requires_grad=False), observed, planted[1])
+    losses = matching.evaluate(planted[0], torch.arange(TRIALS))[0]
+    assert float(losses.max()) < 1e-12
+    assert not losses.requires_grad
+    other = stream(1, "z").normal(TRIALS, LATENT)
+    first, second = matching.evaluate(other, torch.arange(TRIALS))[0], matching(other, torch.arange(TRIALS))[0]
+    assert torch.allclose(first, second, rtol=1e-10)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_reconstruction_has_the_shapes_of_the_contract(generator, observation, knowledge, planted, known):
+    facts = {**knowledge.facts, **({"labels": planted[1][:, None].tolist()} if known else {})}
+    found = reconstruct_with(
+        generator, observation, Knowledge("any", facts), Budget(30, 2), STREAMS, squared_l2, CMA
+    ).reconstruction
+    assert found.images.shape == (TRIALS, 1, *SHAPE)
+    assert found.candidates.shape == (TRIALS, 2, 1, *SHAPE)
+    assert found.candidate_losses.shape == (TRIALS, 2)
+    assert torch.equal(found.labels[:, 0], planted[1])
+    assert len(found.starts) == 2 * TRIALS
+    best = found.candidate_losses.argmin(1)
+    assert torch.equal(found.images, found.candidates[torch.arange(TRIALS), best])
+
+
+def test_the_latents_are_those_of_the_images(generator, observation, knowledge, planted):
+    found = reconstruct_with(generator, observation, knowledge, Budget(3, 1), STREAMS, settings=CMA)
+    again = generator.generate(found.latents, F.one_hot(planted[1], CLASSES).double())
+    assert torch.equal(again, found.reconstruction.images[:, 0])
+
+
+def test_what_cannot_be_attacked_is_refused(generator, observation, knowledge, observe, planted, waves):
+    def run(generator=generator, observation=observation, **facts):
+        given = Knowledge("any", {**knowledge.facts, **facts})
+        return reconstruct_with(generator, observation, given, Budget(1, 1), STREAMS, settings=CMA)
+
+    with pytest.raises(UserError, match="matches gradients"):
+        run(observation=observe(planted[2], planted[1][:, None], kind="delta"))
+    with pytest.raises(UserError, match="one sample per update"):
+        run(batch_size=4)
+    with pytest.raises(UserError, match="the generator makes 3x8x8 images"):
+        run(ConditionalGan(4, 2, 2).generator((3, 8, 8), CLASSES).frozen())
+    with pytest.raises(UserError, match="training state"):
+        run(waves().train())
+    with pytest.raises(UserError, match=r"knows classes 0\.\.9 only"):
+        run(labels=[[10], [0], [0]])
+    with pytest.raises(UserError, match="not finite"):
+        run(observation=observation.scaled(torch.nan), labels=[[0], [0], [0]])
+    with pytest.raises(UserError, match="at least one iteration"):
+        reconstruct_with(generator, observation, knowledge, Budget(0, 1), STREAMS, settings=CMA)
+    assert isinstance(observation, Observation)
+
+
+def test_unknown_settings_are_refused():
+    with pytest.raises(UserError, match="choose from cma, adam"):
+        GglSettings(optimizer="bayes")
+    with pytest.raises(UserError, match="must not be negative"):
+        GglSettings(penalty=-1.0)
