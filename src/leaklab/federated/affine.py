@@ -1,0 +1,35 @@
+"""Products of affine layers on the CPU by whichever library is faster for their size.
+
+torch hands float32 products to its BLAS, which on processors of other makers than its own runs at half their rate; the
+convolution library that comes with torch does not. For narrow layers the choice does not matter.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+WIDE = 2**22
+"""Multiplications from which the other library wins: 32 samples through 512 x 256 weights."""
+
+
+def affine(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return rows W^T + b without a graph.
+
+    Args:
+        rows: [N, K], contiguous.
+        weight: [O, K], contiguous.
+        bias: [O] or None.
+
+    Returns:
+        [N, O].
+    """
+    if len(rows) * weight.numel() >= WIDE and has_fast_product(rows):
+        answer: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
+        return answer
+    return F.linear(rows, weight, bias)
+
+
+def has_fast_product(like: Tensor) -> bool:
+    """Whether the other library can multiply tensors like this one."""
+    usable = like.dtype == torch.float32 and like.device.type == "cpu" and bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+    return usable and hasattr(torch.ops.mkldnn, "_linear_pointwise")
