@@ -1,6 +1,7 @@
 """The report: a page to read and a table of every single run."""
 
 from collections.abc import Iterable, Sequence
+from textwrap import fill
 from typing import TypeVar
 
 import pandas as pd
@@ -10,7 +11,7 @@ from training_speed.contestants import OURS, Contestant
 from training_speed.rows import Figures, Row
 from training_speed.workloads import Workload
 
-NOTHING = "-"
+NOTHING, WIDTH = "-", 120
 T = TypeVar("T")
 
 
@@ -31,12 +32,24 @@ def page(rows: Sequence[Row], results: Results, machine: str, command: str, repe
         f"`{command}` made this page on {machine}. One thread of it does at most (GFLOP/s, measured in the same run): "
         f"{peaks}.",
         "## Processor time per client step, as a multiple of ours",
-        "Above 1 this project's engine is ahead. A client step is one optimiser step of one client.",
+        "Above 1 this project's engine is ahead. A client step is one optimizer step of one client.",
         _overview(rows, workloads, contestants),
         *(part for workload in workloads for part in _section(rows, workload, results)),
         _notes(contestants, repeats),
     ]
-    return "\n\n".join(parts) + "\n"
+    return wrapped("\n\n".join(parts) + "\n")
+
+
+def wrapped(text: str) -> str:
+    """Return the text with prose in lines of at most ``WIDTH`` characters; tables stay as they are."""
+    return "\n".join(_wrapped_line(line) for line in text.split("\n"))
+
+
+def _wrapped_line(line: str) -> str:
+    if line.startswith("|"):
+        return line
+    indent = "  " if line.startswith("* ") else ""
+    return fill(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def table(results: Results) -> pd.DataFrame:
