@@ -41,8 +41,8 @@ def network_of():
 def observe(network_of):
     """Make the observation of trials [T, B, ...] by plain autograd, each update times its factor."""
 
-    def make(images, labels, factors=None, seed=0, kind="gradient"):
-        network = network_of(seed, images.dtype)
+    def make(images, labels, factors=None, seed=0, kind="gradient", network=None):
+        network = network_of(seed, images.dtype) if network is None else network
         updates = []
         for row, (image, label) in enumerate(zip(images, labels, strict=True)):
             gradients = torch.autograd.grad(F.cross_entropy(network(image), label), list(network.parameters()))

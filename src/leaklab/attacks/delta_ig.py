@@ -56,7 +56,8 @@ class DeltaInversion:
             least squares, for small rates) or ``surrogate`` (the direction of the update is matched with one gradient
             between the weights; needs no rate). The last two have a distance of their own.
         label_rule: ``bias`` (smallest bias gradient of the head, for single samples; with several steps a good guess
-            and no identity) or ``known`` (granted by the threat model).
+            and no identity), ``distinct`` (the smallest ones, for samples of different classes; likewise) or ``known``
+            (granted by the threat model).
         client_factor: mean of the client's rates over the nominal one that the attacker expects; p_k N under scheme 1.
         optimizer: ``signed-adam`` (pixels stay in [0, 1]) or ``lbfgs`` (they are free, as in ``dlg``).
         rate: step size of signed Adam.

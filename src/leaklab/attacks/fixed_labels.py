@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
-from leaklab.attacks.labels import bias_rule
+from leaklab.attacks.labels import bias_rule, head
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.errors import UserError
 
-LABEL_RULES = ("bias", "known")
+LABEL_RULES = ("bias", "distinct", "known")
 
 
 def fixed_labels(attack: str, rule: str, observation: Observation, knowledge: Knowledge) -> Tensor:
@@ -15,7 +15,8 @@ def fixed_labels(attack: str, rule: str, observation: Observation, knowledge: Kn
 
     Args:
         attack: its name, for messages.
-        rule: ``bias`` (smallest bias gradient of the head, for one sample per update) or ``known``.
+        rule: ``bias`` (smallest bias gradient of the head, for one sample per update), ``distinct`` (the B smallest
+            ones, for samples of B different classes) or ``known``.
         observation: T trials.
         knowledge: must grant ``labels`` or ``batch_size``, as the rule needs.
 
@@ -28,6 +29,25 @@ def fixed_labels(attack: str, rule: str, observation: Observation, knowledge: Kn
         granted = knowledge.require("labels", attack)
         device = next(iter(observation.update.values())).device
         return torch.tensor([granted[trial] for trial in observation.trials], device=device)
-    if knowledge.require("batch_size", attack) != 1:
-        raise UserError(f"{attack}'s rule 'bias' reads one label: use label_rule: known")
+    batch = int(knowledge.require("batch_size", attack))
+    if rule == "distinct":
+        return distinct_rule(observation, batch)
+    if batch != 1:
+        raise UserError(f"{attack}'s rule 'bias' reads one label: use label_rule: distinct or known")
     return bias_rule(observation)
+
+
+def distinct_rule(observation: Observation, batch: int) -> Tensor:
+    """Return the classes of the B smallest bias gradients of the head, [T, B], ascending in each trial.
+
+    The bias gradient of class k is the mean prediction p_k, less 1/B if the batch has a sample of it. So the rule is
+    exact for different classes as long as no prediction exceeds 1/B more than another's, as in untrained networks, and
+    whatever positive factor the update carries. Which label belongs to which image does not matter to a search.
+
+    Raises:
+        UserError: there are fewer classes than samples.
+    """
+    gradient = head(observation).bias_update
+    if batch > gradient.shape[1]:
+        raise UserError(f"{batch} samples cannot have different labels of {gradient.shape[1]}: use label_rule: known")
+    return gradient.topk(batch, 1, largest=False).indices.sort(1).values

@@ -30,8 +30,8 @@ class InvertingGradients:
     positive factor on the update, so a perturbed learning rate hides nothing from this attack.
 
     Attributes:
-        label_rule: ``known`` (granted by the threat model) or ``bias`` (smallest bias gradient of the head, for one
-            sample per update).
+        label_rule: ``known`` (granted by the threat model), ``bias`` (smallest bias gradient of the head, for one
+            sample per update) or ``distinct`` (the smallest ones, for samples of different classes).
         total_variation: weight of the prior, relative to a matching loss of 1; 0.1 to 1e-6 in the source, by setting.
         rate: of signed Adam, in units of a pixel; falls by ten after 3/8, 5/8 and 7/8 of the iterations.
         boxed: keep the pixels within the range that the threat model grants.

@@ -1,0 +1,65 @@
+"""Labels that are read off the last layer are the true ones; those that cannot be are refused."""
+
+import pytest
+import torch
+
+from leaklab.attacks.fixed_labels import fixed_labels
+from leaklab.models.dlg_lenet import DLGLeNet
+from leaklab.observations.base import Knowledge
+from leaklab.records.errors import UserError
+
+LABELS = torch.tensor([[7, 0, 2, 5], [1, 2, 3, 9], [4, 8, 6, 0]])
+
+
+@pytest.fixture(scope="module")
+def private(digits):
+    """Trials of four digits of different classes, [T, 4, 1, 8, 8]."""
+    images, labels = digits
+    first = {k: int((labels == k).nonzero()[0]) for k in range(10)}
+    return torch.stack([torch.stack([images[first[k]] for k in trial]) for trial in LABELS.tolist()])
+
+
+@pytest.fixture(scope="module")
+def untrained():
+    """A network whose predictions are nearly uniform, as those of a wide initialisation are not."""
+    return DLGLeNet(initialisation="pytorch").initialised((1, 8, 8), 10, 0, torch.float64)
+
+
+def knowing(**facts):
+    return Knowledge("any", facts)
+
+
+@pytest.mark.parametrize("factors", [(1.0, 1.0, 1.0), (0.1, 1.0, 30.0)])
+@pytest.mark.parametrize("kind", ["gradient", "delta"])
+def test_different_labels_are_read_off_whatever_the_factor(observe, untrained, private, factors, kind):
+    sign = -1.0 if kind == "delta" else 1.0
+    observation = observe(private, LABELS, [sign * factor for factor in factors], kind=kind, network=untrained)
+    found = fixed_labels("test", "distinct", observation, knowing(batch_size=4))
+    assert torch.equal(found, LABELS.sort(1).values)
+
+
+def test_one_label_is_a_case_of_both_rules(observe, private):
+    observation = observe(private[:, :1], LABELS[:, :1])
+    for rule in ("bias", "distinct"):
+        assert torch.equal(fixed_labels("test", rule, observation, knowing(batch_size=1)), LABELS[:, :1])
+
+
+def test_granted_labels_are_taken_by_trial_number(observe, private):
+    observation = observe(private, LABELS).select([2, 0])
+    found = fixed_labels("test", "known", observation, knowing(labels=LABELS.tolist()))
+    assert torch.equal(found, LABELS[[2, 0]])
+
+
+@pytest.mark.parametrize(
+    ("rule", "facts", "message"),
+    [
+        ("bias", {"batch_size": 4}, "reads one label"),
+        ("distinct", {"batch_size": 11}, "11 samples cannot have different labels of 10"),
+        ("known", {"batch_size": 4}, "needs 'labels'"),
+        ("distinct", {}, "needs 'batch_size'"),
+        ("best", {"batch_size": 1}, "choose from bias, distinct, known"),
+    ],
+)
+def test_rules_that_do_not_fit_are_refused(observe, private, rule, facts, message):
+    with pytest.raises(UserError, match=message):
+        fixed_labels("test", rule, observe(private, LABELS), Knowledge("honest-but-curious", facts))
