@@ -1,6 +1,9 @@
 # Everything sets itself up: Python 3.11+, make and git are enough.
 PYTHON ?= python3
 CORES ?= 2
+# options of `make bench`: for the training half, and for the attack half
+BENCH ?=
+ATTACKS ?= $(filter --quick,$(BENCH))
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -46,8 +49,9 @@ share: $(READY) ## record what was made in dvc.lock and push it to your DVC remo
 	@$(BIN)/dvc commit --force workflow
 	@$(BIN)/dvc push
 
-bench: $(READY) ## measure the training engine beside plain loops and peers: make bench BENCH=--quick
+bench: $(READY) ## measure training and attacks beside plain loops and peers: make bench BENCH=--quick
 	@PYTHONPATH=benchmarks $(BIN)/python -m training_speed $(BENCH)
+	@PYTHONPATH=benchmarks $(BIN)/python -m attack_speed $(ATTACKS)
 
 clean: ## remove what the demo made; small and paper results stay
 	@rm -rf results/demo figures/demo logs benchmarks/jobs

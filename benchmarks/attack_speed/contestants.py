@@ -1,0 +1,13 @@
+"""Who is measured, where each worker lives and in which environment it runs."""
+
+from training_speed.contestants import OURS, Contestant
+
+CONTESTANTS = (
+    Contestant(OURS, "ours", "this project's engine; all trials side by side"),
+    Contestant(
+        "plain", "plain", "the usual loop: double backward, torch.optim.LBFGS or Adam, one trial after the other"
+    ),
+    Contestant(
+        "breaching", "peer_breaching", "breaching, its attacks 'deepleakage' and 'invertinggradients'", "breaching"
+    ),
+)

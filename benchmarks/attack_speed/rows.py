@@ -1,0 +1,91 @@
+"""From measurements to the figures of a report: medians and ratios."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import mean, median
+
+from training_speed.contest import Results
+from training_speed.contestants import OURS, Contestant
+
+from attack_speed.runs import Measurement
+from attack_speed.workloads import Workload
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Medians over the repeats.
+
+    Attributes:
+        cpu_ms: processor milliseconds per iteration and trial.
+        rate: iterations of a trial per processor second.
+        attack: processor seconds of a whole attack per trial, or per trial that reached the workload's target.
+        iterations: done in a run, summed over the trials.
+        reached: trials that came as close as the target.
+        objective: mean over the trials at the common points.
+        found: smallest value that a trial has seen, mean over the trials.
+        ratio: ``cpu_ms`` as a multiple of ours, None without ours.
+        attack_ratio: the same of ``attack``.
+    """
+
+    cpu_ms: float
+    rate: float
+    attack: float
+    iterations: int
+    reached: int
+    objective: float
+    found: float
+    ratio: float | None
+    attack_ratio: float | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A contestant in a workload: figures, or the reason why there are none."""
+
+    workload: Workload
+    contestant: Contestant
+    figures: Figures | None
+    reason: str = ""
+
+
+def rows(results: Results, workloads: Sequence[Workload], contestants: Sequence[Contestant]) -> list[Row]:
+    """Return a row for each contestant of each workload, in order."""
+    return [
+        _row(results, workload, contestant)
+        for workload in workloads
+        for contestant in contestants
+        if (workload.name, contestant.name) in results.runs.keys() | results.failures.keys()
+    ]
+
+
+def _row(results: Results, workload: Workload, contestant: Contestant) -> Row:
+    key = workload.name, contestant.name
+    if key in results.failures:
+        return Row(workload, contestant, None, results.failures[key])
+    runs: list[Measurement] = results.runs[key]
+    cpu, attack = _cpu_ms(runs), _attack(runs, workload)
+    gflops = results.costs[workload.name].flop / cpu / 1e6
+    if gflops > results.peak:
+        # every iteration needs a gradient at least: the work was not done, whatever the counter says
+        return Row(workload, contestant, None, f"void: {gflops:.0f} GFLOP/s are above the peak of {results.peak:.0f}")
+    ours = results.runs.get((workload.name, OURS))
+    figures = Figures(
+        cpu_ms=cpu,
+        rate=1e3 / cpu,
+        attack=attack,
+        iterations=int(median(run.iterations for run in runs)),
+        reached=int(median(run.reached for run in runs)),
+        objective=mean(runs[-1].objective),
+        found=median(run.found for run in runs),
+        ratio=cpu / _cpu_ms(ours) if ours else None,
+        attack_ratio=attack / _attack(ours, workload) if ours else None,
+    )
+    return Row(workload, contestant, figures)
+
+
+def _cpu_ms(runs: Sequence[Measurement]) -> float:
+    return median(1e3 * run.cpu / run.iterations for run in runs)
+
+
+def _attack(runs: Sequence[Measurement], workload: Workload) -> float:
+    return median(run.attack_cpu / (workload.trials if workload.target is None else run.reached) for run in runs)
