@@ -9,7 +9,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from training_speed.__main__ import _named, _positive, _status
+from training_speed.__main__ import named, positive, status
 from training_speed.machine import description
 from training_speed.runs import FailedError
 
@@ -28,8 +28,8 @@ def main() -> None:
     """Measure, print the page, and write it if all of it is there."""
     options = _options()
     names = options.workloads or (QUICK if options.quick else [workload.name for workload in WORKLOADS])
-    workloads = [workload.quick() if options.quick else workload for workload in _named(WORKLOADS, names)]
-    contestants = _named(CONTESTANTS, options.contestants)
+    workloads = [workload.quick() if options.quick else workload for workload in named(WORKLOADS, names)]
+    contestants = named(CONTESTANTS, options.contestants)
     repeats = options.repeats or (QUICK_REPEATS if options.quick else REPEATS)
     try:
         results = hold(workloads, contestants, repeats, options.limit)
@@ -43,7 +43,7 @@ def main() -> None:
     if folder := options.output or (FOLDER if whole else None):
         write_text(folder / "attacks.md", text)
         write_table(folder / "attacks.csv", table(results))
-    sys.exit(_status(lines))
+    sys.exit(status(lines))
 
 
 def _options() -> argparse.Namespace:
@@ -55,7 +55,7 @@ def _options() -> argparse.Namespace:
     names = [contestant.name for contestant in CONTESTANTS]
     parser.add_argument("--contestants", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
     parser.add_argument(
-        "--repeats", type=_positive, metavar="N", help=f"runs of each, {REPEATS} or {QUICK_REPEATS} when quick"
+        "--repeats", type=positive, metavar="N", help=f"runs of each, {REPEATS} or {QUICK_REPEATS} when quick"
     )
     parser.add_argument("--limit", type=float, default=900.0, help="seconds a run may take")
     parser.add_argument("--output", type=Path, help="folder for the page and the table")

@@ -5,13 +5,12 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from training_speed.contest import NOT_INSTALLED, PEAK_SECONDS, Results
+from training_speed.contest import PEAK_SECONDS, Results, interpreters
 from training_speed.contestants import Contestant
 from training_speed.costs import step_cost
-from training_speed.environments import NotInstalledError
+from training_speed.environments import python_of
 from training_speed.runs import FailedError, output
 
-from attack_speed.environments import python_of
 from attack_speed.material import made
 from attack_speed.runs import measured
 from attack_speed.workloads import Workload
@@ -36,12 +35,8 @@ def hold(
     Raises:
         FailedError: the peak of this machine could not be measured.
     """
-    results, pythons, missing = Results(), {}, {}
-    for contestant in contestants:
-        try:
-            pythons[contestant.name] = interpreter(contestant.environment)
-        except NotInstalledError as reason:
-            missing[contestant.name] = f"{NOT_INSTALLED}: {reason}"
+    results = Results()
+    pythons, missing = interpreters(contestants, interpreter)
     results.peaks = output(interpreter(None), "peak", limit=PEAK_SECONDS)
     for workload in workloads:
         for contestant in contestants:

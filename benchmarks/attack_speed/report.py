@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 from training_speed.contest import Results
 from training_speed.contestants import OURS, Contestant
-from training_speed.report import NOTHING, _markdown, _unique, wrapped
+from training_speed.report import NOTHING, markdown, unique, wrapped
 
 from attack_speed.rows import Figures, Row
 from attack_speed.runs import SAME
@@ -24,7 +24,7 @@ def page(rows: Sequence[Row], results: Results, machine: str, command: str, repe
         command: what made the report.
         repeats: measurements of each contestant.
     """
-    workloads, contestants = _unique(row.workload for row in rows), _unique(row.contestant for row in rows)
+    workloads, contestants = unique(row.workload for row in rows), unique(row.contestant for row in rows)
     others = [contestant for contestant in contestants if contestant.name != OURS]
     cells = {(row.workload.name, row.contestant.name): _headline(row) for row in rows}
     overview = [[work.title, *(cells.get((work.name, other.name), NOTHING) for other in others)] for work in workloads]
@@ -33,7 +33,7 @@ def page(rows: Sequence[Row], results: Results, machine: str, command: str, repe
         f"`{command}` made this page on {machine}.",
         "## Processor time per iteration and trial, as a multiple of ours",
         "Above 1 this project's engine is ahead. Where a target is given: processor time per image that reached it.",
-        _markdown(["workload", *(other.name for other in others)], overview),
+        markdown(["workload", *(other.name for other in others)], overview),
         *(part for workload in workloads for part in _section(rows, workload, results)),
         _notes(contestants, repeats),
     ]
@@ -76,7 +76,7 @@ def _section(rows: Sequence[Row], workload: Workload, results: Results) -> list[
         work += f"; {cost.parameters:,} weights, {cost.flop / 1e6:,.1f} MFLOP for one gradient"
     heads = [*HEADS, "reached"] if workload.target is not None else [*HEADS]
     lines = [_line(row, len(heads)) for row in rows if row.workload == workload]
-    return [f"## {workload.title}", f"`{workload.name}`: {work}.", _markdown(heads, lines)]
+    return [f"## {workload.title}", f"`{workload.name}`: {work}.", markdown(heads, lines)]
 
 
 def _line(row: Row, width: int) -> list[str]:

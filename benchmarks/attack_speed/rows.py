@@ -6,6 +6,7 @@ from statistics import mean, median
 
 from training_speed.contest import Results
 from training_speed.contestants import OURS, Contestant
+from training_speed.rows import known
 
 from attack_speed.runs import Measurement
 from attack_speed.workloads import Workload
@@ -54,7 +55,7 @@ def rows(results: Results, workloads: Sequence[Workload], contestants: Sequence[
         _row(results, workload, contestant)
         for workload in workloads
         for contestant in contestants
-        if (workload.name, contestant.name) in results.runs.keys() | results.failures.keys()
+        if known(results, workload, contestant)
     ]
 
 

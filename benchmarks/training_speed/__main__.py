@@ -29,8 +29,8 @@ def main() -> None:
     """Measure, print the page, and write it if all of it is there."""
     options = _options()
     names = options.workloads or (QUICK if options.quick else [workload.name for workload in WORKLOADS])
-    workloads = [workload.quick() if options.quick else workload for workload in _named(WORKLOADS, names)]
-    contestants = _named(CONTESTANTS, options.contestants)
+    workloads = [workload.quick() if options.quick else workload for workload in named(WORKLOADS, names)]
+    contestants = named(CONTESTANTS, options.contestants)
     repeats = options.repeats or (QUICK_REPEATS if options.quick else REPEATS)
     try:
         results = hold(workloads, contestants, repeats, options.limit)
@@ -44,7 +44,7 @@ def main() -> None:
     if folder := options.output or (FOLDER if whole else None):
         write_text(folder / "training.md", text)
         write_table(folder / "training.csv", table(results))
-    sys.exit(_status(lines))
+    sys.exit(status(lines))
 
 
 def _options() -> argparse.Namespace:
@@ -57,7 +57,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--contestants", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
     parser.add_argument(
         "--repeats",
-        type=_positive,
+        type=positive,
         metavar="N",
         help=f"runs of each, {REPEATS} or {QUICK_REPEATS} when quick",
     )
@@ -66,18 +66,20 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """Return a number of repeats from the command line."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, not {number}")
     return number
 
 
-def _named(things: Sequence[T], names: Sequence[str]) -> list[T]:
+def named(things: Sequence[T], names: Sequence[str]) -> list[T]:
+    """Return the things of these names, in their own order."""
     return [thing for thing in things if thing.name in names]
 
 
-def _status(lines: Sequence[Row]) -> int:
+def status(lines: Sequence[Row]) -> int:
     """Return 1 if a figure is missing; a peer that cannot be installed is no failure of the benchmark."""
     return int(any(line.figures is None and not line.reason.startswith(NOT_INSTALLED) for line in lines))
 

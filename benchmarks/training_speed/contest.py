@@ -46,6 +46,19 @@ class Results:
         print(f"{workload.name} {contestant.name}: {reason}", file=sys.stderr, flush=True)
 
 
+def interpreters(
+    contestants: Sequence[Contestant], interpreter: Callable[[str | None], Path]
+) -> tuple[dict[str, Path], dict[str, str]]:
+    """Return the Python of each contestant, and for the others the reason why there is none, by name."""
+    pythons, missing = {}, {}
+    for contestant in contestants:
+        try:
+            pythons[contestant.name] = interpreter(contestant.environment)
+        except NotInstalledError as reason:
+            missing[contestant.name] = f"{NOT_INSTALLED}: {reason}"
+    return pythons, missing
+
+
 def hold(
     workloads: Sequence[Workload],
     contestants: Sequence[Contestant],
@@ -65,12 +78,8 @@ def hold(
     Raises:
         FailedError: the peak of this machine could not be measured.
     """
-    results, pythons, missing = Results(), {}, {}
-    for contestant in contestants:
-        try:
-            pythons[contestant.name] = interpreter(contestant.environment)
-        except NotInstalledError as reason:
-            missing[contestant.name] = f"{NOT_INSTALLED}: {reason}"
+    results = Results()
+    pythons, missing = interpreters(contestants, interpreter)
     for workload in workloads:
         taking_part = [contestant for contestant in contestants if workload.with_peers or not contestant.environment]
         try:

@@ -25,7 +25,7 @@ def page(rows: Sequence[Row], results: Results, machine: str, command: str, repe
         command: what made the report.
         repeats: measurements of each contestant.
     """
-    workloads, contestants = _unique(row.workload for row in rows), _unique(row.contestant for row in rows)
+    workloads, contestants = unique(row.workload for row in rows), unique(row.contestant for row in rows)
     peaks = ", ".join(f"{kind} {rate:.0f}" for kind, rate in results.peaks.items())
     parts = [
         "# Training speed",
@@ -73,7 +73,7 @@ def table(results: Results) -> pd.DataFrame:
 def _overview(rows: Sequence[Row], workloads: Sequence[Workload], contestants: Sequence[Contestant]) -> str:
     cells = {(row.workload.name, row.contestant.name): _ratio(row.figures) for row in rows}
     others = [contestant.name for contestant in contestants if contestant.name != OURS]
-    return _markdown(
+    return markdown(
         ["workload", *others],
         [[work.title, *(cells.get((work.name, other), NOTHING) for other in others)] for work in workloads],
     )
@@ -86,7 +86,7 @@ def _section(rows: Sequence[Row], workload: Workload, results: Results) -> list[
         work += f", {cost.parameters:,} weights, {cost.flop / 1e6:,.1f} MFLOP a step"
     lines = [_line(row) for row in rows if row.workload == workload]
     heads = ["contestant", "CPU us/step", "x ours", "wall us/step", "GFLOP/s", "of peak", "start-up s"]
-    return [f"## {workload.title}", f"`{workload.name}`: {work}.", _markdown(heads, lines)]
+    return [f"## {workload.title}", f"`{workload.name}`: {work}.", markdown(heads, lines)]
 
 
 def _line(row: Row) -> list[str]:
@@ -127,10 +127,12 @@ def _notes(contestants: Sequence[Contestant], repeats: int) -> str:
     return "\n".join([lines[0], "", *lines[1:]])
 
 
-def _markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+def markdown(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown; all columns but the first are aligned right."""
     marks = ["---", *["--:"] * (len(heads) - 1)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [heads, marks, *lines])
 
 
-def _unique(items: Iterable[T]) -> list[T]:
+def unique(items: Iterable[T]) -> list[T]:
+    """Return the items without repetitions, in order."""
     return list(dict.fromkeys(items))

@@ -47,8 +47,13 @@ def rows(results: Results, workloads: Sequence[Workload], contestants: Sequence[
         _row(results, workload, contestant)
         for workload in workloads
         for contestant in contestants
-        if (workload.name, contestant.name) in results.runs.keys() | results.failures.keys()
+        if known(results, workload, contestant)
     ]
+
+
+def known(results: Results, workload: Workload, contestant: Contestant) -> bool:
+    """Tell whether a contestant took part in a workload, or why it did not."""
+    return (workload.name, contestant.name) in results.runs.keys() | results.failures.keys()
 
 
 def _row(results: Results, workload: Workload, contestant: Contestant) -> Row:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 from attack_speed import contest
-from attack_speed import environments as lending
 from attack_speed.contest import hold
 from attack_speed.contestants import CONTESTANTS
 from attack_speed.material import Material, made
@@ -283,7 +282,8 @@ def test_contestants_take_turns_and_a_missing_peer_is_one_clear_line(materials, 
     assert f"{DLG.name} breaching: not installed: no matching distribution" in capsys.readouterr().err
 
 
-def test_breaching_borrows_the_torch_of_the_project(monkeypatch):
-    monkeypatch.setattr(environments, "BORROWING", ("pfl",))
-    monkeypatch.setattr(environments, "python_of", lambda name: (name, environments.BORROWING))
-    assert lending.python_of("breaching") == lending.python_of("breaching") == ("breaching", ("pfl", "breaching"))
+def test_breaching_borrows_the_torch_of_the_project():
+    borrowed = {contestant.environment for contestant in CONTESTANTS} - {None}
+    assert borrowed == {"breaching"}
+    assert borrowed <= set(environments.BORROWING)
+    assert "torch" not in (environments.REQUIREMENTS / "breaching.txt").read_text(encoding="utf-8")

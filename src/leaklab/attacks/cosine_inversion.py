@@ -15,6 +15,7 @@ from leaklab.attacks.gradients import layered_gradients
 from leaklab.attacks.inversion import Inversion
 from leaklab.attacks.matching import squared_norm
 from leaklab.attacks.module_gradients import gradient_products, reason_against
+from leaklab.attacks.per_trial import by_trial
 from leaklab.records.errors import UserError
 
 
@@ -31,7 +32,7 @@ def cosine_distance(gradients: Sequence[Tensor], observed: Sequence[Tensor]) -> 
     none = (length == 0) | (squared_norm(wanted) == 0)
     value = torch.where(none, torch.ones_like(half), half)
     # o - cos g' for unit vectors, without the cancellation of its two terms near a match
-    residuals = [miss + _of_trial(value, u) * u for miss, u in zip(misses, unit, strict=True)]
+    residuals = [miss + by_trial(value, u) * u for miss, u in zip(misses, unit, strict=True)]
     factor = torch.where(none, torch.zeros_like(length), -1 / length)
     return value, residuals, factor
 
@@ -96,8 +97,4 @@ def _unit(tensors: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
     squares = [torch.linalg.vector_norm(value.flatten(1), dim=1, dtype=torch.float64) ** 2 for value in tensors]
     length = torch.stack(squares).sum(0).sqrt().to(tensors[0].dtype)
     divisor = torch.where(length > 0, length, torch.ones_like(length))
-    return length, [value / _of_trial(divisor, value) for value in tensors]
-
-
-def _of_trial(factor: Tensor, like: Tensor) -> Tensor:
-    return factor.view(-1, *[1] * (like.dim() - 1))
+    return length, [value / by_trial(divisor, value) for value in tensors]

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from leaklab.attacks.base import Budget, Reconstruction, Streams, victim
+from leaklab.attacks.fixed_labels import fixed_labels
 from leaklab.attacks.gradients import layered_gradients, trial_gradients
 from leaklab.attacks.inversion import Inversion
-from leaklab.attacks.labels import bias_rule
 from leaklab.attacks.latent_search import AdamSettings, CmaSettings, adam_search, cma_search
 from leaklab.attacks.matching import Distance, squared_l2
 from leaklab.attacks.search import SearchResult
@@ -199,19 +199,13 @@ def reconstruct_with(
     network = victim(observation, knowledge, "ggl")
     generator.require(tuple(knowledge.require("input_shape", "ggl")), int(knowledge.require("num_classes", "ggl")))
     observed = list(observation.update.values())
-    labels = _labels(observation, knowledge).to(observed[0].device)
+    rule = "known" if knowledge.knows("labels") else "bias"
+    labels = fixed_labels("ggl", rule, observation, knowledge)[:, 0]
     matching = LatentMatching(
         deepcopy(generator).to(observed[0]), network, observed, labels, distance, settings.penalty
     )
     found = ggl_search(matching, observation.trials, budget, streams, settings)
     return _generated(matching, found, labels, observation.trials)
-
-
-def _labels(observation: Observation, knowledge: Knowledge) -> Tensor:
-    if knowledge.knows("labels"):
-        granted = knowledge.require("labels", "ggl")
-        return torch.tensor([granted[trial][0] for trial in observation.trials])
-    return bias_rule(observation)[:, 0]
 
 
 def _generated(matching: LatentMatching, found: SearchResult, labels: Tensor, trials: tuple[int, ...]) -> Generated:

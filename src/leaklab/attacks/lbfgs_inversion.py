@@ -14,6 +14,7 @@ from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.errors import UserError
 
 
+# over fifty lines: a moved line here makes every published attack stale, so it is split with the next full run
 def invert(
     attack: str,
     observation: Observation,

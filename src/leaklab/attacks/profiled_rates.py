@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from leaklab.attacks.delta_matching import DeltaMatching, Samples, matched
 from leaklab.attacks.matching import squared_l2
+from leaklab.attacks.per_trial import by_trial
 from leaklab.attacks.simulation import PLAIN_STEPS, LocalSteps, gradients_at
 from leaklab.records.errors import UserError
 
@@ -62,7 +63,7 @@ class ProfiledRates(DeltaMatching):
             directions = torch.stack([_flat(gradients) for gradients in path], 2)
             shares = best_shares(directions, _flat(observed))
         sums = [
-            sum((_by_trial(share, g) * g for share, g in zip(shares.unbind(1), column, strict=True)), torch.zeros(()))
+            sum((by_trial(share, g) * g for share, g in zip(shares.unbind(1), column, strict=True)), torch.zeros(()))
             for column in zip(*path, strict=True)
         ]
         return matched(squared_l2, sums, observed, points)
@@ -74,7 +75,7 @@ class ProfiledRates(DeltaMatching):
         for step, rate in enumerate(rates.unbind(1)):
             chosen = slice(None) if self.steps.order is None else self.steps.order[step]
             gradients = gradients_at(self.network, current, images[:, chosen], targets[:, chosen])
-            current = {name: value - _by_trial(rate, value) * gradients[name] for name, value in current.items()}
+            current = {name: value - by_trial(rate, value) * gradients[name] for name, value in current.items()}
             path.append(list(gradients.values()))
         return path
 
@@ -108,7 +109,3 @@ def best_shares(directions: Tensor, target: Tensor) -> Tensor:
 
 def _flat(tensors: Sequence[Tensor]) -> Tensor:
     return torch.cat([value.flatten(1) for value in tensors], 1)
-
-
-def _by_trial(factor: Tensor, like: Tensor) -> Tensor:
-    return factor.view(-1, *[1] * (like.dim() - 1))

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from leaklab.attacks.gradients import soft_cross_entropy
+from leaklab.attacks.per_trial import by_trial
 from leaklab.records.errors import UserError
 
 Weights = Mapping[str, Tensor]
@@ -70,7 +71,7 @@ def simulated_delta(
         gradients = gradients_at(network, current, images[:, chosen], targets[:, chosen])
         for name, gradient in gradients.items():
             velocity[name] = steps.momentum * velocity[name] + gradient + steps.weight_decay * current[name]
-            delta[name] = delta[name] - _by_trial(rate, velocity[name]) * velocity[name]
+            delta[name] = delta[name] - by_trial(rate, velocity[name]) * velocity[name]
     return delta
 
 
@@ -110,7 +111,3 @@ def _check(images: Tensor, targets: Tensor, rates: Tensor, order: Tensor | None)
         raise UserError(f"a batch order for {rates.shape[1]} steps is [steps, batch], not {list(order.shape)}")
     if order.numel() == 0 or int(torch.min(order)) < 0 or int(torch.max(order)) >= samples:
         raise UserError(f"a batch order names samples 0 to {samples - 1}, at least one per step")
-
-
-def _by_trial(factor: Tensor, like: Tensor) -> Tensor:
-    return factor.view(-1, *[1] * (like.dim() - 1))

@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 WIDE = 2**22
-"""Multiplications from which the other library wins: 32 samples through 512 x 256 weights."""
+"""From so many multiplications on the other library is asked: a bound between the narrow and the wide layers of this
+project's networks (32 samples through 512 x 10 and through 1024 x 512 weights), not a measured crossing."""
 
 
 def affine(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -1,7 +1,7 @@
 """Convolutional networks without batch normalisation or dropout: backpropagation written out, one model at a time.
 
 Such a network's step is a dozen library calls. Autograd adds nothing to them but a graph, copies of the gradients and
-a fresh piece of memory for each; written out, a step of the 32/64/512 network takes three quarters of the time.
+a fresh piece of memory for each.
 """
 
 from collections.abc import Callable, Mapping

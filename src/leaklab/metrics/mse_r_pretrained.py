@@ -31,6 +31,7 @@ def published_resnet_20(path: Path) -> nn.Sequential:
         UserError: the file holds something else.
     """
     network = SmallResNet(blocks=3).build(SHAPE, CLASSES).eval().requires_grad_(requires_grad=False)
+    # weights_only runs no code; weights_path has checked the file against its checksum
     saved = torch.load(path, map_location="cpu", weights_only=True)
     try:
         # names as torch's DataParallel gives them, around a last layer called "linear"

@@ -25,6 +25,7 @@ from leaklab.records.specs import CaptureSpec, ImageChoice
 from leaklab.records.streams import stream
 
 
+# over fifty lines: a moved line here makes every published attack stale, so it is split with the next full run
 def capture(spec: CaptureSpec, dataset: Dataset) -> tuple[Observation, Knowledge, Truth]:
     """Return what the server sees of every trial, what it is granted to know, and the truth.
 

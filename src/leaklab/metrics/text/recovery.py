@@ -66,6 +66,7 @@ def position_recovery(found: Sequence[Hashable], truth: Sequence[Hashable]) -> f
     Raises:
         UserError: a private sentence without tokens.
     """
+    # an output may be longer or shorter than the sentence: places without a partner count as not found
     same = sum(ours == theirs for ours, theirs in zip(found, truth, strict=False))
     return same / _length(truth)
 

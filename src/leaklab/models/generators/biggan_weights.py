@@ -138,6 +138,7 @@ def _read(path: Path) -> dict[str, Tensor]:
     if path.suffix == ".safetensors":
         return read_tensors(path)
     try:
+        # the published format; weights_only runs no code, and anything but tensors is refused below
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise UserError(f"{path} is missing: put the published weights there") from None
