@@ -4,7 +4,7 @@ import torch
 from leaklab.data.deal import deal, read_clients, set_aside
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_json
-from leaklab.records.specs import PartitionSpec
+from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.streams import stream
 
 LABELS = torch.arange(10).repeat(30)

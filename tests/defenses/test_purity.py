@@ -7,7 +7,7 @@ from leaklab.defenses.base import Alone, Defense, overrides
 from leaklab.records import plugins
 from leaklab.records.streams import stream
 
-HOOKS = ("local_rate", "gradient", "update", "shares")
+HOOKS = ("local_rate", "gradient", "update", "hidden", "local_steps", "batch_size")
 
 
 @pytest.fixture(params=plugins.available("defenses"))

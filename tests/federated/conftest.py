@@ -13,8 +13,8 @@ from leaklab.federated.aggregation import rate_factors
 from leaklab.federated.batches import Visit
 from leaklab.federated.stacked import dropout_sites
 from leaklab.records import plugins
-from leaklab.records.specs import TrainSpec
 from leaklab.records.streams import stream
+from leaklab.records.train_spec import TrainSpec
 
 SIDE = 16  # the smallest square that the small CNN accepts
 

@@ -281,8 +281,32 @@ def test_wrong_inputs_are_refused_in_one_line(spec, dataset, clients):
 
 
 def test_a_defense_that_keeps_parameters_is_refused(spec, dataset, clients, monkeypatch):
-    kind = type("Hiding", (engine.Defense,), {"shares": lambda self, name: not name.startswith("fc2")})
-    real = engine.plugins.load
-    monkeypatch.setattr(engine.plugins, "load", lambda room, *a: kind() if room == "defenses" else real(room, *a))
-    with pytest.raises(UserError, match=r"keeps fc2\.weight, fc2\.bias"):
+    kept = frozenset({"fc2.weight", "fc2.bias"})
+    _defend(monkeypatch, hidden=lambda self, network: kept)
+    with pytest.raises(UserError, match=r"keeps fc2\.bias, fc2\.weight"):
         train(spec, dataset, clients)
+
+
+def test_a_defense_that_changes_the_number_of_steps_is_refused(spec, dataset, clients, monkeypatch):
+    _defend(monkeypatch, local_steps=lambda self, nominal, context: nominal + 1)
+    with pytest.raises(UserError, match="changes local_steps, which a training sweep cannot do"):
+        train(spec, dataset, clients)
+
+
+def test_a_defense_may_look_into_the_network_of_its_own_client(spec, dataset, clients, monkeypatch):
+    seen = []
+
+    def gradient(self, gradients, context):
+        state = context.network().state_dict()
+        seen.append(all(torch.equal(state[name], value) for name, value in context.weights.items()))
+        return gradients
+
+    _defend(monkeypatch, gradient=gradient)
+    train(varied(spec, rounds=1), dataset, clients)
+    assert seen
+    assert all(seen)
+
+
+def _defend(monkeypatch, **hooks):
+    kind, real = type("Made", (engine.Defense,), hooks), engine.plugins.load
+    monkeypatch.setattr(engine.plugins, "load", lambda room, *a: kind() if room == "defenses" else real(room, *a))

@@ -1,6 +1,6 @@
 """Local training: the defense's hooks act where they should, for every client by itself."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -16,6 +16,7 @@ from leaklab.federated.local import local_training
 from leaklab.federated.optimizers.sgd import Sgd
 from leaklab.federated.stacked import StackedNetwork
 from leaklab.records import plugins
+from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 
 SHAPE, CLASSES, TRIALS = (1, 28, 28), 10, 3
@@ -141,3 +142,22 @@ def test_inputs_are_not_changed(network, weights, batch, contexts):
     local_training(network, weights, [batch], contexts, ScaleOfOwnBatch(), optimizer=Sgd(0.5), weight_decay=0.1)
     assert_close(weights, before, rtol=0, atol=0)
     assert torch.equal(batch.images, images)
+
+
+def test_a_schedule_inside_the_round_multiplies_the_rates(network, weights, batch, contexts):
+    result = local_training(network, weights, [batch] * 2, contexts, NoDefense(), step_factors=(1.0, 0.25))
+    assert_close(result.rates, torch.tensor([[0.1, 0.025]] * TRIALS, dtype=torch.float64), **EXACT)
+    second = local_training(network, local_training(network, weights, [batch], contexts, NoDefense()).weights, [batch],
+                            [replace(context, scaled_rate=0.025) for context in contexts], NoDefense())  # fmt: skip
+    assert_close(result.weights, second.weights, **EXACT)
+
+
+def test_without_a_network_at_hand_a_defense_says_so(network, weights, batch, contexts):
+    @dataclass(frozen=True)
+    class Curious(Defense):
+        def gradient(self, gradients, context):
+            context.network()
+            return gradients
+
+    with pytest.raises(UserError, match="looks into the network"):
+        local_training(network, weights, [batch], contexts, Curious())

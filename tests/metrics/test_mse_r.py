@@ -6,7 +6,7 @@ import torch
 from leaklab.metrics.mse_r import RepresentationError
 from leaklab.metrics.scoring import image_scores, load_metrics
 from leaklab.records import plugins
-from leaklab.records.specs import CaptureSpec
+from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.streams import stream
 
 

@@ -8,8 +8,9 @@ from torch.nn import functional as F
 from leaklab.data.dataset import Dataset, unit_range
 from leaklab.models.dlg_lenet import DLGLeNet
 from leaklab.observations.capture import capture, choose_images
+from leaklab.records.capture_spec import CaptureSpec, ImageChoice
 from leaklab.records.errors import UserError
-from leaklab.records.specs import CaptureSpec, Component, ImageChoice
+from leaklab.records.record import Component
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,9 @@ from leaklab.planning.code import code_of, code_of_rule
 from leaklab.records.files import read_json, write_json
 from leaklab.records.ids import run_folder
 from leaklab.records.ledger import Ledger
+from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.provenance import Recorder
-from leaklab.records.specs import PartitionSpec, TrainSpec
+from leaklab.records.train_spec import TrainSpec
 
 PARTITION = PartitionSpec.model_validate(
     {"dataset": "digits", "partition": {"name": "two-clients", "shard_size": 25}},

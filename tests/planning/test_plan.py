@@ -12,10 +12,11 @@ from leaklab.planning import code as planning_code
 from leaklab.planning.code import code_of
 from leaklab.planning.plan import build_plan, result_files
 from leaklab.records import code, ids, plugins
+from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.ids import run_id, stage_of
 from leaklab.records.items import Item, load_items
-from leaklab.records.specs import CaptureSpec, TrainSpec
+from leaklab.records.train_spec import TrainSpec
 
 ROOT = Path(__file__).parents[2]
 FIELDS = {"paper": "lrp", "title": "A title", "number": 1, "kind": "table", "renderer": "table"}

@@ -73,7 +73,7 @@ def docstrings_replaced(text):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
             node.body[0] = ast.Expr(ast.Constant("Something else."))
             found += 1
-    assert found >= 5
+    assert found >= 4
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
@@ -87,7 +87,7 @@ NEUTRAL = {
 }
 TELLING = {
     "number": replace("HASH_LENGTH = 8", "HASH_LENGTH = 9"),
-    "text": replace('separators=(",", ":")', 'separators=(", ", ":")'),
+    "text": replace('Path("results/runs")', 'Path("results/jobs")'),
     "name": replace("RUNS = Path", "PLACE = Path"),
     "new line": lambda text: text + "\nANSWER = 42\n",
     "order": replace(

@@ -6,8 +6,12 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from leaklab.records.ids import STAGES, canonical_json, run_folder, run_id, stage_of
-from leaklab.records.specs import AttackSpec, CaptureSpec, PartitionSpec, ScoreSpec, TrainSpec
+from leaklab.records.attack_spec import AttackSpec, ScoreSpec
+from leaklab.records.canonical import canonical_json
+from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.ids import STAGES, run_folder, run_id, stage_of
+from leaklab.records.partition_spec import PartitionSpec
+from leaklab.records.train_spec import TrainSpec
 
 PARTITION = {"dataset": "mnist", "partition": {"name": "two-clients", "shard_size": 100, "seed": 0}}
 TRAIN = {

@@ -4,7 +4,7 @@ import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from leaklab.data.deal import deal
-from leaklab.records.specs import PartitionSpec
+from leaklab.records.partition_spec import PartitionSpec
 from leaklab.report import style
 from leaklab.report.partition_figure import Holdings, draw, holdings
 

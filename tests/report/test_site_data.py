@@ -9,7 +9,7 @@ from leaklab.records.expand import expand
 from leaklab.records.files import write_json
 from leaklab.records.items import Item, load_items
 from leaklab.records.ledger import Entry, Ledger
-from leaklab.records.specs import PartitionSpec
+from leaklab.records.partition_spec import PartitionSpec
 from leaklab.report.costs import cost_of
 from leaklab.report.links import chain_of
 from leaklab.report.metric_cards import ACCURACY, cards_of

@@ -10,8 +10,8 @@ from leaklab.attacks import parts
 from leaklab.data.dataset import Dataset
 from leaklab.observations.artefacts import save_observation
 from leaklab.observations.capture import capture
+from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.files import read_json, read_table, read_tensors
-from leaklab.records.specs import CaptureSpec
 from leaklab.steps import run_attack
 from leaklab.steps.base import main
 

@@ -7,7 +7,7 @@ import torch
 
 from leaklab.data.dataset import Dataset
 from leaklab.federated.engine import train
-from leaklab.records.specs import TrainSpec
+from leaklab.records.train_spec import TrainSpec
 from training_speed.clock import Clock
 from training_speed.made_up import CLASSES, MEAN, STD, noise
 from training_speed.workers.torch_parts import one_thread, parameter_count

@@ -10,7 +10,7 @@ import yaml
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
 
 from leaklab.records.errors import UserError
-from leaklab.records.specs import Component, Record
+from leaklab.records.record import Component, Record
 
 CATALOG = Path("config/datasets.yaml")
 

@@ -10,7 +10,7 @@ from leaklab.data.partitions.base import GroupPartition, Partition
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json
-from leaklab.records.specs import PartitionSpec
+from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.streams import Stream, stream
 
 ROOM = "data/partitions"

@@ -1,11 +1,12 @@
 """What a defense may do: four hooks with neutral defaults, each a pure function of one client."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream, stream
 
 
@@ -26,6 +27,24 @@ class Moment(Protocol):
         """Return the model's ``images`` [B, C, H, W] and ``labels`` [B] of this step."""
         ...
 
+    def network_of(self, model: int) -> nn.Sequential:
+        """Return a new network with the current weights and running statistics of a model, in evaluation state."""
+        ...
+
+
+def loaded(build: Callable[[], nn.Sequential] | None, state: Mapping[str, Tensor]) -> nn.Sequential:
+    """Return what ``build`` gives with ``state`` loaded into it, in evaluation state.
+
+    Raises:
+        UserError: ``build`` is None: who trains did not say which network it is.
+    """
+    if build is None:
+        raise UserError("the defense looks into the network, which is not at hand here: use it in a capture or a sweep")
+    like = next(iter(state.values()))
+    network = build().to(device=like.device, dtype=like.dtype)
+    network.load_state_dict(dict(state))
+    return network.eval()
+
 
 @dataclass
 class Alone:
@@ -34,6 +53,7 @@ class Alone:
     step: int = 0
     weights: Mapping[str, Tensor] = field(default_factory=dict)
     batch: Mapping[str, Tensor] = field(default_factory=dict)
+    build: Callable[[], nn.Sequential] | None = None
 
     def weights_of(self, model: int) -> Mapping[str, Tensor]:
         """Return the only model's weights."""
@@ -42,6 +62,10 @@ class Alone:
     def batch_of(self, model: int) -> Mapping[str, Tensor]:
         """Return the only model's batch."""
         return self.batch
+
+    def network_of(self, model: int) -> nn.Sequential:
+        """Return the only model's network."""
+        return loaded(self.build, self.weights)
 
 
 @dataclass(frozen=True)
@@ -86,6 +110,14 @@ class ClientContext:
         """``images`` [B, C, H, W] (normalised) and ``labels`` [B] of this step; empty in ``Defense.update``."""
         return self.moment.batch_of(self.model)
 
+    def network(self) -> nn.Sequential:
+        """Return a new network with the client's current weights, in evaluation state.
+
+        Raises:
+            UserError: no network is at hand.
+        """
+        return self.moment.network_of(self.model)
+
     def stream(self, name: str) -> Stream:
         """Return the client's private stream ``name``: one per seed, client, round and draw.
 
@@ -123,9 +155,17 @@ class Defense:
         """Return what the client sends in place of ``delta`` (weights after minus weights before local training)."""
         return delta
 
-    def shares(self, name: str) -> bool:
-        """Whether the parameter ``name`` leaves the client."""
-        return True
+    def hidden(self, network: nn.Sequential) -> frozenset[str]:
+        """Return the names of the network's parameters and running statistics that never leave the client."""
+        return frozenset()
+
+    def local_steps(self, nominal: int, context: ClientContext) -> int:
+        """Return how many local steps the client really does in place of ``nominal``."""
+        return nominal
+
+    def batch_size(self, nominal: int, context: ClientContext) -> int:
+        """Return how many samples the client really takes per step in place of ``nominal``."""
+        return nominal
 
     def clipped(self, context: ClientContext) -> bool:
         """Whether a value of the defense had to be cut for this client; runs count such clients."""

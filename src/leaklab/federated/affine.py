@@ -18,7 +18,7 @@ def affine(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
     Args:
         rows: [N, K], contiguous.
-        weight: [O, K], contiguous.
+        weight: [O, K], contiguous or the transpose of such a tensor.
         bias: [O] or None.
 
     Returns:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from pathlib import Path
 
@@ -12,12 +13,13 @@ from torch import Tensor, nn
 
 from leaklab.data.augmentations.base import Augmentation
 from leaklab.data.dataset import Dataset
-from leaklab.defenses.base import ClientContext, Defense
+from leaklab.defenses.base import ClientContext, Defense, overrides
 from leaklab.federated import checkpoint as checkpoints
 from leaklab.federated.batches import Batch, Visit, batch_stream
 from leaklab.federated.checkpoint import State
 from leaklab.federated.evaluation import Evaluation, evaluate
 from leaklab.federated.local import local_training
+from leaklab.federated.memory import keep_freed_memory
 from leaklab.federated.network import TrainableNetwork, trainable
 from leaklab.federated.one_by_one import OneByOne
 from leaklab.federated.optimizers.base import Optimizer
@@ -25,9 +27,9 @@ from leaklab.federated.population import Population
 from leaklab.federated.sweep import Piece, pieces
 from leaklab.models.base import Architecture
 from leaklab.records import plugins
+from leaklab.records.canonical import canonical_json
 from leaklab.records.errors import UserError
-from leaklab.records.ids import canonical_json
-from leaklab.records.specs import TrainSpec
+from leaklab.records.train_spec import TrainSpec
 
 Track = Callable[[Iterable[int], int, str], Iterable[int]]
 
@@ -88,6 +90,7 @@ def train(
     Raises:
         UserError: the spec does not fit the dataset or the partition, or names an unknown plug-in or layer.
     """
+    keep_freed_memory()
     federation = _Federation(spec, dataset, clients, chunk, torch.device(device))
     state = checkpoints.resume(checkpoint, federation.identity, federation.device) or federation.first_state()
     saved = time.monotonic()
@@ -125,8 +128,8 @@ class _Federation:
             "data/augmentations", spec.augmentation.name, spec.augmentation.settings
         )
         network = self._model.build(self._shape, self._num_classes)
-        self._refuse_private_parameters([name for name, _ in network.named_parameters()])
-        self._network = trainable(network, self._shape)
+        self._refuse_what_only_captures_do(network)
+        self._network = trainable(network, self._shape, device)
         self._chunk = chunk or _default_chunk(network, self._network, device)
 
         self._population = Population.of(spec, dataset, clients, device)
@@ -195,6 +198,7 @@ class _Federation:
                 self._defense,
                 optimizer=self._optimizer,
                 weight_decay=self.spec.weight_decay,
+                build=partial(self._model.build, self._shape, self._num_classes),
             )
             self.client_steps += result.rates.numel()
             learned = result.losses.isfinite().all(1)
@@ -265,12 +269,13 @@ class _Federation:
         width, given = max(len(rates) for rates in self.spec.rates), self.spec.rates[setting]
         return {f"rate_{i}": given[i] if i < len(given) else None for i in range(width)}
 
-    def _refuse_private_parameters(self, names: list[str]) -> None:
-        private = [name for name in names if not self._defense.shares(name)]
-        if private:
+    def _refuse_what_only_captures_do(self, network: nn.Sequential) -> None:
+        private = sorted(self._defense.hidden(network))
+        changed = [hook for hook in ("local_steps", "batch_size") if overrides(self._defense, hook)]
+        if private or changed:
+            does = f"keeps {', '.join(private)} on the client" if private else f"changes {' and '.join(changed)}"
             raise UserError(
-                f"defense '{self.spec.defense.name}' keeps {', '.join(private)} on the client, which a training sweep "
-                "cannot do: use it in a capture only"
+                f"defense '{self.spec.defense.name}' {does}, which a training sweep cannot do: use it in a capture only"
             )
 
 

@@ -3,13 +3,13 @@
 The one road for the sweeps (M = replicates x clients) and for the capture of an attacked update (M = trials).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from leaklab.defenses.base import ClientContext, Defense, overrides
+from leaklab.defenses.base import ClientContext, Defense, loaded, overrides
 from leaklab.federated.batches import Batch
 from leaklab.federated.dense import DenseNetwork
 from leaklab.federated.network import TrainableNetwork
@@ -59,12 +59,16 @@ class Together:
         weights: parameters, [M, ...].
         data: ``images`` [G, B, C, H, W] and ``labels`` [G, B]; empty after the last step.
         shared: models per batch, M / G.
+        buffers: running statistics, [M, ...].
+        build: gives a network of this architecture.
     """
 
     step: int = 0
     weights: Weights = field(default_factory=dict)
     data: Weights = field(default_factory=dict)
     shared: int = 1
+    buffers: Weights = field(default_factory=dict)
+    build: Callable[[], nn.Sequential] | None = None
 
     def weights_of(self, model: int) -> Mapping[str, Tensor]:
         """Return the current parameters of a model."""
@@ -73,6 +77,10 @@ class Together:
     def batch_of(self, model: int) -> Mapping[str, Tensor]:
         """Return a model's images and labels."""
         return OneOfMany(self.data, model // self.shared)
+
+    def network_of(self, model: int) -> nn.Sequential:
+        """Return a model's network."""
+        return loaded(self.build, {**OneOfMany(self.weights, model), **OneOfMany(self.buffers, model)})
 
 
 def local_training(
@@ -84,6 +92,8 @@ def local_training(
     *,
     optimizer: Optimizer | None = None,
     weight_decay: float = 0.0,
+    step_factors: Sequence[float] = (),
+    build: Callable[[], nn.Sequential] | None = None,
 ) -> LocalResult:
     """Do one step per batch for M clients together.
 
@@ -98,18 +108,22 @@ def local_training(
         defense: gives every client its rate, gradient and update.
         optimizer: plain gradient descent if None.
         weight_decay: coefficient of the weights in the gradient.
+        step_factors: schedule inside the round: factor on the rate of each step; empty for ones.
+        build: gives a network of this architecture, for defenses that look into it.
     """
     optimizer = optimizer or Sgd()
     current = _copied(network, weights)
     parameters = {name: value for name, value in current.items() if name not in network.buffers}
-    moment = Together(weights=parameters)
+    moment = Together(weights=parameters, buffers={name: current[name] for name in network.buffers}, build=build)
     clients = [context.at(moment, model) for model, context in enumerate(contexts)]
     state = optimizer.start(parameters)
     rates, losses = [], []
     for step, batch in enumerate(batches):
         moment.step, moment.data = step, {"images": batch.images, "labels": batch.labels}
         moment.shared = len(clients) // len(batch.labels)
-        rates.append(torch.tensor([float(defense.local_rate(client)) for client in clients], dtype=torch.float64))
+        factor = step_factors[step] if step_factors else 1.0
+        own = [factor * float(defense.local_rate(client)) for client in clients]
+        rates.append(torch.tensor(own, dtype=torch.float64))
         used = rates[-1].to(next(iter(parameters.values())))
         if isinstance(network, DenseNetwork) and optimizer.plain and not overrides(defense, "gradient"):
             losses.append(network.descend(parameters, batch, used, weight_decay))

@@ -21,11 +21,11 @@ class OneByOne:
 
     Attributes:
         dropouts: none; a module with dropout inside would draw from a global generator and is refused.
-        buffers: names of the running statistics; ``gradients`` updates them in place.
+        buffers: names of the running statistics; ``gradients`` updates them in place in training state.
     """
 
-    def __init__(self, network: nn.Module) -> None:
-        """Wrap ``network``.
+    def __init__(self, network: nn.Module, training: bool = True) -> None:
+        """Wrap ``network``; its layers are in training state during ``gradients`` or, as in evaluation, not.
 
         Raises:
             UserError: the network has a dropout layer.
@@ -33,7 +33,7 @@ class OneByOne:
         dropping = [name for name, layer in network.named_modules() if isinstance(layer, nn.Dropout) and layer.p > 0]
         if dropping:
             raise UserError(f"layer '{dropping[0]}' drops units inside a composite network: set its dropout to 0")
-        self._network = network.to("meta")
+        self._network, self._training = network.to("meta"), training
         self.dropouts: Mapping[str, DropoutSite] = {}
         self.buffers = tuple(name for name, _ in network.named_buffers())
 
@@ -47,7 +47,7 @@ class OneByOne:
 
     def gradients(self, weights: Weights, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         """Return each model's mean cross-entropy [M] and its gradient by name; running statistics move in place."""
-        self._network.train()
+        self._network.train(self._training)
         models = len(next(iter(weights.values())))
         shared = models // len(batch.labels)
         found = [

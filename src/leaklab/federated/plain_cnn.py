@@ -86,10 +86,10 @@ def _affine(layer: nn.Linear, own: _Parameters, values: Tensor) -> tuple[Tensor,
     assert weight is not None
 
     def back(delta: Tensor, inner: bool) -> tuple[Tensor | None, dict[str, Tensor]]:
-        gradients = {"weight": affine(delta.T.contiguous(), values.T.contiguous(), None)}
+        gradients = {"weight": affine(delta.T.contiguous(), values.T, None)}
         if own.bias is not None:
             gradients["bias"] = delta.sum(0)
-        return delta @ weight if inner else None, gradients
+        return affine(delta, weight.T, None) if inner else None, gradients
 
     return affine(values, weight, own.bias), back
 

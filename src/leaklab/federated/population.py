@@ -12,7 +12,7 @@ from leaklab.federated.aggregation import rate_factors, server_weights
 from leaklab.federated.batches import Visit
 from leaklab.federated.sweep import Part, nominal_rates, sampled_clients
 from leaklab.records.errors import UserError
-from leaklab.records.specs import TrainSpec
+from leaklab.records.train_spec import TrainSpec
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ from itertools import groupby, pairwise
 
 from leaklab.federated.batches import Visit
 from leaklab.records.errors import UserError
-from leaklab.records.specs import TrainSpec
 from leaklab.records.streams import stream
+from leaklab.records.train_spec import TrainSpec
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from leaklab.data.dataset import Dataset, unit_range
 from leaklab.defenses.base import ClientContext, Defense
@@ -20,8 +20,8 @@ from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.requirements import check_kind
 from leaklab.observations.threat_models import granted
 from leaklab.records import plugins
+from leaklab.records.capture_spec import CaptureSpec, ImageChoice
 from leaklab.records.errors import UserError
-from leaklab.records.specs import CaptureSpec, ImageChoice
 from leaklab.records.streams import stream
 
 
@@ -47,7 +47,7 @@ def capture(spec: CaptureSpec, dataset: Dataset) -> tuple[Observation, Knowledge
     network = architecture.initialised(dataset.shape, dataset.num_classes, spec.seed, dtype)
     weights = {name: parameter.detach() for name, parameter in network.named_parameters()}
     defense: Defense = plugins.load("defenses", spec.defense.name, spec.defense.settings)
-    _refuse_hidden_weights(defense, weights, spec)
+    _refuse_hidden_weights(defense, network, spec)
     contexts = [
         ClientContext(
             scaled_rate=spec.client_weight * spec.rate,
@@ -114,8 +114,8 @@ def _groups(chosen: Tensor, batch_size: int) -> Tensor:
     return chosen.view(-1, batch_size)
 
 
-def _refuse_hidden_weights(defense: Defense, weights: Mapping[str, Tensor], spec: CaptureSpec) -> None:
-    hidden = [name for name in weights if not defense.shares(name)]
+def _refuse_hidden_weights(defense: Defense, network: nn.Sequential, spec: CaptureSpec) -> None:
+    hidden = sorted(defense.hidden(network))
     if hidden:
         raise UserError(
             f"defense '{spec.defense.name}' keeps {', '.join(hidden)} back: capture a defense that shares all"

@@ -12,12 +12,18 @@ from pathlib import Path
 from leaklab.observations.requirements import check as check_threat_model
 from leaklab.observations.requirements import check_transform
 from leaklab.planning.code import code_of
+from leaklab.records.attack_spec import AttackSpec, ScoreSpec
+from leaklab.records.canonical import canonical_json
+from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.check_spec import CheckSpec
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.errors import UserError
 from leaklab.records.expand import PlannedRun, expand
-from leaklab.records.ids import canonical_json, run_folder, run_id, stage_of
+from leaklab.records.ids import run_folder, run_id, stage_of
 from leaklab.records.items import Item
-from leaklab.records.specs import AttackSpec, CaptureSpec, CheckSpec, PartitionSpec, ScoreSpec, Spec, TrainSpec
+from leaklab.records.partition_spec import PartitionSpec
+from leaklab.records.specs import Spec
+from leaklab.records.train_spec import TrainSpec
 
 PREPARED = Path("data/prepared")
 

@@ -2,7 +2,11 @@
 
 from dataclasses import dataclass
 
-from leaklab.records.specs import AttackSpec, CaptureSpec, CheckSpec, ScoreSpec, Spec, TrainSpec
+from leaklab.records.attack_spec import AttackSpec, ScoreSpec
+from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.check_spec import CheckSpec
+from leaklab.records.specs import Spec
+from leaklab.records.train_spec import TrainSpec
 
 # largest L-BFGS work per outer iteration (max_iter of the attack's optimiser)
 INNER_ITERATIONS = 20

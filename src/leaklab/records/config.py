@@ -8,7 +8,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError
 
 from leaklab.records.errors import UserError
-from leaklab.records.specs import Record
+from leaklab.records.record import Record
 
 CONFIG = Path("config/config.yaml")
 Scale = Literal["demo", "small", "paper"]

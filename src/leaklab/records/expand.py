@@ -12,11 +12,15 @@ from itertools import product
 from typing import Any
 
 from leaklab.records import plugins
+from leaklab.records.attack_spec import AttackSpec, ScoreSpec
+from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.check_spec import CheckSpec
 from leaklab.records.config import Scale, parse
 from leaklab.records.errors import UserError
 from leaklab.records.ids import stage_of
 from leaklab.records.items import Item
-from leaklab.records.specs import AttackSpec, CaptureSpec, CheckSpec, ScoreSpec, Spec, TrainSpec
+from leaklab.records.specs import Spec
+from leaklab.records.train_spec import TrainSpec
 
 LISTS = {"rates", "seeds", "metrics", "evaluate"}
 BLOCK_KEYS = {"stage", "like", "variant", "overrides", "skip"}

@@ -4,13 +4,15 @@ Two items that ask for the same run share it; a changed number is a new run and 
 """
 
 import hashlib
-import json
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel
-
-from leaklab.records.specs import AttackSpec, CaptureSpec, CheckSpec, PartitionSpec, ScoreSpec, Spec, TrainSpec
+from leaklab.records.attack_spec import AttackSpec, ScoreSpec
+from leaklab.records.canonical import canonical_json
+from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.check_spec import CheckSpec
+from leaklab.records.partition_spec import PartitionSpec
+from leaklab.records.specs import Spec
+from leaklab.records.train_spec import TrainSpec
 
 RUNS = Path("results/runs")
 HASH_LENGTH = 8
@@ -22,12 +24,6 @@ STAGES = {
     "score": ScoreSpec,
     "check": CheckSpec,
 }
-
-
-def canonical_json(value: Any) -> str:
-    """Return the one JSON text of a spec: sorted keys, no spaces, defaults written out."""
-    plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
-    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def stage_of(spec: Spec) -> str:

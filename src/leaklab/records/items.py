@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from leaklab.records.config import Scale, parse, read_yaml
 from leaklab.records.errors import UserError
 from leaklab.records.layouts import CurvesLayout, GridLayout, PathsLayout, TableLayout
-from leaklab.records.specs import Record
+from leaklab.records.record import Record
 
 ITEMS = Path("config/items")
 PAPERS = ("lrp", "outpost", "hyperfl")

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from leaklab.records.errors import UserError
-from leaklab.records.specs import Record
+from leaklab.records.record import Record
 
 MINUS = "\u2212"
 

@@ -13,7 +13,7 @@ from pydantic import Field
 from leaklab.records.config import CONFIG, load_config, parse, read_yaml
 from leaklab.records.errors import UserError
 from leaklab.records.files import atomic, sha256
-from leaklab.records.specs import Record
+from leaklab.records.record import Record
 
 REGISTRY = Path("config/weights.yaml")
 LOCAL = Path("data/weights")

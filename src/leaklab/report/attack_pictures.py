@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from leaklab.records.attack_spec import ScoreSpec
 from leaklab.records.config import Scale
 from leaklab.records.expand import PlannedRun, expand
 from leaklab.records.files import read_json, read_tensors, write_arrays
 from leaklab.records.ids import run_folder
 from leaklab.records.items import Item
-from leaklab.records.specs import ScoreSpec
 from leaklab.report.results import ADAPTIVE, AS_PRINTED, ResultTable, matches
 
 ORIGINAL = "original"

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leaklab.records.attack_spec import ScoreSpec
+from leaklab.records.canonical import canonical_json
+from leaklab.records.check_spec import CheckSpec
 from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.expand import PlannedRun, block_stage, expand, expand_absent
 from leaklab.records.files import read_json
-from leaklab.records.ids import canonical_json
 from leaklab.records.items import Item, MetricMeaning, RowValue
-from leaklab.records.specs import CheckSpec, ScoreSpec, TrainSpec
+from leaklab.records.train_spec import TrainSpec
 from leaklab.report.collect_architecture import architecture_rows
 from leaklab.report.collect_attacks import absent_attack_rows, attack_rows
 from leaklab.report.collect_checks import check_rows

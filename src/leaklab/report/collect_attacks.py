@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from leaklab.metrics.statistics import summarise
+from leaklab.records.attack_spec import ScoreSpec
 from leaklab.records.expand import PlannedRun
 from leaklab.records.files import read_table
 from leaklab.records.ids import run_folder, run_id
-from leaklab.records.specs import ScoreSpec
 from leaklab.report.results import ADAPTIVE, AS_PRINTED, ResultRow, canonical
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from leaklab.records.check_spec import CheckSpec
 from leaklab.records.expand import PlannedRun
 from leaklab.records.ids import run_folder, run_id
-from leaklab.records.specs import CheckSpec
 from leaklab.report.results import ResultRow
 from leaklab.theory.numbers import read_numbers
 

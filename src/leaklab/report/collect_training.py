@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from leaklab.metrics.statistics import summarise
+from leaklab.records.canonical import canonical_json
 from leaklab.records.errors import UserError
 from leaklab.records.expand import PlannedRun
 from leaklab.records.files import read_table
-from leaklab.records.ids import canonical_json, run_folder, run_id
-from leaklab.records.specs import TrainSpec
+from leaklab.records.ids import run_folder, run_id
+from leaklab.records.train_spec import TrainSpec
 from leaklab.report.results import INDEX, ResultRow, RowKeys, canonical
 
 if TYPE_CHECKING:

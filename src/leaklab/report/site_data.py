@@ -12,8 +12,8 @@ from leaklab.records.config import SCALES, Scale, read_yaml
 from leaklab.records.files import read_json
 from leaklab.records.items import Item
 from leaklab.records.ledger import Ledger
+from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.provenance import git_state
-from leaklab.records.specs import PartitionSpec
 from leaklab.report import ranges, style
 from leaklab.report.claims import Verdict, read_claims
 from leaklab.report.comparison import Comparison, read_comparison

@@ -16,6 +16,8 @@ from leaklab.report.tables import sentence
 # mean advance of the font in inches: digits and signs, small letters, bold small letters
 CHARACTER, LETTER, BOLD_LETTER = (SMALLEST_FONT * part / 72 for part in (0.63, 0.53, 0.58))
 LINE = SMALLEST_FONT * 1.3 / 72
+TITLE_SIZE = SMALLEST_FONT + 2
+TITLE_LINE = TITLE_SIZE * 1.3 / 72
 HEAD = 0.23
 GAP = 0.14
 MARGIN = 0.05
@@ -54,16 +56,18 @@ class _Drawing:
         self.contents = [[_lines(cell, self.cell_width) for cell in row] for row in grid.cells]
         most = max((len(lines) for row in self.contents for lines in row), default=1)
         self.row_height = LINE * most + 0.1
-        self.head_top = 0.36
+        self.width = self.label_width + self.cell_width * columns
+        titles = wrap(title, int(self.width / (BOLD_LETTER * TITLE_SIZE / SMALLEST_FONT)))
+        self.head_top = 0.36 + TITLE_LINE * (len(titles) - 1)
         self.body_top = self.head_top + HEAD * len(grid.column_titles) + 0.05
         self.body_end = self.body_top + self.row_height * len(grid.row_labels)
         self.notes = _notes(grid, full_tint)
-        self.width = self.label_width + self.cell_width * columns
         self.height = self.body_end + 0.1 + LINE * len(self.notes) + 0.05
         self.tint = Normalize(-full_tint, full_tint, clip=True)
         self.figure = Figure(figsize=(self.width + 2 * MARGIN, self.height), dpi=DOTS_PER_INCH)
         self.axes = self._axes()
-        self._text(0, 0.15, title, weight="bold", size=SMALLEST_FONT + 2)
+        for place, line in enumerate(titles):
+            self._text(0, 0.15 + TITLE_LINE * place, line, weight="bold", size=TITLE_SIZE)
         self._head()
         self._body()
         for place, note in enumerate(self.notes):
@@ -171,13 +175,24 @@ def _notes(grid: Grid, full_tint: float) -> list[str]:
         notes.append(f"Columns: {' / '.join(grid.column_titles)}. Each cell: the regenerated value"
                      + (" with its standard deviation" if _has_spread(grid) else "") + ".")  # fmt: skip
     if grid.compared:
-        notes.append(f"Grey: printed. Then the difference, ✓ within tolerance; full tint at ±{full_tint:g}.")
+        notes.append(
+            "Grey: printed."
+            + (
+                f" Then the difference, ✓ within tolerance; full tint at ±{full_tint:g}."
+                if _has_difference(grid)
+                else ""
+            )
+        )
     if grid.marked:
         notes.append("▲ best, ▼ worst of its group.")
     return [
         *notes,
         *(line for note in grid.notes for line in wrap(sentence(note), NOTE_LETTERS, break_on_hyphens=False)),
     ]
+
+
+def _has_difference(grid: Grid) -> bool:
+    return any(cell.difference for row in grid.cells for cell in row)
 
 
 def _has_spread(grid: Grid) -> bool:

@@ -8,7 +8,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from leaklab.records.errors import UserError
-from leaklab.records.specs import Record
+from leaklab.records.record import Record
 from leaklab.report.results import ResultRow, same
 
 ClassName = Literal["tight", "loose", "order only", "bands", "spread"]

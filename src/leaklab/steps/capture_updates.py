@@ -3,7 +3,7 @@
 from leaklab.data.dataset import Dataset
 from leaklab.observations.artefacts import save_observation, save_truth
 from leaklab.observations.capture import capture
-from leaklab.records.specs import CaptureSpec
+from leaklab.records.capture_spec import CaptureSpec
 from leaklab.steps.base import Job, main
 
 

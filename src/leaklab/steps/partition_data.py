@@ -3,7 +3,7 @@
 from leaklab.data.dataset import Dataset
 from leaklab.data.deal import deal
 from leaklab.records.files import write_json
-from leaklab.records.specs import PartitionSpec
+from leaklab.records.partition_spec import PartitionSpec
 from leaklab.steps.base import Job, main
 
 

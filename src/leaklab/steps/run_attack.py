@@ -11,8 +11,8 @@ from leaklab.observations.artefacts import load_observation
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.requirements import check_transform
 from leaklab.records import plugins
+from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.files import sha256, write_table, write_tensors
-from leaklab.records.specs import AttackSpec
 from leaklab.records.streams import stream
 from leaklab.steps.base import Job, main
 

@@ -7,7 +7,7 @@ from leaklab.federated.checkpoint import discard
 from leaklab.federated.engine import train
 from leaklab.records.environment import checkpoint_seconds
 from leaklab.records.files import read_json, write_table, write_tensors
-from leaklab.records.specs import TrainSpec
+from leaklab.records.train_spec import TrainSpec
 from leaklab.steps.base import Job, main
 
 

@@ -18,8 +18,8 @@ from leaklab.observations import requirements
 from leaklab.observations.base import Knowledge
 from leaklab.observations.capture import capture
 from leaklab.records import plugins
+from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
-from leaklab.records.specs import CaptureSpec
 from leaklab.records.streams import stream
 
 TRIALS, SHAPE = 3, (1, 8, 8)

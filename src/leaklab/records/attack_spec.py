@@ -1,0 +1,30 @@
+"""Specs of an attack on captured updates and of its scores."""
+
+from pydantic import Field
+
+from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.record import Component, Record
+
+
+class AttackSpec(Record):
+    """One attack on all trials of a capture.
+
+    Attributes:
+        transform: ``none`` for the attacker of the paper, else a defense-aware transform (``attacks/adaptive/``).
+        iterations: largest number of outer iterations per start.
+        restarts: largest number of starts; the best one is chosen by the attack's own matching loss.
+    """
+
+    capture: CaptureSpec
+    attack: Component
+    transform: Component = Component(name="none")
+    iterations: int = Field(gt=0)
+    restarts: int = Field(default=1, gt=0)
+    seed: int = 0
+
+
+class ScoreSpec(Record):
+    """The metrics of one attack's reconstructions."""
+
+    attack: AttackSpec
+    metrics: tuple[str, ...]
