@@ -91,7 +91,7 @@ TELLING = {
     "name": replace("RUNS = Path", "PLACE = Path"),
     "new line": lambda text: text + "\nANSWER = 42\n",
     "order": replace(
-        '"train": TrainSpec,\n    "capture": CaptureSpec', '"capture": CaptureSpec,\n    "train": TrainSpec'
+        '"train": TrainSpec,\n    "generator": GeneratorSpec', '"generator": GeneratorSpec,\n    "train": TrainSpec'
     ),
     "default": replace("def stage_of(spec: Spec)", "def stage_of(spec: Spec = None)"),
 }

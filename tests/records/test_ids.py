@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.canonical import canonical_json
 from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.ids import STAGES, run_folder, run_id, stage_of
 from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.train_spec import TrainSpec
@@ -25,6 +26,7 @@ TRAIN = {
     "weight_decay": 1.0e-4,
     "seeds": [1024, 1022],
 }
+GENERATOR = {"dataset": "mnist", "steps": 100}
 CAPTURE = {"dataset": "mnist", "images": {"count": 5}, "model": "dlg-lenet"}
 ATTACK = {"capture": CAPTURE, "attack": "dlg", "iterations": 100}
 SCORE = {"attack": ATTACK, "metrics": ["mse"]}
@@ -32,6 +34,7 @@ SPECS = {
     "check": {"check": "lemma"},
     "partition": PARTITION,
     "train": TRAIN,
+    "generator": GENERATOR,
     "capture": CAPTURE,
     "attack": ATTACK,
     "score": SCORE,
@@ -92,7 +95,10 @@ def test_whole_numbers_may_be_written_with_or_without_a_point():
         ("capture", {"images": {"count": 5, "seed": 1}}),
         ("capture", {"draws": 2}),
         ("capture", {"dtype": "float32"}),
+        ("generator", {"steps": 101}),
+        ("generator", {"model": {"name": "conditional-gan", "width": 16}}),
         ("attack", {"seed": 1}),
+        ("attack", {"generator": GENERATOR}),
         ("attack", {"capture": {**CAPTURE, "rate": 0.02}}),
         ("score", {"metrics": ["mse", "psnr"]}),
         ("score", {"attack": {**ATTACK, "restarts": 2}}),
@@ -122,6 +128,7 @@ def test_stages_have_ids_and_folders_of_their_own():
     [
         (PartitionSpec, PARTITION, "mnist-two-clients"),
         (TrainSpec, TRAIN, "mnist-mlp-lrp"),
+        (GeneratorSpec, GENERATOR, "mnist-conditional-gan"),
         (CaptureSpec, CAPTURE, "mnist-dlg-lenet-none"),
         (AttackSpec, ATTACK, "mnist-dlg-none-on-none"),
         (ScoreSpec, SCORE, "mnist-dlg-none-on-none"),

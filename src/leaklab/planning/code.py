@@ -11,6 +11,7 @@ from leaklab.records.specs import Spec
 RULE_OF_STAGE = {
     "partition": "partition_data",
     "train": "train_federated",
+    "generator": "train_generator",
     "capture": "capture_updates",
     "attack": "run_attack",
     "score": "score_attack",

@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.record import Component, Record
 
 
@@ -13,6 +14,7 @@ class AttackSpec(Record):
         transform: ``none`` for the attacker of the paper, else a defense-aware transform (``attacks/adaptive/``).
         iterations: largest number of outer iterations per start.
         restarts: largest number of starts; the best one is chosen by the attack's own matching loss.
+        generator: prior of a generative attack, else None.
     """
 
     capture: CaptureSpec
@@ -20,6 +22,7 @@ class AttackSpec(Record):
     transform: Component = Component(name="none")
     iterations: int = Field(gt=0)
     restarts: int = Field(default=1, gt=0)
+    generator: GeneratorSpec | None = None
     seed: int = 0
 
 

@@ -10,6 +10,7 @@ from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.canonical import canonical_json
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.check_spec import CheckSpec
+from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.specs import Spec
 from leaklab.records.train_spec import TrainSpec
@@ -19,6 +20,7 @@ HASH_LENGTH = 8
 STAGES = {
     "partition": PartitionSpec,
     "train": TrainSpec,
+    "generator": GeneratorSpec,
     "capture": CaptureSpec,
     "attack": AttackSpec,
     "score": ScoreSpec,
@@ -49,6 +51,8 @@ def _slug(spec: Spec) -> list[str]:
         return [spec.dataset, spec.partition.name]
     if isinstance(spec, TrainSpec):
         return [spec.dataset, spec.model.name, spec.defense.name]
+    if isinstance(spec, GeneratorSpec):
+        return [spec.dataset, spec.model.name]
     if isinstance(spec, CaptureSpec):
         return [spec.dataset, spec.model.name, spec.defense.name]
     if isinstance(spec, AttackSpec):

@@ -7,7 +7,8 @@ has a module of its own, so that a new field of one reruns that stage and those 
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.check_spec import CheckSpec
+from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.train_spec import TrainSpec
 
-Spec = CheckSpec | PartitionSpec | TrainSpec | CaptureSpec | AttackSpec | ScoreSpec
+Spec = CheckSpec | PartitionSpec | TrainSpec | GeneratorSpec | CaptureSpec | AttackSpec | ScoreSpec

@@ -9,6 +9,7 @@ STAGES = {
     "score_attack": "scores",
     "run_attack": "attack",
     "capture_updates": "capture",
+    "train_generator": "generator",
     "train_federated": "train",
     "check_theory": "check",
     "partition_data": "partition",

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from leaklab.models.generators import biggan_deep
 from leaklab.models.generators.biggan_deep import LAYOUTS, BigGanDeep, BigGanDeepGenerator, Layout, load_biggan_deep
+from leaklab.models.generators.files import load_generator, save_generator
 from leaklab.records import plugins, weights
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_tensors
@@ -262,3 +263,18 @@ def test_the_plug_in_loads_what_the_registry_names(file, tmp_path, monkeypatch):
         BigGanDeep().pretrained()
     with pytest.raises(UserError, match="no resolution 64: choose from 128, 256, 512"):
         BigGanDeep(resolution=64)
+
+
+def test_a_saved_copy_is_the_same_generator(tmp_path, monkeypatch):
+    """What the training step leaves of a published generator is what an attack reads."""
+    monkeypatch.setitem(LAYOUTS, 128, SMALL)
+    write_tensors(tmp_path / "published.safetensors", published())
+    generator = load_biggan_deep(tmp_path / "published.safetensors", SMALL, side=8)
+    settings = {"resolution": 128, "side": 8}
+    save_generator(tmp_path / "generator.safetensors", generator, "biggan-deep", settings)
+    loaded = load_generator(tmp_path / "generator.safetensors")
+    loaded.require_frozen()
+    latents, classes = stream(0, "z").normal(3, 5).float(), F.one_hot(torch.arange(3), 7).float()
+    assert torch.equal(loaded.generate(latents, classes), generator.generate(latents, classes))
+    with pytest.raises(UserError, match="the generator makes 3x8x8 images of 7 classes"):
+        BigGanDeep(**settings).generator((3, 16, 16), 7)

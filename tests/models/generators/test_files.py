@@ -1,6 +1,7 @@
 """What is written is what is read, and nothing else is."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ def saved(tmp_path):
     generator = ARCHITECTURE.generator((1, 8, 8), CLASSES, stream(0, "g")).frozen()
     generator.norm0.running_mean.uniform_(-1, 1, generator=torch.Generator().manual_seed(0))
     path = tmp_path / "generator.safetensors"
-    save_generator(path, generator, ARCHITECTURE)
+    save_generator(path, generator, "conditional-gan", asdict(ARCHITECTURE))
     return path, generator
 
 

@@ -11,6 +11,7 @@ from leaklab.models.generators.recognition import accuracy, recognised_share, tr
 from leaklab.models.generators.training import GanTraining, train_generator
 from leaklab.models.resnet_small import SmallResNet
 from leaklab.records.errors import UserError
+from leaklab.records.kept import KeptTensors
 from leaklab.records.streams import stream
 
 CLASSES = 10
@@ -68,6 +69,28 @@ def test_every_weight_learns(train):
                   .named_parameters())  # fmt: skip
     after = dict(train(3, average=0.0).named_parameters())
     assert [name for name in after if torch.equal(before[name], after[name])] == []
+
+
+class Killed(BaseException):
+    """Stands for a signal."""
+
+
+def test_a_killed_training_goes_on_and_ends_with_the_same_bytes(digits, tmp_path):
+    def run(kept=None, progress=None):
+        return train_generator(*digits, CLASSES, SMALL, GanTraining(6), partial(stream, 0), progress, kept)
+
+    def kill(step, *_):
+        if step == 3:
+            raise Killed
+
+    path = tmp_path / "checkpoint.safetensors"
+    with pytest.raises(Killed):
+        run(KeptTensors(path, "job"), kill)
+    steps = []
+    resumed = run(KeptTensors(path, "job"), lambda step, *_: steps.append(step)).state_dict()
+    assert steps == [4, 5]
+    whole = run().state_dict()
+    assert all(torch.equal(resumed[name], value) for name, value in whole.items())
 
 
 def test_divergence_stops_with_the_step(train):

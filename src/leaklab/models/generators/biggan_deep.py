@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from leaklab.models.base import Shape
 from leaklab.models.batch_norm import without_counters
 from leaklab.models.generators.base import Generator
 from leaklab.models.generators.biggan_layers import EPSILON, Block, SelfAttention
@@ -157,6 +158,17 @@ class BigGanDeep:
     def weights(self) -> str:
         """The name in ``config/weights.yaml``."""
         return f"biggan-deep-{self.resolution}"
+
+    def generator(self, image_shape: Shape, num_classes: int) -> Generator:
+        """Return the network without its weights, whose memory holds anything; they have to be loaded.
+
+        Raises:
+            UserError: it makes other images, or knows other classes.
+        """
+        with torch.device("meta"):
+            network = BigGanDeepGenerator(LAYOUTS[self.resolution], self.side)
+        network.require(image_shape, num_classes)
+        return network.to_empty(device="cpu")
 
     def pretrained(self) -> Generator:
         """Return the generator with its published weights, frozen, on the CPU.

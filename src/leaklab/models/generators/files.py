@@ -1,25 +1,31 @@
 """A generator on disk: weights as safetensors, and beside them a description from which the network is rebuilt."""
 
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from leaklab.models.generators.base import Generator
-from leaklab.models.generators.conditional_gan import ConditionalGan, ConditionalGenerator
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, read_tensors, write_json, write_tensors
 
 ROOM = "models/generators"
-NAME = "conditional-gan"
 
 
-def save_generator(path: Path, generator: ConditionalGenerator, architecture: ConditionalGan) -> None:
-    """Write ``path`` (safetensors) and the description beside it (same name, ``.json``)."""
+def save_generator(path: Path, generator: Generator, name: str, settings: Mapping[str, Any]) -> None:
+    """Write ``path`` (safetensors) and the description beside it (same name, ``.json``).
+
+    Args:
+        path: of the weights.
+        generator: to be written.
+        name: the plug-in that made it.
+        settings: of the plug-in.
+    """
     write_tensors(path, generator.state_dict())
-    write_json(path.with_suffix(".json"), _description(generator, architecture))
+    sizes = {"num_classes": generator.num_classes, "image_shape": list(generator.image_shape)}
+    write_json(path.with_suffix(".json"), {"name": name, "settings": dict(settings), **sizes})
 
 
 def load_generator(path: Path) -> Generator:
@@ -39,11 +45,6 @@ def load_generator(path: Path) -> Generator:
         raise _unfit(path, problem)
     generator.load_state_dict(weights, strict=True)
     return generator.frozen()
-
-
-def _description(generator: ConditionalGenerator, architecture: ConditionalGan) -> dict[str, Any]:
-    sizes = {"num_classes": generator.num_classes, "image_shape": list(generator.image_shape)}
-    return {"name": NAME, "settings": asdict(architecture), **sizes}
 
 
 def _difference(wanted: dict[str, Tensor], found: dict[str, Tensor]) -> str | None:

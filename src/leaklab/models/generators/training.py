@@ -1,21 +1,23 @@
 """Training of a class-conditional GAN: hinge loss, Adam, and an average of the generator's weights.
 
-Sources: hinge loss and spectral normalisation as in "Spectral Normalization for Generative Adversarial Networks"; the
-running average of the weights as in "Progressive Growing of GANs", section 4; the statistics of batch normalisation
-are measured anew for the averaged weights, as in "Large Scale GAN Training" (BigGAN), appendix C.1.
+Source: see ``duel``; the statistics of batch normalisation are measured anew for the averaged weights, as in "Large
+Scale GAN Training" (BigGAN), appendix C.1.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from leaklab.models.batch_norm import batch_norms
 from leaklab.models.generators.conditional_gan import ConditionalGan, ConditionalGenerator
+from leaklab.models.generators.duel import Duel
 from leaklab.records.errors import UserError
+from leaklab.records.kept import KeptTensors
 from leaklab.records.streams import Stream
 
 Streams = Callable[..., Stream]
@@ -63,6 +65,7 @@ def train_generator(
     settings: GanTraining,
     streams: Streams,
     progress: Progress | None = None,
+    kept: KeptTensors | None = None,
 ) -> ConditionalGenerator:
     """Train a generator on real images; the same streams give the same weights (CPU: the same bytes).
 
@@ -74,6 +77,7 @@ def train_generator(
         settings: see ``GanTraining``.
         streams: named streams, e.g. ``partial(stream, seed, "generator")``.
         progress: see ``Progress``.
+        kept: where the training is kept from time to time, and goes on from if something is there.
 
     Returns:
         The generator with averaged weights, frozen, on the images' device.
@@ -82,53 +86,31 @@ def train_generator(
         UserError: images or labels are unusable, or the training diverges.
     """
     _check(images, labels, num_classes)
-    shape = (images.shape[1], images.shape[2], images.shape[3])
-    generator = architecture.generator(shape, num_classes, streams("initialisation", "generator")).to(images)
-    judge = architecture.discriminator(shape, num_classes, streams("initialisation", "discriminator")).to(images)
-    duel = _Duel(generator, judge, settings)
-    averaged = [p.detach().clone() for p in generator.parameters()]
-    for step in range(settings.steps):
+    generator, duel = _begin(images, num_classes, architecture, settings, streams)
+    for step in range(duel.resume(kept.found() if kept else {}), settings.steps):
         rows = streams("batches", step).integers(0, len(images), settings.batch_size).to(images.device)
         real = images[rows], F.one_hot(labels[rows], num_classes).to(images.dtype)
-        losses = duel.step(*real, _draw(generator, settings, streams, step, images))
+        losses = duel.step(step, real, _draw(generator, settings, streams, step, images))
         if not all(isfinite(loss) for loss in losses):
             raise UserError(f"the generator's training diverged in step {step}: lower its rates or choose another seed")
-        # a short past first: the initial weights must not stay in the average
-        past = min(settings.average, (1 + step) / (10 + step))
-        torch._foreach_lerp_(averaged, [p.detach() for p in generator.parameters()], 1 - past)
+        if kept is not None:
+            kept.offer(partial(duel.state, step + 1))
         if progress is not None:
             progress(step, *losses)
-    _adopt(generator, averaged)
+    duel.adopt_average()
     _measure_statistics(generator, settings, streams, images)
     generator.frozen()
     return generator
 
 
-class _Duel:
-    """Both networks and their optimizers."""
-
-    def __init__(self, generator: ConditionalGenerator, judge: nn.Module, settings: GanTraining) -> None:
-        self.generator, self.judge = generator.train(), judge.train()
-        betas = (settings.momentum, 0.999)
-        self.of_generator = torch.optim.Adam(generator.parameters(), lr=settings.generator_rate, betas=betas)
-        self.of_judge = torch.optim.Adam(judge.parameters(), lr=settings.discriminator_rate, betas=betas)
-
-    def step(self, real: Tensor, classes: Tensor, drawn: tuple[Tensor, Tensor]) -> tuple[float, float]:
-        """Update the discriminator, then the generator; return their hinge losses before the update."""
-        generated = self.generator.generate(*drawn)
-        scores = self.judge(torch.cat([real, generated.detach()]), torch.cat([classes, drawn[1]]))
-        for_real, for_generated = scores.split([len(real), len(generated)])
-        judged = F.relu(1 - for_real).mean() + F.relu(1 + for_generated).mean()
-        self.of_judge.zero_grad()
-        torch.autograd.backward(judged)
-        self.of_judge.step()
-        self.judge.requires_grad_(requires_grad=False)
-        deceived = -self.judge(generated, drawn[1]).mean()
-        self.of_generator.zero_grad()
-        torch.autograd.backward(deceived)
-        self.of_generator.step()
-        self.judge.requires_grad_()
-        return float(judged.detach()), float(deceived.detach())
+def _begin(
+    images: Tensor, num_classes: int, architecture: ConditionalGan, settings: GanTraining, streams: Streams
+) -> tuple[ConditionalGenerator, Duel]:
+    shape = (images.shape[1], images.shape[2], images.shape[3])
+    generator = architecture.generator(shape, num_classes, streams("initialisation", "generator")).to(images)
+    judge = architecture.discriminator(shape, num_classes, streams("initialisation", "discriminator")).to(images)
+    rates = settings.generator_rate, settings.discriminator_rate
+    return generator, Duel(generator, judge, rates, settings.momentum, settings.average)
 
 
 def _draw(
@@ -138,12 +120,6 @@ def _draw(
     latents = streams("latents", step).normal(settings.batch_size, generator.latent_size).to(like)
     labels = streams("labels", step).integers(0, generator.num_classes, settings.batch_size)
     return latents, F.one_hot(labels, generator.num_classes).to(like)
-
-
-def _adopt(generator: ConditionalGenerator, weights: list[Tensor]) -> None:
-    with torch.no_grad():
-        for parameter, value in zip(generator.parameters(), weights, strict=True):
-            parameter.copy_(value)
 
 
 def _measure_statistics(generator: ConditionalGenerator, settings: GanTraining, streams: Streams, like: Tensor) -> None:

@@ -1,0 +1,53 @@
+"""Tensors of an unfinished job, kept in one file so that a killed job goes on where it was."""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from leaklab.records.errors import UserError
+from leaklab.records.files import read_tensors, write_tensors
+
+IDENTITY = "identity"
+
+
+class KeptTensors:
+    """The file; what another job left there, or what is damaged, counts as nothing.
+
+    Args:
+        path: the file.
+        identity: what the job was asked to do: its spec, its inputs' checksums, its code.
+        seconds: least time between two savings by ``offer``.
+    """
+
+    def __init__(self, path: Path, identity: str, seconds: float = 0.0) -> None:
+        self.path, self.seconds = path, seconds
+        self._identity = torch.tensor(list(hashlib.sha256(identity.encode()).digest()), dtype=torch.uint8)
+        self._saved = time.monotonic()
+
+    def found(self) -> dict[str, Tensor]:
+        """Return what was kept; empty where there is nothing that belongs to this job."""
+        if not self.path.exists():
+            return {}
+        try:
+            tensors = read_tensors(self.path)
+        except UserError:
+            return {}  # a damaged file only costs time
+        return tensors if torch.equal(tensors.pop(IDENTITY, torch.empty(0)), self._identity) else {}
+
+    def keep(self, tensors: Mapping[str, Tensor]) -> None:
+        """Write all of them in place of what was kept before."""
+        write_tensors(self.path, {**tensors, IDENTITY: self._identity})
+        self._saved = time.monotonic()
+
+    def offer(self, tensors: Callable[[], Mapping[str, Tensor]]) -> None:
+        """Keep them if it is time; they are not even collected otherwise."""
+        if time.monotonic() - self._saved >= self.seconds:
+            self.keep(tensors())
+
+    def remove(self) -> None:
+        """Delete the file: the job is done."""
+        self.path.unlink(missing_ok=True)
