@@ -1,5 +1,6 @@
 """Planted solutions: the private image is one that the generator can make, so the truth has a latent."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -7,17 +8,18 @@ import torch
 from torch.nn import functional as F
 
 from leaklab.attacks.base import Budget
-from leaklab.attacks.ggl import GglSettings, LatentMatching, ggl_search, prior_divergence, reconstruct_with
+from leaklab.attacks.ggl import GenerativeGradientLeakage, ggl_search
+from leaklab.attacks.latent_matching import LatentMatching, prior_divergence
 from leaklab.attacks.matching import profiled_scale, squared_l2, squared_norm
 from leaklab.models.generators.conditional_gan import ConditionalGan
 from leaklab.models.resnet_small import SmallResNet
-from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 
 SHAPE, CLASSES, LATENT, TRIALS = (1, 8, 8), 10, 4, 3
 STREAMS = partial(stream, 0, "attack")
-CMA = GglSettings(population=16, squash=False)
+CMA = GenerativeGradientLeakage(population=16, squash=False)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +94,7 @@ def test_the_penalty_is_zero_for_the_priors_moments_only():
     assert float(prior_divergence(torch.tensor([[2.0, 0.0]]))) == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("settings", [CMA, GglSettings(optimizer="adam", penalty=0.0)])
+@pytest.mark.parametrize("settings", [CMA, GenerativeGradientLeakage(optimizer="adam", penalty=0.0)])
 def test_the_search_finds_the_planted_image(matching_of, planted, settings):
     matching, rows = matching_of(), torch.arange(TRIALS)
     starts = torch.stack([STREAMS("start", trial, 0).normal(LATENT) for trial in range(TRIALS)])
@@ -103,7 +105,7 @@ def test_the_search_finds_the_planted_image(matching_of, planted, settings):
 
 
 def test_squashed_latents_stay_within_one(matching_of):
-    found = search_of(matching_of(), generations=5, settings=GglSettings(population=16))
+    found = search_of(matching_of(), generations=5, settings=GenerativeGradientLeakage(population=16))
     assert float(found.points.abs().max()) <= 1
     assert float(search_of(matching_of(), generations=5).points.abs().max()) > 1
 
@@ -172,51 +174,102 @@ def test_a_network_with_batch_norm_goes_the_other_way_with_the_same_losses(gener
     assert torch.allclose(first, second, rtol=1e-10)
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_the_reconstruction_has_the_shapes_of_the_contract(generator, observation, knowledge, planted, known):
-    facts = {**knowledge.facts, **({"labels": planted[1][:, None].tolist()} if known else {})}
-    found = reconstruct_with(
-        generator, observation, Knowledge("any", facts), Budget(30, 2), STREAMS, squared_l2, CMA
-    ).reconstruction
+@pytest.mark.parametrize("rule", ["known", "bias", "distinct"])
+def test_the_reconstruction_has_the_shapes_of_the_contract(generator, observation, knowledge, planted, rule):
+    known = Knowledge("any", {**knowledge.facts, "labels": planted[1][:, None].tolist()})
+    attack = replace(CMA, label_rule=rule).using(generator)
+    found = attack.reconstruct(observation, known, Budget(30, 2), STREAMS)
     assert found.images.shape == (TRIALS, 1, *SHAPE)
     assert found.candidates.shape == (TRIALS, 2, 1, *SHAPE)
     assert found.candidate_losses.shape == (TRIALS, 2)
     assert torch.equal(found.labels[:, 0], planted[1])
-    assert len(found.starts) == 2 * TRIALS
+    assert [(start.trial, start.start) for start in found.starts] == [(t, r) for t in range(TRIALS) for r in range(2)]
+    losses = [start.matching_loss for start in found.starts]
+    assert losses == pytest.approx(found.candidate_losses.flatten().tolist())
     best = found.candidate_losses.argmin(1)
     assert torch.equal(found.images, found.candidates[torch.arange(TRIALS), best])
 
 
 def test_the_latents_are_those_of_the_images(generator, observation, knowledge, planted):
-    found = reconstruct_with(generator, observation, knowledge, Budget(3, 1), STREAMS, settings=CMA)
-    again = generator.generate(found.latents, F.one_hot(planted[1], CLASSES).double())
-    assert torch.equal(again, found.reconstruction.images[:, 0])
+    found = CMA.using(generator).reconstruct(observation, knowledge, Budget(3, 2), STREAMS)
+    again = generator.generate(found.latents[:, 0], F.one_hot(planted[1], CLASSES).double())
+    assert torch.equal(again, found.images[:, 0])
+
+
+class TestBatches:
+    """Two images per update, each sought alone in its own class."""
+
+    LABELS = torch.tensor([[1, 4], [0, 7]])
+
+    @pytest.fixture(scope="class")
+    def batch(self, generator, observe, knowledge):
+        latents = stream(3, "truth").normal(4, LATENT)
+        images = generator.generate(latents, F.one_hot(self.LABELS.flatten(), CLASSES).double()).view(2, 2, *SHAPE)
+        return observe(images, self.LABELS), Knowledge("any", {**knowledge.facts, "batch_size": 2})
+
+    @staticmethod
+    def run(generator, batch, rows=(0, 1), restarts=1):
+        attack = replace(CMA, label_rule="distinct").using(generator)
+        return attack.reconstruct(batch[0].select(rows), batch[1], Budget(5, restarts), STREAMS)
+
+    def test_labels_and_shapes(self, generator, batch):
+        found = self.run(generator, batch, restarts=3)
+        assert torch.equal(found.labels, self.LABELS)
+        assert found.images.shape == (2, 2, *SHAPE)
+        assert found.candidates.shape == (2, 3, 2, *SHAPE)
+        assert found.latents.shape == (2, 2, LATENT)
+        again = generator.generate(found.latents.flatten(0, 1), F.one_hot(self.LABELS.flatten(), CLASSES).double())
+        assert torch.equal(again.view_as(found.images), found.images)
+        assert len(found.starts) == 2 * 3
+        assert found.evaluations() == 4 * 3 * 5 * CMA.population
+
+    def test_each_image_is_the_search_of_its_class_alone(self, generator, batch, network_of):
+        """The slow way: one search per image against the update of its batch."""
+        network = network_of().requires_grad_(requires_grad=False)
+        found = self.run(generator, batch)
+        for trial, place in ((0, 1), (1, 0)):
+            observed = [value[[trial]] for value in batch[0].update.values()]
+            matching = LatentMatching(generator, network, observed, self.LABELS[trial, [place]])
+            alone = ggl_search(matching, (2 * trial + place,), Budget(5, 1), STREAMS, CMA)
+            assert torch.allclose(alone.points[0, 0], found.latents[trial, place], rtol=1e-9, atol=1e-12)
+
+    def test_a_trial_does_not_depend_on_its_neighbours(self, generator, batch):
+        together, alone = self.run(generator, batch), self.run(generator, batch, rows=[1])
+        assert torch.allclose(together.latents[1], alone.latents[0], rtol=1e-9, atol=1e-12)
+        assert alone.starts[0].trial == 1
+
+    def test_every_image_takes_the_best_of_its_own_starts(self, generator, batch):
+        found = self.run(generator, batch, restarts=3)
+        assert bool((found.candidate_losses.diff(dim=1) >= 0).all())
+        assert torch.equal(found.images, found.candidates[:, 0])
 
 
 def test_what_cannot_be_attacked_is_refused(generator, observation, knowledge, observe, planted, waves):
-    def run(generator=generator, observation=observation, **facts):
+    def run(generator=generator, observation=observation, rule="bias", iterations=1, **facts):
         given = Knowledge("any", {**knowledge.facts, **facts})
-        return reconstruct_with(generator, observation, given, Budget(1, 1), STREAMS, settings=CMA)
+        attack = replace(CMA, label_rule=rule).using(generator)
+        return attack.reconstruct(observation, given, Budget(iterations, 1), STREAMS)
 
     with pytest.raises(UserError, match="matches gradients"):
         run(observation=observe(planted[2], planted[1][:, None], kind="delta"))
-    with pytest.raises(UserError, match="one sample per update"):
+    with pytest.raises(UserError, match="use label_rule: distinct or known"):
         run(batch_size=4)
     with pytest.raises(UserError, match="the generator makes 3x8x8 images"):
         run(ConditionalGan(4, 2, 2).generator((3, 8, 8), CLASSES).frozen())
+    with pytest.raises(UserError, match="images of 7 classes, the victim takes 1x8x8 images of 10"):
+        run(waves(classes=7))
     with pytest.raises(UserError, match="training state"):
         run(waves().train())
     with pytest.raises(UserError, match=r"knows classes 0\.\.9 only"):
-        run(labels=[[10], [0], [0]])
+        run(rule="known", labels=[[10], [0], [0]])
     with pytest.raises(UserError, match="not finite"):
-        run(observation=observation.scaled(torch.nan), labels=[[0], [0], [0]])
+        run(rule="known", observation=observation.scaled(torch.nan), labels=[[0], [0], [0]])
     with pytest.raises(UserError, match="at least one iteration"):
-        reconstruct_with(generator, observation, knowledge, Budget(0, 1), STREAMS, settings=CMA)
-    assert isinstance(observation, Observation)
+        run(iterations=0)
 
 
 def test_unknown_settings_are_refused():
     with pytest.raises(UserError, match="choose from cma, adam"):
-        GglSettings(optimizer="bayes")
+        GenerativeGradientLeakage(optimizer="bayes")
     with pytest.raises(UserError, match="must not be negative"):
-        GglSettings(penalty=-1.0)
+        GenerativeGradientLeakage(penalty=-1.0)

@@ -8,6 +8,7 @@ import pytest
 from leaklab.observations import requirements
 from leaklab.observations.base import Knowledge
 from leaklab.observations.threat_models import FACTS, THREAT_MODELS
+from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
 
 
@@ -78,3 +79,24 @@ def test_knowledge_refuses_what_is_withheld():
     assert knowledge.require("batch_size") == 1
     with pytest.raises(UserError, match="'dlg' needs 'nominal_rate', which threat model 'blind-rate' withholds"):
         knowledge.require("nominal_rate", "dlg")
+
+
+def attack_spec(attack="ggl", generator=None, split="test", dataset="digits"):
+    capture = {"dataset": dataset, "images": {"count": 1, "split": split}, "model": "dlg-lenet"}
+    fields = {"capture": capture, "attack": attack, "iterations": 1, "generator": generator}
+    return AttackSpec.model_validate(fields)
+
+
+def test_generators_are_held_against_the_attack_that_uses_them():
+    prior = {"dataset": "digits", "steps": 5}
+    requirements.check_generator(attack_spec(generator=prior))
+    requirements.check_generator(attack_spec("dlg"))
+    requirements.check_generator(attack_spec(generator=prior, dataset="mnist", split="train"))
+    with pytest.raises(UserError, match=r"'ggl' needs a generator: add e\.g\. generator: {dataset: digits"):
+        requirements.check_generator(attack_spec())
+    with pytest.raises(UserError, match="'dlg' uses no generator: remove 'generator'"):
+        requirements.check_generator(attack_spec("dlg", prior))
+    with pytest.raises(UserError, match="very images that are attacked"):
+        requirements.check_generator(attack_spec(generator=prior, split="train"))
+    published = {"dataset": "digits", "steps": 0}
+    requirements.check_generator(attack_spec(generator=published, split="train"))

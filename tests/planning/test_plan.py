@@ -111,8 +111,9 @@ class TestNeeds:
             "partition": set(),
             "check": {"partition"},
             "train": {"partition"},
+            "generator": set(),
             "capture": set(),
-            "attack": {"capture"},
+            "attack": {"capture", "generator"},
             "score": {"capture", "attack"},
         }
 
@@ -202,6 +203,21 @@ class TestRefusals:
         transform = {**ATTACK, "transform": "closed-form-scale", "defense": "lrp"}
         assert plan_of(item(transform)).jobs["attack"]
         assert "works for batch_size <= 1, not 2" in refusal({**transform, "batch_size": 2})
+
+    def test_an_attack_without_the_generator_that_it_needs_or_with_one_too_many(self):
+        prior = {"dataset": "digits", "steps": 3}
+        assert refusal({**ATTACK, "attack": "ggl"}).startswith("attack 'ggl' needs a generator: add e.g. generator: ")
+        assert refusal({**ATTACK, "generator": prior}) == "attack 'idlg' uses no generator: remove 'generator'"
+        searched = {**ATTACK, "attack": "ggl", "generator": prior}
+        plan = plan_of(item(searched))
+        (job,) = plan.jobs["generator"].values()
+        assert (job.dataset, job.needs) == ("digits", ())
+        assert [job.spec in attack.needs for attack in plan.jobs["attack"].values()] == [True]
+        seen = {**searched, "images": {"count": 2, "split": "train"}}
+        assert "very images that are attacked" in refusal(seen)
+        assert refusal({**searched, "generator": {**prior, "model": "gan"}}).startswith(
+            "unknown models/generators plug-in"
+        )
 
     @pytest.mark.usefixtures("fake_defense")
     def test_a_transform_under_a_defense_that_it_was_not_made_for(self):

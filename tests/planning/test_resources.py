@@ -16,11 +16,13 @@ TRAIN = {
     "seeds": [1, 2],
 }
 CAPTURE = {"dataset": "mnist", "images": {"count": 5}, "draws": 4, "model": "dlg-lenet"}
+GENERATOR = {"dataset": "mnist", "steps": 100}
 ATTACK = {"capture": CAPTURE, "attack": "dlg", "iterations": 100, "restarts": 2}
 SPECS = {
     "partition": PARTITION,
     "train": TRAIN,
     "capture": CAPTURE,
+    "generator": GENERATOR,
     "attack": ATTACK,
     "score": {"attack": ATTACK, "metrics": ["mse"]},
 }
@@ -38,6 +40,18 @@ def test_client_steps_of_a_sweep_are_counted_exactly():
 
 def test_evaluations_of_an_attack_are_bounded_by_its_budget():
     assert cost(spec("attack")).evaluations == 5 * 4 * 2 * 100 * 20
+
+
+def test_a_generative_attack_evaluates_a_population_in_every_generation():
+    counted = {"name": "ggl", "population": 30}
+    assert cost(spec("attack", attack=counted, generator=GENERATOR)).evaluations == 5 * 4 * 2 * 100 * 30
+    assert cost(spec("attack", attack="ggl", generator=GENERATOR)).evaluations == 5 * 4 * 2 * 100 * 50
+
+
+def test_a_generators_steps_are_counted():
+    short, long = (cost(spec("generator", steps=steps)) for steps in (100, 1100))
+    assert (short.steps, long.steps) == (100, 1100)
+    assert long.seconds > short.seconds > 0
 
 
 def test_the_budgets_iterations_hold_as_much_work_as_the_attack_may_do():

@@ -1,17 +1,22 @@
 """The step from an observation to a reconstruction: files, records, and going on after a kill."""
 
 import json
+from typing import ClassVar
 
 import pytest
 import torch
 from sklearn.datasets import load_digits
+from torch.nn import functional as F
 
 from leaklab.attacks import parts
 from leaklab.data.dataset import Dataset
+from leaklab.models.generators.conditional_gan import ConditionalGan
+from leaklab.models.generators.files import load_generator, save_generator
 from leaklab.observations.artefacts import save_observation
 from leaklab.observations.capture import capture
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.files import read_json, read_table, read_tensors
+from leaklab.records.streams import stream
 from leaklab.steps import run_attack
 from leaklab.steps.base import main
 
@@ -48,7 +53,7 @@ def attack(tmp_path, monkeypatch):
         main("run_attack", run_attack.run, arguments)
         return tmp_path / folder
 
-    run.truth = truth
+    run.truth, run.inputs = truth, inputs
     return run
 
 
@@ -121,3 +126,70 @@ def test_a_transform_that_does_not_fit_is_refused(attack, capsys):
     unfit = {**CAPTURE, "batch_size": 5}
     with pytest.raises(SystemExit, match="batch_size <= 1"):
         attack("unfit", capture=unfit)
+
+
+class TestGenerator:
+    """An attack that searches among the images of a generator."""
+
+    PRIOR: ClassVar = {
+        "dataset": "digits",
+        "model": {"name": "conditional-gan", "latent_size": 5, "width": 2},
+        "steps": 3,
+    }
+    GGL: ClassVar = {"attack": {"name": "ggl", "population": 4}, "transform": "none", "generator": PRIOR, "restarts": 1}
+
+    @pytest.fixture
+    def with_generator(self, attack, tmp_path):
+        settings = {"latent_size": 5, "width": 2}
+
+        def run(folder, shape=(1, 8, 8), classes=10, seed=0, inputs=("generator", "description"), **changes):
+            generator = ConditionalGan(**settings).generator(shape, classes, stream(seed, "g")).frozen()
+            save_generator(tmp_path / "generator.safetensors", generator, "conditional-gan", settings)
+            files = {"generator": tmp_path / "generator.safetensors", "description": tmp_path / "generator.json"}
+            attack.inputs |= {name: files[name] for name in inputs}
+            return attack(folder, **self.GGL, **changes)
+
+        return run
+
+    def test_the_latents_of_the_images_are_kept(self, with_generator, tmp_path):
+        folder = with_generator("ggl")
+        found = read_tensors(folder / "reconstruction.safetensors")
+        assert found["latents"].shape == (5, 1, 5)
+        classes = F.one_hot(found["labels"][:, 0], 10).double()
+        generator = load_generator(tmp_path / "generator.safetensors").double()
+        again = generator.generate(found["latents"][:, 0], classes)
+        assert torch.allclose(again, found["images"][:, 0], rtol=1e-6)
+        assert read_table(folder / "trials.csv").evaluations.tolist() == [2 * 4] * 5
+
+    def test_another_generator_is_another_job(self, with_generator, monkeypatch):
+        attacked, done = run_attack._attacked, []
+
+        def killed_in_the_second_chunk(*arguments):
+            if done:
+                raise Killed
+            done.append(1)
+            return attacked(*arguments)
+
+        monkeypatch.setattr(run_attack, "_attacked", killed_in_the_second_chunk)
+        with pytest.raises(Killed):
+            with_generator("resumed")
+        monkeypatch.setattr(run_attack, "_attacked", attacked)
+        folder = with_generator("resumed", seed=1)
+        assert read_json(folder / "run.json")["facts"]["chunks_resumed"] == 0
+
+    @pytest.mark.parametrize(
+        ("sizes", "message"),
+        [
+            ({"shape": (1, 12, 12)}, "makes 1x12x12 images of 10 classes, the victim takes 1x8x8 images of 10"),
+            ({"classes": 7}, "makes 1x8x8 images of 7 classes, the victim takes 1x8x8 images of 10"),
+        ],
+    )
+    def test_a_generator_of_other_images_or_classes_is_refused(self, with_generator, sizes, message):
+        with pytest.raises(SystemExit, match=message):
+            with_generator("unfit", **sizes)
+
+    def test_a_missing_or_surplus_generator_is_refused(self, attack):
+        with pytest.raises(SystemExit, match="'ggl' needs a generator"):
+            attack("missing", **{**self.GGL, "generator": None})
+        with pytest.raises(SystemExit, match="'idlg' uses no generator"):
+            attack("surplus", generator=self.PRIOR)

@@ -34,6 +34,8 @@ rule run_attack:
     input:
         observation=needed("attack", "capture", "observation.safetensors"),
         facts=needed("attack", "capture", "facts.json"),
+        generator=generator_of_attack("generator.safetensors"),
+        description=generator_of_attack("generator.json"),
     output:
         reconstruction="results/runs/attack/{run}/reconstruction.safetensors",
         trials="results/runs/attack/{run}/trials.csv",
@@ -57,6 +59,7 @@ rule run_attack:
         "python -m leaklab.steps.run_attack --spec {params.spec:q} --code {params.code}"
         " --device {params.device} --threads {threads}"
         " --input observation={input.observation} facts={input.facts}"
+        " $(printf ' generator=%s' {input.generator}) $(printf ' description=%s' {input.description})"
         " --output reconstruction={output.reconstruction} trials={output.trials} run={output.run} 2> {log}"
 
 

@@ -36,6 +36,7 @@ class Reconstruction:
         candidate_losses: [T, R]; inf where a start was not needed or never had a finite loss.
         starts: one record per start that was run; ``trial`` is the trial's number in the capture.
         scale: [T] factor that the attacker found on the update; 1 where it was not estimated.
+        latents: [T, B, d] of the images, where they come from a generator.
     """
 
     images: Tensor
@@ -44,11 +45,12 @@ class Reconstruction:
     candidate_losses: Tensor
     starts: tuple[StartRecord, ...]
     scale: Tensor
+    latents: Tensor | None = None
 
     def cpu(self) -> "Reconstruction":
         """Return the reconstruction on the CPU."""
         tensors = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "starts"}
-        return replace(self, **{name: value.cpu() for name, value in tensors.items()})
+        return replace(self, **{name: value.cpu() for name, value in tensors.items() if value is not None})
 
     def evaluations(self) -> int:
         """Return how often the matching loss was evaluated."""

@@ -6,33 +6,35 @@ states them (CMA-ES, population 50).
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor
 
-from leaklab.attacks.base import Budget, Reconstruction, Streams, victim
+from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
 from leaklab.attacks.fixed_labels import fixed_labels
-from leaklab.attacks.gradients import layered_gradients, trial_gradients
-from leaklab.attacks.inversion import Inversion
+from leaklab.attacks.latent_matching import LatentMatching
 from leaklab.attacks.latent_search import AdamSettings, CmaSettings, adam_search, cma_search
 from leaklab.attacks.matching import Distance, squared_l2
-from leaklab.attacks.search import SearchResult
+from leaklab.attacks.search import SearchResult, StartRecord
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
 
 OPTIMIZERS = ("cma", "adam")
-GRADIENT_NUMBERS = 2**26
-"""Numbers in the gradients that are held at once: a speed and memory knob only."""
 
 
 @dataclass(frozen=True)
-class GglSettings:
-    """How the latent is searched.
+class GenerativeGradientLeakage:
+    """Search the latent of each image by the squared L2 distance of the gradients, divided by the tensors' number.
+
+    A batch is attacked one image at a time: each image of an update is sought in its own class, as if the whole
+    update came from it alone.
 
     Attributes:
+        label_rule: ``bias`` (smallest bias gradient of the head, for one sample per update), ``distinct`` (the smallest
+            ones, for samples of different classes) or ``known`` (granted by the threat model).
         optimizer: ``cma`` (the paper's) or ``adam``, which needs second derivatives of the victim.
         population: candidates per generation (cma).
         sigma: standard deviation of the first generation (cma).
@@ -42,6 +44,11 @@ class GglSettings:
         penalty: weight of the latent's distance from the prior in the loss (adam), see ``prior_divergence``.
     """
 
+    needs: ClassVar[frozenset[str]] = frozenset({"architecture", "weights", "input_shape", "num_classes", "batch_size"})
+    needs_when: ClassVar[dict[str, dict[str, list[str]]]] = {"label_rule": {"known": ["labels"]}}
+    needs_generator: ClassVar[bool] = True
+
+    label_rule: str = "bias"
     optimizer: str = "cma"
     population: int = 50
     sigma: float = 1.0
@@ -56,181 +63,130 @@ class GglSettings:
         if not self.penalty >= 0:
             raise UserError(f"ggl's penalty must not be negative, and is {self.penalty}")
 
+    def using(self, generator: Generator) -> Attack:
+        """Return the attack with its generator, frozen, which makes the victim's images and classes."""
+        return _WithGenerator(self, generator)
+
 
 @dataclass(frozen=True)
-class Generated:
-    """What the search found: the reconstruction, and the latents [T, d] of its images."""
+class _WithGenerator:
+    """The attack; ``settings`` and ``generator`` are what ``using`` was called with."""
 
-    reconstruction: Reconstruction
-    latents: Tensor
+    needs: ClassVar[frozenset[str]] = GenerativeGradientLeakage.needs
 
+    settings: GenerativeGradientLeakage
+    generator: Generator
 
-class LatentMatching:
-    """Matching loss of one image per trial as a function of its latent: the distance divided by the tensors' number.
-
-    Args:
-        generator: frozen, with the victim's dtype and device.
-        network: the victim with its weights set; no parameter asks for a gradient.
-        observed: observed gradients, one [T, ...] per parameter in the network's order.
-        labels: [T].
-        distance: see ``matching``.
-        penalty: weight of ``prior_divergence`` when the object is called with derivatives.
-
-    Raises:
-        UserError: the generator is in training state, or labels and observed gradients do not fit or are not finite.
-    """
-
-    def __init__(
+    def reconstruct(
         self,
-        generator: Generator,
-        network: nn.Sequential,
-        observed: list[Tensor],
-        labels: Tensor,
-        distance: Distance = squared_l2,
-        penalty: float = 0.0,
-    ) -> None:
-        generator.require_frozen()
-        _check(observed, labels, generator.num_classes)
-        self.generator, self.network, self.observed = generator, network, observed
-        self.distance, self.penalty = distance, penalty
-        like = observed[0]
-        self.classes = F.one_hot(labels, generator.num_classes).to(like)
-        self._gradients = trial_gradients(network)
-        shape = (1, *generator.image_shape)
-        self._inversion = Inversion(network, observed, shape, generator.num_classes, distance, labels[:, None])
-        self._together = max(1, GRADIENT_NUMBERS // sum(value[0].numel() for value in observed))
+        observation: Observation,
+        knowledge: Knowledge,
+        budget: Budget,
+        streams: Streams,
+        distance: Distance | None = None,
+    ) -> Reconstruction:
+        """Reconstruct every trial; see ``Attack.reconstruct``. All starts run.
 
-    def images(self, latents: Tensor, rows: Tensor) -> Tensor:
-        """Return the images [S, C, H, W] of latents [S, d] in the classes of the trials ``rows`` [S]."""
-        return self.generator.generate(latents, self.classes[rows])
-
-    def evaluate(self, latents: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the losses [S] by first derivatives alone, and the latents (see ``latent_search.Evaluate``)."""
-        parts = zip(torch.split(latents, self._together), torch.split(rows, self._together), strict=True)
-        return torch.cat([self._losses(*part) for part in parts]), latents
-
-    def __call__(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the losses [S], penalty included, at the latents ``points`` [S, d], and their derivatives [S, d]."""
-        latents = points.detach().requires_grad_()
-        images = self.images(latents, rows).flatten(1)
-        matching, outer = self._inversion(images.detach(), rows)
-        penalty = self.penalty * prior_divergence(latents)
-        tensors = len(self.observed)
-        total = (images * outer).sum() / tensors + penalty.sum()
-        (derivative,) = torch.autograd.grad(total, latents)
-        return matching / tensors + penalty.detach(), derivative
-
-    def _losses(self, latents: Tensor, rows: Tensor) -> Tensor:
-        with torch.no_grad():
-            images = self.images(latents, rows)[:, None]
-        # the products of layers are made by autograd; the mapped gradients need no graph around them
-        with torch.set_grad_enabled(self._gradients is layered_gradients):
-            gradients = self._gradients(self.network, images.requires_grad_(), self.classes[rows][:, None])
-        with torch.no_grad():
-            found = [gradient.detach() for gradient in gradients]
-            return self.distance(found, [value[rows] for value in self.observed])[0] / len(self.observed)
-
-
-def prior_divergence(latents: Tensor) -> Tensor:
-    """Return KL(N(m, v) || N(0, 1)) with the mean m and the variance v over each latent [S, d]: [S]."""
-    mean, variance = latents.mean(1), latents.var(1, correction=0)
-    return (mean**2 + variance - 1 - variance.log()) / 2
+        Raises:
+            UserError: facts are withheld, the rule does not fit the batch, the observation is no gradient, or the
+                generator does not make the victim's images and classes.
+        """
+        if observation.kind != "gradient":
+            raise UserError("attack 'ggl' matches gradients: choose a transform that turns the delta into one")
+        network = victim(observation, knowledge, "ggl")
+        shape, classes = tuple(knowledge.require("input_shape", "ggl")), int(knowledge.require("num_classes", "ggl"))
+        self.generator.require(shape, classes)
+        labels = fixed_labels("ggl", self.settings.label_rule, observation, knowledge)
+        batch = labels.shape[1]
+        observed = [value.repeat_interleave(batch, 0) if batch > 1 else value for value in observation.update.values()]
+        matching = LatentMatching(
+            deepcopy(self.generator).to(observed[0]),
+            network,
+            observed,
+            labels.flatten(),
+            distance or squared_l2,
+            self.settings.penalty,
+        )
+        # one search per image, named by its number within the capture
+        numbers = [trial * batch + place for trial in observation.trials for place in range(batch)]
+        found = ggl_search(matching, tuple(numbers), budget, streams, self.settings)
+        return _reconstruction(matching, found, labels, observation.trials)
 
 
 def ggl_search(
     matching: LatentMatching,
-    trials: tuple[int, ...],
+    numbers: tuple[int, ...],
     budget: Budget,
     streams: Streams,
-    settings: GglSettings,
+    settings: GenerativeGradientLeakage,
 ) -> SearchResult:
-    """Search the latents of T trials; the points are latents, the losses those of ``matching``.
+    """Search the latents of N images; the points are latents, the losses those of ``matching``.
 
     Args:
-        matching: T trials.
-        trials: number of each trial within the capture, which names its draws.
+        matching: N searches.
+        numbers: number of each search within the capture, which names its draws.
         budget: generations (cma) or steps (adam) per start, and starts; all starts run.
         streams: see ``Attack.reconstruct``.
-        settings: see ``GglSettings``.
+        settings: see ``GenerativeGradientLeakage``.
     """
     like, size = matching.observed[0], matching.generator.latent_size
 
     def start_of(row: int, number: int) -> Tensor:
-        return streams("start", trials[row], number).normal(size).to(like)
+        return streams("start", numbers[row], number).normal(size).to(like)
 
     def stream_of(row: int, number: int) -> Stream:
-        return streams("candidates", trials[row], number)
+        return streams("candidates", numbers[row], number)
 
     if settings.optimizer == "adam":
         adam = AdamSettings(budget.iterations, budget.restarts, settings.rate)
-        return adam_search(matching, start_of, len(trials), adam)
+        return adam_search(matching, start_of, len(numbers), adam)
     cma = CmaSettings(budget.iterations, budget.restarts, settings.population, settings.sigma, settings.squash)
-    return cma_search(matching.evaluate, start_of, stream_of, len(trials), cma)
+    return cma_search(matching.evaluate, start_of, stream_of, len(numbers), cma)
 
 
-def reconstruct_with(
-    generator: Generator,
-    observation: Observation,
-    knowledge: Knowledge,
-    budget: Budget,
-    streams: Streams,
-    distance: Distance = squared_l2,
-    settings: GglSettings | None = None,
-) -> Generated:
-    """Reconstruct one image per trial; its label is taken as known where it is granted, else inferred (iDLG's rule).
-
-    Args:
-        generator: frozen; makes the victim's images and classes.
-        observation: see ``Attack.reconstruct``, as the arguments that follow.
-        knowledge: what the threat model grants.
-        budget: see ``ggl_search``.
-        streams: see ``ggl_search``.
-        distance: matching loss; a defense-aware transform may replace the attack's own.
-        settings: see ``GglSettings``.
-
-    Raises:
-        UserError: facts are withheld, the observation is no gradient of one sample, or the generator does not fit.
-    """
-    if observation.kind != "gradient":
-        raise UserError("attack 'ggl' matches gradients: choose a transform that turns the delta into one")
-    if knowledge.require("batch_size", "ggl") != 1:
-        raise UserError("attack 'ggl' reconstructs one sample per update: use batch_size 1, or another attack")
-    settings = settings or GglSettings()
-    network = victim(observation, knowledge, "ggl")
-    generator.require(tuple(knowledge.require("input_shape", "ggl")), int(knowledge.require("num_classes", "ggl")))
-    observed = list(observation.update.values())
-    rule = "known" if knowledge.knows("labels") else "bias"
-    labels = fixed_labels("ggl", rule, observation, knowledge)[:, 0]
-    matching = LatentMatching(
-        deepcopy(generator).to(observed[0]), network, observed, labels, distance, settings.penalty
-    )
-    found = ggl_search(matching, observation.trials, budget, streams, settings)
-    return _generated(matching, found, labels, observation.trials)
-
-
-def _generated(matching: LatentMatching, found: SearchResult, labels: Tensor, trials: tuple[int, ...]) -> Generated:
-    rows = torch.arange(len(trials), device=found.points.device)
-    latents = found.points[rows, found.chosen()]
+def _reconstruction(
+    matching: LatentMatching, found: SearchResult, labels: Tensor, trials: tuple[int, ...]
+) -> Reconstruction:
+    """Put the images of a trial side by side; start r of a trial is the r-th best start of each of its images."""
+    batch, shape = labels.shape[1], matching.generator.image_shape
+    order = found.losses.argsort(dim=1, stable=True)
+    losses = found.losses.gather(1, order)
+    points = found.points.gather(1, order[:, :, None].expand_as(found.points))
+    rows = torch.arange(len(points), device=points.device)
     with torch.no_grad():
-        images = matching.images(latents, rows)
-        candidates = [matching.images(points, rows) for points in found.points.unbind(1)]
-    reconstruction = Reconstruction(
-        images=images[:, None],
-        labels=labels[:, None],
-        candidates=torch.stack(candidates, 1)[:, :, None],
-        candidate_losses=found.losses,
-        starts=tuple(replace(record, trial=trials[record.trial]) for record in found.records),
+        images = torch.stack([matching.images(latents, rows) for latents in points.unbind(1)], 1)
+    candidates = images.view(len(trials), batch, -1, *shape).transpose(1, 2).contiguous()
+    return Reconstruction(
+        images=candidates[:, 0].clone(),  # files hold no tensors that share memory
+        labels=labels,
+        candidates=candidates,
+        candidate_losses=losses.view(len(trials), batch, -1).mean(1),
+        starts=_starts(found, order, trials, batch),
         scale=torch.ones(len(trials), dtype=torch.float64),
+        latents=points[:, 0].reshape(len(trials), batch, -1),
     )
-    return Generated(reconstruction, latents)
 
 
-def _check(observed: list[Tensor], labels: Tensor, num_classes: int) -> None:
-    if not observed or any(len(value) != len(labels) for value in observed) or labels.dim() != 1:
-        raise UserError("ggl needs one label [T] and one gradient per parameter [T, ...] for each trial: capture again")
-    if not all(bool(value.isfinite().all()) for value in observed):
-        raise UserError("the observed gradients are not finite: capture them again")
-    if int(labels.min()) < 0 or int(labels.max()) >= num_classes:
-        raise UserError(
-            f"the generator knows classes 0..{num_classes - 1} only: choose the one of the victim's dataset"
-        )
+def _starts(found: SearchResult, order: Tensor, trials: tuple[int, ...], batch: int) -> tuple[StartRecord, ...]:
+    """Return one record per trial and rank: mean loss and summed work of its images' searches."""
+    by_place = {(record.trial, record.start): record for record in found.records}
+    records = []
+    for row, trial in enumerate(trials):
+        searches = range(row * batch, (row + 1) * batch)
+        for rank in range(order.shape[1]):
+            own = [by_place[search, int(order[search, rank])] for search in searches]
+            longest = max(own, key=lambda record: record.iterations)
+            records.append(
+                replace(
+                    longest,
+                    trial=trial,
+                    start=rank,
+                    matching_loss=sum(record.matching_loss for record in own) / batch,
+                    evaluations=sum(record.evaluations for record in own),
+                    diverged=any(record.diverged for record in own),
+                )
+            )
+    return tuple(records)
+
+
+PLUGIN = GenerativeGradientLeakage

@@ -6,7 +6,7 @@ Source: LRP paper, figures 4, 11 and 12; the ranges, which the paper leaves open
 import torch
 from torch import Tensor
 
-from leaklab.attacks.ggl import LatentMatching
+from leaklab.attacks.latent_matching import LatentMatching
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
 

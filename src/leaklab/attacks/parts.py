@@ -3,7 +3,6 @@
 A chunk's result depends on its own trials only, so a resumed job ends with the same bytes as an uninterrupted one.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,10 +13,10 @@ from torch import Tensor
 
 from leaklab.attacks.base import Reconstruction
 from leaklab.attacks.search import STOPPED, StartRecord
-from leaklab.records.errors import UserError
-from leaklab.records.files import read_tensors, write_tensors
+from leaklab.records.kept import KeptTensors
 
 TENSORS = ("images", "labels", "candidates", "candidate_losses", "scale")
+OPTIONAL = ("latents",)
 TRIALS_TOGETHER = 10
 """Trials per chunk: the speed per trial is flat from here on, and a killed job loses at most one chunk."""
 
@@ -28,9 +27,15 @@ def chunks(trials: int) -> list[list[int]]:
     return [rows[first : first + TRIALS_TOGETHER] for first in range(0, trials, TRIALS_TOGETHER)]
 
 
+def tensors_of(found: Reconstruction) -> dict[str, Tensor]:
+    """Return the tensors of a reconstruction by name, those that it has."""
+    return {name: value for name in (*TENSORS, *OPTIONAL) if (value := getattr(found, name)) is not None}
+
+
 def joined(parts: Sequence[Reconstruction]) -> Reconstruction:
     """Return the reconstructions of all trials from those of the chunks, in order."""
-    tensors = {name: torch.cat([getattr(part, name) for part in parts]) for name in TENSORS}
+    named = [tensors_of(part) for part in parts]
+    tensors = {name: torch.cat([part[name] for part in named]) for name in named[0]}
     return Reconstruction(**tensors, starts=tuple(start for part in parts for start in part.starts))
 
 
@@ -45,10 +50,8 @@ class Checkpoint:
     """The finished chunks of one job, in one file; ``identity`` is what the job was asked to do."""
 
     def __init__(self, path: Path, identity: str) -> None:
-        self.path = path
-        digest = hashlib.sha256(identity.encode()).digest()
-        self._identity = torch.tensor(list(digest), dtype=torch.uint8)
-        self._tensors = self._found()
+        self._file = KeptTensors(path, identity)
+        self._tensors = self._file.found()
 
     def part(self, number: int) -> Reconstruction | None:
         """Return a finished chunk, None where it is still to be done."""
@@ -59,21 +62,11 @@ class Checkpoint:
     def keep(self, number: int, part: Reconstruction) -> None:
         """Add a finished chunk to the file."""
         self._tensors |= {f"{number}/{name}": value for name, value in _packed(part).items()}
-        write_tensors(self.path, {**self._tensors, "identity": self._identity})
+        self._file.keep(self._tensors)
 
     def remove(self) -> None:
         """Delete the file: the job is done."""
-        self.path.unlink(missing_ok=True)
-
-    def _found(self) -> dict[str, Tensor]:
-        if not self.path.exists():
-            return {}
-        try:
-            found = read_tensors(self.path)
-        except UserError:
-            return {}  # a damaged checkpoint only costs time
-        # another spec, observation or code: its chunks are not ours
-        return found if torch.equal(found.pop("identity", torch.empty(0)), self._identity) else {}
+        self._file.remove()
 
 
 def _packed(part: Reconstruction) -> dict[str, Tensor]:
@@ -81,7 +74,7 @@ def _packed(part: Reconstruction) -> dict[str, Tensor]:
         [s.trial, s.start, s.matching_loss, s.iterations, s.evaluations, s.diverged, STOPPED.index(s.stopped)]
         for s in part.starts
     ]
-    return {name: getattr(part, name) for name in TENSORS} | {"starts": torch.tensor(rows, dtype=torch.float64)}
+    return tensors_of(part) | {"starts": torch.tensor(rows, dtype=torch.float64)}
 
 
 def _unpacked(tensors: Mapping[str, Tensor]) -> Reconstruction:
@@ -89,4 +82,4 @@ def _unpacked(tensors: Mapping[str, Tensor]) -> Reconstruction:
         StartRecord(int(trial), int(start), loss, int(iterations), int(evaluations), bool(diverged), STOPPED[int(code)])
         for trial, start, loss, iterations, evaluations, diverged, code in tensors["starts"].tolist()
     )
-    return Reconstruction(**{name: tensors[name] for name in TENSORS}, starts=starts)
+    return Reconstruction(**{name: value for name, value in tensors.items() if name != "starts"}, starts=starts)

@@ -11,6 +11,7 @@ from typing import Any
 
 from leaklab.observations.threat_models import granted
 from leaklab.records import plugins
+from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
 
 
@@ -100,6 +101,26 @@ def check_transform(transform: str, defense: str, batch_size: int) -> None:
         raise UserError(
             f"transform '{transform}' works for batch_size <= {largest}, not {batch_size}: choose profiled-scale"
         )
+
+
+def check_generator(spec: AttackSpec) -> None:
+    """Refuse an attack without the generator that it needs or with one that it does not; imports no torch.
+
+    Raises:
+        UserError: says what to add, remove or change.
+    """
+    declared, prior, private = _literals("attacks", spec.attack.name), spec.generator, spec.capture
+    if not declared.get("needs_generator"):
+        if prior is not None:
+            raise UserError(f"attack '{spec.attack.name}' uses no generator: remove 'generator'")
+        return
+    if prior is None:
+        raise UserError(
+            f"attack '{spec.attack.name}' needs a generator: "
+            f"add e.g. generator: {{dataset: {private.dataset}, steps: 1000}}"
+        )
+    if prior.steps and (prior.dataset, "train") == (private.dataset, private.images.split):
+        raise UserError("the generator is trained on the very images that are attacked: set images.split to test")
 
 
 def _literals(room: str, name: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from leaklab.observations.requirements import check as check_threat_model
-from leaklab.observations.requirements import check_transform
+from leaklab.observations.requirements import check_generator, check_transform
 from leaklab.planning.code import code_of
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.canonical import canonical_json
@@ -19,6 +19,7 @@ from leaklab.records.check_spec import CheckSpec
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.errors import UserError
 from leaklab.records.expand import PlannedRun, expand
+from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.ids import run_folder, run_id, stage_of
 from leaklab.records.items import Item
 from leaklab.records.partition_spec import PartitionSpec
@@ -114,12 +115,12 @@ def _needs(spec: Spec) -> tuple[tuple[Spec, ...], str]:
     if isinstance(spec, CheckSpec):
         deal = spec.partition and PartitionSpec(dataset=spec.dataset, partition=spec.partition)
         return ((deal,) if deal else ()), ""
-    if isinstance(spec, PartitionSpec | CaptureSpec):
+    if isinstance(spec, PartitionSpec | GeneratorSpec | CaptureSpec):
         return (), spec.dataset
     if isinstance(spec, TrainSpec):
         return (PartitionSpec(dataset=spec.dataset, partition=spec.partition),), spec.dataset
     if isinstance(spec, AttackSpec):
-        return (spec.capture,), ""
+        return (spec.capture, *filter(None, [spec.generator])), ""
     # the dataset gives score_attack its reference pictures
     return (spec.attack.capture, spec.attack), spec.attack.capture.dataset
 
@@ -153,6 +154,7 @@ def _add_checked(plan: Plan, item: Item, run: PlannedRun) -> None:
                 attack.capture.kind,
             )
             check_transform(attack.transform.name, attack.capture.defense.name, attack.capture.batch_size)
+            check_generator(attack)
         except UserError as error:
             raise UserError(f"config/items/{item.key}.yaml: runs.{run.block}: {error}") from None
     if run.spec is not None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.check_spec import CheckSpec
+from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.specs import Spec
 from leaklab.records.train_spec import TrainSpec
 
@@ -19,7 +20,7 @@ class Cost:
     """What one job does and an estimate of its time on one CPU core.
 
     Attributes:
-        steps: client steps of a training job (one step of one client on one batch).
+        steps: client steps of a training job (one step of one client on one batch), or steps of a generator's.
         evaluations: matching-loss evaluations of an attack job, at most.
         seconds: estimated CPU seconds, at most.
     """
@@ -41,6 +42,22 @@ STEP_MICROSECONDS = {
 }
 EVALUATION_MILLISECONDS = 2.0
 UNKNOWN_STEP_MICROSECONDS = 10_000.0
+# one candidate of a generative attack: an image drawn, and one gradient of the victim without derivatives of it
+POPULATION = 50
+GENERATIVE_MILLISECONDS = {
+    "dlg-lenet": 0.5,
+    "cnn-small": 0.5,
+    "cnn-mnist": 5.0,
+    "resnet-small": 15.0,
+    "resnet-18": 300.0,
+}
+UNKNOWN_GENERATIVE_MILLISECONDS = 15.0
+# per real image of a step, for images of 28x28; then the classifier that judges the generator
+GAN_MICROSECONDS = 2500.0
+GENERATOR_SECONDS = 60.0
+# images that are read as a whole, and a published generator beside a large victim
+LARGE_DATASETS = {"imagenet-validation": 24_000}
+PUBLISHED_GENERATOR_MB = 8000
 # the longest check known, 10 000 steps of a convergence theorem, takes 20 s
 CHECK_SECONDS = 60.0
 
@@ -53,11 +70,27 @@ def cost(spec: Spec, clients: int = 2) -> Cost:
         return Cost(
             steps=steps, seconds=steps * STEP_MICROSECONDS.get(spec.model.name, UNKNOWN_STEP_MICROSECONDS) / 1e6
         )
+    if isinstance(spec, GeneratorSpec):
+        seconds = spec.steps * spec.batch_size * GAN_MICROSECONDS / 1e6
+        return Cost(steps=spec.steps, seconds=seconds + GENERATOR_SECONDS)
     if isinstance(spec, AttackSpec):
-        trials = spec.capture.images.count * spec.capture.draws
-        evaluations = trials * spec.restarts * spec.iterations * INNER_ITERATIONS
-        return Cost(evaluations=evaluations, seconds=evaluations * EVALUATION_MILLISECONDS / 1e3)
+        evaluations = _evaluations(spec)
+        return Cost(evaluations=evaluations, seconds=evaluations * _milliseconds(spec) / 1e3)
     return Cost(seconds=CHECK_SECONDS if isinstance(spec, CheckSpec) else 10.0)
+
+
+def _evaluations(spec: AttackSpec) -> int:
+    """Return the largest number of evaluations: of L-BFGS per outer iteration, or of a population per generation."""
+    searches = spec.capture.images.count * spec.capture.draws * spec.restarts * spec.iterations
+    return searches * (
+        int(spec.attack.settings.get("population") or POPULATION) if spec.generator else INNER_ITERATIONS
+    )
+
+
+def _milliseconds(spec: AttackSpec) -> float:
+    if spec.generator is None:
+        return EVALUATION_MILLISECONDS
+    return GENERATIVE_MILLISECONDS.get(spec.capture.model.name, UNKNOWN_GENERATIVE_MILLISECONDS)
 
 
 def minutes(spec: Spec) -> int:
@@ -67,6 +100,12 @@ def minutes(spec: Spec) -> int:
 
 def memory_mb(spec: Spec) -> int:
     """Return the memory to ask for, in MB."""
-    if isinstance(spec, TrainSpec | CaptureSpec | AttackSpec | ScoreSpec | CheckSpec):
+    if isinstance(spec, GeneratorSpec | CaptureSpec) and spec.dataset in LARGE_DATASETS:
+        return LARGE_DATASETS[spec.dataset]
+    if isinstance(spec, ScoreSpec) and spec.attack.capture.dataset in LARGE_DATASETS:
+        return LARGE_DATASETS[spec.attack.capture.dataset]
+    if isinstance(spec, AttackSpec) and spec.generator and not spec.generator.steps:
+        return PUBLISHED_GENERATOR_MB
+    if isinstance(spec, TrainSpec | GeneratorSpec | CaptureSpec | AttackSpec | ScoreSpec | CheckSpec):
         return 2000
     return 1000

@@ -17,6 +17,7 @@ from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.config import Scale, parse
 from leaklab.records.errors import UserError
+from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.ids import stage_of
 from leaklab.records.items import Item
 from leaklab.records.specs import Spec
@@ -204,6 +205,8 @@ def _score_spec(choice: dict[str, Any], where: str) -> ScoreSpec:
         known = sorted({*CaptureSpec.model_fields, *AttackSpec.model_fields, "metrics"} - {"capture"})
         raise UserError(f"{where}.{sorted(rest)[0]}: unknown key; known keys are {', '.join(known)}")
     spec = parse(ScoreSpec, {"attack": {"capture": capture, **attack}, "metrics": choice.get("metrics", [])}, where)
+    if spec.attack.generator:
+        _check_plugins(spec.attack.generator, where)
     for part in (spec.attack.capture, spec.attack, spec):
         _check_plugins(part, where)
     return spec
@@ -221,10 +224,13 @@ def plugins_of(spec: Spec) -> list[tuple[str, str, Mapping[str, Any]]]:
         ]
     elif isinstance(spec, CheckSpec):
         own = [("theory", spec.check)]
+    elif isinstance(spec, GeneratorSpec):
+        own = [("models/generators", spec.model), ("models", spec.classifier)]
     elif isinstance(spec, CaptureSpec):
         own = [("models", spec.model), ("defenses", spec.defense)]
     elif isinstance(spec, AttackSpec):
         own = [("models", spec.capture.model), ("attacks", spec.attack), ("attacks/adaptive", spec.transform)]
+        own += [("models/generators", spec.generator.model)] if spec.generator else []
     elif isinstance(spec, ScoreSpec):
         return [("metrics", name, {}) for name in spec.metrics]
     else:

@@ -1,0 +1,22 @@
+"""What a generative attack is: an attack that has to be given a generator first."""
+
+from typing import ClassVar, Protocol
+
+from leaklab.attacks.base import Attack
+from leaklab.models.generators.base import Generator
+
+
+class GenerativeAttack(Protocol):
+    """A plug-in that searches among the images that a generator can make; a frozen dataclass of settings.
+
+    Attributes:
+        needs: see ``Attack``.
+        needs_generator: True, a literal (see ``observations/requirements.py``).
+    """
+
+    needs: ClassVar[frozenset[str]]
+    needs_generator: ClassVar[bool]
+
+    def using(self, generator: Generator) -> Attack:
+        """Return the attack with its generator, which is frozen and makes the victim's images and classes."""
+        ...

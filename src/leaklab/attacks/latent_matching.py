@@ -1,0 +1,97 @@
+"""Matching loss as a function of a generator's latent."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from leaklab.attacks.gradients import layered_gradients, trial_gradients
+from leaklab.attacks.inversion import Inversion
+from leaklab.attacks.matching import Distance, squared_l2
+from leaklab.models.generators.base import Generator
+from leaklab.records.errors import UserError
+
+GRADIENT_NUMBERS = 2**24
+"""Numbers in the gradients that are held at once: a speed and memory knob only."""
+
+
+class LatentMatching:
+    """Matching loss of one image per trial as a function of its latent: the distance divided by the tensors' number.
+
+    Args:
+        generator: frozen, with the victim's dtype and device.
+        network: the victim with its weights set; no parameter asks for a gradient.
+        observed: observed gradients, one [T, ...] per parameter in the network's order.
+        labels: [T].
+        distance: see ``matching``.
+        penalty: weight of ``prior_divergence`` when the object is called with derivatives.
+
+    Raises:
+        UserError: the generator is in training state, or labels and observed gradients do not fit or are not finite.
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        network: nn.Sequential,
+        observed: list[Tensor],
+        labels: Tensor,
+        distance: Distance = squared_l2,
+        penalty: float = 0.0,
+    ) -> None:
+        generator.require_frozen()
+        _check(observed, labels, generator.num_classes)
+        self.generator, self.network, self.observed = generator, network, observed
+        self.distance, self.penalty = distance, penalty
+        like = observed[0]
+        self.classes = F.one_hot(labels, generator.num_classes).to(like)
+        self._gradients = trial_gradients(network)
+        shape = (1, *generator.image_shape)
+        self._inversion = Inversion(network, observed, shape, generator.num_classes, distance, labels[:, None])
+        self._together = max(1, GRADIENT_NUMBERS // sum(value[0].numel() for value in observed))
+
+    def images(self, latents: Tensor, rows: Tensor) -> Tensor:
+        """Return the images [S, C, H, W] of latents [S, d] in the classes of the trials ``rows`` [S]."""
+        return self.generator.generate(latents, self.classes[rows])
+
+    def evaluate(self, latents: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the losses [S] by first derivatives alone, and the latents (see ``latent_search.Evaluate``)."""
+        parts = zip(torch.split(latents, self._together), torch.split(rows, self._together), strict=True)
+        return torch.cat([self._losses(*part) for part in parts]), latents
+
+    def __call__(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the losses [S], penalty included, at the latents ``points`` [S, d], and their derivatives [S, d]."""
+        latents = points.detach().requires_grad_()
+        images = self.images(latents, rows).flatten(1)
+        matching, outer = self._inversion(images.detach(), rows)
+        penalty = self.penalty * prior_divergence(latents)
+        tensors = len(self.observed)
+        total = (images * outer).sum() / tensors + penalty.sum()
+        (derivative,) = torch.autograd.grad(total, latents)
+        return matching / tensors + penalty.detach(), derivative
+
+    def _losses(self, latents: Tensor, rows: Tensor) -> Tensor:
+        with torch.no_grad():
+            images = self.images(latents, rows)[:, None]
+        # the products of layers are made by autograd; the mapped gradients need no graph around them
+        with torch.set_grad_enabled(self._gradients is layered_gradients):
+            gradients = self._gradients(self.network, images.requires_grad_(), self.classes[rows][:, None])
+        with torch.no_grad():
+            found = [gradient.detach() for gradient in gradients]
+            return self.distance(found, [value[rows] for value in self.observed])[0] / len(self.observed)
+
+
+def prior_divergence(latents: Tensor) -> Tensor:
+    """Return KL(N(m, v) || N(0, 1)) with the mean m and the variance v over each latent [S, d]: [S]."""
+    mean, variance = latents.mean(1), latents.var(1, correction=0)
+    return (mean**2 + variance - 1 - variance.log()) / 2
+
+
+def _check(observed: list[Tensor], labels: Tensor, num_classes: int) -> None:
+    if not observed or any(len(value) != len(labels) for value in observed) or labels.dim() != 1:
+        raise UserError("ggl needs one label [T] and one gradient per parameter [T, ...] for each trial: capture again")
+    if not all(bool(value.isfinite().all()) for value in observed):
+        raise UserError("the observed gradients are not finite: capture them again")
+    if int(labels.min()) < 0 or int(labels.max()) >= num_classes:
+        raise UserError(
+            f"the generator knows classes 0..{num_classes - 1} only: choose the one of the victim's dataset"
+        )
