@@ -13,7 +13,10 @@ from leaklab.metrics.ssim import StructuralSimilarity
 from leaklab.records import plugins
 from leaklab.records.streams import stream
 
-NAMES = ["lpips-alex", "lpips-squeeze", "lpips-vgg", "mse", "mse-r", "mse-r-pretrained", "mse-raw", "psnr", "ssim"]
+NAMES = [
+    *("lpips-alex", "lpips-squeeze", "lpips-vgg", "mse", "mse-r", "mse-r-pretrained", "mse-raw", "mse-signed"),
+    *("psnr", "psnr-signed", "ssim"),
+]
 
 
 @pytest.fixture
@@ -107,6 +110,6 @@ def test_every_plug_in_has_a_complete_card():
     for name in NAMES:
         card = plugins.load("metrics", name).card
         assert card.name == name.replace("-", "_")
-        assert card.better == ("lower" if name in {"psnr", "ssim"} else "higher")
+        assert card.better == ("lower" if name in {"psnr", "psnr-signed", "ssim"} else "higher")
         assert all([card.domain, card.clamping, card.input_range, card.assignment, card.averaging])
         assert bool(card.network) == (name.startswith("lpips") or name in {"mse-r", "mse-r-pretrained"})

@@ -203,3 +203,22 @@ def test_a_case_that_fails_decides_beside_absent_ones(printed):
     assert verdict.reason == (
         f"the check fails: dataset mnist, x=-10; dataset cifar10, x=-10; not testable for dataset cifar100: {NOT_HERE}"
     )
+
+
+def test_the_adaptive_attacker_gets_a_verdict_of_its_own_where_it_was_tried(tmp_path):
+    adaptive = ResultRow("lrp", "table1", {"m": "a", "transform": "free"}, "acc", 0.5, attacker="adaptive")
+    printed = rows(2.0, 1.0, attacker="as-printed")
+    assert judge(CLAIM, printed, NOTHING).adaptive is None
+    verdict = judge(CLAIM, printed + ResultTable((adaptive,)), NOTHING)
+    assert verdict.verdict == "reproduced"
+    assert verdict.adaptive.verdict == "not reproduced"
+    assert [(fact.row, fact.value, fact.attacker) for fact in verdict.adaptive.evidence] == [
+        ({"m": "a"}, 0.5, "adaptive"),
+        ({"m": "b"}, 1.0, "as-printed"),
+    ]
+    assert Verdict.from_json(json.loads(json.dumps(asdict(verdict)))) == verdict
+    write_verdicts(tmp_path / "c.csv", [CLAIM], [verdict])
+    with (tmp_path / "c.csv").open(newline="") as handle:
+        (line,) = csv.DictReader(handle)
+    assert (line["verdict"], line["adaptive_verdict"]) == ("reproduced", "not reproduced")
+    assert line["adaptive_reason"] == verdict.adaptive.reason

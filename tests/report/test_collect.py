@@ -259,11 +259,12 @@ class TestAttacks:
                 lines.append((trial, image, trial % 2, selection, "mse", value))
                 lines.append((trial, image, trial % 2, selection, "psnr", -10 * math.log10(value)))
             lines.append((trial, image, trial % 2, OWN, "label_correct", float(trial > 0)))
+        write_json(run_folder(spec) / "cards.json", {"not_available": {"lpips_vgg": "no weights here"}})
         columns = ["trial", "image", "draw", "selection", "metric", "value"]
         write_table(run_folder(spec) / "scores.csv", pd.DataFrame(lines, columns=columns))
 
-    def collected(self, errors=ERRORS, **changes):
-        item = read_item(ATTACK)
+    def collected(self, errors=ERRORS, edits=(), **changes):
+        item = read_item(ATTACK, *edits)
         for run in expand(item, "small"):
             name = run.spec.attack.transform.name
             self.scores(run.spec, changes.get(name.partition("-")[0], errors[name]))
@@ -340,6 +341,39 @@ class TestAttacks:
     def test_scores_that_are_not_there_are_named(self):
         with pytest.raises(UserError, match=r"scores\.csv is missing: run snakemake"):
             collect(read_item(ATTACK), "small")
+
+    def test_a_metric_that_cannot_be_computed_says_so(self):
+        results = self.collected()
+        for name in ("lpips_vgg", "lpips_vgg_median"):
+            found = rows_of(results, name)
+            assert {row.row["defense"] for row in found} == {"none", "lrp"}
+            assert {(row.value, row.n, row.note) for row in found} == {(None, 0, "not available: no weights here")}
+
+    def test_an_item_of_means_has_one_number_per_metric_under_the_name_in_print(self):
+        cells = "  row: {dataset: dataset, defense: defense.name}\n"
+        edit = cells, cells + "  over_images: mean\n  metric_as: {attack: {mse: error}}\n"
+        results = self.collected(edits=[edit])
+        assert {row.metric for row in results.rows} == {"error", "psnr", "label_correct", "lpips_vgg"}
+        own = [row for row in rows_of(results, "error", defense="lrp") if "selection" not in row.row]
+        printed, adaptive = (row for row in own)
+        assert (printed.value, printed.n) == (pytest.approx(0.8), 3)
+        assert printed.ci_low < 0.8 < printed.ci_high
+        # the worst case is still the transform of the lowest median
+        assert (adaptive.row["transform"], adaptive.value) == ("profiled-scale", pytest.approx(5.2 / 3))
+        assert only(results, "lpips_vgg", defense="lrp").value is None
+
+    def test_another_network_and_generator_are_named(self):
+        write_json(Path("data/prepared/digits.json"), {"name": "digits", "shape": [1, 28, 28], "substitute": None})
+        small = "scales:\n  small: {set: {model: mlp, generator.model: conditional-gan, generator.steps: 9}}"
+        generator = "    generator: {dataset: digits, model: biggan-deep, steps: 0}\n    iterations: 5"
+        edits = [("scales:\n  small: {}", small), ("    iterations: 5", generator), ("attack: dlg", "attack: ggl")]
+        results = self.collected(edits=edits)
+        (found,) = {row.substitutes for row in results.rows if row.value is not None}
+        assert found == (
+            "mlp in place of dlg-lenet",
+            "conditional-gan (1x28x28, 9 steps on digits) in place of biggan-deep",
+            "reduced setting of scale small",
+        )
 
 
 class TestArchitecture:

@@ -90,6 +90,16 @@ def needed(stage, of_stage, name):
     return path
 
 
+def generator_of_attack(name):
+    """Return a function from wildcards to file `name` of the attack's generator, if it has one."""
+
+    def path(wildcards):
+        needs = job_of("attack")(wildcards).needs
+        return [str(run_folder(spec) / name) for spec in needs if stage_of(spec) == "generator"]
+
+    return path
+
+
 def deal_of_check(wildcards):
     """Return the deal that a check is told about, if any."""
     deals = job_of("check")(wildcards).needs
@@ -150,7 +160,8 @@ def item_sweeps(wildcards):
 
 
 def item_scores(wildcards):
-    return run_files_of(wildcards, "score", "scores.csv")
+    names = ("scores.csv", "cards.json")
+    return [file for name in names for file in run_files_of(wildcards, "score", name)]
 
 
 def item_checks(wildcards):

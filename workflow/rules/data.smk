@@ -11,8 +11,8 @@ rule fetch_dataset:
     conda:
         "../envs/leaklab.yaml"
     resources:
-        # three times the images of all of ImageNet at the side that the catalog asks for
-        mem_mb=lambda wildcards: 60000 if wildcards.dataset == "imagenet" else 2000,
+        # three times the images of ImageNet at the sides that the catalog asks for
+        mem_mb=lambda wildcards: 60000 if wildcards.dataset.startswith("imagenet") else 2000,
     params:
         source=dataset_entry,
         code=code_of_rule("fetch_dataset"),

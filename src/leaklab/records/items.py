@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from leaklab.records.config import Scale, parse, read_yaml
 from leaklab.records.errors import UserError
-from leaklab.records.layouts import CurvesLayout, GridLayout, PathsLayout, TableLayout
+from leaklab.records.layouts import CurvesLayout, GridLayout, PathsLayout, PicturesLayout, TableLayout
 from leaklab.records.record import Record
 
 ITEMS = Path("config/items")
@@ -34,6 +34,8 @@ class Cells(Record):
             ``round``, ``train_loss``, ``test_accuracy``, ...
         metric_as: block -> metric -> name under which the papers print it, e.g.
             ``{imagenet: {test_accuracy: test_accuracy_top1}}``.
+        over_images: of attacks; ``single`` keeps the number of every image beside their median, ``mean`` their mean
+            alone, under the metric's own name.
     """
 
     row: dict[str, str | RowValue]
@@ -42,6 +44,7 @@ class Cells(Record):
     metrics: dict[str, "MetricMeaning"] = Field(default_factory=dict)
     series: tuple[str, ...] = ()
     metric_as: dict[str, dict[str, str]] = Field(default_factory=dict)
+    over_images: Literal["single", "mean"] = "single"
 
 
 class MetricMeaning(Record):
@@ -95,7 +98,7 @@ class Item(Record):
     kind: Literal["table", "figure", "theorem", "algorithm"]
     shows: str = ""
     planned: str = ""
-    renderer: Literal["", "table", "image-grid", "architecture", "curves", "paths"] = ""
+    renderer: Literal["", "table", "image-grid", "defense-grid", "architecture", "curves", "paths"] = ""
     claims: tuple[str, ...] = ()
     reading: str = ""
     open: tuple[str, ...] = ()
@@ -103,6 +106,7 @@ class Item(Record):
     cells: Cells | None = None
     table: TableLayout | None = None
     grid: GridLayout | None = None
+    pictures: PicturesLayout | None = None
     curves: CurvesLayout | None = None
     paths: PathsLayout | None = None
     comparison: Comparison | None = None

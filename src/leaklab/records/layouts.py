@@ -1,4 +1,4 @@
-"""How an item's numbers and pictures are arranged: ``table``, ``grid``, ``curves`` and ``paths`` of its YAML."""
+"""How an item's numbers and pictures are arranged: ``table``, ``grid``, ``pictures``, ``curves``, ``paths`` in YAML."""
 
 from typing import Any, Literal
 
@@ -85,6 +85,34 @@ class GridLayout(Record):
 
     scores: tuple[str, ...]
     pictures: int = Field(default=2, gt=0)
+    note: str = ""
+
+
+class PicturesLayout(Named):
+    """``pictures`` of an item's YAML: reconstructions by row keys, the originals first.
+
+    Attributes:
+        columns: row keys (or ``draw``) whose values make a column each.
+        rows: row keys (or ``image``, ``draw``) whose values make a row each; a draw that is named nowhere is the first.
+        scores: metrics shown below each picture, two at most.
+        formats: metric -> format of its line, e.g. ``{lpips_vgg: "LPIPS {:.2f}"}``.
+        count: images shown.
+        arrangement: attackers ``beside`` each other in each column, or ``below`` each other in blocks of rows.
+        attackers: attacker -> heading, in order.
+        width: of the figure, in inches; the grid continues below where the columns do not fit.
+        note: explained below the figure.
+    """
+
+    columns: tuple[str, ...] = ("defense",)
+    rows: tuple[str, ...] = ("image",)
+    scores: tuple[str, ...]
+    formats: dict[str, str] = Field(default_factory=dict)
+    count: int = Field(default=5, gt=0)
+    arrangement: Literal["beside", "below"] = "below"
+    attackers: dict[str, str] = Field(
+        default_factory=lambda: {"as-printed": "paper's attacker", "adaptive": "adaptive"}
+    )
+    width: float = Field(default=7.0, gt=0)
     note: str = ""
 
 

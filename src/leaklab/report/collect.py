@@ -44,7 +44,8 @@ class Source:
         scale: its scale.
         at_paper_scale: canonical JSON of the specs that the item runs at scale ``paper``.
         replaced: data set of this scale -> data set that stands in its place at scale ``paper``.
-        networks: data set of scale ``paper`` -> networks that are trained on it there.
+        networks: data set of scale ``paper`` -> networks that are trained or attacked on it there.
+        generators: plug-ins of the generators at scale ``paper``.
     """
 
     item: Item
@@ -52,13 +53,25 @@ class Source:
     at_paper_scale: frozenset[str]
     replaced: Mapping[str, str]
     networks: Mapping[str, Collection[str]]
+    generators: tuple[str, ...] = ()
+
+    @property
+    def means_only(self) -> bool:
+        """Whether attacks are shown by the means over their images alone."""
+        return self.item.cells is not None and self.item.cells.over_images == "mean"
+
+    def renamed(self, run: PlannedRun) -> Mapping[str, str]:
+        """Return metric -> name in print, where the two differ."""
+        return self.item.cells.metric_as.get(run.block, {}) if self.item.cells else {}
+
+    def shown_as(self, run: PlannedRun, metric: str) -> str:
+        """Return the name under which a metric of a run is shown."""
+        return self.renamed(run).get(metric, metric)
 
     def row(self, run: PlannedRun, **more: Any) -> dict[str, Any]:
         """Return the row keys of a run; ``more`` are values that the run itself does not know (the setting's rates)."""
-        if self.item.cells is None:
-            raise UserError(f"config/items/{self.item.key}.yaml: 'cells' is missing")
         known = {**run.choice, **more}
-        return {key: _value(known, source, self.item) for key, source in self.item.cells.row.items()}
+        return _row(self.item, known)
 
     def substitutes(self, spec: Collected) -> tuple[str, ...]:
         """Return the stand-ins that a run rests on; a number with any is never compared with a printed one."""
@@ -67,11 +80,21 @@ class Source:
         if dataset in self.replaced:
             found.append(f"{dataset} in place of {self.replaced[dataset]}")
         meant = self.networks.get(self.replaced.get(dataset, dataset), ())
-        if isinstance(spec, TrainSpec) and meant and spec.model.name not in meant:
-            found.append(f"{spec.model.name} in place of {', '.join(meant)}")
+        network = _network(spec)
+        if network and meant and network not in meant:
+            found.append(f"{network} in place of {', '.join(meant)}")
+        found.append(self._substitute_generator(spec))
         if canonical_json(spec) not in self.at_paper_scale:
             found.append(f"reduced setting of scale {self.scale}")
         return tuple(text for text in found if text)
+
+    def _substitute_generator(self, spec: Collected) -> str:
+        prior = spec.attack.generator if isinstance(spec, ScoreSpec) else None
+        if prior is None or not self.generators or prior.model.name in self.generators:
+            return ""
+        sides = "x".join(str(side) for side in read_json(PREPARED / f"{prior.dataset}.json").get("shape", []))
+        made = f"{prior.model.name} ({sides}, {prior.steps} steps on {prior.dataset})"
+        return f"{made} in place of {', '.join(self.generators)}"
 
     def number(self, metric: str, **fields: Any) -> ResultRow:
         """Return a result row with the item's unit and direction for the metric."""
@@ -87,6 +110,15 @@ class Source:
         )
 
 
+def row_of(item: Item, run: PlannedRun) -> dict[str, Any]:
+    """Return the row keys of a run, from the item's ``cells``.
+
+    Raises:
+        UserError: there are none, or one does not point into the run.
+    """
+    return _row(item, run.choice)
+
+
 def collect(item: Item, scale: Scale) -> ResultTable:
     """Read all runs of an item at a scale and return its result table.
 
@@ -97,9 +129,8 @@ def collect(item: Item, scale: Scale) -> ResultTable:
     as_printed = _specs(expand(item, "paper"))
     meant_here = sorted([*runs, *(run for run, _ in absent)], key=lambda run: list(item.runs).index(run.block))
     replaced = _replaced(_datasets(_specs(meant_here)), _datasets(as_printed))
-    source = Source(
-        item, scale, frozenset(canonical_json(spec) for spec in as_printed), replaced, _networks(as_printed)
-    )
+    every = frozenset(canonical_json(spec) for spec in as_printed)
+    source = Source(item, scale, every, replaced, _networks(as_printed), _generators(as_printed))
     rows: list[ResultRow] = []
     for block in dict.fromkeys(run.block for run in runs):
         of_block = [run for run in runs if run.block == block]
@@ -141,12 +172,21 @@ def _dataset(spec: Collected) -> str:
     return spec.attack.capture.dataset if isinstance(spec, ScoreSpec) else spec.dataset
 
 
+def _network(spec: Collected) -> str:
+    """Return the network that is trained or attacked; empty for a check."""
+    if isinstance(spec, ScoreSpec):
+        return spec.attack.capture.model.name
+    return spec.model.name if isinstance(spec, TrainSpec) else ""
+
+
 def _networks(specs: Sequence[Collected]) -> dict[str, list[str]]:
-    trained = [spec for spec in specs if isinstance(spec, TrainSpec)]
-    return {
-        dataset: list(dict.fromkeys(spec.model.name for spec in trained if spec.dataset == dataset))
-        for dataset in _datasets(trained)
-    }
+    pairs = [(_dataset(spec), _network(spec)) for spec in specs if _network(spec)]
+    return {dataset: list(dict.fromkeys(n for d, n in pairs if d == dataset)) for dataset, _ in pairs}
+
+
+def _generators(specs: Sequence[Collected]) -> tuple[str, ...]:
+    priors = [spec.attack.generator for spec in specs if isinstance(spec, ScoreSpec)]
+    return tuple(dict.fromkeys(prior.model.name for prior in priors if prior))
 
 
 def _datasets(specs: Sequence[Collected]) -> list[str]:
@@ -158,6 +198,12 @@ def _replaced(here: list[str], at_paper_scale: list[str]) -> dict[str, str]:
     every = ", ".join(at_paper_scale)
     pairs = zip(here, at_paper_scale, strict=True) if len(here) == len(at_paper_scale) else ((d, every) for d in here)
     return {own: meant for own, meant in pairs if own not in at_paper_scale}
+
+
+def _row(item: Item, known: Mapping[str, Any]) -> dict[str, Any]:
+    if item.cells is None:
+        raise UserError(f"config/items/{item.key}.yaml: 'cells' is missing")
+    return {key: _value(known, source, item) for key, source in item.cells.row.items()}
 
 
 def _value(choice: Mapping[str, Any], source: str | RowValue, item: Item) -> Any:

@@ -1,5 +1,7 @@
 """Result rows of attacks: every image for the claims, medians for the reader, the adaptive attacker beside the paper's.
 
+An item that prints means (``over_images: mean``) has one row per metric instead.
+
 The adaptive attacker of a cell is the transform with the lowest median MSE among those that the item tries; its rows
 carry ``attacker = adaptive`` and name it under ``transform``. Rows that are not an attacker's own choice say so under
 ``selection``: the oracle's choice among the starts, the two references, and transforms that were not the worst case.
@@ -13,7 +15,7 @@ import pandas as pd
 from leaklab.metrics.statistics import summarise
 from leaklab.records.attack_spec import ScoreSpec
 from leaklab.records.expand import PlannedRun
-from leaklab.records.files import read_table
+from leaklab.records.files import read_json, read_table
 from leaklab.records.ids import run_folder, run_id
 from leaklab.report.results import ADAPTIVE, AS_PRINTED, ResultRow, canonical
 
@@ -24,6 +26,7 @@ OWN_CHOICE = "best-by-loss"
 DECIDING_METRIC = "mse"
 # zero or one per trial: its mean is the share of labels found
 SHARE_METRIC = "label_correct"
+NOT_AVAILABLE = "not available"
 
 
 def attack_rows(source: "Source", runs: Sequence[PlannedRun]) -> Iterator[ResultRow]:
@@ -38,6 +41,7 @@ def attack_rows(source: "Source", runs: Sequence[PlannedRun]) -> Iterator[Result
         adaptive = sorted((a for a in attempts if _transform(a[0]) != "none"), key=lambda a: _level(a[1]))
         for run, scores in printed:
             yield from _attempt_rows(source, run, scores, AS_PRINTED)
+            yield from _unavailable_rows(source, run)
         for place, (run, scores) in enumerate(adaptive):
             worst = place == 0
             yield from _attempt_rows(source, run, scores, ADAPTIVE, "" if worst else f"transform {_transform(run)}")
@@ -49,10 +53,30 @@ def absent_attack_rows(source: "Source", run: PlannedRun, note: str) -> Iterator
     if _transform(run) != "none":
         return  # which transform is the worst case is not known
     for metric in run.spec.metrics:
-        name = f"{metric}_{'mean' if metric == SHARE_METRIC else 'median'}"
-        yield source.number(
-            name, row=source.row(run), attacker=AS_PRINTED, variant=run.variant, value=None, n=0, note=note
-        )
+        yield _without_value(source, run, _summary_name(source, run, metric.replace("-", "_")), note)
+
+
+def _unavailable_rows(source: "Source", run: PlannedRun) -> Iterator[ResultRow]:
+    """Yield the metrics that could not be computed here, and why."""
+    assert run.spec is not None
+    reasons = read_json(run_folder(run.spec) / "cards.json")["not_available"]
+    for metric, reason in reasons.items():
+        names = {source.shown_as(run, metric), _summary_name(source, run, metric)}
+        yield from (_without_value(source, run, name, f"{NOT_AVAILABLE}: {reason}") for name in sorted(names))
+
+
+def _without_value(source: "Source", run: PlannedRun, name: str, note: str) -> ResultRow:
+    return source.number(
+        name, row=source.row(run), attacker=AS_PRINTED, variant=run.variant, value=None, n=0, note=note
+    )
+
+
+def _summary_name(source: "Source", run: PlannedRun, metric: str) -> str:
+    """Return what the summary over the images is called: the metric's own name where the item shows nothing else."""
+    shown = source.shown_as(run, metric)
+    if source.means_only:
+        return shown
+    return f"{shown}_{'mean' if metric == SHARE_METRIC else 'median'}"
 
 
 def _transform(run: PlannedRun) -> str:
@@ -89,18 +113,22 @@ def _metric_rows(
         "substitutes": source.substitutes(run.spec),
         "runs": (run_id(run.spec),),
     }
+    shown = source.shown_as(run, metric)
     for image, draw, value in zip(group["image"], group["draw"], group["value"], strict=True):
         place = {**row, "image": int(image), "draw": int(draw)}
-        yield source.number(metric, row=place, value=float(value), n=1, **shared)
+        if not source.means_only:
+            yield source.number(shown, row=place, value=float(value), n=1, **shared)
     summary = summarise(
         group["value"].to_numpy(), source.item.key, canonical(row), metric, groups=group["image"].tolist()
     )
-    share = metric == SHARE_METRIC
+    mean = source.means_only or metric == SHARE_METRIC
+    interval = {"ci_low": summary.ci_low, "ci_high": summary.ci_high} if source.means_only else {}
     yield source.number(
-        f"{metric}_{'mean' if share else 'median'}",
+        _summary_name(source, run, metric),
         row=row,
-        value=summary.mean if share else summary.median,
+        value=summary.mean if mean else summary.median,
         std=summary.std,
         n=summary.n,
+        **interval,
         **shared,
     )

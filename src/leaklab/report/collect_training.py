@@ -84,11 +84,11 @@ def absent_training_rows(source: "Source", run: PlannedRun, note: str) -> Iterat
     """Yield the rows of a run that cannot be done here: no value, no replicates, and why."""
     assert isinstance(run.spec, TrainSpec)
     metric = ROUNDS_TO_TARGET if run.spec.goal else f"{run.spec.evaluate[0]}_accuracy"
-    names = [metric, *(name for name in _renamed(source, run) if name != metric)]
+    names = [metric, *(name for name in source.renamed(run) if name != metric)]
     for rates in run.spec.rates:
         row = source.row(run, rates=list(rates))
         for name in names:
-            shown = _shown_as(source, run, name)
+            shown = source.shown_as(run, name)
             yield source.number(shown, row=row, variant=run.variant, value=None, n=0, note=note)
 
 
@@ -104,14 +104,6 @@ def _replicates(sweep: pd.DataFrame, rates: Sequence[float]) -> pd.DataFrame:
         place = int(name.removeprefix("rate_"))
         chosen = chosen[chosen[name] == rates[place]] if place < len(rates) else chosen[chosen[name].isna()]
     return chosen
-
-
-def _renamed(source: "Source", run: PlannedRun) -> dict[str, str]:
-    return source.item.cells.metric_as.get(run.block, {}) if source.item.cells else {}
-
-
-def _shown_as(source: "Source", run: PlannedRun, metric: str) -> str:
-    return _renamed(source, run).get(metric, metric)
 
 
 def _cell_rows(source: "Source", cell: _Cell) -> Iterator[ResultRow]:
@@ -136,7 +128,7 @@ def _final_rows(source: "Source", cell: _Cell, last: pd.DataFrame, shared: dict[
     """Yield the accuracy in each replicate's last round; replicates may stop in different ones."""
     alive = last[~last["diverged"].astype(bool)]
     for metric in (name for name in ACCURACIES if name in last.columns):
-        name = _shown_as(source, cell.first, metric)
+        name = source.shown_as(cell.first, metric)
         if alive.empty:
             note = f"diverged: all {_runs(len(last))}"
             yield source.number(name, row=cell.row, value=None, n=0, note=note, **shared)
@@ -193,7 +185,7 @@ def _series_rows(source: "Source", cell: _Cell, lines: pd.DataFrame, shared: dic
         for name in wanted:
             values = alive[name].astype(float)
             yield source.number(
-                _shown_as(source, cell.first, name),
+                source.shown_as(cell.first, name),
                 row={**cell.row, INDEX: index},
                 # a round is known even where no replicate is left
                 value=float(str(number)) if name == ROUND else float(values.mean()) if len(values) else None,

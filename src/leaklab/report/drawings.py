@@ -13,7 +13,16 @@ from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_arrays
 from leaklab.records.items import Item
-from leaklab.report import attack_figure, attack_pictures, curves_figure, paths_figure, series, table_figure
+from leaklab.report import (
+    attack_figure,
+    attack_pictures,
+    curves_figure,
+    defense_grid,
+    defense_pictures,
+    paths_figure,
+    series,
+    table_figure,
+)
 from leaklab.report.gaps import gaps
 from leaklab.report.layout import lay_out
 from leaklab.report.printed import Printed
@@ -58,6 +67,12 @@ def _attacks(item: Item, scale: Scale, results: ResultTable, printed: Printed) -
     return Drawing(attack_figure.draw(item, shots, pixels), write, {"pictures": len(pixels)})
 
 
+def _defense_grid(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    shots, layout = defense_pictures.gather(item, scale, results)
+    write = partial(write_arrays, arrays=defense_grid.arrays(shots))
+    return Drawing(defense_grid.draw(shots, layout), write, {"pictures": len(shots)})
+
+
 def _table(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
     if item.table is None:
         raise _needs(item, "table")
@@ -84,6 +99,7 @@ def _paths(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> 
 
 RENDERERS: dict[str, Callable[[Item, Scale, ResultTable, Printed], Drawing]] = {
     "image-grid": _attacks,
+    "defense-grid": _defense_grid,
     "table": _table,
     "architecture": _table,
     "curves": _curves,
