@@ -32,11 +32,19 @@ CONFIGURED: dict[str, list[type[BaseModel]]] = {
     "layouts": [
         layouts.TableLayout,
         layouts.GridLayout,
+        layouts.PicturesLayout,
         layouts.CurvesLayout,
         layouts.TargetLine,
         layouts.PathsLayout,
     ],
-    "blocks": [specs.TrainSpec, specs.CaptureSpec, specs.AttackSpec, specs.ScoreSpec, specs.CheckSpec],
+    "blocks": [
+        specs.TrainSpec,
+        specs.GeneratorSpec,
+        specs.CaptureSpec,
+        specs.AttackSpec,
+        specs.ScoreSpec,
+        specs.CheckSpec,
+    ],
     "parts of blocks": [specs.Component, specs.PartitionChoice, specs.ImageChoice, specs.Goal],
     "datasets.yaml": [catalog.Entry, catalog.Source, catalog.MirrorFile, catalog.PackageFile, catalog.OfficialFile],
     "weights.yaml": [weights.Weights, weights.WeightsFile],
@@ -198,7 +206,7 @@ def test_every_profile_entry_is_explained(name):
     text = (ROOT / f"profiles/{name}/profile.yaml").read_text(encoding="utf-8")
     section = prose(ROOT / "profiles/README.md").split(f"## `profiles/{name}/profile.yaml`")[1]
     entries = re.findall(r"^[ #]*([a-z_-]+):(?= |$)", text, re.MULTILINE)
-    entries = set(entries) - {"train_federated", "run_attack"}
+    entries = set(entries) - {"train_federated", "train_generator", "run_attack"}
     assert entries
     assert {entry for entry in entries if f"`{entry}`" not in section} == set()
 
