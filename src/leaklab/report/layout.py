@@ -12,7 +12,7 @@ from leaklab.records.layouts import TableLayout
 from leaklab.report.comparison import Comparison
 from leaklab.report.gaps import gaps, word_of
 from leaklab.report.places import Place, in_order, labels_of, place_of
-from leaklab.report.results import AS_DESCRIBED, INDEX, ResultRow, ResultTable, identity
+from leaklab.report.results import AS_DESCRIBED, AS_PRINTED, INDEX, UNMARKED, ResultRow, ResultTable, identity
 from leaklab.report.signs import MARKS, MINUS, NONE
 
 Mark = Literal["best", "worst", ""]
@@ -102,7 +102,7 @@ def lay_out(spec: TableLayout, results: ResultTable, comparisons: Iterable[Compa
     ]
     beside = {(identity(c.row), c.metric): c for c in comparisons if c.metric in spec.metrics}
     known = {(identity(row.row), row.metric) for row in shown}
-    missing = [_empty(c) for key, c in beside.items() if key not in known]
+    missing = [_empty(c, keys) for key, c in beside.items() if key not in known]
     placed = _place(spec, [*shown, *missing])
     rows = list(dict.fromkeys(row for row, _ in placed))
     columns = list(dict.fromkeys(column for _, column in placed))
@@ -125,8 +125,10 @@ def heading(title: str, label: str, joined: str = " ") -> str:
     return label if title == "metric" else f"{title}{joined}{label}"
 
 
-def _empty(comparison: Comparison) -> ResultRow:
-    return ResultRow(comparison.paper, comparison.item, comparison.row, comparison.metric, value=None)
+def _empty(comparison: Comparison, keys: tuple[str, ...]) -> ResultRow:
+    # what is printed is the work of the paper's attacker
+    attacker = AS_PRINTED if "attacker" in keys else UNMARKED
+    return ResultRow(comparison.paper, comparison.item, comparison.row, comparison.metric, None, attacker=attacker)
 
 
 def _place(spec: TableLayout, rows: list[ResultRow]) -> dict[tuple[Place, Place], ResultRow]:
