@@ -39,12 +39,14 @@ class Evidence:
         printed: the paper's printed numbers. A question about a whole table (``V best worst D``) is answered only
             when every row that the paper printed is there; an empty table lifts this demand.
         variant: ``as-described``, or one draw of a sensitivity study.
+        attackers: whose rows are seen where a claim does not say.
         touched: the rows that answers were taken from, in the order of asking.
     """
 
     results: ResultTable
     printed: ResultTable = field(default_factory=ResultTable)
     variant: str = AS_DESCRIBED
+    attackers: tuple[str, ...] = (AS_PRINTED, UNMARKED)
     touched: list[ResultRow] = field(default_factory=list)
 
     def T(self, item: str, metric: str, /, **keys: Any) -> float:  # noqa: N802
@@ -124,7 +126,7 @@ class Evidence:
         return row.value
 
     def _find(self, item: str, metric: str, keys: Mapping[str, Any], points: bool = False) -> list[ResultRow]:
-        attackers = [keys["attacker"]] if "attacker" in keys else [AS_PRINTED, UNMARKED]
+        attackers = [keys["attacker"]] if "attacker" in keys else self.attackers
         of_row = {name: value for name, value in keys.items() if name != "attacker"}
         table = self.results.select(item=item, metric=metric, attackers=attackers, variant=self.variant)
         rows = [

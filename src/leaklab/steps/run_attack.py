@@ -49,7 +49,8 @@ def _attacked(spec: AttackSpec, observation: Observation, knowledge: Knowledge, 
     budget = Budget(spec.iterations, spec.restarts)
     streams = partial(stream, spec.seed, "attack")
     found = attack.reconstruct(prepared, knowledge, budget, streams, transform.distance)
-    return replace(found, scale=scale.cpu()).cpu()
+    unit = spec.capture.on_unit_range
+    return replace(found, images=unit(found.images), candidates=unit(found.candidates), scale=scale.cpu()).cpu()
 
 
 if __name__ == "__main__":
