@@ -11,6 +11,7 @@ from training_speed.costs import step_cost
 from training_speed.environments import python_of
 from training_speed.runs import FailedError, output
 
+from attack_speed.contestants import PLAIN
 from attack_speed.material import made
 from attack_speed.runs import measured
 from attack_speed.workloads import Workload
@@ -61,8 +62,10 @@ def _compete(
     material.save(path)
     results.costs[workload.name] = cost = step_cost(workload)
     wanted = material.objective.tolist()
-    for repeat in range(repeats):
+    for repeat in range(1 if workload.quality else repeats):
         for contestant in contestants:
+            if workload.quality and contestant.name == PLAIN:
+                continue
             if (workload.name, contestant.name) in results.failures:
                 continue
             print(f"{workload.name} {contestant.name}, repeat {repeat + 1}", file=sys.stderr, flush=True)

@@ -2,11 +2,10 @@
 
 from training_speed.contestants import OURS, Contestant
 
+PLAIN = "plain"
 CONTESTANTS = (
     Contestant(OURS, "ours", "this project's engine; all trials side by side"),
-    Contestant(
-        "plain", "plain", "the usual loop: double backward, torch.optim.LBFGS or Adam, one trial after the other"
-    ),
+    Contestant(PLAIN, "plain", "the usual loop: double backward, torch.optim.LBFGS or Adam, one trial after the other"),
     Contestant(
         "breaching", "peer_breaching", "breaching, its attacks 'deepleakage' and 'invertinggradients'", "breaching"
     ),

@@ -52,7 +52,7 @@ def table(results: Results) -> pd.DataFrame:
         for (workload, contestant), reason in results.failures.items()
     ]
     order = ["workload", "contestant", "repeat", "cpu", "iterations", "attack_cpu", "attack_wall", "startup_cpu"]
-    order += ["startup_wall", "parameters", "reached", "found", "objective", "reason"]
+    order += ["startup_wall", "parameters", "reached", "found", "psnr", "objective", "reason"]
     return pd.DataFrame(lines, columns=order).astype(
         dict.fromkeys(["repeat", "iterations", "parameters", "reached"], "Int64")
     )
@@ -74,7 +74,7 @@ def _section(rows: Sequence[Row], workload: Workload, results: Results) -> list[
         work += f" of at most {workload.starts} starts each, until {workload.target:g} dB"
     if cost := results.costs.get(workload.name):
         work += f"; {cost.parameters:,} weights, {cost.flop / 1e6:,.1f} MFLOP for one gradient"
-    heads = [*HEADS, "reached"] if workload.target is not None else [*HEADS]
+    heads = [*HEADS, *(["reached"] if workload.target is not None else ["PSNR"] if workload.quality else [])]
     lines = [_line(row, len(heads)) for row in rows if row.workload == workload]
     return [f"## {workload.title}", f"`{workload.name}`: {work}.", markdown(heads, lines)]
 
@@ -90,11 +90,11 @@ def _line(row: Row, width: int) -> list[str]:
         f"{figures.rate:,.1f}",
         *_whole(figures, row.workload),
     ]
-    return cells + (
-        [f"{figures.reached} of {row.workload.trials} in {figures.iterations:,} iterations"]
-        if width > len(HEADS)
-        else []
-    )
+    if row.workload.target is not None:
+        cells.append(f"{figures.reached} of {row.workload.trials} in {figures.iterations:,} iterations")
+    if row.workload.quality:
+        cells.append(NOTHING if figures.psnr is None else f"{figures.psnr:.2f} dB")
+    return cells
 
 
 def _whole(figures: Figures, workload: Workload) -> list[str]:
@@ -122,6 +122,7 @@ def _notes(contestants: Sequence[Contestant], repeats: int) -> str:
         "* 'objective' is the value at the common points, 'found' the smallest that a trial has seen (breaching "
         "reports it at the beginning of each step of its optimizer only, which takes up to "
         "20 iterations of L-BFGS); both are means over the trials.",
+        "* 'PSNR' is that of the image that was evaluated last, the median over the trials; these attacks run once.",
         "* The total variation of IG is breaching's, with zeros beyond the border, for all.",
     ]
     return "\n".join([lines[0], "", *lines[1:]])

@@ -24,6 +24,7 @@ class Figures:
         reached: trials that came as close as the target.
         objective: mean over the trials at the common points.
         found: smallest value that a trial has seen, mean over the trials.
+        psnr: of the trials' last images, median over them in dB.
         ratio: ``cpu_ms`` as a multiple of ours, None without ours.
         attack_ratio: the same of ``attack``.
     """
@@ -35,6 +36,7 @@ class Figures:
     reached: int
     objective: float
     found: float
+    psnr: float | None
     ratio: float | None
     attack_ratio: float | None
 
@@ -78,6 +80,7 @@ def _row(results: Results, workload: Workload, contestant: Contestant) -> Row:
         reached=int(median(run.reached for run in runs)),
         objective=mean(runs[-1].objective),
         found=median(run.found for run in runs),
+        psnr=runs[-1].psnr,
         ratio=cpu / _cpu_ms(ours) if ours else None,
         attack_ratio=attack / _attack(ours, workload) if ours else None,
     )

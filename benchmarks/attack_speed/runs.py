@@ -33,6 +33,7 @@ class Measurement:
         reached: trials that came as close as the workload's target.
         found: smallest value that a trial has seen, mean over the trials.
         objective: [T] values at the common points, in float64.
+        psnr: of the images that were evaluated last, median over the trials in dB; None where it was not asked for.
     """
 
     cpu: float
@@ -45,6 +46,7 @@ class Measurement:
     reached: int
     found: float
     objective: list[float]
+    psnr: float | None = None
 
 
 def measured(

@@ -23,6 +23,7 @@ class Workload:
         quick_iterations: the same under ``--quick``.
         starts: largest number of starts of a trial.
         target: a trial ends where its image is so close to the private one, in dB; None for all iterations.
+        quality: what the images come to is what matters: measured once, beside the peers only.
         fewest: smallest fraction of the iterations that must have been done where there is no target; L-BFGS may end
             by its tolerances.
         image_shape: (channels, height, width).
@@ -38,6 +39,7 @@ class Workload:
     quick_iterations: int
     starts: int = 1
     target: float | None = None
+    quality: bool = False
     fewest: float = 1.0
     image_shape: tuple[int, int, int] = (3, 32, 32)
     batch_size: int = 1
@@ -93,6 +95,24 @@ WORKLOADS = (
         quick_iterations=1600,
         starts=2,
         target=25.0,
+    ),
+    replace(
+        _DLG,
+        name="a4-dlg-quality",
+        title="A4 DLG on the LeNet with four convolutions, what 20 images come to",
+        trials=20,
+        iterations=1200,
+        quality=True,
+    ),
+    Workload(
+        name="a5-ig-quality",
+        title="A5 IG on ResNet-18 with CIFAR stem, what 20 images come to",
+        attack="ig",
+        model="resnet-18",
+        trials=20,
+        iterations=150,
+        quick_iterations=5,
+        quality=True,
     ),
 )
 QUICK = ("a1-dlg-4", "a1-dlg-10", "a2-ig")

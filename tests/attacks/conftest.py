@@ -70,6 +70,7 @@ def knowledge():
         "batch_size": 1,
         "num_classes": CLASSES,
         "input_shape": list(SHAPE),
+        "input_range": [0.0, 1.0],
     }
     return Knowledge("honest-but-curious", facts)
 

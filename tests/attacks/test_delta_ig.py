@@ -211,7 +211,7 @@ def test_an_attack_without_budget_is_refused(sent, attack, budget, optimizer):
     ("settings", "message"),
     [
         ({"matching": "guess"}, "no matching 'guess'"),
-        ({"label_rule": "row-sum"}, "no label_rule 'row-sum'"),
+        ({"label_rule": "guess"}, "no label_rule 'guess'"),
         ({"optimizer": "adam"}, "no optimizer 'adam'"),
         ({"client_factor": 0.0}, "client_factor"),
     ],

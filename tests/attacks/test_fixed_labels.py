@@ -57,7 +57,7 @@ def test_granted_labels_are_taken_by_trial_number(observe, private):
         ("distinct", {"batch_size": 11}, "11 samples cannot have different labels of 10"),
         ("known", {"batch_size": 4}, "needs 'labels'"),
         ("distinct", {}, "needs 'batch_size'"),
-        ("best", {"batch_size": 1}, "choose from bias, distinct, known"),
+        ("best", {"batch_size": 1}, "choose from bias, row-sum, distinct, known"),
     ],
 )
 def test_rules_that_do_not_fit_are_refused(observe, private, rule, facts, message):

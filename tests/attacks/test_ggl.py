@@ -196,6 +196,30 @@ def test_the_latents_are_those_of_the_images(generator, observation, knowledge, 
     assert torch.equal(again, found.images[:, 0])
 
 
+def test_a_victim_that_takes_other_values_gets_the_images_on_its_scale(generator, planted, observe, knowledge):
+    """Inputs within [-1, 1]: the loss at the truth is zero, and the reconstruction is on the victim's scale."""
+    signed = 2 * planted[2] - 1
+    observation = observe(signed, planted[1][:, None])
+    given = Knowledge("any", {**knowledge.facts, "input_range": [-1.0, 1.0]})
+    found = CMA.using(generator).reconstruct(observation, given, Budget(60, 1), STREAMS)
+    latents = found.latents[:, 0]
+    images = generator.generate(latents, F.one_hot(planted[1], CLASSES).double())
+    assert torch.allclose(found.images[:, 0], 2 * images - 1)
+    assert float(error(found.images, signed).max()) < 0.01
+
+
+def test_what_the_client_keeps_to_itself_is_left_out(generator, planted, observe, knowledge):
+    observation = observe(planted[2], planted[1][:, None])
+    hidden = replace(observation, update=dict(list(observation.update.items())[:-2]))
+    attack = replace(CMA, label_rule="known").using(generator)
+    given = Knowledge("any", {**knowledge.facts, "labels": planted[1][:, None].tolist()})
+    found = attack.reconstruct(hidden, given, Budget(60, 1), STREAMS)
+    # one of the three searches ends in another valley
+    assert float(error(found.images, planted[2]).median()) < 1e-6
+    with pytest.raises(UserError, match="keeps its last layer to itself"):
+        CMA.using(generator).reconstruct(hidden, knowledge, Budget(1, 1), STREAMS)
+
+
 class TestBatches:
     """Two images per update, each sought alone in its own class."""
 

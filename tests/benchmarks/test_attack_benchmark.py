@@ -3,6 +3,7 @@
 import sys
 from copy import deepcopy
 from dataclasses import replace
+from math import log10
 from pathlib import Path
 
 import pytest
@@ -287,3 +288,20 @@ def test_breaching_borrows_the_torch_of_the_project():
     assert borrowed == {"breaching"}
     assert borrowed <= set(environments.BORROWING)
     assert "torch" not in (environments.REQUIREMENTS / "breaching.txt").read_text(encoding="utf-8")
+
+
+def test_quality_is_that_of_the_last_images_and_has_its_column():
+    truths = torch.zeros(3, 4)
+    meter = Meter(truths, None, follow=True)
+    meter.evaluating(torch.full((3, 4), 0.5), [0, 1, 2])
+    meter.evaluating(torch.tensor([[0.1] * 4, [0.01] * 4]), [0, 2])
+    assert meter.last == pytest.approx({0: 20.0, 1: -10 * log10(0.25), 2: 40.0}, rel=1e-5)
+    workload = next(w for w in WORKLOADS if w.name == "a5-ig-quality")
+    assert workload.trials >= 20
+    results = Results(
+        costs={workload.name: COST},
+        runs={(workload.name, OURS): [replace(run_of(workload, 8.0), psnr=23.456)]},
+        peaks={"sgemm": 1e6},
+    )
+    text = page(rows(results, [workload], CONTESTANTS), results, "a machine", "a command", 1)
+    assert "23.46 dB" in text

@@ -1,7 +1,10 @@
 """Every defense is pure (F14) and none is a no-op by accident."""
 
+from collections import OrderedDict
+
 import pytest
 import torch
+from torch import nn
 
 from leaklab.defenses.base import Alone, Defense, overrides
 from leaklab.records import plugins
@@ -18,14 +21,22 @@ def name(request):
 @pytest.fixture(params=[torch.float32, torch.float64])
 def tensors(request):
     draws = stream(0, "tensors")
-    return {"conv1.weight": draws.normal(4, 1, 3, 3).to(request.param), "fc.bias": draws.normal(5).to(request.param)}
+    shapes = {name: value.shape for name, value in network().state_dict().items()}
+    return {name: draws.normal(*shape).to(request.param) for name, shape in shapes.items()}
+
+
+def network():
+    with torch.device("meta"):  # torch's layers would draw from the global generator
+        layers = {"conv1": nn.Conv2d(1, 4, 3), "flatten": nn.Flatten(), "fc": nn.Linear(16, 5)}
+    return nn.Sequential(OrderedDict(layers)).to_empty(device="cpu")
 
 
 @pytest.mark.parametrize("hook", ["gradient", "update"])
 def test_inputs_stay_and_types_are_kept(name, tensors, hook, context):
     before = {key: value.clone() for key, value in tensors.items()}
     state = torch.get_rng_state()
-    at_step = context.at(Alone(0, dict(before), {"images": torch.zeros(2, 1, 4, 4), "labels": torch.zeros(2)}))
+    images = stream(1, "images").normal(2, 1, 4, 4).to(before["fc.bias"])
+    at_step = context.at(Alone(0, dict(before), {"images": images, "labels": torch.zeros(2)}, network))
     result = getattr(plugins.load("defenses", name), hook)(tensors, at_step)
     assert torch.equal(state, torch.get_rng_state())
     assert set(result) == set(before)

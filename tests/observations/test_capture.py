@@ -7,7 +7,8 @@ from torch.nn import functional as F
 
 from leaklab.data.dataset import Dataset, unit_range
 from leaklab.models.dlg_lenet import DLGLeNet
-from leaklab.observations.capture import capture, choose_images
+from leaklab.observations.capture import capture
+from leaklab.observations.private_images import choose_images
 from leaklab.records.capture_spec import CaptureSpec, ImageChoice
 from leaklab.records.errors import UserError
 from leaklab.records.record import Component
@@ -91,11 +92,6 @@ def test_facts_are_those_of_the_threat_model(dataset):
 def test_a_gradient_without_the_rate_is_refused(dataset):
     with pytest.raises(UserError, match="kind: delta"):
         capture(spec(threat_model="blind-rate"), dataset)
-
-
-def test_a_network_with_running_statistics_is_refused(dataset):
-    with pytest.raises(UserError, match="running statistics"):
-        capture(spec(model="resnet-small"), dataset)
 
 
 def test_batches_group_the_images(dataset):

@@ -225,6 +225,16 @@ class TestAttackBlocks:
         assert len(runs) == 4
         assert len({run_id(run.spec.attack.capture) for run in runs}) == 1
 
+    def test_an_attacker_who_knows_the_defense_is_told_apart(self):
+        blocks = {"printed": {**ATTACK, "transform": ["none", "free-scale"]}}
+        blocks["other"] = {**ATTACK, "attack": "idlg", "attacker": "adaptive"}
+        found = [(run.block, run.spec.attack.transform.name, run.adaptive) for run in expand(item(blocks), "small")]
+        assert found == [("printed", "none", False), ("printed", "free-scale", True), ("other", "none", True)]
+
+    def test_an_unknown_attacker_is_refused(self):
+        message = refusal({"main": {**ATTACK, "attacker": "smart"}})
+        assert message == "runs.main.attacker: no attacker 'smart': choose from as-printed, adaptive"
+
     def test_an_architecture_block_runs_nothing(self):
         runs = runs_of({"stage": "architecture", "dataset": ["mnist", "lfw"], "model": "mlp"})
         assert [run.spec for run in runs] == [None, None]

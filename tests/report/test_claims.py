@@ -132,6 +132,37 @@ def test_without_draws_there_is_no_frequency():
     assert judge(CLAIM, rows(2.0, 1.0), NOTHING).frequency is None
 
 
+class TestTheAttackerWhoKnowsTheDefense:
+    def results(self, adaptive):
+        """Rows a and b of the paper's attacker, and b again as an adaptive attacker makes it."""
+        own = rows(2.0, 1.0, attacker="as-printed")
+        stronger = replace(own.rows[1], value=adaptive, attacker="adaptive", row={"m": "b", "transform": "profiled"})
+        beaten = replace(stronger, value=-9.0, row={**stronger.row, "selection": "transform other"})
+        return ResultTable((*own.rows, beaten, stronger))
+
+    def test_a_claim_is_judged_on_the_worst_case_too(self):
+        verdict = judge(CLAIM, self.results(3.0), NOTHING)
+        assert verdict.verdict == "reproduced"
+        assert verdict.adaptive.verdict == "not reproduced"
+        assert "(with 2, 3)" in verdict.adaptive.reason
+        assert [(fact.value, fact.attacker) for fact in verdict.adaptive.evidence] == [
+            (2.0, "as-printed"),
+            (3.0, "adaptive"),
+        ]
+        assert judge(CLAIM, self.results(0.5), NOTHING).adaptive.verdict == "reproduced"
+
+    def test_without_such_numbers_there_is_no_second_verdict(self):
+        assert judge(CLAIM, rows(2.0, 1.0, attacker="as-printed"), NOTHING).adaptive is None
+
+    def test_it_survives_json_and_the_table(self, tmp_path):
+        verdict = judge(CLAIM, self.results(3.0), NOTHING)
+        assert Verdict.from_json(json.loads(json.dumps(asdict(verdict)))) == verdict
+        write_verdicts(tmp_path / "c.csv", [CLAIM], [verdict])
+        with (tmp_path / "c.csv").open(newline="") as handle:
+            (line,) = csv.DictReader(handle)
+        assert line["adaptive_verdict"] == "not reproduced"
+
+
 def test_verdicts_survive_json_and_are_written_one_per_line(tmp_path):
     verdict = judge(CLAIM, rows(2.0, 1.0) + rows(2.0, 1.0, variant="partition-seed=0"), NOTHING)
     assert Verdict.from_json(json.loads(json.dumps(asdict(verdict)))) == verdict
@@ -203,22 +234,3 @@ def test_a_case_that_fails_decides_beside_absent_ones(printed):
     assert verdict.reason == (
         f"the check fails: dataset mnist, x=-10; dataset cifar10, x=-10; not testable for dataset cifar100: {NOT_HERE}"
     )
-
-
-def test_the_adaptive_attacker_gets_a_verdict_of_its_own_where_it_was_tried(tmp_path):
-    adaptive = ResultRow("lrp", "table1", {"m": "a", "transform": "free"}, "acc", 0.5, attacker="adaptive")
-    printed = rows(2.0, 1.0, attacker="as-printed")
-    assert judge(CLAIM, printed, NOTHING).adaptive is None
-    verdict = judge(CLAIM, printed + ResultTable((adaptive,)), NOTHING)
-    assert verdict.verdict == "reproduced"
-    assert verdict.adaptive.verdict == "not reproduced"
-    assert [(fact.row, fact.value, fact.attacker) for fact in verdict.adaptive.evidence] == [
-        ({"m": "a"}, 0.5, "adaptive"),
-        ({"m": "b"}, 1.0, "as-printed"),
-    ]
-    assert Verdict.from_json(json.loads(json.dumps(asdict(verdict)))) == verdict
-    write_verdicts(tmp_path / "c.csv", [CLAIM], [verdict])
-    with (tmp_path / "c.csv").open(newline="") as handle:
-        (line,) = csv.DictReader(handle)
-    assert (line["verdict"], line["adaptive_verdict"]) == ("reproduced", "not reproduced")
-    assert line["adaptive_reason"] == verdict.adaptive.reason

@@ -307,6 +307,17 @@ class TestAttacks:
         (worst,) = [row for row in rows_of(results, "mse_median") if "selection" not in row.row]
         assert worst.row["transform"] == "closed-form-scale"
 
+    def test_another_attack_may_be_the_adaptive_attacker_and_is_named_by_its_block(self):
+        other = "  knowing: {like: attack, attacker: adaptive, defense: lrp, attack: idlg, transform: none}\ncells:\n"
+        item = read_item(ATTACK, ("cells:\n", other))
+        for run in expand(item, "small"):
+            name = run.spec.attack.transform.name
+            self.scores(run.spec, [0.01] * 3 if run.block == "knowing" else ERRORS[name])
+        results = collect(item, "small")
+        (worst,) = [r for r in rows_of(results, "mse_median", transform="knowing") if "selection" not in r.row]
+        assert (worst.attacker, worst.value) == ("adaptive", pytest.approx(0.01))
+        assert only(results, "mse_median", transform="profiled-scale").row["selection"] == "transform profiled-scale"
+
     def test_the_oracle_does_not_decide(self):
         """An oracle's error of zero must not make a transform the attacker that counts."""
         item = read_item(ATTACK)

@@ -170,18 +170,3 @@ def test_logarithm_of_a_list():
 def test_rounds_to_a_part_of_the_drop():
     assert rounds_to([10, 8, 4, 2, 0], 0.5) == 2
     assert rounds_to([10, 8, 4, 2, 0], 1.0) == 4
-
-
-def test_adaptive_evidence_takes_the_adaptive_number_where_there_is_one():
-    free = {"m": "b", "p": True, "transform": "free"}
-    other = {"m": "b", "p": True, "transform": "other", "selection": "transform other"}
-    rows = (*TABLE.rows, row(free, 0.5, attacker="adaptive"), row(other, 0.1, attacker="adaptive"))
-    evidence = Evidence(ResultTable(rows), adaptive=True)
-    assert evidence.T("table1", "acc", m="b", p=True) == 0.5
-    assert evidence.T("table1", "acc", m="a", p=True) == 9.0
-    assert evidence.T("table1", "acc", m="a", p=False) == 1.0
-    assert evidence.worst("table1", "acc") == {"m": "b", "p": True}
-    assert Evidence(ResultTable(rows)).T("table1", "acc", m="b", p=True) == 3.0
-    # a row that print has is there, whoever attacked it
-    whole = Evidence(ResultTable(rows), printed=ResultTable((row({"m": "b", "p": True}, 3.0),)), adaptive=True)
-    assert len(whole.V("table1", "acc", p=True)) == 2

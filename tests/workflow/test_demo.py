@@ -15,7 +15,7 @@ MIB = 1024**2
 
 RUNNING = (
     *("table1", "table2", "table3", "table4", "table5", "table6"),
-    *("figure1", "figure2", "figure3", "figure5", "figure6", "figure7", "figure10"),
+    *("figure1", "figure2", "figure3", "figure5", "figure6", "figure7", "figure8", "figure10"),
     *("theorem1", "algorithm1", "smc"),
 )
 

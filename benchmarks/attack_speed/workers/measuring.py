@@ -7,6 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Protocol
 
 import torch
@@ -33,15 +34,19 @@ class Meter:
     Args:
         truths: private images [T, pixels].
         target: in dB; None to watch nothing.
+        follow: keep how close each trial's last evaluated image was.
 
     Attributes:
         cpu: processor seconds of the counted iterations.
         iterations: one per trial and evaluation that was followed by a step.
         reached: trials whose image came as close as ``target``.
+        last: trial -> dB of the image that was evaluated last, where they are followed.
     """
 
-    def __init__(self, truths: Tensor, target: float | None) -> None:
+    def __init__(self, truths: Tensor, target: float | None, follow: bool = False) -> None:
         self.cpu, self.iterations, self.reached = 0.0, 0, 0
+        self.last: dict[int, float] = {}
+        self._follow = follow
         self._truths, self._target = truths, target
         self._opened: tuple[float, int] | None = None
         self._stepped: float | None = None
@@ -58,10 +63,12 @@ class Meter:
         """
         self._close(time.process_time())
         self._opened, self._stepped = (time.process_time(), len(rows)), None
-        if self._target is None:
+        if self._target is None and not self._follow:
             return torch.zeros(len(rows), dtype=torch.bool)
         truths = self._truths[list(rows)]
-        there = psnr(points.detach()[:, : truths.shape[1]], truths) >= self._target
+        closeness = psnr(points.detach()[:, : truths.shape[1]], truths)
+        self.last |= dict(zip(rows, closeness.tolist(), strict=True))
+        there = closeness >= (float("inf") if self._target is None else self._target)
         self.reached += int(there.sum())
         return there
 
@@ -147,7 +154,7 @@ def measure(attacker_of: Callable[[Workload, Material], Attacker]) -> None:
     attacker = attacker_of(workload, material)
     truths = material.images.flatten(1)
     attacker.attack(WARM_UP[workload.attack], 1, Meter(truths, None))
-    meter = Meter(truths, workload.target)
+    meter = Meter(truths, workload.target, workload.quality)
     cpu, wall = time.process_time(), time.monotonic()
     found = attacker.attack(workload.iterations, workload.starts, meter)
     report = {
@@ -160,6 +167,7 @@ def measure(attacker_of: Callable[[Workload, Material], Attacker]) -> None:
         "parameters": sum(parameter.numel() for parameter in material.network.parameters()),
         "reached": meter.reached,
         "found": sum(found) / len(found),
+        "psnr": median(meter.last.values()) if workload.quality else None,
         "objective": objective,
     }
     print(json.dumps(report), flush=True)

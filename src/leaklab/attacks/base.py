@@ -6,7 +6,7 @@ from typing import ClassVar, Protocol
 
 from torch import Tensor, nn
 
-from leaklab.attacks.matching import Distance, squared_l2
+from leaklab.attacks.matching import Distance
 from leaklab.attacks.search import StartRecord
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records import plugins
@@ -72,7 +72,7 @@ class Attack(Protocol):
         knowledge: Knowledge,
         budget: Budget,
         streams: Streams,
-        distance: Distance = squared_l2,
+        distance: Distance | None = None,
     ) -> Reconstruction:
         """Reconstruct the private samples of every trial of a gradient observation.
 
@@ -81,7 +81,7 @@ class Attack(Protocol):
             knowledge: what the threat model grants.
             budget: what may be spent.
             streams: the attack's random draws; those of a trial depend on its number only.
-            distance: matching loss; a defense-aware transform may replace the attack's own.
+            distance: matching loss of a defense-aware transform in place of the attack's own; None keeps that.
 
         Raises:
             UserError: a fact is needed and withheld, or the attack does not fit the observation.
@@ -92,7 +92,8 @@ class Attack(Protocol):
 def victim(observation: Observation, knowledge: Knowledge, needed_by: str) -> nn.Sequential:
     """Return the observed network with its broadcast weights on their device, in the observed mode.
 
-    No parameter asks for a gradient.
+    Its parameters are those whose update was observed, and none asks for a gradient. Weights that the client kept to
+    itself are constants (buffers) of the network: no matching loss can speak of them.
 
     Raises:
         UserError: facts are withheld, or the weights do not belong to the model.
@@ -105,7 +106,19 @@ def victim(observation: Observation, knowledge: Knowledge, needed_by: str) -> nn
         raise UserError(f"the observed weights are not those of model '{observation.model['name']}': capture again")
     like = next(iter(observation.weights.values()))
     network = network.to(device=like.device, dtype=like.dtype)
-    network.load_state_dict(dict(observation.weights), strict=True)
+    network.load_state_dict({**observation.weights, **observation.buffers}, strict=True)
+    for name in observation.weights:
+        if name not in observation.update:
+            _fix(network, name)
     if observation.mode == "train" and any(isinstance(layer, nn.Dropout) for layer in network.modules()):
         raise UserError("the client's dropout masks are unknown to the attacker: capture a model without dropout")
     return network.train(observation.mode == "train").requires_grad_(requires_grad=False)
+
+
+def _fix(network: nn.Module, name: str) -> None:
+    """Turn a parameter into a constant of its layer."""
+    path, _, own = name.rpartition(".")
+    layer = network.get_submodule(path)
+    value = getattr(layer, own).detach()
+    delattr(layer, own)
+    layer.register_buffer(own, value)

@@ -103,7 +103,7 @@ class DeltaInversion:
         knowledge: Knowledge,
         budget: Budget,
         streams: Streams,
-        distance: Distance = squared_l2,
+        distance: Distance | None = None,
     ) -> Reconstruction:
         """Reconstruct every trial; see ``Attack.reconstruct``.
 
@@ -117,7 +117,7 @@ class DeltaInversion:
         shape = (int(knowledge.require("batch_size", "delta-ig")), *knowledge.require("input_shape", "delta-ig"))
         labels = fixed_labels("delta-ig", self.label_rule, observation, knowledge)
         samples = Samples(shape, int(knowledge.require("num_classes", "delta-ig")), labels)
-        objective = self._objective(network, observation, knowledge, samples, distance)
+        objective = self._objective(network, observation, knowledge, samples, distance or squared_l2)
         found = self._search(objective, self._starts(objective, observation, streams), budget)
         return self._reconstruction(objective, found, observation)
 
@@ -132,8 +132,7 @@ class DeltaInversion:
         observed = list(observation.update.values())
         if self.matching == "surrogate":
             return Surrogate(network, observed, samples)
-        rate, steps = (float(knowledge.require(fact, "delta-ig")) for fact in ("nominal_rate", "local_steps"))
-        rates = torch.full((int(steps),), self.client_factor * rate, dtype=observed[0].dtype, device=observed[0].device)
+        rates = self.client_factor * torch.tensor(knowledge.assumed_rates("delta-ig")).to(observed[0])
         if self.matching == "profiled-rates":
             return ProfiledRates(network, observed, samples, rates)
         kind = JointRates if self.matching == "joint-rates" else DeltaMatching
@@ -194,8 +193,8 @@ def as_delta(observation: Observation, knowledge: Knowledge) -> Observation:
     """
     if observation.kind == "delta":
         return observation
-    known = [knowledge.facts[fact] for fact in ("nominal_rate", "local_steps") if knowledge.knows(fact)]
-    assumed = known[0] * known[1] if len(known) == 2 else 1.0
+    known = all(knowledge.knows(fact) for fact in ("nominal_rate", "local_steps"))
+    assumed = knowledge.assumed_rate() if known else 1.0
     return replace(observation.scaled(-assumed), kind="delta")
 
 

@@ -43,12 +43,12 @@ class DeepLeakage:
         knowledge: Knowledge,
         budget: Budget,
         streams: Streams,
-        distance: Distance = squared_l2,
+        distance: Distance | None = None,
     ) -> Reconstruction:
         """Reconstruct every trial; see ``Attack.reconstruct``."""
         settings = search_settings(budget, self.matched, self.accepted, self.patience, self.improvement)
         lbfgs = LbfgsSettings(history=self.history)
-        return invert("dlg", observation, knowledge, streams, distance, settings, lbfgs, labels=None)
+        return invert("dlg", observation, knowledge, streams, distance or squared_l2, settings, lbfgs, labels=None)
 
 
 PLUGIN = DeepLeakage

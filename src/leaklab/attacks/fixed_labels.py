@@ -3,11 +3,12 @@
 import torch
 from torch import Tensor
 
-from leaklab.attacks.labels import bias_rule, head
+from leaklab.attacks.labels import bias_rule, head, row_sum_rule
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.errors import UserError
 
-LABEL_RULES = ("bias", "distinct", "known")
+SINGLE_RULES = {"bias": bias_rule, "row-sum": row_sum_rule}
+LABEL_RULES = (*SINGLE_RULES, "distinct", "known")
 
 
 def fixed_labels(attack: str, rule: str, observation: Observation, knowledge: Knowledge) -> Tensor:
@@ -15,8 +16,9 @@ def fixed_labels(attack: str, rule: str, observation: Observation, knowledge: Kn
 
     Args:
         attack: its name, for messages.
-        rule: ``bias`` (smallest bias gradient of the head, for one sample per update), ``distinct`` (the B smallest
-            ones, for samples of B different classes) or ``known``.
+        rule: ``bias`` or ``row-sum`` (smallest bias gradient, or row sum of the weight gradient, of the head, for one
+            sample per update), ``distinct`` (the B smallest bias gradients, for samples of B different classes) or
+            ``known``.
         observation: T trials.
         knowledge: must grant ``labels`` or ``batch_size``, as the rule needs.
 
@@ -33,8 +35,8 @@ def fixed_labels(attack: str, rule: str, observation: Observation, knowledge: Kn
     if rule == "distinct":
         return distinct_rule(observation, batch)
     if batch != 1:
-        raise UserError(f"{attack}'s rule 'bias' reads one label: use label_rule: distinct or known")
-    return bias_rule(observation)
+        raise UserError(f"{attack}'s rule '{rule}' reads one label: use label_rule: distinct or known")
+    return SINGLE_RULES[rule](observation)
 
 
 def distinct_rule(observation: Observation, batch: int) -> Tensor:

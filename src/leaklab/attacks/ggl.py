@@ -44,7 +44,9 @@ class GenerativeGradientLeakage:
         penalty: weight of the latent's distance from the prior in the loss (adam), see ``prior_divergence``.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset({"architecture", "weights", "input_shape", "num_classes", "batch_size"})
+    needs: ClassVar[frozenset[str]] = frozenset(
+        {"architecture", "weights", "input_shape", "input_range", "num_classes", "batch_size"}
+    )
     needs_when: ClassVar[dict[str, dict[str, list[str]]]] = {"label_rule": {"known": ["labels"]}}
     needs_generator: ClassVar[bool] = True
 
@@ -106,6 +108,7 @@ class _WithGenerator:
             labels.flatten(),
             distance or squared_l2,
             self.settings.penalty,
+            tuple(knowledge.require("input_range", "ggl")),
         )
         # one search per image, named by its number within the capture
         numbers = [trial * batch + place for trial in observation.trials for place in range(batch)]

@@ -22,7 +22,9 @@ TrialGradients = Callable[[nn.Sequential, Tensor, Tensor], list[Tensor]]
 def trial_gradients(network: nn.Sequential) -> TrialGradients:
     """Return the fastest exact way for this network: ``layered_gradients`` or ``general_gradients``."""
     with_weights = [layer for layer in network if next(layer.parameters(), None) is not None]
-    return layered_gradients if all(_is_plain(layer) for layer in with_weights) else general_gradients
+    fixed = any(hasattr(layer, "weight") and not isinstance(layer.weight, nn.Parameter) for layer in network)
+    plain = not fixed and all(_is_plain(layer) for layer in with_weights)
+    return layered_gradients if plain else general_gradients
 
 
 def soft_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
@@ -47,7 +49,7 @@ def layered_gradients(network: nn.Sequential, inputs: Tensor, targets: Tensor) -
     deltas = torch.autograd.grad(total, [layer.output for layer in passes], create_graph=True)
     gradients = []
     for affine, delta in zip(passes, deltas, strict=True):
-        by_trial, patches = (_samples_side_by_side(value, trials) for value in (delta, affine.patches))
+        by_trial, patches = (samples_side_by_side(value, trials) for value in (delta, affine.patches))
         weight: Tensor = _WeightGradient.apply(by_trial, patches)
         gradients.append(weight.view(trials, *affine.layer.weight.shape))
         if affine.layer.bias is not None:
@@ -116,7 +118,7 @@ def _forward(network: nn.Sequential, values: Tensor) -> tuple[list[_Affine], Ten
     return passes, values
 
 
-def _samples_side_by_side(values: Tensor, trials: int) -> Tensor:
+def samples_side_by_side(values: Tensor, trials: int) -> Tensor:
     """Return [T*B, K, P] as [T, K, B*P]: the samples of a trial are further positions of the same kernel."""
     if len(values) == trials:
         return values

@@ -6,18 +6,12 @@ Source: "iDLG: Improved Deep Leakage from Gradients", eqs. (4)-(6) and algorithm
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
 from leaklab.attacks.base import Budget, Reconstruction, Streams
-from leaklab.attacks.labels import bias_rule, row_sum_rule
+from leaklab.attacks.fixed_labels import fixed_labels
 from leaklab.attacks.lbfgs import LbfgsSettings
 from leaklab.attacks.lbfgs_inversion import invert, search_settings
 from leaklab.attacks.matching import Distance, squared_l2
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.records.errors import UserError
-
-RULES = {"bias": bias_rule, "row-sum": row_sum_rule}
 
 
 @dataclass(frozen=True)
@@ -27,8 +21,7 @@ class ImprovedDeepLeakage:
     The label survives any positive factor on the gradient; the image does not, as no soft label can absorb it.
 
     Attributes:
-        label_rule: ``bias`` (smallest bias gradient of the head), ``row-sum`` (smallest row sum of its weight
-            gradient, the paper's rule) or ``known`` (granted by the threat model; the only rule for batches).
+        label_rule: ``row-sum`` is the paper's rule; see ``fixed_labels`` for it and the others.
         history: pairs kept by L-BFGS.
         matched: a start ends below this loss, relative to the squared norm of the observed gradient.
         accepted: below this relative loss no further start is tried.
@@ -52,7 +45,7 @@ class ImprovedDeepLeakage:
         knowledge: Knowledge,
         budget: Budget,
         streams: Streams,
-        distance: Distance = squared_l2,
+        distance: Distance | None = None,
     ) -> Reconstruction:
         """Reconstruct every trial; see ``Attack.reconstruct``.
 
@@ -60,19 +53,9 @@ class ImprovedDeepLeakage:
             UserError: unknown rule, or a rule for single samples on batches.
         """
         settings = search_settings(budget, self.matched, self.accepted, self.patience, self.improvement)
-        labels = self._labels(observation, knowledge)
+        labels = fixed_labels("idlg", self.label_rule, observation, knowledge)
         lbfgs = LbfgsSettings(history=self.history)
-        return invert("idlg", observation, knowledge, streams, distance, settings, lbfgs, labels)
-
-    def _labels(self, observation: Observation, knowledge: Knowledge) -> Tensor:
-        if self.label_rule == "known":
-            granted = knowledge.require("labels", "idlg")
-            return torch.tensor([granted[trial] for trial in observation.trials])
-        if self.label_rule not in RULES:
-            raise UserError(f"idlg has no label_rule '{self.label_rule}': choose from {', '.join([*RULES, 'known'])}")
-        if knowledge.require("batch_size", "idlg") != 1:
-            raise UserError(f"idlg's rule '{self.label_rule}' reads one label: use label_rule: known, or attack dlg")
-        return RULES[self.label_rule](observation)
+        return invert("idlg", observation, knowledge, streams, distance or squared_l2, settings, lbfgs, labels)
 
 
 PLUGIN = ImprovedDeepLeakage

@@ -14,7 +14,7 @@ from leaklab.attacks.base import Budget, Reconstruction, Streams, victim
 from leaklab.attacks.cosine_inversion import CosineInversion
 from leaklab.attacks.fixed_labels import fixed_labels
 from leaklab.attacks.inversion import Inversion
-from leaklab.attacks.matching import Distance, squared_l2
+from leaklab.attacks.matching import Distance
 from leaklab.attacks.priors import Box, WithPrior, total_variation
 from leaklab.attacks.search import Objective, SearchResult
 from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
@@ -54,12 +54,12 @@ class InvertingGradients:
         knowledge: Knowledge,
         budget: Budget,
         streams: Streams,
-        distance: Distance = squared_l2,
+        distance: Distance | None = None,
     ) -> Reconstruction:
         """Reconstruct every trial; see ``Attack.reconstruct``.
 
-        ``squared_l2``, the distance of transforms that leave an attack its own, stands for the cosine. Any other
-        distance is matched instead, divided by its value for a gradient of zero so that the prior weighs as much.
+        The distance of a transform is matched in place of the cosine, divided by its value for a gradient of zero so
+        that the prior weighs as much.
 
         Raises:
             UserError: unknown rule, a rule for single samples on batches, or an observation that is not a gradient.
@@ -81,13 +81,13 @@ class InvertingGradients:
         return _reconstruction(found, inversion, observation.trials, labels)
 
     def _matching(
-        self, observation: Observation, knowledge: Knowledge, labels: Tensor, distance: Distance
+        self, observation: Observation, knowledge: Knowledge, labels: Tensor, distance: Distance | None
     ) -> tuple[Inversion, Objective]:
         """Return the inversion and its loss, 1 for a gradient of zero."""
         network = victim(observation, knowledge, "ig")
         shape = (int(knowledge.require("batch_size", "ig")), *knowledge.require("input_shape", "ig"))
         classes, observed = int(knowledge.require("num_classes", "ig")), list(observation.update.values())
-        if distance is squared_l2:
+        if distance is None:
             cosine = CosineInversion(network, observed, shape, classes, labels)
             return cosine, cosine
         other = Inversion(network, observed, shape, classes, distance, labels)

@@ -43,6 +43,8 @@ def head(observation: Observation) -> Head:
     weight, bias = f"{prefix}weight", f"{prefix}bias"
     if names[-2:] != [weight, bias] or observation.weights[weight].dim() != 2:
         raise UserError("the model does not end in an affine layer with a bias: choose another attack or model")
+    if not {weight, bias} <= set(observation.update):
+        raise UserError("the client keeps its last layer to itself, so no label can be read off: use label_rule: known")
     gradient = observation.as_direction().update
     return Head(observation.weights[weight], observation.weights[bias], gradient[weight], gradient[bias])
 

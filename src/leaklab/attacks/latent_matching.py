@@ -24,6 +24,7 @@ class LatentMatching:
         labels: [T].
         distance: see ``matching``.
         penalty: weight of ``prior_divergence`` when the object is called with derivatives.
+        input_range: what the victim takes for black and for white.
 
     Raises:
         UserError: the generator is in training state, or labels and observed gradients do not fit or are not finite.
@@ -37,11 +38,12 @@ class LatentMatching:
         labels: Tensor,
         distance: Distance = squared_l2,
         penalty: float = 0.0,
+        input_range: tuple[float, float] = (0.0, 1.0),
     ) -> None:
         generator.require_frozen()
         _check(observed, labels, generator.num_classes)
         self.generator, self.network, self.observed = generator, network, observed
-        self.distance, self.penalty = distance, penalty
+        self.distance, self.penalty, self.input_range = distance, penalty, input_range
         like = observed[0]
         self.classes = F.one_hot(labels, generator.num_classes).to(like)
         self._gradients = trial_gradients(network)
@@ -50,8 +52,9 @@ class LatentMatching:
         self._together = max(1, GRADIENT_NUMBERS // sum(value[0].numel() for value in observed))
 
     def images(self, latents: Tensor, rows: Tensor) -> Tensor:
-        """Return the images [S, C, H, W] of latents [S, d] in the classes of the trials ``rows`` [S]."""
-        return self.generator.generate(latents, self.classes[rows])
+        """Return the images [S, C, H, W] of latents [S, d] as the victim takes them, in the classes of ``rows`` [S]."""
+        low, high = self.input_range
+        return low + (high - low) * self.generator.generate(latents, self.classes[rows])
 
     def evaluate(self, latents: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the losses [S] by first derivatives alone, and the latents (see ``latent_search.Evaluate``)."""

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from leaklab.attacks.per_trial import by_trial
+
 Distance = Callable[[Sequence[Tensor], Sequence[Tensor]], tuple[Tensor, list[Tensor], Tensor]]
 """Maps gradients and observed gradients ([T, ...] per parameter) to the value [T], residuals, and a factor [T];
 the derivative of the value for a gradient tensor is factor * residual."""
@@ -34,7 +36,7 @@ def profiled_scale(gradients: Sequence[Tensor], observed: Sequence[Tensor]) -> t
     """
     scale = profiled_factor(gradients, observed)
     norm = squared_norm(observed) / PROFILED_SIZE
-    residuals = [_by_trial(scale, g) * g - o for g, o in zip(gradients, observed, strict=True)]
+    residuals = [by_trial(scale, g) * g - o for g, o in zip(gradients, observed, strict=True)]
     return squared_norm(residuals) / norm, residuals, 2 * scale / norm
 
 
@@ -49,11 +51,9 @@ def profiled_factor(gradients: Sequence[Tensor], observed: Sequence[Tensor]) -> 
 
 def squared_norm(tensors: Sequence[Tensor]) -> Tensor:
     """Return the squared L2 norm over all tensors [T, ...] of each trial: [T]."""
-    return torch.stack([torch.linalg.vector_norm(value.flatten(1), dim=1) ** 2 for value in tensors]).sum(0)
-
-
-def _by_trial(factor: Tensor, like: Tensor) -> Tensor:
-    return factor.view(-1, *[1] * (like.dim() - 1))
+    # a float32 sum over a tensor of ten million entries is off by 3e-5
+    squares = [torch.linalg.vector_norm(value.flatten(1), dim=1, dtype=torch.float64) ** 2 for value in tensors]
+    return torch.stack(squares).sum(0).to(tensors[0].dtype)
 
 
 DISTANCES: dict[str, Distance] = {"squared-l2": squared_l2, "profiled-scale": profiled_scale}

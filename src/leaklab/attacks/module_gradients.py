@@ -28,7 +28,7 @@ from torch.nn.grad import conv2d_input, conv2d_weight
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from leaklab.attacks.gradients import _samples_side_by_side, soft_cross_entropy
+from leaklab.attacks.gradients import samples_side_by_side, soft_cross_entropy
 from leaklab.records.errors import UserError
 
 _Pair = tuple[int, int]
@@ -86,7 +86,7 @@ def gradient_products(
         inner, norm = total.new_zeros(trials), total.new_zeros(trials)
         for seen, delta in zip(passes, deltas, strict=True):
             of_weight, of_bias = (
-                None if parameter is None else against[names[id(parameter)]]
+                None if id(parameter) not in names else against[names[id(parameter)]]
                 for parameter in (seen.layer.weight, seen.layer.bias)
             )
             for product, square in _products(seen, delta, trials, of_weight, of_bias):
@@ -162,7 +162,7 @@ def _weight_products(geometry: _Geometry, delta: Tensor, values: Tensor, against
         return products
     stride, padding, dilation = geometry
     patches = F.unfold(values, kernel, dilation, padding, stride)
-    sides = [_samples_side_by_side(value, trials) for value in (delta.flatten(2), patches)]
+    sides = [samples_side_by_side(value, trials) for value in (delta.flatten(2), patches)]
     products = _GhostProducts.apply(*sides, against.flatten(2))
     return products
 

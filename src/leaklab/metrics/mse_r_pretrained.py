@@ -17,7 +17,7 @@ from leaklab.metrics.base import Metric, MetricCard
 from leaklab.metrics.mse_r import representation_error
 from leaklab.models.resnet_small import SmallResNet
 from leaklab.records.errors import UserError
-from leaklab.records.weights import WeightsUnavailableError, weights_path
+from leaklab.records.weights import weights_path, why_unavailable
 
 SHAPE, CLASSES = (3, 32, 32), 10
 # its training normalised images by the statistics that are usual for ImageNet
@@ -70,11 +70,7 @@ class PretrainedRepresentationError(Metric):
 
     def available(self) -> str | None:
         """Return why the network's weights cannot be had, or None; fetches them if need be."""
-        try:
-            weights_path(self.weights)
-        except WeightsUnavailableError as error:
-            return str(error)
-        return None
+        return why_unavailable(self.weights)
 
     def values(self, reconstruction: Tensor, truth: Tensor) -> Tensor:
         """Return the MSE-R of each image, [N], 0 for equal images.

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from leaklab.metrics.base import Metric, MetricCard
-from leaklab.records.weights import WeightsUnavailableError, describe_weights, weights_path
+from leaklab.records.weights import describe_weights, weights_path, why_unavailable
 
 SMALLEST_SIDE = 32
 IMAGES_PER_PASS = 32
@@ -50,11 +50,7 @@ class PerceptualDistance(Metric):
 
     def available(self) -> str | None:
         """Return why the backbone's weights cannot be had, or None; fetches them if need be."""
-        try:
-            weights_path(self.weights)
-        except WeightsUnavailableError as error:
-            return str(error)
-        return None
+        return why_unavailable(self.weights)
 
     def values(self, reconstruction: Tensor, truth: Tensor) -> Tensor:
         """Return the LPIPS distance of each image, [N], 0 for equal images.

@@ -20,7 +20,7 @@ class Truth:
     Attributes:
         images: [T, B, C, H, W] in [0, 1].
         labels: [T, B] int64.
-        rates: [T, E] local learning rates really used.
+        rates: [T, E] local learning rates really used; NaN in steps that a client left out.
         trials: for each trial the images' index in the split and the number of the defense's draw.
     """
 
@@ -39,7 +39,7 @@ def save_observation(tensors: Path, facts: Path, observation: Observation, knowl
     surplus = set(knowledge.facts) - granted(knowledge.threat_model)
     if surplus:
         raise UserError(f"threat model '{knowledge.threat_model}' does not grant {', '.join(sorted(surplus))}")
-    parts = {"weights": observation.weights, "update": observation.update}
+    parts = {"weights": observation.weights, "update": observation.update, "buffers": observation.buffers}
     write_tensors(tensors, {f"{part}/{name}": value for part, named in parts.items() for name, value in named.items()})
     dtype = str(next(iter(observation.weights.values())).dtype).removeprefix("torch.")
     # safetensors keeps no order, and an attack on the last layer has to know which layer is last
@@ -48,6 +48,8 @@ def save_observation(tensors: Path, facts: Path, observation: Observation, knowl
         "mode": observation.mode,
         "model": dict(observation.model),
         "parameters": list(observation.weights),
+        "shared": list(observation.update),
+        "buffers": list(observation.buffers),
         "trials": len(observation.trials),
         "dtype": dtype,
         "threat_model": knowledge.threat_model,
@@ -63,14 +65,18 @@ def load_observation(tensors: Path, facts: Path) -> tuple[Observation, Knowledge
         UserError: a file is missing or damaged.
     """
     named, description = read_tensors(tensors), read_json(facts)
-    order = description["parameters"]
+
+    def part(name: str, listed: str) -> dict[str, Tensor]:
+        return {key: named[f"{name}/{key}"] for key in description[listed]}
+
     observation = Observation(
-        weights={name: named[f"weights/{name}"] for name in order},
-        update={name: named[f"update/{name}"] for name in order},
+        weights=part("weights", "parameters"),
+        update=part("update", "shared"),
         kind=description["kind"],
         mode=description["mode"],
         model=description["model"],
         trials=tuple(range(description["trials"])),
+        buffers=part("buffers", "buffers"),
     )
     return observation, Knowledge(description["threat_model"], description["facts"])
 

@@ -1,7 +1,7 @@
 """Observation and Knowledge: all that an attacker has; the private samples are in neither."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from torch import Tensor
@@ -30,6 +30,24 @@ class Knowledge:
             raise refusal(needed_by, fact, self.threat_model)
         return self.facts[fact]
 
+    def assumed_rates(self, needed_by: str = "this attack") -> list[float]:
+        """Return the rate that the server prescribed for each local step.
+
+        Raises:
+            UserError: the rate or the number of steps is withheld.
+        """
+        rate = self.require("nominal_rate", needed_by)
+        return [rate * factor for factor in self._step_factors(needed_by)]
+
+    def assumed_rate(self, needed_by: str = "this attack") -> float:
+        """Return the sum of ``assumed_rates``, by which a delta is divided."""
+        total: float = self.require("nominal_rate", needed_by) * sum(self._step_factors(needed_by))
+        return total
+
+    def _step_factors(self, needed_by: str) -> list[float]:
+        steps = int(self.require("local_steps", needed_by))
+        return list(self.facts.get("step_factors", [1.0] * steps))
+
     def knows(self, fact: str) -> bool:
         """Tell whether ``fact`` is granted."""
         return fact in self.facts
@@ -41,11 +59,13 @@ class Observation:
 
     Attributes:
         weights: parameter name -> broadcast weights, in the model's order; shared by all trials.
-        update: parameter name -> [T, ...] update of each trial, same names and order.
+        update: parameter name -> [T, ...] update of each trial, in the same order; parameters that the client keeps
+            to itself are missing. Their broadcast weights are known: the first round starts from them.
         kind: ``gradient`` (rescaled by what the server assumes) or ``delta`` (weights after minus before).
         mode: whether the client's layers were in their train or eval state.
         model: ``{"name": ..., "settings": {...}}`` of the plug-in in ``models/``.
         trials: number of each trial within the capture; a part of an observation keeps the numbers of the whole.
+        buffers: running statistics by name, as broadcast.
     """
 
     weights: Mapping[str, Tensor]
@@ -54,9 +74,10 @@ class Observation:
     mode: Mode
     model: Mapping[str, Any]
     trials: tuple[int, ...]
+    buffers: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if list(self.weights) != list(self.update):
+        if not self.update or [name for name in self.weights if name in self.update] != list(self.update):
             raise UserError("the observation's update and weights name different parameters: capture it again")
 
     def select(self, rows: Sequence[int]) -> "Observation":
@@ -70,23 +91,25 @@ class Observation:
 
     def to(self, device: str) -> "Observation":
         """Return the observation on a device."""
-        moved = [{name: value.to(device) for name, value in part.items()} for part in (self.weights, self.update)]
-        return replace(self, weights=moved[0], update=moved[1])
+        weights, update, buffers = (
+            {name: value.to(device) for name, value in part.items()}
+            for part in (self.weights, self.update, self.buffers)
+        )
+        return replace(self, weights=weights, update=update, buffers=buffers)
 
     def scaled(self, factor: Tensor | float) -> "Observation":
         """Return the observation with the update of each trial times ``factor`` (scalar or [T])."""
         return replace(self, update={name: _times(value, factor) for name, value in self.update.items()})
 
     def as_gradient(self, knowledge: Knowledge, needed_by: str = "this attack") -> "Observation":
-        """Return the gradient that the server infers: a delta is divided by -(nominal_rate * local_steps).
+        """Return the gradient that the server infers: a delta is divided by minus the sum of the prescribed rates.
 
         Raises:
             UserError: a delta, and the threat model withholds the rate or the number of steps.
         """
         if self.kind == "gradient":
             return self
-        assumed = knowledge.require("nominal_rate", needed_by) * knowledge.require("local_steps", needed_by)
-        return replace(self.scaled(-1 / assumed), kind="gradient")
+        return replace(self.scaled(-1 / knowledge.assumed_rate(needed_by)), kind="gradient")
 
     def as_direction(self) -> "Observation":
         """Return the gradient up to an unknown positive factor; needs no knowledge of the rate."""

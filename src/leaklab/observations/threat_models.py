@@ -10,6 +10,7 @@ FACTS: dict[str, str] = {
     "weights": "the weights broadcast to the client",
     "nominal_rate": "the local learning rate that the server prescribes (not the one really used)",
     "local_steps": "local steps per round",
+    "step_factors": "factor on the prescribed rate in each local step (the schedule inside the round)",
     "batch_size": "samples per local step",
     "num_classes": "number of classes of the task",
     "input_shape": "shape of one input",

@@ -1,8 +1,8 @@
 """Spec of captured updates: what clients send in one round."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from leaklab.records.record import Component, Record
 
@@ -31,6 +31,9 @@ class CaptureSpec(Record):
         rate: the server's nominal local learning rate.
         client_weight: p_k N of the client, by which scheme 1 scales its rate (LRP section 5.3 uses 2).
         kind: ``gradient`` (the update divided by the rate that the server assumes, times -1) or ``delta``.
+        mode: state of the client's layers: ``eval`` (running statistics stay) or ``train`` (batch statistics).
+        rate_schedule: of the nominal rate inside the round: ``constant`` or ``inverse`` (rate / t in step t, from 1).
+        input_range: smallest and largest value of an input as the model gets it; the papers' GGL has [-1, 1].
         threat_model: name of the set of facts that the attacker is granted (``observations/threat_models.py``).
         draws: independent draws of the defense's randomness for each image.
     """
@@ -45,6 +48,35 @@ class CaptureSpec(Record):
     rate: float = Field(default=0.01, gt=0)
     client_weight: float = Field(default=1.0, gt=0)
     kind: Literal["gradient", "delta"] = "gradient"
+    mode: Literal["eval", "train"] = "eval"
+    rate_schedule: Literal["constant", "inverse"] = "constant"
+    input_range: tuple[float, float] = (0.0, 1.0)
     threat_model: str = "honest-but-curious"
     seed: int = 0
     dtype: Literal["float32", "float64"] = "float64"
+
+    @field_validator("input_range")
+    @classmethod
+    def _ascending(cls, value: tuple[float, float]) -> tuple[float, float]:
+        if not value[0] < value[1]:
+            raise ValueError("input_range is [smallest, largest], the smallest first")
+        return value
+
+    def step_factors(self, steps: int) -> tuple[float, ...]:
+        """Return the factor on the nominal rate in each of ``steps`` local steps."""
+        return tuple(1.0 / step if self.rate_schedule == "inverse" else 1.0 for step in range(1, steps + 1))
+
+    @property
+    def assumed_rate(self) -> float:
+        """The sum of the rates of all nominal steps, by which the server turns a delta into a gradient."""
+        return self.rate * sum(self.step_factors(self.local_steps))
+
+    def on_input_range(self, images: Any) -> Any:
+        """Return images of the [0, 1] scale as the model gets them."""
+        low, high = self.input_range
+        return images if (low, high) == (0.0, 1.0) else low + (high - low) * images
+
+    def on_unit_range(self, inputs: Any) -> Any:
+        """Return inputs of the model on the [0, 1] scale."""
+        low, high = self.input_range
+        return inputs if (low, high) == (0.0, 1.0) else (inputs - low) / (high - low)

@@ -1,7 +1,8 @@
 """From an item's blocks to specs: every list is an axis, the product of the axes is the set of runs.
 
 A block looks like a spec whose fields may be lists. ``like: other`` starts from another block, ``overrides`` set
-fields where others have a value, ``skip`` leaves combinations out, ``variant`` names the lines that the block makes.
+fields where others have a value, ``skip`` leaves combinations out, ``variant`` names the lines that the block makes,
+``attacker: adaptive`` says that the block's attack is not the paper's but one that knows the defense.
 ``row`` holds labels that no run knows (``row: {method: [lrp, ada-lrp]}``), for overrides and for the cells' rows.
 """
 
@@ -23,8 +24,9 @@ from leaklab.records.items import Item
 from leaklab.records.specs import Spec
 from leaklab.records.train_spec import TrainSpec
 
-LISTS = {"rates", "seeds", "metrics", "evaluate"}
-BLOCK_KEYS = {"stage", "like", "variant", "overrides", "skip"}
+LISTS = {"rates", "seeds", "metrics", "evaluate", "input_range"}
+BLOCK_KEYS = {"stage", "like", "variant", "overrides", "skip", "attacker"}
+ATTACKERS = ("as-printed", "adaptive")
 LABELS = "row"
 AS_DESCRIBED = "as-described"
 SPECS: dict[str, type[TrainSpec] | type[CheckSpec]] = {"train": TrainSpec, "check": CheckSpec}
@@ -39,12 +41,14 @@ class PlannedRun:
         variant: column ``variant`` of its lines.
         spec: what runs; for ``architecture`` blocks None.
         choice: the block's fields with one value per axis (what row paths point into).
+        adaptive: for attacks: whether the attacker is one who knows the defense.
     """
 
     block: str
     variant: str
     spec: Spec | None
     choice: Mapping[str, Any]
+    adaptive: bool = False
 
 
 def expand(item: Item, scale: Scale) -> list[PlannedRun]:
@@ -113,7 +117,16 @@ def _block_runs(item: Item, name: str, block: dict[str, Any]) -> Iterator[Planne
         if not any(_matches(chosen, condition, f"{where}.skip") for condition in block.get("skip", [])):
             spec = _spec(str(block["stage"]), {k: v for k, v in chosen.items() if k != LABELS}, where)
             chosen = _as_data(chosen)
-            yield PlannedRun(name, _variant(block, chosen, f"{where}.variant"), spec, chosen)
+            adaptive = _is_adaptive(block, spec, where)
+            yield PlannedRun(name, _variant(block, chosen, f"{where}.variant"), spec, chosen, adaptive)
+
+
+def _is_adaptive(block: Mapping[str, Any], spec: Spec | None, where: str) -> bool:
+    """Tell the attackers apart: who uses a defense-aware transform is adaptive whatever the block says."""
+    named = block.get("attacker", ATTACKERS[0])
+    if named not in ATTACKERS:
+        raise UserError(f"{where}.attacker: no attacker '{named}': choose from {', '.join(ATTACKERS)}")
+    return named == "adaptive" or (isinstance(spec, ScoreSpec) and spec.attack.transform.name != "none")
 
 
 def _grid_of_rates(fields: dict[str, Any], where: str) -> None:

@@ -141,7 +141,7 @@ def load_items(root: Path = ITEMS) -> Mapping[str, Item]:
     paths = sorted(root.glob("*/*.yaml"))
     if not paths:
         raise UserError(f"no items below {root}: run from the project's root folder")
-    items = sorted((load_item(path) for path in paths), key=lambda item: item.number)
+    items = sorted((load_item(path) for path in paths), key=lambda item: (item.number, item.item))
     return {item.key: item for item in items}
 
 

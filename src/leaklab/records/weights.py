@@ -65,6 +65,19 @@ def weights_path(name: str) -> Path:
     return found if found is not None else _download(name, files)
 
 
+def why_unavailable(name: str) -> str | None:
+    """Return why the weights called ``name`` cannot be had, or None; fetches them if need be.
+
+    Raises:
+        UserError: a copy is damaged, or the name is unknown.
+    """
+    try:
+        weights_path(name)
+    except WeightsUnavailableError as error:
+        return str(error)
+    return None
+
+
 def _first_copy(files: Iterable[WeightsFile]) -> Path | None:
     for file in files:
         for folder in _folders():

@@ -14,16 +14,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from leaklab.metrics.assignment import match, reorder
+from leaklab.metrics.selections import finite
 from leaklab.records.attack_spec import ScoreSpec
 from leaklab.records.config import Scale
 from leaklab.records.expand import PlannedRun, expand
 from leaklab.records.files import read_json, read_tensors, write_arrays
 from leaklab.records.ids import run_folder
 from leaklab.records.items import Item
-from leaklab.report.results import ADAPTIVE, AS_PRINTED, ResultTable, matches
+from leaklab.report.results import ADAPTIVE, AS_PRINTED, ResultTable, canonical, matches
 
 ORIGINAL = "original"
 Pixels = NDArray[np.uint8]
+Place = tuple[int, int, int, int]
+"""One private image: position of its trial, position in the trial's batch, index in the split, number of the draw."""
 
 
 @dataclass(frozen=True)
@@ -71,23 +75,27 @@ def write(path: Path, shots: list[Shot], pixels: Mapping[str, Pixels]) -> None:
 def _run_shots(item: Item, run: PlannedRun, spec: ScoreSpec, results: ResultTable) -> list[tuple[Shot, Tensor]]:
     assert item.grid is not None
     attack = spec.attack
-    attacker = AS_PRINTED if attack.transform.name == "none" else ADAPTIVE
+    attacker = ADAPTIVE if run.adaptive else AS_PRINTED
     if attacker == ADAPTIVE and run_folder(spec).name not in _runs_of_worst_case(results):
         return []
     truth = read_tensors(run_folder(attack.capture) / "truth.safetensors")
     trials = read_json(run_folder(attack.capture) / "truth_facts.json")["trials"]
-    found = read_tensors(run_folder(attack) / "reconstruction.safetensors")["images"]
-    assumed = attack.capture.rate * attack.capture.local_steps
+    guesses, _ = finite(read_tensors(run_folder(attack) / "reconstruction.safetensors")["images"])
+    found = reorder(guesses, match(guesses, truth["images"]))
     chosen: list[tuple[Shot, Tensor]] = []
-    for place, trial in enumerate(_first_trials(trials, item.grid.pictures)):
-        index = trials.index(trial)
-        factor = float(truth["rates"][index].sum()) / assumed
-        keys = {"dataset": attack.capture.dataset, "attack": attack.attack.name, "defense": attack.capture.defense.name}
-        scores = _scores(results, {**keys, "image": trial["image"], "draw": trial["draw"]}, attacker)
+    for place, (index, position, image, draw) in enumerate(_first_places(trials, item.grid.pictures)):
+        factor = float(truth["rates"][index].nansum()) / attack.capture.assumed_rate
+        known = {
+            "dataset": attack.capture.dataset,
+            "attack": attack.attack.name,
+            "defense": attack.capture.defense.name,
+        }
+        keys = {key: value for key, value in known.items() if item.cells is None or key in item.cells.row}
+        scores = _scores(results, {**keys, "image": image, "draw": draw}, attacker)
         column = (attack.capture.defense.name, attacker, attack.attack.name)
-        shot = Shot(attack.capture.dataset, trial["image"], trial["draw"], column, scores, factor)
-        original = Shot(attack.capture.dataset, trial["image"], place, (ORIGINAL,), {}, 1.0)
-        chosen += [(original, truth["images"][index, 0]), (shot, found[index, 0])]
+        shot = Shot(attack.capture.dataset, image, draw, column, scores, factor)
+        original = Shot(attack.capture.dataset, image, place, (ORIGINAL,), {}, 1.0)
+        chosen += [(original, truth["images"][index, position]), (shot, found[index, position])]
     return chosen
 
 
@@ -96,12 +104,19 @@ def _runs_of_worst_case(results: ResultTable) -> set[str]:
     return {name for row in worst for name in row.runs}
 
 
-def _first_trials(trials: list[dict[str, Any]], pictures: int) -> list[dict[str, Any]]:
-    """Take image after image, each with the next draw, so that a figure shows more than one factor."""
-    images = list(dict.fromkeys(trial["image"] for trial in trials))[:pictures]
+def _first_places(trials: list[dict[str, Any]], pictures: int) -> list[Place]:
+    """Take update after update, each with the next draw, so that a figure shows more than one factor."""
+    updates = list(dict.fromkeys(canonical({"images": trial["image"]}) for trial in trials))
     draws = list(dict.fromkeys(trial["draw"] for trial in trials))
-    wanted = [(image, draws[place % len(draws)]) for place, image in enumerate(images)]
-    return [trial for pair in wanted for trial in trials if (trial["image"], trial["draw"]) == pair]
+    wanted = [(images, draws[place % len(draws)]) for place, images in enumerate(updates)]
+    places = [
+        (index, position, image, trial["draw"])
+        for pair in wanted
+        for index, trial in enumerate(trials)
+        if (canonical({"images": trial["image"]}), trial["draw"]) == pair
+        for position, image in enumerate(trial["image"] if isinstance(trial["image"], list) else [trial["image"]])
+    ]
+    return places[:pictures]
 
 
 def _scores(results: ResultTable, keys: Mapping[str, Any], attacker: str) -> dict[str, float]:

@@ -13,7 +13,8 @@ from leaklab.records.errors import UserError
 from leaklab.report.evidence import Evidence
 from leaklab.report.expressions import MOST_CASES_NAMED, Check
 from leaklab.report.missing import UntestableError
-from leaklab.report.results import ADAPTIVE, DRAW_PREFIX, ResultTable, RowKeys
+from leaklab.report.results import ADAPTIVE, ATTACKERS, DRAW_PREFIX, ResultTable, RowKeys
+from leaklab.report.worst_case import worst_case
 
 VerdictName = Literal["reproduced", "not reproduced", "not testable"]
 CLAIM_COLUMNS = ("id", "paper", "item", "statement", "check", "check_per_draw", "paper_numbers")
@@ -84,13 +85,13 @@ class Frequency:
 
 
 @dataclass(frozen=True)
-class AgainstAdaptive:
-    """The same check with the adaptive attacker in the place of the paper's, wherever one was tried.
+class AdaptiveVerdict:
+    """What the same check says where the attacker knows the defense.
 
     Attributes:
-        verdict: as in ``Verdict``.
-        reason: likewise.
-        evidence: likewise.
+        verdict: whether the claim survives; ``not testable`` as in ``Verdict``.
+        reason: one sentence.
+        evidence: every number that the check asked for.
     """
 
     verdict: VerdictName
@@ -98,8 +99,8 @@ class AgainstAdaptive:
     evidence: tuple[Fact, ...] = ()
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "AgainstAdaptive":
-        """Return what ``dataclasses.asdict`` was written as JSON of."""
+    def from_json(cls, data: Mapping[str, Any]) -> "AdaptiveVerdict":
+        """Return the verdict whose ``dataclasses.asdict`` was written as JSON."""
         return cls(data["verdict"], data["reason"], tuple(Fact(**fact) for fact in data["evidence"]))
 
 
@@ -114,7 +115,7 @@ class Verdict:
         evidence: every number that the check asked for.
         substitutes: stand-ins behind these numbers.
         frequency: over the partition draws, where the claim has a check for them and draws exist.
-        adaptive: what attackers who know the defense make of it; None where the check rests on no such attacker.
+        adaptive: the same for the attacker who knows the defense, where the check rests on such numbers.
     """
 
     id: str
@@ -123,7 +124,7 @@ class Verdict:
     evidence: tuple[Fact, ...] = ()
     substitutes: tuple[str, ...] = ()
     frequency: Frequency | None = None
-    adaptive: AgainstAdaptive | None = None
+    adaptive: AdaptiveVerdict | None = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Verdict":
@@ -137,7 +138,7 @@ class Verdict:
             evidence=tuple(Fact(**fact) for fact in data["evidence"]),
             substitutes=tuple(data["substitutes"]),
             frequency=None if counts is None else Frequency.from_json(counts),
-            adaptive=None if adaptive is None else AgainstAdaptive.from_json(adaptive),
+            adaptive=None if adaptive is None else AdaptiveVerdict.from_json(adaptive),
         )
 
 
@@ -172,27 +173,27 @@ def judge(claim: Claim, results: ResultTable, printed: ResultTable) -> Verdict:
     Raises:
         UserError: the check itself is wrong.
     """
-    own, in_print = results.select(paper=claim.paper), printed.select(paper=claim.paper)
-    evidence = Evidence(own, in_print)
+    evidence = Evidence(results.select(paper=claim.paper), printed.select(paper=claim.paper))
     verdict, reason = _decide(claim, claim.check, evidence)
     substitutes = ResultTable(tuple(evidence.touched)).substitutes()
     if substitutes:
         reason += f"; rests on stand-ins: {', '.join(substitutes)}"
-    frequency = frequency_over_draws(claim, results)
-    adaptive = _against_adaptive(claim, Evidence(own, in_print, adaptive=True))
+    frequency, adaptive = frequency_over_draws(claim, results), _adaptive(claim, results, printed)
     return Verdict(claim.id, verdict, reason, _facts(evidence), substitutes, frequency, adaptive)
 
 
-def _against_adaptive(claim: Claim, evidence: Evidence) -> AgainstAdaptive | None:
+def _adaptive(claim: Claim, results: ResultTable, printed: ResultTable) -> AdaptiveVerdict | None:
+    """Judge the claim on the worst case; None where no number that it asks for has an adaptive attacker."""
+    worst = worst_case(results.select(paper=claim.paper))
+    evidence = Evidence(worst, printed.select(paper=claim.paper), attackers=ATTACKERS)
     verdict, reason = _decide(claim, claim.check, evidence)
     if not any(row.attacker == ADAPTIVE for row in evidence.touched):
         return None
-    return AgainstAdaptive(verdict, reason, _facts(evidence))
+    return AdaptiveVerdict(verdict, reason, _facts(evidence))
 
 
 def _facts(evidence: Evidence) -> tuple[Fact, ...]:
-    touched = (row for row in evidence.touched if row.value is not None)
-    return tuple(Fact(row.item, row.row, row.metric, row.value or 0.0, row.attacker) for row in touched)
+    return tuple(Fact(r.item, r.row, r.metric, r.value, r.attacker) for r in evidence.touched if r.value is not None)
 
 
 def frequency_over_draws(claim: Claim, results: ResultTable) -> Frequency | None:
@@ -217,17 +218,17 @@ def judge_all(claims: Iterable[Claim], results: ResultTable, printed: ResultTabl
 
 def write_verdicts(path: Path, claims: Iterable[Claim], verdicts: Iterable[Verdict]) -> None:
     """Write ``results/<scale>/claims.csv``, one line per claim, its evidence as JSON."""
-    header = ["id", "paper", "item", "verdict", "reason", "holds", "draws", "fails_for", "adaptive_verdict",
-              "adaptive_reason", "substitutes", "statement", "evidence"]  # fmt: skip
+    header = ["id", "paper", "item", "verdict", "reason", "adaptive_verdict", "adaptive_reason", "holds", "draws",
+              "fails_for", "substitutes", "statement", "evidence"]  # fmt: skip
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(header)
     for claim, verdict in zip(claims, verdicts, strict=True):
         frequency = verdict.frequency
         counts = [frequency.holds, frequency.draws, " ".join(frequency.fails_for)] if frequency else ["", "", ""]
-        adaptive = [verdict.adaptive.verdict, verdict.adaptive.reason] if verdict.adaptive else ["", ""]
         facts = json.dumps([[f.item, f.row, f.metric, f.value] for f in verdict.evidence], sort_keys=True)
-        writer.writerow([claim.id, claim.paper, claim.item, verdict.verdict, verdict.reason, *counts, *adaptive,
+        adaptive = [verdict.adaptive.verdict, verdict.adaptive.reason] if verdict.adaptive else ["", ""]
+        writer.writerow([claim.id, claim.paper, claim.item, verdict.verdict, verdict.reason, *adaptive, *counts,
                          "; ".join(verdict.substitutes), claim.statement, facts])  # fmt: skip
     files.write_text(path, buffer.getvalue())
 

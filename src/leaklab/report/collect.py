@@ -132,10 +132,15 @@ def collect(item: Item, scale: Scale) -> ResultTable:
     every = frozenset(canonical_json(spec) for spec in as_printed)
     source = Source(item, scale, every, replaced, _networks(as_printed), _generators(as_printed))
     rows: list[ResultRow] = []
-    for block in dict.fromkeys(run.block for run in runs):
-        of_block = [run for run in runs if run.block == block]
-        rows.extend(COLLECTORS[block_stage(of_block[0])](source, of_block))
+    for name in dict.fromkeys(map(_together, runs)):
+        group = [run for run in runs if _together(run) == name]
+        rows.extend(COLLECTORS[block_stage(group[0])](source, group))
     return ResultTable((*rows, *_absent_rows(source, absent)))
+
+
+def _together(run: PlannedRun) -> str:
+    """Return what is collected together: a block, but all attacks of an item, as they compete for the worst case."""
+    return "score" if block_stage(run) == "score" else f"block {run.block}"
 
 
 def _absent_rows(source: Source, absent: Sequence[tuple[PlannedRun, str]]) -> Iterator[ResultRow]:

@@ -1,10 +1,11 @@
 """Result rows of attacks: every image for the claims, medians for the reader, the adaptive attacker beside the paper's.
 
-An item that prints means (``over_images: mean``) has one row per metric instead.
+The adaptive attacker of a cell is the one with the lowest median MSE among those that the item tries; its rows carry
+``attacker = adaptive`` and name it under ``transform``: a defense-aware transform, or the block of another attack. Rows
+that are not an attacker's own choice say so under ``selection``: the oracle's choice among the starts, the two
+references, and attackers that were not the worst case.
 
-The adaptive attacker of a cell is the transform with the lowest median MSE among those that the item tries; its rows
-carry ``attacker = adaptive`` and name it under ``transform``. Rows that are not an attacker's own choice say so under
-``selection``: the oracle's choice among the starts, the two references, and transforms that were not the worst case.
+An item that prints means (``over_images: mean``) has one row per metric instead.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,28 +31,28 @@ NOT_AVAILABLE = "not available"
 
 
 def attack_rows(source: "Source", runs: Sequence[PlannedRun]) -> Iterator[ResultRow]:
-    """Yield the rows of one block of attacks."""
-    cells: dict[str, list[tuple[PlannedRun, pd.DataFrame]]] = {}
+    """Yield the rows of all attacks of an item."""
+    cells: dict[tuple[str, str], list[tuple[PlannedRun, pd.DataFrame]]] = {}
     for run in runs:
         assert run.spec is not None
         scores = read_table(run_folder(run.spec) / "scores.csv")
-        cells.setdefault(canonical(source.row(run)), []).append((run, scores))
+        cells.setdefault((canonical(source.row(run)), run.variant), []).append((run, scores))
     for attempts in cells.values():
-        printed = [attempt for attempt in attempts if _transform(attempt[0]) == "none"]
-        adaptive = sorted((a for a in attempts if _transform(a[0]) != "none"), key=lambda a: _level(a[1]))
+        printed = [attempt for attempt in attempts if not attempt[0].adaptive]
+        adaptive = sorted((attempt for attempt in attempts if attempt[0].adaptive), key=lambda a: _level(a[1]))
         for run, scores in printed:
             yield from _attempt_rows(source, run, scores, AS_PRINTED)
             yield from _unavailable_rows(source, run)
         for place, (run, scores) in enumerate(adaptive):
             worst = place == 0
-            yield from _attempt_rows(source, run, scores, ADAPTIVE, "" if worst else f"transform {_transform(run)}")
+            yield from _attempt_rows(source, run, scores, ADAPTIVE, "" if worst else f"transform {_name(run)}")
 
 
 def absent_attack_rows(source: "Source", run: PlannedRun, note: str) -> Iterator[ResultRow]:
     """Yield the medians of an attack that cannot be done here: no value, no trials, and why."""
     assert isinstance(run.spec, ScoreSpec)
-    if _transform(run) != "none":
-        return  # which transform is the worst case is not known
+    if run.adaptive:
+        return  # which of them is the worst case is not known
     for metric in run.spec.metrics:
         yield _without_value(source, run, _summary_name(source, run, metric.replace("-", "_")), note)
 
@@ -79,9 +80,11 @@ def _summary_name(source: "Source", run: PlannedRun, metric: str) -> str:
     return f"{shown}_{'mean' if metric == SHARE_METRIC else 'median'}"
 
 
-def _transform(run: PlannedRun) -> str:
+def _name(run: PlannedRun) -> str:
+    """Return how an adaptive attacker is called."""
     assert isinstance(run.spec, ScoreSpec)
-    return run.spec.attack.transform.name
+    transform = run.spec.attack.transform.name
+    return run.block if transform == "none" else transform
 
 
 def _level(scores: pd.DataFrame) -> float:
@@ -106,7 +109,7 @@ def _metric_rows(
     assert isinstance(run.spec, ScoreSpec)
     row = {**source.row(run), **extra}
     if attacker == ADAPTIVE:
-        row["transform"] = _transform(run)
+        row["transform"] = _name(run)
     shared: dict[str, Any] = {
         "attacker": attacker,
         "variant": run.variant,

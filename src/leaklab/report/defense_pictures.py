@@ -76,7 +76,7 @@ def _of_run(item: Item, run: PlannedRun, results: ResultTable) -> Iterator[_Foun
     if not isinstance(run.spec, ScoreSpec):
         return
     attack = run.spec.attack
-    attacker = AS_PRINTED if attack.transform.name == "none" else ADAPTIVE
+    attacker = ADAPTIVE if run.adaptive else AS_PRINTED
     if attacker == ADAPTIVE and run_id(run.spec) not in _runs_of_worst_case(results):
         return
     truth = read_tensors(run_folder(attack.capture) / "truth.safetensors")["images"]

@@ -6,13 +6,12 @@ plain statistics. Each is stated where it is defined.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Any
 
 from leaklab.report.missing import MissingNumber, UntestableError
 from leaklab.report.results import (
-    ADAPTIVE,
     AS_DESCRIBED,
     AS_PRINTED,
     UNMARKED,
@@ -40,14 +39,14 @@ class Evidence:
         printed: the paper's printed numbers. A question about a whole table (``V best worst D``) is answered only
             when every row that the paper printed is there; an empty table lifts this demand.
         variant: ``as-described``, or one draw of a sensitivity study.
-        adaptive: whether the adaptive attacker stands in for the paper's wherever it was tried.
+        attackers: whose rows are seen where a claim does not say.
         touched: the rows that answers were taken from, in the order of asking.
     """
 
     results: ResultTable
     printed: ResultTable = field(default_factory=ResultTable)
     variant: str = AS_DESCRIBED
-    adaptive: bool = False
+    attackers: tuple[str, ...] = (AS_PRINTED, UNMARKED)
     touched: list[ResultRow] = field(default_factory=list)
 
     def T(self, item: str, metric: str, /, **keys: Any) -> float:  # noqa: N802
@@ -127,20 +126,15 @@ class Evidence:
         return row.value
 
     def _find(self, item: str, metric: str, keys: Mapping[str, Any], points: bool = False) -> list[ResultRow]:
-        attackers = [keys["attacker"]] if "attacker" in keys else [AS_PRINTED, UNMARKED]
+        attackers = [keys["attacker"]] if "attacker" in keys else self.attackers
         of_row = {name: value for name, value in keys.items() if name != "attacker"}
-        rows = self._asked(item, metric, attackers, of_row)
-        if self.adaptive and "attacker" not in keys:
-            known = {
-                identity(_without(row.row, "transform")): row for row in self._asked(item, metric, [ADAPTIVE], of_row)
-            }
-            better = ((row, known.get(identity(row.row))) for row in rows)
-            rows = [replace(found, row=row.row) if found else row for row, found in better]
-        return [row for row in rows if row.is_point == points] or rows
-
-    def _asked(self, item: str, metric: str, attackers: list[str], keys: Mapping[str, Any]) -> list[ResultRow]:
         table = self.results.select(item=item, metric=metric, attackers=attackers, variant=self.variant)
-        return [r for r in table.rows if matches(r.row, keys) and ("selection" in keys or "selection" not in r.row)]
+        rows = [
+            row
+            for row in table.rows
+            if matches(row.row, of_row) and ("selection" in keys or "selection" not in row.row)
+        ]
+        return [row for row in rows if row.is_point == points] or rows
 
     def _only(self, item: str, metric: str, keys: Mapping[str, Any]) -> ResultRow:
         rows = self._find(item, metric, keys)

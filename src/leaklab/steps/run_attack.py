@@ -59,7 +59,8 @@ def _attacked(
     budget = Budget(spec.iterations, spec.restarts)
     streams = partial(stream, spec.seed, "attack")
     found = attack.reconstruct(prepared, knowledge, budget, streams, transform.distance)
-    return replace(found, scale=scale.cpu()).cpu()
+    unit = spec.capture.on_unit_range
+    return replace(found, images=unit(found.images), candidates=unit(found.candidates), scale=scale.cpu()).cpu()
 
 
 def _attack(spec: AttackSpec, generator: Generator | None) -> Attack:

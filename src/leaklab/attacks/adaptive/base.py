@@ -14,15 +14,15 @@ class Transform(Protocol):
     Attributes:
         fits: defenses that it is made for; empty for all.
         needs: facts that it needs besides the attack's own.
-        distance: matching loss that goes with it.
+        distance: matching loss that goes with it; None leaves an attack its own.
     """
 
     fits: ClassVar[frozenset[str]]
     needs: ClassVar[frozenset[str]]
 
     @property
-    def distance(self) -> Distance:
-        """The matching loss that goes with the prepared observation."""
+    def distance(self) -> Distance | None:
+        """The matching loss that goes with the prepared observation; None leaves an attack its own."""
         ...
 
     def prepare(self, observation: Observation, knowledge: Knowledge) -> tuple[Observation, Tensor]:

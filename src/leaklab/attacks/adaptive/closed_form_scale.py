@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from leaklab.attacks.labels import Head, head
-from leaklab.attacks.matching import Distance, squared_l2
+from leaklab.attacks.matching import Distance
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.errors import UserError
 
@@ -32,9 +32,9 @@ class ClosedFormScale:
     largest_batch: ClassVar[int] = 1
 
     @property
-    def distance(self) -> Distance:
-        """The attack's own squared L2 distance."""
-        return squared_l2
+    def distance(self) -> Distance | None:
+        """None: the attack keeps its own."""
+        return None
 
     def prepare(self, observation: Observation, knowledge: Knowledge) -> tuple[Observation, Tensor]:
         """Return the gradient without its hidden factor, and that factor relative to what the observation assumes.

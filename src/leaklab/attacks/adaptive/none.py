@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from leaklab.attacks.matching import Distance, squared_l2
+from leaklab.attacks.matching import Distance
 from leaklab.observations.base import Knowledge, Observation
 
 
@@ -19,9 +19,9 @@ class NoTransform:
     needs_for_delta: ClassVar[frozenset[str]] = frozenset({"nominal_rate", "local_steps"})
 
     @property
-    def distance(self) -> Distance:
-        """The attack's own squared L2 distance."""
-        return squared_l2
+    def distance(self) -> Distance | None:
+        """None: the attack keeps its own."""
+        return None
 
     def prepare(self, observation: Observation, knowledge: Knowledge) -> tuple[Observation, Tensor]:
         """Return the gradient that the server infers, and ones.
