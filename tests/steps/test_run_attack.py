@@ -78,7 +78,7 @@ def test_the_files_hold_what_the_contract_says(attack):
 
 def test_a_killed_job_goes_on_and_ends_with_the_same_bytes(attack, monkeypatch):
     whole = attack("whole")
-    attacked, done = run_attack._attacked, []
+    attacked, done = run_attack.attacked, []
 
     def killed_in_the_third_chunk(*arguments):
         if len(done) == 2:
@@ -86,10 +86,10 @@ def test_a_killed_job_goes_on_and_ends_with_the_same_bytes(attack, monkeypatch):
         done.append(1)
         return attacked(*arguments)
 
-    monkeypatch.setattr(run_attack, "_attacked", killed_in_the_third_chunk)
+    monkeypatch.setattr(run_attack, "attacked", killed_in_the_third_chunk)
     with pytest.raises(Killed):
         attack("resumed")
-    monkeypatch.setattr(run_attack, "_attacked", attacked)
+    monkeypatch.setattr(run_attack, "attacked", attacked)
     resumed = attack("resumed")
     for name in ("reconstruction.safetensors", "trials.csv"):
         assert (resumed / name).read_bytes() == (whole / name).read_bytes()
@@ -98,7 +98,7 @@ def test_a_killed_job_goes_on_and_ends_with_the_same_bytes(attack, monkeypatch):
 
 
 def test_a_checkpoint_of_another_job_is_not_used(attack, monkeypatch):
-    attacked, done = run_attack._attacked, []
+    attacked, done = run_attack.attacked, []
 
     def killed_in_the_second_chunk(*arguments):
         if done:
@@ -106,10 +106,10 @@ def test_a_checkpoint_of_another_job_is_not_used(attack, monkeypatch):
         done.append(1)
         return attacked(*arguments)
 
-    monkeypatch.setattr(run_attack, "_attacked", killed_in_the_second_chunk)
+    monkeypatch.setattr(run_attack, "attacked", killed_in_the_second_chunk)
     with pytest.raises(Killed):
         attack("resumed", seed=5)
-    monkeypatch.setattr(run_attack, "_attacked", attacked)
+    monkeypatch.setattr(run_attack, "attacked", attacked)
     folder = attack("resumed", seed=6)
     assert read_json(folder / "run.json")["facts"]["chunks_resumed"] == 0
     fresh = attack("fresh", seed=6) / "reconstruction.safetensors"
@@ -162,7 +162,7 @@ class TestGenerator:
         assert read_table(folder / "trials.csv").evaluations.tolist() == [2 * 4] * 5
 
     def test_another_generator_is_another_job(self, with_generator, monkeypatch):
-        attacked, done = run_attack._attacked, []
+        attacked, done = run_attack.attacked, []
 
         def killed_in_the_second_chunk(*arguments):
             if done:
@@ -170,10 +170,10 @@ class TestGenerator:
             done.append(1)
             return attacked(*arguments)
 
-        monkeypatch.setattr(run_attack, "_attacked", killed_in_the_second_chunk)
+        monkeypatch.setattr(run_attack, "attacked", killed_in_the_second_chunk)
         with pytest.raises(Killed):
             with_generator("resumed")
-        monkeypatch.setattr(run_attack, "_attacked", attacked)
+        monkeypatch.setattr(run_attack, "attacked", attacked)
         folder = with_generator("resumed", seed=1)
         assert read_json(folder / "run.json")["facts"]["chunks_resumed"] == 0
 
