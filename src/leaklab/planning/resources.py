@@ -66,7 +66,9 @@ def minutes(spec: Spec) -> int:
 
 
 def memory_mb(spec: Spec) -> int:
-    """Return the memory to ask for, in MB."""
-    if isinstance(spec, TrainSpec | CaptureSpec | AttackSpec | ScoreSpec | CheckSpec):
+    """Return the memory to ask for, in MB; the most that a training of scale small was seen to hold is 3000."""
+    if isinstance(spec, TrainSpec):
+        return 4000
+    if isinstance(spec, CaptureSpec | AttackSpec | ScoreSpec | CheckSpec):
         return 2000
     return 1000
