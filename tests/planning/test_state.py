@@ -49,6 +49,13 @@ def test_an_item_is_done_with_its_table_and_its_figure(tmp_path):
     assert state_of(plan, item, "small", tmp_path) == State("done")
 
 
+def test_an_item_may_wait_at_one_scale(tmp_path):
+    plan, item = planned(**{**READY, "scales": {"small": {"planned": "an hour to run"}, "paper": {}}})
+    assert state_of(plan, item, "small", tmp_path) == State("planned", "an hour to run")
+    assert state_of(plan, item, "paper", tmp_path).word == "not run"
+    assert plan.ready("small") == []
+
+
 def test_all_items_have_a_state_at_every_scale(tmp_path):
     found = states(build_plan(load_items(ROOT / "config/items")), tmp_path)
     assert len(found) == 52  # 51 of the papers and one derived from them

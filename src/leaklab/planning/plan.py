@@ -134,7 +134,7 @@ def build_plan(items: Mapping[str, Item]) -> Plan:
     plan = Plan(items)
     for item in items.values():
         for scale in SCALES:
-            if item.runs and scale in item.scales:
+            if item.runs and scale in item.scales and not item.scales[scale].planned:
                 plan.runs[scale, item.key] = expand(item, scale)
                 for run in plan.runs[scale, item.key]:
                     _add_checked(plan, item, run)

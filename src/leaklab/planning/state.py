@@ -24,7 +24,8 @@ def state_of(plan: Plan, item: Item, scale: Scale, root: Path = Path()) -> State
     if item.planned:
         return State("planned", item.planned)
     if (scale, item.key) not in plan.runs:
-        return State("planned", f"not set up for scale {scale}")
+        reason = item.scales[scale].planned if scale in item.scales else ""
+        return State("planned", reason or f"not set up for scale {scale}")
     files = result_files(item, scale)
     if all((root / files[name]).is_file() for name in ("csv", "png")):
         return State("done")

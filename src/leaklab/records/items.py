@@ -70,6 +70,7 @@ class ScaleChange(Record):
         drop: blocks that this scale leaves out.
         absent: block -> why it cannot run here ("data not here: ..."); its rows are shown as not run.
         note: why, for the reader.
+        planned: why the item does not run at this scale yet; empty where it does.
     """
 
     set: dict[str, Any] = Field(default_factory=dict)
@@ -77,6 +78,7 @@ class ScaleChange(Record):
     drop: tuple[str, ...] = ()
     absent: dict[str, str] = Field(default_factory=dict)
     note: str = ""
+    planned: str = ""
 
 
 class Item(Record):
