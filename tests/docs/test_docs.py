@@ -13,7 +13,18 @@ from pydantic import BaseModel
 from leaklab.data import catalog
 from leaklab.data.readers.registry import READERS
 from leaklab.defenses.base import Defense, overrides
-from leaklab.records import config, items, layouts, specs, weights
+from leaklab.records import (
+    capture_spec,
+    config,
+    items,
+    layouts,
+    partition_spec,
+    record,
+    specs,
+    text_specs,
+    train_spec,
+    weights,
+)
 from leaklab.records.expand import BLOCK_KEYS, LABELS, expand
 from leaklab.report import claims, tolerances
 
@@ -35,9 +46,11 @@ CONFIGURED: dict[str, list[type[BaseModel]]] = {
         layouts.CurvesLayout,
         layouts.TargetLine,
         layouts.PathsLayout,
+        layouts.SentencesLayout,
     ],
     "blocks": [specs.TrainSpec, specs.CaptureSpec, specs.AttackSpec, specs.ScoreSpec, specs.CheckSpec],
-    "parts of blocks": [specs.Component, specs.PartitionChoice, specs.ImageChoice, specs.Goal],
+    "blocks of text": [specs.TextCaptureSpec, specs.TextAttackSpec, specs.TextScoreSpec, text_specs.SentenceChoice],
+    "parts of blocks": [record.Component, partition_spec.PartitionChoice, capture_spec.ImageChoice, train_spec.Goal],
     "datasets.yaml": [catalog.Entry, catalog.Source, catalog.MirrorFile, catalog.PackageFile, catalog.OfficialFile],
     "weights.yaml": [weights.Weights, weights.WeightsFile],
     "tolerances.yaml": [tolerances.Tolerances, tolerances.Rule, tolerances.Tolerance],

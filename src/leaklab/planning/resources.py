@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
+from leaklab.observations.text_requirements import READ_OUT
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.check_spec import CheckSpec
-from leaklab.records.specs import Spec
+from leaklab.records.specs import Spec, TextSpec
+from leaklab.records.text_specs import TextAttackSpec
 from leaklab.records.train_spec import TrainSpec
 
 # largest L-BFGS work per outer iteration (max_iter of the attack's optimiser)
@@ -40,6 +42,8 @@ STEP_MICROSECONDS = {
     "rexnet": 1_400_000.0,
 }
 EVALUATION_MILLISECONDS = 2.0
+# one evaluation of a matching loss on text: 4 layers of width 128, a sentence of 12 tokens
+TEXT_EVALUATION_MILLISECONDS = 20.0
 UNKNOWN_STEP_MICROSECONDS = 10_000.0
 # the longest check known, 10 000 steps of a convergence theorem, takes 20 s
 CHECK_SECONDS = 60.0
@@ -57,6 +61,10 @@ def cost(spec: Spec, clients: int = 2) -> Cost:
         trials = spec.capture.images.count * spec.capture.draws
         evaluations = trials * spec.restarts * spec.iterations * INNER_ITERATIONS
         return Cost(evaluations=evaluations, seconds=evaluations * EVALUATION_MILLISECONDS / 1e3)
+    if isinstance(spec, TextAttackSpec):
+        trials = spec.capture.sentences.count * spec.capture.draws
+        evaluations = 0 if spec.attack.name == READ_OUT else trials * spec.restarts * spec.iterations
+        return Cost(evaluations=evaluations, seconds=evaluations * TEXT_EVALUATION_MILLISECONDS / 1e3)
     return Cost(seconds=CHECK_SECONDS if isinstance(spec, CheckSpec) else 10.0)
 
 
@@ -67,6 +75,6 @@ def minutes(spec: Spec) -> int:
 
 def memory_mb(spec: Spec) -> int:
     """Return the memory to ask for, in MB."""
-    if isinstance(spec, TrainSpec | CaptureSpec | AttackSpec | ScoreSpec | CheckSpec):
+    if isinstance(spec, TrainSpec | CaptureSpec | AttackSpec | ScoreSpec | CheckSpec | TextSpec):
         return 2000
     return 1000

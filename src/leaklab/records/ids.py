@@ -12,6 +12,7 @@ from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.specs import Spec
+from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 
 RUNS = Path("results/runs")
@@ -23,6 +24,9 @@ STAGES = {
     "attack": AttackSpec,
     "score": ScoreSpec,
     "check": CheckSpec,
+    "capture-text": TextCaptureSpec,
+    "attack-text": TextAttackSpec,
+    "score-text": TextScoreSpec,
 }
 
 
@@ -49,8 +53,10 @@ def _slug(spec: Spec) -> list[str]:
         return [spec.dataset, spec.partition.name]
     if isinstance(spec, TrainSpec):
         return [spec.dataset, spec.model.name, spec.defense.name]
-    if isinstance(spec, CaptureSpec):
+    if isinstance(spec, CaptureSpec | TextCaptureSpec):
         return [spec.dataset, spec.model.name, spec.defense.name]
     if isinstance(spec, AttackSpec):
         return [spec.capture.dataset, spec.attack.name, spec.transform.name, "on", spec.capture.defense.name]
+    if isinstance(spec, TextAttackSpec):
+        return [spec.capture.dataset, spec.attack.name, "on", spec.capture.defense.name]
     return _slug(spec.attack)

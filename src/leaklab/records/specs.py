@@ -8,6 +8,8 @@ from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.partition_spec import PartitionSpec
+from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 
-Spec = CheckSpec | PartitionSpec | TrainSpec | CaptureSpec | AttackSpec | ScoreSpec
+TextSpec = TextCaptureSpec | TextAttackSpec | TextScoreSpec
+Spec = CheckSpec | PartitionSpec | TrainSpec | CaptureSpec | AttackSpec | ScoreSpec | TextSpec

@@ -13,7 +13,16 @@ from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_arrays
 from leaklab.records.items import Item
-from leaklab.report import attack_figure, attack_pictures, curves_figure, paths_figure, series, table_figure
+from leaklab.report import (
+    attack_figure,
+    attack_pictures,
+    curves_figure,
+    paths_figure,
+    sentences,
+    sentences_figure,
+    series,
+    table_figure,
+)
 from leaklab.report.gaps import gaps
 from leaklab.report.layout import lay_out
 from leaklab.report.printed import Printed
@@ -82,12 +91,21 @@ def _paths(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> 
     return Drawing(figure, partial(write_arrays, arrays=paths_figure.arrays(item.paths, found, marked)))
 
 
+def _sentences(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    if item.sentences is None:
+        raise _needs(item, "sentences")
+    found = sentences.gather(item, scale, results)
+    figure = sentences_figure.draw(item.sentences, found, _title(item, scale), _notes(results))
+    return Drawing(figure, partial(sentences.write, readings=found), {"readings": len(found)})
+
+
 RENDERERS: dict[str, Callable[[Item, Scale, ResultTable, Printed], Drawing]] = {
     "image-grid": _attacks,
     "table": _table,
     "architecture": _table,
     "curves": _curves,
     "paths": _paths,
+    "sentences": _sentences,
 }
 
 
