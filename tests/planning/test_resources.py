@@ -57,6 +57,14 @@ def test_the_budgets_iterations_hold_as_much_work_as_the_attack_may_do():
     assert LbfgsSettings().max_iter == INNER_ITERATIONS
 
 
+def test_memory_grows_with_the_sentences():
+    few, many = (memory_mb(spec("capture-text", draws=draws)) for draws in (1, 10))
+    assert few == 2000
+    assert many > 22 * 10 * 20
+    large = {**TEXT_CAPTURE, "draws": 10}
+    assert memory_mb(spec("attack-text", capture=large)) == many
+
+
 @pytest.mark.parametrize(
     ("stage", "factor"),
     [("train", {"rounds": 200}), ("attack", {"iterations": 200}), ("attack-text", {"iterations": 200})],

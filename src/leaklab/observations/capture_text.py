@@ -119,7 +119,9 @@ def _sent(
         raise UserError(f"defense '{spec.defense.name}' keeps weights back: capture a defense that shares all")
     divisor = -(spec.rate * spec.local_steps) if spec.kind == "gradient" else 1.0
     rows = [row for row in range(len(chosen)) for _ in range(spec.draws)]
-    parts, rates = [], []
+    # filled in place: joined parts would need the memory twice
+    updates = {name: value.new_empty((len(rows), *value.shape)) for name, value in weights.items()}
+    rates = []
     for first in range(0, len(rows), TOGETHER):
         own = rows[first : first + TOGETHER]
         contexts = [
@@ -134,9 +136,10 @@ def _sent(
         batch = Batch(ids[own][:, None], labels[own][:, None], {})
         stacked = {name: value.expand(len(own), *value.shape) for name, value in weights.items()}
         result = local_training(TextNetwork(network), stacked, [batch] * spec.local_steps, contexts, defense)
-        parts.append({name: (value - weights[name]) / divisor for name, value in result.weights.items()})
+        for name, value in result.weights.items():
+            updates[name][first : first + len(own)] = (value - weights[name]) / divisor
         rates.append(result.rates)
-    return {name: torch.cat([part[name] for part in parts]) for name in weights}, weights, torch.cat(rates)
+    return updates, weights, torch.cat(rates)
 
 
 def _refuse_long(batch: TokenBatch, positions: int, model: str) -> None:

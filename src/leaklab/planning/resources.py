@@ -7,7 +7,7 @@ from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.specs import Spec, TextSpec
-from leaklab.records.text_specs import TextAttackSpec
+from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec
 from leaklab.records.train_spec import TrainSpec
 
 # largest L-BFGS work per outer iteration (max_iter of the attack's optimiser)
@@ -45,6 +45,8 @@ EVALUATION_MILLISECONDS = 2.0
 # one evaluation of a matching loss on text: 4 layers of width 128, a sentence of 12 tokens
 TEXT_EVALUATION_MILLISECONDS = 20.0
 UNKNOWN_STEP_MICROSECONDS = 10_000.0
+# measured: one update of the default classifier with CoLA's words, its copies while it is made and written
+TEXT_MEMORY_MB = 20
 # the longest check known, 10 000 steps of a convergence theorem, takes 20 s
 CHECK_SECONDS = 60.0
 
@@ -75,6 +77,9 @@ def minutes(spec: Spec) -> int:
 
 def memory_mb(spec: Spec) -> int:
     """Return the memory to ask for, in MB."""
+    if isinstance(spec, TextCaptureSpec | TextAttackSpec):
+        capture = spec.capture if isinstance(spec, TextAttackSpec) else spec
+        return max(2000, 1000 + TEXT_MEMORY_MB * capture.sentences.count * capture.draws)
     if isinstance(spec, TrainSpec | CaptureSpec | AttackSpec | ScoreSpec | CheckSpec | TextSpec):
         return 2000
     return 1000
