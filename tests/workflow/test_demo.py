@@ -69,8 +69,8 @@ def test_demo_reads_the_printed_sentences_under_lrp_without_a_search(demo):
         for row in [json.loads(line["row"])]
         if "selection" not in row
     }
-    assert found["lrp", "adaptive"] == found["fedavg", "adaptive"] == 1
-    assert found["lrp", "as-printed"] < 1
+    assert found["lrp", "adaptive"] == 1
+    assert found["lrp", "as-printed"] < found["fedavg", "as-printed"]
 
 
 def test_the_page_shows_who_holds_what_and_what_was_not_run(demo):
