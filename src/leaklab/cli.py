@@ -13,6 +13,7 @@ from rich.table import Table
 
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.errors import UserError
+from leaklab.records.text_specs import TEXT_FOLDER
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 out = Console(highlight=False, soft_wrap=True)
@@ -147,10 +148,12 @@ def schema() -> None:
 
 def _where(dataset: str) -> str:
     from leaklab.data.catalog import find_entry, load_catalog
+    from leaklab.data.text.catalog import find_text
 
-    if Path(f"data/prepared/{dataset}.safetensors").is_file():
+    if any(Path(f"data/prepared/{dataset}.{kind}").is_file() for kind in ("safetensors", "json")):
         return "here"
-    entry = find_entry(dataset, load_catalog())
+    name = dataset.removeprefix(TEXT_FOLDER)
+    entry = find_entry(name, load_catalog()) if name == dataset else find_text(name)
     if entry.embedded:
         return "not here yet: comes with the installed packages"
     if not entry.official:

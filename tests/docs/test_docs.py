@@ -13,7 +13,18 @@ from pydantic import BaseModel
 from leaklab.data import catalog
 from leaklab.data.readers.registry import READERS
 from leaklab.defenses.base import Defense, overrides
-from leaklab.records import capture_spec, config, items, layouts, partition_spec, record, specs, train_spec, weights
+from leaklab.records import (
+    capture_spec,
+    config,
+    items,
+    layouts,
+    partition_spec,
+    record,
+    specs,
+    text_specs,
+    train_spec,
+    weights,
+)
 from leaklab.records.expand import BLOCK_KEYS, LABELS, expand
 from leaklab.report import claims, tolerances
 
@@ -36,6 +47,7 @@ CONFIGURED: dict[str, list[type[BaseModel]]] = {
         layouts.CurvesLayout,
         layouts.TargetLine,
         layouts.PathsLayout,
+        layouts.SentencesLayout,
     ],
     "blocks": [
         specs.TrainSpec,
@@ -45,6 +57,7 @@ CONFIGURED: dict[str, list[type[BaseModel]]] = {
         specs.ScoreSpec,
         specs.CheckSpec,
     ],
+    "blocks of text": [specs.TextCaptureSpec, specs.TextAttackSpec, specs.TextScoreSpec, text_specs.SentenceChoice],
     "parts of blocks": [record.Component, partition_spec.PartitionChoice, capture_spec.ImageChoice, train_spec.Goal],
     "datasets.yaml": [catalog.Entry, catalog.Source, catalog.MirrorFile, catalog.PackageFile, catalog.OfficialFile],
     "weights.yaml": [weights.Weights, weights.WeightsFile],

@@ -16,6 +16,7 @@ from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.ids import run_id, stage_of
 from leaklab.records.items import Item, load_items
+from leaklab.records.text_specs import TEXT_FOLDER, TextCaptureSpec
 from leaklab.records.train_spec import TrainSpec
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +40,14 @@ ATTACK = {
     "attack": "idlg",
     "iterations": 5,
     "metrics": ["mse"],
+}
+TEXT = {
+    "stage": "attack-text",
+    "dataset": "printed-sentences",
+    "sentences": {},
+    "model": "bert-classifier",
+    "attack": "tag",
+    "metrics": ["token_recovery"],
 }
 FAKE_DEFENSE = "from leaklab.defenses.base import Defense\n\n\nclass Fake(Defense):\n    pass\n\n\nPLUGIN = Fake\n"
 
@@ -115,15 +124,20 @@ class TestNeeds:
             "capture": set(),
             "attack": {"capture", "generator"},
             "score": {"capture", "attack"},
+            "capture-text": set(),
+            "attack-text": {"capture-text"},
+            "score-text": {"capture-text", "attack-text"},
         }
 
     def test_an_attack_is_given_no_data_but_its_capture(self, plan):
-        assert {job.dataset for job in plan.jobs["attack"].values()} == {""}
+        attacks = [*plan.jobs["attack"].values(), *plan.jobs["attack-text"].values()]
+        assert {job.dataset for job in attacks} == {""}
 
     def test_every_dataset_of_a_job_is_planned_and_in_the_catalog(self, plan):
         used = {job.dataset for job in all_jobs(plan).values()} - {""}
         assert used == plan.datasets
-        assert used <= set(load_catalog(ROOT / "config/datasets.yaml"))
+        images, texts = (load_catalog(ROOT / f"config/{name}.yaml") for name in ("datasets", "texts"))
+        assert used <= {*images, *(TEXT_FOLDER + name for name in texts)}
 
     def test_an_items_jobs_come_each_once_and_after_what_they_need(self, plan):
         for (scale, key), runs in plan.runs.items():
@@ -230,6 +244,19 @@ class TestRefusals:
     def test_a_gradient_under_a_threat_model_without_the_rate(self):
         assert "choose kind: delta" in refusal({**ATTACK, "threat_model": "blind-rate"})
 
+    def test_an_attack_on_text_that_asks_for_more_than_there_is(self):
+        assert plan_of(item(TEXT)).datasets == {"text/printed-sentences"}
+        assert "attack 'tag' needs 'labels', which threat model" in refusal({**TEXT, "labels": "known"})
+        with_labels = {**TEXT, "labels": "known", "threat_model": "honest-but-curious-with-labels"}
+        assert plan_of(item(with_labels)).jobs["attack-text"]
+        blind = {**TEXT, "threat_model": "blind-rate"}
+        assert "choose kind: delta" in refusal(blind)
+        assert "attack 'tag' needs 'nominal_rate'" in refusal({**blind, "kind": "delta"})
+        assert plan_of(item({**blind, "kind": "delta", "attack": "mean-cosine"})).jobs["attack-text"]
+        steps = {**TEXT, "attack": "token-order", "local_steps": 2}
+        assert refusal(steps).startswith("attack 'token-order' reads the gradient of one local step, not of 2: ")
+        assert "no sentences to capture" in refusal({**TEXT, "sentences": {"printed": False}})
+
     def test_what_the_item_itself_gets_wrong(self):
         assert refusal({**ATTACK, "attack": "idgl"}).startswith("unknown attacks plug-in 'idgl'")
         assert refusal({**TRAIN, "rounds": 0}).startswith("rounds: ")
@@ -259,9 +286,9 @@ class TestCode:
         named = {
             name
             for name, job in all_jobs(plan).items()
-            if isinstance(job.spec, TrainSpec | CaptureSpec) and job.spec.defense.name == "lrp"
+            if isinstance(job.spec, TrainSpec | CaptureSpec | TextCaptureSpec) and job.spec.defense.name == "lrp"
         }
-        assert {name.partition("/")[0] for name in named} == {"train", "capture"}
+        assert {name.partition("/")[0] for name in named} == {"train", "capture", "capture-text"}
         named |= {f"check/{name}" for name in plan.jobs["check"] if name.startswith("rate-draws")}  # it checks LRP
         assert self.changed(plan, before) == named
 

@@ -18,6 +18,8 @@ TRAIN = {
 CAPTURE = {"dataset": "mnist", "images": {"count": 5}, "draws": 4, "model": "dlg-lenet"}
 GENERATOR = {"dataset": "mnist", "steps": 100}
 ATTACK = {"capture": CAPTURE, "attack": "dlg", "iterations": 100, "restarts": 2}
+TEXT_CAPTURE = {"dataset": "cola", "sentences": {"others": 20}, "draws": 2, "model": "bert-classifier"}
+TEXT_ATTACK = {"capture": TEXT_CAPTURE, "attack": "tag", "iterations": 100, "restarts": 3}
 SPECS = {
     "partition": PARTITION,
     "train": TRAIN,
@@ -25,6 +27,9 @@ SPECS = {
     "generator": GENERATOR,
     "attack": ATTACK,
     "score": {"attack": ATTACK, "metrics": ["mse"]},
+    "capture-text": TEXT_CAPTURE,
+    "attack-text": TEXT_ATTACK,
+    "score-text": {"attack": TEXT_ATTACK, "metrics": ["rouge_l"]},
 }
 
 
@@ -54,6 +59,11 @@ def test_a_generators_steps_are_counted():
     assert long.seconds > short.seconds > 0
 
 
+def test_a_search_for_a_sentence_evaluates_once_per_step():
+    assert cost(spec("attack-text")).evaluations == 22 * 2 * 3 * 100
+    assert cost(spec("attack-text", attack="token-order")).evaluations == 0
+
+
 def test_the_budgets_iterations_hold_as_much_work_as_the_attack_may_do():
     from leaklab.attacks.lbfgs import LbfgsSettings
     from leaklab.planning.resources import INNER_ITERATIONS
@@ -61,7 +71,18 @@ def test_the_budgets_iterations_hold_as_much_work_as_the_attack_may_do():
     assert LbfgsSettings().max_iter == INNER_ITERATIONS
 
 
-@pytest.mark.parametrize(("stage", "factor"), [("train", {"rounds": 200}), ("attack", {"iterations": 200})])
+def test_memory_grows_with_the_sentences():
+    few, many = (memory_mb(spec("capture-text", draws=draws)) for draws in (1, 10))
+    assert few == 2000
+    assert many > 22 * 10 * 20
+    large = {**TEXT_CAPTURE, "draws": 10}
+    assert memory_mb(spec("attack-text", capture=large)) == many
+
+
+@pytest.mark.parametrize(
+    ("stage", "factor"),
+    [("train", {"rounds": 200}), ("attack", {"iterations": 200}), ("attack-text", {"iterations": 200})],
+)
 def test_twice_the_work_takes_twice_the_time(stage, factor):
     assert cost(spec(stage, **factor)).seconds == pytest.approx(2 * cost(spec(stage)).seconds)
 

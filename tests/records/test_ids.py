@@ -12,6 +12,7 @@ from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.ids import STAGES, run_folder, run_id, stage_of
 from leaklab.records.partition_spec import PartitionSpec
+from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec
 from leaklab.records.train_spec import TrainSpec
 
 PARTITION = {"dataset": "mnist", "partition": {"name": "two-clients", "shard_size": 100, "seed": 0}}
@@ -30,6 +31,8 @@ GENERATOR = {"dataset": "mnist", "steps": 100}
 CAPTURE = {"dataset": "mnist", "images": {"count": 5}, "model": "dlg-lenet"}
 ATTACK = {"capture": CAPTURE, "attack": "dlg", "iterations": 100}
 SCORE = {"attack": ATTACK, "metrics": ["mse"]}
+TEXT_CAPTURE = {"dataset": "cola", "sentences": {"others": 20}, "model": "bert-classifier"}
+TEXT_ATTACK = {"capture": TEXT_CAPTURE, "attack": "tag"}
 SPECS = {
     "check": {"check": "lemma"},
     "partition": PARTITION,
@@ -38,6 +41,9 @@ SPECS = {
     "capture": CAPTURE,
     "attack": ATTACK,
     "score": SCORE,
+    "capture-text": TEXT_CAPTURE,
+    "attack-text": TEXT_ATTACK,
+    "score-text": {"attack": TEXT_ATTACK, "metrics": ["token_recovery"]},
 }
 
 
@@ -102,6 +108,9 @@ def test_whole_numbers_may_be_written_with_or_without_a_point():
         ("attack", {"capture": {**CAPTURE, "rate": 0.02}}),
         ("score", {"metrics": ["mse", "psnr"]}),
         ("score", {"attack": {**ATTACK, "restarts": 2}}),
+        ("capture-text", {"sentences": {"others": 21}}),
+        ("attack-text", {"labels": "inferred"}),
+        ("score-text", {"metrics": ["rouge_l"]}),
     ],
 )
 def test_a_changed_number_is_another_run(stage, change):
@@ -132,6 +141,8 @@ def test_stages_have_ids_and_folders_of_their_own():
         (CaptureSpec, CAPTURE, "mnist-dlg-lenet-none"),
         (AttackSpec, ATTACK, "mnist-dlg-none-on-none"),
         (ScoreSpec, SCORE, "mnist-dlg-none-on-none"),
+        (TextCaptureSpec, TEXT_CAPTURE, "cola-bert-classifier-none"),
+        (TextAttackSpec, TEXT_ATTACK, "cola-tag-on-none"),
     ],
 )
 def test_an_id_can_be_read_and_used_as_a_file_name(kind, value, slug):

@@ -35,7 +35,7 @@ def claims():
 def test_the_printed_tables_decide_39_claims_and_contradict_two(claims, printed):
     verdicts = {verdict.id: verdict.verdict for verdict in judge_all(claims, printed, printed)}
     decided = {name: verdict for name, verdict in verdicts.items() if verdict != "not testable"}
-    assert len(verdicts) == 85
+    assert len(verdicts) == 86
     assert len(decided) == 39
     assert {name for name, verdict in decided.items() if verdict == "not reproduced"} == {"HYP-04", "HYP-09"}
 

@@ -14,7 +14,7 @@ MIB = 1024**2
 
 
 RUNNING = (
-    *("table1", "table2", "table3", "table4", "table5", "table6"),
+    *("table1", "table2", "table3", "table4", "table5", "table6", "table7"),
     *("figure1", "figure2", "figure3", "figure5", "figure6", "figure7", "figure8", "figure10"),
     *("theorem1", "algorithm1", "smc"),
 )
@@ -38,7 +38,7 @@ def test_demo_leaves_tables_figures_verdicts_and_a_report(demo):
     assert page.count("planned") >= 51 - len(RUNNING)
     with (demo.folder / "results/demo/claims.csv").open() as handle:
         verdicts = {line["id"]: line["verdict"] for line in csv.DictReader(handle)}
-    assert len(verdicts) == 85
+    assert len(verdicts) == 86
     assert verdicts["LRP-01"] in ("reproduced", "not reproduced")
     assert verdicts["OUT-01"] == "not testable"
     # what does not depend on the data holds at every scale
@@ -58,6 +58,19 @@ def test_demo_attack_recovers_a_digit_and_lrp_only_hides_it_from_the_papers_atta
     assert level["idlg", "none", "as-printed"] < 1e-3
     assert level["idlg", "lrp", "as-printed"] > 100 * level["idlg", "lrp", "adaptive"]
     assert level["idlg", "lrp", "adaptive"] < 1e-3
+
+
+def test_demo_reads_the_printed_sentences_under_lrp_without_a_search(demo):
+    with (demo.folder / "results/demo/lrp/table7.csv").open() as handle:
+        lines = [line for line in csv.DictReader(handle) if line["metric"] == "position_recovery_mean"]
+    found = {
+        (row["method"], line["attacker"]): float(line["value"])
+        for line in lines
+        for row in [json.loads(line["row"])]
+        if "selection" not in row
+    }
+    assert found["lrp", "adaptive"] == 1
+    assert found["lrp", "as-printed"] < found["fedavg", "as-printed"]
 
 
 def test_the_page_shows_who_holds_what_and_what_was_not_run(demo):

@@ -6,6 +6,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from leaklab.data.catalog import find_entry, load_catalog
+from leaklab.data.text.catalog import find_text
 from leaklab.planning.code import code_of_rule
 from leaklab.planning.environment import prepare
 from leaklab.planning.plan import PREPARED, build_plan, result_files
@@ -128,6 +129,10 @@ def dataset_entry(wildcards):
     return canonical_json(find_entry(wildcards.dataset, load_catalog()))
 
 
+def text_entry(wildcards):
+    return canonical_json(find_text(wildcards.dataset))
+
+
 def item_of(wildcards):
     key = f"{wildcards.paper}/{wildcards.item}"
     if (wildcards.scale, key) not in PLAN.runs:
@@ -160,8 +165,15 @@ def item_sweeps(wildcards):
 
 
 def item_scores(wildcards):
-    names = ("scores.csv", "cards.json")
-    return [file for name in names for file in run_files_of(wildcards, "score", name)]
+    return [
+        file
+        for stage, names in (
+            ("score", ("scores.csv", "cards.json")),
+            ("score-text", ("scores.csv",)),
+        )
+        for name in names
+        for file in run_files_of(wildcards, stage, name)
+    ]
 
 
 def item_checks(wildcards):
@@ -181,6 +193,7 @@ def item_pictures(wildcards):
     """Return reconstructions and truths of the item's attacks, for figures of pictures."""
     jobs = PLAN.jobs_of(wildcards.scale, item_of(wildcards))
     names = {
+        "score-text": ["texts.json"],
         "attack": ["reconstruction.safetensors"],
         "capture": ["truth.safetensors", "truth_facts.json"],
     }
@@ -259,7 +272,7 @@ def cards_of_scale(wildcards):
         dict.fromkeys(
             str(job.folder / "cards.json")
             for job in jobs
-            if stage_of(job.spec) == "score"
+            if stage_of(job.spec) in ("score", "score-text")
         )
     )
 

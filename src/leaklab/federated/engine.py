@@ -44,8 +44,7 @@ class Sweep:
     Attributes:
         table: one row per replicate and evaluated round: replicate, seed, rate_0 ... (as in the spec), round (rounds
             done), accuracy (percent) and loss on every part that the spec evaluates (test_accuracy, train_loss ...),
-            diverged, reached (where the spec has a goal), steps (optimiser steps so far per client). A replicate's
-            last row is the round in which it reached the goal, else the last round.
+            diverged, reached (with a goal), steps (of a client so far); its last row reached the goal or is the last.
         weights: final global weights and running statistics by name, [R, ...].
         diverged: number of replicates that were frozen at their last finite weights.
         clipped_clients: clients for whom the defense cut a value.

@@ -16,6 +16,9 @@ RULE_OF_STAGE = {
     "attack": "run_attack",
     "score": "score_attack",
     "check": "check_theory",
+    "capture-text": "capture_text",
+    "attack-text": "attack_text",
+    "score-text": "score_text",
 }
 
 

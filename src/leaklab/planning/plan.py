@@ -10,7 +10,8 @@ from functools import cached_property
 from pathlib import Path
 
 from leaklab.observations.requirements import check as check_threat_model
-from leaklab.observations.requirements import check_generator, check_transform
+from leaklab.observations.requirements import check_transform
+from leaklab.observations.text_requirements import check as check_text
 from leaklab.planning.code import code_of
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.canonical import canonical_json
@@ -24,6 +25,7 @@ from leaklab.records.ids import run_folder, run_id, stage_of
 from leaklab.records.items import Item
 from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.specs import Spec
+from leaklab.records.text_specs import TEXT_FOLDER, TextAttackSpec, TextCaptureSpec, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 
 PREPARED = Path("data/prepared")
@@ -36,7 +38,7 @@ class Job:
     Attributes:
         spec: what runs.
         needs: runs whose files it reads.
-        dataset: dataset whose prepared file it reads, if any.
+        dataset: dataset whose prepared file it reads, if any; below ``text/`` where it holds sentences.
     """
 
     spec: Spec
@@ -117,10 +119,16 @@ def _needs(spec: Spec) -> tuple[tuple[Spec, ...], str]:
         return ((deal,) if deal else ()), ""
     if isinstance(spec, PartitionSpec | GeneratorSpec | CaptureSpec):
         return (), spec.dataset
+    if isinstance(spec, TextCaptureSpec):
+        return (), TEXT_FOLDER + spec.dataset
     if isinstance(spec, TrainSpec):
         return (PartitionSpec(dataset=spec.dataset, partition=spec.partition),), spec.dataset
     if isinstance(spec, AttackSpec):
         return (spec.capture, *filter(None, [spec.generator])), ""
+    if isinstance(spec, TextAttackSpec):
+        return (spec.capture,), ""
+    if isinstance(spec, TextScoreSpec):
+        return (spec.attack.capture, spec.attack), TEXT_FOLDER + spec.attack.capture.dataset
     # the dataset gives score_attack its reference pictures
     return (spec.attack.capture, spec.attack), spec.attack.capture.dataset
 
@@ -142,23 +150,27 @@ def build_plan(items: Mapping[str, Item]) -> Plan:
 
 
 def _add_checked(plan: Plan, item: Item, run: PlannedRun) -> None:
-    if isinstance(run.spec, ScoreSpec):
-        attack = run.spec.attack
-        try:
-            check_threat_model(
-                attack.attack.name,
-                attack.attack.settings,
-                attack.capture.threat_model,
-                attack.transform.name,
-                attack.transform.settings,
-                attack.capture.kind,
-            )
-            check_transform(attack.transform.name, attack.capture.defense.name, attack.capture.batch_size)
-            check_generator(attack)
-        except UserError as error:
-            raise UserError(f"config/items/{item.key}.yaml: runs.{run.block}: {error}") from None
+    try:
+        if isinstance(run.spec, ScoreSpec):
+            _check_attack(run.spec.attack)
+        if isinstance(run.spec, TextScoreSpec):
+            check_text(run.spec.attack)
+    except UserError as error:
+        raise UserError(f"config/items/{item.key}.yaml: runs.{run.block}: {error}") from None
     if run.spec is not None:
         plan.add(run.spec)
+
+
+def _check_attack(attack: AttackSpec) -> None:
+    check_threat_model(
+        attack.attack.name,
+        attack.attack.settings,
+        attack.capture.threat_model,
+        attack.transform.name,
+        attack.transform.settings,
+        attack.capture.kind,
+    )
+    check_transform(attack.transform.name, attack.capture.defense.name, attack.capture.batch_size)
 
 
 def result_files(item: Item, scale: str) -> dict[str, Path]:

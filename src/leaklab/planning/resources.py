@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
+from leaklab.observations.text_requirements import READ_OUT
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.generator_spec import GeneratorSpec
-from leaklab.records.specs import Spec
+from leaklab.records.specs import Spec, TextSpec
+from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec
 from leaklab.records.train_spec import TrainSpec
 
 # largest L-BFGS work per outer iteration (max_iter of the attack's optimiser)
@@ -41,6 +43,8 @@ STEP_MICROSECONDS = {
     "rexnet": 1_400_000.0,
 }
 EVALUATION_MILLISECONDS = 2.0
+# one evaluation of a matching loss on text: 4 layers of width 128, a sentence of 12 tokens
+TEXT_EVALUATION_MILLISECONDS = 20.0
 UNKNOWN_STEP_MICROSECONDS = 10_000.0
 # one candidate of a generative attack: an image drawn, and one gradient of the victim without derivatives of it; at
 # 28x28 with a small generator, and for ResNet-18 at 224x224 with BigGAN (not measured: from their operations)
@@ -59,6 +63,8 @@ GENERATOR_SECONDS = 60.0
 # images that are read as a whole, and a published generator beside a large victim
 LARGE_DATASETS = {"imagenet-validation": 24_000}
 PUBLISHED_GENERATOR_MB = 8000
+# measured: one update of the default classifier with CoLA's words, its copies while it is made and written
+TEXT_MEMORY_MB = 20
 # the longest check known, 10 000 steps of a convergence theorem, takes 20 s
 CHECK_SECONDS = 60.0
 
@@ -77,6 +83,10 @@ def cost(spec: Spec, clients: int = 2) -> Cost:
     if isinstance(spec, AttackSpec):
         evaluations = _evaluations(spec)
         return Cost(evaluations=evaluations, seconds=evaluations * _milliseconds(spec) / 1e3)
+    if isinstance(spec, TextAttackSpec):
+        trials = spec.capture.sentences.count * spec.capture.draws
+        evaluations = 0 if spec.attack.name == READ_OUT else trials * spec.restarts * spec.iterations
+        return Cost(evaluations=evaluations, seconds=evaluations * TEXT_EVALUATION_MILLISECONDS / 1e3)
     return Cost(seconds=CHECK_SECONDS if isinstance(spec, CheckSpec) else 10.0)
 
 
@@ -103,12 +113,15 @@ def memory_mb(spec: Spec) -> int:
     """Return the memory to ask for, in MB; the most that a training of scale small was seen to hold is 3000."""
     if isinstance(spec, TrainSpec):
         return 4000
+    if isinstance(spec, TextCaptureSpec | TextAttackSpec):
+        capture = spec.capture if isinstance(spec, TextAttackSpec) else spec
+        return max(2000, 1000 + TEXT_MEMORY_MB * capture.sentences.count * capture.draws)
     if isinstance(spec, GeneratorSpec | CaptureSpec) and spec.dataset in LARGE_DATASETS:
         return LARGE_DATASETS[spec.dataset]
     if isinstance(spec, ScoreSpec) and spec.attack.capture.dataset in LARGE_DATASETS:
         return LARGE_DATASETS[spec.attack.capture.dataset]
     if isinstance(spec, AttackSpec) and spec.generator and not spec.generator.steps:
         return PUBLISHED_GENERATOR_MB
-    if isinstance(spec, GeneratorSpec | CaptureSpec | AttackSpec | ScoreSpec | CheckSpec):
+    if isinstance(spec, GeneratorSpec | CaptureSpec | AttackSpec | ScoreSpec | CheckSpec | TextSpec):
         return 2000
     return 1000

@@ -21,7 +21,9 @@ from leaklab.records.errors import UserError
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.ids import stage_of
 from leaklab.records.items import Item
+from leaklab.records.record import Record
 from leaklab.records.specs import Spec
+from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 
 LISTS = {"rates", "seeds", "metrics", "evaluate", "input_range"}
@@ -30,6 +32,12 @@ ATTACKERS = ("as-printed", "adaptive")
 LABELS = "row"
 AS_DESCRIBED = "as-described"
 SPECS: dict[str, type[TrainSpec] | type[CheckSpec]] = {"train": TrainSpec, "check": CheckSpec}
+# what the parts of a flat attack block become
+Parts = tuple[type[Record], type[Record], type[ScoreSpec] | type[TextScoreSpec]]
+SCORES: dict[str, Parts] = {
+    "attack": (CaptureSpec, AttackSpec, ScoreSpec),
+    "attack-text": (TextCaptureSpec, TextAttackSpec, TextScoreSpec),
+}
 
 
 @dataclass(frozen=True)
@@ -200,25 +208,27 @@ def _variant(block: Mapping[str, Any], choice: Mapping[str, Any], where: str) ->
 def _spec(stage: str, choice: dict[str, Any], where: str) -> Spec | None:
     if stage == "architecture":
         return None
-    if stage == "attack":
-        return _score_spec(choice, where)
+    if stage in SCORES:
+        return _score_spec(SCORES[stage], choice, where)
     if stage not in SPECS:
-        raise UserError(f"{where}.stage: unknown stage '{stage}': choose from architecture, attack, check, train")
+        known = ", ".join(sorted({*SPECS, *SCORES, "architecture"}))
+        raise UserError(f"{where}.stage: unknown stage '{stage}': choose from {known}")
     spec = parse(SPECS[stage], choice, where)
     _check_plugins(spec, where)
     return spec
 
 
-def _score_spec(choice: dict[str, Any], where: str) -> ScoreSpec:
+def _score_spec(kinds: Parts, choice: dict[str, Any], where: str) -> ScoreSpec | TextScoreSpec:
     """An attack block is flat: each field goes to the capture, the attack or the score that knows it."""
-    capture = {k: v for k, v in choice.items() if k in CaptureSpec.model_fields}
-    attack = {k: v for k, v in choice.items() if k in AttackSpec.model_fields}
+    of_capture, of_attack, of_score = kinds
+    capture = {k: v for k, v in choice.items() if k in of_capture.model_fields}
+    attack = {k: v for k, v in choice.items() if k in of_attack.model_fields}
     rest = set(choice) - set(capture) - set(attack) - {"metrics"}
     if rest:
-        known = sorted({*CaptureSpec.model_fields, *AttackSpec.model_fields, "metrics"} - {"capture"})
+        known = sorted({*of_capture.model_fields, *of_attack.model_fields, "metrics"} - {"capture"})
         raise UserError(f"{where}.{sorted(rest)[0]}: unknown key; known keys are {', '.join(known)}")
-    spec = parse(ScoreSpec, {"attack": {"capture": capture, **attack}, "metrics": choice.get("metrics", [])}, where)
-    if spec.attack.generator:
+    spec = parse(of_score, {"attack": {"capture": capture, **attack}, "metrics": choice.get("metrics", [])}, where)
+    if isinstance(spec, ScoreSpec) and spec.attack.generator:
         _check_plugins(spec.attack.generator, where)
     for part in (spec.attack.capture, spec.attack, spec):
         _check_plugins(part, where)
@@ -244,6 +254,12 @@ def plugins_of(spec: Spec) -> list[tuple[str, str, Mapping[str, Any]]]:
     elif isinstance(spec, AttackSpec):
         own = [("models", spec.capture.model), ("attacks", spec.attack), ("attacks/adaptive", spec.transform)]
         own += [("models/generators", spec.generator.model)] if spec.generator else []
+    elif isinstance(spec, TextCaptureSpec):
+        own = [("models/text", spec.model), ("defenses", spec.defense)]
+    elif isinstance(spec, TextAttackSpec):
+        own = [("models/text", spec.capture.model), ("attacks/text", spec.attack)]
+    elif isinstance(spec, TextScoreSpec):
+        return []
     elif isinstance(spec, ScoreSpec):
         return [("metrics", name, {}) for name in spec.metrics]
     else:
@@ -260,5 +276,5 @@ def _check_plugins(spec: Spec, where: str) -> None:
 
 
 def block_stage(run: PlannedRun) -> str:
-    """Return the stage whose files the item reads: ``train``, ``score``, ``check`` or ``architecture``."""
+    """Return the stage that the item reads: ``train``, ``score``, ``score-text``, ``check`` or ``architecture``."""
     return "architecture" if run.spec is None else stage_of(run.spec)

@@ -13,6 +13,7 @@ from leaklab.records.check_spec import CheckSpec
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.specs import Spec
+from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 
 RUNS = Path("results/runs")
@@ -25,6 +26,9 @@ STAGES = {
     "attack": AttackSpec,
     "score": ScoreSpec,
     "check": CheckSpec,
+    "capture-text": TextCaptureSpec,
+    "attack-text": TextAttackSpec,
+    "score-text": TextScoreSpec,
 }
 
 
@@ -53,8 +57,10 @@ def _slug(spec: Spec) -> list[str]:
         return [spec.dataset, spec.model.name, spec.defense.name]
     if isinstance(spec, GeneratorSpec):
         return [spec.dataset, spec.model.name]
-    if isinstance(spec, CaptureSpec):
+    if isinstance(spec, CaptureSpec | TextCaptureSpec):
         return [spec.dataset, spec.model.name, spec.defense.name]
     if isinstance(spec, AttackSpec):
         return [spec.capture.dataset, spec.attack.name, spec.transform.name, "on", spec.capture.defense.name]
+    if isinstance(spec, TextAttackSpec):
+        return [spec.capture.dataset, spec.attack.name, "on", spec.capture.defense.name]
     return _slug(spec.attack)

@@ -10,7 +10,14 @@ from pydantic import Field, model_validator
 
 from leaklab.records.config import Scale, parse, read_yaml
 from leaklab.records.errors import UserError
-from leaklab.records.layouts import CurvesLayout, GridLayout, PathsLayout, PicturesLayout, TableLayout
+from leaklab.records.layouts import (
+    CurvesLayout,
+    GridLayout,
+    PathsLayout,
+    PicturesLayout,
+    SentencesLayout,
+    TableLayout,
+)
 from leaklab.records.record import Record
 
 ITEMS = Path("config/items")
@@ -100,7 +107,7 @@ class Item(Record):
     kind: Literal["table", "figure", "theorem", "algorithm"]
     shows: str = ""
     planned: str = ""
-    renderer: Literal["", "table", "image-grid", "defense-grid", "architecture", "curves", "paths"] = ""
+    renderer: Literal["", "table", "image-grid", "defense-grid", "architecture", "curves", "paths", "sentences"] = ""
     claims: tuple[str, ...] = ()
     reading: str = ""
     open: tuple[str, ...] = ()
@@ -111,6 +118,7 @@ class Item(Record):
     pictures: PicturesLayout | None = None
     curves: CurvesLayout | None = None
     paths: PathsLayout | None = None
+    sentences: SentencesLayout | None = None
     comparison: Comparison | None = None
     expected: dict[str, Any] = Field(default_factory=dict)
     scales: dict[Scale, ScaleChange] = Field(default_factory=dict)

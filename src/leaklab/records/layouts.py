@@ -1,4 +1,4 @@
-"""How an item's numbers and pictures are arranged: ``table``, ``grid``, ``pictures``, ``curves``, ``paths`` in YAML."""
+"""How an item's numbers and pictures are arranged: ``table``, ``grid``, ``curves``, ... of its YAML."""
 
 from typing import Any, Literal
 
@@ -184,4 +184,18 @@ class PathsLayout(Named):
     panels: tuple[str, ...] = ()
     points: dict[str, tuple[str, str]] = Field(default_factory=dict)
     where: dict[str, Any] = Field(default_factory=dict)
+    note: str = ""
+
+
+class SentencesLayout(Named):
+    """``sentences`` of an item's YAML: private sentences and what each attacker read, word by word.
+
+    Attributes:
+        examples: how many sentences, from the first; each under another draw of the defense's randomness.
+        group: row key whose values make the groups below a sentence (the defense).
+        note: explained below the figure.
+    """
+
+    examples: int = Field(default=2, gt=0)
+    group: str = "method"
     note: str = ""

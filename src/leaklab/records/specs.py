@@ -9,6 +9,8 @@ from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.partition_spec import PartitionSpec
+from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 
-Spec = CheckSpec | PartitionSpec | TrainSpec | GeneratorSpec | CaptureSpec | AttackSpec | ScoreSpec
+TextSpec = TextCaptureSpec | TextAttackSpec | TextScoreSpec
+Spec = CheckSpec | PartitionSpec | TrainSpec | GeneratorSpec | CaptureSpec | AttackSpec | ScoreSpec | TextSpec

@@ -13,10 +13,12 @@ from leaklab.records.errors import UserError
 from leaklab.records.expand import PlannedRun, block_stage, expand, expand_absent
 from leaklab.records.files import read_json
 from leaklab.records.items import Item, MetricMeaning, RowValue
+from leaklab.records.text_specs import TEXT_FOLDER, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 from leaklab.report.collect_architecture import architecture_rows
 from leaklab.report.collect_attacks import absent_attack_rows, attack_rows
 from leaklab.report.collect_checks import check_rows
+from leaklab.report.collect_text import absent_text_rows, text_rows
 from leaklab.report.collect_training import absent_training_rows, training_rows
 from leaklab.report.results import ResultRow, ResultTable, identity
 
@@ -32,7 +34,7 @@ KNOWN_MEANINGS = {
     "test_loss": MetricMeaning(better="lower"),
 }
 Collector = Callable[["Source", Sequence[PlannedRun]], Iterator[ResultRow]]
-Collected = TrainSpec | ScoreSpec | CheckSpec
+Collected = TrainSpec | ScoreSpec | TextScoreSpec | CheckSpec
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Source:
         dataset = _dataset(spec)
         found = [read_json(PREPARED / f"{dataset}.json").get("substitute")] if dataset else []
         if dataset in self.replaced:
-            found.append(f"{dataset} in place of {self.replaced[dataset]}")
+            found.append(f"{dataset} in place of {self.replaced[dataset]}".replace(TEXT_FOLDER, ""))
         meant = self.networks.get(self.replaced.get(dataset, dataset), ())
         network = _network(spec)
         if network and meant and network not in meant:
@@ -159,12 +161,14 @@ def _absent_rows(source: Source, absent: Sequence[tuple[PlannedRun, str]]) -> It
 COLLECTORS: dict[str, Collector] = {
     "train": training_rows,
     "score": attack_rows,
+    "score-text": text_rows,
     "check": check_rows,
     "architecture": architecture_rows,
 }
 ABSENT_COLLECTORS: dict[str, Callable[[Source, PlannedRun, str], Iterator[ResultRow]]] = {
     "train": absent_training_rows,
     "score": absent_attack_rows,
+    "score-text": absent_text_rows,
 }
 
 
@@ -174,6 +178,8 @@ def _specs(runs: Sequence[PlannedRun]) -> list[Collected]:
 
 def _dataset(spec: Collected) -> str:
     """Return the data set that a run rests on; empty for a check without a deal."""
+    if isinstance(spec, TextScoreSpec):
+        return TEXT_FOLDER + spec.attack.capture.dataset
     return spec.attack.capture.dataset if isinstance(spec, ScoreSpec) else spec.dataset
 
 

@@ -20,6 +20,8 @@ from leaklab.report import (
     defense_grid,
     defense_pictures,
     paths_figure,
+    sentences,
+    sentences_figure,
     series,
     table_figure,
 )
@@ -97,6 +99,14 @@ def _paths(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> 
     return Drawing(figure, partial(write_arrays, arrays=paths_figure.arrays(item.paths, found, marked)))
 
 
+def _sentences(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    if item.sentences is None:
+        raise _needs(item, "sentences")
+    found = sentences.gather(item, scale, results)
+    figure = sentences_figure.draw(item.sentences, found, _title(item, scale), _notes(results))
+    return Drawing(figure, partial(sentences.write, readings=found), {"readings": len(found)})
+
+
 RENDERERS: dict[str, Callable[[Item, Scale, ResultTable, Printed], Drawing]] = {
     "image-grid": _attacks,
     "defense-grid": _defense_grid,
@@ -104,6 +114,7 @@ RENDERERS: dict[str, Callable[[Item, Scale, ResultTable, Printed], Drawing]] = {
     "architecture": _table,
     "curves": _curves,
     "paths": _paths,
+    "sentences": _sentences,
 }
 
 

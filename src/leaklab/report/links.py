@@ -7,13 +7,17 @@ STAGES = {
     "make_figure": "figure",
     "make_table": "table",
     "score_attack": "scores",
+    "score_text": "scores",
     "run_attack": "attack",
+    "attack_text": "attack",
     "capture_updates": "capture",
     "train_generator": "generator",
+    "capture_text": "capture",
     "train_federated": "train",
     "check_theory": "check",
     "partition_data": "partition",
     "fetch_dataset": "dataset",
+    "fetch_text": "dataset",
 }
 
 
@@ -25,7 +29,7 @@ def chain_of(ledger: Ledger, path: str) -> tuple[ProvenanceLink, ...]:
         of_stage = [entry for entry in entries if entry.rule == rule]
         if of_stage:
             links.append(_link(stage, of_stage[0], len(of_stage) - 1))
-    sources = [source for entry in entries if entry.rule == "fetch_dataset" for source in _sources(entry)]
+    sources = [source for entry in entries if STAGES.get(entry.rule) == "dataset" for source in _sources(entry)]
     raw = {source["path"]: source["sha256"] for source in sources}
     links += [ProvenanceLink("dataset", f"raw file {name}", sha256=digest) for name, digest in sorted(raw.items())]
     return tuple(links)

@@ -119,7 +119,7 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
     picture = Picture(files["png"], alt=f"{item.title}: {item.shows}", caption=item.shows, pdf=files["pdf"])
     medians = ResultTable(tuple(row for row in results.rows if row.metric.endswith("_median")))
     return {
-        "pictures_first": item.kind == "figure" or item.renderer in ("curves", "paths"),
+        "pictures_first": item.kind == "figure" or item.renderer in ("curves", "paths", "sentences"),
         "pictures": (picture, *_ranges(evidence, item, comparisons)),
         "grid": lay_out(item.table, results, comparisons) if item.table else None,
         "comparisons": comparisons,

@@ -1,0 +1,43 @@
+"""What every attack plug-in on text is: observation and knowledge in, sentences out."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from leaklab.attacks.base import Streams
+from leaklab.attacks.text.matching_attack import TextReconstruction
+from leaklab.observations.base import Knowledge, Observation
+
+
+@dataclass(frozen=True)
+class TextBudget:
+    """What an attack may spend per trial, and what it takes for the label.
+
+    Attributes:
+        iterations: steps per start.
+        restarts: starts.
+        labels: ``searched``, ``inferred`` or ``known`` (see ``records/text_specs.py``).
+    """
+
+    iterations: int
+    restarts: int
+    labels: str = "searched"
+
+
+class TextAttack(Protocol):
+    """A plug-in of ``attacks/text``; a frozen dataclass whose fields are its settings."""
+
+    def reconstruct(
+        self, observation: Observation, knowledge: Knowledge, budget: TextBudget, streams: Streams
+    ) -> TextReconstruction:
+        """Reconstruct the private sentence of every trial.
+
+        Args:
+            observation: T trials of one sentence each.
+            knowledge: what the threat model grants.
+            budget: what may be spent.
+            streams: the attack's random draws; those of a trial depend on its number only.
+
+        Raises:
+            UserError: a fact is needed and withheld, or the attack does not fit the observation.
+        """
+        ...

@@ -1,0 +1,39 @@
+"""The continuous part of LAMP: it compares directions, tensor by tensor, so it never had a scale to lose.
+
+Source: M. Balunovic et al., "LAMP: extracting text from gradients with language model priors", 2022.
+"""
+
+from dataclasses import dataclass
+
+from leaklab.attacks.base import Streams
+from leaklab.attacks.text.base import TextBudget
+from leaklab.attacks.text.matching_attack import TextMatching, TextReconstruction
+from leaklab.attacks.text.observed import match
+from leaklab.observations.base import Knowledge, Observation
+
+
+@dataclass(frozen=True)
+class MeanCosineAttack:
+    """Match the mean cosine over tensors; no rate is needed.
+
+    Attributes:
+        bag: read only tokens whose row of the word table has a gradient.
+        norm_weight: of the prior on the embeddings' mean norm; LAMP uses 1.
+        rate: AdamW's first rate in standard deviations of the word table.
+        decay: AdamW's weight decay.
+    """
+
+    bag: bool = False
+    norm_weight: float = 1.0
+    rate: float = 0.5
+    decay: float = 0.0
+
+    def reconstruct(
+        self, observation: Observation, knowledge: Knowledge, budget: TextBudget, streams: Streams
+    ) -> TextReconstruction:
+        """Reconstruct every sentence; see ``base.TextAttack``."""
+        settings = TextMatching("mean-cosine", self.bag, self.norm_weight, rate=self.rate, decay=self.decay)
+        return match(settings, observation.as_direction(), knowledge, budget, streams)
+
+
+PLUGIN = MeanCosineAttack

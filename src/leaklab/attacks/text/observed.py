@@ -1,0 +1,86 @@
+"""What an attack on text takes from an observation: the network, where the sentence ends, its label."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from leaklab.attacks.base import Streams
+from leaklab.attacks.labels import bias_rule
+from leaklab.attacks.text.base import TextBudget
+from leaklab.attacks.text.inversion import SentenceFrame
+from leaklab.attacks.text.matching_attack import TextMatching, TextReconstruction
+from leaklab.models.text.base import TextArchitecture
+from leaklab.models.text.embedded import POSITION_TABLE
+from leaklab.observations.base import Knowledge, Observation
+from leaklab.records import plugins
+from leaklab.records.errors import UserError
+
+
+def match(
+    settings: TextMatching, observation: Observation, knowledge: Knowledge, budget: TextBudget, streams: Streams
+) -> TextReconstruction:
+    """Search the sentences of an observation of kind gradient by gradient matching.
+
+    Raises:
+        UserError: a fact is withheld, or the observation is not one of text.
+    """
+    return replace(settings, iterations=budget.iterations, restarts=budget.restarts).reconstruct(
+        victim(observation, knowledge),
+        observation.update,
+        frames(observation, knowledge),
+        knowledge.require("num_classes"),
+        streams,
+        observation.trials,
+        labels(budget.labels, observation, knowledge),
+    )
+
+
+def victim(observation: Observation, knowledge: Knowledge) -> nn.Module:
+    """Return the observed network with its broadcast weights; no parameter asks for a gradient.
+
+    Raises:
+        UserError: the observation is not one of text, or its weights do not belong to the model.
+    """
+    model: TextArchitecture = plugins.load("models/text", observation.model["name"], observation.model["settings"])
+    network = model.build(_vocabulary(knowledge)["size"], knowledge.require("num_classes"))
+    if [name for name, _ in network.named_parameters()] != list(observation.weights):
+        raise UserError(f"the observed weights are not those of model '{observation.model['name']}': capture again")
+    like = next(iter(observation.weights.values()))
+    network = network.to(device=like.device, dtype=like.dtype)
+    network.load_state_dict(dict(observation.weights), strict=True)
+    return network.requires_grad_(requires_grad=False)
+
+
+def frames(observation: Observation, knowledge: Knowledge) -> list[SentenceFrame]:
+    """Return where each sentence starts and ends: only the positions that it uses have a gradient.
+
+    Exact while no noise is added to the update.
+    """
+    vocabulary = _vocabulary(knowledge)
+    lengths = (observation.update[POSITION_TABLE].abs().amax(2) > 0).sum(1).tolist()
+    return [SentenceFrame(length, vocabulary["start"], vocabulary["end"]) for length in lengths]
+
+
+def labels(rule: str, observation: Observation, knowledge: Knowledge) -> Tensor | None:
+    """Return the labels [T], or None where they are searched.
+
+    Raises:
+        UserError: labels are asked for and withheld.
+    """
+    if rule == "searched":
+        return None
+    if rule == "inferred":
+        return bias_rule(observation)[:, 0]
+    known = knowledge.require("labels", "an attack with known labels")
+    return torch.tensor([known[trial][0] for trial in observation.trials])
+
+
+def _vocabulary(knowledge: Knowledge) -> Mapping[str, Any]:
+    architecture: Mapping[str, Any] = knowledge.require("architecture", "an attack on text")
+    if "vocabulary" not in architecture:
+        raise UserError("the observation is not one of text: capture it with a block of stage attack-text")
+    vocabulary: Mapping[str, Any] = architecture["vocabulary"]
+    return vocabulary

@@ -1,0 +1,34 @@
+"""TAG for an attacker who knows that the rate is perturbed: the scale of the gradient is left free."""
+
+from dataclasses import dataclass
+
+from leaklab.attacks.base import Streams
+from leaklab.attacks.text.base import TextBudget
+from leaklab.attacks.text.matching_attack import TextMatching, TextReconstruction
+from leaklab.attacks.text.observed import match
+from leaklab.observations.base import Knowledge, Observation
+
+
+@dataclass(frozen=True)
+class ProfiledTagAttack:
+    """TAG at the scale that fits best (``distances.ProfiledTag``); no rate is needed.
+
+    Attributes:
+        bag: read only tokens whose row of the word table has a gradient.
+        rate: AdamW's first rate in standard deviations of the word table.
+        decay: AdamW's weight decay.
+    """
+
+    bag: bool = False
+    rate: float = 0.5
+    decay: float = 0.0
+
+    def reconstruct(
+        self, observation: Observation, knowledge: Knowledge, budget: TextBudget, streams: Streams
+    ) -> TextReconstruction:
+        """Reconstruct every sentence; see ``base.TextAttack``."""
+        settings = TextMatching("profiled-tag", bag=self.bag, rate=self.rate, decay=self.decay)
+        return match(settings, observation.as_direction(), knowledge, budget, streams)
+
+
+PLUGIN = ProfiledTagAttack

@@ -1,0 +1,37 @@
+"""TAG as printed: the server takes the update, divided by the rate that it assumes, for the gradient.
+
+Source: J. Deng et al., "TAG: gradient attack on transformer-based language models", 2021; used in LRP table 7.
+"""
+
+from dataclasses import dataclass
+
+from leaklab.attacks.base import Streams
+from leaklab.attacks.text.base import TextBudget
+from leaklab.attacks.text.matching_attack import TextMatching, TextReconstruction
+from leaklab.attacks.text.observed import match
+from leaklab.observations.base import Knowledge, Observation
+
+
+@dataclass(frozen=True)
+class TagAttack:
+    """Match norms and absolute values, tensor by tensor; it believes in the gradient's scale.
+
+    Attributes:
+        squared: square the norms, as some later implementations do.
+        rate: AdamW's first rate in standard deviations of the word table (see ``matching_attack.TextMatching``).
+        decay: AdamW's weight decay.
+    """
+
+    squared: bool = False
+    rate: float = 0.5
+    decay: float = 0.0
+
+    def reconstruct(
+        self, observation: Observation, knowledge: Knowledge, budget: TextBudget, streams: Streams
+    ) -> TextReconstruction:
+        """Reconstruct every sentence; see ``base.TextAttack``."""
+        settings = TextMatching("tag-squared" if self.squared else "tag", rate=self.rate, decay=self.decay)
+        return match(settings, observation.as_gradient(knowledge, "tag"), knowledge, budget, streams)
+
+
+PLUGIN = TagAttack

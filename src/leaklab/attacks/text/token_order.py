@@ -1,0 +1,58 @@
+"""The sentence read off the tables' gradients by linear equations, without any search (see ``tables``)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from leaklab.attacks.base import Streams
+from leaklab.attacks.labels import bias_rule
+from leaklab.attacks.search import StartRecord
+from leaklab.attacks.text.base import TextBudget
+from leaklab.attacks.text.inversion import SentenceFrame
+from leaklab.attacks.text.matching_attack import TextReconstruction
+from leaklab.attacks.text.observed import frames
+from leaklab.attacks.text.tables import token_order
+from leaklab.models.text.embedded import POSITION_TABLE, WORD_TABLE
+from leaklab.observations.base import Knowledge, Observation
+from leaklab.records.errors import UserError
+
+
+@dataclass(frozen=True)
+class TokenOrderAttack:
+    """Read the ordered sentence; what cannot be put in order is given as a bag, the strongest tokens first.
+
+    Made for one local step on one sentence without noise or pruning. Any factor on the update is welcome.
+    """
+
+    def reconstruct(
+        self, observation: Observation, knowledge: Knowledge, budget: TextBudget, streams: Streams
+    ) -> TextReconstruction:
+        """Read every sentence; see ``base.TextAttack``. A trial without an order is recorded as diverged."""
+        if knowledge.require("local_steps", "token-order") > 1:
+            raise UserError("attack 'token-order' reads the gradient of one local step: capture local_steps 1")
+        gradients = observation.as_direction().update
+        tokens, records = [], []
+        for row, frame in enumerate(frames(observation, knowledge)):
+            word, position = gradients[WORD_TABLE][row], gradients[POSITION_TABLE][row]
+            found, ordered = read(word, position, frame)
+            tokens.append(found)
+            stopped = "matched" if ordered else "diverged"
+            records.append(StartRecord(observation.trials[row], 0, 0.0, 0, 0, not ordered, stopped))
+        return TextReconstruction(tuple(tokens), bias_rule(observation)[:, 0], tuple(records))
+
+
+def read(word_gradient: Tensor, position_gradient: Tensor, frame: SentenceFrame) -> tuple[Tensor, bool]:
+    """Return the tokens of one sentence [L], and whether they are in order."""
+    try:
+        return token_order(word_gradient, position_gradient), True
+    except UserError:
+        strength = word_gradient.norm(dim=1)
+        strength[[0, frame.start, frame.end]] = 0
+        # never more tokens than the sentence has places: a longer output can only look better
+        most = min(max(frame.unknown, 0), int((strength > 0).sum()))
+        ends = torch.tensor([frame.start]), torch.tensor([frame.end])
+        return torch.cat([ends[0], strength.topk(most).indices.cpu(), ends[1]]), False
+
+
+PLUGIN = TokenOrderAttack

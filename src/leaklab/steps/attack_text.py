@@ -1,0 +1,49 @@
+"""Read sentences from a capture's observation; the private ones are not among the inputs."""
+
+from collections import Counter
+from functools import partial
+
+from leaklab.attacks.text.base import TextAttack, TextBudget
+from leaklab.attacks.text.parts import TextCheckpoint, plain, starts_table
+from leaklab.observations.artefacts import load_observation
+from leaklab.records import plugins
+from leaklab.records.files import sha256, write_json, write_table
+from leaklab.records.streams import stream
+from leaklab.records.text_specs import TextAttackSpec
+from leaklab.steps.base import Job, main
+
+
+def run(job: Job) -> None:
+    """Write outputs ``reconstruction`` and ``trials`` from inputs ``observation`` and ``facts``."""
+    spec = TextAttackSpec.model_validate(job.spec)
+    observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
+    attack: TextAttack = plugins.load("attacks/text", spec.attack.name, spec.attack.settings)
+    budget = TextBudget(spec.iterations, spec.restarts, spec.labels)
+    streams = partial(stream, spec.seed, "attack")
+    seen = [sha256(job.input(name)) for name in ("observation", "facts")]
+    identity = "\n".join([spec.model_dump_json(), *seen, job.recorder.code])
+    checkpoint = TextCheckpoint(job.outputs["reconstruction"].with_name("checkpoint.json"), identity)
+    sentences, resumed = [], 0
+    for row in job.track(range(len(observation.trials)), total=len(observation.trials), label="sentences"):
+        sentence = checkpoint.sentence(row)
+        resumed += sentence is not None
+        if sentence is None:
+            sentence = plain(attack.reconstruct(observation.select([row]), knowledge, budget, streams))
+            checkpoint.keep(row, sentence)
+        sentences.append(sentence)
+    found = [{"tokens": list(sentence.tokens), "label": sentence.label} for sentence in sentences]
+    write_json(job.outputs["reconstruction"], {"trials": found})
+    starts = [start for sentence in sentences for start in sentence.starts]
+    write_table(job.outputs["trials"], starts_table(sentences))
+    checkpoint.remove()
+    job.note(
+        trials=len(found),
+        evaluations=sum(start.evaluations for start in starts),
+        starts=len(starts),
+        stopped=dict(Counter(start.stopped for start in starts)),
+        sentences_resumed=resumed,
+    )
+
+
+if __name__ == "__main__":
+    main("attack_text", run)

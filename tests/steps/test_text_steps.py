@@ -1,0 +1,143 @@
+"""The road of a sentence: capture, attack and score as the rules run them, with their files and records."""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+from leaklab.data.text.printed import PRINTED
+from leaklab.data.text.vocabulary import Vocabulary, split
+from leaklab.observations.text_artefacts import load_text_truth
+from leaklab.records.files import read_json, read_table, write_json
+from leaklab.steps import attack_text, capture_text, score_text
+from leaklab.steps.base import main
+
+ROOT = Path(__file__).parents[2]
+CAPTURE = {
+    "dataset": "words",
+    "sentences": {},
+    "draws": 2,
+    "model": {"name": "bert-classifier", "layers": 1, "width": 16, "heads": 1, "positions": 16, "spread": 0.1},
+    "defense": "lrp",
+    "client_weight": 2.0,
+}
+METRICS = ["token_recovery", "position_recovery", "rouge_l"]
+
+
+class Killed(BaseException):
+    """Stands for a signal."""
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "words.json"
+    vocabulary = Vocabulary.build([*PRINTED.texts, "some other words that nobody said"])
+    card = {"name": "words", "num_classes": 2, "texts": PRINTED.texts, "labels": PRINTED.labels}
+    write_json(path, {**card, "vocabulary": vocabulary.tokens, "substitute": "few words"})
+    return path
+
+
+def step(module, folder, spec, inputs, outputs):
+    rule = module.__name__.rpartition(".")[2]
+    arguments = ["--spec", json.dumps(spec), "--input", *(f"{name}={path}" for name, path in inputs.items())]
+    arguments += ["--output", *(f"{name}={folder / file}" for name, file in outputs.items()), f"run={folder}/run.json"]
+    main(rule, module.run, arguments)
+    return {name: folder / file for name, file in outputs.items()}
+
+
+@pytest.fixture(scope="module")
+def captured(corpus, tmp_path_factory):
+    outputs = {"observation": "observation.safetensors", "facts": "facts.json", "truth": "truth.json"}
+    return step(capture_text, tmp_path_factory.mktemp("capture"), CAPTURE, {"corpus": corpus}, outputs)
+
+
+def attack(captured, folder, name="token-order", **changes):
+    spec = {"capture": CAPTURE, "attack": name, "iterations": 6, **changes}
+    inputs = {name: captured[name] for name in ("observation", "facts")}
+    return step(attack_text, folder, spec, inputs, {"reconstruction": "reconstruction.json", "trials": "trials.csv"})
+
+
+def score(captured, corpus, found, folder, name="token-order"):
+    spec = {"attack": {"capture": CAPTURE, "attack": name, "iterations": 6}, "metrics": METRICS}
+    inputs = {**found, "truth": captured["truth"], "corpus": corpus}
+    return step(score_text, folder, spec, inputs, {n: f"{n}.{e}" for n, e in
+                (("scores", "csv"), ("texts", "json"), ("cards", "json"))})  # fmt: skip
+
+
+def test_linear_equations_read_both_sentences_under_lrp(captured, corpus, tmp_path):
+    files = score(captured, corpus, attack(captured, tmp_path), tmp_path / "score")
+    table = read_table(files["scores"])
+    own = table[table.selection == "best-by-loss"]
+    assert set(own.metric) == {*METRICS, "label_correct"}
+    assert (own.value == 1).all()
+    assert len(own) == 4 * 4
+    others = table[(table.selection != "best-by-loss") & (table.metric == "position_recovery")]
+    assert set(others.selection) == {"frequent-words", "unrelated-sentence"}
+    assert (others.value < 0.5).all()
+
+
+def test_the_texts_hold_sentence_answer_and_factor(captured, corpus, tmp_path):
+    files = score(captured, corpus, attack(captured, tmp_path), tmp_path / "score")
+    truth = load_text_truth(captured["truth"])
+    texts = read_json(files["texts"])["trials"]
+    assert [(t["example"], t["draw"]) for t in texts] == [(1, 0), (1, 1), (2, 0), (2, 1)]
+    for text, trial in zip(texts, truth, strict=True):
+        assert text["text"] == PRINTED.texts[trial.example - 1]
+        assert text["read"] == text["private"] == list(split(text["text"]))
+        assert text["factor"] == pytest.approx(trial.rates[0] / 0.01)
+    cards = read_json(files["cards"])
+    assert set(cards["metrics"]) == {*METRICS, "label_correct"}
+    assert set(cards["selections"]) == set(read_table(files["scores"]).selection)
+    assert cards["substitute"] == "few words"
+
+
+def test_a_search_leaves_a_record_per_start(captured, tmp_path):
+    files = attack(captured, tmp_path, "tag", restarts=2)
+    table = read_table(files["trials"])
+    assert table[["trial", "start"]].to_numpy().tolist() == [[t, s] for t in range(4) for s in range(2)]
+    assert table.groupby("trial").chosen.sum().tolist() == [1] * 4
+    facts = read_json(tmp_path / "run.json")["facts"]
+    assert facts["evaluations"] == table.evaluations.sum() == 4 * 2 * 6
+    assert facts["sentences_resumed"] == 0
+    found = read_json(files["reconstruction"])["trials"]
+    lengths = [len(trial.ids) for trial in load_text_truth(captured["truth"])]
+    assert [len(trial["tokens"]) for trial in found] == lengths
+
+
+def test_a_killed_attack_goes_on_and_ends_with_the_same_bytes(captured, tmp_path, monkeypatch):
+    whole = attack(captured, tmp_path / "whole", "tag")
+    plain, done = attack_text.plain, []
+
+    def killed_in_the_third_sentence(found):
+        if len(done) == 2:
+            raise Killed
+        done.append(found)
+        return plain(found)
+
+    monkeypatch.setattr(attack_text, "plain", killed_in_the_third_sentence)
+    with pytest.raises(Killed):
+        attack(captured, tmp_path / "killed", "tag")
+    monkeypatch.setattr(attack_text, "plain", plain)
+    again = attack(captured, tmp_path / "killed", "tag")
+    assert read_json(tmp_path / "killed/run.json")["facts"]["sentences_resumed"] == 2
+    for name, path in whole.items():
+        assert path.read_bytes() == again[name].read_bytes(), name
+    assert not (tmp_path / "killed/checkpoint.json").exists()
+
+
+def test_known_labels_that_are_withheld_stop_with_one_line(captured, tmp_path):
+    with pytest.raises(SystemExit, match=r"leaklab attack_text: .* needs 'labels', which threat model"):
+        attack(captured, tmp_path, "tag", labels="known")
+
+
+def test_the_attackers_step_is_never_given_the_truth():
+    tree = ast.parse((ROOT / "src/leaklab/steps/attack_text.py").read_text(encoding="utf-8"))
+    modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not any(name.startswith(("leaklab.data", "leaklab.metrics", "leaklab.federated")) for name in modules)
+    assert not any(isinstance(node, ast.Constant) and node.value in ("truth", "corpus") for node in ast.walk(tree))
+    rule = (ROOT / "workflow/rules/text.smk").read_text(encoding="utf-8").partition("rule attack_text:")[2]
+    inputs = rule.partition("    output:")[0]
+    assert "observation" in inputs
+    assert "truth" not in inputs
+    assert "corpus" not in inputs
