@@ -96,7 +96,11 @@ def generator_of_attack(name):
 
     def path(wildcards):
         needs = job_of("attack")(wildcards).needs
-        return [str(run_folder(spec) / name) for spec in needs if stage_of(spec) == "generator"]
+        return [
+            str(run_folder(spec) / name)
+            for spec in needs
+            if stage_of(spec) == "generator"
+        ]
 
     return path
 

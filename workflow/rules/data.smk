@@ -12,7 +12,9 @@ rule fetch_dataset:
         "../envs/leaklab.yaml"
     resources:
         # three times the images of ImageNet at the sides that the catalog asks for
-        mem_mb=lambda wildcards: 60000 if wildcards.dataset.startswith("imagenet") else 2000,
+        mem_mb=lambda wildcards: (
+            60000 if wildcards.dataset.startswith("imagenet") else 2000
+        ),
     params:
         source=dataset_entry,
         code=code_of_rule("fetch_dataset"),
