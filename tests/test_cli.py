@@ -83,16 +83,16 @@ def project(tmp_path, monkeypatch):
 
 class TestItems:
     @pytest.mark.parametrize("columns", [80, 200])
-    def test_all_51_items_are_listed_with_their_states(self, leaklab, columns):
+    def test_all_52_items_are_listed_with_their_states(self, leaklab, columns):
         text = leaklab("items", columns=columns)
         listed = {line[1].replace(" ", "/"): line[2] for line in map(LINE.match, text.splitlines()) if line}
         expected = {key: [s.word for s in found.values()] for key, found in states(build_plan(load_items())).items()}
-        assert len(listed) == 51
+        assert len(listed) == 52
         assert {key: re.split(r"\s{2,}", found.strip()) for key, found in listed.items()} == expected
-        assert text.lstrip().startswith("51 items")
+        assert text.lstrip().startswith("52 items")
 
     def test_reasons_are_given_on_request(self, leaklab):
-        reason = load_items(ROOT / "config/items")["lrp/figure3"].planned[:40]
+        reason = load_items(ROOT / "config/items")["lrp/figure4"].planned[:40]
         assert reason not in leaklab("items", columns=200)
         assert reason in leaklab("items", "--why", columns=200)
 
@@ -130,7 +130,9 @@ class TestPlan:
         assert line.startswith("unknown item 'lrp table99': choose from lrp/table1, ")
 
     def test_an_item_that_does_not_run_yet_says_why(self, mistake):
-        assert mistake("plan", "lrp", "figure3").startswith("lrp/figure3 does not run yet: ")
+        assert mistake("plan", "lrp", "figure4").startswith("lrp/figure4 does not run yet: ")
+        waits = mistake("plan", "lrp", "figure3", "--scale", "small")
+        assert waits.startswith("lrp/figure3 does not run at scale small yet: ")
 
     @pytest.mark.parametrize("arguments", [["plan", "lrp", "table1"], ["report"]])
     def test_an_unknown_scale_is_refused_with_the_known_ones(self, mistake, arguments):

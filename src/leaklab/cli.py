@@ -61,6 +61,8 @@ def plan(item: list[str], scale: ScaleOption = "small") -> None:
     level = _scale(scale)
     if chosen.planned:
         raise UserError(f"{chosen.key} does not run yet: {chosen.planned}")
+    if level in chosen.scales and chosen.scales[level].planned:
+        raise UserError(f"{chosen.key} does not run at scale {level} yet: {chosen.scales[level].planned}")
     every = build_plan({chosen.key: chosen})
     jobs = every.jobs_of(level, chosen) if (level, chosen.key) in every.runs else []
     table = Table(title=f"{chosen.key} at scale {level}: {chosen.title}", title_justify="left", box=SIMPLE_HEAD)

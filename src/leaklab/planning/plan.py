@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from leaklab.observations.requirements import check as check_threat_model
-from leaklab.observations.requirements import check_transform
+from leaklab.observations.requirements import check_generator, check_transform
 from leaklab.observations.text_requirements import check as check_text
 from leaklab.planning.code import code_of
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
@@ -171,6 +171,7 @@ def _check_attack(attack: AttackSpec) -> None:
         attack.capture.kind,
     )
     check_transform(attack.transform.name, attack.capture.defense.name, attack.capture.batch_size)
+    check_generator(attack)
 
 
 def result_files(item: Item, scale: str) -> dict[str, Path]:
