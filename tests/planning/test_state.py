@@ -56,6 +56,13 @@ def test_an_item_may_wait_at_one_scale(tmp_path):
     assert plan.ready("small") == []
 
 
+def test_an_item_may_stand_apart_and_is_made_when_asked_for(tmp_path):
+    plan, item = planned(**{**READY, "scales": {"small": {"apart": True}}})
+    assert state_of(plan, item, "small", tmp_path) == State("not run", "snakemake results/small/lrp/table1.csv")
+    assert plan.ready("small") == []
+    assert ("small", item.key) in plan.runs
+
+
 def test_all_items_have_a_state_at_every_scale(tmp_path):
     found = states(build_plan(load_items(ROOT / "config/items")), tmp_path)
     assert len(found) == 52  # 51 of the papers and one derived from them

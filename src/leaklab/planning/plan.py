@@ -80,8 +80,9 @@ class Plan:
         return self.jobs[stage][name]
 
     def ready(self, scale: Scale) -> list[Item]:
-        """Return the items that run at this scale."""
-        return [item for item in self.items.values() if (scale, item.key) in self.runs]
+        """Return the items that are made with the scale: those that run there, without those that stand apart."""
+        runs = [item for item in self.items.values() if (scale, item.key) in self.runs]
+        return [item for item in runs if not item.scales[scale].apart]
 
     def jobs_of(self, scale: Scale, item: Item) -> list[Job]:
         """Return every job that the item needs at this scale, each once, in the order of the road."""

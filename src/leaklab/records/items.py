@@ -78,6 +78,7 @@ class ScaleChange(Record):
         absent: block -> why it cannot run here ("data not here: ..."); its rows are shown as not run.
         note: why, for the reader.
         planned: why the item does not run at this scale yet; empty where it does.
+        apart: the item is made when it is asked for by name, and not with all others of the scale.
     """
 
     set: dict[str, Any] = Field(default_factory=dict)
@@ -86,6 +87,7 @@ class ScaleChange(Record):
     absent: dict[str, str] = Field(default_factory=dict)
     note: str = ""
     planned: str = ""
+    apart: bool = False
 
 
 class Item(Record):
