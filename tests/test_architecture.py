@@ -17,6 +17,9 @@ LONGEST = 300
 RESTRICTED_UNPICKLER = "data/readers/restricted_pickle.py"
 EVALUATOR_OF_CLAIMS = "report/expressions.py"
 LOADERS_OF_PICKLES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+# torch's own default is strict; written out here it would make every published training stale, so it waits for their
+# next run
+STRICT_BY_DEFAULT = {"defenses/base.py"}
 GLOBAL_GENERATORS = {"manual_seed", "manual_seed_all", "set_rng_state", "seed_all", "default_generator"}
 
 
@@ -104,7 +107,7 @@ def test_weights_fit_their_network_or_are_refused():
     for name, tree in trees():
         for call, keywords in calls(tree):
             if call.rpartition(".")[2] == "load_state_dict":
-                assert keywords.get("strict", True) is True, name
+                assert keywords.get("strict", name in STRICT_BY_DEFAULT) is True, name
             assert call == "zip" or keywords.get("strict", True) is True, (name, call)
 
 

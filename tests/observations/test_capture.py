@@ -2,25 +2,15 @@
 
 import pytest
 import torch
-from sklearn.datasets import load_digits
 from torch.nn import functional as F
 
-from leaklab.data.dataset import Dataset, unit_range
+from leaklab.data.dataset import unit_range
 from leaklab.models.dlg_lenet import DLGLeNet
 from leaklab.observations.capture import capture
 from leaklab.observations.private_images import choose_images
 from leaklab.records.capture_spec import CaptureSpec, ImageChoice
 from leaklab.records.errors import UserError
 from leaklab.records.record import Component
-
-
-@pytest.fixture(scope="module")
-def dataset():
-    loaded = load_digits()
-    images = torch.tensor(loaded.images * 255 / 16).round().to(torch.uint8)[:, None]
-    labels = torch.tensor(loaded.target)
-    mean, std = torch.tensor([0.3]), torch.tensor([0.4])
-    return Dataset("digits", 10, images[:1000], labels[:1000], images[1000:], labels[1000:], mean, std)
 
 
 def spec(**changes):

@@ -2,14 +2,12 @@
 
 import pytest
 import torch
-from sklearn.datasets import load_digits
 from torch.nn import functional as F
 
 from leaklab.attacks.base import victim
 from leaklab.attacks.gradients import trial_gradients
 from leaklab.attacks.labels import head
 from leaklab.attacks.module_gradients import gradient_products
-from leaklab.data.dataset import Dataset
 from leaklab.models.resnet_small import SmallResNet
 from leaklab.observations.artefacts import load_observation, save_observation
 from leaklab.observations.capture import capture
@@ -18,15 +16,6 @@ from leaklab.records.errors import UserError
 
 EXACT = {"rtol": 0, "atol": 1e-10}
 RESNET = {"name": "resnet-small", "settings": {"width": 4}}
-
-
-@pytest.fixture(scope="module")
-def dataset():
-    loaded = load_digits()
-    images = torch.tensor(loaded.images * 255 / 16).round().to(torch.uint8)[:, None]
-    labels = torch.tensor(loaded.target)
-    mean, std = torch.tensor([0.3]), torch.tensor([0.4])
-    return Dataset("digits", 10, images[:1000], labels[:1000], images[1000:], labels[1000:], mean, std)
 
 
 def spec(**changes):
