@@ -53,7 +53,9 @@ def test_unknown_item(fresh):
 
 
 def test_planned_item_says_what_is_missing(fresh):
-    assert "lrp/table3" in refused(fresh, "results/demo/lrp/table3.csv")
+    line = refused(fresh, "results/demo/hyperfl/table3.csv")
+    assert "cannot make hyperfl/table3 at scale demo: needs" in line
+    assert "not written yet" in line
 
 
 def test_attack_that_needs_withheld_labels(fresh):
