@@ -92,7 +92,7 @@ class TestItems:
         assert text.lstrip().startswith("52 items")
 
     def test_reasons_are_given_on_request(self, leaklab):
-        reason = load_items(ROOT / "config/items")["lrp/figure4"].planned[:40]
+        reason = load_items(ROOT / "config/items")["hyperfl/figure4"].planned[:40]
         assert reason not in leaklab("items", columns=200)
         assert reason in leaklab("items", "--why", columns=200)
 
@@ -130,9 +130,7 @@ class TestPlan:
         assert line.startswith("unknown item 'lrp table99': choose from lrp/table1, ")
 
     def test_an_item_that_does_not_run_yet_says_why(self, mistake):
-        assert mistake("plan", "lrp", "figure4").startswith("lrp/figure4 does not run yet: ")
-        waits = mistake("plan", "lrp", "figure3", "--scale", "small")
-        assert waits.startswith("lrp/figure3 does not run at scale small yet: ")
+        assert mistake("plan", "hyperfl", "figure4").startswith("hyperfl/figure4 does not run yet: ")
 
     @pytest.mark.parametrize("arguments", [["plan", "lrp", "table1"], ["report"]])
     def test_an_unknown_scale_is_refused_with_the_known_ones(self, mistake, arguments):

@@ -48,6 +48,7 @@ CONFIGURED: dict[str, list[type[BaseModel]]] = {
         layouts.TargetLine,
         layouts.PathsLayout,
         layouts.SentencesLayout,
+        layouts.LandscapeLayout,
     ],
     "blocks": [
         specs.TrainSpec,
@@ -58,10 +59,11 @@ CONFIGURED: dict[str, list[type[BaseModel]]] = {
         specs.CheckSpec,
     ],
     "blocks of text": [specs.TextCaptureSpec, specs.TextAttackSpec, specs.TextScoreSpec, text_specs.SentenceChoice],
+    "blocks of landscapes": [specs.LandscapeSpec, specs.ProjectionSpec],
     "parts of blocks": [record.Component, partition_spec.PartitionChoice, capture_spec.ImageChoice, train_spec.Goal],
     "datasets.yaml": [catalog.Entry, catalog.Source, catalog.MirrorFile, catalog.PackageFile, catalog.OfficialFile],
     "weights.yaml": [weights.Weights, weights.WeightsFile],
-    "tolerances.yaml": [tolerances.Tolerances, tolerances.Rule, tolerances.Tolerance],
+    "tolerances.yaml": [tolerances.Tolerances, tolerances.StandIns, tolerances.Rule, tolerances.Tolerance],
 }
 # an attack block is flat: the specs inside each other are not keys of their own
 NESTED = {"capture"}

@@ -37,8 +37,25 @@ def test_draws_belong_to_the_name():
     assert summarise(values, "a") != summarise(values, "b")
 
 
+def test_the_medians_interval_covers_the_true_median_about_19_times_in_20():
+    hits = 0
+    for trial in range(200):
+        summary = summarise(stream(trial, "values").uniform(41).numpy() ** 4, trial)
+        hits += summary.median_low <= 0.5**4 <= summary.median_high
+    assert 178 <= hits <= 200
+
+
+def test_the_median_of_unequal_groups_is_that_of_their_values():
+    values, groups = [1.0, 1.0, 1.0, 9.0], ["a", "a", "a", "b"]
+    summary = summarise(values, groups=groups)
+    # of four equally likely draws of two groups one is b twice
+    assert (summary.median_low, summary.median_high) == (1, 9)
+    assert summarise(values[2:], groups=groups[2:]).median_high == 9
+
+
 def test_one_value_has_no_spread():
     summary = summarise([4.0])
+    assert summary.median_low is None
     assert summary.mean == 4
     assert summary.std is None
     assert summary.ci_low is None

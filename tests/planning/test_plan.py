@@ -124,6 +124,8 @@ class TestNeeds:
             "capture": set(),
             "attack": {"capture", "generator"},
             "score": {"capture", "attack"},
+            "projection": {"generator"},
+            "landscape": {"capture", "generator", "attack", "projection"},
             "capture-text": set(),
             "attack-text": {"capture-text"},
             "score-text": {"capture-text", "attack-text"},

@@ -18,6 +18,13 @@ TRAIN = {
 CAPTURE = {"dataset": "mnist", "images": {"count": 5}, "draws": 4, "model": "dlg-lenet"}
 GENERATOR = {"dataset": "mnist", "steps": 100}
 ATTACK = {"capture": CAPTURE, "attack": "dlg", "iterations": 100, "restarts": 2}
+PROJECTION = {"dataset": "mnist", "images": {"count": 1}, "generator": GENERATOR}
+GGL = {
+    "capture": {**CAPTURE, "images": {"count": 1}, "draws": 1},
+    "attack": "ggl",
+    "generator": GENERATOR,
+    "iterations": 9,
+}
 TEXT_CAPTURE = {"dataset": "cola", "sentences": {"others": 20}, "draws": 2, "model": "bert-classifier"}
 TEXT_ATTACK = {"capture": TEXT_CAPTURE, "attack": "tag", "iterations": 100, "restarts": 3}
 SPECS = {
@@ -27,6 +34,8 @@ SPECS = {
     "generator": GENERATOR,
     "attack": ATTACK,
     "score": {"attack": ATTACK, "metrics": ["mse"]},
+    "projection": PROJECTION,
+    "landscape": {"attack": GGL, "projection": PROJECTION, "metrics": ["mse"]},
     "capture-text": TEXT_CAPTURE,
     "attack-text": TEXT_ATTACK,
     "score-text": {"attack": TEXT_ATTACK, "metrics": ["rouge_l"]},
@@ -51,6 +60,15 @@ def test_a_generative_attack_evaluates_a_population_in_every_generation():
     counted = {"name": "ggl", "population": 30}
     assert cost(spec("attack", attack=counted, generator=GENERATOR)).evaluations == 5 * 4 * 2 * 100 * 30
     assert cost(spec("attack", attack="ggl", generator=GENERATOR)).evaluations == 5 * 4 * 2 * 100 * 50
+
+
+def test_an_inversion_evaluates_what_adam_makes_of_every_candidate():
+    assert cost(spec("projection", generations=3, population=5, inner_steps=7, final_steps=11)).evaluations == 116
+
+
+def test_a_landscape_evaluates_two_losses_per_point():
+    assert cost(spec("landscape", alpha=[0, 1, 5], beta=[0, 1, 3])).evaluations == 30
+    assert cost(spec("landscape", alpha=[0, 1, 5])).evaluations == 10
 
 
 def test_a_generators_steps_are_counted():

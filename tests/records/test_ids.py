@@ -31,6 +31,10 @@ GENERATOR = {"dataset": "mnist", "steps": 100}
 CAPTURE = {"dataset": "mnist", "images": {"count": 5}, "model": "dlg-lenet"}
 ATTACK = {"capture": CAPTURE, "attack": "dlg", "iterations": 100}
 SCORE = {"attack": ATTACK, "metrics": ["mse"]}
+ONE = {**CAPTURE, "images": {"count": 1}}
+PROJECTION = {"dataset": "mnist", "images": {"count": 1}, "generator": GENERATOR}
+GGL = {"capture": ONE, "attack": "ggl", "generator": GENERATOR, "iterations": 100}
+LANDSCAPE = {"attack": GGL, "projection": PROJECTION, "metrics": ["mse"]}
 TEXT_CAPTURE = {"dataset": "cola", "sentences": {"others": 20}, "model": "bert-classifier"}
 TEXT_ATTACK = {"capture": TEXT_CAPTURE, "attack": "tag"}
 SPECS = {
@@ -41,6 +45,8 @@ SPECS = {
     "capture": CAPTURE,
     "attack": ATTACK,
     "score": SCORE,
+    "projection": PROJECTION,
+    "landscape": LANDSCAPE,
     "capture-text": TEXT_CAPTURE,
     "attack-text": TEXT_ATTACK,
     "score-text": {"attack": TEXT_ATTACK, "metrics": ["token_recovery"]},
@@ -107,6 +113,9 @@ def test_whole_numbers_may_be_written_with_or_without_a_point():
         ("attack", {"generator": GENERATOR}),
         ("attack", {"capture": {**CAPTURE, "rate": 0.02}}),
         ("score", {"metrics": ["mse", "psnr"]}),
+        ("projection", {"generations": 31}),
+        ("landscape", {"alpha": [0, 1, 5]}),
+        ("landscape", {"attack": {**GGL, "transform": "profiled-scale"}}),
         ("score", {"attack": {**ATTACK, "restarts": 2}}),
         ("capture-text", {"sentences": {"others": 21}}),
         ("attack-text", {"labels": "inferred"}),

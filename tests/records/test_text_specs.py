@@ -3,9 +3,10 @@
 import pytest
 
 from leaklab.records.errors import UserError
-from leaklab.records.expand import block_stage, expand, plugins_of
+from leaklab.records.expand import block_stage, expand
 from leaklab.records.ids import run_id
 from leaklab.records.items import Item
+from leaklab.records.spec_plugins import plugins_of
 from leaklab.records.text_specs import SentenceChoice, TextScoreSpec
 
 BLOCK = {

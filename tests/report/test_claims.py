@@ -1,10 +1,12 @@
 import csv
 import json
+import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
+from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.report.claims import (
     Claim,
@@ -17,6 +19,7 @@ from leaklab.report.claims import (
     write_verdicts,
 )
 from leaklab.report.results import ResultRow, ResultTable
+from leaklab.report.tolerances import StandIns, Tolerances
 
 PAPERS = Path(__file__).parents[2] / "config" / "papers"
 NOTHING = ResultTable()
@@ -35,7 +38,7 @@ def claims():
 def test_the_printed_tables_decide_39_claims_and_contradict_two(claims, printed):
     verdicts = {verdict.id: verdict.verdict for verdict in judge_all(claims, printed, printed)}
     decided = {name: verdict for name, verdict in verdicts.items() if verdict != "not testable"}
-    assert len(verdicts) == 86
+    assert len(verdicts) == 87
     assert len(decided) == 39
     assert {name for name, verdict in decided.items() if verdict == "not reproduced"} == {"HYP-04", "HYP-09"}
 
@@ -107,6 +110,36 @@ def test_a_claim_on_stand_ins_says_so():
     verdict = judge(CLAIM, rows(2.0, 1.0, substitutes=("small generator",)), NOTHING)
     assert verdict.substitutes == ("small generator",)
     assert "stand-ins: small generator" in verdict.reason
+
+
+class TestStandIns:
+    OTHER = StandIns(metrics={"acc": "loss"})
+    THERE = ResultTable(tuple(replace(row, metric="loss") for row in rows(2.0, 1.0).rows))
+
+    def test_a_claim_is_judged_on_another_metric_where_its_own_has_no_number(self):
+        empty = tuple(replace(row, value=None, note="not available: weights") for row in rows(1.0, 2.0).rows)
+        for own in ((), empty):
+            verdict = judge(CLAIM, ResultTable((*self.THERE.rows, *own)), NOTHING, self.OTHER)
+            assert verdict.verdict == "reproduced"
+            assert verdict.substitutes == ("loss in place of acc",)
+            assert {fact.metric for fact in verdict.evidence} == {"loss"}
+
+    def test_its_own_numbers_go_first(self):
+        both = ResultTable((*self.THERE.rows, *rows(1.0, 2.0).rows))
+        assert judge(CLAIM, both, NOTHING, self.OTHER).verdict == "not reproduced"
+
+    def test_a_claim_with_a_threshold_waits(self):
+        waiting = StandIns(metrics={"acc": "loss"}, not_for=("X-01",))
+        assert judge(CLAIM, self.THERE, NOTHING, waiting).verdict == "not testable"
+
+    def test_the_declared_ones_name_metrics_and_claims_that_exist(self, claims):
+        declared = Tolerances.load(PAPERS / "tolerances.yaml").stand_ins
+        assert set(declared.not_for) <= {claim.id for claim in claims}
+        for claim in claims:
+            if claim.id in declared.not_for:
+                assert re.search(r"[<>]=?0?\.\d", claim.check)
+        for name in (*declared.metrics, *declared.metrics.values()):
+            plugins.check("metrics", name.replace("_", "-"), {})
 
 
 def test_numbers_that_do_not_allow_the_check_are_not_testable():

@@ -7,11 +7,11 @@ import pytest
 from leaklab.records.errors import UserError
 from leaklab.records.layouts import TableLayout
 from leaklab.report import site
-from leaklab.report.claims import Claim, Fact, Frequency, Verdict
+from leaklab.report.attacker_pairs import AttackerPair, attacker_pairs
+from leaklab.report.claims import AdaptiveVerdict, Claim, Fact, Frequency, Verdict
 from leaklab.report.comparison import Comparison
 from leaklab.report.layout import lay_out
 from leaklab.report.pages import (
-    AttackerPair,
     Cost,
     Download,
     ItemPage,
@@ -21,7 +21,6 @@ from leaklab.report.pages import (
     Picture,
     ProvenanceLink,
     SiteData,
-    attacker_pairs,
 )
 from leaklab.report.results import ResultRow, ResultTable
 from leaklab.report.setting_lines import setting_lines
@@ -108,7 +107,8 @@ def test_every_file_written_is_reported(built):
     assert written[0] == folder / "index.html"
     assert set(written) == {path for path in folder.rglob("*") if path.is_file()}
     assert {path.name for path in written} == {
-        "index.html", "style.css", "lrp-table1.html", "lrp-table2.html", "table1.png", "table1.pdf", "table1.csv",
+        "index.html", "style.css", "lrp.html", "lrp-table1.html", "lrp-table2.html",
+        "table1.png", "table1.pdf", "table1.csv",
     }  # fmt: skip
 
 
@@ -157,6 +157,50 @@ def test_the_overview_shows_state_reason_and_verdicts(built):
     text = " ".join(" ".join(pages(built[0])["index.html"].text).split())
     for part in ("1 of 2", "needs ResNet-18, which is not written yet", "planned", "LRP & co", "claims not reproduced"):
         assert part in text, part
+
+
+def judged(name, verdict, adaptive=None):
+    second = AdaptiveVerdict(adaptive, f"adaptive reason of {name}") if adaptive else None
+    claim = Claim(name, "lrp", "table1", f"Statement {name}.", "T('a')<1")
+    return JudgedClaim(claim, Verdict(name, verdict, f"reason of {name}", adaptive=second))
+
+
+@pytest.mark.parametrize(
+    ("printed", "adaptive", "standing"),
+    [
+        ("reproduced", "reproduced", "stands"),
+        ("reproduced", "not reproduced", "falls"),
+        ("not reproduced", "reproduced", "not found"),
+        ("not reproduced", "not testable", "not found"),
+        ("reproduced", "not testable", "open"),
+        ("not testable", "reproduced", "open"),
+        ("reproduced", None, None),
+    ],
+)
+def test_what_is_left_of_a_claim(printed, adaptive, standing):
+    assert judged("LRP-01", printed, adaptive).standing == standing
+
+
+def test_a_papers_page_says_what_survives_with_intervals(tmp_path):
+    claims = (
+        judged("LRP-01", "reproduced", "reproduced"),
+        judged("LRP-02", "reproduced", "not reproduced"),
+        judged("LRP-03", "not reproduced", "not reproduced"),
+        judged("LRP-04", "reproduced"),
+        judged("LRP-05", "not testable"),
+    )
+    pair = AttackerPair({"defense": "lrp"}, "psnr_median", "dB", "lower", 12.0, 31.0, "closed-form-scale",
+                        (11.5, 12.5), (30.0, 33.0))  # fmt: skip
+    shown = ItemPage("lrp", "figure9", "IG", "done", claims=claims, attackers=(pair,), headline="psnr")
+    site.build(data(shown), tmp_path)
+    page = Page((tmp_path / "lrp.html").read_text())
+    text = " ".join(" ".join(page.text).split())
+    assert "Of 3 claims about attacks 1 stands against an attacker who knows the defense, 1 falls" in text
+    for part in ("What stands", "What falls", "adaptive reason of LRP-02", "11.5 to 12.5", "30 to 33", "lower is more"):
+        assert part.lower() in text.lower(), part
+    assert text.index("Statement LRP-01") < text.index("Statement LRP-02") < text.index("Statement LRP-03")
+    assert "lrp-figure9.html#LRP-02" in page.links
+    assert "numbers" in page.ids
 
 
 def test_a_page_of_an_item_that_was_not_run_has_no_empty_sections(built):
@@ -217,7 +261,7 @@ def test_settings_are_flattened_and_changes_come_first():
 def test_templates_are_packaged():
     folder = Path(site.__file__).parent / "templates"
     names = {path.name for path in folder.iterdir()}
-    assert names == {"base.html", "index.html", "item.html", "macros.html", "style.css"}
+    assert names == {"base.html", "index.html", "item.html", "macros.html", "paper.html", "style.css"}
 
 
 @pytest.mark.parametrize(

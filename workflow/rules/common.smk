@@ -175,6 +175,7 @@ def item_scores(wildcards):
         file
         for stage, names in (
             ("score", ("scores.csv", "cards.json")),
+            ("landscape", ("landscape.csv", "cards.json")),
             ("score-text", ("scores.csv",)),
         )
         for name in names

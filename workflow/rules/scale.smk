@@ -59,7 +59,7 @@ def cards_of_scale(wildcards):
         dict.fromkeys(
             str(job.folder / "cards.json")
             for job in jobs
-            if stage_of(job.spec) in ("score", "score-text")
+            if stage_of(job.spec) in ("score", "landscape", "score-text")
         )
     )
 

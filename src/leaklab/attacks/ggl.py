@@ -90,6 +90,21 @@ class _WithGenerator:
         """Reconstruct every trial; see ``Attack.reconstruct``. All starts run.
 
         Raises:
+            UserError: see ``matching``.
+        """
+        matching, labels = self.matching(observation, knowledge, distance)
+        # one search per image, named by its number within the capture
+        batch = labels.shape[1]
+        numbers = [trial * batch + place for trial in observation.trials for place in range(batch)]
+        found = ggl_search(matching, tuple(numbers), budget, streams, self.settings)
+        return _reconstruction(matching, found, labels, observation.trials)
+
+    def matching(
+        self, observation: Observation, knowledge: Knowledge, distance: Distance | None = None
+    ) -> tuple[LatentMatching, Tensor]:
+        """Return the loss that is searched, one row per image of each trial, and the inferred labels [T, B].
+
+        Raises:
             UserError: facts are withheld, the rule does not fit the batch, the observation is no gradient, or the
                 generator does not make the victim's images and classes.
         """
@@ -110,10 +125,7 @@ class _WithGenerator:
             self.settings.penalty,
             tuple(knowledge.require("input_range", "ggl")),
         )
-        # one search per image, named by its number within the capture
-        numbers = [trial * batch + place for trial in observation.trials for place in range(batch)]
-        found = ggl_search(matching, tuple(numbers), budget, streams, self.settings)
-        return _reconstruction(matching, found, labels, observation.trials)
+        return matching, labels
 
 
 def ggl_search(

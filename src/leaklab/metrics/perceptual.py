@@ -58,11 +58,20 @@ class PerceptualDistance(Metric):
         Raises:
             UserError: the backbone's weights cannot be had or are damaged.
         """
-        network = _network(self.net, self.weights, truth.device)
         pairs = zip(torch.split(reconstruction, IMAGES_PER_PASS), torch.split(truth, IMAGES_PER_PASS), strict=True)
         with torch.no_grad():
-            distances = [network(_prepared(guess), _prepared(original)).flatten() for guess, original in pairs]
-        return torch.cat(distances).double().cpu()
+            found = [self.distances(guess, original) for guess, original in pairs]
+        return torch.cat(found).double().cpu()
+
+    def distances(self, reconstruction: Tensor, truth: Tensor) -> Tensor:
+        """Return the same on the images' device, with derivatives: float32, [N].
+
+        Raises:
+            UserError: see ``values``.
+        """
+        network = _network(self.net, self.weights, truth.device)
+        found: Tensor = network(_prepared(reconstruction), _prepared(truth)).flatten()
+        return found
 
 
 def _prepared(images: Tensor) -> Tensor:

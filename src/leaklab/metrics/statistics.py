@@ -1,6 +1,6 @@
-"""One summary for all tables: n, mean, median, sample standard deviation and a 95 % bootstrap interval of the mean."""
+"""One summary for all tables: n, mean, median, sample standard deviation, and 95 % bootstrap intervals."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,8 @@ class Summary:
         std: sample standard deviation (n - 1); None for one value.
         ci_low: lower end of the 95 % percentile bootstrap interval of the mean; None for one value or group.
         ci_high: its upper end.
+        median_low: lower end of that interval of the median.
+        median_high: its upper end.
     """
 
     n: int
@@ -32,6 +34,8 @@ class Summary:
     std: float | None
     ci_low: float | None
     ci_high: float | None
+    median_low: float | None
+    median_high: float | None
 
 
 def summarise(values: ArrayLike, *name: str | int, groups: Sequence[Hashable] | None = None) -> Summary:
@@ -49,8 +53,10 @@ def summarise(values: ArrayLike, *name: str | int, groups: Sequence[Hashable] | 
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all():
         raise ValueError("a summary needs at least one value, all finite, in one dimension")
-    sums, counts = _totals(array, groups)
-    low, high = _interval(sums, counts, name)
+    members = _members(array, groups)
+    drawn = stream(SEED, "bootstrap", *name).integers(0, len(members), RESAMPLES, len(members)).numpy()
+    low, high = _interval(drawn, lambda: _means(members, drawn))
+    median_low, median_high = _interval(drawn, lambda: _medians(members, drawn))
     return Summary(
         n=array.size,
         mean=float(array.mean()),
@@ -58,29 +64,39 @@ def summarise(values: ArrayLike, *name: str | int, groups: Sequence[Hashable] | 
         std=float(array.std(ddof=1)) if array.size > 1 else None,
         ci_low=low,
         ci_high=high,
+        median_low=median_low,
+        median_high=median_high,
     )
 
 
-def _totals(
-    array: NDArray[np.float64], groups: Sequence[Hashable] | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return sum and number of values of each group, in the order in which the groups appear."""
-    if groups is None:
-        return array, np.ones_like(array)
-    place: dict[Hashable, int] = {}
-    index = [place.setdefault(key, len(place)) for key in groups]
-    if len(index) != array.size:
-        raise ValueError(f"{array.size} values but {len(index)} group keys")
-    sums = np.bincount(index, weights=array).astype(np.float64)
-    return sums, np.bincount(index).astype(np.float64)
+def _members(array: NDArray[np.float64], groups: Sequence[Hashable] | None) -> list[NDArray[np.float64]]:
+    """Return the values of each group, in the order in which the groups appear."""
+    keys = range(array.size) if groups is None else groups
+    if len(keys) != array.size:
+        raise ValueError(f"{array.size} values but {len(keys)} group keys")
+    found: dict[Hashable, list[float]] = {}
+    for key, value in zip(keys, array.tolist(), strict=True):
+        found.setdefault(key, []).append(value)
+    return [np.array(values) for values in found.values()]
+
+
+def _means(members: Sequence[NDArray[np.float64]], drawn: NDArray[np.int64]) -> NDArray[np.float64]:
+    sums, counts = (np.array([take(own) for own in members]) for take in (np.sum, np.size))
+    means: NDArray[np.float64] = sums[drawn].sum(1) / counts[drawn].sum(1)
+    return means
+
+
+def _medians(members: Sequence[NDArray[np.float64]], drawn: NDArray[np.int64]) -> NDArray[np.float64]:
+    if len({own.size for own in members}) == 1:
+        medians: NDArray[np.float64] = np.median(np.stack(members)[drawn].reshape(len(drawn), -1), axis=1)
+        return medians
+    return np.array([np.median(np.concatenate([members[place] for place in places])) for places in drawn])
 
 
 def _interval(
-    sums: NDArray[np.float64], counts: NDArray[np.float64], name: tuple[str | int, ...]
+    drawn: NDArray[np.int64], statistics: Callable[[], NDArray[np.float64]]
 ) -> tuple[float, float] | tuple[None, None]:
-    if sums.size < 2:
+    if drawn.shape[1] < 2:
         return None, None
-    drawn = stream(SEED, "bootstrap", *name).integers(0, sums.size, RESAMPLES, sums.size).numpy()
-    means = sums[drawn].sum(1) / counts[drawn].sum(1)
-    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(statistics(), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)

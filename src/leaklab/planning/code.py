@@ -3,9 +3,9 @@
 from functools import cache
 
 from leaklab.records.code import digest
-from leaklab.records.expand import plugins_of
 from leaklab.records.ids import stage_of
 from leaklab.records.plugins import module_name
+from leaklab.records.spec_plugins import plugins_of
 from leaklab.records.specs import Spec
 
 RULE_OF_STAGE = {
@@ -15,6 +15,8 @@ RULE_OF_STAGE = {
     "capture": "capture_updates",
     "attack": "run_attack",
     "score": "score_attack",
+    "projection": "project_image",
+    "landscape": "map_landscape",
     "check": "check_theory",
     "capture-text": "capture_text",
     "attack-text": "attack_text",

@@ -23,6 +23,7 @@ from leaklab.records.expand import PlannedRun, expand
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.ids import run_folder, run_id, stage_of
 from leaklab.records.items import Item
+from leaklab.records.landscape_spec import LandscapeSpec, ProjectionSpec
 from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.specs import Spec
 from leaklab.records.text_specs import TEXT_FOLDER, TextAttackSpec, TextCaptureSpec, TextScoreSpec
@@ -126,6 +127,10 @@ def _needs(spec: Spec) -> tuple[tuple[Spec, ...], str]:
         return (PartitionSpec(dataset=spec.dataset, partition=spec.partition),), spec.dataset
     if isinstance(spec, AttackSpec):
         return (spec.capture, *filter(None, [spec.generator])), ""
+    if isinstance(spec, ProjectionSpec):
+        return (spec.generator,), spec.dataset
+    if isinstance(spec, LandscapeSpec):
+        return (*_needs(spec.attack)[0], spec.attack, spec.projection), ""
     if isinstance(spec, TextAttackSpec):
         return (spec.capture,), ""
     if isinstance(spec, TextScoreSpec):
@@ -152,7 +157,7 @@ def build_plan(items: Mapping[str, Item]) -> Plan:
 
 def _add_checked(plan: Plan, item: Item, run: PlannedRun) -> None:
     try:
-        if isinstance(run.spec, ScoreSpec):
+        if isinstance(run.spec, ScoreSpec | LandscapeSpec):
             _check_attack(run.spec.attack)
         if isinstance(run.spec, TextScoreSpec):
             check_text(run.spec.attack)

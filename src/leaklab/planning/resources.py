@@ -7,7 +7,8 @@ from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.generator_spec import GeneratorSpec
-from leaklab.records.specs import Spec, TextSpec
+from leaklab.records.landscape_spec import LandscapeSpec, ProjectionSpec
+from leaklab.records.specs import ImageSpec, Spec, TextSpec
 from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec
 from leaklab.records.train_spec import TrainSpec
 
@@ -57,6 +58,10 @@ GENERATIVE_MILLISECONDS = {
     "resnet-18": 300.0,
 }
 UNKNOWN_GENERATIVE_MILLISECONDS = 15.0
+# one image of a GAN inversion and its derivatives, LPIPS included: with a small generator, and with BigGAN (not
+# measured: from its operations)
+PROJECTION_MILLISECONDS = 4.0
+PUBLISHED_PROJECTION_MILLISECONDS = 1000.0
 # per real image of a step, for images of 28x28; then the classifier that judges the generator
 GAN_MICROSECONDS = 2900.0
 GENERATOR_SECONDS = 60.0
@@ -83,6 +88,14 @@ def cost(spec: Spec, clients: int = 2) -> Cost:
     if isinstance(spec, AttackSpec):
         evaluations = _evaluations(spec)
         return Cost(evaluations=evaluations, seconds=evaluations * _milliseconds(spec) / 1e3)
+    if isinstance(spec, ProjectionSpec):
+        steps = spec.generations * spec.population * spec.inner_steps + spec.final_steps
+        evaluations = spec.images.count * steps
+        one = PUBLISHED_PROJECTION_MILLISECONDS if not spec.generator.steps else PROJECTION_MILLISECONDS
+        return Cost(evaluations=evaluations, seconds=evaluations * one / 1e3)
+    if isinstance(spec, LandscapeSpec):
+        points = spec.alpha[2] * (spec.beta[2] if spec.beta else 1)
+        return Cost(evaluations=2 * points, seconds=2 * points * _milliseconds(spec.attack) / 1e3)
     if isinstance(spec, TextAttackSpec):
         trials = spec.capture.sentences.count * spec.capture.draws
         evaluations = 0 if spec.attack.name == READ_OUT else trials * spec.restarts * spec.iterations
@@ -116,12 +129,13 @@ def memory_mb(spec: Spec) -> int:
     if isinstance(spec, TextCaptureSpec | TextAttackSpec):
         capture = spec.capture if isinstance(spec, TextAttackSpec) else spec
         return max(2000, 1000 + TEXT_MEMORY_MB * capture.sentences.count * capture.draws)
-    if isinstance(spec, GeneratorSpec | CaptureSpec) and spec.dataset in LARGE_DATASETS:
+    if isinstance(spec, GeneratorSpec | CaptureSpec | ProjectionSpec) and spec.dataset in LARGE_DATASETS:
         return LARGE_DATASETS[spec.dataset]
     if isinstance(spec, ScoreSpec) and spec.attack.capture.dataset in LARGE_DATASETS:
         return LARGE_DATASETS[spec.attack.capture.dataset]
-    if isinstance(spec, AttackSpec) and spec.generator and not spec.generator.steps:
+    attack = spec.attack if isinstance(spec, LandscapeSpec) else spec
+    if isinstance(attack, AttackSpec) and attack.generator and not attack.generator.steps:
         return PUBLISHED_GENERATOR_MB
-    if isinstance(spec, GeneratorSpec | CaptureSpec | AttackSpec | ScoreSpec | CheckSpec | TextSpec):
+    if isinstance(spec, ImageSpec | CheckSpec | TextSpec):
         return 2000
     return 1000

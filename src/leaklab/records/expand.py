@@ -12,30 +12,32 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.config import Scale, parse
 from leaklab.records.errors import UserError
-from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.ids import stage_of
 from leaklab.records.items import Item
+from leaklab.records.landscape_spec import LandscapeSpec
 from leaklab.records.record import Record
+from leaklab.records.spec_plugins import check_plugins
 from leaklab.records.specs import Spec
 from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 
-LISTS = {"rates", "seeds", "metrics", "evaluate", "input_range"}
+LISTS = {"rates", "seeds", "metrics", "evaluate", "input_range", "alpha", "beta"}
 BLOCK_KEYS = {"stage", "like", "variant", "overrides", "skip", "attacker"}
 ATTACKERS = ("as-printed", "adaptive")
 LABELS = "row"
 AS_DESCRIBED = "as-described"
 SPECS: dict[str, type[TrainSpec] | type[CheckSpec]] = {"train": TrainSpec, "check": CheckSpec}
 # what the parts of a flat attack block become
-Parts = tuple[type[Record], type[Record], type[ScoreSpec] | type[TextScoreSpec]]
+Judged = ScoreSpec | LandscapeSpec | TextScoreSpec
+Parts = tuple[type[Record], type[Record], type[ScoreSpec] | type[LandscapeSpec] | type[TextScoreSpec]]
 SCORES: dict[str, Parts] = {
     "attack": (CaptureSpec, AttackSpec, ScoreSpec),
+    "landscape": (CaptureSpec, AttackSpec, LandscapeSpec),
     "attack-text": (TextCaptureSpec, TextAttackSpec, TextScoreSpec),
 }
 
@@ -134,7 +136,8 @@ def _is_adaptive(block: Mapping[str, Any], spec: Spec | None, where: str) -> boo
     named = block.get("attacker", ATTACKERS[0])
     if named not in ATTACKERS:
         raise UserError(f"{where}.attacker: no attacker '{named}': choose from {', '.join(ATTACKERS)}")
-    return named == "adaptive" or (isinstance(spec, ScoreSpec) and spec.attack.transform.name != "none")
+    transforms = isinstance(spec, ScoreSpec | LandscapeSpec) and spec.attack.transform.name != "none"
+    return named == "adaptive" or transforms
 
 
 def _grid_of_rates(fields: dict[str, Any], where: str) -> None:
@@ -214,67 +217,39 @@ def _spec(stage: str, choice: dict[str, Any], where: str) -> Spec | None:
         known = ", ".join(sorted({*SPECS, *SCORES, "architecture"}))
         raise UserError(f"{where}.stage: unknown stage '{stage}': choose from {known}")
     spec = parse(SPECS[stage], choice, where)
-    _check_plugins(spec, where)
+    check_plugins(spec, where)
     return spec
 
 
-def _score_spec(kinds: Parts, choice: dict[str, Any], where: str) -> ScoreSpec | TextScoreSpec:
+def _score_spec(kinds: Parts, choice: dict[str, Any], where: str) -> Judged:
     """An attack block is flat: each field goes to the capture, the attack or the score that knows it."""
-    of_capture, of_attack, of_score = kinds
-    capture = {k: v for k, v in choice.items() if k in of_capture.model_fields}
-    attack = {k: v for k, v in choice.items() if k in of_attack.model_fields}
-    rest = set(choice) - set(capture) - set(attack) - {"metrics"}
+    capture, attack, score = ({k: v for k, v in choice.items() if k in kind.model_fields} for kind in kinds)
+    rest = set(choice) - set(capture) - set(attack) - set(score)
     if rest:
-        known = sorted({*of_capture.model_fields, *of_attack.model_fields, "metrics"} - {"capture"})
+        known = sorted({field for kind in kinds for field in kind.model_fields} - {"capture"})
         raise UserError(f"{where}.{sorted(rest)[0]}: unknown key; known keys are {', '.join(known)}")
-    spec = parse(of_score, {"attack": {"capture": capture, **attack}, "metrics": choice.get("metrics", [])}, where)
-    if isinstance(spec, ScoreSpec) and spec.attack.generator:
-        _check_plugins(spec.attack.generator, where)
+    of_score = kinds[2]
+    if of_score is LandscapeSpec:
+        score["projection"] = _projection(choice, where)
+    score = {"metrics": [], **score, "attack": {"capture": capture, **attack}}
+    spec: Judged = parse(of_score, score, where)
+    if not isinstance(spec, TextScoreSpec) and spec.attack.generator:
+        check_plugins(spec.attack.generator, where)
+    if isinstance(spec, LandscapeSpec):
+        check_plugins(spec.projection, where)
     for part in (spec.attack.capture, spec.attack, spec):
-        _check_plugins(part, where)
+        check_plugins(part, where)
     return spec
 
 
-def plugins_of(spec: Spec) -> list[tuple[str, str, Mapping[str, Any]]]:
-    """Return the plug-ins that a run loads: (room, name, settings)."""
-    if isinstance(spec, TrainSpec):
-        own = [
-            ("models", spec.model),
-            ("defenses", spec.defense),
-            ("federated/schedules", spec.schedule),
-            ("federated/optimizers", spec.optimizer),
-            ("data/augmentations", spec.augmentation),
-        ]
-    elif isinstance(spec, CheckSpec):
-        own = [("theory", spec.check)]
-    elif isinstance(spec, GeneratorSpec):
-        own = [("models/generators", spec.model), ("models", spec.classifier)]
-    elif isinstance(spec, CaptureSpec):
-        own = [("models", spec.model), ("defenses", spec.defense)]
-    elif isinstance(spec, AttackSpec):
-        own = [("models", spec.capture.model), ("attacks", spec.attack), ("attacks/adaptive", spec.transform)]
-        own += [("models/generators", spec.generator.model)] if spec.generator else []
-    elif isinstance(spec, TextCaptureSpec):
-        own = [("models/text", spec.model), ("defenses", spec.defense)]
-    elif isinstance(spec, TextAttackSpec):
-        own = [("models/text", spec.capture.model), ("attacks/text", spec.attack)]
-    elif isinstance(spec, TextScoreSpec):
-        return []
-    elif isinstance(spec, ScoreSpec):
-        return [("metrics", name, {}) for name in spec.metrics]
-    else:
-        own = [("data/partitions", spec.partition)]
-    return [(room, component.name, component.settings) for room, component in own]
-
-
-def _check_plugins(spec: Spec, where: str) -> None:
-    for room, name, settings in plugins_of(spec):
-        try:
-            plugins.check(room, name, settings)
-        except UserError as error:
-            raise UserError(f"{where}: {error}") from None
+def _projection(choice: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the inversion of the private image with the attack's generator; the block says how it is done."""
+    shared = {key: choice[key] for key in ("dataset", "images", "generator") if key in choice}
+    if "generator" not in shared:
+        raise UserError(f"{where}.generator: a landscape lies among a generator's latents: add generator: ...")
+    return {**shared, **choice.get("projection", {})}
 
 
 def block_stage(run: PlannedRun) -> str:
-    """Return the stage that the item reads: ``train``, ``score``, ``score-text``, ``check`` or ``architecture``."""
+    """Return the stage that the item reads; ``architecture`` where nothing runs."""
     return "architecture" if run.spec is None else stage_of(run.spec)

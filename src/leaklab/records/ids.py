@@ -11,6 +11,7 @@ from leaklab.records.canonical import canonical_json
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.generator_spec import GeneratorSpec
+from leaklab.records.landscape_spec import LandscapeSpec, ProjectionSpec
 from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.specs import Spec
 from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec, TextScoreSpec
@@ -25,6 +26,8 @@ STAGES = {
     "capture": CaptureSpec,
     "attack": AttackSpec,
     "score": ScoreSpec,
+    "projection": ProjectionSpec,
+    "landscape": LandscapeSpec,
     "check": CheckSpec,
     "capture-text": TextCaptureSpec,
     "attack-text": TextAttackSpec,
@@ -57,6 +60,8 @@ def _slug(spec: Spec) -> list[str]:
         return [spec.dataset, spec.model.name, spec.defense.name]
     if isinstance(spec, GeneratorSpec):
         return [spec.dataset, spec.model.name]
+    if isinstance(spec, ProjectionSpec):
+        return [spec.dataset, spec.generator.model.name]
     if isinstance(spec, CaptureSpec | TextCaptureSpec):
         return [spec.dataset, spec.model.name, spec.defense.name]
     if isinstance(spec, AttackSpec):

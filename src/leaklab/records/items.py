@@ -13,6 +13,7 @@ from leaklab.records.errors import UserError
 from leaklab.records.layouts import (
     CurvesLayout,
     GridLayout,
+    LandscapeLayout,
     PathsLayout,
     PicturesLayout,
     SentencesLayout,
@@ -22,6 +23,18 @@ from leaklab.records.record import Record
 
 ITEMS = Path("config/items")
 PAPERS = ("lrp", "outpost", "hyperfl")
+Renderer = Literal[
+    "",
+    "table",
+    "image-grid",
+    "defense-grid",
+    "architecture",
+    "curves",
+    "paths",
+    "sentences",
+    "latent-line",
+    "latent-plane",
+]
 
 
 class RowValue(Record):
@@ -97,6 +110,7 @@ class Item(Record):
         planned: why this item does not run yet; empty for items that do.
         renderer: generic renderer in ``report/``.
         reading: one or two plain sentences: what the reader should take from it.
+        headline: metric that stands for the item on its paper's page (attacks).
         open: choices that the paper leaves open, and what was taken.
         runs: named blocks of runs (``records/expand.py``).
         expected: printed facts that are not numbers of ``targets.csv`` (layer tables).
@@ -109,9 +123,10 @@ class Item(Record):
     kind: Literal["table", "figure", "theorem", "algorithm"]
     shows: str = ""
     planned: str = ""
-    renderer: Literal["", "table", "image-grid", "defense-grid", "architecture", "curves", "paths", "sentences"] = ""
+    renderer: Renderer = ""
     claims: tuple[str, ...] = ()
     reading: str = ""
+    headline: str = ""
     open: tuple[str, ...] = ()
     runs: dict[str, dict[str, Any]] = Field(default_factory=dict)
     cells: Cells | None = None
@@ -121,6 +136,7 @@ class Item(Record):
     curves: CurvesLayout | None = None
     paths: PathsLayout | None = None
     sentences: SentencesLayout | None = None
+    landscape: LandscapeLayout | None = None
     comparison: Comparison | None = None
     expected: dict[str, Any] = Field(default_factory=dict)
     scales: dict[Scale, ScaleChange] = Field(default_factory=dict)

@@ -187,6 +187,22 @@ class PathsLayout(Named):
     note: str = ""
 
 
+class LandscapeLayout(Named):
+    """``landscape`` of an item's YAML: an attack's loss beside the distance from the private image.
+
+    Attributes:
+        distance: metrics that measure it, the preferred one first; the first that was computed is shown.
+        group: row key whose values make a panel or row each (the defense).
+        attackers: attacker -> what is added to the group's name, in order.
+        note: explained below the figure.
+    """
+
+    distance: tuple[str, ...] = Field(min_length=1)
+    group: str = "defense"
+    attackers: dict[str, str] = Field(default_factory=lambda: {"as-printed": "", "adaptive": ", adaptive"})
+    note: str = ""
+
+
 class SentencesLayout(Named):
     """``sentences`` of an item's YAML: private sentences and what each attacker read, word by word.
 

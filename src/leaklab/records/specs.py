@@ -8,9 +8,11 @@ from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.generator_spec import GeneratorSpec
+from leaklab.records.landscape_spec import LandscapeSpec, ProjectionSpec
 from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 
 TextSpec = TextCaptureSpec | TextAttackSpec | TextScoreSpec
-Spec = CheckSpec | PartitionSpec | TrainSpec | GeneratorSpec | CaptureSpec | AttackSpec | ScoreSpec | TextSpec
+ImageSpec = GeneratorSpec | CaptureSpec | AttackSpec | ScoreSpec | ProjectionSpec | LandscapeSpec
+Spec = CheckSpec | PartitionSpec | TrainSpec | ImageSpec | TextSpec

@@ -14,6 +14,7 @@ from leaklab.report.evidence import Evidence
 from leaklab.report.expressions import MOST_CASES_NAMED, Check
 from leaklab.report.missing import UntestableError
 from leaklab.report.results import ADAPTIVE, ATTACKERS, DRAW_PREFIX, ResultTable, RowKeys
+from leaklab.report.tolerances import StandIns
 from leaklab.report.worst_case import worst_case
 
 VerdictName = Literal["reproduced", "not reproduced", "not testable"]
@@ -162,30 +163,34 @@ def read_claims(path: Path) -> tuple[Claim, ...]:
     return claims
 
 
-def judge(claim: Claim, results: ResultTable, printed: ResultTable) -> Verdict:
+def judge(claim: Claim, results: ResultTable, printed: ResultTable, stand_ins: StandIns | None = None) -> Verdict:
     """Judge one claim on the results of one scale.
 
     Args:
         claim: the claim.
         results: all results of the scale; other papers' rows are ignored.
         printed: the printed numbers, which say what a complete table is.
+        stand_ins: metrics that a claim may be judged on instead of its own.
 
     Raises:
         UserError: the check itself is wrong.
     """
-    evidence = Evidence(results.select(paper=claim.paper), printed.select(paper=claim.paper))
+    own = (stand_ins or StandIns()).of(claim.id)
+    evidence = Evidence(results.select(paper=claim.paper), printed.select(paper=claim.paper), stand_ins=own)
     verdict, reason = _decide(claim, claim.check, evidence)
     substitutes = ResultTable(tuple(evidence.touched)).substitutes()
     if substitutes:
         reason += f"; rests on stand-ins: {', '.join(substitutes)}"
-    frequency, adaptive = frequency_over_draws(claim, results), _adaptive(claim, results, printed)
+    frequency, adaptive = frequency_over_draws(claim, results), _adaptive(claim, results, printed, own)
     return Verdict(claim.id, verdict, reason, _facts(evidence), substitutes, frequency, adaptive)
 
 
-def _adaptive(claim: Claim, results: ResultTable, printed: ResultTable) -> AdaptiveVerdict | None:
+def _adaptive(
+    claim: Claim, results: ResultTable, printed: ResultTable, stand_ins: Mapping[str, str]
+) -> AdaptiveVerdict | None:
     """Judge the claim on the worst case; None where no number that it asks for has an adaptive attacker."""
     worst = worst_case(results.select(paper=claim.paper))
-    evidence = Evidence(worst, printed.select(paper=claim.paper), attackers=ATTACKERS)
+    evidence = Evidence(worst, printed.select(paper=claim.paper), attackers=ATTACKERS, stand_ins=stand_ins)
     verdict, reason = _decide(claim, claim.check, evidence)
     if not any(row.attacker == ADAPTIVE for row in evidence.touched):
         return None
@@ -211,9 +216,11 @@ def frequency_over_draws(claim: Claim, results: ResultTable) -> Frequency | None
     )
 
 
-def judge_all(claims: Iterable[Claim], results: ResultTable, printed: ResultTable) -> tuple[Verdict, ...]:
+def judge_all(
+    claims: Iterable[Claim], results: ResultTable, printed: ResultTable, stand_ins: StandIns | None = None
+) -> tuple[Verdict, ...]:
     """Judge every claim; see ``judge``."""
-    return tuple(judge(claim, results, printed) for claim in claims)
+    return tuple(judge(claim, results, printed, stand_ins) for claim in claims)
 
 
 def write_verdicts(path: Path, claims: Iterable[Claim], verdicts: Iterable[Verdict]) -> None:

@@ -13,11 +13,13 @@ from leaklab.records.errors import UserError
 from leaklab.records.expand import PlannedRun, block_stage, expand, expand_absent
 from leaklab.records.files import read_json
 from leaklab.records.items import Item, MetricMeaning, RowValue
+from leaklab.records.landscape_spec import LandscapeSpec
 from leaklab.records.text_specs import TEXT_FOLDER, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 from leaklab.report.collect_architecture import architecture_rows
 from leaklab.report.collect_attacks import absent_attack_rows, attack_rows
 from leaklab.report.collect_checks import check_rows
+from leaklab.report.collect_landscapes import landscape_rows
 from leaklab.report.collect_text import absent_text_rows, text_rows
 from leaklab.report.collect_training import absent_training_rows, training_rows
 from leaklab.report.results import ResultRow, ResultTable, identity
@@ -34,7 +36,8 @@ KNOWN_MEANINGS = {
     "test_loss": MetricMeaning(better="lower"),
 }
 Collector = Callable[["Source", Sequence[PlannedRun]], Iterator[ResultRow]]
-Collected = TrainSpec | ScoreSpec | TextScoreSpec | CheckSpec
+Attacked = ScoreSpec | LandscapeSpec
+Collected = TrainSpec | Attacked | TextScoreSpec | CheckSpec
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Source:
         replaced: data set of this scale -> data set that stands in its place at scale ``paper``.
         networks: data set of scale ``paper`` -> networks that are trained or attacked on it there.
         generators: plug-ins of the generators at scale ``paper``.
+        distances: metrics of the landscapes at scale ``paper``.
     """
 
     item: Item
@@ -56,6 +60,7 @@ class Source:
     replaced: Mapping[str, str]
     networks: Mapping[str, Collection[str]]
     generators: tuple[str, ...] = ()
+    distances: tuple[str, ...] = ()
 
     @property
     def means_only(self) -> bool:
@@ -86,17 +91,24 @@ class Source:
         if network and meant and network not in meant:
             found.append(f"{network} in place of {', '.join(meant)}")
         found.append(self._substitute_generator(spec))
+        found.append(self._substitute_metric(spec))
         if canonical_json(spec) not in self.at_paper_scale:
             found.append(f"reduced setting of scale {self.scale}")
         return tuple(text for text in found if text)
 
     def _substitute_generator(self, spec: Collected) -> str:
-        prior = spec.attack.generator if isinstance(spec, ScoreSpec) else None
+        prior = spec.attack.generator if isinstance(spec, Attacked) else None
         if prior is None or not self.generators or prior.model.name in self.generators:
             return ""
         sides = "x".join(str(side) for side in read_json(PREPARED / f"{prior.dataset}.json").get("shape", []))
         made = f"{prior.model.name} ({sides}, {prior.steps} steps on {prior.dataset})"
         return f"{made} in place of {', '.join(self.generators)}"
+
+    def _substitute_metric(self, spec: Collected) -> str:
+        """A landscape's distance is one of its two axes, so another one than the paper's is a stand-in."""
+        if not isinstance(spec, LandscapeSpec) or not self.distances or set(spec.metrics) & set(self.distances):
+            return ""
+        return f"{', '.join(spec.metrics)} in place of {', '.join(self.distances)}"
 
     def number(self, metric: str, **fields: Any) -> ResultRow:
         """Return a result row with the item's unit and direction for the metric."""
@@ -132,7 +144,8 @@ def collect(item: Item, scale: Scale) -> ResultTable:
     meant_here = sorted([*runs, *(run for run, _ in absent)], key=lambda run: list(item.runs).index(run.block))
     replaced = _replaced(_datasets(_specs(meant_here)), _datasets(as_printed))
     every = frozenset(canonical_json(spec) for spec in as_printed)
-    source = Source(item, scale, every, replaced, _networks(as_printed), _generators(as_printed))
+    networks, generators, distances = _networks(as_printed), _generators(as_printed), _distances(as_printed)
+    source = Source(item, scale, every, replaced, networks, generators, distances)
     rows: list[ResultRow] = []
     for name in dict.fromkeys(map(_together, runs)):
         group = [run for run in runs if _together(run) == name]
@@ -142,7 +155,8 @@ def collect(item: Item, scale: Scale) -> ResultTable:
 
 def _together(run: PlannedRun) -> str:
     """Return what is collected together: a block, but all attacks of an item, as they compete for the worst case."""
-    return "score" if block_stage(run) == "score" else f"block {run.block}"
+    stage = block_stage(run)
+    return stage if stage in ("score", "landscape") else f"block {run.block}"
 
 
 def _absent_rows(source: Source, absent: Sequence[tuple[PlannedRun, str]]) -> Iterator[ResultRow]:
@@ -161,6 +175,7 @@ def _absent_rows(source: Source, absent: Sequence[tuple[PlannedRun, str]]) -> It
 COLLECTORS: dict[str, Collector] = {
     "train": training_rows,
     "score": attack_rows,
+    "landscape": landscape_rows,
     "score-text": text_rows,
     "check": check_rows,
     "architecture": architecture_rows,
@@ -180,12 +195,12 @@ def _dataset(spec: Collected) -> str:
     """Return the data set that a run rests on; empty for a check without a deal."""
     if isinstance(spec, TextScoreSpec):
         return TEXT_FOLDER + spec.attack.capture.dataset
-    return spec.attack.capture.dataset if isinstance(spec, ScoreSpec) else spec.dataset
+    return spec.attack.capture.dataset if isinstance(spec, Attacked) else spec.dataset
 
 
 def _network(spec: Collected) -> str:
     """Return the network that is trained or attacked; empty for a check."""
-    if isinstance(spec, ScoreSpec):
+    if isinstance(spec, Attacked):
         return spec.attack.capture.model.name
     return spec.model.name if isinstance(spec, TrainSpec) else ""
 
@@ -196,8 +211,13 @@ def _networks(specs: Sequence[Collected]) -> dict[str, list[str]]:
 
 
 def _generators(specs: Sequence[Collected]) -> tuple[str, ...]:
-    priors = [spec.attack.generator for spec in specs if isinstance(spec, ScoreSpec)]
+    priors = [spec.attack.generator for spec in specs if isinstance(spec, Attacked)]
     return tuple(dict.fromkeys(prior.model.name for prior in priors if prior))
+
+
+def _distances(specs: Sequence[Collected]) -> tuple[str, ...]:
+    shown = [name for spec in specs if isinstance(spec, LandscapeSpec) for name in spec.metrics]
+    return tuple(dict.fromkeys(shown))
 
 
 def _datasets(specs: Sequence[Collected]) -> list[str]:

@@ -125,13 +125,14 @@ def _metric_rows(
         group["value"].to_numpy(), source.item.key, canonical(row), metric, groups=group["image"].tolist()
     )
     mean = source.means_only or metric == SHARE_METRIC
-    interval = {"ci_low": summary.ci_low, "ci_high": summary.ci_high} if source.means_only else {}
+    ends = (summary.ci_low, summary.ci_high) if mean else (summary.median_low, summary.median_high)
     yield source.number(
         _summary_name(source, run, metric),
         row=row,
         value=summary.mean if mean else summary.median,
         std=summary.std,
         n=summary.n,
-        **interval,
+        ci_low=ends[0],
+        ci_high=ends[1],
         **shared,
     )

@@ -110,4 +110,5 @@ def _metric_rows(
     )
     interval = {"ci_low": over.ci_low, "ci_high": over.ci_high}
     yield source.number(f"{metric}_mean", row=row, value=over.mean, std=over.std, n=over.n, **interval, **shared)
-    yield source.number(f"{metric}_median", row=row, value=over.median, std=over.std, n=over.n, **shared)
+    interval = {"ci_low": over.median_low, "ci_high": over.median_high}
+    yield source.number(f"{metric}_median", row=row, value=over.median, std=over.std, n=over.n, **interval, **shared)

@@ -19,6 +19,9 @@ from leaklab.report import (
     curves_figure,
     defense_grid,
     defense_pictures,
+    landscape_figure,
+    landscapes,
+    line_figure,
     paths_figure,
     sentences,
     sentences_figure,
@@ -107,6 +110,19 @@ def _sentences(item: Item, scale: Scale, results: ResultTable, printed: Printed)
     return Drawing(figure, partial(sentences.write, readings=found), {"readings": len(found)})
 
 
+def _latent_line(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    lines, notes = landscapes.lines(item, results), landscapes.notes(item)
+    figure = line_figure.draw(lines, _title(item, scale), [*notes, *_notes(results)], landscapes.words(item, results))
+    return Drawing(figure, partial(write_arrays, arrays=line_figure.arrays(lines)))
+
+
+def _latent_plane(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    planes, notes = landscapes.planes(item, results), landscapes.notes(item)
+    words = landscapes.words(item, results)
+    figure = landscape_figure.draw(planes, _title(item, scale), [*notes, *_notes(results)], words)
+    return Drawing(figure, partial(write_arrays, arrays=landscape_figure.arrays(planes)))
+
+
 RENDERERS: dict[str, Callable[[Item, Scale, ResultTable, Printed], Drawing]] = {
     "image-grid": _attacks,
     "defense-grid": _defense_grid,
@@ -115,6 +131,8 @@ RENDERERS: dict[str, Callable[[Item, Scale, ResultTable, Printed], Drawing]] = {
     "curves": _curves,
     "paths": _paths,
     "sentences": _sentences,
+    "latent-line": _latent_line,
+    "latent-plane": _latent_plane,
 }
 
 

@@ -6,7 +6,7 @@ plain statistics. Each is stated where it is defined.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Any
 
@@ -41,6 +41,7 @@ class Evidence:
         variant: ``as-described``, or one draw of a sensitivity study.
         attackers: whose rows are seen where a claim does not say.
         touched: the rows that answers were taken from, in the order of asking.
+        stand_ins: metric -> metric that is asked instead where an item has none of its numbers.
     """
 
     results: ResultTable
@@ -48,6 +49,7 @@ class Evidence:
     variant: str = AS_DESCRIBED
     attackers: tuple[str, ...] = (AS_PRINTED, UNMARKED)
     touched: list[ResultRow] = field(default_factory=list)
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
 
     def T(self, item: str, metric: str, /, **keys: Any) -> float:  # noqa: N802
         """Return the one value of ``metric`` whose row has all ``keys``."""
@@ -126,6 +128,15 @@ class Evidence:
         return row.value
 
     def _find(self, item: str, metric: str, keys: Mapping[str, Any], points: bool = False) -> list[ResultRow]:
+        rows = self._rows(item, metric, keys, points)
+        other = self.stand_ins.get(metric)
+        if other is None or any(row.value is not None for row in rows):
+            return rows
+        instead = f"{other} in place of {metric}"
+        found = self._rows(item, other, keys, points)
+        return [replace(row, substitutes=(*row.substitutes, instead)) for row in found] or rows
+
+    def _rows(self, item: str, metric: str, keys: Mapping[str, Any], points: bool) -> list[ResultRow]:
         attackers = [keys["attacker"]] if "attacker" in keys else self.attackers
         of_row = {name: value for name, value in keys.items() if name != "attacker"}
         table = self.results.select(item=item, metric=metric, attackers=attackers, variant=self.variant)

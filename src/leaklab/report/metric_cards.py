@@ -23,7 +23,7 @@ def cards_of(entries: Sequence[Entry]) -> tuple[MetricCard, ...]:
     for entry in entries:
         if entry.rule == "train_federated":
             cards[ACCURACY.metric] = ACCURACY
-        for path in entry.outputs if entry.rule in ("score_attack", "score_text") else ():
+        for path in entry.outputs if entry.rule in ("score_attack", "score_text", "map_landscape") else ():
             if Path(path).name == "cards.json":
                 cards |= _from_file(Path(path))
     return tuple(cards.values())

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from leaklab.report.attacker_pairs import MEDIAN, AttackerPair
 from leaklab.report.claims import Claim, Verdict
 from leaklab.report.comparison import Comparison
 from leaklab.report.layout import Grid
-from leaklab.report.results import ADAPTIVE, AS_DESCRIBED, AS_PRINTED, ResultRow, ResultTable, RowKeys, identity
 
 State = Literal["done", "not run", "planned"]
-MEDIAN = "_median"
+Standing = Literal["stands", "falls", "not found", "open"]
 
 
 @dataclass(frozen=True)
@@ -38,35 +38,21 @@ class JudgedClaim:
     claim: Claim
     verdict: Verdict
 
-
-@dataclass(frozen=True)
-class AttackerPair:
-    """One number under the attacker of the paper and under the adaptive one.
-
-    Attributes:
-        row: what the number belongs to.
-        metric: what was measured.
-        unit: of both numbers.
-        better: direction in which privacy improves; empty if unknown.
-        as_printed: value under the attacker that the paper used.
-        adaptive: value under the worst case over the defense-aware transforms; None where none fits the defense.
-        transform: that worst case; empty where there is none.
-    """
-
-    row: RowKeys
-    metric: str
-    unit: str
-    better: str
-    as_printed: float | None
-    adaptive: float | None
-    transform: str = ""
-
     @property
-    def leaks_more(self) -> bool | None:
-        """Whether the adaptive attacker sees more; None where that cannot be said."""
-        if self.as_printed is None or self.adaptive is None or not self.better:
+    def standing(self) -> Standing | None:
+        """What is left of a claim about attacks; None for a claim that no attacker can change.
+
+        ``stands`` against both attackers, ``falls`` to the one who knows the defense, ``not found`` already against
+        the paper's, ``open`` where a number is missing for either.
+        """
+        if self.verdict.adaptive is None:
             return None
-        return self.adaptive < self.as_printed if self.better == "higher" else self.adaptive > self.as_printed
+        words = self.verdict.verdict, self.verdict.adaptive.verdict
+        if words[0] == "not reproduced":
+            return "not found"
+        if "not testable" in words:
+            return "open"
+        return "stands" if words[1] == "reproduced" else "falls"
 
 
 @dataclass(frozen=True)
@@ -156,6 +142,7 @@ class ItemPage:
         cost: what it took.
         provenance: the chain, figure first, dataset last.
         downloads: files to take away.
+        headline: metric that stands for the item on its paper's page; empty for none.
     """
 
     paper: str
@@ -178,6 +165,12 @@ class ItemPage:
     cost: Cost | None = None
     provenance: tuple[ProvenanceLink, ...] = ()
     downloads: tuple[Download, ...] = ()
+    headline: str = ""
+
+    @property
+    def headline_pairs(self) -> tuple[AttackerPair, ...]:
+        """The numbers of both attackers in the item's headline metric."""
+        return tuple(pair for pair in self.attackers if pair.metric.removesuffix(MEDIAN) == self.headline)
 
     @property
     def name(self) -> str:
@@ -201,6 +194,21 @@ class PaperPages:
     items: tuple[ItemPage, ...]
     citation: str = ""
 
+    @property
+    def claims(self) -> tuple[JudgedClaim, ...]:
+        """The paper's claims, each once."""
+        by_id = {judged.claim.id: judged for page in self.items for judged in page.claims}
+        return tuple(by_id[key] for key in sorted(by_id))
+
+    @property
+    def page_of_claim(self) -> Mapping[str, str]:
+        """Claim id -> name of the first page that shows it."""
+        pages: dict[str, str] = {}
+        for page in self.items:
+            for judged in page.claims:
+                pages.setdefault(judged.claim.id, page.name)
+        return pages
+
 
 @dataclass(frozen=True)
 class SiteData:
@@ -221,33 +229,3 @@ class SiteData:
     version: str
     commit: str = ""
     dirty: bool = False
-
-
-def attacker_pairs(results: ResultTable) -> tuple[AttackerPair, ...]:
-    """Pair an item's rows of both attackers by row and metric.
-
-    Where the table has medians (metrics that end in ``_median``), only they are paired. Rows without an adaptive
-    partner, such as those without defense, stay in as reference. No adaptive row at all: no pair.
-    """
-    own = [row for row in results.select(variant=AS_DESCRIBED).rows if "selection" not in row.row]
-    own = [row for row in own if row.metric.endswith(MEDIAN)] or own
-    adaptive = {_pair_key(row): row for row in own if row.attacker == ADAPTIVE}
-    if not adaptive:
-        return ()
-    return tuple(_pair(row, adaptive.get(_pair_key(row))) for row in own if row.attacker == AS_PRINTED)
-
-
-def _pair_key(row: ResultRow) -> tuple[str, str]:
-    return identity({key: value for key, value in row.row.items() if key != "transform"}), row.metric
-
-
-def _pair(printed: ResultRow, adaptive: ResultRow | None) -> AttackerPair:
-    return AttackerPair(
-        row=printed.row,
-        metric=printed.metric,
-        unit=printed.unit,
-        better=printed.better,
-        as_printed=printed.value,
-        adaptive=adaptive.value if adaptive else None,
-        transform=str(adaptive.row.get("transform", "")) if adaptive else "",
-    )

@@ -37,7 +37,7 @@ class ResultRow:
         metric: what was measured.
         value: the number, None where there is none (a capped run, a value lost in print).
         std: sample standard deviation over the replicates.
-        ci_low: lower end of the 95 % interval of the mean.
+        ci_low: lower end of the 95 % interval of the value, over images (all draws of one together) or replicates.
         ci_high: upper end of it.
         n: number of replicates.
         unit: ``%``, ``dB``, ``s`` or empty.

@@ -1,4 +1,4 @@
-"""The static site: one overview and one page per item; no script, no network, nothing outside its folder."""
+"""The static site: an overview, pages of papers and of items; no script, no network, nothing outside its folder."""
 
 import shutil
 from collections import Counter
@@ -12,14 +12,23 @@ from markupsafe import Markup
 from leaklab.records import files
 from leaklab.records.errors import UserError
 from leaklab.report import tables
-from leaklab.report.pages import ItemPage, SiteData
+from leaklab.report.pages import ItemPage, SiteData, Standing
 from leaklab.report.results import RowKeys
 from leaklab.report.setting_lines import setting_lines
 from leaklab.report.signs import MINUS, NONE, STATES, VERDICTS
 
+STANDINGS: tuple[tuple[Standing, str, str], ...] = (
+    ("stands", "What stands", "Holds against the paper's attacker and against the one who knows the defense."),
+    ("falls", "What falls", "Holds against the paper's attacker only. What the defense hid, an attacker who knows it "
+     "finds."),
+    ("not found", "What was not found", "Does not hold here, already against the paper's attacker."),
+    ("open", "What cannot be decided here", "A number is missing at this scale."),
+)  # fmt: skip
+"""Groups of the claims about attacks, in order: standing, heading, what it means."""
+
 
 def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
-    """Write ``index.html``, one page per item, the style sheet, and copies of all figures and downloads.
+    """Write ``index.html``, pages of papers and items, the style sheet, and copies of all figures and downloads.
 
     Args:
         data: what to show.
@@ -36,9 +45,11 @@ def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
     if doubled:
         raise UserError(f"report: two items are called {doubled[0]}: give each item its own name")
     environment = _environment()
-    written = [folder / "index.html", folder / "style.css"]
+    written = [folder / "index.html", folder / "style.css", *(folder / f"{paper.key}.html" for paper in data.papers)]
     files.write_text(written[0], environment.get_template("index.html").render(site=data, pages=pages))
     files.write_text(written[1], environment.get_template("style.css").render())
+    for paper, path in zip(data.papers, written[2:], strict=True):
+        files.write_text(path, environment.get_template("paper.html").render(site=data, paper=paper))
     for place, page in enumerate(pages):
         path = folder / f"{page.name}.html"
         text = environment.get_template("item.html").render(
@@ -94,6 +105,7 @@ def _environment() -> Environment:
         "keys": keys_text,
         "memory": memory,
         "number": number,
+        "span": span,
         "sentence": tables.sentence,
         "paper_name": lambda key: key.upper(),
         "values": values_text,
@@ -114,6 +126,8 @@ def _environment() -> Environment:
             row.reason for row in page.comparisons if row.reason and row.within == "not compared"
         ),
         "shared_keys": lambda lines: shared_keys(line.row for line in lines),
+        "standings": STANDINGS,
+        "standing_counts": lambda claims: Counter(judged.standing for judged in claims),
         "seen_more": lambda page: Counter(pair.leaks_more for pair in page.attackers),
     }
     return environment
@@ -134,6 +148,11 @@ def number(value: float | None) -> str:
     if value is None:
         return NONE
     return f"{value:.4g}".replace("-", MINUS)
+
+
+def span(interval: tuple[float, float] | None) -> str:
+    """Return an interval as e.g. ``0.12 to 0.31``; empty for none."""
+    return f"{number(interval[0])} to {number(interval[1])}" if interval else ""
 
 
 def duration(seconds: float | None) -> str:

@@ -15,6 +15,7 @@ from leaklab.records.ledger import Ledger
 from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.provenance import git_state
 from leaklab.report import ranges, style
+from leaklab.report.attacker_pairs import attacker_pairs
 from leaklab.report.claims import Verdict, read_claims
 from leaklab.report.comparison import Comparison, read_comparison
 from leaklab.report.costs import cost_of
@@ -29,7 +30,6 @@ from leaklab.report.pages import (
     PaperPages,
     Picture,
     SiteData,
-    attacker_pairs,
 )
 from leaklab.report.results import ResultTable
 
@@ -117,13 +117,13 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
     files = result_files(item, evidence.scale)
     entries = evidence.ledger.behind(str(files["png"])).entries
     picture = Picture(files["png"], alt=f"{item.title}: {item.shows}", caption=item.shows, pdf=files["pdf"])
-    medians = ResultTable(tuple(row for row in results.rows if row.metric.endswith("_median")))
     return {
         "pictures_first": item.kind == "figure" or item.renderer in ("curves", "paths", "sentences"),
         "pictures": (picture, *_ranges(evidence, item, comparisons)),
         "grid": lay_out(item.table, results, comparisons) if item.table else None,
         "comparisons": comparisons,
-        "attackers": attacker_pairs(medians),
+        "attackers": attacker_pairs(results),
+        "headline": item.headline,
         "reading": item.reading,
         "substitutes": results.substitutes(),
         "gaps": gaps(results),

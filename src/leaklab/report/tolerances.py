@@ -65,6 +65,22 @@ class Rule(Record):
         return all(wanted is None or _among(wanted, value) for wanted, value in (*columns, *keys))
 
 
+class StandIns(Record):
+    """Metrics on which claims are judged where the numbers of their own cannot be computed.
+
+    Attributes:
+        metrics: metric -> the one that is asked instead.
+        not_for: claims that compare with a fixed number, which says nothing about another metric.
+    """
+
+    metrics: dict[str, str] = Field(default_factory=dict)
+    not_for: tuple[str, ...] = ()
+
+    def of(self, claim: str) -> Mapping[str, str]:
+        """Return the stand-ins that a claim may use."""
+        return {} if claim in self.not_for else self.metrics
+
+
 class Tolerances(Record):
     """The classes with their defaults, and the rules; the first rule that covers a number decides.
 
@@ -73,6 +89,7 @@ class Tolerances(Record):
 
     classes: dict[str, dict[str, Any]]
     rules: tuple[Rule, ...]
+    stand_ins: StandIns = StandIns()
 
     @classmethod
     def load(cls, path: Path) -> "Tolerances":

@@ -8,6 +8,7 @@ from leaklab.report.claims import judge_all, read_claims, write_verdicts
 from leaklab.report.comparison import write_comparison
 from leaklab.report.printed import Printed
 from leaklab.report.results import ResultTable
+from leaklab.report.tolerances import Tolerances
 from leaklab.steps.base import Job, main
 
 
@@ -19,7 +20,8 @@ def run(job: Job) -> None:
     rows = printed.beside(results, items)
     write_comparison(job.outputs["comparison"], rows)
     claims = read_claims(job.input("claims"))
-    verdicts = judge_all(claims, results, printed.numbers)
+    stand_ins = Tolerances.load(job.input("tolerances")).stand_ins
+    verdicts = judge_all(claims, results, printed.numbers, stand_ins)
     write_verdicts(job.outputs["claims"], claims, verdicts)
     write_json(job.outputs["verdicts"], [asdict(verdict) for verdict in verdicts])
     counts = {word: sum(v.verdict == word for v in verdicts) for word in sorted({v.verdict for v in verdicts})}

@@ -1,0 +1,59 @@
+"""What an attack's loss and the distance from the private image look like around the attack's latent."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from leaklab.attacks.landscape import across, line, losses_on, plane, steps
+from leaklab.attacks.latent_matching import LatentMatching
+from leaklab.metrics.base import Metric
+from leaklab.records.landscape_spec import LandscapeSpec
+from leaklab.records.streams import stream
+
+LOSS, PROFILED = "matching_loss", "profiled_loss"
+# pictures that are compared at once
+PICTURES_TOGETHER = 256
+
+
+def points_of(spec: LandscapeSpec, first: Tensor, second: Tensor) -> tuple[pd.DataFrame, Tensor]:
+    """Return where the points lie, columns ``alpha`` and, on a plane, ``beta``, and their latents [N, d].
+
+    Args:
+        spec: spans of alpha and beta.
+        first: z1 [d].
+        second: z2 [d].
+
+    Raises:
+        UserError: see ``landscape.line``.
+    """
+    alphas = steps(*spec.alpha)
+    if spec.beta is None:
+        return pd.DataFrame({"alpha": alphas.numpy()}), line(first, second, alphas)
+    betas = steps(*spec.beta)
+    third = across(first, second, stream(spec.seed, "landscape", "across"))
+    pairs = torch.cartesian_prod(alphas, betas)
+    places = pd.DataFrame({"alpha": pairs[:, 0].numpy(), "beta": pairs[:, 1].numpy()})
+    return places, plane(first, second, third, alphas, betas).flatten(0, 1)
+
+
+def losses(matching: LatentMatching, profiled: LatentMatching, latents: Tensor) -> pd.DataFrame:
+    """Return the losses of latents [N, d], columns ``matching_loss`` and ``profiled_loss``.
+
+    Args:
+        matching: the loss that the attack minimises, of one image.
+        profiled: the same observation with the factor on the update profiled out.
+        latents: [N, d].
+    """
+    found = {name: losses_on(own, 0, latents) for name, own in ((LOSS, matching), (PROFILED, profiled))}
+    return pd.DataFrame({name: values.double().cpu().numpy() for name, values in found.items()})
+
+
+def distances(metrics: Sequence[Metric], pictures: Tensor, original: Tensor) -> pd.DataFrame:
+    """Return how far pictures [N, C, H, W] are from one original [C, H, W], a column per metric; all on [0, 1]."""
+    columns: dict[str, Tensor] = {}
+    for metric in metrics:
+        parts = [metric.values(part, original.expand_as(part)) for part in torch.split(pictures, PICTURES_TOGETHER)]
+        columns[metric.card.name] = torch.cat(parts)
+    return pd.DataFrame({name: values.numpy() for name, values in columns.items()})

@@ -1,0 +1,75 @@
+"""Specs of a landscape: the latent that renders a private image best, and the attack's loss around it."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, model_validator
+
+from leaklab.records.attack_spec import AttackSpec
+from leaklab.records.capture_spec import ImageChoice
+from leaklab.records.generator_spec import GeneratorSpec
+from leaklab.records.record import Record
+
+
+def _rising(span: tuple[float, float, int]) -> tuple[float, float, int]:
+    low, high, count = span
+    if not low < high or count < 2:
+        raise ValueError("a span is [smallest, largest, number of points], the smallest first and two points or more")
+    return span
+
+
+Span = Annotated[tuple[float, float, int], AfterValidator(_rising)]
+"""Smallest and largest value, and the number of equidistant points."""
+
+
+class ProjectionSpec(Record):
+    """GAN inversion of chosen images; its work is that of ``attacks/gan_inversion.py``.
+
+    Attributes:
+        dataset: whose images are inverted, each in its own class.
+        generations: of CMA-ES.
+        population: candidates per generation.
+        inner_steps: steps of Adam by which each candidate is judged.
+        final_steps: steps of Adam on the best candidate.
+        rate: Adam's rate.
+        perceptual: metric plug-in of LPIPS that is minimised beside the mean squared difference; empty for none.
+        perceptual_weight: its weight.
+    """
+
+    dataset: str
+    images: ImageChoice
+    generator: GeneratorSpec
+    generations: int = Field(default=30, gt=0)
+    population: int = Field(default=10, gt=3)
+    inner_steps: int = Field(default=20, gt=0)
+    final_steps: int = Field(default=300, gt=0)
+    rate: float = Field(default=0.05, gt=0)
+    perceptual: str = ""
+    perceptual_weight: float = Field(default=1.0, ge=0)
+    seed: int = 0
+
+
+class LandscapeSpec(Record):
+    """The loss that an attack minimises, and the distance from the private image, around the attack's own latent z1.
+
+    Attributes:
+        attack: on one image; its transform decides the loss.
+        projection: gives z2, the other end of the line.
+        alpha: along the line, 0 at z1 and 1 at z2.
+        beta: across it, in units of the line's length; None for a line.
+        metrics: distances from the private image.
+        seed: of the direction across.
+    """
+
+    attack: AttackSpec
+    projection: ProjectionSpec
+    alpha: Span = (-0.25, 1.25, 61)
+    beta: Span | None = None
+    metrics: tuple[str, ...] = Field(min_length=1)
+    seed: int = 0
+
+    @model_validator(mode="after")
+    def _one_image(self) -> "LandscapeSpec":
+        capture = self.attack.capture
+        if (capture.images.count, capture.draws, capture.batch_size) != (1, 1, 1):
+            raise ValueError("a landscape shows one image under one draw: set images.count, draws and batch_size to 1")
+        return self

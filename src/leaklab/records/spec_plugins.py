@@ -1,0 +1,66 @@
+"""Which plug-ins a spec names."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from leaklab.records import plugins
+from leaklab.records.attack_spec import AttackSpec, ScoreSpec
+from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.check_spec import CheckSpec
+from leaklab.records.errors import UserError
+from leaklab.records.generator_spec import GeneratorSpec
+from leaklab.records.landscape_spec import LandscapeSpec, ProjectionSpec
+from leaklab.records.record import Component
+from leaklab.records.specs import Spec
+from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec, TextScoreSpec
+from leaklab.records.train_spec import TrainSpec
+
+
+def plugins_of(spec: Spec) -> list[tuple[str, str, Mapping[str, Any]]]:
+    """Return the plug-ins that a run loads: (room, name, settings)."""
+    if isinstance(spec, TrainSpec):
+        own = [
+            ("models", spec.model),
+            ("defenses", spec.defense),
+            ("federated/schedules", spec.schedule),
+            ("federated/optimizers", spec.optimizer),
+            ("data/augmentations", spec.augmentation),
+        ]
+    elif isinstance(spec, CheckSpec):
+        own = [("theory", spec.check)]
+    elif isinstance(spec, GeneratorSpec):
+        own = [("models/generators", spec.model), ("models", spec.classifier)]
+    elif isinstance(spec, CaptureSpec):
+        own = [("models", spec.model), ("defenses", spec.defense)]
+    elif isinstance(spec, AttackSpec):
+        own = [("models", spec.capture.model), ("attacks", spec.attack), ("attacks/adaptive", spec.transform)]
+        own += [("models/generators", spec.generator.model)] if spec.generator else []
+    elif isinstance(spec, TextCaptureSpec):
+        own = [("models/text", spec.model), ("defenses", spec.defense)]
+    elif isinstance(spec, TextAttackSpec):
+        own = [("models/text", spec.capture.model), ("attacks/text", spec.attack)]
+    elif isinstance(spec, TextScoreSpec):
+        return []
+    elif isinstance(spec, ScoreSpec):
+        return [("metrics", name, {}) for name in spec.metrics]
+    elif isinstance(spec, ProjectionSpec):
+        own = [("models/generators", spec.generator.model)]
+        own += [("metrics", Component(name=spec.perceptual))] if spec.perceptual else []
+    elif isinstance(spec, LandscapeSpec):
+        return [*plugins_of(spec.attack), *(("metrics", name, {}) for name in spec.metrics)]
+    else:
+        own = [("data/partitions", spec.partition)]
+    return [(room, component.name, component.settings) for room, component in own]
+
+
+def check_plugins(spec: Spec, where: str) -> None:
+    """Refuse a spec that names an unknown plug-in or setting; ``where`` is the place in the user's file.
+
+    Raises:
+        UserError: with that place and what is known.
+    """
+    for room, name, settings in plugins_of(spec):
+        try:
+            plugins.check(room, name, settings)
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from None

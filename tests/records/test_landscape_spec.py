@@ -1,0 +1,73 @@
+"""Blocks of landscapes: what they become, and what they refuse."""
+
+import pytest
+
+from leaklab.records.errors import UserError
+from leaklab.records.expand import expand
+from leaklab.records.items import Item
+from leaklab.records.landscape_spec import LandscapeSpec, ProjectionSpec
+
+BLOCK = {
+    "stage": "landscape",
+    "dataset": "digits",
+    "images": {"count": 1, "seed": 3},
+    "model": "dlg-lenet",
+    "defense": ["none", "lrp"],
+    "attack": "ggl",
+    "generator": {"dataset": "digits", "steps": 9},
+    "iterations": 5,
+    "projection": {"generations": 4},
+    "metrics": ["mse"],
+}
+
+
+def runs(**changes):
+    block = {key: value for key, value in {**BLOCK, **changes}.items() if value is not None}
+    item = Item.model_validate(
+        {
+            "paper": "lrp",
+            "item": "figure4",
+            "title": "A title",
+            "number": 1,
+            "kind": "figure",
+            "renderer": "latent-line",
+            "runs": {"line": block},
+            "scales": {"demo": {}},
+        }
+    )
+    return expand(item, "demo")
+
+
+def test_a_block_becomes_one_landscape_per_defense_with_one_inversion():
+    none, lrp = (run.spec for run in runs(alpha=[0, 1, 5], beta=[-1, 1, 3]))
+    assert isinstance(none, LandscapeSpec)
+    assert (none.alpha, none.beta) == ((0, 1, 5), (-1, 1, 3))
+    assert [spec.attack.capture.defense.name for spec in (none, lrp)] == ["none", "lrp"]
+    assert none.projection == lrp.projection
+    assert none.projection == ProjectionSpec(
+        dataset="digits", images=none.attack.capture.images, generator=none.attack.generator, generations=4
+    )
+
+
+def test_an_attacker_with_a_transform_is_adaptive():
+    assert [run.adaptive for run in runs(transform=["none", "profiled-scale"])] == [False, True] * 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"alpha": [1, 0, 5]}, "the smallest first"),
+        ({"alpha": [0, 1, 1]}, "two points or more"),
+        ({"images": {"count": 2}}, "a landscape shows one image"),
+        ({"draws": 2}, "a landscape shows one image"),
+        ({"generator": None}, "add generator"),
+        ({"metrics": None}, "metrics"),
+        ({"projection": {"generation": 4}}, "generation"),
+        ({"projection": {"perceptual": "lpips-sqeeze"}}, "lpips-sqeeze"),
+        ({"alhpa": 3}, "alhpa: unknown key"),
+    ],
+)
+def test_wrong_blocks_are_refused_with_their_place(changes, message):
+    with pytest.raises(UserError, match=message) as caught:
+        runs(**changes)
+    assert str(caught.value).startswith("config/items/lrp/figure4.yaml: runs.line")
