@@ -110,6 +110,21 @@ def test_the_adaptive_attacker_is_the_one_that_reads_most_and_the_others_stay_vi
     assert not [row for row in results.rows if row.attacker == "adaptive" and row.row["method"] == "fedavg"]
 
 
+def test_equal_medians_are_told_apart_by_their_means(item):
+    """More than half of the sentences read whole: the median of both is 1."""
+    for run in expand(item, "small"):
+        attack = run.spec.attack.attack.name
+        if attack != "tag":
+            path = run_folder(run.spec) / "scores.csv"
+            table = pd.read_csv(path)
+            own = table.index[table.selection == "best-by-loss"]
+            table.loc[own, "value"] = 1.0
+            table.loc[own[0], "value"] = {"profiled-tag": 0.9, "mean-cosine": 0.5}[attack]
+            write_table(path, table)
+    results = collect(item, "small")
+    assert rows_of(results, "token_recovery_mean", "adaptive", method="lrp", transform="profiled-tag")
+
+
 def test_references_stand_once_beside_the_papers_attacker(item):
     results = collect(item, "small")
     for selection, value in (("frequent-words", 0.1), ("unrelated-sentence", 0.15)):

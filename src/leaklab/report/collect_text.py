@@ -1,7 +1,7 @@
 """Result rows of attacks on text: every sentence for the claims, means and medians over sentences for the reader.
 
 The adaptive attacker of a cell is the attack with the highest median token recovery among those that the paper does
-not use; its rows carry ``attacker = adaptive`` and name it under ``transform``. Rows that are not that attacker's
+not use (of equal ones the highest mean); its rows carry ``attacker = adaptive`` and name it under ``transform``. Rows that are not that attacker's
 answer say so under ``selection``: the two references, and attacks that were not the worst case.
 """
 
@@ -70,11 +70,12 @@ def attack_of(run: PlannedRun) -> str:
     return run.spec.attack.attack.name
 
 
-def _level(scores: pd.DataFrame) -> float:
+def _level(scores: pd.DataFrame) -> tuple[float, float]:
+    """Return median and mean: where half of the sentences are read whole, the others decide."""
     own = scores[(scores["selection"] == OWN_CHOICE) & (scores["metric"] == DECIDING_METRIC)]
     if own.empty:
         raise UserError(f"attacks on text are compared by {DECIDING_METRIC}: add it to the metrics of the block")
-    return float(own["value"].median())
+    return float(own["value"].median()), float(own["value"].mean())
 
 
 def _attempt_rows(
