@@ -1,8 +1,8 @@
 """Result rows of attacks on text: every sentence for the claims, means and medians over sentences for the reader.
 
-The adaptive attacker of a cell is the attack with the highest median token recovery among those that the paper does
-not use (of equal ones the highest mean); its rows carry ``attacker = adaptive`` and name it under ``transform``. Rows that are not that attacker's
-answer say so under ``selection``: the two references, and attacks that were not the worst case.
+The adaptive attacker of a cell is the attack with the highest median token recovery among those that the paper does not
+use (of equal ones the highest mean); its rows carry ``attacker = adaptive`` and name it under ``transform``. Rows that
+are not that attacker's answer say so under ``selection``: the two references, and attacks that were not the worst case.
 """
 
 from collections.abc import Iterator, Sequence
