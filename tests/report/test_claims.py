@@ -112,6 +112,14 @@ def test_a_claim_on_stand_ins_says_so():
     assert "stand-ins: small generator" in verdict.reason
 
 
+def test_the_evidence_of_a_curve_is_its_mean():
+    points = tuple(ResultRow("lrp", "table1", {"m": "a", "index": i}, "loss", float(i)) for i in range(9))
+    claim = replace(CLAIM, check="S('table1','loss',m='a')[-1]>S('table1','loss',m='a')[0]")
+    (fact,) = judge(claim, ResultTable(points), NOTHING).evidence
+    assert (fact.row, fact.metric, fact.value) == ({"m": "a"}, "loss, mean of 9 points", 4)
+    assert len(judge(claim, ResultTable(points[:8]), NOTHING).evidence) == 8
+
+
 class TestStandIns:
     OTHER = StandIns(metrics={"acc": "loss"})
     THERE = ResultTable(tuple(replace(row, metric="loss") for row in rows(2.0, 1.0).rows))

@@ -67,7 +67,8 @@ def written(one, betas=None, metric="mse", unavailable=None):
             table["beta"] = [beta for _, beta in pairs]
         level = LEVEL[spec.capture.defense.name, spec.transform.name]
         table["matching_loss"] = [level + place for place in range(len(pairs))]
-        table["profiled_loss"] = table.matching_loss + (0 if spec.transform.name == "profiled-scale" else 10)
+        if not betas:
+            table["profiled_loss"] = table.matching_loss + (0 if spec.transform.name == "profiled-scale" else 10)
         if not unavailable:
             table[metric] = [float(place) for place in range(len(pairs))]
         write_table(run_folder(run.spec) / "landscape.csv", table)

@@ -135,6 +135,16 @@ class TestScales:
         text = " ".join(text.get_text() for text in shown.texts).replace("\n", " ")
         assert ("logarithmic scale everywhere" in text) == (scale == "log")
 
+    @pytest.mark.parametrize("largest", [0.064, 0.0099, 20000.0, 5.0])
+    def test_a_power_of_ten_above_the_axis_keeps_clear_of_the_name(self, largest):
+        shown = draw([line(loss=largest * (0.5 + 0.5 * np.linspace(0, 1, 61)))], "T")
+        FigureCanvasAgg(shown).draw()
+        upper = shown.axes[0]
+        power, name = upper.yaxis.get_offset_text(), upper.title if upper.title.get_text() else upper._left_title
+        assert name.get_text() == "no defense"
+        if power.get_text():
+            assert name.get_window_extent().y0 >= power.get_window_extent().y1
+
     def test_the_note_names_the_panels_with_a_logarithmic_scale(self):
         shown = draw([line(), line("LRP", np.geomspace(1e-3, 1, 61))], "T")
         assert "logarithmic scale under LRP." in " ".join(text.get_text() for text in shown.texts).replace("\n", " ")

@@ -94,8 +94,8 @@ def cost(spec: Spec, clients: int = 2) -> Cost:
         one = PUBLISHED_PROJECTION_MILLISECONDS if not spec.generator.steps else PROJECTION_MILLISECONDS
         return Cost(evaluations=evaluations, seconds=evaluations * one / 1e3)
     if isinstance(spec, LandscapeSpec):
-        points = spec.alpha[2] * (spec.beta[2] if spec.beta else 1)
-        return Cost(evaluations=2 * points, seconds=2 * points * _milliseconds(spec.attack) / 1e3)
+        evaluations = spec.alpha[2] * (spec.beta[2] if spec.beta else 2)  # a line shows two losses
+        return Cost(evaluations=evaluations, seconds=evaluations * _milliseconds(spec.attack) / 1e3)
     if isinstance(spec, TextAttackSpec):
         trials = spec.capture.sentences.count * spec.capture.draws
         evaluations = 0 if spec.attack.name == READ_OUT else trials * spec.restarts * spec.iterations

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal
 
 from leaklab.records import files
@@ -13,11 +14,13 @@ from leaklab.records.errors import UserError
 from leaklab.report.evidence import Evidence
 from leaklab.report.expressions import MOST_CASES_NAMED, Check
 from leaklab.report.missing import UntestableError
-from leaklab.report.results import ADAPTIVE, ATTACKERS, DRAW_PREFIX, ResultTable, RowKeys
+from leaklab.report.results import ADAPTIVE, ATTACKERS, DRAW_PREFIX, INDEX, ResultRow, ResultTable, RowKeys, identity
 from leaklab.report.tolerances import StandIns
 from leaklab.report.worst_case import worst_case
 
 VerdictName = Literal["reproduced", "not reproduced", "not testable"]
+# of a curve with more points the evidence names the mean only
+MOST_POINTS = 8
 CLAIM_COLUMNS = ("id", "paper", "item", "statement", "check", "check_per_draw", "paper_numbers")
 
 
@@ -198,7 +201,25 @@ def _adaptive(
 
 
 def _facts(evidence: Evidence) -> tuple[Fact, ...]:
-    return tuple(Fact(r.item, r.row, r.metric, r.value, r.attacker) for r in evidence.touched if r.value is not None)
+    """Return the numbers that were asked for; of a curve with many points its mean stands for all of them."""
+    curves: dict[tuple[str, ...], list[ResultRow]] = {}
+    for row in evidence.touched:
+        own = identity(_without_index(row)) if row.is_point else identity(row.row)
+        curves.setdefault((row.item, row.metric, row.attacker, own), []).append(row)
+    return tuple(fact for rows in curves.values() for fact in _facts_of(rows))
+
+
+def _facts_of(rows: list[ResultRow]) -> list[Fact]:
+    known = [(row, row.value) for row in rows if row.value is not None]
+    if len(known) <= MOST_POINTS:
+        return [Fact(row.item, row.row, row.metric, value, row.attacker) for row, value in known]
+    first = known[0][0]
+    name = f"{first.metric}, mean of {len(known)} points"
+    return [Fact(first.item, _without_index(first), name, fmean(value for _, value in known), first.attacker)]
+
+
+def _without_index(row: ResultRow) -> RowKeys:
+    return {key: value for key, value in row.row.items() if key != INDEX}
 
 
 def frequency_over_draws(claim: Claim, results: ResultTable) -> Frequency | None:

@@ -121,9 +121,10 @@ def _metric_rows(
         place = {**row, "image": int(image), "draw": int(draw)}
         if not source.means_only:
             yield source.number(shown, row=place, value=float(value), n=1, **shared)
-    summary = summarise(
-        group["value"].to_numpy(), source.item.key, canonical(row), metric, groups=group["image"].tolist()
-    )
+    images = group["image"].tolist()
+    # the draws of an image are not independent; of a single image they are all there is to resample
+    groups = images if len(set(images)) > 1 else None
+    summary = summarise(group["value"].to_numpy(), source.item.key, canonical(row), metric, groups=groups)
     mean = source.means_only or metric == SHARE_METRIC
     ends = (summary.ci_low, summary.ci_high) if mean else (summary.median_low, summary.median_high)
     yield source.number(

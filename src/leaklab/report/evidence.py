@@ -40,7 +40,7 @@ class Evidence:
             when every row that the paper printed is there; an empty table lifts this demand.
         variant: ``as-described``, or one draw of a sensitivity study.
         attackers: whose rows are seen where a claim does not say.
-        touched: the rows that answers were taken from, in the order of asking.
+        asked: the rows that answers were taken from, in the order of asking.
         stand_ins: metric -> metric that is asked instead where an item has none of its numbers.
     """
 
@@ -48,7 +48,7 @@ class Evidence:
     printed: ResultTable = field(default_factory=ResultTable)
     variant: str = AS_DESCRIBED
     attackers: tuple[str, ...] = (AS_PRINTED, UNMARKED)
-    touched: list[ResultRow] = field(default_factory=list)
+    asked: dict[tuple[str, ...], ResultRow] = field(default_factory=dict)
     stand_ins: Mapping[str, str] = field(default_factory=dict)
 
     def T(self, item: str, metric: str, /, **keys: Any) -> float:  # noqa: N802
@@ -123,9 +123,13 @@ class Evidence:
         if row.value is None:
             note = row.note or "capped or diverged"
             raise UntestableError(f"{row.item} has no number as {row.metric} of {canonical(row.row)}", note)
-        if row not in self.touched:
-            self.touched.append(row)
+        self.asked.setdefault((row.item, row.metric, row.attacker, row.variant, identity(row.row)), row)
         return row.value
+
+    @property
+    def touched(self) -> list[ResultRow]:
+        """The rows that answers were taken from, in the order of asking."""
+        return list(self.asked.values())
 
     def _find(self, item: str, metric: str, keys: Mapping[str, Any], points: bool = False) -> list[ResultRow]:
         rows = self._rows(item, metric, keys, points)

@@ -231,7 +231,7 @@ def _losses(axes: Axes, line: LatentLine, pad: float) -> None:
 def _has_power(line: LatentLine) -> bool:
     """Return whether a power of ten stands above the axis, below the panel's name."""
     low, high = PLAIN_POWERS
-    return not is_wide(line.losses) and not low <= np.log10(np.abs(line.losses).max() or 1) < high
+    return not is_wide(line.losses) and not low < np.floor(np.log10(np.abs(line.losses).max() or 1)) < high
 
 
 def _distance(axes: Axes, line: LatentLine, limits: tuple[float, float], lowest: bool) -> None:

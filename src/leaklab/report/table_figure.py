@@ -52,7 +52,8 @@ class _Drawing:
         self.label_widths = _label_widths(grid)
         self.label_width = sum(self.label_widths)
         columns = max(len(grid.column_labels), 1)
-        self.cell_width = max(NARROWEST_CELL, (PAGE_WIDTH - 2 * MARGIN - self.label_width) / columns)
+        share = (PAGE_WIDTH - 2 * MARGIN - self.label_width) / columns
+        self.cell_width = max(NARROWEST_CELL, share, _longest_word(grid) * BOLD_LETTER + GAP)
         self.contents = [[_lines(cell, self.cell_width) for cell in row] for row in grid.cells]
         most = max((len(lines) for row in self.contents for lines in row), default=1)
         self.row_height = LINE * most + 0.1
@@ -158,8 +159,17 @@ def _lines(cell: Cell, width: float) -> list[list[Line]]:
     second: list[Line] = [(text, "normal", color) for text, color in ((printed, QUIET), (difference, INK)) if text]
     if (max(len(own), len(printed) + len(difference) + 2) + 1) * CHARACTER <= width:
         return [[(own, weight, INK)], *([second] if second else [])]
-    first: list[Line] = [(f"{value} {cell.symbol}".strip(), weight, INK)]
-    return [first, *([[(f"±{spread}", "normal", INK)]] if spread else []), *([line] for line in second)]
+    # what stands for a missing number may be longer than a number
+    words = value.split() if len(value) * CHARACTER > width else [value]
+    *before, last = words or [""]
+    first: list[list[Line]] = [[(word, weight, INK)] for word in before]
+    first.append([(f"{last} {cell.symbol}".strip(), weight, INK)])
+    return [*first, *([[(f"±{spread}", "normal", INK)]] if spread else []), *([line] for line in second)]
+
+
+def _longest_word(grid: Grid) -> int:
+    """Return the letters of the longest label right above the cells, which is never broken."""
+    return max((len(labels[-1]) for labels in grid.column_labels if labels), default=0)
 
 
 def _label_widths(grid: Grid) -> list[float]:

@@ -28,7 +28,8 @@ def run(job: Job) -> None:
     generator = load_generator(job.input("generator"))
     observation = observation.to(job.device)
     matching = planned_matching(spec.attack, observation, knowledge, generator)
-    profiled = planned_matching(spec.attack, observation, knowledge, generator, profiled_scale)
+    # a line shows both losses; of a plane, the attacker who profiles out the scale has one of his own
+    free = None if spec.beta else planned_matching(spec.attack, observation, knowledge, generator, profiled_scale)
     like = matching.observed[0]
     ends = [read_tensors(job.input(name))["latents"].flatten(0, -2)[0] for name in ("reconstruction", "projection")]
     places, latents = points_of(spec, ends[0].to(like), ends[1].to(like))
@@ -38,7 +39,7 @@ def run(job: Job) -> None:
     metrics, not_available = load_metrics(spec.metrics)
     truth = load_truth(job.input("truth"), job.input("truth_facts"))
     far = distances(metrics, pictures, truth.images[0, 0].to(pictures))
-    table = pd.concat([places, losses(matching, profiled, latents), far], axis=1)
+    table = pd.concat([places, losses(matching, free, latents), far], axis=1)
     if table.isna().to_numpy().any():
         raise UserError("the loss is not finite at some points: the observation or the latents are damaged; run again")
     write_table(job.outputs["landscape"], table)
