@@ -50,6 +50,7 @@ def item(renderer="latent-line", transforms=("none", "profiled-scale"), **block)
                 "labels": {"defense": {"none": "no defense", "lrp": "LRP"}},
                 "attackers": {"as-printed": "", "adaptive": ", profiled"},
                 "note": "Look here.",
+                "profiled": True,
             },
             "scales": {"demo": {}, "paper": {"set": {"metrics": ["lpips-vgg"]}}},
         }
@@ -105,6 +106,12 @@ def test_a_line_per_defense_and_attacker_in_the_order_of_labels():
     assert lines[3].distance.tolist() == [0, 1, 2, 3, 4]
     assert landscapes.words(one, written(one)).distance == "MSE"
     assert landscapes.notes(one) == ["Look here."]
+
+
+def test_the_profiled_curve_is_drawn_on_request_only():
+    one = item()
+    quiet = one.model_copy(update={"landscape": one.landscape.model_copy(update={"profiled": False})})
+    assert {line.profiled for line in landscapes.lines(quiet, written(one))} == {None}
 
 
 def test_the_points_of_a_plane_keep_their_places():

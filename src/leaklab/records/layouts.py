@@ -194,10 +194,12 @@ class LandscapeLayout(Named):
         distance: metrics that measure it, the preferred one first; the first that was computed is shown.
         group: row key whose values make a panel or row each (the defense).
         attackers: attacker -> what is added to the group's name, in order.
+        profiled: of a line: also draw the loss at the best factor on the update, in the same panel.
         note: explained below the figure.
     """
 
     distance: tuple[str, ...] = Field(min_length=1)
+    profiled: bool = False
     group: str = "defense"
     attackers: dict[str, str] = Field(default_factory=lambda: {"as-printed": "", "adaptive": ", adaptive"})
     note: str = ""

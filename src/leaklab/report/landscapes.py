@@ -38,10 +38,12 @@ def lines(item: Item, results: ResultTable) -> list[LatentLine]:
         UserError: the section is missing, or no distance was computed.
     """
 
+    both = _layout(item).profiled
+
     def line(panel: _Panel, distance: str) -> LatentLine:
         own = panel.series
-        # where the attacker profiles the scale himself the two curves are one
-        profiled = None if np.array_equal(own[PROFILED], own[LOSS]) else own[PROFILED]
+        # where the attacker profiles out the scale the two curves are one
+        profiled = own[PROFILED] if both and not np.array_equal(own[PROFILED], own[LOSS]) else None
         return LatentLine(panel.name, own[ALPHA], own[LOSS], own[distance], profiled)
 
     return _shown(item, results, line)

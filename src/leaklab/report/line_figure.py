@@ -203,7 +203,7 @@ def is_wide(values: Floats) -> bool:
 
 def wide_note(names: Sequence[str], of_all: int, words: Words) -> list[str]:
     """Return the sentence that says where the loss has a log scale."""
-    where = "everywhere" if len(names) == of_all else f"under {', '.join(names)}"
+    where = "everywhere" if len(names) == of_all else f"under {'; '.join(names)}"
     return [f"The {words.loss} has a logarithmic scale {where}."] if names else []
 
 
