@@ -37,7 +37,6 @@ def lines(item: Item, results: ResultTable) -> list[LatentLine]:
     Raises:
         UserError: the section is missing, or no distance was computed.
     """
-
     both = _layout(item).profiled
 
     def line(panel: _Panel, distance: str) -> LatentLine:
