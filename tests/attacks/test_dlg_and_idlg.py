@@ -92,6 +92,15 @@ def test_a_delta_has_to_be_turned_into_a_gradient_first(digits, observe, knowled
         DeepLeakage().reconstruct(observation, knowledge, BUDGET, partial(stream, 0))
 
 
+@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_an_observation_that_is_not_finite_is_refused(digits, observe, knowledge, name, value):
+    observation = observe(digits[0][:2, None], digits[1][:2, None])
+    next(iter(observation.update.values()))[1] = value
+    with pytest.raises(UserError, match=f"attack '{name}': the observed gradients are not finite"):
+        ATTACKS[name].reconstruct(observation, knowledge, BUDGET, partial(stream, 0))
+
+
 def test_unknown_label_rule(digits, observe, knowledge):
     observation = observe(digits[0][:1, None], digits[1][:1, None])
     with pytest.raises(UserError, match="label_rule 'guess'"):

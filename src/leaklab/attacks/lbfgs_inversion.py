@@ -14,7 +14,6 @@ from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.errors import UserError
 
 
-# over fifty lines: a moved line here makes every published attack stale, so it is split with the next full run
 def invert(
     attack: str,
     observation: Observation,
@@ -38,28 +37,17 @@ def invert(
         labels: [T, B] fixed labels, or None to search label logits too.
 
     Raises:
-        UserError: facts are withheld, or the observation is not a gradient.
+        UserError: facts are withheld, or the observation is not a gradient or not finite.
     """
-    if observation.kind != "gradient":
-        raise UserError(f"attack '{attack}' matches gradients: choose a transform that turns the delta into one")
-    network = victim(observation, knowledge, attack)
-    device = next(network.parameters()).device
-    batch = int(knowledge.require("batch_size", attack))
-    inversion = Inversion(
-        network,
-        list(observation.update.values()),
-        (batch, *knowledge.require("input_shape", attack)),
-        int(knowledge.require("num_classes", attack)),
-        distance,
-        labels,
-    )
+    inversion = _inversion(attack, observation, knowledge, distance, labels)
+    like = inversion.observed[0]
 
     def start_of(row: int, number: int) -> Tensor:
         draws = streams("start", observation.trials[row], number).normal(inversion.unknowns)
-        return draws.to(device, inversion.observed[0].dtype)
+        return draws.to(like.device, like.dtype)
 
     found = search(inversion, start_of, inversion.loss_of_nothing(), settings, lbfgs)
-    rows = torch.arange(len(observation.trials), device=device)
+    rows = torch.arange(len(observation.trials), device=like.device)
     chosen = inversion.unpack(found.points[rows, found.chosen()], rows)
     candidates = [inversion.unpack(points, rows).images for points in found.points.unbind(1)]
     return Reconstruction(
@@ -70,6 +58,20 @@ def invert(
         starts=tuple(replace(record, trial=observation.trials[record.trial]) for record in found.records),
         scale=torch.ones(len(rows), dtype=torch.float64),
     )
+
+
+def _inversion(
+    attack: str, observation: Observation, knowledge: Knowledge, distance: Distance, labels: Tensor | None
+) -> Inversion:
+    """Return the objective of ``invert``."""
+    if observation.kind != "gradient":
+        raise UserError(f"attack '{attack}' matches gradients: choose a transform that turns the delta into one")
+    observed = list(observation.update.values())
+    if not all(bool(value.isfinite().all()) for value in observed):
+        raise UserError(f"attack '{attack}': the observed gradients are not finite: capture them again at a lower rate")
+    shape = (int(knowledge.require("batch_size", attack)), *knowledge.require("input_shape", attack))
+    classes = int(knowledge.require("num_classes", attack))
+    return Inversion(victim(observation, knowledge, attack), observed, shape, classes, distance, labels)
 
 
 def search_settings(
