@@ -140,7 +140,7 @@ class TestScales:
         shown = draw([line(loss=largest * (0.5 + 0.5 * np.linspace(0, 1, 61)))], "T")
         FigureCanvasAgg(shown).draw()
         upper = shown.axes[0]
-        power, name = upper.yaxis.get_offset_text(), upper.title if upper.title.get_text() else upper._left_title
+        power, name = upper.yaxis.get_offset_text(), upper._left_title
         assert name.get_text() == "no defense"
         if power.get_text():
             assert name.get_window_extent().y0 >= power.get_window_extent().y1

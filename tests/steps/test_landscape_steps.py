@@ -8,7 +8,6 @@ from sklearn.datasets import load_digits
 
 from leaklab.records.files import read_json, read_table, read_tensors, write_json, write_tensors
 from leaklab.steps import capture_updates, map_landscape, project_image, run_attack, train_generator
-from leaklab.steps.base import main
 
 GENERATOR = {
     "dataset": "digits",
@@ -43,14 +42,6 @@ def attack_on(defense, transform="none", weight=2.0):
     }
 
 
-def step(module, folder, spec, inputs, outputs):
-    rule = module.__name__.rpartition(".")[2]
-    arguments = ["--spec", json.dumps(spec), "--input", *(f"{name}={path}" for name, path in inputs.items())]
-    arguments += ["--output", *(f"{name}={folder / file}" for name, file in outputs.items()), f"run={folder}/run.json"]
-    main(rule, module.run, arguments)
-    return {name: folder / file for name, file in outputs.items()}
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     return tmp_path_factory.mktemp("landscape")
@@ -70,26 +61,31 @@ def digits(place):
 
 
 @pytest.fixture(scope="module")
-def generator(place, digits):
+def generator(step, place, digits):
     inputs = {"dataset": digits["dataset"], "dataset_card": digits["card"]}
     outputs = {"generator": "generator.safetensors", "description": "generator.json", "card": "card.json"}
     made = step(train_generator, place / "generator", GENERATOR, inputs, outputs)
     return {name: made[name] for name in ("generator", "description")}
 
 
-def projected(place, digits, generator, **changes):
-    folder = place / f"projection-{len(changes)}"
-    outputs = {"projection": "projection.safetensors"}
-    return step(project_image, folder, {**PROJECTION, **changes}, {**digits, **generator}, outputs)["projection"]
+@pytest.fixture(scope="module")
+def projected(step, place, digits, generator):
+    def run(**changes):
+        folder = place / f"projection-{len(changes)}"
+        outputs = {"projection": "projection.safetensors"}
+        spec = {**PROJECTION, **changes}
+        return step(project_image, folder, spec, {**digits, **generator}, outputs)["projection"]
+
+    return run
 
 
 @pytest.fixture(scope="module")
-def projection(place, digits, generator):
-    return projected(place, digits, generator)
+def projection(projected):
+    return projected()
 
 
 @pytest.fixture(scope="module")
-def mapped(place, digits, generator, projection):
+def mapped(step, place, digits, generator, projection):
     found = {}
 
     def landscape(attack, **changes):
@@ -145,14 +141,14 @@ def test_with_the_scale_profiled_out_lrp_has_the_landscape_without_defense(mappe
     assert abs(bent.matching_loss / plain.matching_loss - 1).max() > 0.01
 
 
-def test_an_inversion_comes_nearer_the_longer_it_searches(place, digits, generator, projection):
-    short = projected(place, digits, generator, generations=1, inner_steps=1, final_steps=1)
+def test_an_inversion_comes_nearer_the_longer_it_searches(projected, projection):
+    short = projected(generations=1, inner_steps=1, final_steps=1)
     assert float(read_tensors(projection)["losses"][0]) < float(read_tensors(short)["losses"][0])
 
 
-def test_a_distance_without_derivative_is_refused(place, digits, generator):
+def test_a_distance_without_derivative_is_refused(projected):
     with pytest.raises(SystemExit, match="metric 'mse' has no derivative here: choose an lpips one"):
-        projected(place, digits, generator, perceptual="mse")
+        projected(perceptual="mse")
 
 
 def test_an_attack_without_latents_is_refused(mapped):

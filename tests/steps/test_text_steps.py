@@ -1,7 +1,6 @@
 """The road of a sentence: capture, attack and score as the rules run them, with their files and records."""
 
 import ast
-import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from leaklab.data.text.vocabulary import Vocabulary, split
 from leaklab.observations.text_artefacts import load_text_truth
 from leaklab.records.files import read_json, read_table, write_json
 from leaklab.steps import attack_text, capture_text, score_text
-from leaklab.steps.base import main
 
 ROOT = Path(__file__).parents[2]
 CAPTURE = {
@@ -38,35 +36,36 @@ def corpus(tmp_path_factory):
     return path
 
 
-def step(module, folder, spec, inputs, outputs):
-    rule = module.__name__.rpartition(".")[2]
-    arguments = ["--spec", json.dumps(spec), "--input", *(f"{name}={path}" for name, path in inputs.items())]
-    arguments += ["--output", *(f"{name}={folder / file}" for name, file in outputs.items()), f"run={folder}/run.json"]
-    main(rule, module.run, arguments)
-    return {name: folder / file for name, file in outputs.items()}
-
-
 @pytest.fixture(scope="module")
-def captured(corpus, tmp_path_factory):
+def captured(step, corpus, tmp_path_factory):
     outputs = {"observation": "observation.safetensors", "facts": "facts.json", "truth": "truth.json"}
     return step(capture_text, tmp_path_factory.mktemp("capture"), CAPTURE, {"corpus": corpus}, outputs)
 
 
-def attack(captured, folder, name="token-order", **changes):
-    spec = {"capture": CAPTURE, "attack": name, "iterations": 6, **changes}
-    inputs = {name: captured[name] for name in ("observation", "facts")}
-    return step(attack_text, folder, spec, inputs, {"reconstruction": "reconstruction.json", "trials": "trials.csv"})
+@pytest.fixture(scope="module")
+def attack(step, captured):
+    def run(folder, name="token-order", **changes):
+        spec = {"capture": CAPTURE, "attack": name, "iterations": 6, **changes}
+        inputs = {name: captured[name] for name in ("observation", "facts")}
+        outputs = {"reconstruction": "reconstruction.json", "trials": "trials.csv"}
+        return step(attack_text, folder, spec, inputs, outputs)
+
+    return run
 
 
-def score(captured, corpus, found, folder, name="token-order"):
-    spec = {"attack": {"capture": CAPTURE, "attack": name, "iterations": 6}, "metrics": METRICS}
-    inputs = {**found, "truth": captured["truth"], "corpus": corpus}
-    return step(score_text, folder, spec, inputs, {n: f"{n}.{e}" for n, e in
-                (("scores", "csv"), ("texts", "json"), ("cards", "json"))})  # fmt: skip
+@pytest.fixture(scope="module")
+def score(step, captured, corpus):
+    def run(found, folder):
+        spec = {"attack": {"capture": CAPTURE, "attack": "token-order", "iterations": 6}, "metrics": METRICS}
+        inputs = {**found, "truth": captured["truth"], "corpus": corpus}
+        outputs = {"scores": "scores.csv", "texts": "texts.json", "cards": "cards.json"}
+        return step(score_text, folder, spec, inputs, outputs)
+
+    return run
 
 
-def test_linear_equations_read_both_sentences_under_lrp(captured, corpus, tmp_path):
-    files = score(captured, corpus, attack(captured, tmp_path), tmp_path / "score")
+def test_linear_equations_read_both_sentences_under_lrp(attack, score, tmp_path):
+    files = score(attack(tmp_path), tmp_path / "score")
     table = read_table(files["scores"])
     own = table[table.selection == "best-by-loss"]
     assert set(own.metric) == {*METRICS, "label_correct"}
@@ -77,8 +76,8 @@ def test_linear_equations_read_both_sentences_under_lrp(captured, corpus, tmp_pa
     assert (others.value < 0.5).all()
 
 
-def test_the_texts_hold_sentence_answer_and_factor(captured, corpus, tmp_path):
-    files = score(captured, corpus, attack(captured, tmp_path), tmp_path / "score")
+def test_the_texts_hold_sentence_answer_and_factor(attack, score, captured, tmp_path):
+    files = score(attack(tmp_path), tmp_path / "score")
     truth = load_text_truth(captured["truth"])
     texts = read_json(files["texts"])["trials"]
     assert [(t["example"], t["draw"]) for t in texts] == [(1, 0), (1, 1), (2, 0), (2, 1)]
@@ -92,8 +91,8 @@ def test_the_texts_hold_sentence_answer_and_factor(captured, corpus, tmp_path):
     assert cards["substitute"] == "few words"
 
 
-def test_a_search_leaves_a_record_per_start(captured, tmp_path):
-    files = attack(captured, tmp_path, "tag", restarts=2)
+def test_a_search_leaves_a_record_per_start(attack, captured, tmp_path):
+    files = attack(tmp_path, "tag", restarts=2)
     table = read_table(files["trials"])
     assert table[["trial", "start"]].to_numpy().tolist() == [[t, s] for t in range(4) for s in range(2)]
     assert table.groupby("trial").chosen.sum().tolist() == [1] * 4
@@ -105,8 +104,8 @@ def test_a_search_leaves_a_record_per_start(captured, tmp_path):
     assert [len(trial["tokens"]) for trial in found] == lengths
 
 
-def test_a_killed_attack_goes_on_and_ends_with_the_same_bytes(captured, tmp_path, monkeypatch):
-    whole = attack(captured, tmp_path / "whole", "tag")
+def test_a_killed_attack_goes_on_and_ends_with_the_same_bytes(attack, tmp_path, monkeypatch):
+    whole = attack(tmp_path / "whole", "tag")
     plain, done = attack_text.plain, []
 
     def killed_in_the_third_sentence(found):
@@ -117,18 +116,18 @@ def test_a_killed_attack_goes_on_and_ends_with_the_same_bytes(captured, tmp_path
 
     monkeypatch.setattr(attack_text, "plain", killed_in_the_third_sentence)
     with pytest.raises(Killed):
-        attack(captured, tmp_path / "killed", "tag")
+        attack(tmp_path / "killed", "tag")
     monkeypatch.setattr(attack_text, "plain", plain)
-    again = attack(captured, tmp_path / "killed", "tag")
+    again = attack(tmp_path / "killed", "tag")
     assert read_json(tmp_path / "killed/run.json")["facts"]["sentences_resumed"] == 2
     for name, path in whole.items():
         assert path.read_bytes() == again[name].read_bytes(), name
     assert not (tmp_path / "killed/checkpoint.json").exists()
 
 
-def test_known_labels_that_are_withheld_stop_with_one_line(captured, tmp_path):
+def test_known_labels_that_are_withheld_stop_with_one_line(attack, tmp_path):
     with pytest.raises(SystemExit, match=r"leaklab attack_text: .* needs 'labels', which threat model"):
-        attack(captured, tmp_path, "tag", labels="known")
+        attack(tmp_path, "tag", labels="known")
 
 
 def test_the_attackers_step_is_never_given_the_truth():
