@@ -170,3 +170,17 @@ def test_the_hash_is_the_same_on_every_machine():
 def test_a_spec_cannot_be_changed_after_its_id_was_taken():
     with pytest.raises(ValidationError):
         spec("train").rounds = 3
+
+
+def test_a_field_that_came_later_renames_no_run_until_it_is_set():
+    plain, stopped = spec("train"), spec("train", until=5)
+    assert "until" not in canonical_json(plain)
+    assert run_id(plain) != run_id(stopped)
+    assert STAGES["train"].model_validate_json(canonical_json(stopped)) == stopped
+    capture = {"attack": ATTACK, "metrics": []}
+    assert "until" not in canonical_json(ScoreSpec.model_validate(capture))
+
+
+def test_a_training_cannot_stop_after_its_end():
+    with pytest.raises(ValidationError, match="until is 101, but the training ends after 100 rounds"):
+        spec("train", until=101)

@@ -93,7 +93,8 @@ def train(
     federation = _Federation(spec, dataset, clients, chunk, torch.device(device))
     state = checkpoints.resume(checkpoint, federation.identity, federation.device) or federation.first_state()
     saved = time.monotonic()
-    for index in track(range(state.round, spec.rounds), spec.rounds - state.round, "rounds"):
+    last = spec.rounds if spec.until is None else spec.until
+    for index in track(range(state.round, last), last - state.round, "rounds"):
         state = federation.next_state(state, index)
         if spec.goal is not None and not state.running.any():
             break
@@ -171,7 +172,7 @@ class _Federation:
         diverged = ~finite & ~state.reached | state.diverged
         after = State(index + 1, weights, diverged, state.reached, steps, state.rows)
         every = self.spec.evaluate_every
-        due = after.round == self.spec.rounds or (every > 0 and after.round % every == 0)
+        due = after.round in (self.spec.rounds, self.spec.until) or (every > 0 and after.round % every == 0)
         return self._evaluated(after) if due else after
 
     def clipped_clients(self) -> int:

@@ -1,16 +1,28 @@
 """What all specs and declarations are made of."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
 
 Scalar = bool | int | float | str | None
 
 
 class Record(BaseModel):
-    """A frozen model that refuses unknown keys."""
+    """A frozen model that refuses unknown keys.
 
+    Attributes:
+        LATER: fields that were added after runs had been made. At their default they are left out of the text, so
+            that the ids of those runs stay.
+    """
+
+    LATER: ClassVar[frozenset[str]] = frozenset()
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, write: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        unset = {name for name in self.LATER if getattr(self, name) == type(self).model_fields[name].default}
+        return {name: value for name, value in write(self).items() if name not in unset}
 
 
 class Component(Record):

@@ -1,8 +1,8 @@
 """Spec of a training sweep."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from leaklab.records.partition_spec import PartitionChoice
 from leaklab.records.record import Component, Record
@@ -32,7 +32,11 @@ class TrainSpec(Record):
         weight_decay: added to the gradient as ``weight_decay * parameter``.
         augmentation: how a client changes its training images.
         schedule: how the nominal rate changes from round to round.
+        until: stop after so many of the ``rounds`` and test there; schedules do not notice. The state that a capture
+            starts from.
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"until"})
 
     dataset: str
     partition: PartitionChoice
@@ -53,3 +57,10 @@ class TrainSpec(Record):
     evaluate_every: int = Field(default=0, ge=0)
     goal: Goal | None = None
     dtype: Literal["float32", "float64"] = "float32"
+    until: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _until_is_reached(self) -> "TrainSpec":
+        if self.until is not None and self.until > self.rounds:
+            raise ValueError(f"until is {self.until}, but the training ends after {self.rounds} rounds: lower it")
+        return self
