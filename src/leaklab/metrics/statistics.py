@@ -8,7 +8,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from leaklab.records.streams import stream
+from leaklab.records.draws import draws
 
 RESAMPLES = 2000
 LEVEL = 0.95
@@ -41,7 +41,7 @@ class Summary:
 
 
 def summarise(values: ArrayLike, *name: str | int, groups: Sequence[Hashable] | None = None) -> Summary:
-    """Summarise values; the bootstrap's draws belong to the stream called ``name``.
+    """Summarise values; the bootstrap's draws belong to the name ``name``.
 
     Args:
         values: one-dimensional, finite.
@@ -56,7 +56,7 @@ def summarise(values: ArrayLike, *name: str | int, groups: Sequence[Hashable] | 
     if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all():
         raise ValueError("a summary needs at least one value, all finite, in one dimension")
     members = _members(array, groups)
-    drawn = stream(SEED, "bootstrap", *name).integers(0, len(members), RESAMPLES, len(members)).numpy()
+    drawn = draws(SEED, "bootstrap", *name).integers(0, len(members), RESAMPLES, len(members))
     low, high = _interval(drawn, lambda: _means(members, drawn))
     median_low, median_high = _interval(drawn, lambda: _medians(members, drawn))
     return Summary(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import seaborn
 
 from leaklab.report.figures import style
 
@@ -37,3 +38,12 @@ def test_saving_keeps_the_layout(tmp_path, rows):
     before = [axes.get_position().bounds for axes in figure.axes]
     style.save(figure, tmp_path / "a.png")
     assert np.allclose([axes.get_position().bounds for axes in figure.axes], before, rtol=0, atol=1e-8)
+
+
+def test_the_theme_is_seaborns():
+    """Published figures rest on it; the colormap aside, which every figure chooses for itself."""
+    theme = seaborn.plotting_context("paper") | seaborn.axes_style("ticks")
+    assert theme.keys() - style.settings().keys() == {"image.cmap"}
+    del theme["image.cmap"]
+    own = style._FONT_SIZES | style._LOOK
+    assert {key: value for key, value in theme.items() if key not in own} == style._THEME

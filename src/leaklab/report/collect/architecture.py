@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from leaklab.models.description import describe
 from leaklab.records import plugins
 from leaklab.records.expand import PlannedRun
 from leaklab.report.collect.source import Source
@@ -15,6 +14,8 @@ WHOLE = "whole network"
 
 def architecture_rows(source: Source, runs: Sequence[PlannedRun]) -> Iterator[ResultRow]:
     """Yield the properties of every layer that has parameters, and whether they are the printed ones."""
+    from leaklab.models.description import describe  # the one collector that needs torch
+
     for run in runs:
         settings = {key: value for key, value in run.choice["model"].items() if key != "name"}
         network = plugins.load("models", run.choice["model"]["name"], settings)

@@ -13,20 +13,7 @@ from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_arrays
 from leaklab.records.items import Item
-from leaklab.report.figures import (
-    attack_figure,
-    attack_pictures,
-    curves_figure,
-    defense_grid,
-    defense_pictures,
-    landscape_figure,
-    landscapes,
-    line_figure,
-    paths_figure,
-    sentences,
-    sentences_figure,
-    table_figure,
-)
+from leaklab.report.figures import curves_figure, paths_figure, table_figure
 from leaklab.report.judge.printed import Printed
 from leaklab.report.numbers import series
 from leaklab.report.numbers.gaps import gaps
@@ -67,12 +54,16 @@ def draw(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Dr
 
 
 def _attacks(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    from leaklab.report.figures import attack_figure, attack_pictures
+
     shots, pixels = attack_pictures.gather(item, scale, results)
     write = partial(attack_pictures.write, shots=shots, pixels=pixels)
     return Drawing(attack_figure.draw(item, shots, pixels), write, {"pictures": len(pixels)})
 
 
 def _defense_grid(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    from leaklab.report.figures import defense_grid, defense_pictures
+
     shots, layout = defense_pictures.gather(item, scale, results)
     write = partial(write_arrays, arrays=defense_grid.arrays(shots))
     return Drawing(defense_grid.draw(shots, layout), write, {"pictures": len(shots)})
@@ -103,6 +94,8 @@ def _paths(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> 
 
 
 def _sentences(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    from leaklab.report.figures import sentences, sentences_figure
+
     if item.sentences is None:
         raise _needs(item, "sentences")
     found = sentences.gather(item, scale, results)
@@ -111,12 +104,16 @@ def _sentences(item: Item, scale: Scale, results: ResultTable, printed: Printed)
 
 
 def _latent_line(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    from leaklab.report.figures import landscapes, line_figure
+
     lines, notes = landscapes.lines(item, results), landscapes.notes(item)
     figure = line_figure.draw(lines, _title(item, scale), [*notes, *_notes(results)], landscapes.words(item, results))
     return Drawing(figure, partial(write_arrays, arrays=line_figure.arrays(lines)))
 
 
 def _latent_plane(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    from leaklab.report.figures import landscape_figure, landscapes
+
     planes, notes = landscapes.planes(item, results), landscapes.notes(item)
     words = landscapes.words(item, results)
     figure = landscape_figure.draw(planes, _title(item, scale), [*notes, *_notes(results)], words)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError
 
+from leaklab.records.config import load_yaml
 from leaklab.records.errors import UserError
 from leaklab.records.record import Record
 from leaklab.report.numbers.results import ResultRow, same
@@ -99,7 +100,7 @@ class Tolerances(Record):
             UserError: the file is missing or has a key or value that is not declared.
         """
         try:
-            return cls.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+            return cls.model_validate(load_yaml(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise UserError(f"{path} is missing: restore it from the repository") from None
         except (ValidationError, yaml.YAMLError) as error:
