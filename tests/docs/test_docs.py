@@ -26,7 +26,7 @@ from leaklab.records import (
     weights,
 )
 from leaklab.records.expand import BLOCK_KEYS, LABELS, expand
-from leaklab.report import claims, tolerances
+from leaklab.report.judge import claims, tolerances
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src/leaklab"

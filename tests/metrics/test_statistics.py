@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leaklab.metrics.statistics import summarise
+from leaklab.metrics.statistics import slope, spearman, summarise
 from leaklab.records.streams import stream
 
 
@@ -87,3 +87,18 @@ def test_the_interval_lies_within_the_values(values):
     summary = summarise(values)
     slack = 1e-9 * (1 + max(map(abs, values)))
     assert min(values) - slack <= summary.ci_low <= summary.ci_high <= max(values) + slack
+
+
+def test_rank_correlation():
+    assert spearman([1, 2, 3], [10, 100, 1000]) == pytest.approx(1)
+    assert spearman([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    # ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: covariance 4.5, variances 4.5 and 5
+    assert spearman([1, 2, 2, 5], [1, 2, 3, 4]) == pytest.approx(4.5 / math.sqrt(4.5 * 5))
+    with pytest.raises(ValueError, match="constant"):
+        spearman([1, 1], [1, 2])
+
+
+def test_slope_of_a_line():
+    assert slope([0, 1, 2], [1, 3, 5]) == pytest.approx(2)
+    with pytest.raises(ValueError, match="single x"):
+        slope([1, 1], [1, 2])

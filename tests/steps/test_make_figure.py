@@ -7,7 +7,7 @@ import pytest
 
 from leaklab.records.errors import UserError
 from leaklab.records.provenance import Recorder
-from leaklab.report.results import ResultRow, ResultTable
+from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.steps.base import Job
 from leaklab.steps.make_figure import run
 

@@ -30,7 +30,7 @@ prepare(CONFIG)
 STARTED = time.time()
 DEVICE = CONFIG.device
 GPUS = 1 if DEVICE == "cuda" else 0
-TEMPLATES = sorted(str(path) for path in Path("src/leaklab/report/templates").iterdir())
+TEMPLATES = sorted(str(path) for path in Path("src/leaklab/report/site/templates").iterdir())
 ITEM_FILES = [str(item_file(item)) for item in PLAN.items.values()]
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Generic, TypeVar
 import yaml
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
 
+from leaklab.records.config import load_yaml
 from leaklab.records.errors import UserError
 from leaklab.records.record import Component, Record
 
@@ -127,7 +128,7 @@ def load_catalog(path: Path = CATALOG) -> dict[str, Entry]:
         UserError: missing, not YAML, or not as the models above say; the message names the key.
     """
     try:
-        return _CATALOG_TYPE.validate_python(yaml.safe_load(path.read_text(encoding="utf-8")))
+        return _CATALOG_TYPE.validate_python(load_yaml(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise UserError(f"{path} is missing: run this in the project's root folder") from None
     except yaml.YAMLError as error:

@@ -1,7 +1,6 @@
 """Which reconstructed image belongs to which private one: a batch comes back in any order."""
 
 import torch
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 
@@ -18,6 +17,8 @@ def match(reconstruction: Tensor, truth: Tensor) -> Tensor:
     trials, batch = truth.shape[:2]
     if batch == 1:
         return torch.zeros(trials, 1, dtype=torch.int64)
+    from scipy.optimize import linear_sum_assignment  # slow to import, and single images need none of it
+
     guesses, originals = reconstruction.double().clamp(0, 1).flatten(2), truth.double().flatten(2)
     # no matrix-product shortcut: its cancellation would blur the cost of nearly perfect reconstructions
     distance = torch.cdist(originals, guesses, compute_mode="donot_use_mm_for_euclid_dist")

@@ -6,9 +6,10 @@ change the number, so every number travels with its card.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from torch import Tensor
+if TYPE_CHECKING:  # cards are read by steps without tensors
+    from torch import Tensor
 
 BATCH_ASSIGNMENT = "batches larger than one: Hungarian on clamped MSE, the same permutation for every image metric"
 PER_IMAGE = "one value per image; tables take the mean of the per-image values"
@@ -54,7 +55,7 @@ class Metric(ABC):
         """Return the metric card."""
 
     @abstractmethod
-    def values(self, reconstruction: Tensor, truth: Tensor) -> Tensor:
+    def values(self, reconstruction: "Tensor", truth: "Tensor") -> "Tensor":
         """Compare images with their originals.
 
         Args:

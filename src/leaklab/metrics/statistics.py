@@ -1,12 +1,14 @@
-"""One summary for all tables: n, mean, median, sample standard deviation, and 95 % bootstrap intervals."""
+"""One summary for all tables (n, mean, median, spread, 95 % bootstrap intervals), and how two series go together."""
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from leaklab.records.streams import stream
+from leaklab.records.draws import draws
 
 RESAMPLES = 2000
 LEVEL = 0.95
@@ -39,7 +41,7 @@ class Summary:
 
 
 def summarise(values: ArrayLike, *name: str | int, groups: Sequence[Hashable] | None = None) -> Summary:
-    """Summarise values; the bootstrap's draws belong to the stream called ``name``.
+    """Summarise values; the bootstrap's draws belong to the name ``name``.
 
     Args:
         values: one-dimensional, finite.
@@ -54,7 +56,7 @@ def summarise(values: ArrayLike, *name: str | int, groups: Sequence[Hashable] | 
     if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all():
         raise ValueError("a summary needs at least one value, all finite, in one dimension")
     members = _members(array, groups)
-    drawn = stream(SEED, "bootstrap", *name).integers(0, len(members), RESAMPLES, len(members)).numpy()
+    drawn = draws(SEED, "bootstrap", *name).integers(0, len(members), RESAMPLES, len(members))
     low, high = _interval(drawn, lambda: _means(members, drawn))
     median_low, median_high = _interval(drawn, lambda: _medians(members, drawn))
     return Summary(
@@ -67,6 +69,32 @@ def summarise(values: ArrayLike, *name: str | int, groups: Sequence[Hashable] | 
         median_low=median_low,
         median_high=median_high,
     )
+
+
+def spearman(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return Spearman's rank correlation, in [-1, 1]; ties share their mean rank.
+
+    Raises:
+        ValueError: a series is constant, or the lengths differ.
+    """
+    x, y = _centered(_ranks(first)), _centered(_ranks(second))
+    scale = math.sqrt(sum(a * a for a in x) * sum(b * b for b in y))
+    if scale == 0:
+        raise ValueError("a rank correlation with a constant series is not defined")
+    return sum(a * b for a, b in zip(x, y, strict=True)) / scale
+
+
+def slope(x: Sequence[float], y: Sequence[float]) -> float:
+    """Return the slope of the least-squares line through the points.
+
+    Raises:
+        ValueError: all x are equal, or the lengths differ.
+    """
+    dx, dy = _centered(x), _centered(y)
+    spread = sum(a * a for a in dx)
+    if spread == 0:
+        raise ValueError("a slope over a single x is not defined")
+    return sum(a * b for a, b in zip(dx, dy, strict=True)) / spread
 
 
 def _members(array: NDArray[np.float64], groups: Sequence[Hashable] | None) -> list[NDArray[np.float64]]:
@@ -100,3 +128,15 @@ def _interval(
         return None, None
     low, high = np.quantile(statistics(), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
+
+
+def _centered(values: Sequence[float]) -> list[float]:
+    middle = fmean(values)
+    return [value - middle for value in values]
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    ordered = sorted(values)
+    first = {value: place for place, value in reversed(list(enumerate(ordered)))}
+    last = {value: place for place, value in enumerate(ordered)}
+    return [(first[value] + last[value]) / 2 for value in values]

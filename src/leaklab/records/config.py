@@ -37,6 +37,16 @@ def load_config(path: Path = CONFIG) -> Config:
     return parse(Config, read_yaml(path), path)
 
 
+def load_yaml(text: str) -> Any:
+    """Return what a YAML document says, plain data only.
+
+    Raises:
+        yaml.YAMLError: it is none.
+    """
+    # the C parser where PyYAML has it: ten times as fast, the same data
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
 def read_yaml(path: Path) -> Any:
     """Read one YAML document.
 
@@ -44,7 +54,7 @@ def read_yaml(path: Path) -> Any:
         UserError: the file is missing or is not YAML.
     """
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        return load_yaml(path.read_text(encoding="utf-8")) or {}
     except FileNotFoundError:
         raise UserError(f"{path} is missing: run from the project's root folder") from None
     except yaml.YAMLError as error:

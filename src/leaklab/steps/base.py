@@ -4,6 +4,7 @@ import argparse
 import errno
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -75,6 +76,8 @@ def _limit_threads(threads: int) -> None:
     # one thread per process: two processes beat one process with two threads on every workload measured
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(threads)
+    else:  # a step that may import it later: torch reads this when it starts
+        os.environ["OMP_NUM_THREADS"] = str(threads)
 
 
 def _parser(rule: str) -> argparse.ArgumentParser:

@@ -2,7 +2,7 @@
 
 from leaklab.records.files import write_json
 from leaklab.records.ledger import Ledger
-from leaklab.report.crate import crate
+from leaklab.report.site.crate import crate
 from leaklab.steps.base import Job, main
 
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from leaklab.records.items import load_items
-from leaklab.report import site
-from leaklab.report.site_data import Sources, gather
+from leaklab.report.site import site
+from leaklab.report.site.site_data import Sources, gather
 from leaklab.steps.base import Job, main
 
 

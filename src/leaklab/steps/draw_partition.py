@@ -3,7 +3,7 @@
 from leaklab.data.dataset import Dataset
 from leaklab.data.deal import read_clients
 from leaklab.records.files import read_json
-from leaklab.report import partition_figure, style
+from leaklab.report.figures import partition_figure, style
 from leaklab.steps.base import Job, main
 
 

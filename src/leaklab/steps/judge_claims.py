@@ -4,11 +4,11 @@ from dataclasses import asdict
 
 from leaklab.records.files import write_json
 from leaklab.records.items import load_item
-from leaklab.report.claims import judge_all, read_claims, write_verdicts
-from leaklab.report.comparison import write_comparison
-from leaklab.report.printed import Printed
-from leaklab.report.results import ResultTable
-from leaklab.report.tolerances import Tolerances
+from leaklab.report.judge.claims import judge_all, read_claims, write_verdicts
+from leaklab.report.judge.comparison import write_comparison
+from leaklab.report.judge.printed import Printed
+from leaklab.report.judge.tolerances import Tolerances
+from leaklab.report.numbers.results import ResultTable
 from leaklab.steps.base import Job, main
 
 

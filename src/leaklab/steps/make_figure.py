@@ -1,10 +1,10 @@
 """Draw an item's figure from its result table (and, for figures of attacks, from the reconstructions)."""
 
 from leaklab.records.items import load_item
-from leaklab.report import style
-from leaklab.report.drawings import draw
-from leaklab.report.printed import Printed
-from leaklab.report.results import ResultTable
+from leaklab.report.figures import style
+from leaklab.report.figures.drawings import draw
+from leaklab.report.judge.printed import Printed
+from leaklab.report.numbers.results import ResultTable
 from leaklab.steps.base import Job, main
 
 

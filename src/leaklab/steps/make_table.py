@@ -2,11 +2,11 @@
 
 from leaklab.records.files import write_text
 from leaklab.records.items import load_item
-from leaklab.report import tables
-from leaklab.report.collect import collect
-from leaklab.report.gaps import gaps
-from leaklab.report.layout import lay_out
-from leaklab.report.printed import Printed
+from leaklab.report.collect.item import collect
+from leaklab.report.judge.printed import Printed
+from leaklab.report.numbers.gaps import gaps
+from leaklab.report.tables import tables
+from leaklab.report.tables.layout import lay_out
 from leaklab.steps.base import Job, main
 
 

@@ -12,7 +12,7 @@ from leaklab.metrics.text.recovery import (
     token_recovery,
 )
 from leaklab.metrics.text.rouge import NAMES, rouge, rouge_card
-from leaklab.records.streams import stream
+from leaklab.records.draws import draws
 
 OWN_CHOICE, FREQUENT_WORDS, UNRELATED_SENTENCE = "best-by-loss", "frequent-words", "unrelated-sentence"
 SELECTIONS = {
@@ -54,6 +54,6 @@ def reference_sentences(
     first = END + 1
     frequent = vocabulary.decode(range(first, min(first + length, len(vocabulary))))
     # a shift by at least one place never returns the private sentence itself
-    shift = 1 + int(stream(seed, "unrelated sentence", private).integers(0, max(len(sentences.texts) - 1, 1)))
+    shift = 1 + int(draws(seed, "unrelated sentence", private).integers(0, max(len(sentences.texts) - 1, 1)))
     other = sentences.texts[(private + shift) % len(sentences.texts)]
     return {FREQUENT_WORDS: frequent, UNRELATED_SENTENCE: vocabulary.decode(vocabulary.encode(other))}

@@ -1,0 +1,1 @@
+"""From the runs of an item to its result table."""

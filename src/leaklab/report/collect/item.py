@@ -1,0 +1,104 @@
+"""From an item's runs to its long result table."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from leaklab.records.canonical import canonical_json
+from leaklab.records.config import Scale
+from leaklab.records.expand import PlannedRun, block_stage, expand, expand_absent
+from leaklab.records.items import Item
+from leaklab.records.landscape_spec import LandscapeSpec
+from leaklab.report.collect.architecture import architecture_rows
+from leaklab.report.collect.attacks import absent_attack_rows, attack_rows
+from leaklab.report.collect.checks import check_rows
+from leaklab.report.collect.landscapes import landscape_rows
+from leaklab.report.collect.source import Attacked, Collected, Source, dataset_of, network_of
+from leaklab.report.collect.text import absent_text_rows, text_rows
+from leaklab.report.collect.training import absent_training_rows, training_rows
+from leaklab.report.numbers.results import ResultRow, ResultTable, identity
+
+NOT_RUN = "not run"
+Collector = Callable[[Source, Sequence[PlannedRun]], Iterator[ResultRow]]
+
+
+def collect(item: Item, scale: Scale) -> ResultTable:
+    """Read all runs of an item at a scale and return its result table.
+
+    Raises:
+        UserError: a run's file is missing or damaged, or a row key does not point into the runs.
+    """
+    runs, absent = expand(item, scale), expand_absent(item, scale)
+    as_printed = _specs(expand(item, "paper"))
+    meant_here = sorted([*runs, *(run for run, _ in absent)], key=lambda run: list(item.runs).index(run.block))
+    replaced = _replaced(_datasets(_specs(meant_here)), _datasets(as_printed))
+    every = frozenset(canonical_json(spec) for spec in as_printed)
+    networks, generators, distances = _networks(as_printed), _generators(as_printed), _distances(as_printed)
+    source = Source(item, scale, every, replaced, networks, generators, distances)
+    rows: list[ResultRow] = []
+    for name in dict.fromkeys(map(_together, runs)):
+        group = [run for run in runs if _together(run) == name]
+        rows.extend(COLLECTORS[block_stage(group[0])](source, group))
+    return ResultTable((*rows, *_absent_rows(source, absent)))
+
+
+def _together(run: PlannedRun) -> str:
+    """Return what is collected together: a block, but all attacks of an item, as they compete for the worst case."""
+    stage = block_stage(run)
+    return stage if stage in ("score", "landscape") else f"block {run.block}"
+
+
+def _absent_rows(source: Source, absent: Sequence[tuple[PlannedRun, str]]) -> Iterator[ResultRow]:
+    """Yield one row without a value for each number that this scale cannot have; its note says why."""
+    seen: set[tuple[str, str, str]] = set()
+    for run, reason in absent:
+        if run.spec is None or block_stage(run) not in ABSENT_COLLECTORS:
+            continue
+        for row in ABSENT_COLLECTORS[block_stage(run)](source, run, f"{NOT_RUN}: {reason}"):
+            key = identity(row.row), row.metric, row.variant
+            if key not in seen:  # runs that would share a cell share its absence
+                seen.add(key)
+                yield row
+
+
+COLLECTORS: dict[str, Collector] = {
+    "train": training_rows,
+    "score": attack_rows,
+    "landscape": landscape_rows,
+    "score-text": text_rows,
+    "check": check_rows,
+    "architecture": architecture_rows,
+}
+ABSENT_COLLECTORS: dict[str, Callable[[Source, PlannedRun, str], Iterator[ResultRow]]] = {
+    "train": absent_training_rows,
+    "score": absent_attack_rows,
+    "score-text": absent_text_rows,
+}
+
+
+def _specs(runs: Sequence[PlannedRun]) -> list[Collected]:
+    return [run.spec for run in runs if isinstance(run.spec, Collected)]
+
+
+def _networks(specs: Sequence[Collected]) -> dict[str, list[str]]:
+    pairs = [(dataset_of(spec), network_of(spec)) for spec in specs if network_of(spec)]
+    return {dataset: list(dict.fromkeys(n for d, n in pairs if d == dataset)) for dataset, _ in pairs}
+
+
+def _generators(specs: Sequence[Collected]) -> tuple[str, ...]:
+    priors = [spec.attack.generator for spec in specs if isinstance(spec, Attacked)]
+    return tuple(dict.fromkeys(prior.model.name for prior in priors if prior))
+
+
+def _distances(specs: Sequence[Collected]) -> tuple[str, ...]:
+    shown = [name for spec in specs if isinstance(spec, LandscapeSpec) for name in spec.metrics]
+    return tuple(dict.fromkeys(shown))
+
+
+def _datasets(specs: Sequence[Collected]) -> list[str]:
+    return list(dict.fromkeys(filter(None, map(dataset_of, specs))))
+
+
+def _replaced(here: list[str], at_paper_scale: list[str]) -> dict[str, str]:
+    """Return what stands in for what: data sets pair up in the order of the item's file."""
+    every = ", ".join(at_paper_scale)
+    pairs = zip(here, at_paper_scale, strict=True) if len(here) == len(at_paper_scale) else ((d, every) for d in here)
+    return {own: meant for own, meant in pairs if own not in at_paper_scale}

@@ -1,0 +1,156 @@
+"""What the collectors of one item share: its row keys, its units, and what stands in for what."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leaklab.records.attack_spec import ScoreSpec
+from leaklab.records.canonical import canonical_json
+from leaklab.records.check_spec import CheckSpec
+from leaklab.records.config import Scale
+from leaklab.records.errors import UserError
+from leaklab.records.expand import PlannedRun
+from leaklab.records.files import read_json
+from leaklab.records.items import Item, MetricMeaning, RowValue
+from leaklab.records.landscape_spec import LandscapeSpec
+from leaklab.records.text_specs import TEXT_FOLDER, TextScoreSpec
+from leaklab.records.train_spec import TrainSpec
+from leaklab.report.numbers.results import ResultRow
+
+PREPARED = Path("data/prepared")
+# an item's own unit and direction are those of its accuracies
+KNOWN_MEANINGS = {
+    "round": MetricMeaning(),
+    "diverged_runs": MetricMeaning(),
+    "capped_runs": MetricMeaning(),
+    "rounds_to_target": MetricMeaning(better="lower", unit="rounds"),
+    "train_loss": MetricMeaning(better="lower"),
+    "test_loss": MetricMeaning(better="lower"),
+}
+Attacked = ScoreSpec | LandscapeSpec
+Collected = TrainSpec | Attacked | TextScoreSpec | CheckSpec
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the collectors of one item share.
+
+    Attributes:
+        item: the item.
+        scale: its scale.
+        at_paper_scale: canonical JSON of the specs that the item runs at scale ``paper``.
+        replaced: data set of this scale -> data set that stands in its place at scale ``paper``.
+        networks: data set of scale ``paper`` -> networks that are trained or attacked on it there.
+        generators: plug-ins of the generators at scale ``paper``.
+        distances: metrics of the landscapes at scale ``paper``.
+    """
+
+    item: Item
+    scale: Scale
+    at_paper_scale: frozenset[str]
+    replaced: Mapping[str, str]
+    networks: Mapping[str, Collection[str]]
+    generators: tuple[str, ...] = ()
+    distances: tuple[str, ...] = ()
+
+    @property
+    def means_only(self) -> bool:
+        """Whether attacks are shown by the means over their images alone."""
+        return self.item.cells is not None and self.item.cells.over_images == "mean"
+
+    def renamed(self, run: PlannedRun) -> Mapping[str, str]:
+        """Return metric -> name in print, where the two differ."""
+        return self.item.cells.metric_as.get(run.block, {}) if self.item.cells else {}
+
+    def shown_as(self, run: PlannedRun, metric: str) -> str:
+        """Return the name under which a metric of a run is shown."""
+        return self.renamed(run).get(metric, metric)
+
+    def row(self, run: PlannedRun, **more: Any) -> dict[str, Any]:
+        """Return the row keys of a run; ``more`` are values that the run itself does not know (the setting's rates)."""
+        known = {**run.choice, **more}
+        return _row(self.item, known)
+
+    def substitutes(self, spec: Collected) -> tuple[str, ...]:
+        """Return the stand-ins that a run rests on; a number with any is never compared with a printed one."""
+        dataset = dataset_of(spec)
+        found = [read_json(PREPARED / f"{dataset}.json").get("substitute")] if dataset else []
+        if dataset in self.replaced:
+            found.append(f"{dataset} in place of {self.replaced[dataset]}".replace(TEXT_FOLDER, ""))
+        meant = self.networks.get(self.replaced.get(dataset, dataset), ())
+        network = network_of(spec)
+        if network and meant and network not in meant:
+            found.append(f"{network} in place of {', '.join(meant)}")
+        found.append(self._substitute_generator(spec))
+        found.append(self._substitute_metric(spec))
+        if canonical_json(spec) not in self.at_paper_scale:
+            found.append(f"reduced setting of scale {self.scale}")
+        return tuple(text for text in found if text)
+
+    def _substitute_generator(self, spec: Collected) -> str:
+        prior = spec.attack.generator if isinstance(spec, Attacked) else None
+        if prior is None or not self.generators or prior.model.name in self.generators:
+            return ""
+        sides = "x".join(str(side) for side in read_json(PREPARED / f"{prior.dataset}.json").get("shape", []))
+        made = f"{prior.model.name} ({sides}, {prior.steps} steps on {prior.dataset})"
+        return f"{made} in place of {', '.join(self.generators)}"
+
+    def _substitute_metric(self, spec: Collected) -> str:
+        """A landscape's distance is one of its two axes, so another one than the paper's is a stand-in."""
+        if not isinstance(spec, LandscapeSpec) or not self.distances or set(spec.metrics) & set(self.distances):
+            return ""
+        return f"{', '.join(spec.metrics)} in place of {', '.join(self.distances)}"
+
+    def number(self, metric: str, **fields: Any) -> ResultRow:
+        """Return a result row with the item's unit and direction for the metric."""
+        cells, name = self.item.cells, metric.removesuffix("_median").removesuffix("_mean")
+        meaning = (cells.metrics.get(name) if cells else None) or KNOWN_MEANINGS.get(name) or cells or MetricMeaning()
+        return ResultRow(
+            paper=self.item.paper,
+            item=self.item.item,
+            metric=metric,
+            unit=meaning.unit,
+            better=meaning.better,
+            **fields,
+        )
+
+
+def row_of(item: Item, run: PlannedRun) -> dict[str, Any]:
+    """Return the row keys of a run, from the item's ``cells``.
+
+    Raises:
+        UserError: there are none, or one does not point into the run.
+    """
+    return _row(item, run.choice)
+
+
+def dataset_of(spec: Collected) -> str:
+    """Return the data set that a run rests on; empty for a check without a deal."""
+    if isinstance(spec, TextScoreSpec):
+        return TEXT_FOLDER + spec.attack.capture.dataset
+    return spec.attack.capture.dataset if isinstance(spec, Attacked) else spec.dataset
+
+
+def network_of(spec: Collected) -> str:
+    """Return the network that is trained or attacked; empty for a check."""
+    if isinstance(spec, Attacked):
+        return spec.attack.capture.model.name
+    return spec.model.name if isinstance(spec, TrainSpec) else ""
+
+
+def _row(item: Item, known: Mapping[str, Any]) -> dict[str, Any]:
+    if item.cells is None:
+        raise UserError(f"config/items/{item.key}.yaml: 'cells' is missing")
+    return {key: _value(known, source, item) for key, source in item.cells.row.items()}
+
+
+def _value(choice: Mapping[str, Any], source: str | RowValue, item: Item) -> Any:
+    path, names = (source, {}) if isinstance(source, str) else (source.source, source.names)
+    value: Any = choice
+    for part in path.split("."):
+        try:
+            value = value[int(part)] if isinstance(value, list | tuple) else value[part]
+        except (KeyError, IndexError, ValueError, TypeError):
+            raise UserError(f"config/items/{item.key}.yaml: cells.row: '{path}' does not point into the runs") from None
+    return names.get(value, value) if isinstance(value, str) else value

@@ -1,0 +1,1 @@
+"""One renderer per kind of figure, and the style they share."""

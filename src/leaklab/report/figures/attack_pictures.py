@@ -1,0 +1,138 @@
+"""The pictures behind a figure of attacks: originals and reconstructions, kept as npz so that a figure can be redrawn.
+
+An archive has one uint8 array [H, W] or [H, W, 3] per picture; ``index`` is a JSON text with one line per picture.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from leaklab.metrics.assignment import match, reorder
+from leaklab.metrics.selections import finite
+from leaklab.records.attack_spec import ScoreSpec
+from leaklab.records.config import Scale
+from leaklab.records.expand import PlannedRun, expand
+from leaklab.records.files import read_json, read_tensors, write_arrays
+from leaklab.records.ids import run_folder
+from leaklab.records.items import Item
+from leaklab.report.numbers.results import ADAPTIVE, AS_PRINTED, ResultTable, canonical, matches
+
+ORIGINAL = "original"
+Pixels = NDArray[np.uint8]
+Place = tuple[int, int, int, int]
+"""One private image: position of its trial, position in the trial's batch, index in the split, number of the draw."""
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One picture of the figure.
+
+    Attributes:
+        dataset: where the private image comes from.
+        image: its index in the split.
+        draw: draw of the defense's randomness.
+        column: ``original``, or defense, attacker and attack.
+        scores: metric -> value; empty for originals.
+        scale: rate really used over the rate that the server assumed (the factor that LRP hides).
+    """
+
+    dataset: str
+    image: int
+    draw: int
+    column: tuple[str, ...]
+    scores: Mapping[str, float]
+    scale: float
+
+
+def gather(item: Item, scale: Scale, results: ResultTable) -> tuple[list[Shot], dict[str, Pixels]]:
+    """Return the figure's pictures: for each data set the first images, each with another draw of the rate."""
+    shots: list[Shot] = []
+    pixels: dict[str, Pixels] = {}
+    for run in expand(item, scale):
+        if isinstance(run.spec, ScoreSpec):
+            for shot, image in _run_shots(item, run, run.spec, results):
+                name = picture_name(shot)
+                if name not in pixels:
+                    pixels[name] = _to_pixels(image)
+                    shots.append(shot)
+    return shots, pixels
+
+
+def write(path: Path, shots: list[Shot], pixels: Mapping[str, Pixels]) -> None:
+    """Write the archive."""
+    index = json.dumps([{"name": picture_name(shot), **asdict(shot)} for shot in shots], sort_keys=True)
+    # ascii bytes: numpy's text arrays would take four bytes a letter
+    write_arrays(path, {"index": np.frombuffer(index.encode(), dtype=np.uint8), **pixels})
+
+
+def _run_shots(item: Item, run: PlannedRun, spec: ScoreSpec, results: ResultTable) -> list[tuple[Shot, Tensor]]:
+    assert item.grid is not None
+    attack = spec.attack
+    attacker = ADAPTIVE if run.adaptive else AS_PRINTED
+    if attacker == ADAPTIVE and run_folder(spec).name not in _runs_of_worst_case(results):
+        return []
+    truth = read_tensors(run_folder(attack.capture) / "truth.safetensors")
+    trials = read_json(run_folder(attack.capture) / "truth_facts.json")["trials"]
+    guesses, _ = finite(read_tensors(run_folder(attack) / "reconstruction.safetensors")["images"])
+    found = reorder(guesses, match(guesses, truth["images"]))
+    chosen: list[tuple[Shot, Tensor]] = []
+    for place, (index, position, image, draw) in enumerate(_first_places(trials, item.grid.pictures)):
+        factor = float(truth["rates"][index].nansum()) / attack.capture.assumed_rate
+        known = {
+            "dataset": attack.capture.dataset,
+            "attack": attack.attack.name,
+            "defense": attack.capture.defense.name,
+        }
+        keys = {key: value for key, value in known.items() if item.cells is None or key in item.cells.row}
+        scores = _scores(results, {**keys, "image": image, "draw": draw}, attacker)
+        column = (attack.capture.defense.name, attacker, attack.attack.name)
+        shot = Shot(attack.capture.dataset, image, draw, column, scores, factor)
+        original = Shot(attack.capture.dataset, image, place, (ORIGINAL,), {}, 1.0)
+        chosen += [(original, truth["images"][index, position]), (shot, found[index, position])]
+    return chosen
+
+
+def _runs_of_worst_case(results: ResultTable) -> set[str]:
+    worst = [row for row in results.select(attackers=(ADAPTIVE,)).rows if "selection" not in row.row]
+    return {name for row in worst for name in row.runs}
+
+
+def _first_places(trials: list[dict[str, Any]], pictures: int) -> list[Place]:
+    """Take update after update, each with the next draw, so that a figure shows more than one factor."""
+    updates = list(dict.fromkeys(canonical({"images": trial["image"]}) for trial in trials))
+    draws = list(dict.fromkeys(trial["draw"] for trial in trials))
+    wanted = [(images, draws[place % len(draws)]) for place, images in enumerate(updates)]
+    places = [
+        (index, position, image, trial["draw"])
+        for pair in wanted
+        for index, trial in enumerate(trials)
+        if (canonical({"images": trial["image"]}), trial["draw"]) == pair
+        for position, image in enumerate(trial["image"] if isinstance(trial["image"], list) else [trial["image"]])
+    ]
+    return places[:pictures]
+
+
+def _scores(results: ResultTable, keys: Mapping[str, Any], attacker: str) -> dict[str, float]:
+    rows = results.select(attackers=(attacker,)).rows
+    own = [row for row in rows if matches(row.row, keys) and "selection" not in row.row]
+    return {row.metric: row.value for row in own if row.value is not None}
+
+
+def picture_name(shot: Shot) -> str:
+    """Return the name of a picture in the archive."""
+    draw = () if shot.column == (ORIGINAL,) else (f"draw{shot.draw}",)
+    return "_".join([shot.dataset, str(shot.image), *draw, *shot.column])
+
+
+def _to_pixels(image: Tensor) -> Pixels:
+    """Turn [C, H, W] on the [0, 1] scale into bytes; what is not finite becomes mid-gray, as in the scores."""
+    finite = torch.nan_to_num(image.double(), nan=0.5, posinf=0.5, neginf=0.5).clamp(0, 1)
+    plain = (finite * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
+    return np.ascontiguousarray(plain[..., 0] if plain.shape[-1] == 1 else plain)

@@ -1,0 +1,179 @@
+"""The numbers of an item as lines: one panel below the other, so that letters stay readable on a narrow screen."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
+
+from leaklab.records.layouts import CurvesLayout
+from leaklab.report.figures.strokes import COLUMN_WIDTH, Stroke, extra_height, finish, stroke, with_unit
+from leaklab.report.figures.style import FAINT, PAGE_WIDTH, QUIET, SMALLEST_FONT, new_figure, styled
+from leaklab.report.numbers.places import Place, labels_of
+from leaklab.report.numbers.results import same
+from leaklab.report.numbers.series import Curve, Floats
+
+MOST_IN_ONE_COLUMN = 4
+PANEL_HEIGHT = 2.1
+# of many points a few have marks, this share of the panel's diagonal apart; of few points each
+MARK_DISTANCE = 0.13
+MOST_MARKED = 15
+MOST_TICKS = 10
+# a logarithmic axis that spans less has 1, 2 and 5 written out, not powers of ten
+PLAIN_NUMBERS = 500
+TOP = 0.965
+
+
+def draw(layout: CurvesLayout, curves: Sequence[Curve], title: str, notes: Sequence[str] = ()) -> Figure:
+    """Draw the curves of ``series.curves``.
+
+    Args:
+        layout: what goes where.
+        curves: at least one.
+        title: shown above.
+        notes: shown below, beside the layout's own.
+    """
+    panels = list(dict.fromkeys(curve.panel for curve in curves))
+    lines = list(dict.fromkeys(curve.line for curve in curves))
+    strokes = {line: stroke(place) for place, line in enumerate(lines)}
+    below = [*_own_notes(layout, curves), *notes]
+    columns = 1 if len(panels) <= MOST_IN_ONE_COLUMN else 2
+    rows = -(-len(panels) // columns)
+    width = COLUMN_WIDTH if columns == 1 else PAGE_WIDTH
+    with styled():
+        handles = _handles(layout, strokes)
+        figure = new_figure(width, rows * PANEL_HEIGHT + 0.35 + extra_height(title, handles, below, width))
+        axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey="metric" not in layout.panels)
+        for place, panel in enumerate(panels):
+            own = [curve for curve in curves if curve.panel == panel]
+            _panel(layout, axes.flat[place], own, strokes, lowest=place + columns >= len(panels))
+        for unused in axes.flat[len(panels) :]:
+            unused.set_visible(False)
+        if "metric" not in layout.panels:
+            label = _y_label(layout, curves)
+            axes.flat[0].set_ylabel(label) if rows == 1 else figure.supylabel(label, fontsize="medium")
+        finish(figure, title, handles, below)
+    return figure
+
+
+def arrays(layout: CurvesLayout, curves: Sequence[Curve]) -> dict[str, Floats]:
+    """Return the numbers that the figure shows, each line's x, y and std under the names of its keys."""
+    found: dict[str, Floats] = {}
+    for curve in curves:
+        keys = zip((*layout.panels, *layout.lines), (*curve.panel, *curve.line), strict=True)
+        name = ", ".join([curve.metric, *(f"{key} {value}" for key, (_, value) in keys if key != "metric")])
+        found |= {f"{name}: {part}": getattr(curve, part) for part in ("x", "y", "std")}
+    return found
+
+
+def _panel(
+    layout: CurvesLayout, axes: Axes, curves: Sequence[Curve], strokes: dict[Place, Stroke], lowest: bool
+) -> None:
+    for place, curve in enumerate(curves):
+        _line(layout, axes, curve, strokes[curve.line], place / len(curves))
+    _scales(layout, axes, curves)
+    _targets(layout, axes, curves)
+    names = [name for key, name in zip(layout.panels, labels_of(layout, layout.panels, curves[0].panel), strict=True)
+             if key != "metric"]  # fmt: skip
+    if names:
+        axes.set_title(" · ".join(names), loc="left", fontweight="bold")
+    if "metric" in layout.panels:
+        axes.set_ylabel(_y_label(layout, curves))
+    if lowest:
+        axes.set_xlabel(with_unit(layout.title(layout.x), layout.units.get(layout.x, "")))
+        axes.tick_params(labelbottom=True)
+    axes.grid(visible=True, linewidth=0.4, color=FAINT, alpha=0.35)
+    axes.set_axisbelow(True)
+
+
+def _line(layout: CurvesLayout, axes: Axes, curve: Curve, look: Stroke, shift: float) -> None:
+    marks: Any = 1 if len(curve.x) <= MOST_MARKED else (shift * MARK_DISTANCE, MARK_DISTANCE)
+    axes.plot(curve.x, curve.y, color=look.color, linestyle=look.dashes, marker=look.marker, markevery=marks,
+              markersize=4.5, markeredgecolor="white", markeredgewidth=0.5)  # fmt: skip
+    if layout.band == "std":
+        low, high = curve.y - curve.std, curve.y + curve.std
+        if "y" in layout.log:
+            low = np.maximum(low, np.nanmin(curve.y) / 2)
+        axes.fill_between(curve.x, low, high, color=look.color, alpha=0.15, linewidth=0)
+    if any(curve.missing):
+        gone = curve.x[[bool(word) for word in curve.missing]]
+        axes.plot(gone, np.full(len(gone), TOP), transform=axes.get_xaxis_transform(), linestyle="", marker=look.marker,
+                  markersize=6, color=look.color, markerfacecolor="none", clip_on=False)  # fmt: skip
+
+
+def _scales(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve]) -> None:
+    if "x" in layout.log:
+        axes.set_xscale("log")
+    if "y" in layout.log and any(np.any(curve.y > 0) for curve in curves):
+        axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    if axes.get_yscale() == "log" and high < PLAIN_NUMBERS * low:
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    values = np.unique(np.concatenate([curve.x for curve in curves]))
+    if "x" in layout.log and len(values) <= MOST_TICKS:
+        axes.xaxis.set_major_locator(FixedLocator(values.tolist()))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+
+
+def _targets(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve]) -> None:
+    here = {key: value for key, (_, value) in zip(layout.panels, curves[0].panel, strict=True)}
+    here.setdefault("metric", curves[0].metric)
+    for target in layout.targets:
+        if all(key in here and same(here[key], value) for key, value in target.where.items()):
+            axes.axhline(target.value, color=QUIET, linewidth=0.9, linestyle=(0, (2, 2)), zorder=1)
+            axes.annotate(target.label or f"{target.value:g}", (1, target.value), xycoords=("axes fraction", "data"),
+                          xytext=(-2, 2), textcoords="offset points", ha="right", va="bottom", color=QUIET,
+                          fontsize=SMALLEST_FONT)  # fmt: skip
+
+
+def _y_label(layout: CurvesLayout, curves: Sequence[Curve]) -> str:
+    metrics = list(dict.fromkeys(curve.metric for curve in curves))
+    units = {layout.units.get(curve.metric, curve.unit) for curve in curves}
+    unit = units.pop() if len(units) == 1 else ""
+    if len(metrics) == 1:
+        return with_unit(layout.title(metrics[0]), unit)
+    return layout.titles.get("y", unit)
+
+
+def _handles(layout: CurvesLayout, strokes: dict[Place, Stroke]) -> list[Line2D]:
+    if not layout.lines:
+        return []
+    return [
+        Line2D(
+            [],
+            [],
+            color=look.color,
+            linestyle=look.dashes,
+            marker=look.marker,
+            markersize=4.5,
+            markeredgecolor="white",
+            markeredgewidth=0.5,
+            label=_line_label(layout, line),
+        )
+        for line, look in strokes.items()
+    ]
+
+
+def _line_label(layout: CurvesLayout, line: Place) -> str:
+    """Return ``LRP``; a number is named with its key, ``K = 5``."""
+    labels = labels_of(layout, layout.lines, line)
+    return ", ".join(
+        f"{layout.title(key)} = {label}" if isinstance(value, int | float) and label == str(value) else label
+        for key, label, (_, value) in zip(layout.lines, labels, line, strict=True)
+    )
+
+
+def _own_notes(layout: CurvesLayout, curves: Sequence[Curve]) -> list[str]:
+    words = sorted({word for curve in curves for word in curve.missing if word})
+    replicates = any(np.any(curve.std > 0) for curve in curves)
+    return [
+        *(["Shaded: one standard deviation over the replicates."] if layout.band == "std" and replicates else []),
+        *([f"Hollow marks at the top edge: no number ({', '.join(words)})."] if words else []),
+        *([layout.note] if layout.note else []),
+    ]

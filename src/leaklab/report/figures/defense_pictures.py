@@ -1,0 +1,132 @@
+"""From the runs of an item to the pictures of its grid of defenses, each with the scores of its result table."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from leaklab.metrics.assignment import match, reorder
+from leaklab.metrics.selections import finite, private_indices
+from leaklab.records.attack_spec import ScoreSpec
+from leaklab.records.config import Scale
+from leaklab.records.errors import UserError
+from leaklab.records.expand import PlannedRun, expand
+from leaklab.records.files import read_json, read_tensors
+from leaklab.records.ids import run_folder, run_id
+from leaklab.records.items import Item
+from leaklab.records.layouts import PicturesLayout
+from leaklab.report.collect.source import row_of
+from leaklab.report.figures.defense_grid import ORIGINAL, DefenseGridLayout, Shot
+from leaklab.report.numbers.results import ADAPTIVE, AS_PRINTED, ResultTable, matches
+
+IMAGE, DRAW = "image", "draw"
+Keys = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """One private image with what an attacker made of it."""
+
+    keys: Keys
+    attacker: str
+    original: Tensor
+    guess: Tensor
+
+
+def gather(item: Item, scale: Scale, results: ResultTable) -> tuple[list[Shot], DefenseGridLayout]:
+    """Return the pictures of an item and what stands where.
+
+    Args:
+        item: with a section ``pictures``.
+        scale: of the runs.
+        results: the item's result table, which has the scores and knows the worst case among the transforms.
+
+    Raises:
+        UserError: the section is missing, or a row or column is none of the runs' keys.
+    """
+    if item.pictures is None:
+        raise UserError(f"config/items/{item.key}.yaml: renderer defense-grid needs a section 'pictures'")
+    layout = item.pictures
+    found = [one for run in expand(item, scale) for one in _of_run(item, run, results)]
+    images = list(dict.fromkeys(one.keys[IMAGE] for one in found))[: layout.count]
+    found = [one for one in found if one.keys[IMAGE] in images]
+    if DRAW not in (*layout.rows, *layout.columns):
+        found = [one for one in found if one.keys[DRAW] == 0]
+    rows, columns = (_labels(item, layout, keys, found) for keys in (layout.rows, layout.columns))
+    shots: dict[tuple[str, str, str], Shot] = {}
+    for one in found:
+        row, column = (_name(keys, one.keys) for keys in (layout.rows, layout.columns))
+        shots.setdefault((row, ORIGINAL, ""), Shot(row, ORIGINAL, "", one.original))
+        scores = _scores(results, layout, one)
+        shots.setdefault((row, column, one.attacker), Shot(row, column, one.attacker, one.guess, scores))
+    return list(shots.values()), DefenseGridLayout(
+        columns={ORIGINAL: "original", **columns},
+        scores=layout.scores,
+        formats=layout.formats,
+        rows=rows,
+        attackers=layout.attackers,
+        arrangement=layout.arrangement,
+        note=layout.note,
+        width=layout.width,
+    )
+
+
+def _of_run(item: Item, run: PlannedRun, results: ResultTable) -> Iterator[_Found]:
+    if not isinstance(run.spec, ScoreSpec):
+        return
+    attack = run.spec.attack
+    attacker = ADAPTIVE if run.adaptive else AS_PRINTED
+    if attacker == ADAPTIVE and run_id(run.spec) not in _runs_of_worst_case(results):
+        return
+    truth = read_tensors(run_folder(attack.capture) / "truth.safetensors")["images"]
+    trials = read_json(run_folder(attack.capture) / "truth_facts.json")["trials"]
+    guesses = finite(read_tensors(run_folder(attack) / "reconstruction.safetensors")["images"])[0]
+    paired = reorder(guesses, match(guesses, truth))
+    private = private_indices(trials, batch=truth.shape[1])
+    for place, trial in enumerate(trials):
+        for sample, image in enumerate(private[place]):
+            keys = {**row_of(item, run), IMAGE: image, DRAW: trial["draw"]}
+            yield _Found(keys, attacker, truth[place, sample], paired[place, sample])
+
+
+def _runs_of_worst_case(results: ResultTable) -> set[str]:
+    worst = [row for row in results.select(attackers=(ADAPTIVE,)).rows if "selection" not in row.row]
+    return {name for row in worst for name in row.runs}
+
+
+def _scores(results: ResultTable, layout: PicturesLayout, one: _Found) -> dict[str, float]:
+    rows = results.select(attackers=(one.attacker,)).rows
+    own = [row for row in rows if row.metric in layout.scores and "selection" not in row.row]
+    return {row.metric: row.value for row in own if row.value is not None and matches(row.row, one.keys)}
+
+
+def _labels(item: Item, layout: PicturesLayout, keys: tuple[str, ...], found: list[_Found]) -> dict[str, str]:
+    """Return name -> label of the rows or columns, in order: by number, by the order of labels, else as they come."""
+    unknown = [key for key in keys if found and key not in found[0].keys]
+    if unknown:
+        known = ", ".join(found[0].keys)
+        raise UserError(f"config/items/{item.key}.yaml: pictures: no key '{unknown[0]}': there are {known}")
+    seen = {_name(keys, one.keys): one.keys for one in found}
+    ranks = [_rank(layout, key, [one[key] for one in seen.values()]) for key in keys]
+    ordered = sorted(seen, key=lambda name: tuple(rank(seen[name][key]) for rank, key in zip(ranks, keys, strict=True)))
+    return {name: ", ".join(filter(None, (_label(layout, key, seen[name][key]) for key in keys))) for name in ordered}
+
+
+def _rank(layout: PicturesLayout, key: str, values: list[Any]) -> Callable[[Any], float]:
+    order = list(layout.labels.get(key, ()))
+    if order:
+        return lambda value: order.index(str(value)) if str(value) in order else len(order)
+    if key != IMAGE and all(isinstance(value, int | float) for value in values):
+        return float
+    return list(dict.fromkeys(values)).index
+
+
+def _label(layout: PicturesLayout, key: str, value: Any) -> str:
+    if key in layout.labels:
+        return layout.label(key, value)
+    return f"{layout.title(key)} {value}" if isinstance(value, int | float) else str(value)
+
+
+def _name(keys: tuple[str, ...], values: Keys) -> str:
+    return ", ".join(f"{key} {values[key]}" for key in keys if key in values)

@@ -1,0 +1,150 @@
+"""From an item and its result table to its figure: which renderer draws it, and which numbers are kept beside it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from leaklab.records.config import Scale
+from leaklab.records.errors import UserError
+from leaklab.records.files import write_arrays
+from leaklab.records.items import Item
+from leaklab.report.figures import curves_figure, paths_figure, table_figure
+from leaklab.report.judge.printed import Printed
+from leaklab.report.numbers import series
+from leaklab.report.numbers.gaps import gaps
+from leaklab.report.numbers.results import ResultRow, ResultTable
+from leaklab.report.numbers.series import Floats
+from leaklab.report.tables.layout import lay_out
+from leaklab.report.tables.tables import sentence
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure with what it shows.
+
+    Attributes:
+        figure: to be saved with ``style.save``.
+        write: writes the numbers that it shows to an npz file.
+        facts: for the record.
+    """
+
+    figure: Figure
+    write: Callable[[Path], None]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def draw(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    """Draw an item.
+
+    Args:
+        item: with a renderer.
+        scale: of the results; attacks also read the reconstructions of its runs.
+        results: the item's result table.
+        printed: the papers' numbers; shown beside the item's where it is a table.
+
+    Raises:
+        UserError: the renderer's section of the item's file is missing, or does not fit the results.
+    """
+    return RENDERERS[item.renderer](item, scale, results, printed)
+
+
+def _attacks(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    from leaklab.report.figures import attack_figure, attack_pictures
+
+    shots, pixels = attack_pictures.gather(item, scale, results)
+    write = partial(attack_pictures.write, shots=shots, pixels=pixels)
+    return Drawing(attack_figure.draw(item, shots, pixels), write, {"pictures": len(pixels)})
+
+
+def _defense_grid(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    from leaklab.report.figures import defense_grid, defense_pictures
+
+    shots, layout = defense_pictures.gather(item, scale, results)
+    write = partial(write_arrays, arrays=defense_grid.arrays(shots))
+    return Drawing(defense_grid.draw(shots, layout), write, {"pictures": len(shots)})
+
+
+def _table(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    if item.table is None:
+        raise _needs(item, "table")
+    grid = lay_out(item.table, results, printed.beside(results, [item]))
+    numbers = {name: _numbers(results.rows, name) for name in ("value", "std")}
+    return Drawing(table_figure.draw(grid, _title(item, scale)), partial(write_arrays, arrays=numbers))
+
+
+def _curves(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    if item.curves is None:
+        raise _needs(item, "curves")
+    found = series.curves(item.curves, results)
+    figure = curves_figure.draw(item.curves, found, _title(item, scale), _notes(results))
+    return Drawing(figure, partial(write_arrays, arrays=curves_figure.arrays(item.curves, found)))
+
+
+def _paths(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    if item.paths is None:
+        raise _needs(item, "paths")
+    found, marked = series.paths(item.paths, results), series.points(item.paths, results)
+    figure = paths_figure.draw(item.paths, found, marked, _title(item, scale), _notes(results))
+    return Drawing(figure, partial(write_arrays, arrays=paths_figure.arrays(item.paths, found, marked)))
+
+
+def _sentences(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    from leaklab.report.figures import sentences, sentences_figure
+
+    if item.sentences is None:
+        raise _needs(item, "sentences")
+    found = sentences.gather(item, scale, results)
+    figure = sentences_figure.draw(item.sentences, found, _title(item, scale), _notes(results))
+    return Drawing(figure, partial(sentences.write, readings=found), {"readings": len(found)})
+
+
+def _latent_line(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    from leaklab.report.figures import landscapes, line_figure
+
+    lines, notes = landscapes.lines(item, results), landscapes.notes(item)
+    figure = line_figure.draw(lines, _title(item, scale), [*notes, *_notes(results)], landscapes.words(item, results))
+    return Drawing(figure, partial(write_arrays, arrays=line_figure.arrays(lines)))
+
+
+def _latent_plane(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    from leaklab.report.figures import landscape_figure, landscapes
+
+    planes, notes = landscapes.planes(item, results), landscapes.notes(item)
+    words = landscapes.words(item, results)
+    figure = landscape_figure.draw(planes, _title(item, scale), [*notes, *_notes(results)], words)
+    return Drawing(figure, partial(write_arrays, arrays=landscape_figure.arrays(planes)))
+
+
+RENDERERS: dict[str, Callable[[Item, Scale, ResultTable, Printed], Drawing]] = {
+    "image-grid": _attacks,
+    "defense-grid": _defense_grid,
+    "table": _table,
+    "architecture": _table,
+    "curves": _curves,
+    "paths": _paths,
+    "sentences": _sentences,
+    "latent-line": _latent_line,
+    "latent-plane": _latent_plane,
+}
+
+
+def _needs(item: Item, section: str) -> UserError:
+    return UserError(f"config/items/{item.key}.yaml: renderer {item.renderer} needs a section '{section}'")
+
+
+def _title(item: Item, scale: Scale) -> str:
+    return f"{item.title} (scale {scale})"
+
+
+def _notes(results: ResultTable) -> list[str]:
+    return [sentence(note) for note in gaps(results)]
+
+
+def _numbers(rows: Sequence[ResultRow], name: str) -> Floats:
+    values = [getattr(row, name) for row in rows]
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)

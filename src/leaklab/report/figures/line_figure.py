@@ -1,0 +1,291 @@
+"""Matching loss above perceptual distance along a line of latents, one panel per defense.
+
+What is shown: LRP paper, figures 4 and 11; the points are those of ``attacks.landscape.line``. The two quantities stand
+in axes of their own, one above the other: on two scales of one panel, where curves cross would mean nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
+
+from leaklab.metrics.statistics import spearman
+from leaklab.records.errors import UserError
+from leaklab.records.layouts import MINUS
+from leaklab.report.figures.strokes import COLUMN_WIDTH, Stroke, extra_height, finish, stroke, with_unit
+from leaklab.report.figures.style import FAINT, INK, PAGE_WIDTH, QUIET, SMALLEST_FONT, new_figure, styled
+from leaklab.report.numbers.series import Floats
+
+ENDS = {"$z_1$": 0.0, "$z_2$": 1.0}
+"""Where the two latents of the line stand."""
+
+ALPHA, BETA = r"$\alpha$", r"$\beta$"
+WIDE = 100.0
+"""A positive quantity whose largest value is more than this many times its smallest is drawn on a log scale."""
+
+MOST_ABREAST = 3
+PANEL_HEIGHT = 2.9
+NAMES_SHARE = 0.14
+# numbers of these powers of ten are written out
+PLAIN_POWERS = (-2, 4)
+LOSS, PROFILED, DISTANCE = (stroke(place) for place in range(3))
+
+
+@dataclass(frozen=True)
+class Words:
+    """How the quantities and the two latents are called, and their units.
+
+    Attributes:
+        loss: the matching loss, against the defended gradient.
+        distance: from the picture of a latent to the private image.
+        profiled: the matching loss at the best factor on the update.
+        first: the latent at alpha 0.
+        second: the latent at alpha 1.
+        loss_unit: of both losses; empty for none.
+        distance_unit: of the distance.
+    """
+
+    loss: str = "matching loss"
+    distance: str = "LPIPS"
+    profiled: str = "matching loss, scale profiled out"
+    first: str = "found by the attack"
+    second: str = "from inverting the private image"
+    loss_unit: str = ""
+    distance_unit: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class LatentLine:
+    """What one defense looks like along the line.
+
+    Attributes:
+        name: of the defense, as shown.
+        alpha: [A], rising, from 0 or less to 1 or more.
+        loss: [A], matching loss.
+        distance: [A], perceptual distance.
+        profiled: [A], matching loss with the scale profiled out; None leaves it out.
+
+    Raises:
+        UserError: shapes that do not fit, a value that is not finite, or an alpha that misses an end.
+    """
+
+    name: str
+    alpha: Floats
+    loss: Floats
+    distance: Floats
+    profiled: Floats | None = None
+
+    def __post_init__(self) -> None:
+        check(self.name, {"alpha": self.alpha}, self.values)
+        covers(self.name, "alpha", self.alpha, *ENDS.values())
+
+    @property
+    def values(self) -> Mapping[str, Floats]:
+        """The quantities along the line by name."""
+        profiled = {} if self.profiled is None else {"profiled": self.profiled}
+        return {"loss": self.loss, **profiled, "distance": self.distance}
+
+    @property
+    def losses(self) -> Floats:
+        """All values of the upper axes."""
+        return np.concatenate([own for name, own in self.values.items() if name != "distance"])
+
+
+def draw(lines: Sequence[LatentLine], title: str, notes: Sequence[str] = (), words: Words | None = None) -> Figure:
+    """Draw one panel per defense, three abreast.
+
+    The distance has the same limits in all panels, the loss its own in each: defenses change its level by orders.
+
+    Args:
+        lines: at least one, with different names.
+        title: shown above.
+        notes: shown below, beside the figure's own.
+        words: other names and units.
+
+    Raises:
+        UserError: nothing to draw, or a name twice.
+    """
+    check_names([line.name for line in lines])
+    words = words or Words()
+    below = [*_own_notes(lines, words), *notes]
+    columns = min(MOST_ABREAST, len(lines))
+    rows = -(-len(lines) // columns)
+    width = COLUMN_WIDTH if columns < MOST_ABREAST else PAGE_WIDTH
+    with styled():
+        handles = _handles(lines, words)
+        figure = new_figure(width, rows * PANEL_HEIGHT + extra_height(title, handles, below, width))
+        axes = figure.subplots(2 * rows, columns, squeeze=False, sharex=True, height_ratios=(1.2, 1) * rows)
+        limits = _limits(np.concatenate([line.distance for line in lines]))
+        pairs = [axes[2 * row : 2 * row + 2, column] for row in range(rows) for column in range(columns)]
+        for place, line in enumerate(lines):
+            upper, lower = pairs[place]
+            _losses(upper, line, 15 if any(_has_power(own) for own in lines) else 4)
+            _distance(lower, line, limits, lowest=place + columns >= len(lines))
+            _name_axes(upper, lower, words, first=place % columns == 0)
+        for unused in np.ravel(pairs[len(lines) :]):
+            unused.set_visible(False)
+        finish(figure, title, handles, below)
+    return figure
+
+
+def arrays(lines: Sequence[LatentLine]) -> dict[str, Floats]:
+    """Return the numbers that the figure shows, under the names of the defense and the quantity."""
+    return {f"{line.name}: {name}": own for line in lines for name, own in {"alpha": line.alpha, **line.values}.items()}
+
+
+def check(name: str, coordinates: Mapping[str, Floats], values: Mapping[str, Floats]) -> None:
+    """Refuse numbers over a grid that cannot be drawn.
+
+    Args:
+        name: of the defense, for the message.
+        coordinates: each [n] with n of 2 or more, finite and rising.
+        values: each with one axis per coordinate, finite.
+
+    Raises:
+        UserError: anything else.
+    """
+    for key, own in coordinates.items():
+        if own.ndim != 1 or own.size < 2 or not np.isfinite(own).all() or (np.diff(own) <= 0).any():
+            raise UserError(f"{name}: '{key}' has to be two or more finite numbers in rising order")
+    shape = tuple(own.size for own in coordinates.values())
+    for key, own in values.items():
+        if own.shape != shape:
+            raise UserError(f"{name}: '{key}' has shape {list(own.shape)}, but there are {list(shape)} points: give "
+                            "one number per point")  # fmt: skip
+        bad = int((~np.isfinite(own)).sum())
+        if bad:
+            raise UserError(f"{name}: '{key}' is not finite at {bad} of {own.size} points: leave this defense out and "
+                            "say so in a note")  # fmt: skip
+
+
+def covers(name: str, key: str, coordinate: Floats, *needed: float) -> None:
+    """Refuse a coordinate that misses a latent which the figure marks.
+
+    Raises:
+        UserError: a needed place lies outside.
+    """
+    if min(needed) < coordinate[0] or max(needed) > coordinate[-1]:
+        places = " and ".join(f"{place:g}" for place in needed)
+        raise UserError(
+            f"{name}: '{key}' goes from {coordinate[0]:g} to {coordinate[-1]:g}: it has to contain {places}"
+        )
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse an empty figure and one that shows a name twice.
+
+    Raises:
+        UserError: either.
+    """
+    if not names:
+        raise UserError("there is no defense to draw: run the item first")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UserError(f"'{twice[0]}' stands for two defenses: give each its own name")
+
+
+def agreement(first: Floats, second: Floats) -> str:
+    """Return Spearman's rank correlation of all points as text; it is the number that the claims judge."""
+    try:
+        return f"{spearman(first.ravel().tolist(), second.ravel().tolist()):.2f}".replace("-", MINUS)
+    except ValueError:
+        return "undefined"
+
+
+def is_wide(values: Floats) -> bool:
+    """Return whether values span more than two decades, so that a linear scale would hide the small ones."""
+    return bool(values.min() > 0 and values.max() > WIDE * values.min())
+
+
+def wide_note(names: Sequence[str], of_all: int, words: Words) -> list[str]:
+    """Return the sentence that says where the loss has a log scale."""
+    where = "everywhere" if len(names) == of_all else f"under {'; '.join(names)}"
+    return [f"The {words.loss} has a logarithmic scale {where}."] if names else []
+
+
+def _losses(axes: Axes, line: LatentLine, pad: float) -> None:
+    _curve(axes, line.alpha, line.loss, LOSS)
+    if line.profiled is not None:
+        _curve(axes, line.alpha, line.profiled, PROFILED)
+    axes.set_title(line.name, loc="left", fontweight="bold", y=1, pad=pad)
+    if is_wide(line.losses):
+        axes.set_yscale("log")
+    else:
+        formatter = ScalarFormatter(useOffset=False, useMathText=True)
+        formatter.set_powerlimits(PLAIN_POWERS)
+        axes.yaxis.set_major_formatter(formatter)
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+    # the names of the latents stand in a strip that no curve enters
+    low, high = (np.log(bound) if is_wide(line.losses) else bound for bound in axes.get_ylim())
+    high += NAMES_SHARE * (high - low)
+    axes.set_ylim(top=np.exp(high) if is_wide(line.losses) else high)
+    for label, place in ENDS.items():
+        axes.annotate(label, (place, 1), xycoords=("data", "axes fraction"), xytext=(2, -1),
+                      textcoords="offset points", va="top", color=QUIET, fontsize=SMALLEST_FONT)  # fmt: skip
+
+
+def _has_power(line: LatentLine) -> bool:
+    """Return whether a power of ten stands above the axis, below the panel's name."""
+    low, high = PLAIN_POWERS
+    return not is_wide(line.losses) and not low < np.floor(np.log10(np.abs(line.losses).max() or 1)) < high
+
+
+def _distance(axes: Axes, line: LatentLine, limits: tuple[float, float], lowest: bool) -> None:
+    _curve(axes, line.alpha, line.distance, DISTANCE)
+    axes.set_ylim(*limits)
+    found = f"Spearman {agreement(line.loss, line.distance)}"
+    if line.profiled is not None:
+        found += f", profiled {agreement(line.profiled, line.distance)}"
+    axes.set_title(found, loc="left", fontsize=SMALLEST_FONT)
+    if lowest:
+        axes.set_xlabel(ALPHA)
+        axes.tick_params(labelbottom=True)
+
+
+def _curve(axes: Axes, alpha: Floats, values: Floats, look: Stroke) -> None:
+    axes.plot(alpha, values, color=look.color, linestyle=look.dashes)
+    least = int(values.argmin())
+    axes.plot(alpha[least], values[least], color=look.color, marker="o", markersize=5.5, linestyle="",
+              markerfacecolor="white", zorder=4)  # fmt: skip
+
+
+def _name_axes(upper: Axes, lower: Axes, words: Words, first: bool) -> None:
+    for axes in (upper, lower):
+        axes.grid(visible=True, linewidth=0.4, color=FAINT, alpha=0.35)
+        axes.set_axisbelow(True)
+        for place in ENDS.values():
+            axes.axvline(place, color=QUIET, linewidth=0.9, linestyle=(0, (2, 2)), zorder=1)
+    lower.tick_params(labelleft=first)
+    if first:
+        upper.set_ylabel(with_unit(words.loss, words.loss_unit))
+        lower.set_ylabel(with_unit(words.distance, words.distance_unit))
+
+
+def _limits(values: Floats) -> tuple[float, float]:
+    low, high = float(values.min()), float(values.max())
+    margin = 0.06 * (high - low) or 0.5
+    return low - margin, high + margin
+
+
+def _handles(lines: Sequence[LatentLine], words: Words) -> list[Line2D]:
+    curves = [(LOSS, words.loss), (PROFILED, words.profiled), (DISTANCE, words.distance)]
+    if all(line.profiled is None for line in lines):
+        del curves[1]
+    shown = [Line2D([], [], color=look.color, linestyle=look.dashes, label=label) for look, label in curves]
+    least = Line2D([], [], color=INK, marker="o", markersize=5.5, linestyle="", markerfacecolor="white",
+                   label="smallest value on the line")  # fmt: skip
+    return [*shown, least]
+
+
+def _own_notes(lines: Sequence[LatentLine], words: Words) -> list[str]:
+    first, second = ENDS
+    return [
+        f"{first}: latent {words.first}; {second}: latent {words.second}. Spearman: rank correlation of {words.loss} "
+        f"and {words.distance} over the points of the line. {words.distance} has the same limits in all panels, the "
+        "loss its own in each.",
+        *wide_note([line.name for line in lines if is_wide(line.losses)], len(lines), words),
+    ]

@@ -1,0 +1,134 @@
+"""One look for all figures, and files whose bytes are the same in every run."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from matplotlib.rcsetup import cycler
+from matplotlib.transforms import Bbox
+
+from leaklab.records.files import atomic
+
+PAGE_WIDTH = 7.0
+SMALLEST_FONT = 8
+DOTS_PER_INCH = 200
+DECIMALS = 9  # of a share of the figure: a millionth of a dot
+# Okabe and Ito's colors, which people with any of the common color-vision deficiencies tell apart; yellow comes last
+# because it is faint on white
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#F0E442")
+INK = "#222222"
+QUIET = "#555555"
+FAINT = "#8A8A8A"
+
+_FONT_SIZES = {
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.labelsize": 9,
+    "xtick.labelsize": SMALLEST_FONT,
+    "ytick.labelsize": SMALLEST_FONT,
+    "legend.fontsize": SMALLEST_FONT,
+    "legend.title_fontsize": SMALLEST_FONT,
+    "figure.titlesize": 10,
+}
+# seaborn's context "paper" and style "ticks", written out: importing seaborn takes longer than drawing
+_THEME = {
+    "axes.axisbelow": True,
+    "axes.facecolor": "white",
+    "axes.grid": False,
+    "axes.linewidth": 1.0,
+    "axes.spines.bottom": True,
+    "axes.spines.left": True,
+    "figure.facecolor": "white",
+    "font.sans-serif": ["Arial", "DejaVu Sans", "Liberation Sans", "Bitstream Vera Sans", "sans-serif"],
+    "grid.color": ".8",
+    "grid.linestyle": "-",
+    "grid.linewidth": 0.8,
+    "lines.markersize": 6 * 0.8,
+    "lines.solid_capstyle": "round",
+    "patch.edgecolor": "w",
+    "patch.force_edgecolor": True,
+    "patch.linewidth": 0.8,
+    "xtick.bottom": True,
+    "xtick.direction": "out",
+    "xtick.major.size": 6 * 0.8,
+    "xtick.major.width": 1.0,
+    "xtick.minor.size": 3.2,
+    "xtick.minor.width": 0.8,
+    "xtick.top": False,
+    "ytick.direction": "out",
+    "ytick.left": True,
+    "ytick.major.size": 6 * 0.8,
+    "ytick.major.width": 1.0,
+    "ytick.minor.size": 3.2,
+    "ytick.minor.width": 0.8,
+    "ytick.right": False,
+}
+_LOOK = {
+    # the font that comes with matplotlib: a figure must not depend on what is installed
+    "font.family": "DejaVu Sans",
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "lines.linewidth": 1.5,
+    "pdf.fonttype": 42,
+}
+
+
+def settings() -> Any:
+    """Return the matplotlib settings of the house."""
+    return {**_THEME, **_FONT_SIZES, **_LOOK, "axes.prop_cycle": cycler(color=PALETTE)}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw in the style of the house within a ``with`` block, and leave no trace of it behind."""
+    with mpl.rc_context(settings()):
+        yield
+
+
+def new_figure(width: float = PAGE_WIDTH, height: float = 3.0) -> Figure:
+    """Return an empty figure (inches) that lays itself out and belongs to no window; call it within ``styled()``."""
+    return Figure(figsize=(width, height), dpi=DOTS_PER_INCH, layout="constrained")
+
+
+def save(figure: Figure, png: Path | None = None, pdf: Path | None = None) -> None:
+    """Write a figure as png and pdf, each as a whole or not at all, with the same bytes for the same figure.
+
+    Args:
+        figure: what to draw.
+        png: target, at 200 dots per inch; None leaves it out.
+        pdf: target, with embedded TrueType fonts; None leaves it out.
+    """
+    # matplotlib would note its version and the time
+    undated: list[tuple[Path | None, str, dict[str, None]]] = [
+        (png, "png", {"Software": None}),
+        (pdf, "pdf", {"CreationDate": None, "Creator": None, "Producer": None}),
+    ]
+    with styled():
+        _settle(figure)
+        for path, kind, metadata in undated:
+            if path is not None:
+                with atomic(path) as temporary:
+                    figure.savefig(temporary, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
+
+
+def _settle(figure: Figure) -> None:
+    """Lay the figure out once and round where its axes lie.
+
+    The solver behind the layout goes through its constraints by their place in memory, so its last digits differ from
+    run to run, and with them the shade of a pixel.
+    """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        for which in ("original", "active"):
+            place = axes.get_position(original=which == "original")
+            axes.set_position(Bbox(place.get_points().round(DECIMALS)), which=which)

@@ -1,0 +1,1 @@
+"""Result tables against printed numbers and claims."""

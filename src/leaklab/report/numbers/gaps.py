@@ -1,0 +1,57 @@
+"""What a result table lacks, in plain sentences: numbers that were not run, runs that diverged, goals not reached."""
+
+from collections.abc import Iterable, Sequence
+
+from leaklab.report.numbers.results import AS_DESCRIBED, ResultRow, ResultTable, RowKeys
+
+MOST_NAMED = 4
+LOST = {"diverged_runs": "diverged", "capped_runs": "did not reach the target"}
+
+
+def gaps(results: ResultTable) -> tuple[str, ...]:
+    """Return one sentence per reason why numbers are missing, then one per kind of lost replicates.
+
+    Points of curves are left out: the number of their own that belongs to them says the same.
+    """
+    rows = [row for row in results.rows if not row.is_point]
+    counted = {metric: _lost(rows, metric, word) for metric, word in LOST.items()}
+    return (*_without_value(rows), *(sentence for sentence in counted.values() if sentence))
+
+
+def word_of(row: ResultRow) -> str:
+    """Return why a row has no value in a word or two, e.g. ``not run``; empty where it does not say."""
+    return row.note.partition(":")[0]
+
+
+def keys_text(row: RowKeys) -> str:
+    """Return a row's keys as e.g. ``model cnn, perturbation true``."""
+    return ", ".join(f"{key} {str(value).lower() if isinstance(value, bool) else value}" for key, value in row.items())
+
+
+def _without_value(rows: Iterable[ResultRow]) -> list[str]:
+    cells: dict[str, list[ResultRow]] = {}
+    for row in rows:
+        # lost replicates are counted below, cell by cell
+        if row.value is None and row.note and word_of(row) not in ("diverged", "capped"):
+            cells.setdefault(row.note, []).append(row)
+    return [f"{note} ({_numbers(of_note)})" for note, of_note in cells.items()]
+
+
+def _lost(rows: Iterable[ResultRow], metric: str, word: str) -> str:
+    cells = [row for row in rows if row.metric == metric and row.value]
+    if not cells:
+        return ""
+    named = [f"{row.value:.0f} of {row.n} at {keys_text(row.row)}{_draw(row)}" for row in cells[:MOST_NAMED]]
+    more = [f"and in {len(cells) - MOST_NAMED} more cells"] if len(cells) > MOST_NAMED else []
+    return f"runs that {word}: {'; '.join([*named, *more])}"
+
+
+def _draw(row: ResultRow) -> str:
+    return "" if row.variant == AS_DESCRIBED else f" ({row.variant})"
+
+
+def _numbers(rows: Sequence[ResultRow]) -> str:
+    """Return how many numbers there are and which keys they share, e.g. ``6 numbers: dataset cifar100``."""
+    shared = {key: value for key, value in rows[0].row.items() if all(row.row.get(key) == value for row in rows)}
+    count = f"{len(rows)} number{'' if len(rows) == 1 else 's'}"
+    return f"{count}: {keys_text(shared)}" if shared else count

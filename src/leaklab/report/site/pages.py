@@ -1,0 +1,231 @@
+"""What the site shows, as plain data: the step that builds the site fills these in, the templates read them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from leaklab.report.judge.attacker_pairs import MEDIAN, AttackerPair
+from leaklab.report.judge.claims import Claim, Verdict
+from leaklab.report.judge.comparison import Comparison
+from leaklab.report.tables.layout import Grid
+
+State = Literal["done", "not run", "planned"]
+Standing = Literal["stands", "falls", "not found", "open"]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure beside a page; the file is copied next to it.
+
+    Attributes:
+        path: the PNG.
+        alt: what is to be seen, for readers who cannot see it.
+        caption: shown below.
+        pdf: the same figure as PDF, offered for download.
+    """
+
+    path: Path
+    alt: str
+    caption: str = ""
+    pdf: Path | None = None
+
+
+@dataclass(frozen=True)
+class JudgedClaim:
+    """A claim with its verdict at this scale."""
+
+    claim: Claim
+    verdict: Verdict
+
+    @property
+    def standing(self) -> Standing | None:
+        """What is left of a claim about attacks; None for a claim that no attacker can change.
+
+        ``stands`` against both attackers, ``falls`` to the one who knows the defense, ``not found`` already against
+        the paper's, ``open`` where a number is missing for either.
+        """
+        if self.verdict.adaptive is None:
+            return None
+        words = self.verdict.verdict, self.verdict.adaptive.verdict
+        if words[0] == "not reproduced":
+            return "not found"
+        if "not testable" in words:
+            return "open"
+        return "stands" if words[1] == "reproduced" else "falls"
+
+
+@dataclass(frozen=True)
+class MetricCard:
+    """How a metric is computed: domain, peak, clamping, network and input range, assignment, averaging."""
+
+    metric: str
+    facts: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What it took to make an item, summed over its run records and benchmark files.
+
+    Attributes:
+        jobs: number of runs.
+        wall_seconds: of all jobs, one after another.
+        cpu_seconds: of all jobs; None where not measured.
+        peak_memory_mib: of the largest job; None where not measured.
+        devices: devices used, e.g. ``cpu``.
+    """
+
+    jobs: int
+    wall_seconds: float
+    cpu_seconds: float | None = None
+    peak_memory_mib: float | None = None
+    devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProvenanceLink:
+    """One link of the chain from the figure back to the data.
+
+    Attributes:
+        stage: ``figure``, ``table``, ``scores``, ``attack``, ``capture``, ``train``, ``check``, ``partition`` or
+            ``dataset``.
+        name: file or run slug, relative to the repository.
+        run: run id; empty for a dataset.
+        commit: git commit of the code that made it; empty for a dataset.
+        dirty: whether the checkout had uncommitted changes.
+        sha256: of the file.
+        others: number of further runs of the same stage behind this item.
+    """
+
+    stage: str
+    name: str
+    run: str = ""
+    commit: str = ""
+    dirty: bool = False
+    sha256: str = ""
+    others: int = 0
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file offered beside a page: the result table as csv, Markdown or LaTeX."""
+
+    label: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class ItemPage:
+    """One of the papers' tables, figures, theorems and algorithms.
+
+    Only the first five fields are needed; a part whose field is empty is left out of the page.
+
+    Attributes:
+        paper: key of the paper.
+        item: key of the item.
+        title: from the item's YAML.
+        state: ``done``, ``not run`` (at this scale) or ``planned``.
+        reason: why it is not done, one sentence; empty when done.
+        pictures: regenerated figures, the main one first; where there is a grid, the first is the same table drawn,
+            and the page folds it away.
+        grid: the regenerated table with the printed numbers (``layout.lay_out``).
+        comparisons: this item's rows of the comparison.
+        claims: this item's claims with their verdicts.
+        attackers: both attackers side by side (``attacker_pairs``).
+        reading: one plain sentence on what it means, from the item's YAML.
+        settings: resolved settings by scale, ``{"paper": {...}, "small": {...}, "demo": {...}}``; nested mappings
+            are flattened.
+        substitutes: stand-ins behind its numbers.
+        gaps: what the numbers lack: not run here, diverged, target not reached (``gaps.gaps``).
+        partitions: who holds what in the deals behind its runs.
+        cards: metric cards of its metrics.
+        cost: what it took.
+        provenance: the chain, figure first, dataset last.
+        downloads: files to take away.
+        headline: metric that stands for the item on its paper's page; empty for none.
+    """
+
+    paper: str
+    item: str
+    title: str
+    state: State
+    reason: str = ""
+    pictures: tuple[Picture, ...] = ()
+    pictures_first: bool = False
+    grid: Grid | None = None
+    comparisons: tuple[Comparison, ...] = ()
+    claims: tuple[JudgedClaim, ...] = ()
+    attackers: tuple[AttackerPair, ...] = ()
+    reading: str = ""
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    substitutes: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()
+    partitions: tuple[Picture, ...] = ()
+    cards: tuple[MetricCard, ...] = ()
+    cost: Cost | None = None
+    provenance: tuple[ProvenanceLink, ...] = ()
+    downloads: tuple[Download, ...] = ()
+    headline: str = ""
+
+    @property
+    def headline_pairs(self) -> tuple[AttackerPair, ...]:
+        """The numbers of both attackers in the item's headline metric."""
+        return tuple(pair for pair in self.attackers if pair.metric.removesuffix(MEDIAN) == self.headline)
+
+    @property
+    def name(self) -> str:
+        """Name of the page's file without suffix, e.g. ``lrp-table1``."""
+        return f"{self.paper}-{self.item}"
+
+
+@dataclass(frozen=True)
+class PaperPages:
+    """A paper with its items, in the paper's order.
+
+    Attributes:
+        key: e.g. ``lrp``.
+        title: of the paper.
+        items: all its items, whatever their state.
+        citation: authors and year; may be empty.
+    """
+
+    key: str
+    title: str
+    items: tuple[ItemPage, ...]
+    citation: str = ""
+
+    @property
+    def claims(self) -> tuple[JudgedClaim, ...]:
+        """The paper's claims, each once."""
+        by_id = {judged.claim.id: judged for page in self.items for judged in page.claims}
+        return tuple(by_id[key] for key in sorted(by_id))
+
+    @property
+    def page_of_claim(self) -> Mapping[str, str]:
+        """Claim id -> name of the first page that shows it."""
+        pages: dict[str, str] = {}
+        for page in self.items:
+            for judged in page.claims:
+                pages.setdefault(judged.claim.id, page.name)
+        return pages
+
+
+@dataclass(frozen=True)
+class SiteData:
+    """Everything that the site shows.
+
+    Attributes:
+        scale: ``demo``, ``small`` or ``paper``.
+        scale_note: one sentence on what this scale is.
+        papers: the papers with their items.
+        version: of leaklab.
+        commit: git commit of the checkout that built the site; may be empty.
+        dirty: whether it had uncommitted changes.
+    """
+
+    scale: str
+    scale_note: str
+    papers: tuple[PaperPages, ...]
+    version: str
+    commit: str = ""
+    dirty: bool = False

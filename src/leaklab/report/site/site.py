@@ -1,0 +1,196 @@
+"""The static site: an overview, pages of papers and of items; no script, no network, nothing outside its folder."""
+
+import shutil
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from leaklab.records import files
+from leaklab.records.errors import UserError
+from leaklab.report.numbers.results import RowKeys
+from leaklab.report.numbers.signs import MINUS, NONE, STATES, VERDICTS
+from leaklab.report.site.pages import ItemPage, SiteData, Standing
+from leaklab.report.site.setting_lines import setting_lines
+from leaklab.report.tables import tables
+
+STANDINGS: tuple[tuple[Standing, str, str], ...] = (
+    ("stands", "What stands", "Holds against the paper's attacker and against the one who knows the defense."),
+    ("falls", "What falls", "Holds against the paper's attacker only. What the defense hid, an attacker who knows it "
+     "finds."),
+    ("not found", "What was not found", "Does not hold here, already against the paper's attacker."),
+    ("open", "What cannot be decided here", "A number is missing at this scale."),
+)  # fmt: skip
+"""Groups of the claims about attacks, in order: standing, heading, what it means."""
+
+
+def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
+    """Write ``index.html``, pages of papers and items, the style sheet, and copies of all figures and downloads.
+
+    Args:
+        data: what to show.
+        folder: ``results/<scale>/report``; pages of an earlier build are replaced.
+
+    Returns:
+        every file written, ``index.html`` first.
+
+    Raises:
+        UserError: a figure or download does not exist, or two items share a name.
+    """
+    pages = [page for paper in data.papers for page in paper.items]
+    doubled = [name for name, count in Counter(page.name for page in pages).items() if count > 1]
+    if doubled:
+        raise UserError(f"report: two items are called {doubled[0]}: give each item its own name")
+    environment = _environment()
+    written = [folder / "index.html", folder / "style.css", *(folder / f"{paper.key}.html" for paper in data.papers)]
+    files.write_text(written[0], environment.get_template("index.html").render(site=data, pages=pages))
+    files.write_text(written[1], environment.get_template("style.css").render())
+    for paper, path in zip(data.papers, written[2:], strict=True):
+        files.write_text(path, environment.get_template("paper.html").render(site=data, paper=paper))
+    for place, page in enumerate(pages):
+        path = folder / f"{page.name}.html"
+        text = environment.get_template("item.html").render(
+            site=data,
+            page=page,
+            paper=next(paper for paper in data.papers if paper.key == page.paper),
+            table=_table(page),
+            settings=setting_lines(page.settings, data.scale),
+            before=pages[place - 1] if place else None,
+            after=pages[place + 1] if place + 1 < len(pages) else None,
+        )
+        files.write_text(path, text)
+        written += [path, *_copies(page, folder)]
+    return tuple(dict.fromkeys(written))
+
+
+def copied_name(page: ItemPage, path: Path) -> str:
+    """Return where the site keeps a copy of an item's figure or download, relative to the site's folder.
+
+    Files of runs have the same name in each run, so they are called after the run.
+    """
+    return f"files/{page.name}/{f'{path.parent.name}-' if 'runs' in path.parts else ''}{path.name}"
+
+
+def _copies(page: ItemPage, folder: Path) -> Iterable[Path]:
+    shown = (*page.pictures, *page.partitions)
+    pictures = [path for picture in shown for path in (picture.path, picture.pdf) if path is not None]
+    for source in (*pictures, *(download.path for download in page.downloads)):
+        target = folder / copied_name(page, source)
+        if not source.is_file():
+            raise UserError(f"report: {source} is missing: run snakemake for it first")
+        with files.atomic(target) as temporary:
+            shutil.copyfile(source, temporary)
+        yield target
+
+
+def _table(page: ItemPage) -> Markup:
+    # page_table escapes every text that it puts in
+    return Markup(tables.page_table(page.grid, page.title)) if page.grid else Markup("")
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("leaklab.report.site"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "copied": lambda path, page: copied_name(page, path),
+        "duration": duration,
+        "keys": keys_text,
+        "memory": memory,
+        "number": number,
+        "span": span,
+        "sentence": tables.sentence,
+        "paper_name": lambda key: key.upper(),
+        "values": values_text,
+        "words": lambda name: name.replace("_", " "),
+        "slug": lambda text: text.replace(" ", "-"),
+    }
+    environment.globals |= {
+        "legend": tables.legend,
+        "state_symbols": STATES,
+        "state_counts": lambda pages: Counter(page.state for page in pages),
+        "verdicts": tuple(VERDICTS),
+        "verdict_symbols": VERDICTS,
+        "verdict_counts": lambda pages: Counter(j.verdict.verdict for page in pages for j in page.claims),
+        "within_counts": lambda page: Counter(row.within for row in page.comparisons),
+        "draw_counts": lambda page: Counter(row.within_draws for row in page.comparisons),
+        "pattern_counts": pattern_counts,
+        "reasons": lambda page: Counter(
+            row.reason for row in page.comparisons if row.reason and row.within == "not compared"
+        ),
+        "shared_keys": lambda lines: shared_keys(line.row for line in lines),
+        "standings": STANDINGS,
+        "standing_counts": lambda claims: Counter(judged.standing for judged in claims),
+        "seen_more": lambda page: Counter(pair.leaks_more for pair in page.attackers),
+    }
+    return environment
+
+
+# a printed pattern is met where a cell is this near to print once the groups' levels are made equal (in the unit)
+NEAR = 1.0
+
+
+def pattern_counts(page: ItemPage) -> Counter[bool]:
+    """Count the cells that are near to print, and those that are not, after each group's mean is removed."""
+    centered = [row.centered_difference for row in page.comparisons if row.centered_difference is not None]
+    return Counter(abs(value) <= NEAR for value in centered)
+
+
+def number(value: float | None) -> str:
+    """Return a number with four significant digits; ``–`` for none."""
+    if value is None:
+        return NONE
+    return f"{value:.4g}".replace("-", MINUS)
+
+
+def span(interval: tuple[float, float] | None) -> str:
+    """Return an interval as e.g. ``0.12 to 0.31``; empty for none."""
+    return f"{number(interval[0])} to {number(interval[1])}" if interval else ""
+
+
+def duration(seconds: float | None) -> str:
+    """Return seconds as e.g. ``2 h 05 min``, ``3 min 20 s`` or ``0.4 s``."""
+    if seconds is None:
+        return "not measured"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def memory(mebibytes: float | None) -> str:
+    """Return mebibytes as MiB or GiB."""
+    if mebibytes is None:
+        return "not measured"
+    return f"{mebibytes:.0f} MiB" if mebibytes < 1024 else f"{mebibytes / 1024:.1f} GiB"
+
+
+def shared_keys(rows: Iterable[RowKeys]) -> tuple[str, ...]:
+    """Return the keys that all rows have in the same order; none if they differ, so that each row names its own."""
+    found = {tuple(row) for row in rows}
+    return found.pop() if len(found) == 1 else ()
+
+
+def values_text(row: RowKeys, named: tuple[str, ...]) -> str:
+    """Return a row under a heading that names its keys (``cnn · true``), or with its keys where it does not."""
+    return " · ".join(_shown(value) for value in row.values()) if named else keys_text(row)
+
+
+def keys_text(row: RowKeys) -> str:
+    """Return a row's keys as e.g. ``model cnn · perturbation true``."""
+    return " · ".join(f"{key} {_shown(value)}" for key, value in row.items()) or NONE
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,233 @@
+"""Fill the site's pages: one ``ItemPage`` per item from its results, its verdicts and the records behind it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from leaklab.planning.plan import Job, Plan, build_plan, result_files
+from leaklab.planning.state import state_of
+from leaklab.records.config import SCALES, Scale, read_yaml
+from leaklab.records.files import read_json
+from leaklab.records.items import Item
+from leaklab.records.ledger import Ledger
+from leaklab.records.partition_spec import PartitionSpec
+from leaklab.records.provenance import git_state
+from leaklab.report.figures import ranges, style
+from leaklab.report.judge.attacker_pairs import attacker_pairs
+from leaklab.report.judge.claims import Verdict, read_claims
+from leaklab.report.judge.comparison import Comparison, read_comparison
+from leaklab.report.numbers.gaps import gaps
+from leaklab.report.numbers.results import ResultTable
+from leaklab.report.site.costs import cost_of
+from leaklab.report.site.links import chain_of
+from leaklab.report.site.metric_cards import cards_of
+from leaklab.report.site.pages import (
+    Download,
+    ItemPage,
+    JudgedClaim,
+    PaperPages,
+    Picture,
+    SiteData,
+)
+from leaklab.report.tables.layout import lay_out
+
+GENERAL_NOTES = {
+    "demo": "Embedded data, a few minutes on a laptop: the whole chain on real input, not the papers' numbers.",
+    "small": "The real data sets and the papers' models; fewer rounds, images or restarts where a page says so.",
+    "paper": "Everything as printed.",
+}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What all pages of a scale share."""
+
+    scale: Scale
+    plan: Plan
+    ledger: Ledger
+    results: ResultTable
+    comparisons: tuple[Comparison, ...]
+    claims: tuple[JudgedClaim, ...]
+    drawings: Path
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Files of a scale, and the papers' descriptions, that the site is filled from."""
+
+    comparison: Path
+    verdicts: Path
+    claims: Path
+    papers: Path
+
+
+def gather(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: Path) -> SiteData:
+    """Read everything that the site of a scale shows.
+
+    Args:
+        scale: of the results.
+        items: all items.
+        sources: what was judged before.
+        drawings: folder for figures that only the pages show (ranges over draws).
+
+    Raises:
+        UserError: a result, record or configuration file is missing or damaged.
+    """
+    evidence = _evidence(scale, items, sources, drawings)
+    described = read_yaml(sources.papers)
+    return SiteData(
+        scale=scale,
+        scale_note=GENERAL_NOTES[scale],
+        papers=tuple(
+            PaperPages(
+                key=key,
+                title=facts["title"],
+                citation=facts["citation"],
+                items=tuple(_page(evidence, item) for item in items.values() if item.paper == key),
+            )
+            for key, facts in described.items()
+        ),
+        version=version("leaklab"),
+        **{name: value for name, value in git_state().items() if value is not None},
+    )
+
+
+def _evidence(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: Path) -> Evidence:
+    plan = build_plan(items)
+    results = sum((ResultTable.read(result_files(item, scale)["csv"]) for item in plan.ready(scale)), ResultTable())
+    verdicts = {verdict["id"]: Verdict.from_json(verdict) for verdict in read_json(sources.verdicts)}
+    claims = tuple(JudgedClaim(claim, verdicts[claim.id]) for claim in read_claims(sources.claims))
+    return Evidence(scale, plan, Ledger.scan(), results, read_comparison(sources.comparison), claims, drawings)
+
+
+def _page(evidence: Evidence, item: Item) -> ItemPage:
+    state = state_of(evidence.plan, item, evidence.scale)
+    claims = tuple(judged for judged in evidence.claims if judged.claim.id in item.claims)
+    facts: dict[str, Any] = {"title": item.title, "state": state.word, "reason": state.reason, "claims": claims}
+    if state.word == "done":
+        facts |= _results(evidence, item)
+    return ItemPage(paper=item.paper, item=item.item, settings=_settings(item), **facts)
+
+
+def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
+    results = evidence.results.select(paper=item.paper, item=item.item)
+    comparisons = tuple(c for c in evidence.comparisons if (c.paper, c.item) == (item.paper, item.item))
+    files = result_files(item, evidence.scale)
+    entries = evidence.ledger.behind(str(files["png"])).entries
+    picture = Picture(files["png"], alt=f"{item.title}: {item.shows}", caption=item.shows, pdf=files["pdf"])
+    return {
+        "pictures_first": item.kind == "figure" or item.renderer in ("curves", "paths", "sentences"),
+        "pictures": (picture, *_ranges(evidence, item, comparisons)),
+        "grid": lay_out(item.table, results, comparisons) if item.table else None,
+        "comparisons": comparisons,
+        "attackers": attacker_pairs(results),
+        "headline": item.headline,
+        "reading": item.reading,
+        "substitutes": results.substitutes(),
+        "gaps": gaps(results),
+        "partitions": partition_pictures(evidence.plan.jobs_of(evidence.scale, item)),
+        "cards": cards_of(entries),
+        "cost": cost_of(entries),
+        "provenance": chain_of(evidence.ledger, str(files["png"])),
+        "downloads": tuple(Download(files[name].name, files[name]) for name in ("csv", "markdown", "latex")),
+    }
+
+
+def partition_pictures(jobs: Sequence[Job]) -> tuple[Picture, ...]:
+    """Return the drawings of who holds what in the deals among the jobs, where they were made."""
+    deals = [(job.folder, job.spec) for job in jobs if isinstance(job.spec, PartitionSpec)]
+    return tuple(
+        Picture(
+            folder / "partition.png",
+            alt=f"Who holds what: the labels that each client of the deal {_deal(spec)} trains on",
+            caption=f"{spec.dataset}, {_deal(spec)}",
+            pdf=folder / "partition.pdf" if (folder / "partition.pdf").is_file() else None,
+        )
+        for folder, spec in deals
+        if (folder / "partition.png").is_file()
+    )
+
+
+def _deal(spec: PartitionSpec) -> str:
+    chosen = spec.partition
+    facts = {**chosen.settings, "seed": chosen.seed}
+    if chosen.validation:
+        facts["set aside"] = f"{100 * chosen.validation:g} %"
+    return f"{chosen.name} ({_words(facts)})"
+
+
+def _ranges(evidence: Evidence, item: Item, comparisons: Sequence[Comparison]) -> list[Picture]:
+    """Draw the printed numbers against the range over the draws of the partition, where there are draws."""
+    if item.table is None or all(row.draws_min is None for row in comparisons):
+        return []
+    path = evidence.drawings / f"{item.paper}-{item.item}-draws.png"
+    title = "Printed numbers against the range over the draws of the partition"
+    style.save(ranges.draw(comparisons, item.table, item.table.rows[0], title), path)
+    caption = (
+        "Bar: range over the declared partition seeds. Tick: the table's own seed. Dot: the printed number, filled "
+        "where it lies in the range."
+    )
+    return [Picture(path, alt=title, caption=caption)]
+
+
+def _settings(item: Item) -> dict[str, dict[str, Any]]:
+    """Return each scale's settings: the blocks as in the item's file, with the scale's changes applied."""
+    if not item.runs:
+        return {}
+    return {scale: _resolved(item, scale) for scale in reversed(SCALES) if scale in item.scales}
+
+
+def _resolved(item: Item, scale: Scale) -> dict[str, Any]:
+    change = item.scales[scale]
+    shown: dict[str, Any] = {}
+    for name, block in item.runs.items():
+        if name in change.absent:
+            shown[name] = {"not run": change.absent[name]}
+        elif name not in change.drop:
+            own = _plain(block)
+            # a block that is like another shows only what it states itself
+            common = {p: v for p, v in change.set.items() if "like" not in block or any(_within(key, p) for key in own)}
+            shown[name] = _replaced(_replaced(own, common), change.blocks.get(name, {}))
+    return {"why": change.note, **shown}
+
+
+def _replaced(shown: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a flat block with each field that a change names replaced as a whole."""
+    kept = {key: value for key, value in shown.items() if not any(_within(key, path) for path in changes)}
+    return {**kept, **_plain(changes)}
+
+
+def _within(key: str, path: str) -> bool:
+    """Return whether a key of a flat block belongs to the field at ``path``."""
+    rules = {"overrides": key.startswith("if "), "skip": key == "left out"}
+    return key == path or key.startswith(f"{path}.") or rules.get(path, False)
+
+
+def _plain(block: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a block flattened to dotted keys, so that a scale's changes replace the field that they name."""
+    flat: dict[str, Any] = {}
+    for key, value in block.items():
+        if isinstance(value, dict):
+            flat |= {f"{key}.{inner}": content for inner, content in _plain(value).items()}
+        elif key == "overrides":
+            flat |= {f"if {_words(rule['when'])}": _words(rule["set"]) for rule in value}
+        elif key == "skip":
+            flat["left out"] = "; ".join(_words(rule) for rule in value)
+        else:
+            flat[key] = [_word(part) for part in value] if isinstance(value, list) else value
+    return flat
+
+
+def _word(value: Any) -> Any:
+    """Return a component with settings as ``dlg (matched 1e-08)``; other values as they are."""
+    if not isinstance(value, dict):
+        return value
+    settings = _words({key: inner for key, inner in value.items() if key != "name"})
+    return f"{value['name']} ({settings})" if "name" in value else settings
+
+
+def _words(fields: Mapping[str, Any]) -> str:
+    """Return ``defense none, transform a or b``."""
+    return ", ".join(f"{key} {' or '.join(map(str, v)) if isinstance(v, list) else v}" for key, v in fields.items())

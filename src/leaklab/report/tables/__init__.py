@@ -1,0 +1,1 @@
+"""Result tables for readers: Markdown, LaTeX and HTML."""

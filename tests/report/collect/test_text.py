@@ -1,0 +1,236 @@
+"""Result rows of attacks on text, and the drawing of what was read, on runs whose numbers are written by the test."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
+
+from leaklab.records.errors import UserError
+from leaklab.records.expand import expand
+from leaklab.records.files import write_json, write_table
+from leaklab.records.ids import run_folder, run_id
+from leaklab.records.items import Item
+from leaklab.records.layouts import SentencesLayout
+from leaklab.report.collect.item import collect
+from leaklab.report.figures import sentences, sentences_figure
+from leaklab.report.figures.sentences import Reading
+from leaklab.report.figures.style import FAINT, PALETTE, SMALLEST_FONT
+
+ATTACKS = {"tag": 0.2, "profiled-tag": 0.5, "mean-cosine": 0.8}
+BLOCK = {
+    "stage": "attack-text",
+    "dataset": "cola",
+    "sentences": {"others": 1},
+    "draws": 2,
+    "model": "bert-classifier",
+    "defense": ["none", "lrp"],
+    "attack": list(ATTACKS),
+    "metrics": ["token_recovery"],
+    "overrides": [{"when": {"defense": "none"}, "set": {"draws": 1}}],
+    "skip": [{"defense": "none", "attack": ["profiled-tag", "mean-cosine"]}],
+}
+ITEM = {
+    "paper": "lrp",
+    "item": "table7",
+    "number": 7,
+    "kind": "table",
+    "title": "Sentences",
+    "renderer": "sentences",
+    "runs": {"main": BLOCK},
+    "cells": {"row": {"method": {"from": "defense.name", "as": {"none": "fedavg"}}}, "better": "lower"},
+    "sentences": {"labels": {"attack": {"tag": "TAG"}}},
+    "scales": {"demo": {"set": {"dataset": "printed-sentences"}}, "small": {}, "paper": {}},
+}
+TEXT = "The cost is $5 and $5."
+PRIVATE = ["the", "cost", "is", "$", "5", "and", "$", "5", "."]
+
+
+@pytest.fixture
+def item(tmp_path, monkeypatch):
+    """Write scores: token recovery of an attack's level plus a hundredth per example, a tenth for the second draw."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("cola", "printed-sentences"):
+        write_json(Path(f"data/prepared/text/{name}.json"), {"substitute": "whole words"})
+    item = Item.model_validate(ITEM)
+    for scale in ("demo", "small"):
+        for run in expand(item, scale):
+            write_run(run.spec)
+    return item
+
+
+def write_run(spec):
+    level, draws = ATTACKS[spec.attack.attack.name], spec.attack.capture.draws
+    lines, texts = [], []
+    for trial in range(3 * draws):
+        example, draw = trial // draws + 1, trial % draws
+        place = {"trial": trial, "example": example, "draw": draw}
+        value = level + 0.01 * example + 0.1 * draw
+        for selection, found in (("best-by-loss", value), ("frequent-words", 0.1), ("unrelated-sentence", 0.15)):
+            lines.append({**place, "selection": selection, "metric": "token_recovery", "value": found})
+        read = ["cost", "the", "$", "$", "$", "5", "x"]
+        texts.append({**place, "text": TEXT, "private": PRIVATE, "read": read, "factor": 1.0 + draw})
+    write_table(run_folder(spec) / "scores.csv", pd.DataFrame(lines))
+    write_json(run_folder(spec) / "texts.json", {"trials": texts})
+
+
+def rows_of(results, metric, attacker="as-printed", **keys):
+    found = [row for row in results.rows if (row.metric, row.attacker) == (metric, attacker)]
+    return [row for row in found if row.row == keys]
+
+
+def test_each_sentence_is_one_row_the_mean_over_its_draws(item):
+    results = collect(item, "small")
+    for example in (1, 2, 3):
+        (undefended,) = rows_of(results, "token_recovery", method="fedavg", example=example)
+        assert (undefended.value, undefended.n, undefended.std) == (pytest.approx(0.2 + 0.01 * example), 1, None)
+        (defended,) = rows_of(results, "token_recovery", method="lrp", example=example)
+        assert (defended.value, defended.n) == (pytest.approx(0.25 + 0.01 * example), 2)
+        assert defended.std == pytest.approx(np.std([0, 0.1], ddof=1))
+        assert defended.better == "lower"
+
+
+def test_means_and_medians_are_over_all_trials(item):
+    results = collect(item, "small")
+    (mean,) = rows_of(results, "token_recovery_mean", method="lrp")
+    (median,) = rows_of(results, "token_recovery_median", method="lrp")
+    assert (mean.value, mean.n) == (pytest.approx(0.27), 6)
+    assert median.value == pytest.approx(0.27)
+    assert mean.ci_low < mean.value < mean.ci_high
+
+
+def test_the_adaptive_attacker_is_the_one_that_reads_most_and_the_others_stay_visible(item):
+    results = collect(item, "small")
+    (worst,) = rows_of(results, "token_recovery_mean", "adaptive", method="lrp", transform="mean-cosine")
+    assert worst.value == pytest.approx(0.87)
+    other = {"method": "lrp", "transform": "profiled-tag", "selection": "attack profiled-tag"}
+    assert rows_of(results, "token_recovery_mean", "adaptive", **other)
+    assert not [row for row in results.rows if row.attacker == "adaptive" and row.row["method"] == "fedavg"]
+
+
+def test_equal_medians_are_told_apart_by_their_means(item):
+    """More than half of the sentences read whole: the median of both is 1."""
+    for run in expand(item, "small"):
+        attack = run.spec.attack.attack.name
+        if attack != "tag":
+            path = run_folder(run.spec) / "scores.csv"
+            table = pd.read_csv(path)
+            own = table.index[table.selection == "best-by-loss"]
+            table.loc[own, "value"] = 1.0
+            table.loc[own[0], "value"] = {"profiled-tag": 0.5, "mean-cosine": 0.9}[attack]
+            write_table(path, table)
+    results = collect(item, "small")
+    assert rows_of(results, "token_recovery_mean", "adaptive", method="lrp", transform="mean-cosine")
+
+
+def test_references_stand_once_beside_the_papers_attacker(item):
+    results = collect(item, "small")
+    for selection, value in (("frequent-words", 0.1), ("unrelated-sentence", 0.15)):
+        (row,) = rows_of(results, "token_recovery_mean", method="lrp", selection=selection)
+        assert row.value == pytest.approx(value)
+        assert not rows_of(results, "token_recovery_mean", "adaptive", method="lrp", selection=selection)
+
+
+def test_stand_ins_are_named(item):
+    assert collect(item, "small").substitutes() == ("whole words",)
+    assert collect(item, "demo").substitutes() == (
+        "whole words", "printed-sentences in place of cola", "reduced setting of scale demo",
+    )  # fmt: skip
+
+
+def test_attacks_cannot_be_compared_without_the_deciding_metric(item):
+    run = next(run for run in expand(item, "small") if run.spec.attack.attack.name == "mean-cosine")
+    path = run_folder(run.spec) / "scores.csv"
+    path.write_text(path.read_text(encoding="utf-8").replace("token_recovery", "rouge_l"), encoding="utf-8")
+    with pytest.raises(UserError, match="add it to the metrics"):
+        collect(item, "small")
+
+
+def test_absent_blocks_have_their_rows(item):
+    scales = {**ITEM["scales"], "small": {"absent": {"main": "data not here: CoLA"}}}
+    results = collect(Item.model_validate({**ITEM, "scales": scales}), "small")
+    assert {row.note for row in results.rows} == {"not run: data not here: CoLA"}
+    assert {row.row["method"] for row in results.rows} == {"fedavg", "lrp"}
+
+
+class TestReadings:
+    def test_a_token_counts_as_often_as_the_sentence_has_it(self):
+        one = Reading(1, TEXT, "lrp", "tag", False, 1.0, tuple(PRIVATE), ("$", "$", "$", "is", "5", "x"))
+        assert one.hits == (True, True, False, True, True, False)
+        assert one.in_place == 1
+
+    def test_they_come_by_sentence_and_attacker_each_sentence_with_another_draw(self, item):
+        found = sentences.gather(item, "small", collect(item, "small"))
+        assert [(one.example, one.group, one.attack) for one in found] == [
+            (example, *cell)
+            for example in (1, 2)
+            for cell in (("fedavg", "tag"), ("lrp", "tag"), ("lrp", "mean-cosine"), ("lrp", "profiled-tag"))
+        ]
+        assert [one.worst for one in found[:4]] == [False, False, True, False]
+        assert {one.factor for one in found if one.group == "lrp" and one.example == 2} == {2.0}
+
+    def test_a_group_that_the_rows_lack_is_named(self, item):
+        wrong = item.model_copy(update={"sentences": SentencesLayout(group="defence")})
+        with pytest.raises(UserError, match=r"sentences\.group: rows have method"):
+            sentences.gather(wrong, "small", collect(item, "small"))
+
+    def test_they_are_kept_beside_the_figure(self, item, tmp_path):
+        found = sentences.gather(item, "small", collect(item, "small"))
+        sentences.write(tmp_path / "one.npz", found)
+        with np.load(tmp_path / "one.npz") as archive:
+            assert TEXT in bytes(archive["readings"]).decode()
+
+
+class TestFigure:
+    @pytest.fixture
+    def figure(self, item):
+        found = sentences.gather(item, "small", collect(item, "small"))
+        return sentences_figure.draw(item.sentences, found, "A title", ["a note"])
+
+    @staticmethod
+    def texts(figure):
+        return [text for text in figure.axes[0].texts if text.get_text()]
+
+    def test_every_word_is_shown_and_marked_by_more_than_color(self, figure):
+        words = [text for text in self.texts(figure) if "Mono" in str(text.get_fontfamily())]
+        marked = {t.get_text() for t in words if to_hex(t.get_color()) == PALETTE[0].lower()}
+        assert marked == {"cost", "the", "$", "5"}
+        assert all(t.get_fontweight() == "bold" for t in words if to_hex(t.get_color()) == PALETTE[0].lower())
+        missed = [t.get_text() for t in words if to_hex(t.get_color()) == FAINT.lower()]
+        assert missed == ["$", "x"] * 8
+
+    def test_counts_and_labels_are_shown(self, figure):
+        shown = [text.get_text() for text in self.texts(figure)]
+        assert shown.count("5 of 9") == 8
+        assert "TAG" in shown
+        assert "mean-cosine *" in shown
+        assert "a note" in shown
+
+    def test_nothing_is_cut_off_and_no_text_is_too_small(self, figure):
+        renderer = FigureCanvasAgg(figure).get_renderer()
+        width, height = figure.bbox.width, figure.bbox.height
+        for text in self.texts(figure):
+            box = text.get_window_extent(renderer)
+            assert box.x0 >= 0, text
+            assert box.x1 <= width, text
+            assert box.y0 >= 0, text
+            assert box.y1 <= height, text
+            assert text.get_fontsize() >= SMALLEST_FONT
+            assert text.get_parse_math() is False
+
+    def test_long_answers_are_wrapped(self, item):
+        long = Reading(1, TEXT, "lrp", "tag", False, 1.0, tuple(PRIVATE), ("word",) * 60)
+        one = sentences_figure.draw(item.sentences, [long], "A title")
+        places = {round(t.get_position()[1], 3) for t in self.texts(one) if t.get_text() == "word"}
+        assert len(places) > 3
+        renderer = FigureCanvasAgg(one).get_renderer()
+        words = [text for text in self.texts(one) if text.get_text() == "word"]
+        rightmost = max(text.get_window_extent(renderer).x1 for text in words)
+        assert rightmost < one.bbox.width * 0.85
+
+
+def test_runs_are_found_by_their_ids(item):
+    ids = {name for row in collect(item, "small").rows for name in row.runs}
+    assert ids == {run_id(run.spec) for run in expand(item, "small")}

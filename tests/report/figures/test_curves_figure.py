@@ -1,0 +1,220 @@
+"""Figures of curves and paths: what they show, that nothing is cut off, and that they are the same in every run."""
+
+import io
+import math
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+from leaklab.records.layouts import CurvesLayout, PathsLayout, TargetLine
+from leaklab.report.figures import curves_figure, paths_figure, style
+from leaklab.report.figures.strokes import stroke
+from leaklab.report.numbers import series
+from leaklab.report.numbers.results import ResultRow, ResultTable
+
+METHODS = ("vanilla", "vanilla-scaled", "lrp", "ada-lrp")
+
+
+def row(metric, value, std=None, unit="", note="", **keys):
+    return ResultRow("lrp", "figure5", keys, metric, value, std=std, unit=unit, note=note)
+
+
+def convergence():
+    rows = []
+    for place, method in enumerate(METHODS):
+        for index in range(40):
+            loss = 0.5 + 0.02 * place + math.exp(-index / (8 - place))
+            rows.append(row("round", float(5 * index), method=method, index=index))
+            rows.append(row("train_loss", loss, std=0.02, method=method, index=index))
+            rows.append(row("test_accuracy", 95 - 20 * loss, std=0.5, unit="%", method=method, index=index))
+    return ResultTable(tuple(rows))
+
+
+CONVERGENCE = CurvesLayout(
+    x="round",
+    y=("train_loss", "test_accuracy"),
+    lines=("method",),
+    panels=("metric",),
+    band="std",
+    titles={"train_loss": "training loss"},
+    labels={"method": {"vanilla": "vanilla (scheme I)", "ada-lrp": "ada-LRP"}},
+    targets=(TargetLine(value=85.5, label="target", where={"metric": "test_accuracy"}),),
+    note="Mean over three seeds.",
+)
+
+
+def drawn(figure):
+    with style.styled():
+        figure.savefig(io.BytesIO(), format="png", dpi=style.DOTS_PER_INCH)
+    return figure
+
+
+@pytest.fixture(scope="module")
+def figure():
+    found = series.curves(CONVERGENCE, convergence())
+    return drawn(curves_figure.draw(CONVERGENCE, found, "Convergence on non-IID MNIST (scale small)", ["Not run: X."]))
+
+
+def all_texts(figure):
+    own = [*figure.texts, *(t for legend in figure.legends for t in legend.get_texts())]
+    in_axes = [t for axes in figure.axes for t in (axes.xaxis.label, axes.yaxis.label, axes.title, *axes.texts)]
+    return [text for text in (*own, *in_axes) if text.get_text()]
+
+
+class TestConvergence:
+    def test_one_panel_per_metric_with_its_unit_and_one_line_per_method(self, figure):
+        assert [axes.get_ylabel() for axes in figure.axes] == ["training loss", "test accuracy (%)"]
+        assert [axes.get_xlabel() for axes in figure.axes] == ["", "round"]
+        for axes in figure.axes:
+            assert sum(len(line.get_xdata()) == 40 for line in axes.lines) == 4
+
+    def test_the_legend_names_the_lines_once(self, figure):
+        (legend,) = figure.legends
+        assert [t.get_text() for t in legend.get_texts()] == ["vanilla (scheme I)", "ada-LRP", "vanilla-scaled", "lrp"]
+
+    def test_the_target_is_in_its_panel_only(self, figure):
+        assert [[t.get_text() for t in axes.texts] for axes in figure.axes] == [[], ["target"]]
+
+    def test_the_notes_are_there(self, figure):
+        text = "\n".join(text.get_text() for text in figure.texts)
+        for note in ("one standard deviation", "Mean over three seeds.", "Not run: X."):
+            assert note in text
+
+    def test_no_text_leaves_the_page_and_none_covers_another(self, figure):
+        boxes = [text.get_window_extent() for text in all_texts(figure)]
+        page = figure.bbox
+        for place, box in enumerate(boxes):
+            assert box.x0 >= page.x0
+            assert box.x1 <= page.x1
+            assert box.y0 >= page.y0
+            assert box.y1 <= page.y1
+            assert not any(box.overlaps(other) for other in boxes[place + 1 :]), all_texts(figure)[place]
+        panels = [axes.get_tightbbox() for axes in figure.axes]
+        (legend,) = [legend.get_window_extent() for legend in figure.legends]
+        assert not any(legend.overlaps(panel) for panel in panels)
+
+    def test_letters_keep_their_size_on_a_phone(self, figure):
+        # 360 points wide
+        shrinks = 360 / (figure.get_figwidth() * 72)
+        assert min(text.get_fontsize() for text in all_texts(figure)) * shrinks >= 7
+
+    def test_the_same_numbers_give_the_same_bytes(self, tmp_path):
+        for name in ("a", "b"):
+            found = series.curves(CONVERGENCE, convergence())
+            style.save(curves_figure.draw(CONVERGENCE, found, "T"), tmp_path / f"{name}.png", tmp_path / f"{name}.pdf")
+        for kind in ("png", "pdf"):
+            assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
+
+    def test_the_numbers_are_kept(self):
+        found = curves_figure.arrays(CONVERGENCE, series.curves(CONVERGENCE, convergence()))
+        assert len(found) == 2 * 4 * 3
+        assert found["train_loss, method lrp: x"].tolist() == list(range(0, 200, 5))
+        assert found["test_accuracy, method lrp: std"].tolist() == [0.5] * 40
+
+
+def test_the_first_lines_differ_in_dashes_in_marks_and_in_color():
+    looks = [stroke(place) for place in range(5)]
+    for part in ("color", "dashes", "marker"):
+        assert len({str(getattr(look, part)) for look in looks}) == 5
+    assert all(np.dot(to_rgb(look.color), (0.3, 0.6, 0.1)) < 0.75 for look in looks), "too faint on white"
+
+
+class TestRowKeyAsX:
+    LAYOUT = CurvesLayout(x="E", y="rounds", lines=("partition",), log=("x", "y"), titles={"E": "local steps E"})
+
+    def figure(self):
+        rows = []
+        for name in ("iid", "non-iid"):
+            for steps in (1, 2, 5, 10, 20, 50, 100, 200):
+                value = None if steps == 1 else 1000 / steps + steps
+                note = "capped: 3 of 3 runs did not get there" if value is None else ""
+                rows.append(row("rounds", value, unit="rounds", note=note, partition=name, E=steps))
+        return drawn(curves_figure.draw(self.LAYOUT, series.curves(self.LAYOUT, ResultTable(tuple(rows))), "Rounds"))
+
+    def test_every_x_has_its_tick(self):
+        (axes,) = self.figure().axes
+        assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "5", "10", "20", "50", "100", "200"]
+        assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+        assert not any("10^" in label.get_text() for label in axes.get_yticklabels())
+
+    def test_where_there_is_no_number_a_hollow_mark_says_so(self):
+        figure = self.figure()
+        hollow = [line for line in figure.axes[0].lines if line.get_markerfacecolor() == "none"]
+        assert [line.get_xdata().tolist() for line in hollow] == [[1], [1]]
+        assert "no number (capped)" in "".join(text.get_text() for text in figure.texts)
+
+    def test_a_unit_is_not_said_twice(self):
+        assert self.figure().axes[0].get_ylabel() == "rounds"
+
+
+def test_many_panels_share_one_axis_label():
+    rows = [
+        row(metric, 1.0 / (index + 1), index=index, K=k, E=e)
+        for metric in ("gap", "bound")
+        for k in (5, 10)
+        for e in (1, 5, 20)
+        for index in range(30)
+    ]
+    steps = [row("step", index + 1.0, index=index) for index in range(30)]
+    layout = CurvesLayout(
+        x="step", y=("gap", "bound"), lines=("metric",), panels=("K", "E"), log=("x", "y"), titles={"y": "gap"}
+    )
+    figure = drawn(curves_figure.draw(layout, series.curves(layout, ResultTable((*rows, *steps))), "Bound"))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        "5 · 1",
+        "5 · 5",
+        "5 · 20",
+        "10 · 1",
+        "10 · 5",
+        "10 · 20",
+    ]
+    assert figure._supylabel.get_text() == "gap"
+
+
+class TestPaths:
+    LAYOUT = PathsLayout(x="x", y="y", paths=("client",), panels=("rates",), points={"optimum": ("ox", "oy")})
+
+    @pytest.fixture
+    def parts(self):
+        rows = [
+            row(metric, value, client=f"client {client}", rates=rates, index=index)
+            for rates in ("equal", "adapted")
+            for client in (1, 2)
+            for index in range(4)
+            for metric, value in (("x", index * 0.3 * client), ("y", index * 0.9))
+        ]
+        results = ResultTable((*rows, row("ox", 0.5), row("oy", 3.0)))
+        return series.paths(self.LAYOUT, results), series.points(self.LAYOUT, results)
+
+    def test_panels_share_their_part_of_the_plane_at_equal_scales(self, parts):
+        figure = drawn(paths_figure.draw(self.LAYOUT, *parts, "Drift of two clients with equal and with adapted rates"))
+        first, second = figure.axes
+        assert first.get_xlim() == pytest.approx(second.get_xlim())
+        assert first.get_ylim() == pytest.approx(second.get_ylim())
+        for axes in figure.axes:
+            box, (left, right), (low, high) = axes.get_window_extent(), axes.get_xlim(), axes.get_ylim()
+            assert box.width / (right - left) == pytest.approx(box.height / (high - low), rel=1e-3)
+            assert left < 0 < 1.8 < right
+            assert low < 0 < 3.0 < high
+
+    def test_nothing_covers_another(self, parts):
+        figure = drawn(paths_figure.draw(self.LAYOUT, *parts, "Drift of two clients with equal and with adapted rates"))
+        boxes = [axes.get_tightbbox() for axes in figure.axes]
+        boxes += [legend.get_window_extent() for legend in figure.legends]
+        boxes += [text.get_window_extent() for text in figure.texts]
+        for place, box in enumerate(boxes):
+            assert not any(box.overlaps(other) for other in boxes[place + 1 :])
+
+    def test_each_step_has_its_arrow_and_each_point_its_sign(self, parts):
+        figure = drawn(paths_figure.draw(self.LAYOUT, *parts, "Drift"))
+        assert [len(axes.texts) for axes in figure.axes] == [2 * 3, 2 * 3]
+        for axes in figure.axes:
+            assert sum(line.get_marker() == "*" for line in axes.lines) == 1
+        labels = [text.get_text() for text in figure.legends[0].get_texts()]
+        assert labels == ["client 1", "client 2", "optimum"]
+
+    def test_the_numbers_are_kept(self, parts):
+        found = paths_figure.arrays(self.LAYOUT, *parts)
+        assert found["rates equal, client client 2"].tolist()[1] == pytest.approx([0.6, 0.9])
+        assert found["optimum"].tolist() == [[0.5, 3.0]]

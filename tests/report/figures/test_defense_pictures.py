@@ -1,0 +1,135 @@
+"""Which pictures of an item's runs stand in its grid of defenses, and with which scores."""
+
+import pytest
+import torch
+
+from leaklab.records.errors import UserError
+from leaklab.records.expand import expand
+from leaklab.records.files import write_json, write_tensors
+from leaklab.records.ids import run_folder, run_id
+from leaklab.records.items import Item
+from leaklab.report.figures.defense_grid import ORIGINAL
+from leaklab.report.figures.defense_pictures import gather
+from leaklab.report.numbers.results import ResultRow, ResultTable
+
+ATTACK = {
+    "stage": "attack",
+    "dataset": "digits",
+    "images": {"count": 4},
+    "model": "dlg-lenet",
+    "defense": ["none", "lrp"],
+    "batch_size": 2,
+    "client_weight": [2.0, 0.5],
+    "draws": 2,
+    "attack": {"name": "idlg", "label_rule": "known"},
+    "threat_model": "honest-but-curious-with-labels",
+    "transform": ["none", "profiled-scale"],
+    "iterations": 5,
+    "metrics": ["mse"],
+    "skip": [
+        {"defense": "none", "transform": "profiled-scale"},
+        {"defense": "none", "client_weight": 0.5},
+    ],
+}
+IMAGES = [[12, 45], [7, 3]]
+LEVEL = {("none", "none"): 0.1, ("lrp", "none"): 0.3, ("lrp", "profiled-scale"): 0.6}
+
+
+def item(**pictures):
+    return Item.model_validate(
+        {
+            "paper": "lrp",
+            "item": "figure6",
+            "title": "A title",
+            "number": 1,
+            "kind": "figure",
+            "renderer": "defense-grid",
+            "runs": {"attack": ATTACK},
+            "cells": {"row": {"defense": "defense.name", "theta": "client_weight"}},
+            "pictures": {"columns": ["defense", "theta"], "scores": ["mse"], **pictures},
+            "scales": {"small": {}},
+        }
+    )
+
+
+def level(image):
+    return image / 100
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path, monkeypatch):
+    """Flat pictures: a private image's level tells its index, a reconstruction's which run and which image it is of."""
+    monkeypatch.chdir(tmp_path)
+    rows = []
+    for run in expand(item(), "small"):
+        attack = run.spec.attack
+        trials = [{"image": images, "draw": draw} for images in IMAGES for draw in range(2)]
+        levels = torch.tensor([[level(image) for image in trial["image"]] for trial in trials], dtype=torch.float64)
+        truth = levels.view(4, 2, 1, 1, 1).expand(4, 2, 1, 4, 4).contiguous()
+        write_tensors(run_folder(attack.capture) / "truth.safetensors", {"images": truth})
+        write_json(run_folder(attack.capture) / "truth_facts.json", {"trials": trials})
+        shift = LEVEL[attack.capture.defense.name, attack.transform.name]
+        # the attack returns a batch in another order
+        write_tensors(run_folder(attack) / "reconstruction.safetensors", {"images": truth.flip(1) / 2 + shift})
+        keys = {"defense": attack.capture.defense.name, "theta": attack.capture.client_weight}
+        attacker = "as-printed" if attack.transform.name == "none" else "adaptive"
+        for trial in trials:
+            for image in trial["image"]:
+                place = {**keys, "image": image, "draw": trial["draw"]}
+                value = image + trial["draw"] / 10
+                rows.append(
+                    ResultRow("lrp", "figure6", place, "mse", value, attacker=attacker, runs=(run_id(run.spec),))
+                )
+    return ResultTable(tuple(rows))
+
+
+def shade(shot):
+    return round(float(shot.image.mean()), 4)
+
+
+def test_every_image_has_its_original_and_a_picture_per_column_and_attacker(results):
+    shots, layout = gather(item(), "small", results)
+    found = {(shot.row, shot.column, shot.attacker): shot for shot in shots}
+    assert list(layout.columns.values()) == ["original", "none, theta 2.0", "lrp, theta 0.5", "lrp, theta 2.0"]
+    assert list(layout.rows.values()) == ["image 12", "image 45", "image 7", "image 3"]
+    for image in (12, 45, 7, 3):
+        row = f"image {image}"
+        assert shade(found[row, ORIGINAL, ""]) == level(image)
+        none = found[row, "defense none, theta 2.0", "as-printed"]
+        assert shade(none) == round(0.1 + level(image) / 2, 4)
+        assert none.scores == {"mse": image}
+        adaptive = found[row, "defense lrp, theta 0.5", "adaptive"]
+        assert shade(adaptive) == round(0.6 + level(image) / 2, 4)
+    assert len(found) == len(shots) == 4 * (1 + 1 + 2 * 2)
+
+
+def test_labels_give_names_and_their_order_and_count_limits_the_images(results):
+    labels = {"defense": {"lrp": "LRP", "none": "no defense"}, "theta": {"2.0": "θ = 2", "0.5": "θ = 0.5"}}
+    shots, layout = gather(item(labels=labels, count=2), "small", results)
+    assert list(layout.columns.values()) == ["original", "LRP, θ = 2", "LRP, θ = 0.5", "no defense, θ = 2"]
+    assert {shot.row for shot in shots} == {"image 12", "image 45"}
+
+
+def test_rows_and_columns_may_be_settings_and_draws(results):
+    shots, layout = gather(item(rows=["defense", "theta"], columns=["draw"], count=1), "small", results)
+    assert list(layout.columns.values()) == ["original", "draw 0", "draw 1"]
+    second = {shot.row: shot for shot in shots if shot.column == "draw 1" and shot.attacker == "as-printed"}
+    assert second["defense lrp, theta 2.0"].scores == {"mse": 12.1}
+    assert {shot.column for shot in shots if shot.row == "defense none, theta 2.0"} == {ORIGINAL, "draw 0", "draw 1"}
+
+
+def test_only_the_worst_case_among_the_transforms_is_shown(results):
+    printed = ResultTable(tuple(row for row in results.rows if row.attacker == "as-printed"))
+    shots, _ = gather(item(), "small", printed)
+    assert {shot.attacker for shot in shots} == {"", "as-printed"}
+
+
+def test_an_unknown_key_is_refused_with_the_known_ones(results):
+    with pytest.raises(UserError, match="pictures: no key 'client': there are defense, theta, image, draw"):
+        gather(item(columns=["client"]), "small", results)
+
+
+def test_an_item_without_the_section_is_refused(results):
+    plain = item().model_copy(update={"pictures": None})
+    with pytest.raises(UserError, match=r"figure6\.yaml: renderer defense-grid needs a section 'pictures'"):
+        gather(plain, "small", results)

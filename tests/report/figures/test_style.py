@@ -1,0 +1,49 @@
+"""Saved figures have the same bytes whatever the layout's solver does in its last digits."""
+
+import numpy as np
+import pytest
+import seaborn
+
+from leaklab.report.figures import style
+
+PLACE = (1 / 7, 1 / 9, 2 / 3, 0.7)
+
+
+def saved(folder, nudge):
+    with style.styled():
+        figure = style.new_figure()
+        figure.set_layout_engine("none")
+        axes = figure.add_axes([length * (1 + nudge) for length in PLACE])
+        axes.plot([1, 2, 4], label="curve")
+        axes.legend()
+    folder.mkdir()
+    style.save(figure, folder / "a.png", folder / "a.pdf")
+    return [(folder / name).read_bytes() for name in ("a.png", "a.pdf")], axes.get_position().bounds
+
+
+def test_the_last_digits_of_a_layout_do_not_show(tmp_path):
+    plain, place = saved(tmp_path / "plain", 0.0)
+    nudged, other = saved(tmp_path / "nudged", 1e-14)
+    assert (plain, place) == (nudged, other)
+    assert np.allclose(place, PLACE, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_saving_keeps_the_layout(tmp_path, rows):
+    with style.styled():
+        figure = style.new_figure()
+        for axes in figure.subplots(rows, 2).flat:
+            axes.set_ylabel("a label that needs room")
+        figure.draw_without_rendering()
+    before = [axes.get_position().bounds for axes in figure.axes]
+    style.save(figure, tmp_path / "a.png")
+    assert np.allclose([axes.get_position().bounds for axes in figure.axes], before, rtol=0, atol=1e-8)
+
+
+def test_the_theme_is_seaborns():
+    """Published figures rest on it; the colormap aside, which every figure chooses for itself."""
+    theme = seaborn.plotting_context("paper") | seaborn.axes_style("ticks")
+    assert theme.keys() - style.settings().keys() == {"image.cmap"}
+    del theme["image.cmap"]
+    own = style._FONT_SIZES | style._LOOK
+    assert {key: value for key, value in theme.items() if key not in own} == style._THEME

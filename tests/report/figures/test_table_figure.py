@@ -1,0 +1,100 @@
+import pytest
+
+from leaklab.records.errors import UserError
+from leaklab.records.layouts import TableLayout
+from leaklab.report.figures import ranges, style, table_figure
+from leaklab.report.judge.comparison import Comparison
+from leaklab.report.numbers.results import ResultRow, ResultTable
+from leaklab.report.tables.layout import lay_out
+
+RATES = (0.005, 0.01, 0.02)
+SPEC = TableLayout(rows=("model", "perturbation"), columns=("eta1", "eta2"), metric="acc")
+CELLS = [
+    {"model": m, "perturbation": p, "eta1": a, "eta2": b}
+    for m in ("cnn", "mlp", "logistic-regression")
+    for p in (False, True)
+    for a in RATES
+    for b in RATES
+]
+TABLE = ResultTable(
+    tuple(ResultRow("lrp", "table1", k, "acc", 90 + i / 7, std=0.12, better="higher") for i, k in enumerate(CELLS))
+)
+BESIDE = tuple(
+    Comparison("lrp", "table1", k, "acc", 90.0, 0.1, 90 + i / 7, 0.12, i / 7, 0.5, "tight", "no",
+               draws_min=89.5, draws_max=91.0, within_draws=i % 2 == 0)
+    for i, k in enumerate(CELLS)
+)  # fmt: skip
+
+
+def texts(figure):
+    return [text for axes in figure.axes for text in axes.texts]
+
+
+def boxes_of(figure):
+    renderer = figure.canvas.get_renderer() if hasattr(figure.canvas, "get_renderer") else None
+    return [text.get_window_extent(renderer) for text in texts(figure) if text.get_text()]
+
+
+def crossing(boxes):
+    """Return the pairs of texts that cover each other."""
+    return [
+        (a, b)
+        for i, a in enumerate(boxes)
+        for b in boxes[i + 1 :]
+        if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1 + 0.3 * a.height
+    ]
+
+
+def test_the_words_of_missing_numbers_and_long_headings_stay_in_their_columns():
+    metrics = ("mse", "psnr", "mse 0 to 1", "psnr 0 to 1", "vgg", "alex", "squeeze", "labels")
+    layout = TableLayout(rows=("defense",), columns=("metric",), metric=metrics)
+    found = [
+        ResultRow("lrp", "table3", {"defense": name}, metric, None if metric in ("vgg", "alex") else 0.5,
+                  note="not available: its weights" if metric in ("vgg", "alex") else "")
+        for name in ("none", "lrp")
+        for metric in metrics
+    ]  # fmt: skip
+    figure = table_figure.draw(lay_out(layout, ResultTable(tuple(found))), "Privacy")
+    assert not crossing(boxes_of(figure))
+    assert [text.get_text() for text in texts(figure)].count("available") == 4
+
+
+def test_54_cells_fit_on_a_page_without_overlap():
+    figure = table_figure.draw(lay_out(SPEC, TABLE, BESIDE), "Accuracy")
+    assert figure.get_figwidth() <= 7.5
+    assert figure.get_figheight() <= 9.5
+    assert min(text.get_fontsize() for text in texts(figure)) >= style.SMALLEST_FONT
+    boxes = boxes_of(figure)
+    assert not crossing(boxes)
+    assert min(box.x0 for box in boxes) >= 0
+    assert max(box.x1 for box in boxes) <= figure.bbox.x1
+
+
+def test_the_drawn_numbers_are_the_tables():
+    shown = " ".join(text.get_text() for text in texts(table_figure.draw(lay_out(SPEC, TABLE, BESIDE), "Accuracy")))
+    for i in range(54):
+        assert f"{90 + i / 7:.2f}" in shown
+    assert shown.count("▲") == 6 + 1  # one per row of the table, and the legend
+
+
+def test_the_files_are_the_same_twice(tmp_path):
+    grid = lay_out(SPEC, ResultTable(TABLE.rows[:2]))
+    for name in ("a", "b"):
+        style.save(table_figure.draw(grid, "t"), tmp_path / f"{name}.png", tmp_path / f"{name}.pdf")
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    assert (tmp_path / "a.pdf").read_bytes() == (tmp_path / "b.pdf").read_bytes()
+
+
+def test_ranges_show_every_cell_in_its_panel():
+    figure = ranges.draw(BESIDE, SPEC, "model", "Printed against ten draws")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["cnn", "mlp", "logistic-regression"]
+    assert [len(axes.get_yticks()) for axes in figure.axes] == [18, 18, 18]
+    hollow = [line for axes in figure.axes for line in axes.lines if line.get_markerfacecolor() == "none"]
+    assert len(hollow) == 27
+
+
+def test_ranges_without_numbers_say_what_to_do():
+    with pytest.raises(UserError, match="run the item first"):
+        ranges.draw((), SPEC, "model", "t")
+    with pytest.raises(UserError, match="no key 'colour'"):
+        ranges.draw(BESIDE, SPEC, "colour", "t")

@@ -1,0 +1,318 @@
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from leaklab.records.errors import UserError
+from leaklab.records.layouts import TableLayout
+from leaklab.report.judge.attacker_pairs import AttackerPair, attacker_pairs
+from leaklab.report.judge.claims import AdaptiveVerdict, Claim, Fact, Frequency, Verdict
+from leaklab.report.judge.comparison import Comparison
+from leaklab.report.numbers.results import ResultRow, ResultTable
+from leaklab.report.site import site
+from leaklab.report.site.pages import (
+    Cost,
+    Download,
+    ItemPage,
+    JudgedClaim,
+    MetricCard,
+    PaperPages,
+    Picture,
+    ProvenanceLink,
+    SiteData,
+)
+from leaklab.report.site.setting_lines import setting_lines
+from leaklab.report.tables.layout import lay_out
+
+VOID = {"meta", "link", "img", "br", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """Checks that tags close in order, and collects links, ids, images and text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.links, self.ids, self.images, self.text = [], [], [], [], []
+        self.feed(text)
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        assert len(values) == len(attrs), attrs
+        self.links += [values[name] for name in ("href", "src", "srcset", "action") if name in values]
+        self.ids += [values["id"]] if "id" in values else []
+        self.images += [values] if tag == "img" else []
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open, tag
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def full_page(folder):
+    (folder / "table1.png").write_bytes(b"png")
+    (folder / "table1.pdf").write_bytes(b"pdf")
+    (folder / "table1.csv").write_text("csv")
+    row = ResultRow("lrp", "table1", {"model": "cnn & co"}, "test_accuracy", 90.0, std=0.1, better="higher")
+    beside = Comparison("lrp", "table1", row.row, "test_accuracy", 91.0, 0.1, 90.0, 0.1, -1.0, 0.5, "tight", "no",
+                        draws_min=89.0, draws_max=92.0, within_draws=True, centered_difference=0.25)  # fmt: skip
+    spec = TableLayout(rows=("model",), columns=("metric",), metric="test_accuracy")
+    claim = Claim("LRP-01", "lrp", "table1", "Accuracy is <best> there.", "T('a')<1", paper_numbers="94.21")
+    facts = (Fact("table1", row.row, "test_accuracy", 90.0),)
+    verdict = Verdict(
+        "LRP-01", "not reproduced", "the check fails", facts, frequency=Frequency(7, 10, ("partition-seed=3",))
+    )
+    return ItemPage(
+        "lrp", "table1", "Two clients", "done",
+        pictures=(Picture(folder / "table1.png", "The table drawn.", "Caption", folder / "table1.pdf"),),
+        grid=lay_out(spec, ResultTable((row,)), [beside]),
+        comparisons=(beside,),
+        claims=(JudgedClaim(claim, verdict),),
+        attackers=(AttackerPair({"defense": "lrp"}, "mse_median", "", "higher", 0.5, 0.001, "closed-form-scale"),
+                   AttackerPair({"defense": "none"}, "mse_median", "", "higher", 0.001, None)),
+        reading="One sentence of meaning.",
+        settings={"paper": {"rounds": 100, "model": {"seed": 0}}, "small": {"rounds": 10, "model": {"seed": 0}}},
+        substitutes=("half of LFW",),
+        cards=(MetricCard("mse", {"domain": "[0, 1]"}),),
+        cost=Cost(3, 3725.0, 61.0, 2048.0, ("cpu",)),
+        provenance=(ProvenanceLink("figure", "figures/table1.png", "run-1", "c" * 40, True, "f" * 64),
+                    ProvenanceLink("dataset", "data/mnist", sha256="a" * 64)),
+        downloads=(Download("csv", folder / "table1.csv"),),
+    )  # fmt: skip
+
+
+def data(*pages, scale="small"):
+    return SiteData(scale, "What it is.", (PaperPages("lrp", "LRP & co", tuple(pages)),), "0.1.0", "abc", True)
+
+
+@pytest.fixture
+def built(tmp_path):
+    (tmp_path / "in").mkdir()
+    planned = ItemPage("lrp", "table2", "Accuracy", "planned", "needs ResNet-18, which is not written yet")
+    written = site.build(data(full_page(tmp_path / "in"), planned), tmp_path / "out")
+    return tmp_path / "out", written
+
+
+def pages(folder):
+    return {path.name: Page(path.read_text()) for path in folder.glob("*.html")}
+
+
+def test_every_file_written_is_reported(built):
+    folder, written = built
+    assert written[0] == folder / "index.html"
+    assert set(written) == {path for path in folder.rglob("*") if path.is_file()}
+    assert {path.name for path in written} == {
+        "index.html", "style.css", "lrp.html", "lrp-table1.html", "lrp-table2.html",
+        "table1.png", "table1.pdf", "table1.csv",
+    }  # fmt: skip
+
+
+def test_every_link_stays_inside_and_leads_somewhere(built):
+    folder, _ = built
+    found = pages(folder)
+    for page in found.values():
+        for link in page.links:
+            assert not re.match(r"[a-z]+:|//", link) or link == "data:,", link
+            path, _, anchor = link.partition("#")
+            if link != "data:,":
+                assert path == "" or (folder / path).is_file(), link
+                assert anchor == "" or anchor in (found[path] if path else page).ids, link
+
+
+def test_nothing_is_fetched_and_nothing_runs(built):
+    folder, _ = built
+    for path in [*folder.glob("*.html"), *folder.glob("*.css")]:
+        text = path.read_text()
+        assert "http" not in text
+        assert "@import" not in text
+        assert "url(" not in text
+        assert "<script" not in text
+        assert not re.search(r"\son[a-z]+=", text)
+
+
+def test_ids_are_unique_and_images_have_a_text(built):
+    for page in pages(built[0]).values():
+        assert len(page.ids) == len(set(page.ids))
+        assert all("alt" in image for image in page.images)
+    assert pages(built[0])["lrp-table1.html"].images[0]["alt"] == "The table drawn."
+
+
+def test_every_part_of_an_item_is_on_its_page(built):
+    text = " ".join(" ".join(pages(built[0])["lrp-table1.html"].text).split())
+    for part in (
+        "Two clients", "One sentence of meaning.", "half of LFW", "not reproduced", "Accuracy is <best> there.",
+        "holds in 7 of 10 partition draws; fails for partition seed 3", "closed-form-scale",
+        "sees more in 1 of the 1 numbers", "1 setting differs from the paper's", "1 h 02 min", "2.0 GiB", "1 min 01 s",
+        "uncommitted changes", "f" * 64, "94.21", "cnn & co", "0 of 1 printed numbers are met",
+    ):  # fmt: skip
+        assert part in text, part
+
+
+def test_the_overview_shows_state_reason_and_verdicts(built):
+    text = " ".join(" ".join(pages(built[0])["index.html"].text).split())
+    for part in ("1 of 2", "needs ResNet-18, which is not written yet", "planned", "LRP & co", "claims not reproduced"):
+        assert part in text, part
+
+
+def judged(name, verdict, adaptive=None):
+    second = AdaptiveVerdict(adaptive, f"adaptive reason of {name}") if adaptive else None
+    claim = Claim(name, "lrp", "table1", f"Statement {name}.", "T('a')<1")
+    return JudgedClaim(claim, Verdict(name, verdict, f"reason of {name}", adaptive=second))
+
+
+@pytest.mark.parametrize(
+    ("printed", "adaptive", "standing"),
+    [
+        ("reproduced", "reproduced", "stands"),
+        ("reproduced", "not reproduced", "falls"),
+        ("not reproduced", "reproduced", "not found"),
+        ("not reproduced", "not testable", "not found"),
+        ("reproduced", "not testable", "open"),
+        ("not testable", "reproduced", "open"),
+        ("reproduced", None, None),
+    ],
+)
+def test_what_is_left_of_a_claim(printed, adaptive, standing):
+    assert judged("LRP-01", printed, adaptive).standing == standing
+
+
+def test_a_papers_page_says_what_survives_with_intervals(tmp_path):
+    claims = (
+        judged("LRP-01", "reproduced", "reproduced"),
+        judged("LRP-02", "reproduced", "not reproduced"),
+        judged("LRP-03", "not reproduced", "not reproduced"),
+        judged("LRP-04", "reproduced"),
+        judged("LRP-05", "not testable"),
+    )
+    pair = AttackerPair({"defense": "lrp"}, "psnr_median", "dB", "lower", 12.0, 31.0, "closed-form-scale",
+                        (11.5, 12.5), (30.0, 33.0))  # fmt: skip
+    shown = ItemPage("lrp", "figure9", "IG", "done", claims=claims, attackers=(pair,), headline="psnr")
+    site.build(data(shown), tmp_path)
+    page = Page((tmp_path / "lrp.html").read_text())
+    text = " ".join(" ".join(page.text).split())
+    assert "Of 3 claims about attacks 1 stands against an attacker who knows the defense, 1 falls" in text
+    for part in ("What stands", "What falls", "adaptive reason of LRP-02", "11.5 to 12.5", "30 to 33", "lower is more"):
+        assert part.lower() in text.lower(), part
+    assert text.index("Statement LRP-01") < text.index("Statement LRP-02") < text.index("Statement LRP-03")
+    assert "lrp-figure9.html#LRP-02" in page.links
+    assert "numbers" in page.ids
+
+
+def test_a_page_of_an_item_that_was_not_run_has_no_empty_sections(built):
+    assert pages(built[0])["lrp-table2.html"].ids == ["main"]
+
+
+def test_the_same_data_give_the_same_bytes(tmp_path):
+    (tmp_path / "in").mkdir()
+    page = full_page(tmp_path / "in")
+    first, second = (site.build(data(page), tmp_path / name) for name in ("a", "b"))
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_a_site_without_results_can_be_built(tmp_path):
+    site.build(data(ItemPage("lrp", "smc", "Masked sums", "not run", "run it")), tmp_path)
+    assert "Results at this scale" not in (tmp_path / "index.html").read_text()
+
+
+def test_missing_figures_and_doubled_names_are_refused(tmp_path):
+    lost = ItemPage("lrp", "table1", "t", "done", pictures=(Picture(tmp_path / "no.png", "a"),))
+    with pytest.raises(UserError, match=r"no\.png is missing"):
+        site.build(data(lost), tmp_path / "out")
+    twice = ItemPage("lrp", "smc", "t", "planned", "r")
+    with pytest.raises(UserError, match="two items are called lrp-smc"):
+        site.build(data(twice, twice), tmp_path / "out")
+
+
+def test_attackers_are_paired_by_row_and_the_undefended_stays_as_reference():
+    def row(metric, value, attacker, **keys):
+        return ResultRow("lrp", "figure2", keys, metric, value, better="higher", attacker=attacker)
+
+    table = ResultTable(
+        (
+            row("mse", 0.9, "as-printed", defense="lrp", image=3),
+            row("mse_median", 0.5, "as-printed", defense="lrp"),
+            row("mse_median", 0.1, "as-printed", defense="none"),
+            row("mse_median", 0.7, "as-printed", defense="lrp", selection="oracle"),
+            row("mse_median", 0.2, "adaptive", defense="lrp", transform="closed-form-scale"),
+            row("mse_median", 0.4, "adaptive", defense="lrp", transform="x", selection="transform x"),
+        )
+    )
+    lrp, none = attacker_pairs(table)
+    assert (lrp.as_printed, lrp.adaptive, lrp.transform, lrp.leaks_more) == (0.5, 0.2, "closed-form-scale", True)
+    assert (none.as_printed, none.adaptive, none.leaks_more) == (0.1, None, None)
+    assert attacker_pairs(ResultTable(table.rows[:4])) == ()
+
+
+def test_settings_are_flattened_and_changes_come_first():
+    lines = setting_lines({"paper": {"seeds": [1, 2], "m": {"b": True, "rates": [[1, 2]]}},
+                           "demo": {"seeds": [1, 2], "m": {"b": False, "rates": [[1, 2]]}}}, "demo")  # fmt: skip
+    assert [(line.name, line.values, line.changed) for line in lines] == [
+        ("m.b", ("true", "false"), True),
+        ("seeds", ("1, 2", "1, 2"), False),
+        ("m.rates", ("(1, 2)", "(1, 2)"), False),
+    ]
+
+
+def test_templates_are_packaged():
+    folder = Path(site.__file__).parent / "templates"
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"base.html", "index.html", "item.html", "macros.html", "paper.html", "style.css"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.44, "0.4 s"), (59.7, "1 min 00 s"), (200, "3 min 20 s"), (7500, "2 h 05 min"), (None, "not measured")],
+)
+def test_durations(seconds, shown):
+    assert site.duration(seconds) == shown
+
+
+def test_keys_that_all_rows_share_stand_in_the_heading_once():
+    rows = [{"model": "cnn", "perturbation": True}, {"model": "mlp", "perturbation": False}]
+    assert site.shared_keys(rows) == ("model", "perturbation")
+    assert site.values_text(rows[0], ("model", "perturbation")) == "cnn · true"
+    assert site.shared_keys([*rows, {"E": 1}]) == ()
+    assert site.values_text(rows[0], ()) == "model cnn · perturbation true"
+
+
+def test_what_is_missing_stands_at_the_top_and_in_the_overview(tmp_path):
+    page = ItemPage("lrp", "table2", "Accuracy", "done", gaps=("not run: data not here: <ImageNet> (4 numbers)",))
+    site.build(data(page), tmp_path)
+    text = " ".join(" ".join(Page((tmp_path / "lrp-table2.html").read_text()).text).split())
+    assert "What is missing." in text
+    assert "Not run: data not here: <ImageNet> (4 numbers)." in text
+    assert "incomplete" in (tmp_path / "index.html").read_text()
+
+
+def test_deals_are_shown_each_with_its_own_file(tmp_path):
+    pictures = []
+    for seed in range(4):
+        folder = tmp_path / "results/runs/partition" / f"mnist-label-shards-{seed}"
+        folder.mkdir(parents=True)
+        (folder / "partition.png").write_bytes(b"png %d" % seed)
+        pictures.append(Picture(folder / "partition.png", f"Deal {seed}", f"mnist, label-shards (seed {seed})"))
+    written = site.build(
+        data(ItemPage("lrp", "table2", "Accuracy", "done", partitions=tuple(pictures))), tmp_path / "out"
+    )
+    page = Page((tmp_path / "out/lrp-table2.html").read_text())
+    assert "partition" in page.ids
+    assert [image["alt"] for image in page.images] == [f"Deal {seed}" for seed in range(4)]
+    assert [(tmp_path / "out" / image["src"]).read_bytes() for image in page.images] == [
+        b"png %d" % s for s in range(4)
+    ]
+    assert len([path for path in written if path.suffix == ".png"]) == 4
+    assert "2 more" in " ".join(page.text)
+
+
+def test_a_cell_that_was_judged_by_its_spread_says_so_and_is_not_counted_as_not_compared(tmp_path):
+    judged = Comparison("lrp", "table5", {"eta1": 0.002}, "test_accuracy", 50.0, value=60.0, std=9.0, difference=10.0,
+                        class_name="spread", within="yes", reason="judged by its spread: up to 9")  # fmt: skip
+    site.build(data(ItemPage("lrp", "table5", "Adam", "done", comparisons=(judged,))), tmp_path)
+    text = " ".join(" ".join(Page((tmp_path / "lrp-table5.html").read_text()).text).split())
+    assert "✓ yes judged by its spread: up to 9" in text
+    assert "1 of 1 printed numbers are met, 0 are not, 0 are not compared." in text

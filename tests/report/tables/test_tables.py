@@ -1,0 +1,146 @@
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from leaklab.records.errors import UserError
+from leaklab.records.layouts import TableLayout
+from leaklab.report.judge.comparison import Comparison
+from leaklab.report.numbers.results import ResultRow, ResultTable
+from leaklab.report.tables import tables
+from leaklab.report.tables.layout import lay_out
+
+SPEC = TableLayout(
+    rows=("model", "perturbation"),
+    columns=("eta",),
+    metric="acc",
+    format="{value:.1f} ± {std:.1f}",
+    labels={"perturbation": {"false": "fixed", "true": "U(0, 2η)"}},
+    titles={"eta": "η₁"},
+)
+
+
+def row(value, std=0.1, model="cnn", perturbation=False, eta=0.01, **more):
+    keys = {"model": model, "perturbation": perturbation, "eta": eta}
+    return ResultRow("lrp", "table1", keys, "acc", value, std=std, **{"better": "higher", **more})
+
+
+TABLE = ResultTable(
+    (row(93.0, eta=0.02), row(90.0), row(80.0, perturbation=True), row(81.0, perturbation=True, eta=0.02))
+)
+BESIDE = (Comparison("lrp", "table1", TABLE.rows[1].row, "acc", 91.0, printed_std=0.2, value=90.0, difference=-1.0,
+                     within="no"),)  # fmt: skip
+
+
+def grid(spec=SPEC, table=TABLE, beside=BESIDE):
+    return lay_out(spec, table, beside)
+
+
+def test_numbers_stand_by_value_and_names_by_appearance():
+    laid = grid()
+    assert laid.row_labels == (("cnn", "fixed"), ("cnn", "U(0, 2η)"))
+    assert laid.column_labels == (("0.01",), ("0.02",))
+    assert [[cell.text for cell in cells] for cells in laid.cells] == [
+        ["90.0 ± 0.1", "93.0 ± 0.1"],
+        ["80.0 ± 0.1", "81.0 ± 0.1"],
+    ]
+
+
+def test_each_group_has_its_own_best_and_worst():
+    assert [[cell.mark for cell in cells] for cells in grid().cells] == [["worst", "best"], ["worst", "best"]]
+    whole = grid(SPEC.model_copy(update={"mark_within": ("model",)}))
+    assert [[cell.mark for cell in cells] for cells in whole.cells] == [["", "best"], ["worst", ""]]
+
+
+def test_lower_can_be_better_and_equal_values_have_no_best():
+    lower = ResultTable((row(1.0, better="lower"), row(2.0, eta=0.02, better="lower")))
+    assert [cell.mark for cell in grid(table=lower, beside=()).cells[0]] == ["best", "worst"]
+    equal = ResultTable((row(1.0), row(1.0, eta=0.02)))
+    assert not grid(table=equal, beside=()).marked
+
+
+def test_a_printed_cell_that_was_not_run_is_shown_empty():
+    absent = Comparison("lrp", "table1", {"model": "mlp", "perturbation": False, "eta": 0.01}, "acc", 88.0)
+    cell = grid(beside=(absent,)).cells[2][0]
+    assert (cell.text, cell.printed, cell.difference) == ("\u2013", "88.0", "")
+
+
+def test_metrics_and_attackers_can_be_columns():
+    table = ResultTable(
+        (
+            ResultRow("p", "t", {"d": "lrp"}, "mse", 0.25, better="higher", attacker="as-printed"),
+            ResultRow("p", "t", {"d": "lrp", "transform": "x"}, "mse", 0.5, better="higher", attacker="adaptive"),
+            ResultRow("p", "t", {"d": "lrp"}, "mse_r", 3.0, better="higher", attacker="as-printed"),
+            ResultRow("p", "t", {"d": "lrp", "selection": "oracle"}, "mse", 9.0, attacker="as-printed"),
+        )
+    )
+    spec = TableLayout(rows=("d",), columns=("metric", "attacker"), metric=("mse_r", "mse"),
+                     format={"mse": "{value:.2f}"},
+                     attackers=("as-printed", "adaptive"), titles={"mse_r": "MSE-R"})  # fmt: skip
+    laid = lay_out(spec, table)
+    assert laid.column_labels == (("MSE-R", "as-printed"), ("mse", "as-printed"), ("mse", "adaptive"))
+    assert [cell.text for cell in laid.cells[0]] == ["3", "0.25", "0.50"]
+
+
+def test_a_layout_that_does_not_fit_is_refused():
+    with pytest.raises(UserError, match="two numbers fall into one cell"):
+        grid(SPEC.model_copy(update={"rows": ("model",)}))
+    with pytest.raises(UserError, match="no key colour"):
+        grid(SPEC.model_copy(update={"rows": ("colour",)}))
+    with pytest.raises(UserError, match="does not fit"):
+        grid(SPEC.model_copy(update={"format": "{mean:.2f}"}))
+
+
+def test_markdown():
+    assert tables.markdown(grid(), "Accuracy") == (
+        "**Accuracy**\n\n"
+        "| model | perturbation | 0.01 | 0.02 |\n"
+        "| --- | --- | ---: | ---: |\n"
+        "| cnn | fixed | **90.0 ± 0.1** ▼ (91.0 ± 0.2, \u22121.0 ✗) | **93.0 ± 0.1** ▲ |\n"
+        "| cnn | U(0, 2η) | **80.0 ± 0.1** ▼ | **81.0 ± 0.1** ▲ |\n\n"
+        "Columns: η₁. In parentheses: the printed number and the difference from it; ✓ within tolerance, ✗ outside. "
+        "▲ best, ▼ worst of its group.\n"
+    )
+
+
+def test_latex():
+    lines = tables.latex(grid(), "Accuracy (%) of A & B", "tab:t").splitlines()
+    assert r"\caption{Accuracy (\%) of A \& B}" in lines
+    assert r"& \emph{$\eta_1$} & \multicolumn{1}{c}{0.01} & \multicolumn{1}{c}{0.02} \\" not in lines
+    assert r"model & perturbation & \multicolumn{1}{c}{0.01} & \multicolumn{1}{c}{0.02} \\" in lines
+    assert (
+        r"cnn & fixed & \textbf{90.0 $\pm$ 0.1}$^{\blacktriangledown}$ & \textbf{93.0 $\pm$ 0.1}$^{\blacktriangle}$ \\"
+    ) in lines
+    assert r"&  & {\footnotesize (91.0 $\pm$ 0.2; $-$1.0)} &  \\" in lines
+    text = "\n".join(lines)
+    assert text.count("{") == text.count("}")
+    assert text.count(r"\begin") == text.count(r"\end")
+    assert text.isascii()
+
+
+def test_the_page_table_is_well_formed_and_escaped():
+    hostile = ResultTable((row(1.0, model="<script>"),))
+    text = tables.page_table(grid(table=hostile, beside=()), "a < b")
+    assert "<script>" not in text
+    ET.fromstring(text)
+
+
+def test_the_page_table_names_its_headers_and_does_not_rely_on_color():
+    root = ET.fromstring(tables.page_table(grid(), "Accuracy"))
+    assert {cell.get("scope") for cell in root.iter("th")} <= {"row", "col", "colgroup"}
+    first = next(root.iter("td"))
+    text = "".join(first.itertext())
+    assert "▼" in text
+    assert "✗" in text
+    assert "printed 91.0 ± 0.2" in text
+    assert first.find(".//strong").text == "90.0"
+    widths = {sum(int(cell.get("colspan", 1)) for cell in line) for line in root.iter("tr")}
+    assert widths == {3}
+
+
+@pytest.mark.parametrize(("within", "word", "sign"), [("yes", "unstable", "✓"), ("no", "stable here", "✗")])
+def test_where_only_the_spread_is_judged_the_cell_says_so_in_place_of_a_difference(within, word, sign):
+    judged = Comparison("lrp", "table1", TABLE.rows[1].row, "acc", 60.0, printed_std=9.0, value=90.0, difference=30.0,
+                        class_name="spread", within=within)  # fmt: skip
+    (cell,) = [cell for cells in grid(beside=(judged,)).cells for cell in cells if cell.printed]
+    assert (cell.difference, cell.delta, cell.within) == (word, None, within)
+    assert f"(60.0 ± 9.0, {word} {sign})" in tables.markdown(grid(beside=(judged,)), "T")
