@@ -1,4 +1,5 @@
 # Helpers of all rules: look things up in the plan. No torch, no pandas: every job's process parses this file again.
+import functools
 import sys
 import time
 from pathlib import Path
@@ -7,10 +8,19 @@ from snakemake.exceptions import WorkflowError
 
 from leaklab.data.catalog import find_entry, load_catalog
 from leaklab.data.text.catalog import find_text
+from leaklab.planning.call import Call
+from leaklab.planning.calls import free_lock_of_killed_call, note_call
 from leaklab.planning.code import code_of_rule
 from leaklab.planning.environment import prepare
-from leaklab.planning.plan import PREPARED, build_plan, result_files
+from leaklab.planning.outputs import (
+    drawings_of_deals,
+    jobs_behind,
+    records_behind,
+    targets_of_scale,
+)
+from leaklab.planning.plan import PREPARED, result_files
 from leaklab.planning.resources import memory_mb, minutes
+from leaklab.planning.slurm import choose_status_command
 from leaklab.planning.state import state_of
 from leaklab.records.canonical import canonical_json
 from leaklab.records.config import SCALES, Config
@@ -20,18 +30,27 @@ from leaklab.records.expand import block_stage
 from leaklab.records.ids import run_folder, stage_of
 from leaklab.records.items import find_item, item_file, load_items
 
+
+def say(line):
+    """Tell the user something, once in a call."""
+    if line:
+        print(f"leaklab: {line}", file=sys.stderr, flush=True)
+
+
 try:
     CONFIG = parse_config(Config, config, "config/config.yaml")
-    PLAN = build_plan(load_items())
+    prepare(CONFIG)
+    CALL = Call(load_items(), CONFIG.scale, workflow.is_main_process)
 except UserError as error:
     raise WorkflowError(f"leaklab: {error}") from None
 
-prepare(CONFIG)
+if workflow.is_main_process:
+    say(free_lock_of_killed_call())
 STARTED = time.time()
 DEVICE = CONFIG.device
 GPUS = 1 if DEVICE == "cuda" else 0
 TEMPLATES = sorted(str(path) for path in Path("src/leaklab/report/site/templates").iterdir())
-ITEM_FILES = [str(item_file(item)) for item in PLAN.items.values()]
+ITEM_FILES = [str(item_file(item)) for item in CALL.items.values()]
 
 
 wildcard_constraints:
@@ -42,15 +61,27 @@ wildcard_constraints:
     dataset="[a-z0-9-]+",
 
 
+@functools.cache
+def the_plan():
+    """Return the plan of this call, which is told what the user asked for once all files are read."""
+    try:
+        plan = CALL.plan(workflow.dag_settings.targets)
+    except UserError as error:
+        raise WorkflowError(f"leaklab: {error}") from None
+    if workflow.is_main_process:
+        say(CALL.opening_line(plan))
+    return plan
+
+
 def job_of(stage):
     """Return a function from wildcards to the planned job of a stage."""
 
     def find(wildcards):
-        if wildcards.run not in PLAN.jobs.get(stage, {}):
+        if wildcards.run not in the_plan().jobs.get(stage, {}):
             raise WorkflowError(
                 f"leaklab: no item asks for {stage} run {wildcards.run}"
             )
-        return PLAN.job(stage, wildcards.run)
+        return the_plan().job(stage, wildcards.run)
 
     return find
 
@@ -141,22 +172,22 @@ def text_entry(wildcards):
 
 def item_of(wildcards):
     key = f"{wildcards.paper}/{wildcards.item}"
-    if (wildcards.scale, key) not in PLAN.runs:
-        item = PLAN.items.get(key)
+    if (wildcards.scale, key) not in the_plan().runs:
+        item = the_plan().items.get(key)
         reason = (
             "there is no such item"
             if item is None
-            else state_of(PLAN, item, wildcards.scale).reason
+            else state_of(the_plan(), item, wildcards.scale).reason
         )
         raise WorkflowError(
             f"leaklab: cannot make {key} at scale {wildcards.scale}: {reason}"
         )
-    return PLAN.items[key]
+    return the_plan().items[key]
 
 
 def run_files_of(wildcards, stage, name):
     """Return file `name` of all runs of `stage` that the item reads directly, each once."""
-    runs = PLAN.runs[wildcards.scale, item_of(wildcards).key]
+    runs = the_plan().runs[wildcards.scale, item_of(wildcards).key]
     return list(
         dict.fromkeys(
             str(run_folder(run.spec) / name)
@@ -189,7 +220,7 @@ def item_checks(wildcards):
 
 def item_cards(wildcards):
     """Return the cards of the data sets behind the item."""
-    jobs = PLAN.jobs_of(wildcards.scale, item_of(wildcards))
+    jobs = the_plan().jobs_of(wildcards.scale, item_of(wildcards))
     return [
         str(PREPARED / f"{dataset}.json")
         for dataset in sorted({job.dataset for job in jobs if job.dataset})
@@ -198,7 +229,7 @@ def item_cards(wildcards):
 
 def item_pictures(wildcards):
     """Return reconstructions and truths of the item's attacks, for figures of pictures."""
-    jobs = PLAN.jobs_of(wildcards.scale, item_of(wildcards))
+    jobs = the_plan().jobs_of(wildcards.scale, item_of(wildcards))
     names = {
         "score-text": ["texts.json"],
         "attack": ["reconstruction.safetensors"],
@@ -216,6 +247,13 @@ def item_yaml(wildcards):
 
 
 def item_spec(wildcards):
+    item = item_of(wildcards)
+    missing = item.scales[wildcards.scale].missing
     return canonical_json(
-        {"paper": wildcards.paper, "item": wildcards.item, "scale": wildcards.scale}
+        {
+            "paper": wildcards.paper,
+            "item": wildcards.item,
+            "scale": wildcards.scale,
+            **({"missing": missing} if missing else {}),
+        }
     )

@@ -27,7 +27,7 @@ rule build_report:
     resources:
         mem_mb=2000,
     params:
-        spec=scale_spec,
+        spec=report_spec,
         code=code_of_rule("build_report"),
     shell:
         "python -m leaklab.steps.build_report --spec {params.spec:q} --code {params.code}"

@@ -5,13 +5,28 @@ def scale_spec(wildcards):
     return canonical_json({"scale": wildcards.scale})
 
 
+def report_spec(wildcards):
+    scale = wildcards.scale
+    changes = {
+        key: item.scales[scale]
+        for key, item in the_plan().items.items()
+        if scale in item.scales
+    }
+    missing = {key: change.missing for key, change in changes.items() if change.missing}
+    return canonical_json({"scale": scale, **({"missing": missing} if missing else {})})
+
+
+def jobs_of_scale(scale):
+    return jobs_behind(the_plan(), scale, the_plan().ready(scale))
+
+
 def of_ready_items(*names):
     """Return a function from wildcards to the named result files of all items that run at the scale."""
 
     def paths(wildcards):
         return [
             str(result_files(item, wildcards.scale)[name])
-            for item in PLAN.ready(wildcards.scale)
+            for item in the_plan().ready(wildcards.scale)
             for name in names
         ]
 
@@ -20,55 +35,25 @@ def of_ready_items(*names):
 
 def records_of_scale(wildcards):
     """Return the run records of everything that the scale's items rest on."""
-    jobs = [
-        job
-        for item in PLAN.ready(wildcards.scale)
-        for job in PLAN.jobs_of(wildcards.scale, item)
-    ]
-    datasets = {job.dataset for job in jobs if job.dataset}
-    records = [str(PREPARED / f"{dataset}.run.json") for dataset in sorted(datasets)]
-    return records + list(dict.fromkeys(str(job.folder / "run.json") for job in jobs))
+    items = the_plan().ready(wildcards.scale)
+    return [str(path) for path in records_behind(the_plan(), wildcards.scale, items)]
 
 
 def deals_of_scale(wildcards):
-    """Return a picture of who holds what for each kind of deal; deals that differ by their seed look alike."""
-    pictures = {}
-    for item in PLAN.ready(wildcards.scale):
-        for job in PLAN.jobs_of(wildcards.scale, item):
-            if stage_of(job.spec) == "partition":
-                kind = canonical_json(
-                    job.spec.model_copy(
-                        update={
-                            "partition": job.spec.partition.model_copy(
-                                update={"seed": 0}
-                            )
-                        }
-                    )
-                )
-                pictures.setdefault(kind, str(job.folder / "partition.png"))
-    return list(pictures.values())
+    return [str(path) for path in drawings_of_deals(jobs_of_scale(wildcards.scale))]
 
 
 def cards_of_scale(wildcards):
-    jobs = [
-        job
-        for item in PLAN.ready(wildcards.scale)
-        for job in PLAN.jobs_of(wildcards.scale, item)
-    ]
-    return list(
-        dict.fromkeys(
-            str(job.folder / "cards.json")
-            for job in jobs
-            if stage_of(job.spec) in ("score", "landscape", "score-text")
-        )
-    )
-
-
-def scale_targets(scale):
     return [
-        f"results/{scale}/report/index.html",
-        f"results/{scale}/provenance/ro-crate-metadata.json",
+        str(job.folder / "cards.json")
+        for job in jobs_of_scale(wildcards.scale)
+        if stage_of(job.spec) in ("score", "landscape", "score-text")
     ]
+
+
+def targets_of(scale):
+    """Return a function of a rule's input: what the scale's target asks for."""
+    return lambda wildcards: [str(path) for path in targets_of_scale(the_plan(), scale)]
 
 
 def what_failed_steps_said():

@@ -149,8 +149,11 @@ def build_plan(items: Mapping[str, Item]) -> Plan:
     for item in items.values():
         for scale in SCALES:
             if item.runs and scale in item.scales and not item.scales[scale].planned:
-                plan.runs[scale, item.key] = expand(item, scale)
-                for run in plan.runs[scale, item.key]:
+                runs = expand(item, scale)
+                if not runs and item.scales[scale].missing:
+                    continue
+                plan.runs[scale, item.key] = runs
+                for run in runs:
                     _add_checked(plan, item, run)
     return plan
 

@@ -25,6 +25,8 @@ def state_of(plan: Plan, item: Item, scale: Scale, root: Path = Path()) -> State
         return State("planned", item.planned)
     if (scale, item.key) not in plan.runs:
         reason = item.scales[scale].planned if scale in item.scales else ""
+        if missing := item.scales[scale].missing if scale in item.scales else {}:
+            return State("not run", "; ".join(missing.values()))
         return State("planned", reason or f"not set up for scale {scale}")
     files = result_files(item, scale)
     if all((root / files[name]).is_file() for name in ("csv", "png")):

@@ -18,12 +18,12 @@ from leaklab.records.check_spec import CheckSpec
 from leaklab.records.config import Scale, parse
 from leaklab.records.errors import UserError
 from leaklab.records.ids import stage_of
-from leaklab.records.items import Item
+from leaklab.records.items import Item, ScaleChange
 from leaklab.records.landscape_spec import LandscapeSpec
 from leaklab.records.record import Record
 from leaklab.records.spec_plugins import check_plugins
 from leaklab.records.specs import Spec
-from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec, TextScoreSpec
+from leaklab.records.text_specs import TEXT_FOLDER, TextAttackSpec, TextCaptureSpec, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 
 LISTS = {"rates", "seeds", "metrics", "evaluate", "input_range", "alpha", "beta"}
@@ -72,12 +72,34 @@ def expand(item: Item, scale: Scale) -> list[PlannedRun]:
     change = item.scales[scale]
     _known_blocks(item, [*change.drop, *change.blocks, *change.absent], f"scales.{scale}")
     left_out = {*change.drop, *change.absent}
-    return [run for name in item.runs if name not in left_out for run in _runs_of(item, scale, name)]
+    runs = [run for name in item.runs if name not in left_out for run in _runs_of(item, scale, name)]
+    return [run for run in runs if not _without_data(change, run)]
 
 
 def expand_absent(item: Item, scale: Scale) -> list[tuple[PlannedRun, str]]:
     """Return the runs that the item has but this scale cannot do, each with the reason."""
-    return [(run, reason) for name, reason in item.scales[scale].absent.items() for run in _runs_of(item, scale, name)]
+    change = item.scales[scale]
+    found = [(run, reason) for name, reason in change.absent.items() for run in _runs_of(item, scale, name)]
+    if change.missing:
+        there = [name for name in item.runs if name not in {*change.drop, *change.absent}]
+        runs = [run for name in there for run in _runs_of(item, scale, name)]
+        found += [(run, reason) for run in runs if (reason := _without_data(change, run))]
+    return found
+
+
+def _without_data(change: ScaleChange, run: PlannedRun) -> str:
+    """Return why a run cannot be done for want of data; empty where it can."""
+    if not change.missing or run.spec is None:
+        return ""
+    return "; ".join(change.missing[name] for name in sorted(datasets_of(run.spec)) if name in change.missing)
+
+
+def datasets_of(spec: Record) -> frozenset[str]:
+    """Return every data set that a spec names, itself or through what it rests on; sentences below ``text/``."""
+    own = getattr(spec, "dataset", None)
+    names = {f"{TEXT_FOLDER if isinstance(spec, TextCaptureSpec) else ''}{own}"} if own else set()
+    parts = (getattr(spec, name) for name in type(spec).model_fields)
+    return frozenset(names).union(*(datasets_of(part) for part in parts if isinstance(part, Record)))
 
 
 def _runs_of(item: Item, scale: Scale, name: str) -> Iterator[PlannedRun]:

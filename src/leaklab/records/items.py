@@ -89,6 +89,8 @@ class ScaleChange(Record):
         blocks: fields of single blocks.
         drop: blocks that this scale leaves out.
         absent: block -> why it cannot run here ("data not here: ..."); its rows are shown as not run.
+        missing: data set -> why it cannot be had; runs on it are shown as not run. The workflow fills it in for what
+            it finds missing (``planning/missing.py``).
         note: why, for the reader.
         planned: why the item does not run at this scale yet; empty where it does.
         apart: the item is made when it is asked for by name, and not with all others of the scale.
@@ -98,6 +100,7 @@ class ScaleChange(Record):
     blocks: dict[str, dict[str, Any]] = Field(default_factory=dict)
     drop: tuple[str, ...] = ()
     absent: dict[str, str] = Field(default_factory=dict)
+    missing: dict[str, str] = Field(default_factory=dict)
     note: str = ""
     planned: str = ""
     apart: bool = False
@@ -153,6 +156,15 @@ class Item(Record):
     def key(self) -> str:
         """Return ``paper/item``."""
         return f"{self.paper}/{self.item}"
+
+
+def with_missing(item: Item, scale: Scale, reasons: Mapping[str, str]) -> Item:
+    """Return the item as it is at a scale where data sets are missing (data set -> why)."""
+    if not reasons:
+        return item
+    change = item.scales[scale]
+    changed = change.model_copy(update={"missing": {**change.missing, **reasons}})
+    return item.model_copy(update={"scales": {**item.scales, scale: changed}})
 
 
 def load_item(path: Path) -> Item:

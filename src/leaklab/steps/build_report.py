@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from leaklab.planning.missing import without_missing
 from leaklab.records.items import load_items
 from leaklab.report.site import site
 from leaklab.report.site.site_data import Sources, gather
@@ -12,7 +13,9 @@ def run(job: Job) -> None:
     """Write ``index.html``, a page per item and copies of all figures; each is recorded with its hash."""
     folder = job.outputs["index"].parent
     sources = Sources(job.input("comparison"), job.input("verdicts"), job.input("judged"), job.input("papers"))
-    data = gather(job.spec["scale"], load_items(), sources, folder / "drawings")
+    scale = job.spec["scale"]
+    items = without_missing(load_items(), {scale: job.spec.get("missing", {})})
+    data = gather(scale, items, sources, folder / "drawings")
     written = site.build(data, folder)
     job.outputs.update({str(path): Path(path) for path in written[1:]})
     job.note(pages=len(written))

@@ -1,6 +1,6 @@
 """Draw an item's figure from its result table (and, for figures of attacks, from the reconstructions)."""
 
-from leaklab.records.items import load_item
+from leaklab.records.items import load_item, with_missing
 from leaklab.report.figures import style
 from leaklab.report.figures.drawings import draw
 from leaklab.report.judge.printed import Printed
@@ -11,7 +11,8 @@ from leaklab.steps.base import Job, main
 def run(job: Job) -> None:
     """Write png, pdf and the data that the figure shows."""
     printed = Printed.load(job.input("targets"), job.input("tolerances"))
-    drawing = draw(load_item(job.input("item")), job.spec["scale"], ResultTable.read(job.input("csv")), printed)
+    item = with_missing(load_item(job.input("item")), job.spec["scale"], job.spec.get("missing", {}))
+    drawing = draw(item, job.spec["scale"], ResultTable.read(job.input("csv")), printed)
     drawing.write(job.outputs["data"])
     style.save(drawing.figure, job.outputs["png"], job.outputs["pdf"])
     job.note(**drawing.facts)

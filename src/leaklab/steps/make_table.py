@@ -1,7 +1,7 @@
 """Collect an item's runs into its long result table and print it as Markdown and LaTeX."""
 
 from leaklab.records.files import write_text
-from leaklab.records.items import load_item
+from leaklab.records.items import load_item, with_missing
 from leaklab.report.collect.item import collect
 from leaklab.report.judge.printed import Printed
 from leaklab.report.numbers.gaps import gaps
@@ -12,7 +12,7 @@ from leaklab.steps.base import Job, main
 
 def run(job: Job) -> None:
     """Write the csv, and the table of the item's layout in two text forms."""
-    item = load_item(job.input("item"))
+    item = with_missing(load_item(job.input("item")), job.spec["scale"], job.spec.get("missing", {}))
     results = collect(item, job.spec["scale"])
     results.write(job.outputs["csv"])
     caption = f"{item.title} (scale {job.spec['scale']})"

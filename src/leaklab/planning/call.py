@@ -1,0 +1,96 @@
+"""One call of Snakemake: what was asked for, what it plans, and the line with which it begins."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from leaklab.planning.missing import Missing, find_missing, tell, told, without_missing
+from leaklab.planning.outputs import jobs_behind, outputs_of_scale, records_behind
+from leaklab.planning.plan import Plan, build_plan
+from leaklab.planning.resources import cost
+from leaklab.records.config import SCALES, Scale
+from leaklab.records.items import Item
+
+OF_SCALE = re.compile(rf"(?:results|figures)/({'|'.join(SCALES)})/(?:([^/]+)/([^/]+?)\.[a-z]+$)?")
+
+
+class Call:
+    """The plan of a call, the same in the process that the user started and in those of its jobs.
+
+    Attributes:
+        items: all items.
+        asked: scale -> the items that were asked for by file; None where the whole scale was.
+    """
+
+    def __init__(self, items: Mapping[str, Item], scale: Scale, main: bool) -> None:
+        """Plan everything as if all data were there, or as the process that the user started has found it.
+
+        Raises:
+            UserError: an item is wrong.
+        """
+        self.items, self._scale, self._main = items, scale, main
+        self._everything = build_plan(items if main else without_missing(items, told()))
+        self.asked: dict[Scale, set[str] | None] = {}
+
+    def plan(self, targets: Iterable[object]) -> Plan:
+        """Return the plan without what cannot run for want of data.
+
+        Args:
+            targets: what the user asked for; nothing means the configured scale.
+
+        Raises:
+            UserError: see ``find_missing``.
+        """
+        if not self._main:
+            return self._everything
+        self.asked = asked([str(target) for target in targets], self._scale)
+        missing: Missing = {}
+        for scale in self.asked:
+            keys = [item.key for item in self._wanted(self._everything, scale)]
+            missing |= find_missing(self._everything, scale, keys)
+        tell(missing)
+        return build_plan(without_missing(self.items, missing)) if missing else self._everything
+
+    def opening_line(self, plan: Plan) -> str:
+        """Return scale, jobs, estimated hours and what is missing."""
+        return "; ".join(self._line(plan, scale) for scale in self.asked) or "files that belong to no scale"
+
+    def _wanted(self, plan: Plan, scale: Scale) -> list[Item]:
+        keys = self.asked[scale]
+        if keys is None:
+            return plan.ready(scale)
+        return [plan.items[key] for key in sorted(keys) if (scale, key) in plan.runs]
+
+    def _line(self, plan: Plan, scale: Scale) -> str:
+        items, whole = self._wanted(plan, scale), self.asked[scale] is None
+        jobs = jobs_behind(plan, scale, items)
+        outputs = outputs_of_scale(plan, scale) if whole else records_behind(plan, scale, items)
+        hours = sum(cost(job.spec).seconds for job in jobs if not (job.folder / "run.json").is_file()) / 3600
+        changes = [item.scales[scale] for item in plan.items.values() if scale in item.scales]
+        missing = sorted({name for change in changes for name in change.missing})
+        what = f"scale {scale}" if whole else f"of scale {scale} {', '.join(item.key for item in items) or 'nothing'}"
+        return f"{what}: {len(outputs)} jobs, {_to_do(outputs)}, at most {hours:,.1f} CPU hours; {_data(missing)}"
+
+
+def asked(targets: Iterable[str], configured: Scale) -> dict[Scale, set[str] | None]:
+    """Return scale -> items that the targets name, None for all of the scale."""
+    found: dict[Scale, set[str] | None] = {}
+    for target in targets or [configured]:
+        name = configured if target == "default" else target
+        match = OF_SCALE.match(name)
+        scale = next((scale for scale in SCALES if scale == (match[1] if match else name)), None)
+        if scale is None:
+            continue
+        known = found.get(scale, set())
+        of_item = match is not None and match[3] and match[2] not in ("report", "provenance")
+        found[scale] = {*known, f"{match[2]}/{match[3]}"} if match and of_item and known is not None else None
+    return found
+
+
+def _to_do(outputs: Iterable[Path]) -> str:
+    waiting = sum(not path.is_file() for path in outputs)
+    return f"{waiting} of them without a result yet" if waiting else "all of them with a result"
+
+
+def _data(missing: list[str]) -> str:
+    return f"not run for want of data: {', '.join(missing)}" if missing else "all data are at hand"

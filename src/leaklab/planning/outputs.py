@@ -1,0 +1,49 @@
+"""One file of each job behind some items of a scale: what a scale's targets, records and counts are made of."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from leaklab.planning.plan import PREPARED, Job, Plan, result_files
+from leaklab.records.canonical import canonical_json
+from leaklab.records.config import Scale
+from leaklab.records.items import Item
+from leaklab.records.partition_spec import PartitionSpec
+
+
+def jobs_behind(plan: Plan, scale: Scale, items: Iterable[Item]) -> list[Job]:
+    """Return every job that one of the items needs, each once."""
+    jobs = {job.folder: job for item in items for job in plan.jobs_of(scale, item)}
+    return list(jobs.values())
+
+
+def records_behind(plan: Plan, scale: Scale, items: Iterable[Item]) -> list[Path]:
+    """Return the run records of everything that the items rest on, those of the data sets first."""
+    jobs = jobs_behind(plan, scale, items)
+    datasets = sorted({job.dataset for job in jobs if job.dataset})
+    return [PREPARED / f"{dataset}.run.json" for dataset in datasets] + [job.folder / "run.json" for job in jobs]
+
+
+def drawings_of_deals(jobs: Iterable[Job]) -> list[Path]:
+    """Return a picture of who holds what for each kind of deal; deals that differ by their seed look alike."""
+    pictures: dict[str, Path] = {}
+    for job in jobs:
+        if isinstance(job.spec, PartitionSpec):
+            seedless = job.spec.partition.model_copy(update={"seed": 0})
+            kind = canonical_json(job.spec.model_copy(update={"partition": seedless}))
+            pictures.setdefault(kind, job.folder / "partition.png")
+    return list(pictures.values())
+
+
+def targets_of_scale(plan: Plan, scale: Scale) -> list[Path]:
+    """Return what a scale's target asks for: the tables and figures too, so that a lost one is made again."""
+    shown = [result_files(item, scale)[name] for item in plan.ready(scale) for name in ("csv", "png")]
+    folder = Path("results", scale)
+    return [*shown, folder / "report/index.html", folder / "provenance/ro-crate-metadata.json"]
+
+
+def outputs_of_scale(plan: Plan, scale: Scale) -> list[Path]:
+    """Return one output of each job of a scale."""
+    items, folder = plan.ready(scale), Path("results", scale)
+    deals = drawings_of_deals(jobs_behind(plan, scale, items))
+    judged = [folder / "comparison.csv", folder / "provenance/audit.json"]
+    return [*records_behind(plan, scale, items), *deals, *judged, *targets_of_scale(plan, scale)]
