@@ -20,8 +20,11 @@ setup: $(READY) ## make the virtual environment .venv from the hashed lock
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("leaklab needs Python 3.11 or newer: make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)'
 	@echo "setting up $(VENV) (some minutes, once)"
+	@echo "1 of 3: an empty environment"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@echo "2 of 3: $$(grep -c == requirements.lock) packages of requirements.lock"
+	@$(BIN)/python .ci/install_lock.py requirements.lock
+	@echo "3 of 3: leaklab itself"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -30,7 +33,7 @@ demo: $(READY) ## the whole chain on embedded data; prints where the report is
 	@$(BIN)/leaklab report --scale demo
 
 test: $(READY) lint ## all checks and tests, with the demo end to end
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses auto --dist loadgroup
 
 lint: $(READY) ## style, types, architecture, workflow
 	@$(BIN)/ruff check

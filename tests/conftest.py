@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+# as in the workflow: two processes of one thread beat one process of two threads
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 GIT_IDENTITY = {
@@ -18,6 +20,22 @@ GIT_IDENTITY = {
     "GIT_COMMITTER_NAME": "tests",
     "GIT_COMMITTER_EMAIL": "tests@localhost",
 }
+
+
+def pytest_collection_modifyitems(items):
+    """Share the tests out among the processes of `make test`.
+
+    What rests on the demo goes to one process, so that the demo is made once, and what starts a Slurm or mounts a disk
+    to one. Both begin first, as they take longest; the other processes take the tests of the code meanwhile.
+    """
+    for item in items:
+        names = getattr(item, "fixturenames", ())
+        group = "demo" if "demo" in names else "machine" if item.get_closest_marker("machine") else None
+        if group:
+            item.add_marker(pytest.mark.xdist_group(group))
+    order = {"demo": 0, "machine": 1}
+    marks = {item: item.get_closest_marker("xdist_group") for item in items}
+    items.sort(key=lambda item: order[marks[item].args[0]] if marks[item] else len(order))
 
 
 @dataclass(frozen=True)

@@ -31,14 +31,14 @@ def main() -> None:
 
 @app.command()
 def items(why: Annotated[bool, typer.Option(help="also say why planned items do not run yet")] = False) -> None:
-    """List all 51 tables, figures and theorems with their state at each scale."""
+    """List all tables, figures, theorems and algorithms with their state at each scale."""
     from leaklab.planning.plan import build_plan
     from leaklab.planning.state import states
     from leaklab.records.items import load_items
 
     found = load_items()
     table = Table(title=f"{len(found)} items", title_justify="left", box=SIMPLE_HEAD, expand=True)
-    table.add_column("item", no_wrap=True, min_width=len("hyperfl privacy-objectives"))
+    table.add_column("item", no_wrap=True, min_width=max(map(len, found)))
     table.add_column("title", no_wrap=not why, overflow="ellipsis", ratio=1)
     for scale in SCALES:
         table.add_column(scale, no_wrap=True, min_width=len("planned"))

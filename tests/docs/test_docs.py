@@ -18,6 +18,7 @@ from leaklab.records import (
     config,
     items,
     layouts,
+    papers,
     partition_spec,
     record,
     specs,
@@ -40,6 +41,7 @@ PACKAGE_INDEX = re.compile(r"index-url|pypi|pythonhosted|/simple\b", re.IGNORECA
 CONFIGURED: dict[str, list[type[BaseModel]]] = {
     "config.yaml": [config.Config],
     "items": [items.Item, items.Cells, items.RowValue, items.MetricMeaning, items.Comparison, items.ScaleChange],
+    "papers": [papers.Paper],
     "layouts": [
         layouts.TableLayout,
         layouts.GridLayout,

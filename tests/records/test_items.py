@@ -105,7 +105,7 @@ def test_items_that_run_say_what_each_scale_changes(items):
             "    set: {dataset: digits",
             "    sets: {dataset: digits",
             "scales.demo.sets",
-            "absent, apart, blocks, drop, note, planned, set",
+            "absent, apart, blocks, drop, missing, note, planned, set",
         ),
         ("{from: model.name, as:", "{from: model.name, names:", "cells.row.model.RowValue.names", "as, from"),
     ],

@@ -80,6 +80,7 @@ def test_no_data_and_no_network(fresh):
     assert "LEAKLAB_MIRROR" in line
 
 
+@pytest.mark.machine
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
 def test_full_disk(fresh):
     small = fresh.folder / "data"
@@ -119,7 +120,7 @@ def test_killed_job_is_finished_by_the_next_call(demo, tmp_path):
     running = subprocess.Popen(
         command, cwd=torn.folder, env=torn.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    os.kill(process_of("leaklab.steps.train_federated", run.name), signal.SIGKILL)
+    os.kill(process_of(torn.folder, "leaklab.steps.train_federated", run.name), signal.SIGKILL)
     running.communicate(timeout=120)
     assert running.returncode != 0
     assert not (run / "weights.safetensors").exists()
@@ -129,8 +130,28 @@ def test_killed_job_is_finished_by_the_next_call(demo, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in others} == others
 
 
-def process_of(*words, seconds=60):
-    """Return the process id of the Python process whose command line has all words."""
+def test_a_killed_call_is_followed_by_the_next_one(demo, tmp_path):
+    torn = demo.copy(tmp_path / "torn")
+    run = next(path for path in sorted((torn.folder / "results/runs/train").iterdir()) if "cnn-small" in path.name)
+    shutil.rmtree(run)
+    target = str((run / "weights.safetensors").relative_to(torn.folder))
+    command = ["snakemake", "--cores", "1", "--quiet", "all", "--", target]
+    running = subprocess.Popen(
+        command, cwd=torn.folder, env=torn.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )  # fmt: skip
+    process_of(torn.folder, "leaklab.steps.train_federated", run.name)
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait(timeout=60)
+    assert list((torn.folder / ".snakemake/locks").iterdir())
+
+    assert "its lock is removed" in torn.must(*command)
+    assert (run / "weights.safetensors").is_file()
+    assert list((torn.folder / ".snakemake/calls").iterdir()) == []
+
+
+def process_of(folder, *words, seconds=60):
+    """Return the process id of the Python process in a folder whose command line has all words."""
     limit = time.monotonic() + seconds
     while time.monotonic() < limit:
         for entry in Path("/proc").glob("[0-9]*/cmdline"):
@@ -138,7 +159,10 @@ def process_of(*words, seconds=60):
                 parts = entry.read_bytes().decode(errors="replace").split("\0")
             except OSError:
                 continue
-            if parts[0].endswith(("python", "python3")) and all(any(word in part for part in parts) for word in words):
+            found = parts[0].endswith(("python", "python3")) and all(
+                any(word in part for part in parts) for word in words
+            )
+            if found and (entry.parent / "cwd").resolve() == folder.resolve():
                 return int(entry.parent.name)
         time.sleep(0.1)
     raise AssertionError(f"no process {words} within {seconds} s")

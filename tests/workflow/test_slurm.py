@@ -11,8 +11,6 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 STARTER = Path(os.environ.get("LEAKLAB_LOCAL_SLURM", ROOT.parent / "shared/tools/local-slurm"))
-# no accounting database on a laptop; the rest shortens the waiting
-HERE = ("--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "10")
 
 
 def test_profile_is_found_by_its_bare_name_and_gpus_are_asked_for_on_cuda(checkout, tmp_path):
@@ -43,11 +41,12 @@ def slurm():
 
 
 @pytest.mark.slurm
+@pytest.mark.machine
 @pytest.mark.workflow
 def test_demo_runs_on_slurm(checkout, slurm, tmp_path):
     cluster = checkout.clone(tmp_path / "cluster")
     shorten(cluster)
-    cluster.must("snakemake", "--profile", "slurm", *HERE, "--quiet", "rules", "progress", "--", "demo", timeout=900)
+    cluster.must("snakemake", "--profile", "slurm", "--config", "scale=demo", timeout=900)
     records = list((cluster.folder / "results/runs/attack").rglob("run.json"))
     assert records
     assert all('"slurm_job": "' in record.read_text() for record in records)

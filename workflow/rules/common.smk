@@ -29,6 +29,7 @@ from leaklab.records.errors import UserError
 from leaklab.records.expand import block_stage
 from leaklab.records.ids import run_folder, stage_of
 from leaklab.records.items import find_item, item_file, load_items
+from leaklab.records.papers import load_papers, paper_file
 
 
 def say(line):
@@ -51,11 +52,12 @@ DEVICE = CONFIG.device
 GPUS = 1 if DEVICE == "cuda" else 0
 TEMPLATES = sorted(str(path) for path in Path("src/leaklab/report/site/templates").iterdir())
 ITEM_FILES = [str(item_file(item)) for item in CALL.items.values()]
+PAPER_FILES = [str(paper_file(key)) for key in load_papers()]
 
 
 wildcard_constraints:
     scale="|".join(SCALES),
-    paper="[a-z]+",
+    paper="[a-z0-9-]+",
     item="[a-z0-9-]+",
     run="[a-z0-9-]+",
     dataset="[a-z0-9-]+",

@@ -12,7 +12,7 @@ rule build_report:
         comparison="results/{scale}/comparison.csv",
         verdicts="results/{scale}/verdicts.json",
         judgement="results/{scale}/judgement.run.json",
-        papers="config/papers/papers.yaml",
+        papers=PAPER_FILES,
         templates=TEMPLATES,
         judged="config/papers/claims.csv",
     output:
@@ -33,7 +33,7 @@ rule build_report:
         "python -m leaklab.steps.build_report --spec {params.spec:q} --code {params.code}"
         " --input comparison={input.comparison} verdicts={input.verdicts}"
         " judgement={input.judgement}"
-        " papers={input.papers} $(printf ' templates=%s' {input.templates}) judged={input.judged}"
+        " $(printf ' papers=%s' {input.papers}) $(printf ' templates=%s' {input.templates}) judged={input.judged}"
         " $(printf ' item_files=%s' {input.item_files}) $(printf ' tables=%s' {input.tables})"
         " $(printf ' table_records=%s' {input.table_records}) $(printf ' figures=%s' {input.figures})"
         " $(printf ' figure_records=%s' {input.figure_records}) $(printf ' records=%s' {input.records})"

@@ -8,8 +8,9 @@ from pydantic import BaseModel
 from leaklab.records.config import Config
 from leaklab.records.files import write_text
 from leaklab.records.items import Item
+from leaklab.records.papers import Paper
 
-SCHEMAS: dict[str, type[BaseModel]] = {"config": Config, "item": Item}
+SCHEMAS: dict[str, type[BaseModel]] = {"config": Config, "item": Item, "paper": Paper}
 FOLDER = Path("workflow/schemas")
 
 

@@ -19,10 +19,9 @@ from leaklab.records.layouts import (
     SentencesLayout,
     TableLayout,
 )
+from leaklab.records.papers import FILE, ITEMS, KEY, load_papers
 from leaklab.records.record import Record
 
-ITEMS = Path("config/items")
-PAPERS = ("lrp", "outpost", "hyperfl")
 Renderer = Literal[
     "",
     "table",
@@ -119,10 +118,10 @@ class Item(Record):
         expected: printed facts that are not numbers of ``targets.csv`` (layer tables).
     """
 
-    paper: Literal["lrp", "outpost", "hyperfl"]
+    paper: str = Field(pattern=KEY)
     item: str
     title: str
-    number: int = Field(ge=1, description="place in the catalogue of all items")
+    number: int = Field(ge=1, description="place among the items of its paper")
     kind: Literal["table", "figure", "theorem", "algorithm"]
     shows: str = ""
     planned: str = ""
@@ -177,11 +176,12 @@ def load_item(path: Path) -> Item:
 
 @cache
 def load_items(root: Path = ITEMS) -> Mapping[str, Item]:
-    """Read all items, in the order of the catalogue."""
-    paths = sorted(root.glob("*/*.yaml"))
+    """Read all items, paper by paper, in the order of their numbers."""
+    places = {key: place for place, key in enumerate(load_papers(root))}
+    paths = sorted(path for path in root.glob("*/*.yaml") if path.name != FILE)
     if not paths:
         raise UserError(f"no items below {root}: run from the project's root folder")
-    items = sorted((load_item(path) for path in paths), key=lambda item: (item.number, item.item))
+    items = sorted((load_item(path) for path in paths), key=lambda i: (places[i.paper], i.number, i.item))
     return {item.key: item for item in items}
 
 
@@ -195,7 +195,9 @@ def find_item(name: str, items: Mapping[str, Item]) -> Item:
     if key in items:
         return items[key]
     paper = key.split("/")[0]
-    near = [known for known in items if known.startswith(f"{paper}/")] or list(PAPERS)
+    near = [known for known in items if known.startswith(f"{paper}/")] or list(
+        dict.fromkeys(item.paper for item in items.values())
+    )
     raise UserError(f"unknown item '{name}': choose from {', '.join(near)}")
 
 

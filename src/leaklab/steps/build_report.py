@@ -4,6 +4,7 @@ from pathlib import Path
 
 from leaklab.planning.missing import without_missing
 from leaklab.records.items import load_items
+from leaklab.records.papers import load_papers
 from leaklab.report.site import site
 from leaklab.report.site.site_data import Sources, gather
 from leaklab.steps.base import Job, main
@@ -12,7 +13,7 @@ from leaklab.steps.base import Job, main
 def run(job: Job) -> None:
     """Write ``index.html``, a page per item and copies of all figures; each is recorded with its hash."""
     folder = job.outputs["index"].parent
-    sources = Sources(job.input("comparison"), job.input("verdicts"), job.input("judged"), job.input("papers"))
+    sources = Sources(job.input("comparison"), job.input("verdicts"), job.input("judged"), load_papers())
     scale = job.spec["scale"]
     items = without_missing(load_items(), {scale: job.spec.get("missing", {})})
     data = gather(scale, items, sources, folder / "drawings")

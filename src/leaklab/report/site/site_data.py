@@ -8,10 +8,11 @@ from typing import Any
 
 from leaklab.planning.plan import Job, Plan, build_plan, result_files
 from leaklab.planning.state import state_of
-from leaklab.records.config import SCALES, Scale, read_yaml
+from leaklab.records.config import SCALES, Scale
 from leaklab.records.files import read_json
 from leaklab.records.items import Item
 from leaklab.records.ledger import Ledger
+from leaklab.records.papers import Paper
 from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.provenance import git_state
 from leaklab.report.figures import ranges, style
@@ -55,12 +56,12 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Sources:
-    """Files of a scale, and the papers' descriptions, that the site is filled from."""
+    """Files of a scale that the site is filled from, and the papers in their order."""
 
     comparison: Path
     verdicts: Path
     claims: Path
-    papers: Path
+    papers: Mapping[str, Paper]
 
 
 def gather(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: Path) -> SiteData:
@@ -76,18 +77,17 @@ def gather(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: 
         UserError: a result, record or configuration file is missing or damaged.
     """
     evidence = _evidence(scale, items, sources, drawings)
-    described = read_yaml(sources.papers)
     return SiteData(
         scale=scale,
         scale_note=GENERAL_NOTES[scale],
         papers=tuple(
             PaperPages(
                 key=key,
-                title=facts["title"],
-                citation=facts["citation"],
+                title=paper.title,
+                citation=paper.citation,
                 items=tuple(_page(evidence, item) for item in items.values() if item.paper == key),
             )
-            for key, facts in described.items()
+            for key, paper in sources.papers.items()
         ),
         version=version("leaklab"),
         **{name: value for name, value in git_state().items() if value is not None},

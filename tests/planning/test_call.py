@@ -1,0 +1,57 @@
+"""What a call asks for, and the line with which it begins."""
+
+from pathlib import Path
+
+import pytest
+
+from leaklab.planning.call import Call, asked
+from leaklab.planning.outputs import outputs_of_scale, targets_of_scale
+from leaklab.records.items import load_items
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def items():
+    return load_items(ROOT / "config/items")
+
+
+@pytest.mark.parametrize(
+    ("targets", "found"),
+    [
+        ([], {"small": None}),
+        (["default"], {"small": None}),
+        (["demo"], {"demo": None}),
+        (["demo", "paper"], {"demo": None, "paper": None}),
+        (["results/paper/report/index.html"], {"paper": None}),
+        (["results/paper/comparison.csv"], {"paper": None}),
+        (["figures/demo/lrp/figure2.png"], {"demo": {"lrp/figure2"}}),
+        (["figures/demo/lrp/figure2.png", "results/demo/lrp/table1.csv"], {"demo": {"lrp/figure2", "lrp/table1"}}),
+        (["figures/demo/lrp/figure2.png", "demo", "results/demo/lrp/table1.csv"], {"demo": None}),
+        (["data/prepared/mnist.safetensors", "results/runs/train/x/run.json"], {}),
+    ],
+)
+def test_targets_name_scales_and_items(targets, found):
+    assert asked(targets, "small") == found
+
+
+def test_the_line_counts_what_is_there(items, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config").symlink_to(ROOT / "config")
+    call = Call(items, "demo", main=True)
+    plan = call.plan([])
+    outputs = outputs_of_scale(plan, "demo")
+    assert len(outputs) == len(set(outputs))
+    line = call.opening_line(plan)
+    assert line.startswith(f"scale demo: {len(outputs)} jobs, {len(outputs)} of them without a result yet, at most ")
+    assert line.endswith("CPU hours; all data are at hand")
+    for path in outputs:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert "all of them with a result, at most 0.0 CPU hours" in call.opening_line(plan)
+
+
+def test_a_lost_table_or_figure_is_a_target(items):
+    call = Call(items, "demo", main=False)
+    targets = {str(path) for path in targets_of_scale(call.plan([]), "demo")}
+    assert {"results/demo/lrp/table1.csv", "figures/demo/lrp/figure2.png", "results/demo/report/index.html"} <= targets

@@ -1,0 +1,41 @@
+"""Snakemake asks Slurm by the command that works here."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from leaklab.planning.slurm import accounting_works, choose_status_command
+
+
+@pytest.fixture
+def sacct(tmp_path, monkeypatch):
+    """Put a command in the place of sacct; None for no such command."""
+
+    def put(text):
+        if text is not None:
+            (tmp_path / "sacct").write_text(f"#!/bin/sh\n{text}\n")
+            (tmp_path / "sacct").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+
+    return put
+
+
+@pytest.mark.parametrize(
+    ("text", "works"),
+    [("exit 0", True), ("echo 'Slurm accounting storage is disabled' >&2; exit 1", False), (None, False)],
+)
+def test_squeue_takes_over_where_accounting_does_not_work(sacct, text, works):
+    sacct(text)
+    assert accounting_works() == works
+    settings = SimpleNamespace(status_command="sacct")
+    said = choose_status_command(settings)
+    assert settings.status_command == ("sacct" if works else "squeue")
+    assert bool(said) != works
+
+
+@pytest.mark.parametrize("settings", [None, SimpleNamespace(), SimpleNamespace(status_command="squeue")])
+def test_other_executors_and_a_chosen_squeue_are_left_alone(sacct, settings):
+    sacct("exit 1")
+    before = vars(settings).copy() if settings else None
+    assert choose_status_command(settings) == ""
+    assert (vars(settings) if settings else None) == before

@@ -1,0 +1,113 @@
+"""The commands as README and docs print them, without a target: what they plan, and what is not run for want of data."""
+
+import csv
+import json
+import re
+
+import pytest
+import yaml
+
+pytestmark = pytest.mark.workflow
+# a port where nothing listens: no test may reach the network
+NO_NETWORK = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+LINE = re.compile(r"^leaklab: scale (\w+): (\d+) jobs, .*at most ([\d.,]+) CPU hours; (.*)$", re.MULTILINE)
+
+
+def planned(text):
+    """Return what the opening line says (scale, jobs, data) after checking that Snakemake plans as many."""
+    (line,) = LINE.findall(text)
+    total = re.search(r"^total\s+(\d+)$", text, re.MULTILINE)
+    assert total, text[-2000:]
+    assert int(total[1]) == int(line[1]) + 1  # and the target itself
+    return line[0], int(line[1]), line[3]
+
+
+@pytest.fixture(scope="module")
+def command_of_dvc(checkout):
+    """The command that `dvc repro` would run."""
+    text = checkout.must("dvc", "repro", "--dry")
+    found = re.search(r"^> (snakemake .*)$", text, re.MULTILINE)
+    assert found, text
+    return found[1].split()
+
+
+def test_bare_snakemake_plans_the_demo(checkout):
+    scale, jobs, data = planned(checkout.must("snakemake", "-n", **NO_NETWORK))
+    assert (scale, data) == ("demo", "all data are at hand")
+    assert jobs > 100
+
+
+def test_dvc_repro_makes_the_same(checkout, command_of_dvc):
+    assert (
+        command_of_dvc
+        == yaml.safe_load((checkout.folder / "dvc.yaml").read_text())["stages"]["workflow"]["cmd"].split()
+    )
+    text = checkout.must(*command_of_dvc, "--dry-run", **NO_NETWORK)
+    assert planned(text)[0] == "demo"
+
+
+def test_the_slurm_profile_plans_the_paper_without_what_has_no_data(checkout, tmp_path):
+    raw = tmp_path / "mirror/data/MNIST/raw"
+    raw.mkdir(parents=True)
+    for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
+        (raw / f"{name}-ubyte.gz").touch()
+    text = checkout.must("snakemake", "--profile", "slurm", "-n", LEAKLAB_MIRROR=str(tmp_path / "mirror"), **NO_NETWORK)
+    scale, jobs, data = planned(text)
+    assert scale == "paper"
+    assert jobs > 200
+    assert data.startswith("not run for want of data: ")
+    assert {"cifar10", "imagenet", "text/cola"} <= set(data.split(": ")[1].split(", "))
+    assert "mnist" not in data.split(": ")[1].split(", ")
+
+
+@pytest.mark.parametrize("profile", [[], ["--profile", "slurm"]])
+def test_the_command_line_chooses_another_scale(checkout, profile):
+    text = checkout.must("snakemake", *profile, "-n", "--config", "scale=demo", **NO_NETWORK)
+    assert planned(text)[0] == "demo"
+
+
+def test_what_has_no_data_is_shown_as_not_run_and_nothing_else_stops(demo, tmp_path):
+    poor = demo.copy(tmp_path / "poor")
+    for name, dataset in (("figure2", ["digits", "mnist"]), ("figure9-one-step", "cifar10")):
+        path = poor.folder / f"config/items/lrp/{name}.yaml"
+        item = yaml.safe_load(path.read_text())
+        item["scales"]["demo"].setdefault("set", {})["dataset"] = dataset
+        path.write_text(yaml.safe_dump(item, allow_unicode=True, sort_keys=False))
+        for folder in ("results", "figures"):
+            for made in (poor.folder / folder / "demo/lrp").glob(f"{name}.*"):
+                made.unlink()
+    text = poor.must("snakemake", "--quiet", "rules", "progress", **NO_NETWORK)
+    assert "not run for want of data: cifar10, mnist" in text
+    with (poor.folder / "results/demo/lrp/figure2.csv").open() as handle:
+        lines = [(json.loads(line["row"])["dataset"], line["value"], line["note"]) for line in csv.DictReader(handle)]
+    assert {bool(value) for dataset, value, _ in lines if dataset == "digits"} == {True}
+    absent = [(value, note) for dataset, value, note in lines if dataset == "mnist"]
+    assert absent
+    assert all(not value and note.startswith("not run: data not here: MNIST") for value, note in absent)
+    page = (poor.folder / "results/demo/report/lrp-figure9-one-step.html").read_text()
+    assert "not run" in page
+    assert "data not here: CIFAR-10" in page
+    assert "audit passed" in poor.run("leaklab", "audit").stdout or "uncommitted" in poor.run("leaklab", "audit").stdout
+    assert "Nothing to be done" in poor.must("snakemake", "-n", **NO_NETWORK)
+
+
+def test_a_lost_table_is_made_again_by_the_bare_call(demo, tmp_path):
+    torn = demo.copy(tmp_path / "torn")
+    table = torn.folder / "results/demo/lrp/table1.csv"
+    before = table.read_bytes()
+    table.unlink()
+    torn.must("snakemake", "--quiet", "rules", "progress")
+    assert table.read_bytes() == before
+
+
+def test_papers_own_rows_are_not_needed(demo, tmp_path):
+    fourth = demo.copy(tmp_path / "fourth")
+    folder = fourth.folder / "config/items/mine"
+    folder.mkdir()
+    (folder / "paper.yaml").write_text("title: A paper of my own\ncitation: Somebody (MINE)\norder: 9\n")
+    item = yaml.safe_load((fourth.folder / "config/items/lrp/table4.yaml").read_text())
+    own = {**item, "paper": "mine", "number": 1, "claims": []}
+    (folder / "table4.yaml").write_text(yaml.safe_dump(own, allow_unicode=True, sort_keys=False))
+    fourth.must("snakemake", "--quiet", "rules", "progress")
+    assert "A paper of my own" in (fourth.folder / "results/demo/report/index.html").read_text()
+    assert (fourth.folder / "results/demo/mine/table4.csv").is_file()
