@@ -1,4 +1,4 @@
-"""The commands as README and docs print them, without a target: what they plan, and what is not run for want of data."""
+"""The commands as README and docs print them, without a target: what they plan, and what is not run without data."""
 
 import csv
 import json
