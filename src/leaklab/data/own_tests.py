@@ -47,8 +47,8 @@ def deal_tests(client: int, trained: Tensor, test_labels: Tensor, total: int, dr
         there = (test_labels == label).nonzero().flatten()
         if count > len(there):
             raise UserError(
-                f"partition.tests is {total}: client {client} needs {count} test samples of class {label}, but there are "
-                f"{len(there)}: lower it"
+                f"partition.tests is {total}: client {client} needs {count} test samples of class {label}, but there "
+                f"are {len(there)}: lower it"
             )
         if count:
             found.append(there[draws.permutation(len(there))[:count]])

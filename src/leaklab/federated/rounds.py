@@ -85,7 +85,7 @@ class Rounds:
             self._test_the_others(state, parts, schedule_factor, own)
         server = dict(self.work.lifted("server_step", state.server, total)) if parts else state.server
         for value in server.values():
-            finite &= value.flatten(1).isfinite().all(1)
+            finite &= _rows_finite(value)
         return Outcome(server, clients, finite, own)
 
     def _test_the_others(self, state: State, parts: Sequence[Part], schedule_factor: float, own: Tally) -> None:
@@ -136,6 +136,10 @@ class Rounds:
 
     def _note_finite(self, finite: Tensor, learned: Tensor, kept: Tensors, piece: Piece) -> None:
         for value in kept.values():
-            learned = learned & value.flatten(1).isfinite().all(1)
+            learned = learned & _rows_finite(value)
         for _, rows, models in piece.places(self._settings):
             finite[rows] &= learned[models]
+
+
+def _rows_finite(value: Tensor) -> Tensor:
+    return value.reshape(len(value), -1).isfinite().all(1)

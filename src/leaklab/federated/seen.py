@@ -68,7 +68,11 @@ class Seen:
         groups = {name: self._phase.groups(name) for name in gradients}
         factors = {}
         for group in sorted(set(groups.values())):
-            squares = [value.flatten(1).square().sum(1) for name, value in gradients.items() if groups[name] == group]
+            squares = [
+                value.reshape(len(value), -1).square().sum(1)
+                for name, value in gradients.items()
+                if groups[name] == group
+            ]
             norm = torch.stack(squares).sum(0).sqrt()
             factors[group] = (bound / (norm + SMALLEST_NORM)).clamp_max(1)
         return {
