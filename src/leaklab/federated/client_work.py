@@ -82,14 +82,28 @@ class ClientWork:
             UserError: the algorithm's own code failed.
         """
         function = getattr(self.algorithm, hook)
-        if not overrides(self.algorithm, hook):
-            return function(*states)
+        # nothing to lift where no state has a tensor (what clients do who neither keep nor receive anything)
+        neutral = not overrides(self.algorithm, hook) or not any(states)
         try:
-            # nothing to lift where no state has a tensor (what clients do who neither keep nor receive anything)
-            return vmap(function)(*map(dict, states)) if any(states) else function(*states)
-        except (RuntimeError, ValueError, KeyError, TypeError) as error:
-            name = type(self.algorithm).__module__.rpartition(".")[2].replace("_", "-")
-            raise UserError(f"algorithm '{name}': {hook} failed with {type(error).__name__}: {error}") from error
+            return function(*states) if neutral else vmap(function)(*map(dict, states))
+        except (RuntimeError, ValueError, KeyError, TypeError, IndexError) as error:
+            raise UserError(f"{self._file}: {hook} failed with {type(error).__name__}: {error}") from error
+
+    def like(self, hook: str, found: Tensors, before: Tensors) -> Tensors:
+        """Return ``found``, a state that ``hook`` gave, if it has the names and shapes of the state before.
+
+        Raises:
+            UserError: it has others.
+        """
+        for name in sorted({*found, *before}):
+            shapes = [tuple(state[name].shape[1:]) if name in state else "nothing" for state in (found, before)]
+            if shapes[0] != shapes[1]:
+                raise UserError(f"{self._file}: {hook} gives {shapes[0]} as '{name}' where the state had {shapes[1]}")
+        return found
+
+    @property
+    def _file(self) -> str:
+        return f"federated/algorithms/{type(self.algorithm).__module__.rpartition('.')[2]}.py"
 
     def train(
         self,

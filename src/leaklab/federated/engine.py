@@ -22,12 +22,11 @@ from leaklab.federated.checkpoint import State
 from leaklab.federated.client_work import ClientWork
 from leaklab.federated.evaluation import Evaluation, evaluate
 from leaklab.federated.memory import keep_freed_memory
-from leaklab.federated.network import TrainableNetwork, trainable
-from leaklab.federated.one_by_one import OneByOne
+from leaklab.federated.network import default_chunk, trainable
 from leaklab.federated.optimizers.base import Optimizer
 from leaklab.federated.own_tests import OwnTests, Tally
 from leaklab.federated.population import Population
-from leaklab.federated.refusals import refuse
+from leaklab.federated.refusals import refuse, refuse_other_networks
 from leaklab.federated.rounds import Rounds
 from leaklab.models.base import Architecture
 from leaklab.records import plugins
@@ -38,9 +37,6 @@ from leaklab.records.streams import stream
 from leaklab.records.train_spec import OWN_TEST, TrainSpec
 
 Track = Callable[[Iterable[int], int, str], Iterable[int]]
-
-# models per pass: on CPUs more parameters, or the activations of more convolutional models, fall out of the cache
-CPU_PARAMETERS, CPU_CONVOLUTIONAL, GPU_CHUNK = 1_000_000, 6, 1024
 
 
 @dataclass(frozen=True)
@@ -139,7 +135,7 @@ class _Federation:
         self._schedule = _plugin("federated/schedules", spec.schedule)
         network = self._model.build(self._shape, self._num_classes)
         self._work = self._client_work(network)
-        self._chunk = chunk or _default_chunk(network, self._work.network, device)
+        self._chunk = chunk or default_chunk(network, self._work.network, device)
         self._population = Population.of(spec, dataset, clients, self._work.algorithm, device)
         test_images = dataset.normalised(dataset.test_images.to(device), self._dtype)
         self._parts = {
@@ -222,6 +218,7 @@ class _Federation:
         network = self._model.initialised(self._shape, self._num_classes, seed, self._dtype).state_dict()
         server = algorithm.server_start(network, stream(seed, "server", "start"))
         kept = [algorithm.client_start(network, stream(seed, "client", k, "start")) for k in range(count)]
+        refuse_other_networks(self.spec.algorithm_plugin.name, algorithm, server, kept[0], network)
         return server, _stacked(kept)
 
     def _fingerprint(self) -> str:
@@ -281,15 +278,6 @@ def _numbers(found: Mapping[str, Evaluation], place: int) -> dict[str, float]:
         numbers[f"{part}_accuracy"] = float(result.accuracy[place])
         numbers[f"{part}_loss"] = float(result.loss[place])
     return numbers
-
-
-def _default_chunk(network: nn.Sequential, form: TrainableNetwork, device: torch.device) -> int:
-    if isinstance(form, OneByOne):
-        return 1
-    if device.type == "cuda":
-        return GPU_CHUNK
-    fitting = max(1, CPU_PARAMETERS // sum(parameter.numel() for parameter in network.parameters()))
-    return min(fitting, CPU_CONVOLUTIONAL) if any(isinstance(layer, nn.Conv2d) for layer in network) else fitting
 
 
 def _where(condition: Tensor, chosen: Tensor, other: Tensor) -> Tensor:

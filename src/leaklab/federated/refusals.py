@@ -4,7 +4,7 @@ from torch import nn
 
 from leaklab.defenses.base import Defense
 from leaklab.defenses.base import overrides as defense_overrides
-from leaklab.federated.algorithms.base import Algorithm, overrides
+from leaklab.federated.algorithms.base import Algorithm, Tensors, overrides
 from leaklab.records.errors import UserError
 from leaklab.records.train_spec import OWN_TEST, TrainSpec
 
@@ -36,3 +36,23 @@ def refuse(spec: TrainSpec, algorithm: Algorithm, defense: Defense, network: nn.
             f"evaluate: {global_parts[0]} tests a global network, but under algorithm '{name}' clients keep parts of "
             f"theirs: set evaluate: [{OWN_TEST}]"
         )
+
+
+def refuse_other_networks(name: str, algorithm: Algorithm, server: Tensors, client: Tensors, network: Tensors) -> None:
+    """Refuse an algorithm whose values stand for another network than the model's.
+
+    Args:
+        name: of the algorithm.
+        algorithm: whose ``receive`` and ``network`` are tried.
+        server: what a server holds at the start.
+        client: what a client keeps at the start.
+        network: the model's initial state.
+
+    Raises:
+        UserError: a tensor is missing, is too many or has another shape.
+    """
+    found = algorithm.network(algorithm.receive(server, client))
+    for key in sorted({*found, *network}):
+        shapes = [tuple(state[key].shape) if key in state else "nothing" for state in (found, network)]
+        if shapes[0] != shapes[1]:
+            raise UserError(f"algorithm '{name}': network gives {shapes[0]} as '{key}' where the model has {shapes[1]}")

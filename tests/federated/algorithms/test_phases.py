@@ -199,14 +199,27 @@ def test_a_defense_sees_what_leaves_the_client_and_nothing_else(own, dataset, cl
     assert_close(sweep.clients, plain.clients, rtol=0, atol=0)
 
 
-def test_an_algorithm_whose_code_fails_is_named(own, dataset, clients, use):
-    @dataclass(frozen=True)
-    class Broken(PrivateHead):
-        def upload(self, before, after):
-            return {"body": after["nowhere"]}
+@pytest.mark.parametrize(
+    ("hook", "function", "message"),
+    [
+        ("upload", lambda self, before, after: {"body": after["nowhere"]}, "upload failed with KeyError: 'nowhere'"),
+        ("keep", lambda self, client, after: {}, r"keep gives nothing as 'fc2\.bias' where the state had \(4,\)"),
+        (
+            "server_step",
+            lambda self, server, mean: {**mean, "more": mean["fc1.bias"]},
+            "server_step gives .* as 'more'",
+        ),
+    ],
+)
+def test_an_algorithm_whose_code_fails_is_named_with_its_hook(own, dataset, clients, use, hook, function, message):
+    use(type("Broken", (PrivateHead,), {hook: function})())
+    with pytest.raises(UserError, match=r"federated/algorithms/test_phases\.py: " + message):
+        train(own(), dataset, clients, tests=TESTS)
 
-    use(Broken())
-    with pytest.raises(UserError, match="upload failed with KeyError: 'nowhere'"):
+
+def test_an_algorithm_that_stands_for_another_network_is_refused(own, dataset, clients, use):
+    use(type("Summed", (PrivateHead,), {"network": lambda self, values: {n: v.sum() for n, v in values.items()}})())
+    with pytest.raises(UserError, match=r"'fedavg': network gives \(\) as 'conv1\.bias' where the model has \(\d+,\)"):
         train(own(), dataset, clients, tests=TESTS)
 
 
