@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from leaklab.data.dataset import Dataset
-from leaklab.federated.aggregation import rate_factors
+from leaklab.federated.algorithms.fedavg import FedAvg
 from leaklab.federated.batches import Visit
 from leaklab.federated.stacked import dropout_sites
 from leaklab.records import plugins
@@ -82,7 +82,7 @@ class SequentialTrainer:
         """Return the final global weights of one replicate; ``rate_of(visit, mean)`` yields a step's rate."""
         spec = self.spec
         sizes = [len(client) for client in self.clients]
-        factors = rate_factors(spec.algorithm, sizes)
+        factors = FedAvg(scheme=int(spec.algorithm[-1])).rate_factors(sizes)
         network = self.network(seed)
         shares = [1 / len(sizes)] * len(sizes) if spec.algorithm == "scheme1" else [n / sum(sizes) for n in sizes]
         for index in range(spec.rounds):

@@ -8,11 +8,11 @@ import torch
 from torch.testing import assert_close
 
 from leaklab.federated import engine
-from leaklab.federated.checkpoint import discard
+from leaklab.federated.checkpoint import SERVER, below, discard
 from leaklab.federated.engine import train
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
-from leaklab.records.files import write_tensors
+from leaklab.records.files import read_tensors, write_tensors
 from leaklab.records.streams import stream
 
 EXACT = {"rtol": 0, "atol": 1e-12}
@@ -305,6 +305,42 @@ def test_a_defense_may_look_into_the_network_of_its_own_client(spec, dataset, cl
     train(varied(spec, rounds=1), dataset, clients)
     assert seen
     assert all(seen)
+
+
+def until(spec, rounds):
+    return type(spec).model_validate(spec.model_dump() | {"until": rounds})
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+def test_a_training_that_stops_early_has_the_bytes_of_the_whole_one_in_that_round(
+    spec, dataset, clients, tmp_path, schedule
+):
+    spec = varied(spec, rounds=4, optimizer=MOMENTUM, defense="lrp", schedule=schedule, clients_per_round=2)
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    with pytest.raises(InterruptedTestError):
+        train(spec, dataset, clients, checkpoint=checkpoint, checkpoint_seconds=0, track=stop_before(2))
+    whole = below(SERVER, read_tensors(checkpoint))
+    early = train(until(spec, 2), dataset, clients)
+    assert_close(early.weights, whole, rtol=0, atol=0)
+    first = train(spec, dataset, clients).table.query("round <= 2").reset_index(drop=True)
+    pd.testing.assert_frame_equal(early.table, first, check_exact=True)
+
+
+def test_until_0_is_the_untrained_network_and_its_test(spec, dataset, clients):
+    sweep = train(until(spec, 0), dataset, clients)
+    for index, seed in enumerate(seed for seed in spec.seeds for _ in spec.rates):
+        network = plugins.load("models", "mlp").initialised(dataset.shape, 4, seed, torch.float64).eval()
+        assert_close(replicate(sweep, index), dict(network.state_dict()), rtol=0, atol=0)
+        right = network(dataset.normalised(dataset.test_images, torch.float64)).argmax(1) == dataset.test_labels
+        assert sweep.table["test_accuracy"][index] == pytest.approx(100 * float(right.double().mean()))
+    assert sweep.table["round"].tolist() == sweep.table["steps"].tolist() == [0] * 4
+    assert sweep.client_steps == 0
+
+
+def test_a_scheme_and_the_plug_in_it_is_short_for_are_the_same(spec, dataset, clients):
+    short = train(varied(spec, algorithm="scheme2"), dataset, clients)
+    long = train(varied(spec, algorithm={"name": "fedavg", "scheme": 2}), dataset, clients)
+    assert_close(short.weights, long.weights, rtol=0, atol=0)
 
 
 def _defend(monkeypatch, **hooks):

@@ -15,9 +15,11 @@ from leaklab.records.train_spec import TrainSpec
 
 ROOT = Path(__file__).parents[2]
 CLASS = "class Plugin:\n    strength: float = 1.0\n\nPLUGIN = Plugin\n"
+FEDAVG = CLASS.replace("strength: float = 1.0", "scheme: int = 1")
 ROOMS = {
     "models": ["mlp", "cnn_small"],
     "defenses": ["none", "lrp"],
+    "federated/algorithms": ["fedavg"],
     "federated/schedules": ["constant"],
     "federated/optimizers": ["sgd"],
     "data/augmentations": ["none"],
@@ -55,7 +57,7 @@ def rooms(tmp_path, monkeypatch):
     for room, names in ROOMS.items():
         (tmp_path / room).mkdir(parents=True, exist_ok=True)
         for name in names:
-            (tmp_path / room / f"{name}.py").write_text(CLASS, encoding="utf-8")
+            (tmp_path / room / f"{name}.py").write_text(FEDAVG if name == "fedavg" else CLASS, encoding="utf-8")
     monkeypatch.setattr(plugins, "PACKAGE_FOLDER", tmp_path)
     plugins.available.cache_clear()
     yield
@@ -277,6 +279,7 @@ class TestRefusals:
         [
             ({**TRAIN, "model": "mlpp"}, "models", "cnn-small, mlp"),
             ({**TRAIN, "defense": "lrpp"}, "defenses", "lrp, none"),
+            ({**TRAIN, "algorithm": "scheme3"}, "federated/algorithms", "fedavg"),
             ({**TRAIN, "schedule": "flat"}, "federated/schedules", "constant"),
             ({**ATTACK, "attack": "dlgg"}, "attacks", "dlg, idlg"),
             ({**ATTACK, "transform": "free"}, "attacks/adaptive", "free-scale, none"),

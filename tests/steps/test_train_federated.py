@@ -27,6 +27,15 @@ SPEC = {
     "evaluate_every": 2,
 }
 
+KILLED_SPEC = SPEC | {"rounds": 60, "model": "mlp", "optimizer": {"name": "sgd", "momentum": 0.5}, "evaluate_every": 20}
+PRIVATE_SPEC = KILLED_SPEC | {
+    "partition": {"name": "two-clients", "seed": 0, "tests": 4},
+    "algorithm": "local-only",
+    "defense": "none",
+    "clients_per_round": 1,
+    "evaluate": ["own-test"],
+}
+
 
 @pytest.fixture
 def arguments(tmp_path):
@@ -39,7 +48,14 @@ def arguments(tmp_path):
     write_tensors(tmp_path / "noise.safetensors", tensors)
     card = {"name": "noise", "num_classes": 3, "shape": [1, 8, 8], "mean": [0.5], "std": [0.3], "substitute": None}
     write_json(tmp_path / "noise.json", card)
-    write_json(tmp_path / "partition.json", {"clients": [list(range(20)), list(range(20, 40))], "num_classes": [3, 3]})
+    write_json(
+        tmp_path / "partition.json",
+        {
+            "clients": [list(range(20)), list(range(20, 40))],
+            "num_classes": [3, 3],
+            "tests": [[0, 1, 2, 3], [3, 4, 5, 6]],
+        },
+    )
     files = {"dataset": "noise.safetensors", "card": "noise.json", "partition": "partition.json"}
     made = {"sweep": "sweep.parquet", "weights": "weights.safetensors", "run": "run.json"}
     return [
@@ -63,6 +79,16 @@ def test_the_step_writes_its_files_and_facts(arguments, tmp_path):
     assert facts["microseconds_per_client_step"] > 0
 
 
+def test_what_clients_keep_is_written_under_a_name_of_its_own(arguments, tmp_path):
+    arguments[1] = json.dumps(PRIVATE_SPEC | {"rounds": 1, "model": "logistic-regression", "optimizer": "sgd"})
+    main("train_federated", train_federated.run, arguments)
+    shapes = {name: tuple(value.shape) for name, value in read_tensors(tmp_path / "weights.safetensors").items()}
+    assert shapes == {"clients/fc.weight": (4, 2, 3, 64), "clients/fc.bias": (4, 2, 3)}
+    table = read_table(tmp_path / "sweep.parquet")
+    assert table["own_after_accuracy"].between(0, 100).all()
+    assert "test_accuracy" not in table
+
+
 def test_no_checkpoint_is_left(arguments, tmp_path):
     (tmp_path / "checkpoint.safetensors").write_bytes(b"left by a run that was killed while its disk was full")
     main("train_federated", train_federated.run, arguments)
@@ -76,7 +102,6 @@ def test_the_same_spec_gives_the_same_bytes(arguments, tmp_path):
     assert (tmp_path / "weights.safetensors").read_bytes() == first
 
 
-KILLED_SPEC = SPEC | {"rounds": 60, "model": "mlp", "optimizer": {"name": "sgd", "momentum": 0.5}, "evaluate_every": 20}
 # continuous integration kills a few times, whoever wants to be sure more often
 KILLS = int(os.environ.get("LEAKLAB_KILLS", "4"))
 SLOWLY = """
@@ -107,9 +132,10 @@ def kill_at_work(process, checkpoint, seconds):
     return process.wait() != 0
 
 
-def test_a_job_killed_at_random_moments_ends_with_the_bytes_of_an_undisturbed_one(arguments, tmp_path):
+@pytest.mark.parametrize("spec", [KILLED_SPEC, PRIVATE_SPEC], ids=["fedavg", "private-state"])
+def test_a_job_killed_at_random_moments_ends_with_the_bytes_of_an_undisturbed_one(arguments, tmp_path, spec):
     """SIGKILL, as a scheduler sends it: in a step, while a checkpoint or a result is written, or in between."""
-    arguments[1] = json.dumps(KILLED_SPEC)
+    arguments[1] = json.dumps(spec)
     main("train_federated", train_federated.run, arguments)
     undisturbed = files_of(tmp_path)
     for name in (*undisturbed, "run.json"):

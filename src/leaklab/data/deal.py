@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from leaklab.data.own_tests import deal_tests
 from leaklab.data.partitions.base import GroupPartition, Partition
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
@@ -16,7 +17,9 @@ from leaklab.records.streams import Stream, stream
 ROOM = "data/partitions"
 
 
-def deal(spec: PartitionSpec, labels: Tensor, groups: Tensor | None = None) -> dict[str, Any]:
+def deal(
+    spec: PartitionSpec, labels: Tensor, groups: Tensor | None = None, test_labels: Tensor | None = None
+) -> dict[str, Any]:
     """Return the content of ``partition.json``.
 
     Args:
@@ -24,11 +27,12 @@ def deal(spec: PartitionSpec, labels: Tensor, groups: Tensor | None = None) -> d
             training seeds.
         labels: int64, [N], labels of the training part.
         groups: int64, [N], who made each sample, for a partition by writer; None where the dataset does not say.
+        test_labels: int64, labels of the test part; needed where the spec asks for ``tests``.
 
     Returns:
         ``spec``; ``clients``: for each client the indices into the training part that it trains on; ``validation``: for
         each client those that it sets aside; ``num_classes``: for each client the number of distinct labels that it
-        trains on.
+        trains on; ``tests``, only where the spec asks for them: for each client indices into the test part.
 
     Raises:
         UserError: the partition cannot be made with this dataset.
@@ -37,12 +41,29 @@ def deal(spec: PartitionSpec, labels: Tensor, groups: Tensor | None = None) -> d
         set_aside(indices, spec.partition.validation, stream(spec.partition.seed, "validation", client))
         for client, indices in enumerate(_dealt(spec, labels, groups))
     ]
-    return {
+    content: dict[str, Any] = {
         "spec": spec.model_dump(mode="json"),
         "clients": [training.tolist() for training, _ in parts],
         "validation": [validation.tolist() for _, validation in parts],
         "num_classes": [len(set(labels[training].tolist())) for training, _ in parts],
     }
+    if spec.partition.tests:
+        content["tests"] = _tests(spec, [labels[training] for training, _ in parts], test_labels)
+    return content
+
+
+def _tests(spec: PartitionSpec, trained: list[Tensor], test_labels: Tensor | None) -> list[list[int]]:
+    if test_labels is None:
+        raise UserError(f"partition.tests is {spec.partition.tests}, but {spec.dataset} has no test part: set it to 0")
+    empty = [client for client, labels in enumerate(trained) if not len(labels)]
+    if empty:
+        raise UserError(f"client {empty[0]} of the partition has no samples: choose another partition")
+    choice = spec.partition
+    streams = [stream(choice.seed, "tests", client) for client in range(len(trained))]
+    return [
+        deal_tests(client, labels, test_labels, choice.tests, draws).tolist()
+        for client, (labels, draws) in enumerate(zip(trained, streams, strict=True))
+    ]
 
 
 def _dealt(spec: PartitionSpec, labels: Tensor, groups: Tensor | None) -> list[Tensor]:

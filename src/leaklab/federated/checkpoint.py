@@ -19,7 +19,7 @@ from torch import Tensor
 from leaklab.records.files import write_tensors
 
 log = logging.getLogger("leaklab")
-WEIGHT, DIGEST = "weights/", "digest"
+SERVER, CLIENTS, DIGEST = "weights/", "clients/", "digest"
 VECTORS = ("diverged", "reached", "steps")
 
 
@@ -29,7 +29,9 @@ class State:
 
     Attributes:
         round: rounds done.
-        weights: global weights (and running statistics) of R replicates by name, [R, ...].
+        server: what the servers of R replicates hold by name, [R, ...]; under federated averaging global weights and
+            running statistics.
+        clients: what each of N clients keeps from round to round by name, [R, N, ...]; empty under federated averaging.
         diverged: replicates that were frozen, [R], bool.
         reached: replicates that stopped at the spec's goal, [R], bool.
         steps: optimiser steps done so far per client, [R], int64.
@@ -37,7 +39,8 @@ class State:
     """
 
     round: int
-    weights: dict[str, Tensor]
+    server: dict[str, Tensor]
+    clients: dict[str, Tensor]
     diverged: Tensor
     reached: Tensor
     steps: Tensor
@@ -51,7 +54,8 @@ class State:
     def to(self, device: torch.device) -> "State":
         """Return the same state on a device."""
         vectors = {name: getattr(self, name).to(device) for name in VECTORS}
-        return replace(self, weights={name: value.to(device) for name, value in self.weights.items()}, **vectors)
+        held = [{name: value.to(device) for name, value in part.items()} for part in (self.server, self.clients)]
+        return replace(self, server=held[0], clients=held[1], **vectors)
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> str:
@@ -71,7 +75,8 @@ def save(path: Path, state: State, identity: dict[str, str]) -> None:
         state: what to go on from.
         identity: what the state belongs to (``spec``: canonical JSON, ``data``: fingerprint).
     """
-    tensors = {WEIGHT + name: value for name, value in state.weights.items()}
+    tensors = {SERVER + name: value for name, value in state.server.items()}
+    tensors |= {CLIENTS + name: value for name, value in state.clients.items()}
     tensors |= {name: getattr(state, name) for name in VECTORS}
     facts = {**identity, "round": str(state.round), "rows": json.dumps(state.rows)}
     fresh = _fresh(path)
@@ -126,9 +131,14 @@ def _read(path: Path) -> tuple[State, dict[str, str]]:
         tensors = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118 - not a dict
     if metadata.pop(DIGEST) != _digest(tensors, metadata):
         raise ValueError("its content does not match its digest")
-    weights = {name.removeprefix(WEIGHT): value for name, value in tensors.items() if name.startswith(WEIGHT)}
+    server, clients = (below(prefix, tensors) for prefix in (SERVER, CLIENTS))
     vectors = {name: tensors[name] for name in VECTORS}
-    return State(int(metadata["round"]), weights, rows=json.loads(metadata["rows"]), **vectors), metadata
+    return State(int(metadata["round"]), server, clients, rows=json.loads(metadata["rows"]), **vectors), metadata
+
+
+def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with ``prefix``, without it."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def _digest(tensors: Mapping[str, Tensor], facts: Mapping[str, str]) -> str:

@@ -3,8 +3,8 @@
 The one road for the sweeps (M = replicates x clients) and for the capture of an attacked update (M = trials).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,8 @@ from leaklab.federated.network import TrainableNetwork
 from leaklab.federated.one_by_one import OneByOne, channels_last
 from leaklab.federated.optimizers.base import Optimizer, Weights
 from leaklab.federated.optimizers.sgd import Sgd
+from leaklab.federated.seen import Seen
+from leaklab.records.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class LocalResult:
     """What M clients hold after local training.
 
     Attributes:
-        weights: by name, [M, ...]; after the defense's ``update`` hook.
+        weights: by name, [M, ...].
         rates: learning rates really used, [M, E], float64 on the CPU.
         losses: mean batch loss before each step, [M, E].
     """
@@ -61,6 +63,7 @@ class Together:
         shared: models per batch, M / G.
         buffers: running statistics, [M, ...].
         build: gives a network of this architecture.
+        whole: what the network holds where ``weights`` and ``buffers`` are only values behind it or a part of it.
     """
 
     step: int = 0
@@ -69,6 +72,7 @@ class Together:
     shared: int = 1
     buffers: Weights = field(default_factory=dict)
     build: Callable[[], nn.Sequential] | None = None
+    whole: Callable[[Weights], Weights] = dict
 
     def weights_of(self, model: int) -> Mapping[str, Tensor]:
         """Return the current parameters of a model."""
@@ -80,7 +84,7 @@ class Together:
 
     def network_of(self, model: int) -> nn.Sequential:
         """Return a model's network."""
-        return loaded(self.build, {**OneOfMany(self.weights, model), **OneOfMany(self.buffers, model)})
+        return loaded(self.build, OneOfMany(self.whole({**self.weights, **self.buffers}), model))
 
 
 def local_training(
@@ -95,26 +99,61 @@ def local_training(
     step_factors: Sequence[float] = (),
     build: Callable[[], nn.Sequential] | None = None,
 ) -> LocalResult:
+    """Do the steps of M clients together (see ``local_steps``) and let the defense change what they send.
+
+    Returns:
+        The result with the weights that the server receives.
+    """
+    done = local_steps(
+        network, weights, batches, contexts, defense,
+        optimizer=optimizer, weight_decay=weight_decay, step_factors=step_factors, build=build,
+    )  # fmt: skip
+    steps = done.losses.shape[1]
+    sent = sent_weights(network, weights, done.weights, contexts, defense, steps=steps, build=build)
+    return replace(done, weights=sent)
+
+
+def local_steps(
+    network: TrainableNetwork,
+    weights: Weights,
+    batches: Iterable[Batch],
+    contexts: Sequence[ClientContext],
+    defense: Defense,
+    *,
+    optimizer: Optimizer | None = None,
+    weight_decay: float = 0.0,
+    step_factors: Sequence[float] = (),
+    build: Callable[[], nn.Sequential] | None = None,
+    private: Container[str] = (),
+) -> LocalResult:
     """Do one step per batch for M clients together.
 
     The gradient passes through the defense before weight decay and the optimizer, whose state is new in every call
-    (one call is one round).
+    (one call is one phase of a round).
 
     Args:
         network: the network.
         weights: parameters and buffers before, by name, [M, ...]; not changed.
         batches: the E batches, each of G groups with G dividing M (see ``stacked`` for the order of models).
         contexts: one per model; ``scaled_rate`` is the nominal rate of the round times the client's factor.
-        defense: gives every client its rate, gradient and update.
+        defense: gives every client its rate and gradient; its ``update`` is not called.
         optimizer: plain gradient descent if None.
         weight_decay: coefficient of the weights in the gradient.
         step_factors: schedule inside the round: factor on the rate of each step; empty for ones.
         build: gives a network of this architecture, for defenses that look into it.
+        private: names of parameters that never leave the client: the defense does not see their gradients.
+
+    Raises:
+        UserError: no value moves.
     """
     optimizer = optimizer or Sgd()
     current = _copied(network, weights)
     parameters = {name: value for name, value in current.items() if name not in network.buffers}
+    if not parameters:
+        raise UserError("a phase of local training moves no value: choose other steps or names in the algorithm")
     moment = Together(weights=parameters, buffers={name: current[name] for name in network.buffers}, build=build)
+    if isinstance(network, Seen):
+        moment.whole = network.whole
     clients = [context.at(moment, model) for model, context in enumerate(contexts)]
     state = optimizer.start(parameters)
     rates, losses = [], []
@@ -129,11 +168,42 @@ def local_training(
             losses.append(network.descend(parameters, batch, used, weight_decay))
             continue
         loss, gradients = network.gradients(current, batch)
-        optimizer.step(state, parameters, _defended_gradients(defense, gradients, clients), used, weight_decay)
+        defended = _defended_gradients(defense, gradients, clients, private)
+        optimizer.step(state, parameters, defended, used, weight_decay)
         losses.append(loss)
-    moment.step, moment.data = len(rates), {}
-    sent = _defended_weights(defense, weights, current, parameters, clients, moment)
-    return LocalResult(sent, torch.stack(rates, 1), torch.stack(losses, 1))
+    return LocalResult(current, torch.stack(rates, 1), torch.stack(losses, 1))
+
+
+def sent_weights(
+    network: TrainableNetwork,
+    before: Weights,
+    after: dict[str, Tensor],
+    contexts: Sequence[ClientContext],
+    defense: Defense,
+    *,
+    steps: int,
+    build: Callable[[], nn.Sequential] | None = None,
+) -> dict[str, Tensor]:
+    """Return what the server receives of M clients: the defense's ``update`` changes ``after`` minus ``before``.
+
+    Args:
+        network: the network; its running statistics pass as they are.
+        before: what was received, by name, [M, ...].
+        after: what would be sent without a defense, by the same names.
+        contexts: one per model; private streams go on from the steps.
+        defense: whose ``update`` is called.
+        steps: how many were done.
+        build: gives a network of this architecture, for defenses that look into it.
+    """
+    if not overrides(defense, "update"):
+        return after
+    names = [name for name in after if name not in network.buffers]
+    moment = Together(step=steps, weights={name: before[name] for name in names}, build=build)
+    moment.buffers = {name: value for name, value in after.items() if name in network.buffers}
+    clients = [context.at(moment, model) for model, context in enumerate(contexts)]
+    deltas = {name: after[name] - before[name] for name in names}
+    sent = _stack([defense.update(OneOfMany(deltas, model), client) for model, client in enumerate(clients)])
+    return {**after, **{name: before[name] + delta for name, delta in sent.items()}}
 
 
 def _copied(network: TrainableNetwork, weights: Weights) -> dict[str, Tensor]:
@@ -142,27 +212,16 @@ def _copied(network: TrainableNetwork, weights: Weights) -> dict[str, Tensor]:
     return {name: value.detach().clone(memory_format=torch.contiguous_format) for name, value in weights.items()}
 
 
-def _defended_gradients(defense: Defense, gradients: Weights, clients: Sequence[ClientContext]) -> Weights:
-    if not overrides(defense, "gradient"):
+def _defended_gradients(
+    defense: Defense, gradients: Weights, clients: Sequence[ClientContext], private: Container[str]
+) -> Weights:
+    seen = {name: value for name, value in gradients.items() if name not in private}
+    if not seen or not overrides(defense, "gradient"):
         return gradients
-    return _stack([defense.gradient(OneOfMany(gradients, model), client) for model, client in enumerate(clients)])
-
-
-def _defended_weights(
-    defense: Defense,
-    before: Weights,
-    after: dict[str, Tensor],
-    parameters: Weights,
-    clients: Sequence[ClientContext],
-    moment: Together,
-) -> dict[str, Tensor]:
-    """Return what the server receives; running statistics pass as they are."""
-    if not overrides(defense, "update"):
-        return after
-    deltas = {name: value - before[name] for name, value in parameters.items()}
-    moment.weights = {name: before[name] for name in parameters}
-    sent = _stack([defense.update(OneOfMany(deltas, model), client) for model, client in enumerate(clients)])
-    return {**after, **{name: before[name] + delta for name, delta in sent.items()}}
+    return {
+        **gradients,
+        **_stack([defense.gradient(OneOfMany(seen, model), client) for model, client in enumerate(clients)]),
+    }
 
 
 def _stack(clients: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

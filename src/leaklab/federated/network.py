@@ -16,6 +16,9 @@ from leaklab.models.base import Shape
 
 CPU = torch.device("cpu")
 
+# models per pass: on CPUs more parameters, or the activations of more convolutional models, fall out of the cache
+CPU_PARAMETERS, CPU_CONVOLUTIONAL, GPU_CHUNK = 1_000_000, 6, 1024
+
 
 class TrainableNetwork(Protocol):
     """M models of one architecture; it holds no weights.
@@ -64,3 +67,13 @@ def trainable(
     if can_be_stacked(network):
         return StackedNetwork(network, input_shape)
     return OneByOne(network, training)
+
+
+def default_chunk(network: nn.Sequential, form: TrainableNetwork, device: torch.device) -> int:
+    """Return how many models train together on a device; ``form`` is what ``trainable`` chose for ``network``."""
+    if isinstance(form, OneByOne):
+        return 1
+    if device.type == "cuda":
+        return GPU_CHUNK
+    fitting = max(1, CPU_PARAMETERS // sum(parameter.numel() for parameter in network.parameters()))
+    return min(fitting, CPU_CONVOLUTIONAL) if any(isinstance(layer, nn.Conv2d) for layer in network) else fitting

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import torch
 from torch import Tensor
 
 from leaklab.data.dataset import Dataset
 from leaklab.defenses.base import ClientContext
-from leaklab.federated.aggregation import rate_factors, server_weights
+from leaklab.federated.algorithms.base import Algorithm
 from leaklab.federated.batches import Visit
 from leaklab.federated.sweep import Part, nominal_rates, sampled_clients
 from leaklab.records.errors import UserError
@@ -26,7 +27,8 @@ class Population:
         samples: positions of each client's samples in ``images``.
         class_counts: distinct classes of each client.
         rates: for every setting the initial nominal rate of every client.
-        factors: factor of every client's rate under the spec's algorithm (p_k N for scheme 1).
+        algorithm: gives clients their weight in the mean.
+        factors: factor of every client's rate under the algorithm (p_k N for scheme 1).
     """
 
     spec: TrainSpec
@@ -35,10 +37,13 @@ class Population:
     samples: Sequence[Tensor]
     class_counts: Sequence[int]
     rates: Sequence[Sequence[float]]
+    algorithm: Algorithm
     factors: Sequence[float]
 
     @classmethod
-    def of(cls, spec: TrainSpec, dataset: Dataset, clients: Sequence[Tensor], device: torch.device) -> "Population":
+    def of(
+        cls, spec: TrainSpec, dataset: Dataset, clients: Sequence[Tensor], algorithm: Algorithm, device: torch.device
+    ) -> "Population":
         """Gather the clients' data; images that no client holds are left out.
 
         Raises:
@@ -57,7 +62,8 @@ class Population:
             samples=samples,
             class_counts=[len(torch.unique(labels[held])) for held in samples],
             rates=nominal_rates(spec, len(clients)),
-            factors=rate_factors(spec.algorithm, [len(client) for client in clients]),
+            algorithm=algorithm,
+            factors=algorithm.rate_factors([len(client) for client in clients]),
         )
 
     def parts(self, round_index: int) -> list[Part]:
@@ -65,10 +71,20 @@ class Population:
         parts = []
         for seed_index, seed in enumerate(self.spec.seeds):
             chosen = sampled_clients(seed, round_index, len(self.samples), self.spec.clients_per_round)
-            weights = server_weights(self.spec.algorithm, [len(self.samples[client]) for client in chosen])
+            weights = self.algorithm.shares([len(self.samples[client]) for client in chosen])
             for client, weight in zip(chosen, weights, strict=True):
                 parts.append(Part(Visit(seed, client, round_index, self.samples[client]), seed_index, weight))
         return parts
+
+    def others(self, parts: Sequence[Part]) -> list[Part]:
+        """Return the clients that are missing in a round's parts, for every seed in them, without weight."""
+        found = []
+        for own in [list(own) for _, own in groupby(parts, key=lambda part: part.seed_index)]:
+            missing = sorted(set(range(len(self.samples))) - {part.visit.client for part in own})
+            first = own[0].visit
+            visits = [Visit(first.seed, client, first.round, self.samples[client]) for client in missing]
+            found += [Part(visit, own[0].seed_index, 0.0) for visit in visits]
+        return found
 
     def context(self, visit: Visit, setting: int, schedule_factor: float) -> ClientContext:
         """Return what the visiting client knows under ``setting``; ``schedule_factor`` is that of the round."""

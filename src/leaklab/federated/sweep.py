@@ -45,6 +45,13 @@ class Piece:
         start = part.seed_index * settings
         return range(start + self.first, start + self.last)
 
+    def places(self, settings: int) -> Iterator[tuple[Part, slice, slice]]:
+        """Yield every part with its replicates in the sweep and its models in the piece."""
+        width = self.last - self.first
+        for number, part in enumerate(self.parts):
+            rows = self.replicates(part, settings)
+            yield part, slice(rows.start, rows.stop), slice(number * width, (number + 1) * width)
+
 
 def pieces(parts: Sequence[Part], settings: int, chunk: int, batch_size: int) -> Iterator[Piece]:
     """Cut a round into pieces of about ``chunk`` models (never more, unless the chunk is smaller than 1).

@@ -1,5 +1,7 @@
 """Spec of a partition: how the training data are dealt to clients."""
 
+from typing import ClassVar
+
 from pydantic import Field
 
 from leaklab.records.record import Component, Record
@@ -11,10 +13,14 @@ class PartitionChoice(Component):
     Attributes:
         seed: seed of the deal.
         validation: share of every client's samples that is set aside and never trained on.
+        tests: samples of the test part that every client is dealt, in the proportions of the classes that it trains on.
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"tests"})
 
     seed: int = 0
     validation: float = Field(default=0.0, ge=0, lt=1)
+    tests: int = Field(default=0, ge=0)
 
 
 class PartitionSpec(Record):

@@ -22,6 +22,7 @@ def plugins_of(spec: Spec) -> list[tuple[str, str, Mapping[str, Any]]]:
         own = [
             ("models", spec.model),
             ("defenses", spec.defense),
+            ("federated/algorithms", spec.algorithm_plugin),
             ("federated/schedules", spec.schedule),
             ("federated/optimizers", spec.optimizer),
             ("data/augmentations", spec.augmentation),

@@ -7,6 +7,9 @@ from pydantic import Field, model_validator
 from leaklab.records.partition_spec import PartitionChoice
 from leaklab.records.record import Component, Record
 
+OWN_TEST: Literal["own-test"] = "own-test"
+SCHEMES = {f"scheme{number}": Component(name="fedavg", settings={"scheme": number}) for number in (1, 2)}
+
 
 class Goal(Record):
     """A replicate stops in the first evaluated round in which ``metric`` is at least ``value``.
@@ -24,9 +27,11 @@ class TrainSpec(Record):
     """A sweep: one model, one dataset, one algorithm, one defense; replicates = seeds x rates.
 
     Attributes:
+        algorithm: how clients and server work together; ``scheme1`` and ``scheme2`` are short for those of ``fedavg``.
         rates: one entry a setting; an entry has one rate for all clients or one rate per client.
         evaluate: parts that the global model is tested on; ``train`` is all clients' training samples together.
-        evaluate_every: test the global model every so many rounds; 0 tests after the last round only.
+            ``own-test`` tests every client on the deal's own test split, before and after the round's local training.
+        evaluate_every: test every so many rounds; 0 tests after the last round only.
         goal: where a replicate stops; None trains all rounds.
         optimizer: how clients step; its state is new in every round.
         weight_decay: added to the gradient as ``weight_decay * parameter``.
@@ -42,7 +47,7 @@ class TrainSpec(Record):
     partition: PartitionChoice
     model: Component
     defense: Component = Component(name="none")
-    algorithm: Literal["scheme1", "scheme2"] = "scheme1"
+    algorithm: Literal["scheme1", "scheme2"] | Component = "scheme1"
     rates: tuple[tuple[float, ...], ...]
     rounds: int = Field(gt=0)
     local_steps: int = Field(gt=0)
@@ -53,11 +58,24 @@ class TrainSpec(Record):
     schedule: Component = Component(name="constant")
     clients_per_round: int | None = None
     seeds: tuple[int, ...]
-    evaluate: tuple[Literal["test", "train"], ...] = Field(default=("test",), min_length=1)
+    evaluate: tuple[Literal["test", "train", "own-test"], ...] = Field(default=("test",), min_length=1)
     evaluate_every: int = Field(default=0, ge=0)
     goal: Goal | None = None
     dtype: Literal["float32", "float64"] = "float32"
     until: int | None = Field(default=None, ge=0)
+
+    @property
+    def algorithm_plugin(self) -> Component:
+        """The algorithm as a plug-in with settings."""
+        return SCHEMES[self.algorithm] if isinstance(self.algorithm, str) else self.algorithm
+
+    @model_validator(mode="after")
+    def _clients_can_be_tested(self) -> "TrainSpec":
+        if OWN_TEST in self.evaluate and not self.partition.tests:
+            raise ValueError("evaluate: own-test needs test images for every client: set partition.tests above 0")
+        if OWN_TEST in self.evaluate and self.until == 0:
+            raise ValueError("evaluate: own-test belongs to a round, and until is 0: set until above 0 or leave it out")
+        return self
 
     @model_validator(mode="after")
     def _until_is_reached(self) -> "TrainSpec":

@@ -11,7 +11,7 @@ def run(job: Job) -> None:
     """Write output ``partition`` from input ``dataset``."""
     spec = PartitionSpec.model_validate(job.spec)
     dataset = Dataset.load(job.input("dataset"))
-    content = deal(spec, dataset.train_labels, dataset.train_groups)
+    content = deal(spec, dataset.train_labels, dataset.train_groups, dataset.test_labels)
     write_json(job.outputs["partition"], content)
     sizes = [len(indices) for indices in content["clients"]]
     job.note(clients=len(sizes), samples=sum(sizes), smallest=min(sizes), largest=max(sizes),

@@ -3,7 +3,7 @@
 import torch
 
 from leaklab.data.dataset import Dataset
-from leaklab.federated.checkpoint import discard
+from leaklab.federated.checkpoint import CLIENTS, discard
 from leaklab.federated.engine import train
 from leaklab.records.environment import checkpoint_seconds
 from leaklab.records.files import read_json, write_table, write_tensors
@@ -19,15 +19,17 @@ def run(job: Job) -> None:
     """
     spec = TrainSpec.model_validate(job.spec)
     dataset = Dataset.load(job.input("dataset"))
-    clients = [torch.tensor(held) for held in read_json(job.input("partition"))["clients"]]
+    deal = read_json(job.input("partition"))
+    clients, tests = ([torch.tensor(held) for held in deal.get(key, [])] for key in ("clients", "tests"))
     checkpoint = job.outputs["sweep"].with_name("checkpoint.safetensors")
     seconds = checkpoint_seconds()
     sweep = train(
-        spec, dataset, clients,
+        spec, dataset, clients, tests=tests,
         device=job.device, checkpoint=checkpoint, checkpoint_seconds=seconds, track=job.track,
     )  # fmt: skip
     write_table(job.outputs["sweep"], sweep.table)
-    write_tensors(job.outputs["weights"], sweep.weights)
+    kept = {CLIENTS + name: value for name, value in sweep.clients.items()}
+    write_tensors(job.outputs["weights"], {**sweep.weights, **kept})
     discard(checkpoint)
     job.note(
         client_steps=sweep.client_steps,

@@ -13,7 +13,7 @@ from scipy.stats import kstest
 from leaklab.defenses.base import Alone, ClientContext, Defense
 from leaklab.defenses.class_factor import SMALLEST
 from leaklab.defenses.lrp import LearningRatePerturbation
-from leaklab.federated.aggregation import rate_factors
+from leaklab.federated.algorithms.fedavg import FedAvg
 from leaklab.records.errors import UserError
 from leaklab.theory.base import Clients, Number, Track
 
@@ -57,7 +57,7 @@ class RateDraws:
         if min(self.rate, self.rounds, self.local_steps) <= 0:
             raise UserError("check rate-draws: set rate, rounds and local_steps above 0")
         plain, adaptive = LearningRatePerturbation(), LearningRatePerturbation(class_slope=self.class_slope)
-        weights = np.array(rate_factors("scheme1", clients.sizes))
+        weights = np.array(FedAvg(scheme=1).rate_factors(clients.sizes))
         means = [self.rate * weights, self.rate * weights * expected_factors(clients.class_counts, self.class_slope)]
         yield from law(self._drawn([plain, adaptive], clients, seed, track), means)
         factors = used_factors(adaptive, plain, clients, self.rate, seed)
@@ -86,7 +86,7 @@ def contexts(clients: Clients, rate: float, seed: int, round_index: int = 0, dra
         draw: repetition; two repetitions are independent.
     """
     mean = sum(clients.class_counts) / len(clients.class_counts)
-    factors = rate_factors("scheme1", clients.sizes)
+    factors = FedAvg(scheme=1).rate_factors(clients.sizes)
     return [
         ClientContext(
             scaled_rate=factor * rate,

@@ -18,7 +18,8 @@ from leaklab.records.train_spec import TrainSpec
 from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import INDEX, ResultRow, RowKeys, canonical
 
-ACCURACIES = ("test_accuracy", "train_accuracy")
+ACCURACIES = ("test_accuracy", "train_accuracy", "own_after_accuracy", "own_before_accuracy")
+FIRST_OF = {"test": "test_accuracy", "train": "train_accuracy", "own-test": "own_after_accuracy"}
 DIVERGED = "diverged_runs"
 CAPPED = "capped_runs"
 ROUNDS_TO_TARGET = "rounds_to_target"
@@ -81,7 +82,7 @@ def training_rows(source: Source, runs: Sequence[PlannedRun]) -> Iterator[Result
 def absent_training_rows(source: Source, run: PlannedRun, note: str) -> Iterator[ResultRow]:
     """Yield the rows of a run that cannot be done here: no value, no replicates, and why."""
     assert isinstance(run.spec, TrainSpec)
-    metric = ROUNDS_TO_TARGET if run.spec.goal else f"{run.spec.evaluate[0]}_accuracy"
+    metric = ROUNDS_TO_TARGET if run.spec.goal else FIRST_OF[run.spec.evaluate[0]]
     names = [metric, *(name for name in source.renamed(run) if name != metric)]
     for rates in run.spec.rates:
         row = source.row(run, rates=list(rates))

@@ -1,0 +1,1 @@
+"""Federated algorithms, one file each; see ``base``."""

@@ -1,0 +1,39 @@
+"""Federated averaging with partial participation, in the two schemes that are compared.
+
+Source: LRP paper, section 5.2 and algorithm 1; its eq. (3) lacks a factor N and is not used.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from leaklab.federated.algorithms.base import Algorithm
+from leaklab.records.errors import UserError
+
+
+@dataclass(frozen=True)
+class FedAvg(Algorithm):
+    """The global network is the mean of the clients' networks.
+
+    Attributes:
+        scheme: 1 trains on the loss scaled by p_k N (p_k = n_k / sum n), the same as a rate of p_k N times the nominal
+            one, and takes the plain mean; 2 uses the nominal rate and weighs by n_k within the round.
+    """
+
+    scheme: int = 1
+
+    def __post_init__(self) -> None:
+        if self.scheme not in (1, 2):
+            raise UserError(f"algorithm fedavg: scheme must be 1 or 2, not {self.scheme}")
+
+    def rate_factors(self, sizes: Sequence[int]) -> list[float]:
+        """Return p_k N, or 1 under scheme 2."""
+        if self.scheme == 2:
+            return super().rate_factors(sizes)
+        return [size * len(sizes) / sum(sizes) for size in sizes]
+
+    def shares(self, sizes: Sequence[int]) -> list[float]:
+        """Return 1 / K (the loss was scaled already), or n_k over their sum under scheme 2."""
+        return super().shares(sizes) if self.scheme == 2 else [1 / len(sizes)] * len(sizes)
+
+
+PLUGIN = FedAvg

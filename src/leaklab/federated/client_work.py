@@ -1,0 +1,169 @@
+"""A client's round under an algorithm, for M clients together: receive, the phases of local training, the message.
+
+The hooks of an algorithm are functions of one client; here they are lifted to stacked tensors. A hook that the
+algorithm leaves alone only puts names together and is called as it is: federated averaging pays for none.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import vmap
+
+from leaklab.defenses.base import ClientContext, Defense
+from leaklab.defenses.base import overrides as defense_overrides
+from leaklab.federated.algorithms.base import Algorithm, Phase, Tensors, overrides
+from leaklab.federated.batches import Batch
+from leaklab.federated.local import LocalResult, local_steps, sent_weights
+from leaklab.federated.network import TrainableNetwork
+from leaklab.federated.optimizers.base import Optimizer
+from leaklab.federated.seen import Seen
+from leaklab.records.errors import UserError
+
+
+@dataclass(frozen=True)
+class Worked:
+    """What M clients have after the phases.
+
+    Attributes:
+        values: by name, [M, ...]; before the defense's ``update``.
+        learned: whether all losses are finite, [M].
+        steps: optimizer steps done by all clients.
+    """
+
+    values: dict[str, Tensor]
+    learned: Tensor
+    steps: int
+
+
+@dataclass(frozen=True, eq=False)
+class ClientWork:
+    """How clients work, the same for all clients and rounds of a sweep.
+
+    Attributes:
+        algorithm: whose hooks are lifted.
+        network: the form in which the network trains.
+        defense: of every client.
+        optimizer: its state is new in every phase.
+        weight_decay: coefficient of the weights in the gradient.
+        local_steps: those of the spec; the algorithm's phases may have others.
+        build: gives a network of the architecture, for defenses that look into it.
+    """
+
+    algorithm: Algorithm
+    network: TrainableNetwork
+    defense: Defense
+    optimizer: Optimizer
+    weight_decay: float
+    local_steps: int
+    build: Callable[[], nn.Sequential] | None = None
+
+    @property
+    def phases(self) -> list[Phase]:
+        """The stretches of local training that have steps."""
+        return [phase for phase in self.algorithm.phases(self.local_steps) if phase.steps]
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps of a client in a round; as many batches are used."""
+        return sum(phase.steps for phase in self.phases)
+
+    def lifted(self, hook: str, *states: Tensors) -> Any:
+        """Call a hook of the algorithm for all at once.
+
+        Args:
+            hook: the hook's name.
+            states: its arguments with a leading axis; the results have it too.
+
+        Raises:
+            UserError: the algorithm's own code failed.
+        """
+        function = getattr(self.algorithm, hook)
+        # nothing to lift where no state has a tensor (what clients do who neither keep nor receive anything)
+        neutral = not overrides(self.algorithm, hook) or not any(states)
+        try:
+            return function(*states) if neutral else vmap(function)(*map(dict, states))
+        except (RuntimeError, ValueError, KeyError, TypeError, IndexError) as error:
+            raise UserError(f"{self._file}: {hook} failed with {type(error).__name__}: {error}") from error
+
+    def like(self, hook: str, found: Tensors, before: Tensors) -> Tensors:
+        """Return ``found``, a state that ``hook`` gave, if it has the names and shapes of the state before.
+
+        Raises:
+            UserError: it has others.
+        """
+        for name in sorted({*found, *before}):
+            shapes = [tuple(state[name].shape[1:]) if name in state else "nothing" for state in (found, before)]
+            if shapes[0] != shapes[1]:
+                raise UserError(f"{self._file}: {hook} gives {shapes[0]} as '{name}' where the state had {shapes[1]}")
+        return found
+
+    @property
+    def _file(self) -> str:
+        return f"federated/algorithms/{type(self.algorithm).__module__.rpartition('.')[2]}.py"
+
+    def train(
+        self,
+        before: Tensors,
+        kept: Tensors,
+        batches: Iterable[Batch],
+        contexts: Sequence[ClientContext],
+        factors: Sequence[float],
+    ) -> Worked:
+        """Do all phases.
+
+        Args:
+            before: the values with which the clients begin by name, [M, ...]; not changed.
+            kept: the clients' own state, of which the defense sees no gradients.
+            batches: as many as there are steps, each of G groups with G dividing M.
+            contexts: one per client, at the spec's nominal rate.
+            factors: what the nominal rate of each client was multiplied by; phases with rates of their own need it.
+        """
+        private = frozenset(kept) - self.algorithm.at_server
+        values, rest, steps = dict(before), iter(batches), 0
+        losses: list[Tensor] = []
+        for phase in self.phases:
+            own = contexts
+            if phase.rate is not None:
+                own = [replace(c, scaled_rate=phase.rate * f) for c, f in zip(contexts, factors, strict=True)]
+            result = self._phase(phase, values, islice(rest, phase.steps), own, private)
+            values |= result.weights
+            losses.append(result.losses)
+            steps += result.rates.numel()
+        return Worked(values, torch.cat(losses, 1).isfinite().all(1), steps)
+
+    def message(self, before: Tensors, after: Tensors, contexts: Sequence[ClientContext]) -> dict[str, Tensor]:
+        """Return what the clients send, [M, ...]; contexts are those of the training, whose private streams go on."""
+        sent = dict(self.lifted("upload", before, after))
+        if not sent or not defense_overrides(self.defense, "update"):
+            return sent
+        return sent_weights(
+            self.network, {name: before[name] for name in sent}, sent, contexts, self.defense,
+            steps=self.steps, build=self.build,
+        )  # fmt: skip
+
+    def _phase(
+        self,
+        phase: Phase,
+        values: Tensors,
+        batches: Iterable[Batch],
+        contexts: Sequence[ClientContext],
+        private: frozenset[str],
+    ) -> LocalResult:
+        moving = {name: value for name, value in values.items() if phase.moves(name)}
+        resting = {name: value for name, value in values.items() if name not in moving}
+        plain = not resting and phase.bound is None and not overrides(self.algorithm, "network")
+        return local_steps(
+            self.network if plain else Seen(self.network, self.algorithm, phase, moving, resting),
+            moving,
+            batches,
+            contexts,
+            self.defense,
+            optimizer=self.optimizer,
+            weight_decay=self.weight_decay,
+            build=self.build,
+            private=private,
+        )

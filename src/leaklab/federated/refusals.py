@@ -1,0 +1,58 @@
+"""What a training sweep cannot do, said in one line before it starts."""
+
+from torch import nn
+
+from leaklab.defenses.base import Defense
+from leaklab.defenses.base import overrides as defense_overrides
+from leaklab.federated.algorithms.base import Algorithm, Tensors, overrides
+from leaklab.records.errors import UserError
+from leaklab.records.train_spec import OWN_TEST, TrainSpec
+
+
+def refuse(spec: TrainSpec, algorithm: Algorithm, defense: Defense, network: nn.Sequential) -> None:
+    """Refuse plug-ins that do not go together.
+
+    Raises:
+        UserError: the defense does what only a capture can, the algorithm has no use for it, or there is no global
+            network to test.
+    """
+    private = sorted(defense.hidden(network))
+    changed = [hook for hook in ("local_steps", "batch_size") if defense_overrides(defense, hook)]
+    if private or changed:
+        does = f"keeps {', '.join(private)} on the client" if private else f"changes {' and '.join(changed)}"
+        raise UserError(
+            f"defense '{spec.defense.name}' {does}, which a training sweep cannot do: use it in a capture only"
+        )
+    name = spec.algorithm_plugin.name
+    unwanted = [hook for hook in sorted(algorithm.refuses) if defense_overrides(defense, hook)]
+    if unwanted:
+        raise UserError(
+            f"defense '{spec.defense.name}' changes {' and '.join(unwanted)}, for which algorithm '{name}' has no use: "
+            "set defense: none"
+        )
+    global_parts = [part for part in spec.evaluate if part != OWN_TEST]
+    if global_parts and overrides(algorithm, "client_start"):
+        raise UserError(
+            f"evaluate: {global_parts[0]} tests a global network, but under algorithm '{name}' clients keep parts of "
+            f"theirs: set evaluate: [{OWN_TEST}]"
+        )
+
+
+def refuse_other_networks(name: str, algorithm: Algorithm, server: Tensors, client: Tensors, network: Tensors) -> None:
+    """Refuse an algorithm whose values stand for another network than the model's.
+
+    Args:
+        name: of the algorithm.
+        algorithm: whose ``receive`` and ``network`` are tried.
+        server: what a server holds at the start.
+        client: what a client keeps at the start.
+        network: the model's initial state.
+
+    Raises:
+        UserError: a tensor is missing, is too many or has another shape.
+    """
+    found = algorithm.network(algorithm.receive(server, client))
+    for key in sorted({*found, *network}):
+        shapes = [tuple(state[key].shape) if key in state else "nothing" for state in (found, network)]
+        if shapes[0] != shapes[1]:
+            raise UserError(f"algorithm '{name}': network gives {shapes[0]} as '{key}' where the model has {shapes[1]}")

@@ -1,0 +1,147 @@
+"""One round of a sweep: the clients of all replicates receive, work and send, and the servers take the mean."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from leaklab.data.augmentations.base import Augmentation
+from leaklab.defenses.base import ClientContext
+from leaklab.federated.algorithms.base import Tensors
+from leaklab.federated.batches import Batch, batch_stream
+from leaklab.federated.checkpoint import State
+from leaklab.federated.client_work import ClientWork, Worked
+from leaklab.federated.own_tests import OwnTests, Tally
+from leaklab.federated.population import Population
+from leaklab.federated.sweep import Part, Piece, pieces
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a round gives, for all replicates whether they still count or not.
+
+    Attributes:
+        server: what the server holds, by name, [R, ...].
+        clients: what the clients keep, by name, [R, N, ...].
+        finite: whether losses and values are finite, [R].
+        own: the clients' tests, where they were asked for.
+    """
+
+    server: dict[str, Tensor]
+    clients: dict[str, Tensor]
+    finite: Tensor
+    own: Tally | None
+
+
+@dataclass(eq=False)
+class Rounds:
+    """What does not change from round to round, and a counter of the work done.
+
+    Attributes:
+        population: the clients.
+        work: what each of them does.
+        augmentation: how they change their images.
+        chunk: models that train together.
+        tests: the clients' own tests; None if they are not asked for.
+        client_steps: optimizer steps of all clients so far.
+    """
+
+    population: Population
+    work: ClientWork
+    augmentation: Augmentation
+    chunk: int
+    tests: OwnTests | None = None
+    client_steps: int = field(default=0, init=False)
+
+    @property
+    def _settings(self) -> int:
+        return len(self.population.spec.rates)
+
+    def next(self, state: State, index: int, schedule_factor: float, tested: bool) -> Outcome:
+        """Do round ``index``; ``tested`` says whether clients are tested on their own splits.
+
+        In a tested round those who were not drawn are trained and tested too, and their training is thrown away.
+        """
+        running = state.running.view(-1, self._settings).any(1).tolist()
+        parts = [part for part in self.population.parts(index) if running[part.seed_index]]
+        own = self.tests.tally(len(state.diverged)) if self.tests and tested else None
+        total: dict[str, Tensor] = {}
+        clients = {name: value.clone() for name, value in state.clients.items()}
+        finite = torch.ones_like(state.diverged)
+        for piece in self._pieces(parts):
+            rows, who = self._rows(piece)
+            server = {name: value[rows] for name, value in state.server.items()}
+            kept = {name: value[rows, who] for name, value in clients.items()}
+            before, worked, contexts = self._worked(piece, server, kept, schedule_factor, own)
+            message = self.work.message(before, worked.values, contexts)
+            kept = self.work.like("keep", self.work.lifted("keep", kept, worked.values), kept)
+            term, after = self.work.lifted("absorb", server, kept, message)
+            kept = self.work.like("absorb", after, kept)
+            for name, value in kept.items():
+                clients[name][rows, who] = value
+            self._add(total, term, piece, len(finite))
+            self._note_finite(finite, worked.learned, kept, piece)
+        if own is not None:
+            self._test_the_others(state, parts, schedule_factor, own)
+        after = self.work.lifted("server_step", state.server, total) if parts else state.server
+        server = dict(self.work.like("server_step", after, state.server))
+        for value in server.values():
+            finite &= _rows_finite(value)
+        return Outcome(server, clients, finite, own)
+
+    def _test_the_others(self, state: State, parts: Sequence[Part], schedule_factor: float, own: Tally) -> None:
+        for piece in self._pieces(self.population.others(parts)):
+            rows, who = self._rows(piece)
+            server = {name: value[rows] for name, value in state.server.items()}
+            kept = {name: value[rows, who] for name, value in state.clients.items()}
+            self._worked(piece, server, kept, schedule_factor, own)
+
+    def _worked(
+        self, piece: Piece, server: Tensors, kept: Tensors, schedule_factor: float, own: Tally | None
+    ) -> tuple[Mapping[str, Tensor], Worked, list[ClientContext]]:
+        """Return what the clients of a piece received, what they made of it, and their contexts."""
+        people, width = self.population, range(piece.first, piece.last)
+        models = [(part.visit, setting) for part in piece.parts for setting in width]
+        contexts = [people.context(visit, setting, schedule_factor) for visit, setting in models]
+        factors = [people.factors[visit.client] * schedule_factor for visit, _ in models]
+        before = self.work.lifted("receive", server, kept)
+        worked = self.work.train(before, kept, self._batches(piece), contexts, factors)
+        self.client_steps += worked.steps
+        if own is not None and self.tests is not None:
+            for when, values in (("before", before), ("after", worked.values)):
+                self.tests.add(own, when, piece, self.work.lifted("network", values), self._settings)
+        return before, worked, contexts
+
+    def _pieces(self, parts: Sequence[Part]) -> Iterator[Piece]:
+        return pieces(parts, self._settings, self.chunk, self.population.spec.batch_size)
+
+    def _rows(self, piece: Piece) -> tuple[list[int], list[int]]:
+        """Return replicate and client of every model."""
+        pairs = [(row, part.visit.client) for part in piece.parts for row in piece.replicates(part, self._settings)]
+        return [row for row, _ in pairs], [client for _, client in pairs]
+
+    def _batches(self, piece: Piece) -> Iterator[Batch]:
+        people, visits = self.population, [part.visit for part in piece.parts]
+        return batch_stream(
+            people.images, people.labels, visits, self.work.network.dropouts,
+            self.work.steps, people.spec.batch_size, self.augmentation,
+        )  # fmt: skip
+
+    def _add(self, total: dict[str, Tensor], term: Tensors, piece: Piece, replicates: int) -> None:
+        for name, value in term.items():
+            if name not in total:
+                total[name] = value.new_zeros(replicates, *value.shape[1:])
+        for part, rows, models in piece.places(self._settings):
+            for name, value in total.items():
+                value[rows].add_(term[name][models], alpha=part.weight)
+
+    def _note_finite(self, finite: Tensor, learned: Tensor, kept: Tensors, piece: Piece) -> None:
+        for value in kept.values():
+            learned = learned & _rows_finite(value)
+        for _, rows, models in piece.places(self._settings):
+            finite[rows] &= learned[models]
+
+
+def _rows_finite(value: Tensor) -> Tensor:
+    return value.reshape(len(value), -1).isfinite().all(1)
