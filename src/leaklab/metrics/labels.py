@@ -1,8 +1,11 @@
 """Were the private labels inferred?"""
 
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from leaklab.metrics.base import MetricCard
+
+if TYPE_CHECKING:  # the card is read by steps without tensors
+    from torch import Tensor
 
 LABEL_CARD = MetricCard(
     name="label_correct",
@@ -19,7 +22,7 @@ LABEL_CARD = MetricCard(
 )
 
 
-def recovered_labels(inferred: Tensor, truth: Tensor) -> Tensor:
+def recovered_labels(inferred: "Tensor", truth: "Tensor") -> "Tensor":
     """Say for each private label whether the attacker found it, whatever the order within the batch.
 
     Args:
