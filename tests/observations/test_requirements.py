@@ -2,14 +2,23 @@
 
 import subprocess
 import sys
+from dataclasses import fields
+from importlib import import_module
 
 import pytest
 
 from leaklab.observations import requirements
 from leaklab.observations.base import Knowledge
+from leaklab.observations.declared import chosen, declared
+from leaklab.observations.text_requirements import check as check_text
 from leaklab.observations.threat_models import FACTS, THREAT_MODELS
+from leaklab.planning.resources import cost
+from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
+from leaklab.records.text_specs import TextAttackSpec
+
+ROOMS = ("attacks", "attacks/adaptive", "attacks/text")
 
 
 def test_every_granted_fact_is_described():
@@ -45,10 +54,58 @@ def test_a_setting_can_need_more():
         requirements.check("idlg", settings, "honest-but-curious")
 
 
-def test_needs_read_from_source_equal_those_of_the_class():
-    from leaklab.attacks.dlg import DeepLeakage
+@pytest.mark.parametrize(("room", "name"), [(room, name) for room in ROOMS for name in plugins.available(room)])
+def test_what_is_read_from_source_is_what_the_imported_class_says(room, name):
+    plugin = import_module(plugins.module_name(room, name)).PLUGIN
+    asked = declared(room, name)
+    assert asked == plugin.requirements
+    assert {*asked.facts, *asked.facts_for_delta} <= set(FACTS)
+    assert set(asked.fits) <= set(plugins.available("defenses"))
+    own = {field.name: field.default for field in fields(plugin)}
+    for setting, by_value in asked.facts_when.items():
+        assert chosen(room, name, {}, setting) == own[setting]
+        assert {fact for facts in by_value.values() for fact in facts} <= set(FACTS)
 
-    assert requirements.needs("dlg", {}) == DeepLeakage.needs
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        "needs: int = 1",
+        "requirements: ClassVar[Requirements] = Requirements(fact=('weights',))",
+        "requirements: ClassVar[Requirements] = Requirements(facts=WEIGHTS)",
+        "requirements: ClassVar[Requirements] = Requirements(('weights',))",
+        "requirements: ClassVar[Requirements] = EVERYTHING",
+    ],
+)
+def test_a_declaration_that_cannot_be_read_is_one_line(tmp_path, monkeypatch, declaration):
+    (tmp_path / "attacks").mkdir()
+    (tmp_path / "attacks" / "sly.py").write_text(f"class Sly:\n    {declaration}\n\nPLUGIN: type = Sly\n")
+    monkeypatch.setattr(plugins, "PACKAGE_FOLDER", tmp_path)
+    for memory in (plugins.available, declared):
+        memory.cache_clear()
+    with pytest.raises(UserError, match="attacks plug-in 'sly' declares no readable requirements") as caught:
+        declared("attacks", "sly")
+    assert "\n" not in str(caught.value)
+    plugins.available.cache_clear()
+
+
+def test_no_attack_on_text_is_known_by_name():
+    """The read-out takes one step and searches nothing; TAG divides a delta by what the server prescribes."""
+    capture = {"dataset": "printed-sentences", "sentences": {}, "model": "bert-classifier"}
+
+    def attack(name, labels="searched", **changes):
+        return TextAttackSpec.model_validate({"capture": capture | changes, "attack": name, "labels": labels})
+
+    check_text(attack("token-order"))
+    check_text(attack("tag", local_steps=3))
+    with pytest.raises(UserError, match="'token-order' works for local_steps <= 1, not 3"):
+        check_text(attack("token-order", local_steps=3))
+    with pytest.raises(UserError, match="'tag' needs 'nominal_rate'"):
+        check_text(attack("tag", kind="delta", threat_model="blind-rate"))
+    check_text(attack("profiled-tag", kind="delta", threat_model="blind-rate"))
+    with pytest.raises(UserError, match="'tag' needs 'labels'"):
+        check_text(attack("tag", "known"))
+    assert cost(attack("token-order")).evaluations == 0 < cost(attack("tag")).evaluations
 
 
 @pytest.mark.parametrize(

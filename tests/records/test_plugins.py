@@ -1,5 +1,7 @@
 """Plug-ins are files: what a folder offers, and what each accepts, is read from their source."""
 
+import ast
+
 import pytest
 
 from leaklab.records import plugins
@@ -36,12 +38,28 @@ PLUGIN = Noise
 FUNCTION = "def decay(rate: float, *, half_life: int = 3) -> float:\n    return rate\n\nPLUGIN = decay\n"
 HELPER = "class Noise:\n    strength: float = 1.0\n"
 INDIRECT = "class Noise:\n    strength: float = 1.0\n\nPLUGIN = [Noise][0]\n"
-ROOM = {"two_words": DATACLASS, "decay": FUNCTION, "base": HELPER, "indirect": INDIRECT, "__init__": ""}
+INHERITED = """
+from leaklab.room.two_words import Other
+
+@dataclass
+class Larger(Other):
+    colour: str = ""
+
+PLUGIN: type = Larger
+"""
+ROOM = {
+    "inherited": INHERITED,
+    "two_words": DATACLASS,
+    "decay": FUNCTION,
+    "base": HELPER,
+    "indirect": INDIRECT,
+    "__init__": "",
+}
 
 
 @pytest.fixture(autouse=True)
 def room(tmp_path, monkeypatch):
-    """A room of five modules, two of which are plug-ins."""
+    """A room of six modules, three of which are plug-ins."""
     (tmp_path / "room").mkdir()
     for name, text in ROOM.items():
         (tmp_path / "room" / f"{name}.py").write_text(text, encoding="utf-8")
@@ -59,7 +77,7 @@ def refusal(*arguments):
 
 
 def test_a_module_that_defines_plugin_is_one():
-    assert plugins.available("room") == ["decay", "two-words"]
+    assert plugins.available("room") == ["decay", "inherited", "two-words"]
 
 
 def test_names_have_dashes_where_files_have_underscores():
@@ -67,7 +85,9 @@ def test_names_have_dashes_where_files_have_underscores():
 
 
 def test_a_misspelt_plugin_is_refused_with_the_ones_there_are():
-    assert refusal("room", "two-wrods", {}) == "unknown room plug-in 'two-wrods': choose from decay, two-words"
+    assert (
+        refusal("room", "two-wrods", {}) == "unknown room plug-in 'two-wrods': choose from decay, inherited, two-words"
+    )
 
 
 @pytest.mark.parametrize("name", ["base", "indirect", "__init__", "two_words", ""])
@@ -78,6 +98,13 @@ def test_what_is_no_plugin_cannot_be_asked_for(name):
 def test_declared_settings_are_accepted():
     plugins.check("room", "two-words", {"strength": 1.0, "clip": None})
     plugins.check("room", "decay", {"half_life": 2, "rate": 0.1})
+
+
+def test_a_dataclass_inherits_the_settings_of_another_file():
+    plugins.check("room", "inherited", {"size": 3, "colour": "red"})
+    assert refusal("room", "inherited", {"weight": 1}).endswith("it accepts size, colour")
+    assert ast.unparse(plugins.class_attribute("room", "inherited", "size")) == "0"
+    assert plugins.class_attribute("room", "inherited", "weight") is None
 
 
 @pytest.mark.parametrize("key", ["strenght", "helper", "inner", "size", "sampled", "needs", "registry"])

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.search import StartRecord
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import Requirements
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
@@ -61,10 +62,10 @@ class Attack(Protocol):
     """An attack plug-in; a frozen dataclass whose fields are its settings.
 
     Attributes:
-        needs: facts that the attack needs, a literal (see ``observations/requirements.py``).
+        requirements: what the attack asks for, read from its source while planning.
     """
 
-    needs: ClassVar[frozenset[str]]
+    requirements: ClassVar[Requirements]
 
     def reconstruct(
         self,

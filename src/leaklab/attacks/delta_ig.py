@@ -11,7 +11,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from leaklab.attacks.base import Budget, Reconstruction, Streams, victim
+from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
 from leaklab.attacks.delta_matching import DeltaMatching, Samples
 from leaklab.attacks.fixed_labels import LABEL_RULES, fixed_labels
 from leaklab.attacks.joint_rates import JointRates
@@ -23,6 +23,7 @@ from leaklab.attacks.search import SearchResult, SearchSettings, search
 from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
 from leaklab.attacks.surrogate import Surrogate
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements
 from leaklab.records.errors import UserError
 
 MATCHINGS = ("nominal", "joint-rates", "profiled-rates", "surrogate")
@@ -68,15 +69,17 @@ class DeltaInversion:
         improvement: ... in which its best loss fell by less than this fraction.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset({"architecture", "weights", "input_shape", "num_classes", "batch_size"})
-    needs_when: ClassVar[dict[str, dict[str, list[str]]]] = {
-        "label_rule": {"known": ["labels"]},
-        "matching": {
-            "nominal": ["nominal_rate", "local_steps"],
-            "joint-rates": ["nominal_rate", "local_steps"],
-            "profiled-rates": ["nominal_rate", "local_steps"],
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=SAMPLES,
+        facts_when={
+            "label_rule": KNOWN_LABELS,
+            "matching": {
+                "nominal": PRESCRIBED_STEPS,
+                "joint-rates": PRESCRIBED_STEPS,
+                "profiled-rates": PRESCRIBED_STEPS,
+            },
         },
-    }
+    )
 
     matching: str = "nominal"
     label_rule: str = "bias"
@@ -198,4 +201,4 @@ def as_delta(observation: Observation, knowledge: Knowledge) -> Observation:
     return replace(observation.scaled(-assumed), kind="delta")
 
 
-PLUGIN = DeltaInversion
+PLUGIN: type[Attack] = DeltaInversion

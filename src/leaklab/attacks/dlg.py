@@ -7,11 +7,12 @@ iterations, 1000 outer ones).
 from dataclasses import dataclass
 from typing import ClassVar
 
-from leaklab.attacks.base import Budget, Reconstruction, Streams
+from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
 from leaklab.attacks.lbfgs import LbfgsSettings
 from leaklab.attacks.lbfgs_inversion import invert, search_settings
 from leaklab.attacks.matching import Distance, squared_l2
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import SAMPLES, Requirements
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class DeepLeakage:
         improvement: ... in which its best loss fell by less than this fraction.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset({"architecture", "weights", "input_shape", "num_classes", "batch_size"})
+    requirements: ClassVar[Requirements] = Requirements(facts=SAMPLES)
 
     history: int = 100
     matched: float = 3e-9
@@ -51,4 +52,4 @@ class DeepLeakage:
         return invert("dlg", observation, knowledge, streams, distance or squared_l2, settings, lbfgs, labels=None)
 
 
-PLUGIN = DeepLeakage
+PLUGIN: type[Attack] = DeepLeakage

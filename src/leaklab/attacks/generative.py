@@ -4,18 +4,17 @@ from typing import ClassVar, Protocol
 
 from leaklab.attacks.base import Attack
 from leaklab.models.generators.base import Generator
+from leaklab.observations.declared import Requirements
 
 
 class GenerativeAttack(Protocol):
     """A plug-in that searches among the images that a generator can make; a frozen dataclass of settings.
 
     Attributes:
-        needs: see ``Attack``.
-        needs_generator: True, a literal (see ``observations/requirements.py``).
+        requirements: see ``Attack``; with ``generator=True``.
     """
 
-    needs: ClassVar[frozenset[str]]
-    needs_generator: ClassVar[bool]
+    requirements: ClassVar[Requirements]
 
     def using(self, generator: Generator) -> Attack:
         """Return the attack with its generator, which is frozen and makes the victim's images and classes."""

@@ -13,12 +13,14 @@ from torch import Tensor
 
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
 from leaklab.attacks.fixed_labels import fixed_labels
+from leaklab.attacks.generative import GenerativeAttack
 from leaklab.attacks.latent_matching import LatentMatching
 from leaklab.attacks.latent_search import AdamSettings, CmaSettings, adam_search, cma_search
 from leaklab.attacks.matching import Distance, squared_l2
 from leaklab.attacks.search import SearchResult, StartRecord
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
 
@@ -44,11 +46,9 @@ class GenerativeGradientLeakage:
         penalty: weight of the latent's distance from the prior in the loss (adam), see ``prior_divergence``.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset(
-        {"architecture", "weights", "input_shape", "input_range", "num_classes", "batch_size"}
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=(*SAMPLES, "input_range"), facts_when={"label_rule": KNOWN_LABELS}, generator=True
     )
-    needs_when: ClassVar[dict[str, dict[str, list[str]]]] = {"label_rule": {"known": ["labels"]}}
-    needs_generator: ClassVar[bool] = True
 
     label_rule: str = "bias"
     optimizer: str = "cma"
@@ -74,7 +74,7 @@ class GenerativeGradientLeakage:
 class _WithGenerator:
     """The attack; ``settings`` and ``generator`` are what ``using`` was called with."""
 
-    needs: ClassVar[frozenset[str]] = GenerativeGradientLeakage.needs
+    requirements: ClassVar[Requirements] = GenerativeGradientLeakage.requirements
 
     settings: GenerativeGradientLeakage
     generator: Generator
@@ -204,4 +204,4 @@ def _starts(found: SearchResult, order: Tensor, trials: tuple[int, ...], batch: 
     return tuple(records)
 
 
-PLUGIN = GenerativeGradientLeakage
+PLUGIN: type[GenerativeAttack] = GenerativeGradientLeakage

@@ -6,12 +6,13 @@ Source: "iDLG: Improved Deep Leakage from Gradients", eqs. (4)-(6) and algorithm
 from dataclasses import dataclass
 from typing import ClassVar
 
-from leaklab.attacks.base import Budget, Reconstruction, Streams
+from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
 from leaklab.attacks.fixed_labels import fixed_labels
 from leaklab.attacks.lbfgs import LbfgsSettings
 from leaklab.attacks.lbfgs_inversion import invert, search_settings
 from leaklab.attacks.matching import Distance, squared_l2
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,7 @@ class ImprovedDeepLeakage:
         improvement: ... in which its best loss fell by less than this fraction.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset({"architecture", "weights", "input_shape", "num_classes", "batch_size"})
-    needs_when: ClassVar[dict[str, dict[str, list[str]]]] = {"label_rule": {"known": ["labels"]}}
+    requirements: ClassVar[Requirements] = Requirements(facts=SAMPLES, facts_when={"label_rule": KNOWN_LABELS})
 
     label_rule: str = "bias"
     history: int = 100
@@ -58,4 +58,4 @@ class ImprovedDeepLeakage:
         return invert("idlg", observation, knowledge, streams, distance or squared_l2, settings, lbfgs, labels)
 
 
-PLUGIN = ImprovedDeepLeakage
+PLUGIN: type[Attack] = ImprovedDeepLeakage

@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from leaklab.attacks.base import Budget, Reconstruction, Streams, victim
+from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
 from leaklab.attacks.cosine_inversion import CosineInversion
 from leaklab.attacks.fixed_labels import fixed_labels
 from leaklab.attacks.inversion import Inversion
@@ -19,6 +19,7 @@ from leaklab.attacks.priors import Box, WithPrior, total_variation
 from leaklab.attacks.search import Objective, SearchResult
 from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 from leaklab.records.errors import UserError
 
 
@@ -37,11 +38,9 @@ class InvertingGradients:
         boxed: keep the pixels within the range that the threat model grants.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset({"architecture", "weights", "input_shape", "num_classes", "batch_size"})
-    needs_when: ClassVar[dict[str, dict[object, list[str]]]] = {
-        "label_rule": {"known": ["labels"]},
-        "boxed": {True: ["input_range"]},
-    }
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=SAMPLES, facts_when={"label_rule": KNOWN_LABELS, "boxed": {True: ("input_range",)}}
+    )
 
     label_rule: str = "known"
     total_variation: float = 1e-4
@@ -120,4 +119,4 @@ def _reconstruction(
     )
 
 
-PLUGIN = InvertingGradients
+PLUGIN: type[Attack] = InvertingGradients

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from leaklab.observations.requirements import refusal
+from leaklab.observations.threat_models import Fact
 from leaklab.records.errors import UserError
 
 Kind = Literal["gradient", "delta"]
@@ -20,7 +21,7 @@ class Knowledge:
     threat_model: str
     facts: Mapping[str, Any]
 
-    def require(self, fact: str, needed_by: str = "this attack") -> Any:
+    def require(self, fact: Fact, needed_by: str = "this attack") -> Any:
         """Return the value of ``fact``.
 
         Raises:
@@ -48,7 +49,7 @@ class Knowledge:
         steps = int(self.require("local_steps", needed_by))
         return list(self.facts.get("step_factors", [1.0] * steps))
 
-    def knows(self, fact: str) -> bool:
+    def knows(self, fact: Fact) -> bool:
         """Tell whether ``fact`` is granted."""
         return fact in self.facts
 

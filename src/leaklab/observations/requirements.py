@@ -1,18 +1,18 @@
 """Who needs what: attacks against threat models, transforms against defenses, checked before any job runs.
 
-An attack declares ``needs`` (and ``needs_when`` for single settings) as literals in its class body. They are read from
-the source, so that planning a hundred jobs does not import torch.
+Planning a hundred jobs imports no torch: what a plug-in declares is read from its source (``declared.py``).
 """
 
-import ast
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
-from leaklab.observations.threat_models import granted
+from leaklab.observations.declared import chosen, declared
+from leaklab.observations.threat_models import Fact, granted
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
+
+ATTACKS, TRANSFORMS = "attacks", "attacks/adaptive"
 
 
 def refusal(attack: str, fact: str, threat_model: str) -> UserError:
@@ -23,7 +23,7 @@ def refusal(attack: str, fact: str, threat_model: str) -> UserError:
     )
 
 
-def check_combination(attack_needs: Iterable[str], threat_model: str, attack: str = "this attack") -> None:
+def check_combination(attack_needs: Iterable[Fact], threat_model: str, attack: str = "this attack") -> None:
     """Refuse an attack that needs a fact which the threat model withholds.
 
     Raises:
@@ -33,17 +33,17 @@ def check_combination(attack_needs: Iterable[str], threat_model: str, attack: st
         raise refusal(attack, fact, threat_model)
 
 
-def needs(attack: str, settings: Mapping[str, Any]) -> frozenset[str]:
+def needs(attack: str, settings: Mapping[str, Any], room: str = ATTACKS) -> frozenset[Fact]:
     """Return the facts that ``attack`` needs under ``settings``, read from its source.
 
     Raises:
         UserError: unknown attack or setting.
     """
-    plugins.check("attacks", attack, settings)
-    declared = _literals("attacks", attack)
-    facts = frozenset(declared.get("needs", ()))
-    for setting, by_value in declared.get("needs_when", {}).items():
-        facts |= frozenset(by_value.get(settings.get(setting, declared.get(setting)), ()))
+    plugins.check(room, attack, settings)
+    asked = declared(room, attack)
+    facts = frozenset(asked.facts)
+    for setting, by_value in asked.facts_when.items():
+        facts |= frozenset(by_value.get(chosen(room, attack, settings, setting), ()))
     return facts
 
 
@@ -62,13 +62,13 @@ def check(
     Raises:
         UserError: unknown names or settings, or a fact that is withheld.
     """
-    plugins.check("attacks/adaptive", transform, transform_settings or {})
+    plugins.check(TRANSFORMS, transform, transform_settings or {})
     check_combination(needs(attack, settings), threat_model, attack)
     check_kind(kind, threat_model)
-    declared = _literals("attacks/adaptive", transform)
-    check_combination(declared.get("needs", ()), threat_model, transform)
+    asked = declared(TRANSFORMS, transform)
+    check_combination(asked.facts, threat_model, transform)
     if kind == "delta":
-        check_combination(declared.get("needs_for_delta", ()), threat_model, f"{attack} with transform {transform}")
+        check_combination(asked.facts_for_delta, threat_model, f"{attack} with transform {transform}")
 
 
 def check_kind(kind: str, threat_model: str) -> None:
@@ -89,18 +89,22 @@ def check_transform(transform: str, defense: str, batch_size: int) -> None:
     Raises:
         UserError: says for what the transform was made.
     """
-    plugins.check("attacks/adaptive", transform, {})
-    declared = _literals("attacks/adaptive", transform)
-    fitting = declared.get("fits", ())
-    if fitting and defense not in fitting:
+    asked = declared(TRANSFORMS, transform)
+    if asked.fits and defense not in asked.fits:
         raise UserError(
-            f"transform '{transform}' does not fit defense '{defense}': it is made for {', '.join(sorted(fitting))}"
+            f"transform '{transform}' does not fit defense '{defense}': it is made for {', '.join(sorted(asked.fits))}"
         )
-    largest = declared.get("largest_batch")
-    if largest is not None and batch_size > largest:
-        raise UserError(
-            f"transform '{transform}' works for batch_size <= {largest}, not {batch_size}: choose profiled-scale"
-        )
+    check_most(f"transform '{transform}'", "batch_size", batch_size, asked.largest_batch)
+
+
+def check_most(plugin: str, field: str, number: int, most: int | None) -> None:
+    """Refuse an update of more samples or steps than a plug-in can read; ``most`` is None for any number.
+
+    Raises:
+        UserError: says how many it can.
+    """
+    if most is not None and number > most:
+        raise UserError(f"{plugin} works for {field} <= {most}, not {number}: lower it, or choose another one")
 
 
 def check_generator(spec: AttackSpec) -> None:
@@ -109,8 +113,8 @@ def check_generator(spec: AttackSpec) -> None:
     Raises:
         UserError: says what to add, remove or change.
     """
-    declared, prior, private = _literals("attacks", spec.attack.name), spec.generator, spec.capture
-    if not declared.get("needs_generator"):
+    prior, private = spec.generator, spec.capture
+    if not declared(ATTACKS, spec.attack.name).generator:
         if prior is not None:
             raise UserError(f"attack '{spec.attack.name}' uses no generator: remove 'generator'")
         return
@@ -121,23 +125,3 @@ def check_generator(spec: AttackSpec) -> None:
         )
     if prior.steps and (prior.dataset, "train") == (private.dataset, private.images.split):
         raise UserError("the generator is trained on the very images that are attacked: set images.split to test")
-
-
-def _literals(room: str, name: str) -> dict[str, Any]:
-    """Return the literal class attributes of a plug-in's classes, ``frozenset(...)`` around a literal included."""
-    file: Path = plugins.PACKAGE_FOLDER / room / f"{name.replace('-', '_')}.py"
-    values: dict[str, Any] = {}
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
-        for field in node.body if isinstance(node, ast.ClassDef) else []:
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and field.value is not None:
-                values.update(_evaluated(field.target.id, field.value))
-    return values
-
-
-def _evaluated(name: str, node: ast.expr) -> dict[str, Any]:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "frozenset" and node.args:
-        node = node.args[0]
-    try:
-        return {name: ast.literal_eval(node)}
-    except ValueError:
-        return {}

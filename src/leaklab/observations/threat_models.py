@@ -3,9 +3,26 @@
 A fact that is not granted is not in the observation's file at all, so no attack can use it by accident.
 """
 
+from typing import Literal
+
 from leaklab.records.errors import UserError
 
-FACTS: dict[str, str] = {
+Fact = Literal[
+    "architecture",
+    "weights",
+    "nominal_rate",
+    "local_steps",
+    "step_factors",
+    "batch_size",
+    "num_classes",
+    "input_shape",
+    "input_range",
+    "defense",
+    "labels",
+]
+"""What can be granted; a misspelt fact is refused by the type checker."""
+
+FACTS: dict[Fact, str] = {
     "architecture": "the model and its settings",
     "weights": "the weights broadcast to the client",
     "nominal_rate": "the local learning rate that the server prescribes (not the one really used)",
@@ -19,16 +36,16 @@ FACTS: dict[str, str] = {
     "labels": "the labels of the private samples",
 }
 
-_HONEST_BUT_CURIOUS = frozenset(FACTS) - {"labels"}
+_HONEST_BUT_CURIOUS: frozenset[Fact] = frozenset(FACTS) - {"labels"}
 
-THREAT_MODELS: dict[str, frozenset[str]] = {
+THREAT_MODELS: dict[str, frozenset[Fact]] = {
     "honest-but-curious": _HONEST_BUT_CURIOUS,
     "honest-but-curious-with-labels": _HONEST_BUT_CURIOUS | {"labels"},
     "blind-rate": _HONEST_BUT_CURIOUS - {"nominal_rate"},
 }
 
 
-def granted(threat_model: str) -> frozenset[str]:
+def granted(threat_model: str) -> frozenset[Fact]:
     """Return the facts that ``threat_model`` grants.
 
     Raises:

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from leaklab.observations.text_requirements import READ_OUT
+from leaklab.observations.declared import declared
+from leaklab.observations.text_requirements import ATTACKS as TEXT_ATTACKS
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.check_spec import CheckSpec
@@ -98,7 +99,8 @@ def cost(spec: Spec, clients: int = 2) -> Cost:
         return Cost(evaluations=evaluations, seconds=evaluations * _milliseconds(spec.attack) / 1e3)
     if isinstance(spec, TextAttackSpec):
         trials = spec.capture.sentences.count * spec.capture.draws
-        evaluations = 0 if spec.attack.name == READ_OUT else trials * spec.restarts * spec.iterations
+        searched = declared(TEXT_ATTACKS, spec.attack.name).searches
+        evaluations = trials * spec.restarts * spec.iterations if searched else 0
         return Cost(evaluations=evaluations, seconds=evaluations * TEXT_EVALUATION_MILLISECONDS / 1e3)
     return Cost(seconds=CHECK_SECONDS if isinstance(spec, CheckSpec) else 10.0)
 

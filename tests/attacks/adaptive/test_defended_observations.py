@@ -113,7 +113,7 @@ def test_the_transforms_are_harmless_without_the_defense(captured, name, defense
     transform = plugins.load("attacks/adaptive", name)
     prepared, _ = transform.prepare(observation, knowledge)
     assert at_the_truth(prepared, knowledge, truth, transform.distance)[0].abs().max() < 1e-10
-    assert set(transform.fits) >= {"none", defense}
+    assert set(transform.requirements.fits) >= {"none", defense}
 
 
 @pytest.mark.parametrize(("defense", "settings"), LIKELIHOODS.items())
@@ -174,7 +174,7 @@ def test_needs_are_declared_for_the_planner(captured, name):
     """What prepare asks for is what the source declares; so a plan fails before a job does."""
     transform = plugins.load("attacks/adaptive", name)
     requirements.check("idlg", {}, "honest-but-curious", name, {}, "delta")
-    requirements.check_transform(name, sorted(transform.fits)[0], 1)
+    requirements.check_transform(name, sorted(transform.requirements.fits)[0], 1)
     with pytest.raises(UserError, match="does not fit defense 'lrp'"):
         requirements.check_transform(name, "lrp", 1)
     with pytest.raises(UserError, match="needs 'nominal_rate'"):
@@ -183,7 +183,8 @@ def test_needs_are_declared_for_the_planner(captured, name):
     observation, knowledge, _ = captured(defense, kind="delta")
     if name == "matched-noise":
         transform = replace(transform, sigma=SIGMA)
-    declared = transform.needs | transform.needs_for_delta
+    asked = transform.requirements
+    declared = {*asked.facts, *asked.facts_for_delta}
     facts = {fact: value for fact, value in knowledge.facts.items() if fact in declared}
     transform.prepare(observation, Knowledge("honest-but-curious", facts))
     for fact in declared:

@@ -43,7 +43,7 @@ def test_closed_form_needs_no_rate(digits, observe, knowledge):
 def test_closed_form_refuses_batches(digits, observe, knowledge):
     batch = Knowledge("honest-but-curious", {**knowledge.facts, "batch_size": 2})
     observation = observe(digits[0][:2].view(1, 2, 1, 8, 8), digits[1][:2].view(1, 2))
-    with pytest.raises(UserError, match="profiled-scale"):
+    with pytest.raises(UserError, match="batch_size <= 1, not 2"):
         ClosedFormScale().prepare(observation, batch)
 
 

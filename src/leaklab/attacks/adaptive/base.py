@@ -6,19 +6,18 @@ from torch import Tensor
 
 from leaklab.attacks.matching import Distance
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import Requirements
 
 
 class Transform(Protocol):
     """A transform plug-in; a frozen dataclass.
 
     Attributes:
-        fits: defenses that it is made for; empty for all.
-        needs: facts that it needs besides the attack's own.
+        requirements: what it asks for besides the attack, and the defenses that it is made for.
         distance: matching loss that goes with it; None leaves an attack its own.
     """
 
-    fits: ClassVar[frozenset[str]]
-    needs: ClassVar[frozenset[str]]
+    requirements: ClassVar[Requirements]
 
     @property
     def distance(self) -> Distance | None:

@@ -11,8 +11,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from leaklab.attacks.adaptive.base import Transform
 from leaklab.attacks.adaptive.inferred_gradient import InferredGradient
 from leaklab.attacks.matching import Distance, squared_norm
+from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,9 @@ class ClipEmulation(InferredGradient):
     """
 
     name: ClassVar[str] = "clip-emulation"
-    fits: ClassVar[frozenset[str]] = frozenset({"none", "gradient-clipping", "clipping-noise"})
-    needs: ClassVar[frozenset[str]] = frozenset()
-    needs_for_delta: ClassVar[frozenset[str]] = frozenset({"nominal_rate", "local_steps"})
+    requirements: ClassVar[Requirements] = Requirements(
+        facts_for_delta=PRESCRIBED_STEPS, fits=("none", "gradient-clipping", "clipping-noise")
+    )
 
     @property
     def distance(self) -> Distance:
@@ -73,4 +75,4 @@ def _times(factor: Tensor, values: Tensor) -> Tensor:
     return torch.einsum("t,t...->t...", factor, values)
 
 
-PLUGIN = ClipEmulation
+PLUGIN: type[Transform] = ClipEmulation

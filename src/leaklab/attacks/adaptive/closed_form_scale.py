@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from leaklab.attacks.adaptive.base import Transform
 from leaklab.attacks.labels import Head, head
 from leaklab.attacks.matching import Distance
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.records.errors import UserError
+from leaklab.observations.declared import Requirements
+from leaklab.observations.requirements import check_most
 
 
 @dataclass(frozen=True)
@@ -27,9 +29,9 @@ class ClosedFormScale:
     same sample.
     """
 
-    fits: ClassVar[frozenset[str]] = frozenset({"none", "lrp"})
-    needs: ClassVar[frozenset[str]] = frozenset({"weights", "architecture", "batch_size"})
-    largest_batch: ClassVar[int] = 1
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=("weights", "architecture", "batch_size"), fits=("none", "lrp"), largest_batch=1
+    )
 
     @property
     def distance(self) -> Distance | None:
@@ -43,8 +45,7 @@ class ClosedFormScale:
             UserError: more than one sample per update, or no affine head with a bias.
         """
         batch = knowledge.require("batch_size", "closed-form-scale")
-        if batch > self.largest_batch:
-            raise UserError(f"transform 'closed-form-scale' works for batch_size 1, not {batch}: choose profiled-scale")
+        check_most("transform 'closed-form-scale'", "batch_size", batch, self.requirements.largest_batch)
         scale = estimate_scale(head(observation))
         # an update of zero reveals nothing and has no factor to remove
         usable = scale.isfinite() & (scale > 0)
@@ -64,4 +65,4 @@ def estimate_scale(observed: Head) -> Tensor:
     return (bias * expected).sum(1) / (expected * expected).sum(1)
 
 
-PLUGIN = ClosedFormScale
+PLUGIN: type[Transform] = ClosedFormScale

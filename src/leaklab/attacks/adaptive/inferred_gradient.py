@@ -12,7 +12,7 @@ from leaklab.observations.base import Knowledge, Observation
 
 @dataclass(frozen=True)
 class InferredGradient:
-    """Base of such transforms; a subclass gives its ``distance``, and ``fits`` and ``needs`` as literals.
+    """Base of such transforms; a subclass gives its ``distance`` and its ``requirements``.
 
     Attributes:
         name: the plug-in's name, for messages.

@@ -11,8 +11,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from leaklab.attacks.adaptive.base import Transform
 from leaklab.attacks.adaptive.inferred_gradient import InferredGradient
 from leaklab.attacks.matching import Distance, squared_l2
+from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,7 @@ class MaskedColumns(InferredGradient):
 
     name: ClassVar[str] = "masked-columns"
     knows_the_head: ClassVar[bool] = True
-    fits: ClassVar[frozenset[str]] = frozenset({"none", "soteria"})
-    needs: ClassVar[frozenset[str]] = frozenset()
-    needs_for_delta: ClassVar[frozenset[str]] = frozenset({"nominal_rate", "local_steps"})
+    requirements: ClassVar[Requirements] = Requirements(facts_for_delta=PRESCRIBED_STEPS, fits=("none", "soteria"))
 
     @property
     def distance(self) -> Distance:
@@ -45,4 +45,4 @@ def on_seen_columns(gradients: Sequence[Tensor], observed: Sequence[Tensor]) -> 
     return squared_l2([*front, torch.where(seen, weight, 0.0), bias], observed)
 
 
-PLUGIN = MaskedColumns
+PLUGIN: type[Transform] = MaskedColumns

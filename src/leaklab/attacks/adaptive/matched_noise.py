@@ -20,11 +20,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from leaklab.attacks.adaptive.base import Transform
 from leaklab.attacks.adaptive.clip_emulation import clipped
 from leaklab.attacks.adaptive.inferred_gradient import InferredGradient
 from leaklab.attacks.matching import Distance, squared_norm
 from leaklab.defenses.settings import require_between
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 
@@ -43,9 +45,9 @@ class MatchedNoise(InferredGradient):
     """
 
     name: ClassVar[str] = "matched-noise"
-    fits: ClassVar[frozenset[str]] = frozenset({"additive-noise", "clipping-noise"})
-    needs: ClassVar[frozenset[str]] = frozenset({"defense", "local_steps"})
-    needs_for_delta: ClassVar[frozenset[str]] = frozenset({"nominal_rate", "local_steps"})
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=("defense", "local_steps"), facts_for_delta=PRESCRIBED_STEPS, fits=("additive-noise", "clipping-noise")
+    )
 
     sigma: float = 0.1
     bound: float | None = None
@@ -97,4 +99,4 @@ def negative_log_likelihood(
     return value, pull_back(residuals), factor
 
 
-PLUGIN = MatchedNoise
+PLUGIN: type[Transform] = MatchedNoise

@@ -11,8 +11,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from leaklab.attacks.adaptive.base import Transform
 from leaklab.attacks.adaptive.inferred_gradient import InferredGradient
 from leaklab.attacks.matching import Distance, squared_l2
+from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,7 @@ class MutedLayer(InferredGradient):
 
     name: ClassVar[str] = "muted-layer"
     knows_the_head: ClassVar[bool] = True
-    fits: ClassVar[frozenset[str]] = frozenset({"none", "soteria"})
-    needs: ClassVar[frozenset[str]] = frozenset()
-    needs_for_delta: ClassVar[frozenset[str]] = frozenset({"nominal_rate", "local_steps"})
+    requirements: ClassVar[Requirements] = Requirements(facts_for_delta=PRESCRIBED_STEPS, fits=("none", "soteria"))
 
     @property
     def distance(self) -> Distance:
@@ -41,4 +41,4 @@ def without_head_weight(gradients: Sequence[Tensor], observed: Sequence[Tensor])
     return value, [*residuals[:-1], torch.zeros_like(weight), residuals[-1]], factor
 
 
-PLUGIN = MutedLayer
+PLUGIN: type[Transform] = MutedLayer

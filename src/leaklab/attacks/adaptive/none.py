@@ -6,17 +6,17 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from leaklab.attacks.adaptive.base import Transform
 from leaklab.attacks.matching import Distance
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
 
 
 @dataclass(frozen=True)
 class NoTransform:
     """Take the update as it is; a delta is divided by minus the nominal rate times the local steps."""
 
-    fits: ClassVar[frozenset[str]] = frozenset()
-    needs: ClassVar[frozenset[str]] = frozenset()
-    needs_for_delta: ClassVar[frozenset[str]] = frozenset({"nominal_rate", "local_steps"})
+    requirements: ClassVar[Requirements] = Requirements(facts_for_delta=PRESCRIBED_STEPS)
 
     @property
     def distance(self) -> Distance | None:
@@ -33,4 +33,4 @@ class NoTransform:
         return gradient, torch.ones(len(observation.trials), dtype=torch.float64)
 
 
-PLUGIN = NoTransform
+PLUGIN: type[Transform] = NoTransform

@@ -6,8 +6,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from leaklab.attacks.adaptive.base import Transform
 from leaklab.attacks.matching import Distance, profiled_scale
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import Requirements
 
 
 @dataclass(frozen=True)
@@ -17,8 +19,7 @@ class ProfiledScale:
     With several local steps it removes the mean factor; what the steps' different weights do to the direction stays.
     """
 
-    fits: ClassVar[frozenset[str]] = frozenset({"none", "lrp"})
-    needs: ClassVar[frozenset[str]] = frozenset()
+    requirements: ClassVar[Requirements] = Requirements(fits=("none", "lrp"))
 
     @property
     def distance(self) -> Distance:
@@ -30,4 +31,4 @@ class ProfiledScale:
         return observation.as_direction(), torch.ones(len(observation.trials), dtype=torch.float64)
 
 
-PLUGIN = ProfiledScale
+PLUGIN: type[Transform] = ProfiledScale

@@ -11,8 +11,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from leaklab.attacks.adaptive.base import Transform
 from leaklab.attacks.adaptive.inferred_gradient import InferredGradient
 from leaklab.attacks.matching import Distance, squared_norm
+from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,9 @@ class PruneEmulation(InferredGradient):
     """
 
     name: ClassVar[str] = "prune-emulation"
-    fits: ClassVar[frozenset[str]] = frozenset({"none", "gradient-compression"})
-    needs: ClassVar[frozenset[str]] = frozenset()
-    needs_for_delta: ClassVar[frozenset[str]] = frozenset({"nominal_rate", "local_steps"})
+    requirements: ClassVar[Requirements] = Requirements(
+        facts_for_delta=PRESCRIBED_STEPS, fits=("none", "gradient-compression")
+    )
 
     @property
     def distance(self) -> Distance:
@@ -59,4 +61,4 @@ def _largest(gradient: Tensor, observed: Tensor) -> Tensor:
     return ((sizes >= threshold) & (zeros <= last)).view_as(gradient)
 
 
-PLUGIN = PruneEmulation
+PLUGIN: type[Transform] = PruneEmulation

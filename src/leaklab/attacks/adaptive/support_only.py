@@ -11,8 +11,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from leaklab.attacks.adaptive.base import Transform
 from leaklab.attacks.adaptive.inferred_gradient import InferredGradient
 from leaklab.attacks.matching import Distance, squared_l2
+from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,9 @@ class SupportOnly(InferredGradient):
     """
 
     name: ClassVar[str] = "support-only"
-    fits: ClassVar[frozenset[str]] = frozenset({"none", "gradient-compression"})
-    needs: ClassVar[frozenset[str]] = frozenset()
-    needs_for_delta: ClassVar[frozenset[str]] = frozenset({"nominal_rate", "local_steps"})
+    requirements: ClassVar[Requirements] = Requirements(
+        facts_for_delta=PRESCRIBED_STEPS, fits=("none", "gradient-compression")
+    )
 
     @property
     def distance(self) -> Distance:
@@ -42,4 +44,4 @@ def on_support(gradients: Sequence[Tensor], observed: Sequence[Tensor]) -> tuple
     return squared_l2([torch.where(target != 0, gradient, 0.0) for gradient, target in pairs], observed)
 
 
-PLUGIN = SupportOnly
+PLUGIN: type[Transform] = SupportOnly

@@ -1,11 +1,12 @@
 """What every attack plug-in on text is: observation and knowledge in, sentences out."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from leaklab.attacks.base import Streams
 from leaklab.attacks.text.matching_attack import TextReconstruction
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import Requirements
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,13 @@ class TextBudget:
 
 
 class TextAttack(Protocol):
-    """A plug-in of ``attacks/text``; a frozen dataclass whose fields are its settings."""
+    """A plug-in of ``attacks/text``; a frozen dataclass whose fields are its settings.
+
+    Attributes:
+        requirements: what the attack asks for, read from its source while planning.
+    """
+
+    requirements: ClassVar[Requirements]
 
     def reconstruct(
         self, observation: Observation, knowledge: Knowledge, budget: TextBudget, streams: Streams

@@ -4,12 +4,14 @@ Source: M. Balunovic et al., "LAMP: extracting text from gradients with language
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from leaklab.attacks.base import Streams
-from leaklab.attacks.text.base import TextBudget
+from leaklab.attacks.text.base import TextAttack, TextBudget
 from leaklab.attacks.text.matching_attack import TextMatching, TextReconstruction
 from leaklab.attacks.text.observed import match
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import Requirements
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class MeanCosineAttack:
         rate: AdamW's first rate in standard deviations of the word table.
         decay: AdamW's weight decay.
     """
+
+    requirements: ClassVar[Requirements] = Requirements()
 
     bag: bool = False
     norm_weight: float = 1.0
@@ -36,4 +40,4 @@ class MeanCosineAttack:
         return match(settings, observation.as_direction(), knowledge, budget, streams)
 
 
-PLUGIN = MeanCosineAttack
+PLUGIN: type[TextAttack] = MeanCosineAttack

@@ -1,12 +1,14 @@
 """TAG for an attacker who knows that the rate is perturbed: the scale of the gradient is left free."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from leaklab.attacks.base import Streams
-from leaklab.attacks.text.base import TextBudget
+from leaklab.attacks.text.base import TextAttack, TextBudget
 from leaklab.attacks.text.matching_attack import TextMatching, TextReconstruction
 from leaklab.attacks.text.observed import match
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import Requirements
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,8 @@ class ProfiledTagAttack:
         rate: AdamW's first rate in standard deviations of the word table.
         decay: AdamW's weight decay.
     """
+
+    requirements: ClassVar[Requirements] = Requirements()
 
     bag: bool = False
     rate: float = 0.5
@@ -31,4 +35,4 @@ class ProfiledTagAttack:
         return match(settings, observation.as_direction(), knowledge, budget, streams)
 
 
-PLUGIN = ProfiledTagAttack
+PLUGIN: type[TextAttack] = ProfiledTagAttack

@@ -4,12 +4,14 @@ Source: J. Deng et al., "TAG: gradient attack on transformer-based language mode
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from leaklab.attacks.base import Streams
-from leaklab.attacks.text.base import TextBudget
+from leaklab.attacks.text.base import TextAttack, TextBudget
 from leaklab.attacks.text.matching_attack import TextMatching, TextReconstruction
 from leaklab.attacks.text.observed import match
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,8 @@ class TagAttack:
         rate: AdamW's first rate in standard deviations of the word table (see ``matching_attack.TextMatching``).
         decay: AdamW's weight decay.
     """
+
+    requirements: ClassVar[Requirements] = Requirements(facts_for_delta=PRESCRIBED_STEPS)
 
     squared: bool = False
     rate: float = 0.5
@@ -34,4 +38,4 @@ class TagAttack:
         return match(settings, observation.as_gradient(knowledge, "tag"), knowledge, budget, streams)
 
 
-PLUGIN = TagAttack
+PLUGIN: type[TextAttack] = TagAttack

@@ -1,6 +1,7 @@
 """The sentence read off the tables' gradients by linear equations, without any search (see ``tables``)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -8,13 +9,15 @@ from torch import Tensor
 from leaklab.attacks.base import Streams
 from leaklab.attacks.labels import bias_rule
 from leaklab.attacks.search import StartRecord
-from leaklab.attacks.text.base import TextBudget
+from leaklab.attacks.text.base import TextAttack, TextBudget
 from leaklab.attacks.text.inversion import SentenceFrame
 from leaklab.attacks.text.matching_attack import TextReconstruction
 from leaklab.attacks.text.observed import frames
 from leaklab.attacks.text.tables import token_order
 from leaklab.models.text.embedded import POSITION_TABLE, WORD_TABLE
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import Requirements
+from leaklab.observations.requirements import check_most
 from leaklab.records.errors import UserError
 
 
@@ -25,12 +28,14 @@ class TokenOrderAttack:
     Made for one local step on one sentence without noise or pruning. Any factor on the update is welcome.
     """
 
+    requirements: ClassVar[Requirements] = Requirements(most_steps=1, searches=False)
+
     def reconstruct(
         self, observation: Observation, knowledge: Knowledge, budget: TextBudget, streams: Streams
     ) -> TextReconstruction:
         """Read every sentence; see ``base.TextAttack``. A trial without an order is recorded as diverged."""
-        if knowledge.require("local_steps", "token-order") > 1:
-            raise UserError("attack 'token-order' reads the gradient of one local step: capture local_steps 1")
+        steps = knowledge.require("local_steps", "token-order")
+        check_most("attack 'token-order'", "local_steps", steps, self.requirements.most_steps)
         gradients = observation.as_direction().update
         tokens, records = [], []
         for row, frame in enumerate(frames(observation, knowledge)):
@@ -55,4 +60,4 @@ def read(word_gradient: Tensor, position_gradient: Tensor, frame: SentenceFrame)
         return torch.cat([ends[0], strength.topk(most).indices.cpu(), ends[1]]), False
 
 
-PLUGIN = TokenOrderAttack
+PLUGIN: type[TextAttack] = TokenOrderAttack

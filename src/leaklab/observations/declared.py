@@ -1,0 +1,92 @@
+"""What an attack or a transform asks for: a typed declaration in its class, read from its source while planning.
+
+Every Snakemake process plans, and importing an attack imports torch. So the declaration is read where it stands: a call
+of ``Requirements`` with literals and with this module's constants.
+"""
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from leaklab.observations.threat_models import Fact
+from leaklab.records import plugins
+from leaklab.records.errors import UserError
+
+Facts = tuple[Fact, ...]
+
+SAMPLES: Facts = ("architecture", "weights", "input_shape", "num_classes", "batch_size")
+"""What every search for images needs: the victim, and how many samples of which shape it saw."""
+
+PRESCRIBED_STEPS: Facts = ("nominal_rate", "local_steps")
+"""What a delta is divided by."""
+
+KNOWN_LABELS: Mapping[str | bool, Facts] = {"known": ("labels",)}
+"""Of a setting that says where the labels come from (``attacks/labels.py``)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requirements:
+    """What a plug-in asks for; its ``requirements: ClassVar[Requirements]``.
+
+    Attributes:
+        facts: what the threat model has to grant in any case.
+        facts_when: setting -> its value -> what it has to grant besides.
+        facts_for_delta: what it has to grant besides where the observation is a delta.
+        fits: defenses that a transform is made for; empty for all.
+        largest_batch: samples of an update at most; None for any number.
+        most_steps: local steps of an update at most; None for any number.
+        generator: whether the spec has to name a generator.
+        searches: False for an attack that evaluates no matching loss.
+    """
+
+    facts: Facts = ()
+    facts_when: Mapping[str, Mapping[str | bool, Facts]] = field(default_factory=dict)
+    facts_for_delta: Facts = ()
+    fits: tuple[str, ...] = ()
+    largest_batch: int | None = None
+    most_steps: int | None = None
+    generator: bool = False
+    searches: bool = True
+
+
+CONSTANTS = {"SAMPLES": SAMPLES, "PRESCRIBED_STEPS": PRESCRIBED_STEPS, "KNOWN_LABELS": KNOWN_LABELS}
+
+
+@cache
+def declared(room: str, name: str) -> Requirements:
+    """Return what plug-in ``name`` of ``room`` asks for; imports no torch.
+
+    Raises:
+        UserError: there is no such plug-in, or it declares nothing that can be read.
+    """
+    plugins.check(room, name, {})
+    node = plugins.class_attribute(room, name, "requirements")
+    try:
+        if not (isinstance(node, ast.Call) and ast.unparse(node.func) == Requirements.__name__ and not node.args):
+            raise ValueError("it is no call of Requirements with named arguments")
+        return Requirements(**{str(keyword.arg): _value(keyword.value) for keyword in node.keywords})
+    except (TypeError, ValueError) as reason:
+        raise UserError(
+            f"{room} plug-in '{name}' declares no readable requirements ({reason}): write "
+            f"'requirements: ClassVar[Requirements] = Requirements(...)' with literals or {', '.join(CONSTANTS)}"
+        ) from None
+
+
+def chosen(room: str, name: str, settings: Mapping[str, Any], setting: str) -> Any:
+    """Return what a setting is set to: by ``settings``, or by the plug-in's class."""
+    default = plugins.class_attribute(room, name, setting)
+    return settings.get(setting, None if default is None else _value(default))
+
+
+def _value(node: ast.expr) -> Any:
+    if isinstance(node, ast.Name) and node.id in CONSTANTS:
+        return CONSTANTS[node.id]
+    if isinstance(node, ast.Tuple):
+        parts = [_value(part.value) if isinstance(part, ast.Starred) else (_value(part),) for part in node.elts]
+        return tuple(one for part in parts for one in part)
+    if isinstance(node, ast.Dict):
+        pairs = zip(node.keys, node.values, strict=True)
+        return {ast.literal_eval(key): _value(value) for key, value in pairs if key is not None}
+    return ast.literal_eval(node)
