@@ -1,6 +1,6 @@
 """Who is measured, where each worker lives and in which environment it runs."""
 
-from training_speed.contestants import OURS, Contestant
+from speed.contestants import OURS, Contestant
 
 PLAIN = "plain"
 CONTESTANTS = (

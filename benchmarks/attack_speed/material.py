@@ -73,7 +73,7 @@ class Material:
         tensors = read_tensors(path)
         network = _architecture(workload).build(workload.image_shape, CLASSES)
         state = [name for name in tensors if name.startswith(STATE)]
-        network.load_state_dict({name.removeprefix(STATE): tensors.pop(name) for name in state})
+        network.load_state_dict({name.removeprefix(STATE): tensors.pop(name) for name in state}, strict=True)
         count = sum(name.startswith(GRADIENTS) for name in tensors)
         observed = [tensors.pop(f"{GRADIENTS}{number}") for number in range(count)]
         return cls(network.eval(), observed, **tensors)

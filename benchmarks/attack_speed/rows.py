@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean, median
 
-from training_speed.contest import Results
-from training_speed.contestants import OURS, Contestant
-from training_speed.rows import known
+from speed import rows as speed_rows
+from speed.contest import Results
+from speed.contestants import Contestant
 
 from attack_speed.runs import Measurement
 from attack_speed.workloads import Workload
@@ -41,38 +41,19 @@ class Figures:
     attack_ratio: float | None
 
 
-@dataclass(frozen=True)
-class Row:
-    """A contestant in a workload: figures, or the reason why there are none."""
-
-    workload: Workload
-    contestant: Contestant
-    figures: Figures | None
-    reason: str = ""
+Row = speed_rows.Row[Workload, Figures]
 
 
 def rows(results: Results, workloads: Sequence[Workload], contestants: Sequence[Contestant]) -> list[Row]:
-    """Return a row for each contestant of each workload, in order."""
-    return [
-        _row(results, workload, contestant)
-        for workload in workloads
-        for contestant in contestants
-        if known(results, workload, contestant)
-    ]
+    """Return a row for each contestant of each workload, in order; an iteration is a gradient at least."""
+    return speed_rows.rows(results, workloads, contestants, lambda runs: _cpu_ms(runs) / 1e3, _figures)
 
 
-def _row(results: Results, workload: Workload, contestant: Contestant) -> Row:
-    key = workload.name, contestant.name
-    if key in results.failures:
-        return Row(workload, contestant, None, results.failures[key])
-    runs: list[Measurement] = results.runs[key]
+def _figures(
+    workload: Workload, runs: Sequence[Measurement], ours: Sequence[Measurement] | None, gflops: float
+) -> Figures:
     cpu, attack = _cpu_ms(runs), _attack(runs, workload)
-    gflops = results.costs[workload.name].flop / cpu / 1e6
-    if gflops > results.peak:
-        # every iteration needs a gradient at least: the work was not done, whatever the counter says
-        return Row(workload, contestant, None, f"void: {gflops:.0f} GFLOP/s are above the peak of {results.peak:.0f}")
-    ours = results.runs.get((workload.name, OURS))
-    figures = Figures(
+    return Figures(
         cpu_ms=cpu,
         rate=1e3 / cpu,
         attack=attack,
@@ -84,7 +65,6 @@ def _row(results: Results, workload: Workload, contestant: Contestant) -> Row:
         ratio=cpu / _cpu_ms(ours) if ours else None,
         attack_ratio=attack / _attack(ours, workload) if ours else None,
     )
-    return Row(workload, contestant, figures)
 
 
 def _cpu_ms(runs: Sequence[Measurement]) -> float:

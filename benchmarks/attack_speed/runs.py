@@ -1,16 +1,11 @@
 """One worker, one measurement: started as a process of its own, and believed only if it did the work."""
 
-import json
-import os
-import subprocess
-import time
 from dataclasses import dataclass
 from math import isclose
 from pathlib import Path
 
-from training_speed.clock import STARTED
-from training_speed.costs import StepCost
-from training_speed.runs import COLOURS, FOLDER, LONGEST_REASON, ONE_THREAD, FailedError
+from speed.costs import StepCost
+from speed.processes import FailedError, output
 
 from attack_speed.workloads import Workload
 
@@ -66,7 +61,8 @@ def measured(
     Raises:
         FailedError: it broke, took too long, or did other work than asked.
     """
-    measurement = Measurement(**output(python, module, workload.to_json(), str(material), limit=limit))
+    worker = f"attack_speed.workers.{module}"
+    measurement = Measurement(**output(python, worker, workload.to_json(), str(material), limit=limit))
     check(measurement, workload, wanted, cost)
     return measurement
 
@@ -89,38 +85,3 @@ def check(measurement: Measurement, workload: Workload, wanted: list[float], cos
             raise FailedError(f"void: its objective is {value:.6g} instead of {expected:.6g} (trial {trial})")
     if workload.target is not None and measurement.reached == 0:
         raise FailedError(f"no image came to {workload.target:g} dB")
-
-
-def output(python: Path, module: str, *arguments: str, limit: float) -> dict[str, float]:
-    """Return the JSON object that a worker prints last.
-
-    Raises:
-        FailedError: it ended with an error, printed no such line, or took longer than ``limit`` seconds.
-    """
-    environment = {
-        **os.environ,
-        **dict.fromkeys(ONE_THREAD, "1"),
-        "PYTHONPATH": os.pathsep.join([str(FOLDER), str(FOLDER.parent / "src")]),
-        STARTED: str(time.monotonic()),
-    }
-    command = [str(python), "-m", f"attack_speed.workers.{module}", *arguments]
-    try:
-        # no worker starts processes of its own, so ending it is enough
-        done = subprocess.run(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=limit,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise FailedError(f"took longer than {limit:.0f} s") from None
-    reports = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode or not reports:
-        complaints = [line.strip() for line in COLOURS.sub("", done.stderr).splitlines() if line.strip()]
-        why = complaints[-1][:LONGEST_REASON] if complaints else f"ended with {done.returncode} and printed nothing"
-        raise FailedError(why)
-    report: dict[str, float] = json.loads(reports[-1])
-    return report

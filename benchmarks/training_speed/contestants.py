@@ -1,28 +1,6 @@
 """Who is measured, where each worker lives and in which environment it runs."""
 
-from dataclasses import dataclass
-
-OURS = "ours"
-
-
-@dataclass(frozen=True)
-class Contestant:
-    """One way to do the work.
-
-    Attributes:
-        name: key on the command line and column in the report.
-        module: worker under ``training_speed.workers``.
-        what: a line for the report.
-        environment: virtual environment under ``.venvs``; None is the project's own.
-        cpus: processors that it may use.
-    """
-
-    name: str
-    module: str
-    what: str
-    environment: str | None = None
-    cpus: int = 1
-
+from speed.contestants import OURS, Contestant
 
 CONTESTANTS = (
     Contestant(OURS, "ours", "this project's engine; all cells of a sweep in one call"),

@@ -169,7 +169,8 @@ def test_smoothness_is_a_weight_on_the_total_variation(sent, attack, digits, net
     samples = Samples((1, 1, 8, 8), 10, digits[1][:TRIALS, None])
     rates = torch.full((STEPS,), NOMINAL, dtype=torch.float64)
     plain = DeltaMatching(network_of().eval(), list(observation.update.values()), samples, rates, squared_l2)
-    expected = plain(found.images.flatten(1), torch.arange(TRIALS))[0] + 5 * total_variation(found.images)
+    prior = 5 * plain.loss_of_nothing() * total_variation(found.images)
+    expected = plain(found.images.flatten(1), torch.arange(TRIALS))[0] + prior
     assert torch.allclose(found.candidate_losses[:, 0], expected.detach())
 
 

@@ -121,7 +121,8 @@ def test_f6_the_surrogate_sees_the_direction_only(case):
 
 def test_the_surrogates_penalty_is_a_parabola_around_the_middle(case):
     point = torch.cat([case.images.flatten(1), torch.full((TRIALS, 1), 2.0)], 1).double()
-    free, kept = (Surrogate(case.network, case.delta, case.samples, penalty)(point, ROWS)[0] for penalty in (0.0, 3.0))
+    losses = [Surrogate(case.network, case.delta, case.samples, penalty) for penalty in (0.0, 0.003)]
+    free, kept = (loss(point, ROWS)[0] for loss in losses)
     expected = 3 * (torch.sigmoid(point[:, -1]) - 0.5) ** 2
     assert torch.allclose(kept - free, expected, rtol=1e-9)
 

@@ -9,6 +9,7 @@ from leaklab.records.streams import stream
 
 SHAPE = (2, 3, 4, 5)
 PIXELS = 2 * 3 * 4 * 5
+UNITS = torch.tensor([1.0, 0.0, 2.5, 1e-3, 400.0, 7.0], dtype=torch.float64)
 
 
 def plain_variation(images):
@@ -49,11 +50,11 @@ def test_a_line_of_pixels_is_refused():
         total_variation(torch.zeros(2, 1, 1, 1, 8))
 
 
-def test_the_prior_is_added_with_its_weight_and_its_derivative(images):
+def test_the_prior_is_added_with_its_weight_in_units_of_each_trial_and_its_derivative(images):
     points, rows = images.flatten(1), torch.arange(6)
-    loss, derivative = WithPrior(half_square, total_variation, 0.3, SHAPE)(points, rows)
+    loss, derivative = WithPrior(half_square, total_variation, 0.3, SHAPE, UNITS)(points, rows)
     leaf = points.clone().requires_grad_()
-    expected = (leaf**2).sum(1) / 2 + rows + 0.3 * total_variation(leaf.view(6, *SHAPE))
+    expected = (leaf**2).sum(1) / 2 + rows + 0.3 * UNITS * total_variation(leaf.view(6, *SHAPE))
     (slope,) = torch.autograd.grad(expected.sum(), leaf)
     assert torch.allclose(loss, expected.detach(), rtol=1e-14, atol=0)
     assert torch.allclose(derivative, slope, rtol=0, atol=1e-14)
@@ -62,7 +63,7 @@ def test_the_prior_is_added_with_its_weight_and_its_derivative(images):
 
 def test_unknowns_behind_the_images_have_no_prior(images):
     logits = stream(0, "logits").normal(6, 7)
-    objective = WithPrior(half_square, total_variation, 0.3, SHAPE)
+    objective = WithPrior(half_square, total_variation, 0.3, SHAPE, UNITS)
     _, with_logits = objective(torch.cat([images.flatten(1), logits], 1), torch.arange(6))
     _, without = objective(images.flatten(1), torch.arange(6))
     assert torch.equal(with_logits[:, :PIXELS], without)
@@ -72,7 +73,7 @@ def test_unknowns_behind_the_images_have_no_prior(images):
 @pytest.mark.parametrize("weight", [-1e-4, float("nan"), float("inf")])
 def test_a_weight_that_makes_no_sense(weight):
     with pytest.raises(UserError, match="weight"):
-        WithPrior(half_square, total_variation, weight, SHAPE)
+        WithPrior(half_square, total_variation, weight, SHAPE, UNITS)
 
 
 def test_the_box_projects():

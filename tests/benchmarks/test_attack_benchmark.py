@@ -9,23 +9,24 @@ from pathlib import Path
 import pytest
 import torch
 from attack_speed import contest
-from attack_speed.contest import hold
+from attack_speed.contest import heat_of
 from attack_speed.contestants import CONTESTANTS
 from attack_speed.material import Material, made
 from attack_speed.objectives import border_variation, objective
 from attack_speed.report import page, table
 from attack_speed.rows import rows
-from attack_speed.runs import Measurement, check, measured, output
+from attack_speed.runs import Measurement, check, measured
 from attack_speed.workers.measuring import Meter, psnr
 from attack_speed.workers.ours import Ours
 from attack_speed.workers.plain import Plain
 from attack_speed.workloads import INNER, WORKLOADS, Workload
-from training_speed import environments
-from training_speed.contest import Results
-from training_speed.contestants import OURS
-from training_speed.costs import StepCost, step_cost
-from training_speed.environments import NotInstalledError
-from training_speed.runs import FailedError
+from speed import contest as shared_contest
+from speed import environments
+from speed.contest import Results, hold
+from speed.contestants import OURS
+from speed.costs import StepCost, step_cost
+from speed.environments import NotInstalledError
+from speed.processes import FailedError
 
 PYTHON = Path(sys.executable)
 DLG = replace(WORKLOADS[0], name="tiny-dlg", trials=2, iterations=INNER, image_shape=(3, 8, 8))
@@ -197,17 +198,6 @@ def test_a_worker_measures_what_it_was_asked_for(materials, tmp_path):
     assert run.startup_wall > 0
 
 
-def test_a_broken_worker_ends_in_one_line():
-    with pytest.raises(FailedError) as failure:
-        output(PYTHON, "plain", "no json", "nowhere", limit=60)
-    assert str(failure.value).startswith("json.decoder.JSONDecodeError")
-
-
-def test_a_worker_that_takes_too_long_is_ended():
-    with pytest.raises(FailedError, match="took longer than 0 s"):
-        output(PYTHON, "plain", limit=0.01)
-
-
 def test_ratios_are_of_medians():
     ours, plain = rows(results_of([1.0, 1.1, 9.0], [2.2, 3.3, 4.4]), [DLG], [OUR, PLAIN])
     assert ours.figures.cpu_ms == pytest.approx(1.1)
@@ -273,8 +263,8 @@ def test_contestants_take_turns_and_a_missing_peer_is_one_clear_line(materials, 
 
     monkeypatch.setattr(contest, "made", lambda workload: materials[workload.name])
     monkeypatch.setattr(contest, "measured", pretended)
-    monkeypatch.setattr(contest, "output", lambda *given, limit: {"sgemm": 100.0})
-    results = hold([DLG], CONTESTANTS, repeats=2, limit=1, interpreter=interpreter)
+    monkeypatch.setattr(shared_contest, "output", lambda *given, limit: {"sgemm": 100.0})
+    results = hold(heat_of, [DLG], CONTESTANTS, repeats=2, limit=1, interpreter=interpreter)
     assert order == ["ours", "plain", "ours"]
     assert results.failures == {
         (DLG.name, PEER.name): "not installed: no matching distribution",

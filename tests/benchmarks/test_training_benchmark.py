@@ -9,18 +9,24 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from training_speed import contest, environments
-from training_speed.contest import Results, hold
-from training_speed.contestants import CONTESTANTS, OURS, Contestant
-from training_speed.costs import StepCost, step_cost
-from training_speed.environments import NotInstalledError, python_of
+from speed import contest as shared_contest
+from speed import environments
+from speed.command import status
+from speed.contest import Results, hold
+from speed.contestants import OURS, Contestant
+from speed.costs import StepCost, network_of, step_cost
+from speed.environments import NotInstalledError, python_of
+from speed.processes import FailedError, output
+from training_speed import contest
+from training_speed.contest import heat_of
+from training_speed.contestants import CONTESTANTS
 from training_speed.report import page, table
 from training_speed.rows import rows
-from training_speed.runs import FailedError, Measurement, check, measured, output
+from training_speed.runs import Measurement, check, measured
 from training_speed.workers import ours
 from training_speed.workers.plain import PlainLoop
 from training_speed.workers.tight import TightLoop
-from training_speed.workers.torch_parts import network_of, positions
+from training_speed.workers.torch_parts import positions
 from training_speed.workloads import WORKLOADS, Workload
 
 PYTHON = Path(sys.executable)
@@ -202,8 +208,8 @@ def test_contestants_take_turns_and_a_failure_is_not_repeated(monkeypatch):
         return PYTHON
 
     monkeypatch.setattr(contest, "measured", pretended)
-    monkeypatch.setattr(contest, "output", lambda *given, limit: {"sgemm": 100.0})
-    results = hold([TINY], CONTESTANTS, repeats=2, limit=1, interpreter=interpreter)
+    monkeypatch.setattr(shared_contest, "output", lambda *given, limit: {"sgemm": 100.0})
+    results = hold(heat_of, [TINY], CONTESTANTS, repeats=2, limit=1, interpreter=interpreter)
     first, second = ["ours", "plain", "tight", "peer_pfl", "peer_flower"], ["ours", "plain", "peer_pfl", "peer_flower"]
     assert order == first + second
     assert results.failures == {
@@ -213,16 +219,27 @@ def test_contestants_take_turns_and_a_failure_is_not_repeated(monkeypatch):
     assert len(results.runs[TINY.name, "pfl"]) == 2
 
 
+def test_a_workload_without_its_model_fails_for_all_and_the_next_goes_on(monkeypatch, capsys):
+    monkeypatch.setattr(contest, "measured", lambda python, module, workload, cost, limit: run_of(workload, 10.0))
+    monkeypatch.setattr(shared_contest, "output", lambda *given, limit: {"sgemm": 100.0})
+    broken = replace(TINY, name="broken", model="nothing")
+    results = hold(heat_of, [broken, TINY], [OUR, PLAIN], repeats=1, limit=1, interpreter=lambda environment: PYTHON)
+    assert set(results.runs) == {(TINY.name, OURS), (TINY.name, "plain")}
+    lines = rows(results, [broken, TINY], [OUR, PLAIN])
+    assert [line.reason.startswith("unknown models plug-in") for line in lines] == [True, True, False, False]
+    assert (status(lines), status(lines[2:])) == (1, 0)
+
+
 def test_a_broken_worker_ends_in_one_line():
     with pytest.raises(FailedError) as failure:
-        output(PYTHON, "plain", "no json", limit=60)
+        output(PYTHON, "training_speed.workers.plain", "no json", limit=60)
     assert str(failure.value).startswith("json.decoder.JSONDecodeError")
     assert "\n" not in str(failure.value)
 
 
 def test_a_worker_that_takes_too_long_is_ended():
     with pytest.raises(FailedError, match="took longer than 0 s"):
-        output(PYTHON, "peak", limit=0.01)
+        output(PYTHON, "speed.peak", limit=0.01)
 
 
 def test_an_environment_that_cannot_be_made_says_why(tmp_path, monkeypatch):

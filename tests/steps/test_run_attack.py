@@ -1,6 +1,10 @@
 """The step from an observation to a reconstruction: files, records, and going on after a kill."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from typing import ClassVar
 
 import pytest
@@ -46,14 +50,16 @@ def attack(tmp_path, monkeypatch):
     inputs = {"observation": tmp_path / "observation.safetensors", "facts": tmp_path / "observation.json"}
     save_observation(*inputs.values(), observation, knowledge)
 
+    def arguments(folder, **changes):
+        inputs_given = (f"{name}={path}" for name, path in inputs.items())
+        outputs = (f"{name}={tmp_path / folder / file}" for name, file in OUTPUTS.items())
+        return ["--spec", json.dumps({**SPEC, **changes}), "--input", *inputs_given, "--output", *outputs]
+
     def run(folder, **changes):
-        arguments = ["--spec", json.dumps({**SPEC, **changes})]
-        arguments += ["--input", *(f"{name}={path}" for name, path in inputs.items())]
-        arguments += ["--output", *(f"{name}={tmp_path / folder / file}" for name, file in OUTPUTS.items())]
-        main("run_attack", run_attack.run, arguments)
+        main("run_attack", run_attack.run, arguments(folder, **changes))
         return tmp_path / folder
 
-    run.truth, run.inputs = truth, inputs
+    run.truth, run.inputs, run.arguments = truth, inputs, arguments
     return run
 
 
@@ -95,6 +101,40 @@ def test_a_killed_job_goes_on_and_ends_with_the_same_bytes(attack, monkeypatch):
         assert (resumed / name).read_bytes() == (whole / name).read_bytes()
     assert read_json(resumed / "run.json")["facts"]["chunks_resumed"] == 2
     assert not list(resumed.glob("*checkpoint*"))
+
+
+SLOWLY = """
+import sys, time, torch
+from leaklab.attacks import parts
+from leaklab.steps import base, run_attack
+torch.set_num_threads(1)
+parts.TRIALS_TOGETHER = 2
+work = run_attack.attacked
+run_attack.attacked = lambda *arguments: (time.sleep(0.3), work(*arguments))[1]
+base.main("run_attack", run_attack.run, sys.argv[1:])
+"""
+
+
+def test_a_process_killed_after_its_first_chunks_ends_with_the_bytes_of_an_undisturbed_one(attack, tmp_path):
+    """SIGKILL, as a scheduler sends it, as soon as a chunk is kept: twice, so that a resumed job is killed as well."""
+    whole = attack("whole")
+    folder = tmp_path / "killed"
+    command = [sys.executable, "-c", SLOWLY, *attack.arguments("killed")]
+    kept, resumed = folder / "checkpoint.safetensors", []
+    for _ in range(2):
+        before = kept.stat().st_mtime_ns if kept.exists() else None
+        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        while process.poll() is None and (kept.stat().st_mtime_ns if kept.exists() else None) == before:
+            time.sleep(0.005)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+        resumed.append(sorted({int(name.split("/")[0]) for name in read_tensors(kept) if "/" in name}))
+    assert resumed == [[0], [0, 1]]
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+    for name in ("reconstruction.safetensors", "trials.csv"):
+        assert (folder / name).read_bytes() == (whole / name).read_bytes()
+    assert read_json(folder / "run.json")["facts"]["chunks_resumed"] == 2
+    assert not list(folder.glob("*checkpoint*"))
 
 
 def test_a_checkpoint_of_another_job_is_not_used(attack, monkeypatch):

@@ -106,23 +106,23 @@ def test_a_search_leaves_a_record_per_start(attack, captured, tmp_path):
 
 def test_a_killed_attack_goes_on_and_ends_with_the_same_bytes(attack, tmp_path, monkeypatch):
     whole = attack(tmp_path / "whole", "tag")
-    plain, done = attack_text.plain, []
+    packed, done = attack_text.packed, []
 
     def killed_in_the_third_sentence(found):
         if len(done) == 2:
             raise Killed
         done.append(found)
-        return plain(found)
+        return packed(found)
 
-    monkeypatch.setattr(attack_text, "plain", killed_in_the_third_sentence)
+    monkeypatch.setattr(attack_text, "packed", killed_in_the_third_sentence)
     with pytest.raises(Killed):
         attack(tmp_path / "killed", "tag")
-    monkeypatch.setattr(attack_text, "plain", plain)
+    monkeypatch.setattr(attack_text, "packed", packed)
     again = attack(tmp_path / "killed", "tag")
     assert read_json(tmp_path / "killed/run.json")["facts"]["sentences_resumed"] == 2
     for name, path in whole.items():
         assert path.read_bytes() == again[name].read_bytes(), name
-    assert not (tmp_path / "killed/checkpoint.json").exists()
+    assert not (tmp_path / "killed/checkpoint.safetensors").exists()
 
 
 def test_known_labels_that_are_withheld_stop_with_one_line(attack, tmp_path):

@@ -11,9 +11,9 @@ from statistics import median
 from typing import Protocol
 
 import torch
+from speed.clock import STARTED
+from speed.costs import one_thread
 from torch import Tensor
-from training_speed.clock import STARTED
-from training_speed.workers.torch_parts import one_thread
 
 from attack_speed.material import Material
 from attack_speed.workloads import INNER, Workload

@@ -29,7 +29,9 @@ class Ours:
             self.minimised = self.inversion = Inversion(network, observed, shape, CLASSES, squared_l2)
         else:
             self.inversion = CosineInversion(network, observed, shape, CLASSES, labels)
-            self.minimised = WithPrior(self.inversion, border_variation, TV_WEIGHT, shape)
+            self.minimised = WithPrior(
+                self.inversion, border_variation, TV_WEIGHT, shape, self.inversion.loss_of_nothing()
+            )
 
     def objective(self) -> list[float]:
         """See ``Attacker.objective``."""

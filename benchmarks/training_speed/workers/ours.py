@@ -4,13 +4,14 @@ import sys
 from collections.abc import Iterable, Iterator
 
 import torch
+from speed.clock import Clock
+from speed.costs import one_thread
 
 from leaklab.data.dataset import Dataset
 from leaklab.federated.engine import train
 from leaklab.records.train_spec import TrainSpec
-from training_speed.clock import Clock
 from training_speed.made_up import CLASSES, MEAN, STD, noise
-from training_speed.workers.torch_parts import one_thread, parameter_count
+from training_speed.workers.torch_parts import parameter_count
 from training_speed.workloads import Workload
 
 WARM_UP = 1  # rounds

@@ -13,9 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from speed.clock import use_one_cpu
 
-from training_speed.clock import measure, use_one_cpu
 from training_speed.made_up import CLASSES, noise, normalised, participants
+from training_speed.workers.measuring import measure
 from training_speed.workloads import Cell, Workload
 
 Tree = Any

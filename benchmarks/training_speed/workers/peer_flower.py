@@ -11,10 +11,11 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, MetricRecord, RecordDic
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
+from speed.costs import network_of
 
-from training_speed.clock import measure
 from training_speed.workers.flower_client import app as client_app
-from training_speed.workers.torch_parts import network_of, parameter_count
+from training_speed.workers.measuring import measure
+from training_speed.workers.torch_parts import parameter_count
 from training_speed.workloads import Cell, Workload
 
 CPUS = min(2, len(os.sched_getaffinity(0)))

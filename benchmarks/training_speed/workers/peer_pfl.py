@@ -19,10 +19,11 @@ from pfl.data.federated_dataset import FederatedDataset
 from pfl.data.sampling import get_user_sampler
 from pfl.hyperparam import NNEvalHyperParams, NNTrainHyperParams
 from pfl.model.pytorch import PyTorchModel
+from speed.costs import network_of, one_thread
 from torch import Tensor, nn
 
-from training_speed.clock import measure
-from training_speed.workers.torch_parts import data_of, network_of, one_thread, parameter_count, positions
+from training_speed.workers.measuring import measure
+from training_speed.workers.torch_parts import data_of, parameter_count, positions
 from training_speed.workloads import Cell, Workload
 
 NEVER = 10**9  # rounds between two evaluations

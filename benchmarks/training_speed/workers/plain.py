@@ -6,12 +6,13 @@ from copy import deepcopy
 from itertools import islice
 
 import torch
+from speed.costs import network_of, one_thread
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Subset, TensorDataset
 
-from training_speed.clock import measure
 from training_speed.made_up import participants
-from training_speed.workers.torch_parts import data_of, network_of, one_thread, parameter_count
+from training_speed.workers.measuring import measure
+from training_speed.workers.torch_parts import data_of, parameter_count
 from training_speed.workloads import Cell, Workload
 
 
@@ -35,14 +36,14 @@ class PlainLoop:
         for index in range(rounds):
             chosen = participants(self._workload, cell.seed, index)
             states = [self._local_state(network, client, cell.rate(client), generator) for client in chosen]
-            network.load_state_dict({name: _mean([state[name] for state in states]) for name in states[0]})
+            network.load_state_dict({name: _mean([state[name] for state in states]) for name in states[0]}, strict=True)
 
     def _local_state(
         self, network: nn.Module, client: int, rate: float, generator: torch.Generator
     ) -> dict[str, Tensor]:
         workload = self._workload
         local = deepcopy(network)
-        local.load_state_dict(network.state_dict())
+        local.load_state_dict(network.state_dict(), strict=True)
         optimizer = torch.optim.SGD(
             local.parameters(), lr=rate, momentum=workload.momentum, weight_decay=workload.weight_decay
         )

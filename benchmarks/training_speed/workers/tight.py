@@ -4,11 +4,12 @@ import sys
 
 import torch
 import torch.nn.functional as F
+from speed.costs import network_of, one_thread
 from torch import Tensor
 
-from training_speed.clock import measure
 from training_speed.made_up import participants
-from training_speed.workers.torch_parts import data_of, network_of, one_thread, parameter_count, positions
+from training_speed.workers.measuring import measure
+from training_speed.workers.torch_parts import data_of, parameter_count, positions
 from training_speed.workloads import Cell, Workload
 
 

@@ -1,24 +1,11 @@
 """What the torch contestants share: this project's networks, data as tensors, positions of batches."""
 
 import torch
-from torch import Tensor, nn
+from speed.costs import network_of
+from torch import Tensor
 
-from leaklab.records import plugins
-from training_speed.clock import use_one_cpu
-from training_speed.made_up import CLASSES, noise, normalised
+from training_speed.made_up import noise, normalised
 from training_speed.workloads import Workload
-
-
-def one_thread() -> None:
-    """Bind the process to one processor and torch to one thread."""
-    use_one_cpu()
-    torch.set_num_threads(1)
-
-
-def network_of(workload: Workload, seed: int) -> nn.Module:
-    """Return the workload's network in training mode, with the initial weights of ``seed``."""
-    network: nn.Module = plugins.load("models", workload.model).initialised(workload.image_shape, CLASSES, seed)
-    return network.train()
 
 
 def parameter_count(workload: Workload) -> int:

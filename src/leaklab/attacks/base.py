@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol
 from torch import Tensor, nn
 
 from leaklab.attacks.matching import Distance
-from leaklab.attacks.search import StartRecord
+from leaklab.attacks.starts import StartRecord
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import Requirements
 from leaklab.records import plugins

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 
 from leaklab.attacks.gradients import layered_gradients
 from leaklab.attacks.inversion import Inversion
-from leaklab.attacks.matching import squared_norm
+from leaklab.attacks.matching import by_trial, squared_norm
 from leaklab.attacks.module_gradients import gradient_products, reason_against
-from leaklab.attacks.per_trial import by_trial
 from leaklab.records.errors import UserError
 
 

@@ -13,14 +13,15 @@ from torch import Tensor, nn
 
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
 from leaklab.attacks.delta_matching import DeltaMatching, Samples
-from leaklab.attacks.fixed_labels import LABEL_RULES, fixed_labels
 from leaklab.attacks.joint_rates import JointRates
+from leaklab.attacks.labels import LABEL_RULES, fixed_labels
 from leaklab.attacks.lbfgs import LbfgsSettings
 from leaklab.attacks.matching import Distance, squared_l2
 from leaklab.attacks.priors import Box, WithPrior, total_variation
 from leaklab.attacks.profiled_rates import ProfiledRates
-from leaklab.attacks.search import SearchResult, SearchSettings, search
+from leaklab.attacks.search import SearchResult, StopRules, search
 from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
+from leaklab.attacks.starts import numbered
 from leaklab.attacks.surrogate import Surrogate
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements
@@ -45,11 +46,12 @@ class PixelBox(Box):
 
 
 @dataclass(frozen=True)
-class DeltaInversion:
+class DeltaInversion(StopRules):
     """Search the images on which simulated local training sends the observed update; labels are fixed beforehand.
 
     The client repeats its batch in every step, by plain gradient descent. Transform ``none`` goes with this attack: it
-    takes the update as it is, and a gradient is turned back into the delta that it was computed from.
+    takes the update as it is, and a gradient is turned back into the delta that it was computed from. The stop rules
+    (``search.StopRules``) are those of L-BFGS.
 
     Attributes:
         matching: ``nominal`` (the steps have the server's rate: the attacker of the papers), ``joint-rates`` (the
@@ -62,11 +64,7 @@ class DeltaInversion:
         client_factor: mean of the client's rates over the nominal one that the attacker expects; p_k N under scheme 1.
         optimizer: ``signed-adam`` (pixels stay in [0, 1]) or ``lbfgs`` (they are free, as in ``dlg``).
         rate: step size of signed Adam.
-        smoothness: weight of the total variation, in units of the matching loss.
-        matched: L-BFGS ends a start below this loss, relative to the loss of an all-zero update ...
-        accepted: ... and tries no further start below this one.
-        patience: a start of L-BFGS has stagnated after so many outer steps' worth of iterations ...
-        improvement: ... in which its best loss fell by less than this fraction.
+        smoothness: weight of the total variation, relative to the matching loss of an all-zero update.
     """
 
     requirements: ClassVar[Requirements] = Requirements(
@@ -87,10 +85,6 @@ class DeltaInversion:
     optimizer: str = "signed-adam"
     rate: float = 0.1
     smoothness: float = 0.0
-    matched: float = 3e-9
-    accepted: float = 2e-8
-    patience: int = 5
-    improvement: float = 0.1
 
     def __post_init__(self) -> None:
         for setting, allowed in (("matching", MATCHINGS), ("label_rule", LABEL_RULES), ("optimizer", OPTIMIZERS)):
@@ -161,12 +155,10 @@ class DeltaInversion:
         self, objective: DeltaMatching | Surrogate, start_of: Callable[[int, int], Tensor], budget: Budget
     ) -> SearchResult:
         samples, scale = objective.samples, objective.loss_of_nothing()
-        regularised = WithPrior(objective, total_variation, self.smoothness, samples.shape)
+        regularised = WithPrior(objective, total_variation, self.smoothness, samples.shape, scale)
         wanted = regularised if self.smoothness > 0 else objective
         if self.optimizer == "lbfgs":
-            stops = (self.matched, self.accepted, self.patience, self.improvement)
-            settings = SearchSettings(budget.iterations, budget.restarts, *stops)
-            return search(wanted, start_of, scale, settings, LbfgsSettings())
+            return search(wanted, start_of, scale, self.within(budget.iterations, budget.restarts), LbfgsSettings())
         box = PixelBox(pixels=samples.pixels)
         steps = SignedAdamSettings(budget.iterations, budget.restarts, rate=self.rate, box=box)
         return signed_adam(wanted, start_of, len(scale), steps)
@@ -184,7 +176,7 @@ class DeltaInversion:
             labels=samples.labels,
             candidates=found.points[..., : samples.pixels].reshape(*found.points.shape[:2], *samples.shape),
             candidate_losses=found.losses,
-            starts=tuple(replace(record, trial=observation.trials[record.trial]) for record in found.records),
+            starts=numbered(found.records, observation.trials),
             scale=scale,
         )
 

@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
-from leaklab.attacks.fixed_labels import fixed_labels
 from leaklab.attacks.generative import GenerativeAttack
+from leaklab.attacks.labels import fixed_labels
 from leaklab.attacks.latent_matching import LatentMatching
 from leaklab.attacks.latent_search import AdamSettings, CmaSettings, adam_search, cma_search
 from leaklab.attacks.matching import Distance, squared_l2
-from leaklab.attacks.search import SearchResult, StartRecord
+from leaklab.attacks.search import SearchResult
+from leaklab.attacks.starts import StartRecord
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements

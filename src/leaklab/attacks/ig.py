@@ -4,7 +4,7 @@ Source: "Inverting Gradients - How easy is it to break privacy in federated lear
 decay and start are those of its published code.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -12,12 +12,13 @@ from torch import Tensor
 
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
 from leaklab.attacks.cosine_inversion import CosineInversion
-from leaklab.attacks.fixed_labels import fixed_labels
 from leaklab.attacks.inversion import Inversion
+from leaklab.attacks.labels import fixed_labels
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.priors import Box, WithPrior, total_variation
-from leaklab.attacks.search import Objective, SearchResult
+from leaklab.attacks.search import Matching, Objective, SearchResult
 from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
+from leaklab.attacks.starts import numbered
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 from leaklab.records.errors import UserError
@@ -33,7 +34,8 @@ class InvertingGradients:
     Attributes:
         label_rule: ``known`` (granted by the threat model), ``bias`` (smallest bias gradient of the head, for one
             sample per update) or ``distinct`` (the smallest ones, for samples of different classes).
-        total_variation: weight of the prior, relative to a matching loss of 1; 0.1 to 1e-6 in the source, by setting.
+        total_variation: weight of the prior, relative to the matching loss of a zero gradient (1 for the cosine); 0.1
+            to 1e-6 in the source, by setting.
         rate: of signed Adam, in units of a pixel; falls by ten after 3/8, 5/8 and 7/8 of the iterations.
         boxed: keep the pixels within the range that the threat model grants.
     """
@@ -66,9 +68,11 @@ class InvertingGradients:
         if observation.kind != "gradient":
             raise UserError("attack 'ig' matches gradients: choose a transform that turns the delta into one")
         labels = fixed_labels("ig", self.label_rule, observation, knowledge)
-        inversion, objective = self._matching(observation, knowledge, labels, distance)
+        inversion, matching = self._matching(observation, knowledge, labels, distance)
+        objective: Objective = matching
         if self.total_variation != 0:
-            objective = WithPrior(objective, total_variation, self.total_variation, inversion.shape)
+            unit = matching.loss_of_nothing()
+            objective = WithPrior(objective, total_variation, self.total_variation, inversion.shape, unit)
         box = Box(*knowledge.require("input_range", "ig")) if self.boxed else None
         settings = SignedAdamSettings(budget.iterations, budget.restarts, self.rate, box=box)
 
@@ -81,7 +85,7 @@ class InvertingGradients:
 
     def _matching(
         self, observation: Observation, knowledge: Knowledge, labels: Tensor, distance: Distance | None
-    ) -> tuple[Inversion, Objective]:
+    ) -> tuple[Inversion, Matching]:
         """Return the inversion and its loss, 1 for a gradient of zero."""
         network = victim(observation, knowledge, "ig")
         shape = (int(knowledge.require("batch_size", "ig")), *knowledge.require("input_shape", "ig"))
@@ -94,10 +98,14 @@ class InvertingGradients:
 
 
 class _Relative:
-    """An inversion's loss and derivative in units of its loss for a gradient of zero; an ``Objective``."""
+    """An inversion's loss and derivative in units of its loss for a gradient of zero; a ``Matching``."""
 
     def __init__(self, inversion: Inversion) -> None:
         self.inversion, self.unit = inversion, inversion.loss_of_nothing()
+
+    def loss_of_nothing(self) -> Tensor:
+        """Return ones, [T]."""
+        return torch.ones_like(self.unit)
 
     def __call__(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         loss, derivative = self.inversion(points, rows)
@@ -114,7 +122,7 @@ def _reconstruction(
         labels=labels,
         candidates=candidates,
         candidate_losses=found.losses,
-        starts=tuple(replace(record, trial=trials[record.trial]) for record in found.records),
+        starts=numbered(found.records, trials),
         scale=torch.ones(len(trials), dtype=torch.float64),
     )
 

@@ -23,7 +23,8 @@ class LatentMatching:
         observed: observed gradients, one [T, ...] per parameter in the network's order.
         labels: [T].
         distance: see ``matching``.
-        penalty: weight of ``prior_divergence`` when the object is called with derivatives.
+        penalty: weight of ``prior_divergence`` when the object is called with derivatives, relative to the loss of a
+            zero gradient.
         input_range: what the victim takes for black and for white.
 
     Raises:
@@ -49,6 +50,7 @@ class LatentMatching:
         self._gradients = trial_gradients(network)
         shape = (1, *generator.image_shape)
         self._inversion = Inversion(network, observed, shape, generator.num_classes, distance, labels[:, None])
+        self._unit = self._inversion.loss_of_nothing() / len(observed)
         self._together = max(1, GRADIENT_NUMBERS // sum(value[0].numel() for value in observed))
 
     def images(self, latents: Tensor, rows: Tensor) -> Tensor:
@@ -66,7 +68,7 @@ class LatentMatching:
         latents = points.detach().requires_grad_()
         images = self.images(latents, rows).flatten(1)
         matching, outer = self._inversion(images.detach(), rows)
-        penalty = self.penalty * prior_divergence(latents)
+        penalty = self.penalty * self._unit[rows] * prior_divergence(latents)
         tensors = len(self.observed)
         total = (images * outer).sum() / tensors + penalty.sum()
         (derivative,) = torch.autograd.grad(total, latents)

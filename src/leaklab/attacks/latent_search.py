@@ -16,7 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from leaklab.attacks.search import Objective, SearchResult, StartRecord
+from leaklab.attacks.search import Objective, SearchResult
+from leaklab.attacks.starts import StartRecord
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
 

@@ -1,6 +1,8 @@
 """The common road of DLG and iDLG: L-BFGS on the matching loss from several normal starts."""
 
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -8,46 +10,62 @@ from torch import Tensor
 from leaklab.attacks.base import Budget, Reconstruction, Streams, victim
 from leaklab.attacks.inversion import Inversion
 from leaklab.attacks.lbfgs import LbfgsSettings
-from leaklab.attacks.matching import Distance
-from leaklab.attacks.search import SearchSettings, search
+from leaklab.attacks.matching import Distance, squared_l2
+from leaklab.attacks.search import SearchResult, StopRules, search
+from leaklab.attacks.starts import numbered
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.errors import UserError
 
 
-def invert(
-    attack: str,
-    observation: Observation,
-    knowledge: Knowledge,
-    streams: Streams,
-    distance: Distance,
-    settings: SearchSettings,
-    lbfgs: LbfgsSettings,
-    labels: Tensor | None,
-) -> Reconstruction:
-    """Search the samples whose gradients match; unknowns start at N(0, 1) draws named by trial and start.
+@dataclass(frozen=True)
+class LbfgsInversion(StopRules, ABC):
+    """Search the samples whose gradients match; an attack says which labels are fixed.
 
-    Args:
-        attack: its name, for messages.
-        observation: kind gradient.
-        knowledge: must grant architecture, input_shape, num_classes, batch_size.
-        streams: see ``Attack.reconstruct``.
-        distance: the matching loss.
-        settings: starts and stop rules; their losses are relative to the loss of an all-zero gradient.
-        lbfgs: the optimiser.
-        labels: [T, B] fixed labels, or None to search label logits too.
+    Images are on the [0, 1] scale and neither bounded nor normalised; the loss is not normalised.
 
-    Raises:
-        UserError: facts are withheld, or the observation is not a gradient or not finite.
+    Attributes:
+        name: the attack's, for messages.
+        history: pairs kept by L-BFGS.
     """
-    inversion = _inversion(attack, observation, knowledge, distance, labels)
-    like = inversion.observed[0]
 
-    def start_of(row: int, number: int) -> Tensor:
-        draws = streams("start", observation.trials[row], number).normal(inversion.unknowns)
-        return draws.to(like.device, like.dtype)
+    name: ClassVar[str]
 
-    found = search(inversion, start_of, inversion.loss_of_nothing(), settings, lbfgs)
-    rows = torch.arange(len(observation.trials), device=like.device)
+    history: int = 100
+
+    @abstractmethod
+    def labels(self, observation: Observation, knowledge: Knowledge) -> Tensor | None:
+        """Return the fixed labels [T, B], or None to search label logits too."""
+
+    def reconstruct(
+        self,
+        observation: Observation,
+        knowledge: Knowledge,
+        budget: Budget,
+        streams: Streams,
+        distance: Distance | None = None,
+    ) -> Reconstruction:
+        """Reconstruct every trial from N(0, 1) draws named by trial and start; see ``Attack.reconstruct``.
+
+        Raises:
+            UserError: facts are withheld, the labels' rule does not fit, or the observation is not a gradient or not
+                finite.
+        """
+        labels = self.labels(observation, knowledge)
+        inversion = _inversion(self.name, observation, knowledge, distance or squared_l2, labels)
+        like = inversion.observed[0]
+
+        def start_of(row: int, number: int) -> Tensor:
+            draws = streams("start", observation.trials[row], number).normal(inversion.unknowns)
+            return draws.to(like.device, like.dtype)
+
+        settings = self.within(budget.iterations, budget.restarts)
+        lbfgs = LbfgsSettings(history=self.history)
+        found = search(inversion, start_of, inversion.loss_of_nothing(), settings, lbfgs)
+        return _reconstruction(inversion, found, observation.trials)
+
+
+def _reconstruction(inversion: Inversion, found: SearchResult, trials: tuple[int, ...]) -> Reconstruction:
+    rows = torch.arange(len(trials), device=found.points.device)
     chosen = inversion.unpack(found.points[rows, found.chosen()], rows)
     candidates = [inversion.unpack(points, rows).images for points in found.points.unbind(1)]
     return Reconstruction(
@@ -55,7 +73,7 @@ def invert(
         labels=chosen.targets.argmax(-1),
         candidates=torch.stack(candidates, 1),
         candidate_losses=found.losses,
-        starts=tuple(replace(record, trial=observation.trials[record.trial]) for record in found.records),
+        starts=numbered(found.records, trials),
         scale=torch.ones(len(rows), dtype=torch.float64),
     )
 
@@ -72,10 +90,3 @@ def _inversion(
     shape = (int(knowledge.require("batch_size", attack)), *knowledge.require("input_shape", attack))
     classes = int(knowledge.require("num_classes", attack))
     return Inversion(victim(observation, knowledge, attack), observed, shape, classes, distance, labels)
-
-
-def search_settings(
-    budget: Budget, matched: float, accepted: float, patience: int, improvement: float
-) -> SearchSettings:
-    """Return the search's settings from the budget and an attack's fields."""
-    return SearchSettings(budget.iterations, budget.restarts, matched, accepted, patience, improvement)

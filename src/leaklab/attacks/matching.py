@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from leaklab.attacks.per_trial import by_trial
-
 Distance = Callable[[Sequence[Tensor], Sequence[Tensor]], tuple[Tensor, list[Tensor], Tensor]]
 """Maps gradients and observed gradients ([T, ...] per parameter) to the value [T], residuals, and a factor [T];
 the derivative of the value for a gradient tensor is factor * residual."""
@@ -54,6 +52,11 @@ def squared_norm(tensors: Sequence[Tensor]) -> Tensor:
     # a float32 sum over a tensor of ten million entries is off by 3e-5
     squares = [torch.linalg.vector_norm(value.flatten(1), dim=1, dtype=torch.float64) ** 2 for value in tensors]
     return torch.stack(squares).sum(0).to(tensors[0].dtype)
+
+
+def by_trial(factor: Tensor, like: Tensor) -> Tensor:
+    """Return ``factor`` [T] with as many dimensions as ``like`` [T, ...], so that their product is by trial."""
+    return factor.view(-1, *[1] * (like.dim() - 1))
 
 
 DISTANCES: dict[str, Distance] = {"squared-l2": squared_l2, "profiled-scale": profiled_scale}

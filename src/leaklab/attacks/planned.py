@@ -1,16 +1,32 @@
-"""From the spec of an attack to its reconstruction."""
+"""From the spec of an attack to its reconstruction, and to the loss that it searches as a function of latents."""
 
 from dataclasses import replace
 from functools import partial
+from typing import Protocol, runtime_checkable
+
+from torch import Tensor
 
 from leaklab.attacks.adaptive.base import Transform
 from leaklab.attacks.base import Attack, Budget, Reconstruction
-from leaklab.attacks.generative import GenerativeAttack
+from leaklab.attacks.latent_matching import LatentMatching
+from leaklab.attacks.matching import Distance
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec
+from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+
+
+@runtime_checkable
+class LatentAttack(Protocol):
+    """An attack with its generator that can show the loss which it minimises."""
+
+    def matching(
+        self, observation: Observation, knowledge: Knowledge, distance: Distance | None = None
+    ) -> tuple[LatentMatching, Tensor]:
+        """Return the loss of latents, one row per private image, and the inferred labels [T, B]."""
+        ...
 
 
 def attacked(
@@ -28,8 +44,7 @@ def attacked(
     Raises:
         UserError: see ``Transform.prepare`` and ``Attack.reconstruct``.
     """
-    transform: Transform = plugins.load("attacks/adaptive", spec.transform.name, spec.transform.settings)
-    attack = _attack(spec, generator)
+    transform, attack = _planned(spec, generator)
     prepared, scale = transform.prepare(observation.to(device), knowledge)
     budget = Budget(spec.iterations, spec.restarts)
     streams = partial(stream, spec.seed, "attack")
@@ -38,9 +53,35 @@ def attacked(
     return replace(found, images=unit(found.images), candidates=unit(found.candidates), scale=scale.cpu()).cpu()
 
 
-def _attack(spec: AttackSpec, generator: Generator | None) -> Attack:
-    if generator is None:
-        plain: Attack = plugins.load("attacks", spec.attack.name, spec.attack.settings)
-        return plain
-    generative: GenerativeAttack = plugins.load("attacks", spec.attack.name, spec.attack.settings)
-    return generative.using(generator)
+def planned_matching(
+    spec: AttackSpec,
+    observation: Observation,
+    knowledge: Knowledge,
+    generator: Generator,
+    distance: Distance | None = None,
+) -> LatentMatching:
+    """Return the loss that the attack minimises after its transform.
+
+    Args:
+        spec: which attack and transform.
+        observation: of the capture, on the device where the loss is to be computed.
+        knowledge: what the threat model grants.
+        generator: frozen; makes the images of latents.
+        distance: another one than the attack's own, on the same prepared observation.
+
+    Raises:
+        UserError: the attack searches no latents; see also ``Transform.prepare``.
+    """
+    transform, attack = _planned(spec, generator)
+    if not isinstance(attack, LatentAttack):
+        raise UserError(f"attack '{spec.attack.name}' shows no loss of latents: choose ggl")
+    prepared, _ = transform.prepare(observation, knowledge)
+    return attack.matching(prepared, knowledge, distance or transform.distance)[0]
+
+
+def _planned(spec: AttackSpec, generator: Generator | None) -> tuple[Transform, Attack]:
+    """Return the transform and the attack, with its generator if there is one."""
+    transform: Transform = plugins.load("attacks/adaptive", spec.transform.name, spec.transform.settings)
+    plugin = plugins.load("attacks", spec.attack.name, spec.attack.settings)
+    attack: Attack = plugin if generator is None else plugin.using(generator)
+    return transform, attack

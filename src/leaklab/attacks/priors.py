@@ -39,19 +39,24 @@ def total_variation(images: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class WithPrior:
-    """An objective plus ``weight`` times a prior of the images; itself an ``Objective``.
+    """An objective plus a prior of the images; itself an ``Objective``.
+
+    The unit of every prior's weight in this room is the matching loss of a zero gradient: that is 1 for a cosine, and
+    for other distances it grows with the update, so that a weight means the same whatever is matched.
 
     Attributes:
         objective: what the prior is added to.
         prior: see ``Prior``.
-        weight: not negative.
+        weight: not negative, in units of ``unit``.
         shape: (B, C, H, W) of one trial's images, which come first among its unknowns.
+        unit: [T] the objective's loss for a zero gradient (its ``loss_of_nothing``).
     """
 
     objective: Objective
     prior: Prior
     weight: float
     shape: tuple[int, ...]
+    unit: Tensor
 
     def __post_init__(self) -> None:
         if not (isfinite(self.weight) and self.weight >= 0):
@@ -63,7 +68,7 @@ class WithPrior:
         pixels = torch.Size(self.shape).numel()
         with torch.enable_grad():
             images = points[:, :pixels].detach().requires_grad_()
-            values = self.weight * self.prior(images.view(-1, *self.shape))
+            values = self.weight * self.unit[rows] * self.prior(images.view(-1, *self.shape))
             (slope,) = torch.autograd.grad(values.sum(), images)
         total = derivative.clone()
         total[:, :pixels] += slope

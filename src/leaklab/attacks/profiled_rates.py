@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from leaklab.attacks.delta_matching import DeltaMatching, Samples, matched
-from leaklab.attacks.matching import squared_l2
-from leaklab.attacks.per_trial import by_trial
+from leaklab.attacks.matching import by_trial, squared_l2
 from leaklab.attacks.simulation import PLAIN_STEPS, LocalSteps, gradients_at
 from leaklab.records.errors import UserError
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.lbfgs import BatchedLbfgs, LbfgsSettings
+from leaklab.attacks.starts import STOPPED, StartRecord
 
 
 class Objective(Protocol):
@@ -21,6 +22,14 @@ class Objective(Protocol):
 
     def __call__(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return values and derivatives."""
+        ...
+
+
+class Matching(Objective, Protocol):
+    """An objective that compares gradients."""
+
+    def loss_of_nothing(self) -> Tensor:
+        """Return the loss of a zero gradient, [T]: the unit of relative losses and of priors' weights."""
         ...
 
 
@@ -46,16 +55,24 @@ class SearchSettings:
 
 
 @dataclass(frozen=True)
-class StartRecord:
-    """How one start of one trial ended; one row of ``trials.csv``."""
+class StopRules:
+    """The settings of attacks that search by L-BFGS: when a start ends and when another one is tried.
 
-    trial: int
-    start: int
-    matching_loss: float
-    iterations: int
-    evaluations: int
-    diverged: bool
-    stopped: str
+    Attributes:
+        matched: a start ends below this loss, relative to the loss of an all-zero gradient.
+        accepted: below this relative loss no further start is tried.
+        patience: a start has stagnated after so many outer steps' worth of iterations ...
+        improvement: ... in which its best loss fell by less than this fraction.
+    """
+
+    matched: float = 3e-9
+    accepted: float = 2e-8
+    patience: int = 5
+    improvement: float = 0.1
+
+    def within(self, iterations: int, restarts: int) -> SearchSettings:
+        """Return the search's settings under a budget."""
+        return SearchSettings(iterations, restarts, self.matched, self.accepted, self.patience, self.improvement)
 
 
 @dataclass
@@ -85,9 +102,6 @@ class _Running:
 
     def take(self, places: Tensor) -> "_Running":
         return _Running(**{name: value[places] for name, value in vars(self).items()})
-
-
-STOPPED = ("diverged", "matched", "stagnated", "budget")
 
 
 def search(

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.priors import Box
-from leaklab.attacks.search import Objective, SearchResult, StartRecord
+from leaklab.attacks.search import Objective, SearchResult
+from leaklab.attacks.starts import StartRecord
 from leaklab.records.errors import UserError
 
 FIRST_MOMENT, SECOND_MOMENT, EPSILON = 0.9, 0.999, 1e-8

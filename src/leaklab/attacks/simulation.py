@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from leaklab.attacks.gradients import soft_cross_entropy
-from leaklab.attacks.per_trial import by_trial
+from leaklab.attacks.matching import by_trial
 from leaklab.records.errors import UserError
 
 Weights = Mapping[str, Tensor]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from leaklab.attacks.delta_matching import Samples, check_observed, matched
-from leaklab.attacks.matching import profiled_scale
+from leaklab.attacks.matching import PROFILED_SIZE, profiled_scale
 from leaklab.attacks.simulation import gradients_at
 
 
@@ -21,23 +21,24 @@ class Surrogate:
     """Loss of S trials as a function of their unknowns [S, n]: the images, then one number for the place.
 
     The number r stands for a = 1 / (1 + exp(-r)) in (0, 1), the surrogate weights are W_0 + a delta, and the loss is
-    ``profiled_scale`` of the gradient there against minus the delta plus penalty * (a - 1/2)^2.
+    ``profiled_scale`` of the gradient there against minus the delta, plus penalty * u * (a - 1/2)^2 with u = 1000, the
+    ``profiled_scale`` of a zero gradient.
 
     Args:
         network: the broadcast weights, in evaluation state; no parameter asks for a gradient.
         observed: deltas, one [T, ...] per parameter in the network's order.
         samples: see ``Samples``.
-        penalty: keeps the place from wandering where it hardly matters; ``profiled_scale`` goes up to 1000.
+        penalty: keeps the place from wandering where it hardly matters; relative to the loss of a zero gradient.
 
     Raises:
         UserError: an observation that is not finite or not of this network.
     """
 
     def __init__(
-        self, network: nn.Sequential, observed: Sequence[Tensor], samples: Samples, penalty: float = 1.0
+        self, network: nn.Sequential, observed: Sequence[Tensor], samples: Samples, penalty: float = 1e-3
     ) -> None:
         check_observed(network, observed)
-        self.network, self.samples, self.penalty = network, samples, penalty
+        self.network, self.samples, self.penalty = network, samples, penalty * PROFILED_SIZE
         self._observed = list(observed)
 
     @property

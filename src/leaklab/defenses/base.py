@@ -42,7 +42,7 @@ def loaded(build: Callable[[], nn.Sequential] | None, state: Mapping[str, Tensor
         raise UserError("the defense looks into the network, which is not at hand here: use it in a capture or a sweep")
     like = next(iter(state.values()))
     network = build().to(device=like.device, dtype=like.dtype)
-    network.load_state_dict(dict(state))
+    network.load_state_dict(dict(state), strict=True)
     return network.eval()
 
 

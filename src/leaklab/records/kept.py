@@ -51,3 +51,31 @@ class KeptTensors:
     def remove(self) -> None:
         """Delete the file: the job is done."""
         self.path.unlink(missing_ok=True)
+
+
+class KeptParts:
+    """The finished parts of an unfinished job, by number, in one such file.
+
+    Args:
+        path: the file.
+        identity: see ``KeptTensors``.
+    """
+
+    def __init__(self, path: Path, identity: str) -> None:
+        self._file = KeptTensors(path, identity)
+        self._tensors = self._file.found()
+
+    def part(self, number: int) -> dict[str, Tensor] | None:
+        """Return a finished part, None where it is still to be done."""
+        prefix = f"{number}/"
+        found = {name.removeprefix(prefix): t for name, t in self._tensors.items() if name.startswith(prefix)}
+        return found or None
+
+    def keep(self, number: int, part: Mapping[str, Tensor]) -> None:
+        """Add a finished part to the file."""
+        self._tensors |= {f"{number}/{name}": value for name, value in part.items()}
+        self._file.keep(self._tensors)
+
+    def remove(self) -> None:
+        """Delete the file: the job is done."""
+        self._file.remove()

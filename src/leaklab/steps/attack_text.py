@@ -3,11 +3,13 @@
 from collections import Counter
 from functools import partial
 
+from leaklab.attacks.starts import starts_table
 from leaklab.attacks.text.base import TextAttack, TextBudget
-from leaklab.attacks.text.parts import TextCheckpoint, plain, starts_table
+from leaklab.attacks.text.parts import packed, unpacked
 from leaklab.observations.artefacts import load_observation
 from leaklab.records import plugins
 from leaklab.records.files import sha256, write_json, write_table
+from leaklab.records.kept import KeptParts
 from leaklab.records.streams import stream
 from leaklab.records.text_specs import TextAttackSpec
 from leaklab.steps.base import Job, main
@@ -22,19 +24,19 @@ def run(job: Job) -> None:
     streams = partial(stream, spec.seed, "attack")
     seen = [sha256(job.input(name)) for name in ("observation", "facts")]
     identity = "\n".join([spec.model_dump_json(), *seen, job.recorder.code])
-    checkpoint = TextCheckpoint(job.outputs["reconstruction"].with_name("checkpoint.json"), identity)
+    checkpoint = KeptParts(job.outputs["reconstruction"].with_name("checkpoint.safetensors"), identity)
     sentences, resumed = [], 0
     for row in job.track(range(len(observation.trials)), total=len(observation.trials), label="sentences"):
-        sentence = checkpoint.sentence(row)
-        resumed += sentence is not None
-        if sentence is None:
-            sentence = plain(attack.reconstruct(observation.select([row]), knowledge, budget, streams))
-            checkpoint.keep(row, sentence)
-        sentences.append(sentence)
-    found = [{"tokens": list(sentence.tokens), "label": sentence.label} for sentence in sentences]
+        part = checkpoint.part(row)
+        resumed += part is not None
+        if part is None:
+            part = packed(attack.reconstruct(observation.select([row]), knowledge, budget, streams))
+            checkpoint.keep(row, part)
+        sentences.append(unpacked(part))
+    found = [{"tokens": one.tokens[0].tolist(), "label": int(one.labels[0])} for one in sentences]
     write_json(job.outputs["reconstruction"], {"trials": found})
     starts = [start for sentence in sentences for start in sentence.starts]
-    write_table(job.outputs["trials"], starts_table(sentences))
+    write_table(job.outputs["trials"], starts_table(starts))
     checkpoint.remove()
     job.note(
         trials=len(found),

@@ -6,7 +6,7 @@ import pandas as pd
 import torch
 
 from leaklab.attacks.matching import profiled_scale
-from leaklab.attacks.planned_matching import planned_matching
+from leaklab.attacks.planned import planned_matching
 from leaklab.metrics.latent_landscape import distances, losses, points_of
 from leaklab.metrics.scoring import load_metrics
 from leaklab.models.generators.files import load_generator

@@ -2,13 +2,15 @@
 
 from collections import Counter
 
-from leaklab.attacks.parts import Checkpoint, chunks, joined, starts_table, tensors_of
+from leaklab.attacks.parts import chunks, joined, packed, tensors_of, unpacked
 from leaklab.attacks.planned import attacked
+from leaklab.attacks.starts import starts_table
 from leaklab.models.generators.files import load_generator
 from leaklab.observations.artefacts import load_observation
 from leaklab.observations.requirements import check_generator, check_transform
 from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.files import sha256, write_table, write_tensors
+from leaklab.records.kept import KeptParts
 from leaklab.steps.base import Job, main
 
 
@@ -24,18 +26,18 @@ def run(job: Job) -> None:
     generator = load_generator(job.input("generator")) if spec.generator else None
     seen = [sha256(path) for paths in job.inputs.values() for path in paths]
     identity = "\n".join([spec.model_dump_json(), *seen, job.recorder.code, job.device])
-    checkpoint = Checkpoint(job.outputs["reconstruction"].with_name("checkpoint.safetensors"), identity)
+    checkpoint = KeptParts(job.outputs["reconstruction"].with_name("checkpoint.safetensors"), identity)
     parts, resumed, rows = [], 0, chunks(len(observation.trials))
     for number, chunk in job.track(enumerate(rows), total=len(rows), label="chunks of trials"):
         part = checkpoint.part(number)
         resumed += part is not None
         if part is None:
-            part = attacked(spec, observation.select(chunk), knowledge, job.device, generator)
+            part = packed(attacked(spec, observation.select(chunk), knowledge, job.device, generator))
             checkpoint.keep(number, part)
-        parts.append(part)
+        parts.append(unpacked(part))
     found = joined(parts)
     write_tensors(job.outputs["reconstruction"], tensors_of(found))
-    write_table(job.outputs["trials"], starts_table(found))
+    write_table(job.outputs["trials"], starts_table(found.starts))
     checkpoint.remove()
     stopped = dict(Counter(start.stopped for start in found.starts))
     job.note(trials=len(found.images), evaluations=found.evaluations(), starts=len(found.starts), stopped=stopped,

@@ -70,12 +70,18 @@ def test_a_trial_knows_nothing_of_the_others(problem):
         assert torch.equal(derivative[0], derivatives[row])
 
 
-def test_the_prior_is_the_relative_error_of_the_mean_norm(problem, network):
+@pytest.mark.parametrize("name", TEXT_DISTANCES)
+def test_the_prior_is_the_relative_error_of_the_mean_norm_in_units_of_a_zero_gradient(problem, network, name):
+    distance = TEXT_DISTANCES[name]
     point = stream(4, "points").normal(*problem(Tag())[1][:1].shape)
-    with_prior, without = (problem(Tag(), norm_weight=w)[0](point, torch.tensor([0]))[0] for w in (2.0, 0.0))
+    inversions = [problem(distance, norm_weight=weight)[0] for weight in (2.0, 0.0)]
+    with_prior, without = (inversion(point, torch.tensor([0]))[0] for inversion in inversions)
     table = network.get_parameter(WORD_TABLE).detach()
     ratio = (point.view(-1, table.shape[1]) * table.std()).norm(dim=1).mean() / table.norm(dim=1).mean()
-    assert float(with_prior - without) == pytest.approx(2 * float(ratio - 1) ** 2, rel=1e-9)
+    unit = float(inversions[0].loss_of_nothing(0))
+    assert unit == 1 if name == "mean-cosine" else unit > 0
+    expected = 2 * unit * float(ratio - 1) ** 2
+    assert float(with_prior - without) == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_network_is_left_as_it_was(problem, network):

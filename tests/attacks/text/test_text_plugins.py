@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from leaklab.attacks.starts import starts_table
 from leaklab.attacks.text import observed
 from leaklab.attacks.text.base import TextBudget
 from leaklab.attacks.text.matching_attack import TextMatching
-from leaklab.attacks.text.parts import ReadSentence, TextCheckpoint, plain, starts_table
+from leaklab.attacks.text.parts import packed, unpacked
 from leaklab.attacks.text.token_order import read
 from leaklab.models.text.bert_classifier import BertClassifier
 from leaklab.models.text.embedded import POSITION_TABLE, WORD_TABLE
@@ -16,6 +17,7 @@ from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.threat_models import granted
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
+from leaklab.records.kept import KeptParts
 from leaklab.records.streams import stream
 
 SETTINGS = {"layers": 2, "width": 16, "heads": 2, "positions": 12, "spread": 0.1}
@@ -188,24 +190,23 @@ class TestParts:
     def sentences(self, captured):
         attack, (observation, knowledge) = plugins.load("attacks/text", "tag"), captured()
         budget = replace(QUICK, restarts=2)
-        return [plain(attack.reconstruct(observation.select([r]), knowledge, budget, streams)) for r in range(3)]
+        return [attack.reconstruct(observation.select([r]), knowledge, budget, streams) for r in range(3)]
 
     def test_a_sentence_survives_the_checkpoint(self, sentences, tmp_path):
-        path = tmp_path / "checkpoint.json"
-        checkpoint = TextCheckpoint(path, "a job")
+        path = tmp_path / "checkpoint.safetensors"
+        kept = KeptParts(path, "a job")
         for row in (0, 2):
-            checkpoint.keep(row, sentences[row])
-        again = TextCheckpoint(path, "a job")
-        assert [again.sentence(row) for row in range(3)] == [sentences[0], None, sentences[2]]
-        assert TextCheckpoint(path, "another job").sentence(0) is None
-        path.write_text("{", encoding="utf-8")
-        assert TextCheckpoint(path, "a job").sentence(0) is None
-        again.remove()
-        assert not path.exists()
+            kept.keep(row, packed(sentences[row]))
+        again = KeptParts(path, "a job")
+        assert again.part(1) is None
+        for row in (0, 2):
+            found = unpacked(again.part(row))
+            assert torch.equal(found.tokens[0], sentences[row].tokens[0])
+            assert torch.equal(found.labels, sentences[row].labels)
+            assert found.starts == sentences[row].starts
 
     def test_one_start_of_a_trial_is_chosen_by_its_loss(self, sentences):
-        table = starts_table(sentences)
+        table = starts_table([start for sentence in sentences for start in sentence.starts])
         assert table.groupby("trial")["chosen"].sum().tolist() == [1, 1, 1]
         best = table.groupby("trial")["matching_loss"].transform("min")
         assert (table["matching_loss"] == best)[table["chosen"]].all()
-        assert isinstance(sentences[0], ReadSentence)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from leaklab.attacks.search import Objective, StartRecord
+from leaklab.attacks.search import Objective
+from leaklab.attacks.starts import StartRecord
 from leaklab.records.errors import UserError
 
 

@@ -47,7 +47,8 @@ class TextInversion:
         num_classes: K.
         distance: see ``distances``.
         labels: [T] known labels, or None to search soft labels.
-        norm_weight: weight of (mean norm of the embeddings / mean norm of the table's rows - 1)^2; LAMP's prior.
+        norm_weight: weight of (mean norm of the embeddings / mean norm of the table's rows - 1)^2, LAMP's prior,
+            relative to the loss of a zero gradient (1 for the mean cosine).
     """
 
     def __init__(
@@ -70,6 +71,14 @@ class TextInversion:
             name: value.detach().requires_grad_() for name, value in network.named_parameters() if name != WORD_TABLE
         }
         self._observed = [observed[name] for name in self._parameters]
+        self._nothing: dict[int, Tensor] = {}
+
+    def loss_of_nothing(self, row: int) -> Tensor:
+        """Return the matching loss of a zero gradient for a trial, a scalar."""
+        if row not in self._nothing:
+            observed = [tensor[row] for tensor in self._observed]
+            self._nothing[row] = self.distance([torch.zeros_like(value) for value in observed], observed)
+        return self._nothing[row]
 
     def unknowns(self, row: int) -> int:
         """Return the number of unknowns of a trial."""
@@ -103,7 +112,8 @@ class TextInversion:
         gradients = torch.autograd.grad(loss, list(self._parameters.values()), create_graph=True)
         value = self.distance(gradients, [tensor[row] for tensor in self._observed])
         if self.norm_weight:
-            value = value + self.norm_weight * (searched.norm(dim=1).mean() / self._row_norm - 1) ** 2
+            prior = (searched.norm(dim=1).mean() / self._row_norm - 1) ** 2
+            value = value + self.norm_weight * self.loss_of_nothing(row) * prior
         (derivative,) = torch.autograd.grad(value, point)
         return value.detach(), derivative
 

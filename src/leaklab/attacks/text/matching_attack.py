@@ -1,13 +1,13 @@
 """The whole attack on text: search embeddings whose gradients match, then read the nearest tokens."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from leaklab.attacks.base import Streams
-from leaklab.attacks.search import StartRecord
+from leaklab.attacks.starts import StartRecord, numbered
 from leaklab.attacks.text.descent import DescentSettings, best_of_starts
 from leaklab.attacks.text.distances import TEXT_DISTANCES
 from leaklab.attacks.text.inversion import SentenceFrame, TextInversion
@@ -102,5 +102,5 @@ class TextMatching:
             middle = nearest_tokens(inversion.embeddings(point, row), table, allowed, banned)
             tokens.append(torch.cat([middle.new_tensor([frame.start]), middle, middle.new_tensor([frame.end])]))
             found.append(inversion.target(point, row).argmax())
-            records += [replace(record, trial=trials[row]) for record in ended]
-        return TextReconstruction(tuple(tokens), torch.stack(found), tuple(records))
+            records += ended
+        return TextReconstruction(tuple(tokens), torch.stack(found), numbered(records, trials))

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from leaklab.attacks.base import Streams
-from leaklab.attacks.labels import bias_rule
+from leaklab.attacks.labels import fixed_labels
 from leaklab.attacks.text.base import TextBudget
 from leaklab.attacks.text.inversion import SentenceFrame
 from leaklab.attacks.text.matching_attack import TextMatching, TextReconstruction
@@ -64,18 +63,19 @@ def frames(observation: Observation, knowledge: Knowledge) -> list[SentenceFrame
     return [SentenceFrame(length, vocabulary["start"], vocabulary["end"]) for length in lengths]
 
 
-def labels(rule: str, observation: Observation, knowledge: Knowledge) -> Tensor | None:
+RULES = {"inferred": "bias", "known": "known"}
+"""What ``labels`` of a spec means among the rules of ``attacks/labels.py``."""
+
+
+def labels(choice: str, observation: Observation, knowledge: Knowledge) -> Tensor | None:
     """Return the labels [T], or None where they are searched.
 
     Raises:
         UserError: labels are asked for and withheld.
     """
-    if rule == "searched":
+    if choice == "searched":
         return None
-    if rule == "inferred":
-        return bias_rule(observation)[:, 0]
-    known = knowledge.require("labels", "an attack with known labels")
-    return torch.tensor([known[trial][0] for trial in observation.trials])
+    return fixed_labels("an attack on text", RULES[choice], observation, knowledge)[:, 0]
 
 
 def _vocabulary(knowledge: Knowledge) -> Mapping[str, Any]:

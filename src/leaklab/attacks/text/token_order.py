@@ -8,7 +8,7 @@ from torch import Tensor
 
 from leaklab.attacks.base import Streams
 from leaklab.attacks.labels import bias_rule
-from leaklab.attacks.search import StartRecord
+from leaklab.attacks.starts import StartRecord
 from leaklab.attacks.text.base import TextAttack, TextBudget
 from leaklab.attacks.text.inversion import SentenceFrame
 from leaklab.attacks.text.matching_attack import TextReconstruction

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 
-from training_speed.workers.torch_parts import one_thread
+from speed.costs import one_thread
 
 SIDE, WINDOWS, WINDOW_SECONDS = 1024, 5, 0.2
 

@@ -4,12 +4,9 @@ import json
 import os
 import resource
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-from training_speed.workloads import Cell, Workload
-
-STARTED = "TRAINING_SPEED_STARTED"  # time.monotonic() at which the runner started this process
+STARTED = "SPEED_STARTED"  # time.monotonic() at which the runner started this process
 
 
 def use_one_cpu() -> None:
@@ -57,31 +54,6 @@ class Clock:
             "cpus": self._cpus,
         }
         print(json.dumps(report), flush=True)
-
-
-def measure(
-    workload: Workload,
-    parameters: int,
-    train_cell: Callable[[Cell, int], None],
-    steps: Callable[[], int],
-    cpus: int = 1,
-) -> None:
-    """Measure a contestant that knows no sweeps: it does one cell after the other.
-
-    Args:
-        workload: what to do.
-        parameters: weights of the model.
-        train_cell: trains a cell for a number of rounds.
-        steps: optimiser steps counted so far.
-        cpus: processors that the worker may use.
-    """
-    clock = Clock(parameters, cpus)
-    train_cell(workload.cells[0], 1)
-    before = steps()
-    clock.warmed_up()
-    for cell in workload.cells:
-        train_cell(cell, workload.rounds)
-    clock.report(steps() - before)
 
 
 def _running_descendants() -> dict[int, float]:

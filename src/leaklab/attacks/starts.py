@@ -1,0 +1,51 @@
+"""How every start of an attack ended: what all searches record, keep and report."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, astuple, dataclass, replace
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+STOPPED = ("diverged", "matched", "stagnated", "budget")
+
+
+@dataclass(frozen=True)
+class StartRecord:
+    """How one start of one trial ended; one row of ``trials.csv``."""
+
+    trial: int
+    start: int
+    matching_loss: float
+    iterations: int
+    evaluations: int
+    diverged: bool
+    stopped: str
+
+
+def numbered(records: Iterable[StartRecord], trials: Sequence[int]) -> tuple[StartRecord, ...]:
+    """Return the records of a search, which knows rows only, with the numbers of the trials within the capture."""
+    return tuple(replace(record, trial=trials[record.trial]) for record in records)
+
+
+def starts_table(records: Sequence[StartRecord]) -> pd.DataFrame:
+    """Return one row per start that was run, with ``chosen`` for the first one of the smallest loss of its trial."""
+    best: dict[int, StartRecord] = {}
+    for record in records:
+        if record.trial not in best or record.matching_loss < best[record.trial].matching_loss:
+            best[record.trial] = record
+    return pd.DataFrame([asdict(record) | {"chosen": record is best[record.trial]} for record in records])
+
+
+def as_tensor(records: Iterable[StartRecord]) -> Tensor:
+    """Return the records as numbers [N, 7] float64, for a file of tensors."""
+    rows = [[*astuple(record)[:-1], STOPPED.index(record.stopped)] for record in records]
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def from_tensor(numbers: Tensor) -> tuple[StartRecord, ...]:
+    """Return the records of ``as_tensor``."""
+    return tuple(
+        StartRecord(int(trial), int(start), loss, int(iterations), int(evaluations), bool(diverged), STOPPED[int(code)])
+        for trial, start, loss, iterations, evaluations, diverged, code in numbers.tolist()
+    )
