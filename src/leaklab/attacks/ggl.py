@@ -44,7 +44,8 @@ class GenerativeGradientLeakage:
         squash: keep latents within (-1, 1) by tanh, as published (cma); where tanh is flat a search can get stuck, so
             an attacker who wants the most should also try without.
         rate: Adam's rate (adam).
-        penalty: weight of the latent's distance from the prior in the loss (adam), see ``prior_divergence``.
+        penalty: weight of the latent's distance from the prior (adam), relative to the loss of a zero gradient; see
+            ``prior_divergence``.
     """
 
     requirements: ClassVar[Requirements] = Requirements(
@@ -57,7 +58,7 @@ class GenerativeGradientLeakage:
     sigma: float = 1.0
     squash: bool = True
     rate: float = 0.1
-    penalty: float = 0.1
+    penalty: float = 1e-3
 
     def __post_init__(self) -> None:
         """Refuse an unknown optimizer and a negative penalty."""

@@ -5,8 +5,9 @@ clipping. The loss is the negative logarithm of that density at the dummy gradie
 
     ||clip(g') - o||^2 / (2 sigma^2)
 
-In this unit a prior of density p(x) belongs beside it as -log p(x), with weight 1: the sum is the negative logarithm
-of the posterior. On its own the loss has the minimum of the plain squared L2 distance (after the emulated clip).
+A prior of density p(x) belongs beside it as -log p(x), so that the sum is the negative logarithm of the posterior: that
+is a weight of one over the loss of a zero gradient, in the unit of ``priors.WithPrior``. On its own the loss has the
+minimum of the plain squared L2 distance (after the emulated clip).
 At the true sample it is not 0 but half a chi-squared variable: n / 2 on average, with variance n / 2. A loss below
 that fits noise.
 """
