@@ -103,23 +103,30 @@ def test_a_killed_job_goes_on_and_ends_with_the_same_bytes(attack, monkeypatch):
     assert not list(resumed.glob("*checkpoint*"))
 
 
-SLOWLY = """
+ONE_CHUNK = """
 import sys, time, torch
 from leaklab.attacks import parts
 from leaklab.steps import base, run_attack
 torch.set_num_threads(1)
 parts.TRIALS_TOGETHER = 2
-work = run_attack.attacked
-run_attack.attacked = lambda *arguments: (time.sleep(0.3), work(*arguments))[1]
+work, calls = run_attack.attacked, []
+
+def attacked(*arguments):
+    calls.append(arguments)
+    if len(calls) == 2:
+        time.sleep(600)  # killed here, in the middle of its second chunk
+    return work(*arguments)
+
+run_attack.attacked = attacked
 base.main("run_attack", run_attack.run, sys.argv[1:])
 """
 
 
 def test_a_process_killed_after_its_first_chunks_ends_with_the_bytes_of_an_undisturbed_one(attack, tmp_path):
-    """SIGKILL, as a scheduler sends it, as soon as a chunk is kept: twice, so that a resumed job is killed as well."""
+    """SIGKILL, as a scheduler sends it, once a chunk is kept: twice, so that a resumed job is killed as well."""
     whole = attack("whole")
     folder = tmp_path / "killed"
-    command = [sys.executable, "-c", SLOWLY, *attack.arguments("killed")]
+    command = [sys.executable, "-c", ONE_CHUNK, *attack.arguments("killed")]
     kept, resumed = folder / "checkpoint.safetensors", []
     for _ in range(2):
         before = kept.stat().st_mtime_ns if kept.exists() else None
