@@ -220,7 +220,7 @@ def test_contestants_take_turns_and_a_failure_is_not_repeated(monkeypatch):
 
 
 def test_a_workload_without_its_model_fails_for_all_and_the_next_goes_on(monkeypatch, capsys):
-    monkeypatch.setattr(contest, "measured", lambda python, module, workload, cost, limit: run_of(workload, 10.0))
+    monkeypatch.setattr(contest, "measured", lambda python, module, workload, cost, limit: run_of(workload, 1e4))
     monkeypatch.setattr(shared_contest, "output", lambda *given, limit: {"sgemm": 100.0})
     broken = replace(TINY, name="broken", model="nothing")
     results = hold(heat_of, [broken, TINY], [OUR, PLAIN], repeats=1, limit=1, interpreter=lambda environment: PYTHON)
