@@ -75,13 +75,13 @@ class Rounds:
             kept = {name: value[rows, who] for name, value in clients.items()}
             before, worked, contexts = self._worked(piece, server, kept, schedule_factor, own)
             message = self.work.message(before, worked.values, contexts)
-            kept = self.work.like("keep", self.work.lifted("keep", kept, worked.values), kept)
-            term, after = self.work.lifted("absorb", server, kept, message)
-            kept = self.work.like("absorb", after, kept)
-            for name, value in kept.items():
+            left = self.work.like("keep", self.work.lifted("keep", kept, worked.values), kept)
+            term, absorbed = self.work.lifted("absorb", server, left, message)
+            left = self.work.like("absorb", absorbed, kept)
+            for name, value in left.items():
                 clients[name][rows, who] = value
             self._add(total, term, piece, len(finite))
-            self._note_finite(finite, worked.learned, kept, piece)
+            self._note_finite(finite, worked.learned, left, piece)
         if own is not None:
             self._test_the_others(state, parts, schedule_factor, own)
         after = self.work.lifted("server_step", state.server, total) if parts else state.server
