@@ -6,6 +6,7 @@ algorithm leaves alone only puts names together and is called as it is: federate
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -61,12 +62,12 @@ class ClientWork:
     local_steps: int
     build: Callable[[], nn.Sequential] | None = None
 
-    @property
+    @cached_property
     def phases(self) -> list[Phase]:
         """The stretches of local training that have steps."""
         return [phase for phase in self.algorithm.phases(self.local_steps) if phase.steps]
 
-    @property
+    @cached_property
     def steps(self) -> int:
         """Optimizer steps of a client in a round; as many batches are used."""
         return sum(phase.steps for phase in self.phases)
@@ -95,7 +96,7 @@ class ClientWork:
         Raises:
             UserError: it has others.
         """
-        for name in sorted({*found, *before}):
+        for name in sorted({*found, *before}) if overrides(self.algorithm, hook) else ():
             shapes = [tuple(state[name].shape[1:]) if name in state else "nothing" for state in (found, before)]
             if shapes[0] != shapes[1]:
                 raise UserError(f"{self._file}: {hook} gives {shapes[0]} as '{name}' where the state had {shapes[1]}")
@@ -133,7 +134,8 @@ class ClientWork:
             values |= result.weights
             losses.append(result.losses)
             steps += result.rates.numel()
-        return Worked(values, torch.cat(losses, 1).isfinite().all(1), steps)
+        together = losses[0] if len(losses) == 1 else torch.cat(losses, 1)
+        return Worked(values, together.isfinite().all(1), steps)
 
     def message(self, before: Tensors, after: Tensors, contexts: Sequence[ClientContext]) -> dict[str, Tensor]:
         """Return what the clients send, [M, ...]; contexts are those of the training, whose private streams go on."""
