@@ -31,7 +31,7 @@ def pixels(*shape):
 
 def idx(array):
     header = struct.pack(">HBB", 0, 8, array.ndim) + struct.pack(f">{array.ndim}I", *array.shape)
-    return gzip.compress(header + array.tobytes())
+    return gzip.compress(header + array.tobytes(), mtime=0)
 
 
 def write(path, content):
@@ -88,9 +88,9 @@ class TestIdx:
         [
             b"nothing",
             idx(pixels(3, 3))[:-9],
-            gzip.compress(b"\0\0\x08"),
-            gzip.compress(struct.pack(">HBBI", 0, 8, 1, 7) + b"abc"),
-            gzip.compress(struct.pack(">HBBI", 0, 9, 1, 3) + b"abc"),
+            gzip.compress(b"\0\0\x08", mtime=0),
+            gzip.compress(struct.pack(">HBBI", 0, 8, 1, 7) + b"abc", mtime=0),
+            gzip.compress(struct.pack(">HBBI", 0, 9, 1, 3) + b"abc", mtime=0),
         ],
     )
     def test_what_is_no_idx_file_is_refused(self, content):
