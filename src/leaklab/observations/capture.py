@@ -9,11 +9,12 @@ from torch import Tensor
 from leaklab.data.dataset import Dataset
 from leaklab.defenses.base import Defense
 from leaklab.federated.network import trainable
+from leaklab.federated.optimizers.base import Optimizer
 from leaklab.models.base import Architecture
 from leaklab.observations.artefacts import Truth
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.client_round import Steps
-from leaklab.observations.dealt_clients import dealt_images
+from leaklab.observations.client_round import Steps, client_round
+from leaklab.observations.dealt_clients import dealt_clients
 from leaklab.observations.observe import Held, observe
 from leaklab.observations.private_images import PrivateImages, drawn_images
 from leaklab.observations.start import Start, start_of
@@ -52,29 +53,28 @@ def hold_images(
     architecture: Architecture = plugins.load("models", spec.model.name, spec.model.settings)
     build = partial(architecture.build, dataset.shape, dataset.num_classes)
     network = build()
-    parameters = [name for name, _ in network.named_parameters()]
+    parameters: Sequence[str] = [name for name, _ in network.named_parameters()]
     defense: Defense = plugins.load("defenses", spec.defense.name, spec.defense.settings)
-    hidden = defense.hidden(network)
     form = trainable(network, dataset.shape, training=spec.mode == "train")
+    optimizer: Optimizer = plugins.load("federated/optimizers", spec.optimizer.name, spec.optimizer.settings)
+    steps = Steps(spec.local_steps, spec.rate * start.factor(spec), spec.step_factors, optimizer, spec.weight_decay)
     if isinstance(spec.images, ClientChoice):
-        private = dealt_images(spec, spec.images, start, deal, form, defense)
+        clients = dealt_clients(spec, spec.images, start, deal, form, defense, build)
+        private, parameters, one_round = clients.images, clients.sent, clients.round
     else:
         private = drawn_images(spec, spec.images, start)
-    optimizer = plugins.load("federated/optimizers", spec.optimizer.name, spec.optimizer.settings)
-    rate = spec.rate * start.factor(spec)
+        one_round = partial(client_round, steps, form, start.state, defense, build)
     return Held(
-        form=form,
         state=start.state,
         parameters=parameters,
         mode=spec.mode,
         batches=private.batches,
         contexts=private.contexts,
-        steps=Steps(spec.local_steps, rate, spec.step_factors, optimizer, spec.weight_decay),
-        defense=defense,
+        steps=steps,
+        round=one_round,
         facts=_facts(spec, start),
         secret=partial(_truth, spec, private),
-        hidden=hidden,
-        build=build,
+        hidden=defense.hidden(network),
     )
 
 
@@ -93,7 +93,7 @@ def _facts(spec: CaptureSpec, start: Start) -> dict[str, Any]:
         "normalisation": {"mean": dataset.mean.tolist(), "std": dataset.std.tolist()},
         "optimizer": {"name": spec.optimizer.name, "settings": dict(spec.optimizer.settings)},
         "weight_decay": spec.weight_decay,
-        "algorithm": spec.algorithm,
+        "algorithm": {"name": spec.algorithm_plugin.name, "settings": dict(spec.algorithm_plugin.settings)},
         "round": start.round,
     }
 

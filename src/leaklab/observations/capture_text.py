@@ -15,7 +15,7 @@ from leaklab.federated.batches import Batch
 from leaklab.federated.text_network import TextNetwork
 from leaklab.models.text.base import TextArchitecture
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.client_round import Steps
+from leaklab.observations.client_round import Steps, client_round
 from leaklab.observations.observe import Held, observe
 from leaklab.observations.text_artefacts import TextTrial
 from leaklab.records import plugins
@@ -53,9 +53,8 @@ def hold_sentences(spec: TextCaptureSpec, corpus: Corpus) -> Held[tuple[TextTria
     defense: Defense = plugins.load("defenses", spec.defense.name, spec.defense.settings)
     if overrides(defense, "hidden"):
         raise UserError(f"defense '{spec.defense.name}' keeps weights back: capture a defense that shares all")
-    rate = spec.client_weight * spec.rate
+    rate, steps = spec.client_weight * spec.rate, Steps(spec.local_steps, spec.rate, spec.step_factors)
     return Held(
-        form=TextNetwork(network),
         state=weights,
         parameters=list(weights),
         mode="eval",
@@ -65,8 +64,8 @@ def hold_sentences(spec: TextCaptureSpec, corpus: Corpus) -> Held[tuple[TextTria
             for place in chosen
             for draw in range(spec.draws)
         ],
-        steps=Steps(spec.local_steps, spec.rate, spec.step_factors),
-        defense=defense,
+        steps=steps,
+        round=partial(client_round, steps, TextNetwork(network), weights, defense, None),
         facts=_facts(spec, corpus),
         secret=partial(_truth, spec, corpus, chosen, tokens),
         together=TOGETHER,

@@ -45,10 +45,10 @@ def client_round(
     steps: Steps,
     form: TrainableNetwork,
     state: Mapping[str, Tensor],
-    batches: Sequence[Batch],
-    contexts: Sequence[ClientContext],
     defense: Defense,
     build: Build | None,
+    batches: Sequence[Batch],
+    contexts: Sequence[ClientContext],
 ) -> LocalResult:
     """Train every client for one round from the same weights.
 
@@ -56,10 +56,10 @@ def client_round(
         steps: nominal steps and the schedule inside the round.
         form: the network.
         state: broadcast parameters and running statistics.
-        batches: of each step, one batch a group of clients, [G, B, ...]; clients of a group are neighbours.
-        contexts: one a client, G times the number of draws.
         defense: of all clients.
         build: gives a network of this architecture.
+        batches: of each step, one batch a group of clients, [G, B, ...]; clients of a group are neighbours.
+        contexts: one a client, G times the number of draws.
 
     Returns:
         ``rates`` and ``losses`` [T, E]; NaN in the steps that a client with fewer steps than others did not do.
@@ -67,15 +67,21 @@ def client_round(
     Raises:
         UserError: see ``local_training``.
     """
+
+    def trained(used: Sequence[Batch], who: Sequence[ClientContext]) -> LocalResult:
+        return local_training(
+            form, {name: value.expand(len(who), *value.shape) for name, value in state.items()}, used, who, defense,
+            optimizer=steps.optimizer, weight_decay=steps.weight_decay, step_factors=steps.factors(len(used)),
+            build=build,
+        )  # fmt: skip
+
     if not any(overrides(defense, hook) for hook in CHANGING):
-        stacked = {name: value.expand(len(contexts), *value.shape) for name, value in state.items()}
-        return _trained(steps, form, stacked, batches, contexts, defense, build)
+        return trained(batches, contexts)
     clients = []
     for place, context in enumerate(contexts):
         own = part_of(batches, range(place, place + 1), len(contexts))[0]
         used = list(_changed(own, defense.local_steps(steps.count, context), context, defense))
-        single = {name: value.unsqueeze(0) for name, value in state.items()}
-        clients.append(_trained(steps, form, single, used, [context], defense, build))
+        clients.append(trained(used, [context]))
     return _joined(clients)
 
 
@@ -87,28 +93,6 @@ def part_of(batches: Sequence[Batch], rows: range, clients: int) -> list[Batch]:
         Batch(batch.images[own], batch.labels[own], {name: mask[own] for name, mask in batch.masks.items()})
         for batch in batches
     ]
-
-
-def _trained(
-    steps: Steps,
-    form: TrainableNetwork,
-    weights: Mapping[str, Tensor],
-    batches: Sequence[Batch],
-    contexts: Sequence[ClientContext],
-    defense: Defense,
-    build: Build | None,
-) -> LocalResult:
-    return local_training(
-        form,
-        dict(weights),
-        batches,
-        contexts,
-        defense,
-        optimizer=steps.optimizer,
-        weight_decay=steps.weight_decay,
-        step_factors=steps.factors(len(batches)),
-        build=build,
-    )
 
 
 def _changed(own: Batch, steps: int, context: ClientContext, defense: Defense) -> Iterator[Batch]:

@@ -10,11 +10,11 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from leaklab.defenses.base import ClientContext, Defense
+from leaklab.defenses.base import ClientContext
 from leaklab.federated.batches import Batch
-from leaklab.federated.network import TrainableNetwork
+from leaklab.federated.local import LocalResult
 from leaklab.observations.base import Knowledge, Mode, Observation
-from leaklab.observations.client_round import Build, Steps, client_round, filled, part_of
+from leaklab.observations.client_round import Steps, filled, part_of
 from leaklab.observations.requirements import check_kind
 from leaklab.observations.threat_models import granted
 from leaklab.records.capture_spec import CapturedRound
@@ -25,36 +25,32 @@ Secret = TypeVar("Secret")
 
 @dataclass(frozen=True, eq=False)
 class Held(Generic[Secret]):
-    """What the clients of a capture hold, and the network that they train.
+    """What the clients of a capture hold, and what they do in the round.
 
     Attributes:
-        form: the network.
         state: broadcast parameters and running statistics by name.
         parameters: names of those with a gradient, in the model's order.
         mode: state of the clients' layers.
         batches: of each local step, [G, B, ...]; the clients of a group differ by the defense's draws only.
         contexts: one a client, those of a group side by side; what the defense sees.
-        steps: how clients step.
-        defense: of all clients.
-        hidden: names of parameters that never leave the client.
+        steps: the rates that the server prescribes.
+        round: from batches and contexts of clients to what they send.
         facts: what a threat model may grant beside the facts of every round (``threat_models.FACTS``).
         secret: from the rates really used [T, E] to the truth.
-        build: gives a network of the architecture, for defenses that look into it.
+        hidden: names of parameters that never leave the client.
         together: clients that train at once; None for all. It decides memory, not results.
     """
 
-    form: TrainableNetwork
     state: Mapping[str, Tensor]
     parameters: Sequence[str]
     mode: Mode
     batches: Sequence[Batch]
     contexts: Sequence[ClientContext]
     steps: Steps
-    defense: Defense
+    round: Callable[[Sequence[Batch], Sequence[ClientContext]], LocalResult]
     facts: Mapping[str, Any]
     secret: Callable[[Tensor], Secret]
     hidden: frozenset[str] = frozenset()
-    build: Build | None = None
     together: int | None = None
 
     @property
@@ -110,8 +106,7 @@ def _sent(spec: CapturedRound, held: Held[Any], shared: Sequence[str]) -> tuple[
     for first in range(0, trials, together):
         rows = range(first, min(first + together, trials))
         batches = held.batches if len(rows) == trials else part_of(held.batches, rows, trials)
-        contexts = held.contexts[rows.start : rows.stop]
-        result = client_round(held.steps, held.form, held.state, batches, contexts, held.defense, held.build)
+        result = held.round(batches, held.contexts[rows.start : rows.stop])
         for name, value in update.items():
             value[rows.start : rows.stop] = (result.weights[name] - held.state[name]) / divisor
         rates.append(result.rates)

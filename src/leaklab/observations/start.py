@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from leaklab.data.dataset import Dataset, unit_range
+from leaklab.federated.checkpoint import CLIENTS, below
 from leaklab.models.base import Architecture
 from leaklab.models.published import with_published
 from leaklab.records import plugins
@@ -14,6 +15,7 @@ from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.ids import run_folder
 from leaklab.records.state_spec import PublishedState, TrainedState
+from leaklab.records.streams import stream
 from leaklab.records.weights import describe_weights, weights_path
 
 
@@ -23,6 +25,7 @@ class Start:
 
     Attributes:
         state: broadcast parameters and running statistics by name.
+        clients: what every client of the deal has kept, by name, [N, ...].
         dataset: the private data, with the mean and deviation by which inputs are normalised.
         normalises: whether they are; inputs of untrained networks are not.
         seed: of the clients' random streams.
@@ -31,6 +34,7 @@ class Start:
     """
 
     state: Mapping[str, Tensor]
+    clients: Mapping[str, Tensor]
     dataset: Dataset
     normalises: bool
     seed: int
@@ -74,34 +78,37 @@ def start_of(spec: CaptureSpec, dataset: Dataset, trained: Mapping[str, Tensor] 
     """
     architecture: Architecture = plugins.load("models", spec.model.name, spec.model.settings)
     dtype = getattr(torch, spec.dtype)
+    if spec.state is None:
+        network = architecture.initialised(dataset.shape, dataset.num_classes, spec.seed, dtype)
+        initial = {name: value.detach().clone() for name, value in network.state_dict().items()}
+        return Start(initial, {}, dataset, False, spec.seed)
+    network = architecture.build(dataset.shape, dataset.num_classes)
     if isinstance(spec.state, TrainedState):
-        network = architecture.build(dataset.shape, dataset.num_classes)
-        state = _of_training(spec.state, trained or {}, network.state_dict())
-        cast = {name: value.to(dtype) for name, value in state.items()}
-        return Start(cast, dataset, True, spec.state.seed, spec.state.round, spec.state.train.rounds)
-    if isinstance(spec.state, PublishedState):
-        network = architecture.build(dataset.shape, dataset.num_classes)
-        name = spec.state.weights
-        published = with_published(network, weights_path(name), describe_weights(name).renamed).state_dict()
-        cast = {name: value.detach().to(dtype) for name, value in published.items()}
-        return Start(cast, _normalised_as(spec.state, dataset), True, spec.seed)
-    network = architecture.initialised(dataset.shape, dataset.num_classes, spec.seed, dtype)
-    initial = {name: value.detach().clone() for name, value in network.state_dict().items()}
-    return Start(initial, dataset, False, spec.seed)
+        algorithm = plugins.load("federated/algorithms", spec.algorithm_plugin.name, spec.algorithm_plugin.settings)
+        saved = {name: value for name, value in (trained or {}).items() if not name.startswith(CLIENTS)}
+        wanted = algorithm.server_start(dict(network.state_dict()), stream(spec.state.seed, "server", "start"))
+        server = _of_training(spec.state, saved, wanted)
+        kept = {name: value[spec.state.replicate] for name, value in below(CLIENTS, trained or {}).items()}
+        server, kept = ({name: value.to(dtype) for name, value in part.items()} for part in (server, kept))
+        return Start(server, kept, dataset, True, spec.state.seed, spec.state.round, spec.state.train.rounds)
+    name = spec.state.weights
+    published = with_published(network, weights_path(name), describe_weights(name).renamed).state_dict()
+    cast = {name: value.detach().to(dtype) for name, value in published.items()}
+    return Start(cast, {}, _normalised_as(spec.state, dataset), True, spec.seed)
 
 
-def _of_training(state: TrainedState, trained: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the weights of one replicate, refusing all that is not exactly those of the network."""
+def _of_training(state: TrainedState, saved: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights of one replicate, refusing all that is not exactly those that the server would hold."""
     shapes = {name: value.shape for name, value in wanted.items()}
-    found = {name: value.shape[1:] for name, value in trained.items()}
+    found = {name: value.shape[1:] for name, value in saved.items()}
     if shapes != found:
-        other = next(name for name in [*wanted, *trained] if shapes.get(name) != found.get(name))
+        other = next(name for name in [*wanted, *saved] if shapes.get(name) != found.get(name))
         file = run_folder(state.train) / "weights.safetensors"
         raise UserError(
             f"{file} holds the weights of another network: '{other}' is {_shape(found.get(other))}, not "
             f"{_shape(shapes.get(other))}: take the state of a training with this model and images of this shape"
         )
-    return {name: trained[name][state.replicate].clone() for name in wanted}
+    return {name: saved[name][state.replicate].clone() for name in wanted}
 
 
 def _shape(shape: torch.Size | None) -> str:

@@ -7,6 +7,7 @@ from pydantic import Field, field_validator, model_validator
 from leaklab.records.partition_spec import PartitionChoice
 from leaklab.records.record import Component, Record
 from leaklab.records.state_spec import PublishedState, TrainedState
+from leaklab.records.train_spec import SCHEMES
 
 
 class ImageChoice(Record):
@@ -118,7 +119,7 @@ class CaptureSpec(CapturedRound):
         weight_decay: added to the gradient as ``weight_decay * parameter``.
         schedule: how the nominal rate changes from round to round of the state's training.
         augmentation: how clients of a deal change their images.
-        algorithm: gives clients of a deal the factors of their rates.
+        algorithm: what clients of a deal receive, do and send, and the factors of their rates.
     """
 
     LATER: ClassVar[frozenset[str]] = frozenset(
@@ -136,7 +137,7 @@ class CaptureSpec(CapturedRound):
     weight_decay: float = Field(default=0.0, ge=0)
     schedule: Component = Component(name="constant")
     augmentation: Component = Component(name="none")
-    algorithm: Literal["scheme1", "scheme2"] = "scheme1"
+    algorithm: Literal["scheme1", "scheme2"] | Component = "scheme1"
 
     @field_validator("input_range")
     @classmethod
@@ -166,9 +167,14 @@ class CaptureSpec(CapturedRound):
                 raise ValueError("the deal and the algorithm say what a client weighs: leave client_weight out")
             if self.rate_schedule != "constant":
                 raise ValueError("clients of a deal do all steps of a round at one rate: leave rate_schedule out")
-        elif self.augmentation.name != "none":
-            raise ValueError("drawn images are not augmented: name clients of a deal, or leave augmentation out")
+        elif self.augmentation.name != "none" or self.algorithm != "scheme1":
+            raise ValueError("drawn images know no augmentation or algorithm: name clients of a deal or leave both out")
         return self
+
+    @property
+    def algorithm_plugin(self) -> Component:
+        """The algorithm as a plug-in with settings."""
+        return SCHEMES[self.algorithm] if isinstance(self.algorithm, str) else self.algorithm
 
     @property
     def image_count(self) -> int:

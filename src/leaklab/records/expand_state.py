@@ -6,6 +6,7 @@ The block says no more than what differs: model, data, rate, steps and the like 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from leaklab.records.canonical import canonical_json
 from leaklab.records.errors import UserError
 from leaklab.records.train_spec import TrainSpec
 
@@ -40,39 +41,45 @@ def with_state(choice: dict[str, Any], runs: Runs, where: str) -> tuple[dict[str
     where = f"{where}.state"
     if set(state) - KEYS or not {"block", "round"} <= set(state):
         raise UserError(f"{where}: a state has the keys block, round, replicate and where, not {', '.join(state)}")
-    training = _training(choice, state, runs, where)
-    stopped, replicate = _stopped(training, state["round"], where), state.get("replicate", 0)
-    if not isinstance(replicate, int) or not 0 <= replicate < len(training.seeds) * len(training.rates):
-        last = len(training.seeds) * len(training.rates) - 1
+    training, replicate = _training(choice, state, runs, where), state.get("replicate", 0)
+    last = len(training.seeds) * len(training.rates) - 1
+    if isinstance(replicate, bool) or not isinstance(replicate, int) or not 0 <= replicate <= last:
         raise UserError(f"{where}.replicate: '{state['block']}' has the replicates 0 to {last}, not {replicate}")
     given = training.model_dump()
-    filled = {name: given[name] for name in SHARED} | {"mode": "train"} | choice
+    # a row path like ``until`` points into trainings and captures alike
+    filled = {name: given[name] for name in SHARED} | {"mode": "train", "until": state["round"]} | choice
     images = choice.get("images")
     if isinstance(images, Mapping) and "clients" in images:
         filled["images"] = {"partition": given["partition"], **images}
     filled.setdefault("rate", _rate(training, replicate, filled.get("images"), where))
-    return filled, filled | {"state": {"train": stopped.model_dump(), "replicate": replicate}}
+    spec = {key: value for key, value in filled.items() if key != "until"}
+    return filled, spec | {"state": {"train": given, "replicate": replicate}}
 
 
 def _training(choice: Mapping[str, Any], state: Mapping[str, Any], runs: Runs, where: str) -> TrainSpec:
-    """Return the block's training that agrees with ``where`` and with what the capture's block says itself."""
+    """Return the training of the block, stopped at the round, that agrees with ``where``, else with the capture."""
     found = [(run, run.spec) for run in runs(str(state["block"])) if isinstance(run.spec, TrainSpec)]
     if not found:
-        raise UserError(f"{where}.block: '{state['block']}' is no block of trainings: it needs stage: train")
-    wanted = {key: _name(value) for key, value in dict(state.get("where", {})).items()}
-    unknown = [key for key in wanted if key not in TrainSpec.model_fields]
+        raise UserError(f"{where}.block: '{state['block']}' is no block of trainings: name one with stage: train")
+    choices = [{key: value for key, value in run.choice.items() if key != "until"} for run, _ in found]
+    axes = sorted({key for own in choices for key in own if own[key] != choices[0].get(key)})
+    wanted = dict(state.get("where", {})) or {key: choice[key] for key in axes if key in choice}
+    unknown = [key for key in wanted if key not in choices[0]]
     if unknown:
-        raise UserError(f"{where}.where: a training has no field '{unknown[0]}'")
-    axes = {key for run, _ in found for key, value in run.choice.items() if value != found[0][0].choice.get(key)}
-    agreeing = wanted or {key: _name(choice[key]) for key in sorted(axes) if key in choice}
-    left = [spec for run, spec in found if all(_name(run.choice.get(k)) == v for k, v in agreeing.items())]
-    if len(left) != 1:
-        differ = ", ".join(sorted(axes)) or "nothing that could be named"
+        raise UserError(f"{where}.where: block '{state['block']}' has no field '{unknown[0]}': it differs by {axes}")
+    fitting = [
+        spec
+        for own, (_, spec) in zip(choices, found, strict=True)
+        if all(_name(own.get(key)) == _name(value) for key, value in wanted.items())
+    ]
+    stopped = {canonical_json(_stopped(spec, state["round"], where)): spec for spec in fitting}
+    if len(stopped) != 1:
+        differ = ", ".join(axes) or "nothing that has a name"
         raise UserError(
-            f"{where}: {len(left)} trainings of block '{state['block']}' fit; they differ by {differ}: "
+            f"{where}: {len(stopped)} trainings of block '{state['block']}' fit (they differ by {differ}): "
             "say which, e.g. where: {defense: none}"
         )
-    return left[0]
+    return _stopped(next(iter(stopped.values())), state["round"], where)
 
 
 def _stopped(training: TrainSpec, last: Any, where: str) -> TrainSpec:

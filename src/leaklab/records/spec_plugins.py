@@ -35,10 +35,11 @@ def plugins_of(spec: Spec) -> list[tuple[str, str, Mapping[str, Any]]]:
         own = [
             ("models", spec.model),
             ("defenses", spec.defense),
-            ("federated/optimizers", spec.optimizer),
             ("federated/schedules", spec.schedule),
-            ("data/augmentations", spec.augmentation),
+            ("federated/optimizers", spec.optimizer),
         ]
+        if spec.state is not None:
+            own += [("federated/algorithms", spec.algorithm_plugin), ("data/augmentations", spec.augmentation)]
     elif isinstance(spec, AttackSpec):
         own = [("models", spec.capture.model), ("attacks", spec.attack), ("attacks/adaptive", spec.transform)]
         own += [("models/generators", spec.generator.model)] if spec.generator else []
