@@ -1,5 +1,7 @@
 """A capture from a training: what its clients send in a round is what the training averages."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -33,7 +35,6 @@ TRAINING = {
 }
 SHARED = ("dataset", "model", "defense", "algorithm", "local_steps", "batch_size", "optimizer", "weight_decay",
           "schedule", "dtype")  # fmt: skip
-LARGE = {"dlg-lenet": (1, 8, 8)}
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +74,6 @@ def training(request, images_16):
 @pytest.fixture(scope="module")
 def images_16(dataset):
     """Digits of 16x16 pixels, which two convolutions of 5x5 fit into."""
-    from dataclasses import replace
-
     grow = {name: getattr(dataset, name).repeat_interleave(2, 2).repeat_interleave(2, 3)
             for name in ("train_images", "test_images")}  # fmt: skip
     return replace(dataset, **grow)
@@ -133,6 +132,33 @@ def test_a_state_of_one_defense_is_captured_under_another(images_16, deal):
     factor = training.rates[1][0] * 0.5 * (1 + torch.tensor(torch.pi / 4).cos()) * 12 * 6 / sum(map(len, deal))
     assert torch.allclose(plain[2].rates, factor.double().expand(1, 3), rtol=1e-6)
     assert not torch.allclose(perturbed[2].rates, plain[2].rates, rtol=1e-2)
+
+
+class KilledError(Exception):
+    """What ends a training in the middle of its rounds."""
+
+
+def test_a_training_that_was_killed_resumes_and_its_capture_is_the_same(images_16, deal, tmp_path):
+    training = TrainSpec.model_validate({**TRAINING, "until": 3})
+
+    def killing(rounds, total, label):
+        for index in rounds:
+            if index == 2:
+                raise KilledError
+            yield index
+
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    with pytest.raises(KilledError):
+        train(training, images_16, deal, checkpoint=checkpoint, checkpoint_seconds=0, track=killing)
+    assert checkpoint.exists()
+    resumed = train(training, images_16, deal, checkpoint=checkpoint).weights
+    whole = train(training, images_16, deal).weights
+    spec = capture_spec(training, {"train": training, "replicate": 2}, [0, 5])
+    first, second = (capture(spec, images_16, deal, weights) for weights in (whole, resumed))
+    for part in ("weights", "update"):
+        for name, value in getattr(first[0], part).items():
+            assert torch.equal(value, getattr(second[0], part)[name]), name
+    assert first[1] == second[1]
 
 
 def one_step(**changes):
