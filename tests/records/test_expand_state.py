@@ -74,7 +74,9 @@ def test_what_the_block_does_not_say_is_that_of_the_training():
         assert getattr(capture, name) == getattr(train, name), name
     assert (capture.rate, capture.mode, capture.images.partition) == (0.1, "train", train.partition)
     assert run.choice["defense"]["name"] == "none"
-    own = captures({**ATTACK, "rate": 0.7, "mode": "eval", "defense": "soteria", "batch_size": 1})[0][1]
+    state = {"block": "training", "round": 2, "where": {"row": {"method": "plain"}}}
+    changes = {"state": state, "rate": 0.7, "mode": "eval", "defense": "soteria", "batch_size": 1}
+    own = captures({**ATTACK, **changes})[0][1]
     assert (own.rate, own.mode, own.defense.name, own.batch_size) == (0.7, "eval", "soteria", 1)
     assert own.state == capture.state
 
@@ -90,6 +92,7 @@ def test_rates_of_clients_go_with_the_replicate():
     state = {"block": "training", "round": 2, "replicate": 3}
     capture = captures({**ATTACK, "state": state, "images": {"clients": [4]}})[0][1]
     assert (capture.rate, capture.state.seed) == (0.6, 8)
+    assert captures({**ATTACK, "state": state, "rate": 0.9})[0][1].rate == 0.9
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,8 @@ def with_state(choice: dict[str, Any], runs: Runs, where: str) -> tuple[dict[str
     images = choice.get("images")
     if isinstance(images, Mapping) and "clients" in images:
         filled["images"] = {"partition": given["partition"], **images}
-    filled.setdefault("rate", _rate(training, replicate, filled.get("images"), where))
+    if "rate" not in filled:
+        filled["rate"] = _rate(training, replicate, filled.get("images"), where)
     spec = {key: value for key, value in filled.items() if key != "until"}
     return filled, spec | {"state": {"train": given, "replicate": replicate}}
 
