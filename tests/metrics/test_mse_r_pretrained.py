@@ -92,7 +92,7 @@ def test_gray_is_tripled_and_other_sides_become_32():
 @pytest.mark.parametrize("content", [{}, {"state_dict": {}}, {"state_dict": {1: 2}}, [1], {"state_dict": None}])
 def test_other_files_are_refused_in_one_line(tmp_path, content):
     torch.save(content, tmp_path / "net.th")
-    with pytest.raises(UserError, match="does not hold the published ResNet-20") as error:
+    with pytest.raises(UserError, match="does not fit the network") as error:
         published_resnet_20(tmp_path / "net.th")
     assert "\n" not in str(error.value)
 

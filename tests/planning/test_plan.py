@@ -12,11 +12,11 @@ from leaklab.planning import code as planning_code
 from leaklab.planning.code import code_of
 from leaklab.planning.plan import build_plan, result_files
 from leaklab.records import code, ids, plugins
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.ids import run_id, stage_of
 from leaklab.records.items import Item, load_items
-from leaklab.records.text_specs import TEXT_FOLDER, TextCaptureSpec
+from leaklab.records.text_specs import TEXT_FOLDER
 from leaklab.records.train_spec import TrainSpec
 
 ROOT = Path(__file__).parents[2]

@@ -8,11 +8,11 @@ from pydantic import ValidationError
 
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.canonical import canonical_json
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.ids import STAGES, run_folder, run_id, stage_of
 from leaklab.records.partition_spec import PartitionSpec
-from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec
+from leaklab.records.text_specs import TextAttackSpec
 from leaklab.records.train_spec import TrainSpec
 
 PARTITION = {"dataset": "mnist", "partition": {"name": "two-clients", "shard_size": 100, "seed": 0}}

@@ -2,12 +2,13 @@
 
 import pytest
 
+from leaklab.records.capture_spec import SentenceChoice
 from leaklab.records.errors import UserError
 from leaklab.records.expand import block_stage, expand
 from leaklab.records.ids import run_id
 from leaklab.records.items import Item
 from leaklab.records.spec_plugins import plugins_of
-from leaklab.records.text_specs import SentenceChoice, TextScoreSpec
+from leaklab.records.text_specs import TextScoreSpec
 
 BLOCK = {
     "stage": "attack-text",

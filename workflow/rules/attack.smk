@@ -4,6 +4,8 @@ rule capture_updates:
     input:
         dataset=dataset_of("capture", ".safetensors"),
         card=dataset_of("capture", ".json"),
+        partition=if_needed("capture", "partition", "partition.json"),
+        weights=if_needed("capture", "train", "weights.safetensors"),
     output:
         observation="results/runs/capture/{run}/observation.safetensors",
         facts="results/runs/capture/{run}/facts.json",
@@ -26,6 +28,7 @@ rule capture_updates:
     shell:
         "python -m leaklab.steps.capture_updates --spec {params.spec:q} --code {params.code} --threads {threads}"
         " --input dataset={input.dataset} card={input.card}"
+        " $(printf ' partition=%s' {input.partition}) $(printf ' weights=%s' {input.weights})"
         " --output observation={output.observation} facts={output.facts} truth={output.truth}"
         " truth_facts={output.truth_facts} run={output.run} 2> {log}"
 
@@ -34,8 +37,8 @@ rule run_attack:
     input:
         observation=needed("attack", "capture", "observation.safetensors"),
         facts=needed("attack", "capture", "facts.json"),
-        generator=generator_of_attack("generator.safetensors"),
-        description=generator_of_attack("generator.json"),
+        generator=if_needed("attack", "generator", "generator.safetensors"),
+        description=if_needed("attack", "generator", "generator.json"),
     output:
         reconstruction="results/runs/attack/{run}/reconstruction.safetensors",
         trials="results/runs/attack/{run}/trials.csv",

@@ -126,24 +126,17 @@ def needed(stage, of_stage, name):
     return path
 
 
-def generator_of_attack(name):
-    """Return a function from wildcards to file `name` of the attack's generator, if it has one."""
+def if_needed(stage, of_stage, name):
+    """Return a function from wildcards to file `name` of the run of `of_stage` that a run of `stage` reads, if any."""
+    find = job_of(stage)
 
     def path(wildcards):
-        needs = job_of("attack")(wildcards).needs
+        needs = find(wildcards).needs
         return [
-            str(run_folder(spec) / name)
-            for spec in needs
-            if stage_of(spec) == "generator"
+            str(run_folder(spec) / name) for spec in needs if stage_of(spec) == of_stage
         ]
 
     return path
-
-
-def deal_of_check(wildcards):
-    """Return the deal that a check is told about, if any."""
-    deals = job_of("check")(wildcards).needs
-    return [str(run_folder(deal) / "partition.json") for deal in deals]
 
 
 def memory_of(stage):

@@ -1,7 +1,7 @@
 # Theorems, algorithms, protocols and drawings, checked by numbers. Some are told who holds how much in a deal.
 rule check_theory:
     input:
-        partition=deal_of_check,
+        partition=if_needed("check", "partition", "partition.json"),
     output:
         numbers="results/runs/check/{run}/numbers.csv",
         run="results/runs/check/{run}/run.json",

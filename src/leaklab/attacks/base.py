@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.starts import StartRecord
+from leaklab.models.normalised import normalised
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import Requirements
 from leaklab.records import plugins
@@ -111,6 +112,9 @@ def victim(observation: Observation, knowledge: Knowledge, needed_by: str) -> nn
     for name in observation.weights:
         if name not in observation.update:
             _fix(network, name)
+    if knowledge.knows("normalisation"):
+        # attacks search images on the [0, 1] scale, whatever the network was trained on
+        network = normalised(network, **knowledge.require("normalisation", needed_by)).to(device=like.device)
     if observation.mode == "train" and any(isinstance(layer, nn.Dropout) for layer in network.modules()):
         raise UserError("the client's dropout masks are unknown to the attacker: capture a model without dropout")
     return network.train(observation.mode == "train").requires_grad_(requires_grad=False)

@@ -31,13 +31,23 @@ class Worked:
 
     Attributes:
         values: by name, [M, ...]; before the defense's ``update``.
-        learned: whether all losses are finite, [M].
-        steps: optimizer steps done by all clients.
+        rates: learning rates really used, [M, E], float64 on the CPU.
+        losses: mean batch loss before each step, [M, E].
     """
 
     values: dict[str, Tensor]
-    learned: Tensor
-    steps: int
+    rates: Tensor
+    losses: Tensor
+
+    @property
+    def learned(self) -> Tensor:
+        """Whether all losses are finite, [M]."""
+        return self.losses.isfinite().all(1)
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps done by all clients."""
+        return self.rates.numel()
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +134,8 @@ class ClientWork:
             factors: what the nominal rate of each client was multiplied by; phases with rates of their own need it.
         """
         private = frozenset(kept) - self.algorithm.at_server
-        values, rest, steps = dict(before), iter(batches), 0
+        values, rest = dict(before), iter(batches)
+        rates: list[Tensor] = []
         losses: list[Tensor] = []
         for phase in self.phases:
             own = contexts
@@ -132,10 +143,9 @@ class ClientWork:
                 own = [replace(c, scaled_rate=phase.rate * f) for c, f in zip(contexts, factors, strict=True)]
             result = self._phase(phase, values, islice(rest, phase.steps), own, private)
             values |= result.weights
+            rates.append(result.rates)
             losses.append(result.losses)
-            steps += result.rates.numel()
-        together = losses[0] if len(losses) == 1 else torch.cat(losses, 1)
-        return Worked(values, together.isfinite().all(1), steps)
+        return Worked(values, _side_by_side(rates), _side_by_side(losses))
 
     def message(self, before: Tensors, after: Tensors, contexts: Sequence[ClientContext]) -> dict[str, Tensor]:
         """Return what the clients send, [M, ...]; contexts are those of the training, whose private streams go on."""
@@ -169,3 +179,8 @@ class ClientWork:
             build=self.build,
             private=private,
         )
+
+
+def _side_by_side(phases: Sequence[Tensor]) -> Tensor:
+    """Return the columns of all phases; the most usual case, a single one, pays for no copy."""
+    return phases[0] if len(phases) == 1 else torch.cat(list(phases), 1)

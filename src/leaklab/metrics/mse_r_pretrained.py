@@ -15,13 +15,12 @@ from torch.nn.functional import interpolate
 
 from leaklab.metrics.base import Metric, MetricCard
 from leaklab.metrics.mse_r import representation_error
+from leaklab.models.published import with_published
 from leaklab.models.resnet_small import SmallResNet
-from leaklab.records.errors import UserError
-from leaklab.records.weights import weights_path, why_unavailable
+from leaklab.records.weights import describe_weights, weights_path, why_unavailable
 
 SHAPE, CLASSES = (3, 32, 32), 10
-# its training normalised images by the statistics that are usual for ImageNet
-MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+WEIGHTS = "resnet20-cifar10"
 
 
 def published_resnet_20(path: Path) -> nn.Sequential:
@@ -31,15 +30,7 @@ def published_resnet_20(path: Path) -> nn.Sequential:
         UserError: the file holds something else.
     """
     network = SmallResNet(blocks=3).build(SHAPE, CLASSES).eval().requires_grad_(requires_grad=False)
-    # weights_only runs no code; weights_path has checked the file against its checksum
-    saved = torch.load(path, map_location="cpu", weights_only=True)
-    try:
-        # names as torch's DataParallel gives them, around a last layer called "linear"
-        state = {name.removeprefix("module.").replace("linear.", "fc."): v for name, v in saved["state_dict"].items()}
-        network.load_state_dict(state, strict=True)
-    except (RuntimeError, KeyError, AttributeError, TypeError, IndexError):
-        raise UserError(f"{path} does not hold the published ResNet-20: fetch it again") from None
-    return network
+    return with_published(network, path, describe_weights(WEIGHTS).renamed)
 
 
 @dataclass(frozen=True)
@@ -50,7 +41,7 @@ class PretrainedRepresentationError(Metric):
         weights: its name in ``config/weights.yaml``.
     """
 
-    weights: ClassVar[str] = "resnet20-cifar10"
+    weights: ClassVar[str] = WEIGHTS
 
     @property
     def card(self) -> MetricCard:
@@ -87,7 +78,8 @@ def prepared(images: Tensor) -> Tensor:
     colored = images.expand(-1, 3, -1, -1)
     if colored.shape[1:] != SHAPE:
         colored = interpolate(colored, size=SHAPE[1:], mode="bilinear", align_corners=False, antialias=True)
-    mean, deviation = (colored.new_tensor(values).view(3, 1, 1) for values in (MEAN, DEVIATION))
+    published = describe_weights(WEIGHTS)
+    mean, deviation = (colored.new_tensor(values).view(3, 1, 1) for values in (published.mean, published.std))
     return (colored - mean) / deviation
 
 

@@ -1,8 +1,6 @@
-"""Capture of clients with one private sentence each: what they send in one round, and the secret behind it.
+"""Capture of clients with one private sentence each: what they send in one round, and the secret behind it."""
 
-The update comes from ``federated.local_training``, the code that trains, as for images.
-"""
-
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,17 +12,16 @@ from leaklab.data.text.printed import PRINTED
 from leaklab.data.text.vocabulary import END, PADDING, START, UNKNOWN
 from leaklab.defenses.base import ClientContext, Defense, overrides
 from leaklab.federated.batches import Batch
-from leaklab.federated.local import local_training
 from leaklab.federated.text_network import TextNetwork
 from leaklab.models.text.base import TextArchitecture
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.requirements import check_kind
+from leaklab.observations.client_round import Steps, client_round
+from leaklab.observations.observe import Held, observe
 from leaklab.observations.text_artefacts import TextTrial
-from leaklab.observations.threat_models import granted
 from leaklab.records import plugins
+from leaklab.records.capture_spec import SentenceChoice, TextCaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
-from leaklab.records.text_specs import SentenceChoice, TextCaptureSpec
 
 TOGETHER = 8
 """Clients that train together; every one needs several copies of the weights. It decides memory, not results."""
@@ -33,42 +30,46 @@ TOGETHER = 8
 def capture_text(spec: TextCaptureSpec, corpus: Corpus) -> tuple[Observation, Knowledge, tuple[TextTrial, ...]]:
     """Return what the server sees of every trial, what it is granted to know, and the truth.
 
-    Trials are the chosen sentences times ``draws``, the draws of a sentence side by side. The defense draws from
-    streams named by seed, sentence and draw, so a trial does not depend on how many there are.
+    Trials are the chosen sentences times ``draws``, the draws of a sentence side by side.
 
     Raises:
         UserError: sentences that are not there or too long for the model, a defense that keeps weights back, or a
             gradient where the threat model withholds the rate.
     """
-    check_kind(spec.kind, spec.threat_model)
+    return observe(spec, hold_sentences(spec, corpus))
+
+
+def hold_sentences(spec: TextCaptureSpec, corpus: Corpus) -> Held[tuple[TextTrial, ...]]:
+    """Return what the clients of a capture hold; see ``capture_text``."""
     architecture: TextArchitecture = plugins.load("models/text", spec.model.name, spec.model.settings)
     chosen = choose_sentences(spec.sentences, corpus)
-    batch = encode_batch(corpus.vocabulary, [corpus.sentences.texts[place] for place in chosen])
-    _refuse_long(batch, architecture.positions, spec.model.name)
+    tokens = encode_batch(corpus.vocabulary, [corpus.sentences.texts[place] for place in chosen])
+    _refuse_long(tokens, architecture.positions, spec.model.name)
     labels = torch.tensor([corpus.sentences.labels[place] for place in chosen])
-    updates, weights, rates = _sent(spec, corpus, architecture, chosen, batch.ids, labels)
-    count = len(chosen) * spec.draws
-    observation = Observation(
-        weights=weights,
-        update=updates,
-        kind=spec.kind,
+    network = architecture.initialised(
+        len(corpus.vocabulary), corpus.num_classes, spec.seed, getattr(torch, spec.dtype)
+    )
+    weights = {name: parameter.detach() for name, parameter in network.named_parameters()}
+    defense: Defense = plugins.load("defenses", spec.defense.name, spec.defense.settings)
+    if overrides(defense, "hidden"):
+        raise UserError(f"defense '{spec.defense.name}' keeps weights back: capture a defense that shares all")
+    rate, steps = spec.client_weight * spec.rate, Steps(spec.local_steps, spec.rate, spec.step_factors)
+    return Held(
+        state=weights,
+        parameters=list(weights),
         mode="eval",
-        model={"name": spec.model.name, "settings": dict(spec.model.settings)},
-        trials=tuple(range(count)),
+        batches=[Batch(tokens.ids[:, None], labels[:, None], {})] * spec.local_steps,
+        contexts=[
+            ClientContext(scaled_rate=rate, seed=spec.seed, client=place, draw=draw)
+            for place in chosen
+            for draw in range(spec.draws)
+        ],
+        steps=steps,
+        round=partial(client_round, steps, TextNetwork(network), weights, defense, None),
+        facts=_facts(spec, corpus),
+        secret=partial(_truth, spec, corpus, chosen, tokens),
+        together=TOGETHER,
     )
-    trials = tuple(
-        TextTrial(
-            example=row // spec.draws + 1,
-            sentence=chosen[row // spec.draws],
-            draw=row % spec.draws,
-            text=corpus.sentences.texts[chosen[row // spec.draws]],
-            ids=tuple(batch.ids[row // spec.draws, : int(batch.lengths[row // spec.draws])].tolist()),
-            label=int(labels[row // spec.draws]),
-            rates=tuple(rates[row].tolist()),
-        )
-        for row in range(count)
-    )
-    return observation, _knowledge(spec, corpus, trials), trials
 
 
 def choose_sentences(choice: SentenceChoice, corpus: Corpus) -> tuple[int, ...]:
@@ -101,45 +102,22 @@ def choose_sentences(choice: SentenceChoice, corpus: Corpus) -> tuple[int, ...]:
     return tuple(chosen)
 
 
-def _sent(
-    spec: TextCaptureSpec,
-    corpus: Corpus,
-    architecture: TextArchitecture,
-    chosen: tuple[int, ...],
-    ids: Tensor,
-    labels: Tensor,
-) -> tuple[dict[str, Tensor], dict[str, Tensor], Tensor]:
-    """Return the updates [T, ...] and the weights by name, and the rates [T, E]."""
-    network = architecture.initialised(
-        len(corpus.vocabulary), corpus.num_classes, spec.seed, getattr(torch, spec.dtype)
+def _truth(
+    spec: TextCaptureSpec, corpus: Corpus, chosen: tuple[int, ...], tokens: TokenBatch, rates: Tensor
+) -> tuple[TextTrial, ...]:
+    return tuple(
+        TextTrial(
+            example=group + 1,
+            sentence=place,
+            draw=draw,
+            text=corpus.sentences.texts[place],
+            ids=tuple(tokens.ids[group, : int(tokens.lengths[group])].tolist()),
+            label=corpus.sentences.labels[place],
+            rates=tuple(rates[group * spec.draws + draw].tolist()),
+        )
+        for group, place in enumerate(chosen)
+        for draw in range(spec.draws)
     )
-    weights = {name: parameter.detach() for name, parameter in network.named_parameters()}
-    defense: Defense = plugins.load("defenses", spec.defense.name, spec.defense.settings)
-    if overrides(defense, "hidden"):
-        raise UserError(f"defense '{spec.defense.name}' keeps weights back: capture a defense that shares all")
-    divisor = -(spec.rate * spec.local_steps) if spec.kind == "gradient" else 1.0
-    rows = [row for row in range(len(chosen)) for _ in range(spec.draws)]
-    # filled in place: joined parts would need the memory twice
-    updates = {name: value.new_empty((len(rows), *value.shape)) for name, value in weights.items()}
-    rates = []
-    for first in range(0, len(rows), TOGETHER):
-        own = rows[first : first + TOGETHER]
-        contexts = [
-            ClientContext(
-                scaled_rate=spec.client_weight * spec.rate,
-                seed=spec.seed,
-                client=chosen[row],
-                draw=(first + place) % spec.draws,
-            )
-            for place, row in enumerate(own)
-        ]
-        batch = Batch(ids[own][:, None], labels[own][:, None], {})
-        stacked = {name: value.expand(len(own), *value.shape) for name, value in weights.items()}
-        result = local_training(TextNetwork(network), stacked, [batch] * spec.local_steps, contexts, defense)
-        for name, value in result.weights.items():
-            updates[name][first : first + len(own)] = (value - weights[name]) / divisor
-        rates.append(result.rates)
-    return updates, weights, torch.cat(rates)
 
 
 def _refuse_long(batch: TokenBatch, positions: int, model: str) -> None:
@@ -151,18 +129,8 @@ def _refuse_long(batch: TokenBatch, positions: int, model: str) -> None:
         )
 
 
-def _knowledge(spec: TextCaptureSpec, corpus: Corpus, trials: tuple[TextTrial, ...]) -> Knowledge:
+def _facts(spec: TextCaptureSpec, corpus: Corpus) -> dict[str, Any]:
     # how the model numbers words is part of the model: the server made the table
     vocabulary = {"size": len(corpus.vocabulary), "padding": PADDING, "start": START, "end": END}
-    facts: dict[str, Any] = {
-        "architecture": {"name": spec.model.name, "settings": dict(spec.model.settings), "vocabulary": vocabulary},
-        "weights": "in the observation",
-        "nominal_rate": spec.rate,
-        "local_steps": spec.local_steps,
-        "batch_size": 1,
-        "num_classes": corpus.num_classes,
-        "defense": {"name": spec.defense.name, "settings": dict(spec.defense.settings)},
-        "labels": [[trial.label] for trial in trials],
-    }
-    allowed = granted(spec.threat_model)
-    return Knowledge(spec.threat_model, {fact: value for fact, value in facts.items() if fact in allowed})
+    architecture = {"name": spec.model.name, "settings": dict(spec.model.settings), "vocabulary": vocabulary}
+    return {"architecture": architecture, "batch_size": 1, "num_classes": corpus.num_classes}

@@ -1,12 +1,65 @@
-"""Which private images a client holds: drawn by a declared seed among those that show something."""
+"""Clients with private images that are drawn by a declared seed among those that show something."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from leaklab.data.dataset import unit_range
-from leaklab.records.capture_spec import ImageChoice
+from leaklab.defenses.base import ClientContext
+from leaklab.federated.batches import Batch
+from leaklab.observations.start import Start
+from leaklab.records.capture_spec import CaptureSpec, ImageChoice
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateImages:
+    """The images of G groups of clients.
+
+    Attributes:
+        batches: of each local step, [G, B, ...].
+        contexts: one a client; the draws of a group side by side.
+        unit: all images of the round on the [0, 1] scale, step after step, [G, S, C, H, W].
+        labels: [G, S].
+        positions: their places in the split, [G, S].
+        clients: numbers of the clients of a deal, one a group; empty for drawn images.
+    """
+
+    batches: Sequence[Batch]
+    contexts: Sequence[ClientContext]
+    unit: Tensor
+    labels: Tensor
+    positions: Tensor
+    clients: tuple[int, ...] = ()
+
+
+def drawn_images(spec: CaptureSpec, choice: ImageChoice, start: Start) -> PrivateImages:
+    """Return groups of ``batch_size`` drawn images; a client repeats its one batch in every local step.
+
+    Raises:
+        UserError: too few images, or a batch size that does not divide their number.
+    """
+    images, labels = start.dataset.part(choice.split)
+    positions = groups(choose_images(choice, images), spec.batch_size)
+    batch = Batch(start.inputs(images[positions], spec), labels[positions], {})
+    rate = spec.rate * start.factor(spec)
+    contexts = [
+        ClientContext(
+            scaled_rate=spec.client_weight * rate,
+            seed=start.seed,
+            client=int(group[0]),
+            round=start.round,
+            draw=draw,
+            num_classes=len(set(held.tolist())),
+        )
+        for group, held in zip(positions, batch.labels, strict=True)
+        for draw in range(spec.draws)
+    ]
+    unit = unit_range(images[positions], getattr(torch, spec.dtype))
+    return PrivateImages([batch] * spec.local_steps, contexts, unit, batch.labels, positions)
 
 
 def choose_images(choice: ImageChoice, images: Tensor) -> Tensor:

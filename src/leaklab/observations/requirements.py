@@ -10,6 +10,7 @@ from leaklab.observations.declared import chosen, declared
 from leaklab.observations.threat_models import Fact, granted
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec
+from leaklab.records.capture_spec import CaptureSpec, ClientChoice
 from leaklab.records.errors import UserError
 
 ATTACKS, TRANSFORMS = "attacks", "attacks/adaptive"
@@ -125,3 +126,28 @@ def check_generator(spec: AttackSpec) -> None:
         )
     if prior.steps and (prior.dataset, "train") == (private.dataset, private.images.split):
         raise UserError("the generator is trained on the very images that are attacked: set images.split to test")
+
+
+def check_clients(capture: CaptureSpec) -> None:
+    """Refuse clients of a deal whose update no attack of ours can take apart, or that the deal does not have.
+
+    Raises:
+        UserError: says what to change.
+    """
+    choice = capture.images
+    if not isinstance(choice, ClientChoice):
+        return
+    if capture.state is None:
+        raise UserError("images.clients: clients of a deal take part in a training: add state: {block: ..., round: 0}")
+    if capture.local_steps > 1:
+        raise UserError(
+            f"images.clients: a client of a deal has other images in each of its {capture.local_steps} local steps, "
+            "and an attack reconstructs one batch: set local_steps: 1, or draw images (images.count)"
+        )
+    clients = chosen("data/partitions", choice.partition.name, choice.partition.settings, "clients")
+    absent = [client for client in choice.clients if isinstance(clients, int) and client >= clients]
+    if absent:
+        raise UserError(
+            f"images.clients: partition '{choice.partition.name}' deals to {clients} clients, numbers 0 to "
+            f"{clients - 1}: there is no client {absent[0]}"
+        )

@@ -18,6 +18,11 @@ Fact = Literal[
     "input_shape",
     "input_range",
     "defense",
+    "normalisation",
+    "optimizer",
+    "weight_decay",
+    "algorithm",
+    "round",
     "labels",
 ]
 """What can be granted; a misspelt fact is refused by the type checker."""
@@ -33,6 +38,11 @@ FACTS: dict[Fact, str] = {
     "input_shape": "shape of one input",
     "input_range": "smallest and largest value of an input",
     "defense": "name and settings of the client's defense (not its draws)",
+    "normalisation": "mean and deviation by which a trained network's inputs are normalised",
+    "optimizer": "how clients step, with its settings (momentum among them)",
+    "weight_decay": "coefficient of the weights in the gradient",
+    "algorithm": "how the server averages and scales the clients' rates",
+    "round": "number of the captured round",
     "labels": "the labels of the private samples",
 }
 

@@ -10,12 +10,12 @@ from functools import cached_property
 from pathlib import Path
 
 from leaklab.observations.requirements import check as check_threat_model
-from leaklab.observations.requirements import check_generator, check_transform
+from leaklab.observations.requirements import check_clients, check_generator, check_transform
 from leaklab.observations.text_requirements import check as check_text
 from leaklab.planning.code import code_of
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.canonical import canonical_json
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.capture_spec import CaptureSpec, ClientChoice, TextCaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.errors import UserError
@@ -26,7 +26,8 @@ from leaklab.records.items import Item
 from leaklab.records.landscape_spec import LandscapeSpec, ProjectionSpec
 from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.specs import Spec
-from leaklab.records.text_specs import TEXT_FOLDER, TextAttackSpec, TextCaptureSpec, TextScoreSpec
+from leaklab.records.state_spec import TrainedState
+from leaklab.records.text_specs import TEXT_FOLDER, TextAttackSpec, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 
 PREPARED = Path("data/prepared")
@@ -119,7 +120,9 @@ def _needs(spec: Spec) -> tuple[tuple[Spec, ...], str]:
     if isinstance(spec, CheckSpec):
         deal = spec.partition and PartitionSpec(dataset=spec.dataset, partition=spec.partition)
         return ((deal,) if deal else ()), ""
-    if isinstance(spec, PartitionSpec | GeneratorSpec | CaptureSpec):
+    if isinstance(spec, CaptureSpec):
+        return _needs_of_capture(spec), spec.dataset
+    if isinstance(spec, PartitionSpec | GeneratorSpec):
         return (), spec.dataset
     if isinstance(spec, TextCaptureSpec):
         return (), TEXT_FOLDER + spec.dataset
@@ -137,6 +140,16 @@ def _needs(spec: Spec) -> tuple[tuple[Spec, ...], str]:
         return (spec.attack.capture, spec.attack), TEXT_FOLDER + spec.attack.capture.dataset
     # the dataset gives score_attack its reference pictures
     return (spec.attack.capture, spec.attack), spec.attack.capture.dataset
+
+
+def _needs_of_capture(spec: CaptureSpec) -> tuple[Spec, ...]:
+    """Return the deal whose clients are captured, and the training whose state they are sent."""
+    needs: list[Spec] = []
+    if isinstance(spec.images, ClientChoice):
+        needs.append(PartitionSpec(dataset=spec.dataset, partition=spec.images.partition))
+    if isinstance(spec.state, TrainedState):
+        needs.append(spec.state.train)
+    return tuple(needs)
 
 
 def build_plan(items: Mapping[str, Item]) -> Plan:
@@ -181,6 +194,7 @@ def _check_attack(attack: AttackSpec) -> None:
     )
     check_transform(attack.transform.name, attack.capture.defense.name, attack.capture.batch_size)
     check_generator(attack)
+    check_clients(attack.capture)
 
 
 def result_files(item: Item, scale: str) -> dict[str, Path]:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from leaklab.observations.declared import declared
 from leaklab.observations.text_requirements import ATTACKS as TEXT_ATTACKS
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.landscape_spec import LandscapeSpec, ProjectionSpec
 from leaklab.records.specs import ImageSpec, Spec, TextSpec
-from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec
+from leaklab.records.text_specs import TextAttackSpec
 from leaklab.records.train_spec import TrainSpec
 
 # largest L-BFGS work per outer iteration (max_iter of the attack's optimiser)
@@ -107,7 +107,7 @@ def cost(spec: Spec, clients: int = 2) -> Cost:
 
 def _evaluations(spec: AttackSpec) -> int:
     """Return the largest number of evaluations: of L-BFGS per outer iteration, or of a population per generation."""
-    searches = spec.capture.images.count * spec.capture.draws * spec.restarts * spec.iterations
+    searches = spec.capture.image_count * spec.capture.draws * spec.restarts * spec.iterations
     return searches * (
         int(spec.attack.settings.get("population") or POPULATION) if spec.generator else INNER_ITERATIONS
     )

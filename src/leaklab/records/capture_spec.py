@@ -1,10 +1,13 @@
-"""Spec of captured updates: what clients send in one round."""
+"""Spec of captured updates: what clients send in one round, whether they hold images or sentences."""
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
+from leaklab.records.partition_spec import PartitionChoice
 from leaklab.records.record import Component, Record
+from leaklab.records.state_spec import PublishedState, TrainedState
+from leaklab.records.train_spec import SCHEMES
 
 
 class ImageChoice(Record):
@@ -24,36 +27,117 @@ class ImageChoice(Record):
     min_contrast: float = 0.1
 
 
-class CaptureSpec(Record):
-    """What clients send in one round, and their secret: trials = images x draws of the defense's randomness.
+class ClientChoice(Record):
+    """The private images are those that clients of a deal use in the captured round, batch by batch.
 
     Attributes:
+        partition: the deal.
+        clients: numbers of the clients, from 0; one update each.
+        seed: of the unrelated images that reconstructions are compared with.
+    """
+
+    partition: PartitionChoice
+    clients: tuple[int, ...] = Field(min_length=1)
+    seed: int = 0
+
+    @field_validator("clients")
+    @classmethod
+    def _different(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(value)) < len(value) or min(value) < 0:
+            raise ValueError("clients are different numbers from 0")
+        return value
+
+    @property
+    def split(self) -> Literal["train"]:
+        """The part of the dataset that is dealt."""
+        return "train"
+
+
+class SentenceChoice(Record):
+    """Which private sentences clients hold; the first is example 1.
+
+    Attributes:
+        printed: begin with the two sentences that LRP table 7 prints.
+        others: sentences drawn besides, without replacement.
+        seed: of that draw.
+        longest: drawn sentences have at most so many tokens, start and end included.
+    """
+
+    printed: bool = True
+    others: int = Field(default=0, ge=0)
+    seed: int = 0
+    longest: int = Field(default=24, gt=2)
+
+    @property
+    def count(self) -> int:
+        """Number of sentences."""
+        return (2 if self.printed else 0) + self.others
+
+
+class CapturedRound(Record):
+    """A client's round as the server sees it: what captures of images and of sentences have in common.
+
+    Trials = groups of private samples x draws of the defense's randomness.
+
+    Attributes:
+        dataset: key of ``config/datasets.yaml`` or ``config/texts.yaml``.
+        draws: independent draws of the defense's randomness for each group.
         rate: the server's nominal local learning rate.
         client_weight: p_k N of the client, by which scheme 1 scales its rate (LRP section 5.3 uses 2).
         kind: ``gradient`` (the update divided by the rate that the server assumes, times -1) or ``delta``.
-        mode: state of the client's layers: ``eval`` (running statistics stay) or ``train`` (batch statistics).
-        rate_schedule: of the nominal rate inside the round: ``constant`` or ``inverse`` (rate / t in step t, from 1).
-        input_range: smallest and largest value of an input as the model gets it; the papers' GGL has [-1, 1].
         threat_model: name of the set of facts that the attacker is granted (``observations/threat_models.py``).
-        draws: independent draws of the defense's randomness for each image.
     """
 
     dataset: str
-    images: ImageChoice
     draws: int = Field(default=1, gt=0)
     model: Component
     defense: Component = Component(name="none")
     local_steps: int = Field(default=1, gt=0)
-    batch_size: int = Field(default=1, gt=0)
     rate: float = Field(default=0.01, gt=0)
     client_weight: float = Field(default=1.0, gt=0)
     kind: Literal["gradient", "delta"] = "gradient"
+    threat_model: str = "honest-but-curious"
+    seed: int = 0
+
+    def step_factors(self, steps: int) -> tuple[float, ...]:
+        """Return the factor on the nominal rate in each of ``steps`` local steps."""
+        return (1.0,) * steps
+
+
+class CaptureSpec(CapturedRound):
+    """What clients send who hold images: drawn ones, or their part of a deal.
+
+    Attributes:
+        images: drawn images, the same batch in every local step; or clients of a deal, with the batches, the factor
+            of the rate and the random streams that they have in that round of a training.
+        mode: state of the client's layers: ``eval`` (running statistics stay) or ``train`` (batch statistics).
+        rate_schedule: of the nominal rate inside the round: ``constant`` or ``inverse`` (rate / t in step t, from 1).
+        input_range: smallest and largest value of an input as the model gets it; the papers' GGL has [-1, 1].
+        state: the weights that the server sends: None for initial ones, or those of a training or published ones;
+            inputs are then normalised as they were in the training.
+        optimizer: how clients step; its state is new in every round.
+        weight_decay: added to the gradient as ``weight_decay * parameter``.
+        schedule: how the nominal rate changes from round to round of the state's training.
+        augmentation: how clients of a deal change their images.
+        algorithm: what clients of a deal receive, do and send, and the factors of their rates.
+    """
+
+    LATER: ClassVar[frozenset[str]] = frozenset(
+        {"state", "optimizer", "weight_decay", "schedule", "augmentation", "algorithm"}
+    )
+
+    images: ImageChoice | ClientChoice
+    batch_size: int = Field(default=1, gt=0)
     mode: Literal["eval", "train"] = "eval"
     rate_schedule: Literal["constant", "inverse"] = "constant"
     input_range: tuple[float, float] = (0.0, 1.0)
-    threat_model: str = "honest-but-curious"
-    seed: int = 0
     dtype: Literal["float32", "float64"] = "float64"
+    state: TrainedState | PublishedState | None = None
+    optimizer: Component = Component(name="sgd")
+    weight_decay: float = Field(default=0.0, ge=0)
+    schedule: Component = Component(name="constant")
+    augmentation: Component = Component(name="none")
+    algorithm: Literal["scheme1", "scheme2"] | Component = "scheme1"
 
     @field_validator("input_range")
     @classmethod
@@ -62,21 +146,63 @@ class CaptureSpec(Record):
             raise ValueError("input_range is [smallest, largest], the smallest first")
         return value
 
+    @model_validator(mode="after")
+    def _fits_the_state(self) -> Self:
+        trained = self.state if isinstance(self.state, TrainedState) else None
+        if trained and trained.train.model != self.model:
+            raise ValueError(
+                f"the state is that of model '{trained.train.model.name}' with settings of its own, not of this "
+                f"'{self.model.name}': take the same model"
+            )
+        if self.state is not None and self.input_range != (0.0, 1.0):
+            raise ValueError("inputs are normalised as they were in the state's training: leave input_range out")
+        if trained is None and self.schedule.name != "constant":
+            raise ValueError("a schedule follows the rounds of a training: give a state, or leave schedule out")
+        return self
+
+    @model_validator(mode="after")
+    def _fits_the_clients(self) -> Self:
+        if isinstance(self.images, ClientChoice):
+            if self.client_weight != 1:
+                raise ValueError("the deal and the algorithm say what a client weighs: leave client_weight out")
+            if self.rate_schedule != "constant":
+                raise ValueError("clients of a deal do all steps of a round at one rate: leave rate_schedule out")
+        elif self.augmentation.name != "none" or self.algorithm != "scheme1":
+            raise ValueError("drawn images know no augmentation or algorithm: name clients of a deal or leave both out")
+        return self
+
+    @property
+    def algorithm_plugin(self) -> Component:
+        """The algorithm as a plug-in with settings."""
+        return SCHEMES[self.algorithm] if isinstance(self.algorithm, str) else self.algorithm
+
+    @property
+    def image_count(self) -> int:
+        """Number of private images of a local step, of all clients."""
+        drawn = self.images
+        return drawn.count if isinstance(drawn, ImageChoice) else len(drawn.clients) * self.batch_size
+
     def step_factors(self, steps: int) -> tuple[float, ...]:
         """Return the factor on the nominal rate in each of ``steps`` local steps."""
         return tuple(1.0 / step if self.rate_schedule == "inverse" else 1.0 for step in range(1, steps + 1))
 
-    @property
-    def assumed_rate(self) -> float:
-        """The sum of the rates of all nominal steps, by which the server turns a delta into a gradient."""
-        return self.rate * sum(self.step_factors(self.local_steps))
-
     def on_input_range(self, images: Any) -> Any:
-        """Return images of the [0, 1] scale as the model gets them."""
+        """Return images of the [0, 1] scale as the model gets them; of a state they are normalised besides."""
         low, high = self.input_range
         return images if (low, high) == (0.0, 1.0) else low + (high - low) * images
 
     def on_unit_range(self, inputs: Any) -> Any:
-        """Return inputs of the model on the [0, 1] scale."""
+        """Return what an attack found on the [0, 1] scale."""
         low, high = self.input_range
         return inputs if (low, high) == (0.0, 1.0) else (inputs - low) / (high - low)
+
+
+class TextCaptureSpec(CapturedRound):
+    """What clients send who hold one sentence each.
+
+    Attributes:
+        dtype: float32 is what clients send; a delta of rounded weights is then part of the observation.
+    """
+
+    sentences: SentenceChoice
+    dtype: Literal["float32", "float64"] = "float32"

@@ -13,20 +13,21 @@ from itertools import product
 from typing import Any
 
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.config import Scale, parse
 from leaklab.records.errors import UserError
+from leaklab.records.expand_state import Runs, with_state
 from leaklab.records.ids import stage_of
 from leaklab.records.items import Item, ScaleChange
 from leaklab.records.landscape_spec import LandscapeSpec
 from leaklab.records.record import Record
 from leaklab.records.spec_plugins import check_plugins
 from leaklab.records.specs import Spec
-from leaklab.records.text_specs import TEXT_FOLDER, TextAttackSpec, TextCaptureSpec, TextScoreSpec
+from leaklab.records.text_specs import TEXT_FOLDER, TextAttackSpec, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 
-LISTS = {"rates", "seeds", "metrics", "evaluate", "input_range", "alpha", "beta"}
+LISTS = {"rates", "seeds", "metrics", "evaluate", "input_range", "alpha", "beta", "clients"}
 BLOCK_KEYS = {"stage", "like", "variant", "overrides", "skip", "attacker"}
 ATTACKERS = ("as-printed", "adaptive")
 LABELS = "row"
@@ -104,8 +105,9 @@ def datasets_of(spec: Record) -> frozenset[str]:
 
 def _runs_of(item: Item, scale: Scale, name: str) -> Iterator[PlannedRun]:
     change = item.scales[scale]
+    _known_blocks(item, [name], "runs")
     block = _with(_inherited(item, name), {**change.set, **change.blocks.get(name, {})})
-    return _block_runs(item, name, block)
+    return _block_runs(item, name, block, lambda other: _runs_of(item, scale, other))
 
 
 def _known_blocks(item: Item, names: list[str], where: str) -> None:
@@ -140,14 +142,15 @@ def _with(block: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _block_runs(item: Item, name: str, block: dict[str, Any]) -> Iterator[PlannedRun]:
+def _block_runs(item: Item, name: str, block: dict[str, Any], runs: Runs) -> Iterator[PlannedRun]:
     where = f"config/items/{item.key}.yaml: runs.{name}"
     fields = {key: value for key, value in block.items() if key not in BLOCK_KEYS}
     _grid_of_rates(fields, where)
     for choice in _product(fields):
         chosen = _override(choice, block.get("overrides", []), f"{where}.overrides")
         if not any(_matches(chosen, condition, f"{where}.skip") for condition in block.get("skip", [])):
-            spec = _spec(str(block["stage"]), {k: v for k, v in chosen.items() if k != LABELS}, where)
+            chosen, whole = with_state(chosen, runs, where)
+            spec = _spec(str(block["stage"]), {k: v for k, v in whole.items() if k != LABELS}, where)
             chosen = _as_data(chosen)
             adaptive = _is_adaptive(block, spec, where)
             yield PlannedRun(name, _variant(block, chosen, f"{where}.variant"), spec, chosen, adaptive)

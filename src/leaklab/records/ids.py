@@ -8,13 +8,13 @@ from pathlib import Path
 
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.canonical import canonical_json
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.capture_spec import CapturedRound, CaptureSpec, TextCaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.landscape_spec import LandscapeSpec, ProjectionSpec
 from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.specs import Spec
-from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec, TextScoreSpec
+from leaklab.records.text_specs import TextAttackSpec, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 
 RUNS = Path("results/runs")
@@ -62,7 +62,7 @@ def _slug(spec: Spec) -> list[str]:
         return [spec.dataset, spec.model.name]
     if isinstance(spec, ProjectionSpec):
         return [spec.dataset, spec.generator.model.name]
-    if isinstance(spec, CaptureSpec | TextCaptureSpec):
+    if isinstance(spec, CapturedRound):
         return [spec.dataset, spec.model.name, spec.defense.name]
     if isinstance(spec, AttackSpec):
         return [spec.capture.dataset, spec.attack.name, spec.transform.name, "on", spec.capture.defense.name]

@@ -70,6 +70,6 @@ class LandscapeSpec(Record):
     @model_validator(mode="after")
     def _one_image(self) -> "LandscapeSpec":
         capture = self.attack.capture
-        if (capture.images.count, capture.draws, capture.batch_size) != (1, 1, 1):
+        if (capture.image_count, capture.draws, capture.batch_size) != (1, 1, 1):
             raise ValueError("a landscape shows one image under one draw: set images.count, draws and batch_size to 1")
         return self

@@ -138,9 +138,11 @@ class CurvesLayout(Named):
             whose values are numbers (``E``).
         y: the metric or metrics shown; several need ``metric`` among the lines or panels.
         lines: row keys (or ``metric``); each combination of their values is one line.
-        panels: row keys (or ``metric``); each combination of their values is one panel.
+        panels: row keys (or ``metric``, ``attacker``); each combination of their values is one panel. Panels of one
+            metric have the same y axis.
+        attackers: attackers shown; several need ``attacker`` among the lines or panels.
         where: row keys that a number must have to be shown.
-        log: axes with a logarithmic scale.
+        log: axes with a logarithmic scale; an x that begins at 0 is linear up to 1.
         targets: horizontal lines.
         band: ``std`` shades one standard deviation around each line.
         units: of x and y where the numbers do not carry one, e.g. ``{round: "", train_loss: nats}``.
@@ -151,6 +153,7 @@ class CurvesLayout(Named):
     y: str | tuple[str, ...]
     lines: tuple[str, ...] = ()
     panels: tuple[str, ...] = ()
+    attackers: tuple[str, ...] = ("as-printed", "")
     where: dict[str, Any] = Field(default_factory=dict)
     log: tuple[Literal["x", "y"], ...] = ()
     targets: tuple[TargetLine, ...] = ()

@@ -5,14 +5,14 @@ from typing import Any
 
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.errors import UserError
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.landscape_spec import LandscapeSpec, ProjectionSpec
 from leaklab.records.record import Component
 from leaklab.records.specs import Spec
-from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec, TextScoreSpec
+from leaklab.records.text_specs import TextAttackSpec, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 
 
@@ -32,7 +32,14 @@ def plugins_of(spec: Spec) -> list[tuple[str, str, Mapping[str, Any]]]:
     elif isinstance(spec, GeneratorSpec):
         own = [("models/generators", spec.model), ("models", spec.classifier)]
     elif isinstance(spec, CaptureSpec):
-        own = [("models", spec.model), ("defenses", spec.defense)]
+        own = [
+            ("models", spec.model),
+            ("defenses", spec.defense),
+            ("federated/schedules", spec.schedule),
+            ("federated/optimizers", spec.optimizer),
+        ]
+        if spec.state is not None:
+            own += [("federated/algorithms", spec.algorithm_plugin), ("data/augmentations", spec.augmentation)]
     elif isinstance(spec, AttackSpec):
         own = [("models", spec.capture.model), ("attacks", spec.attack), ("attacks/adaptive", spec.transform)]
         own += [("models/generators", spec.generator.model)] if spec.generator else []

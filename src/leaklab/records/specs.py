@@ -5,12 +5,12 @@ has a module of its own, so that a new field of one reruns that stage and those 
 """
 
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.landscape_spec import LandscapeSpec, ProjectionSpec
 from leaklab.records.partition_spec import PartitionSpec
-from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec, TextScoreSpec
+from leaklab.records.text_specs import TextAttackSpec, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 
 TextSpec = TextCaptureSpec | TextAttackSpec | TextScoreSpec

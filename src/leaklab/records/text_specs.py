@@ -1,63 +1,16 @@
-"""Specs of attacks on sentences: what a client with a private sentence sends, one attack on it, its scores."""
+"""Specs of attacks on captured sentences and of their scores."""
 
 from typing import Literal
 
 from pydantic import Field
 
+from leaklab.records.capture_spec import TextCaptureSpec
 from leaklab.records.record import Component, Record
 
 PRINTED_ATTACK = "tag"
 """The only attack on text that a paper prints; every other one is an attacker who knows more (``adaptive``)."""
 TEXT_FOLDER = "text/"
 """Below the folder of prepared data: where text data sets lie, apart from the images."""
-
-
-class SentenceChoice(Record):
-    """Which private sentences clients hold; the first is example 1.
-
-    Attributes:
-        printed: begin with the two sentences that LRP table 7 prints.
-        others: sentences drawn besides, without replacement.
-        seed: of that draw.
-        longest: drawn sentences have at most so many tokens, start and end included.
-    """
-
-    printed: bool = True
-    others: int = Field(default=0, ge=0)
-    seed: int = 0
-    longest: int = Field(default=24, gt=2)
-
-    @property
-    def count(self) -> int:
-        """Number of sentences."""
-        return (2 if self.printed else 0) + self.others
-
-
-class TextCaptureSpec(Record):
-    """What clients with one sentence each send in one round: trials = sentences x draws of the defense's randomness.
-
-    Attributes:
-        dataset: key of ``config/texts.yaml``.
-        rate: the server's nominal local learning rate.
-        client_weight: p_k N of the client, by which scheme 1 scales its rate (LRP section 5.3 uses 2).
-        kind: ``gradient`` (the update divided by the rate that the server assumes, times -1) or ``delta``.
-        threat_model: name of the set of facts that the attacker is granted (``observations/threat_models.py``).
-        draws: independent draws of the defense's randomness for each sentence.
-        dtype: float32 is what clients send; a delta of rounded weights is then part of the observation.
-    """
-
-    dataset: str
-    sentences: SentenceChoice
-    draws: int = Field(default=1, gt=0)
-    model: Component
-    defense: Component = Component(name="none")
-    local_steps: int = Field(default=1, gt=0)
-    rate: float = Field(default=0.01, gt=0)
-    client_weight: float = Field(default=1.0, gt=0)
-    kind: Literal["gradient", "delta"] = "gradient"
-    threat_model: str = "honest-but-curious"
-    seed: int = 0
-    dtype: Literal["float32", "float64"] = "float32"
 
 
 class TextAttackSpec(Record):

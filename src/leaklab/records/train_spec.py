@@ -1,6 +1,6 @@
 """Spec of a training sweep."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -76,6 +76,14 @@ class TrainSpec(Record):
         if OWN_TEST in self.evaluate and self.until == 0:
             raise ValueError("evaluate: own-test belongs to a round, and until is 0: set until above 0 or leave it out")
         return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _all_rounds_are_no_stop(cls, value: Any) -> Any:
+        """Let a training that stops after all its rounds be the same run as one that does not stop."""
+        if isinstance(value, dict) and value.get("until") is not None and value.get("until") == value.get("rounds"):
+            return {**value, "until": None}
+        return value
 
     @model_validator(mode="after")
     def _until_is_reached(self) -> "TrainSpec":

@@ -33,12 +33,21 @@ class WeightsFile(Record):
 
 
 class Weights(Record):
-    """A pretrained network and the files that hold it; any one of them is enough."""
+    """A pretrained network and the files that hold it; any one of them is enough.
+
+    Attributes:
+        mean: of each channel of its inputs, on the [0, 1] scale.
+        std: deviations, likewise; inputs are (x - mean) / std.
+        renamed: part of a parameter's name in the file -> what stands there in ours.
+    """
 
     title: str
     licence: str
     citation: str
     files: tuple[WeightsFile, ...] = Field(min_length=1)
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    renamed: dict[str, str] = Field(default_factory=dict)
 
 
 def describe_weights(name: str) -> Weights:

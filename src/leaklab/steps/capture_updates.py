@@ -1,17 +1,25 @@
 """Capture what clients send in one round: the observation for the attacker, the truth for the judge."""
 
+import torch
+
 from leaklab.data.dataset import Dataset
 from leaklab.observations.artefacts import save_observation, save_truth
 from leaklab.observations.capture import capture
 from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.files import read_json, read_tensors
 from leaklab.steps.base import Job, main
 
 
 def run(job: Job) -> None:
-    """Write outputs ``observation``, ``facts``, ``truth``, ``truth_facts`` from inputs ``dataset`` and ``card``."""
+    """Write outputs ``observation``, ``facts``, ``truth``, ``truth_facts`` from inputs ``dataset`` and ``card``.
+
+    Clients of a deal also have the input ``partition``, a state of a training the input ``weights``.
+    """
     spec = CaptureSpec.model_validate(job.spec)
     dataset = Dataset.load(job.input("dataset"))
-    observation, knowledge, truth = capture(spec, dataset)
+    deal = [torch.tensor(held) for path in job.inputs.get("partition", []) for held in read_json(path)["clients"]]
+    trained = {name: value for path in job.inputs.get("weights", []) for name, value in read_tensors(path).items()}
+    observation, knowledge, truth = capture(spec, dataset, deal, trained)
     save_observation(job.outputs["observation"], job.outputs["facts"], observation, knowledge)
     save_truth(job.outputs["truth"], job.outputs["truth_facts"], truth)
     job.note(

@@ -218,3 +218,40 @@ class TestPaths:
         found = paths_figure.arrays(self.LAYOUT, *parts)
         assert found["rates equal, client client 2"].tolist()[1] == pytest.approx([0.6, 0.9])
         assert found["optimum"].tolist() == [[0.5, 3.0]]
+
+
+def leakage():
+    """Two attackers and a model's accuracy over rounds that begin at 0."""
+    rows = []
+    for round_, accuracy in ((0, 10.0), (5, 60.0), (100, 90.0)):
+        rows.append(row("test_accuracy", accuracy, unit="%", method="lrp", round=round_))
+        for attacker, psnr in (("as-printed", 6.0), ("adaptive", 60.0 - round_ / 10)):
+            keys = {"method": "lrp", "round": round_}
+            rows.append(ResultRow("lrp", "figure-training", keys, "psnr_median", psnr, attacker=attacker, unit="dB"))
+    return ResultTable(tuple(rows))
+
+
+def test_both_attackers_have_panels_with_one_axis_and_round_0_stands_on_it():
+    layout = CurvesLayout(
+        x="round",
+        y=("psnr_median", "test_accuracy"),
+        lines=("method",),
+        panels=("metric", "attacker"),
+        attackers=("as-printed", "adaptive", ""),
+        log=("x",),
+    )
+    figure = drawn(curves_figure.draw(layout, series.curves(layout, leakage()), "Leakage along a training"))
+    paper, adaptive, accuracy = (axes for axes in figure.axes if axes.get_visible())
+    assert [axes.get_title(loc="left") for axes in (paper, adaptive, accuracy)] == ["as-printed", "adaptive", ""]
+    assert paper.get_ylim() == adaptive.get_ylim() != accuracy.get_ylim()
+    assert paper.get_ylim()[0] < 6 < 60 < paper.get_ylim()[1]
+    places = paper.transData.transform([(x, 6.0) for x in (0, 5, 100)])[:, 0]
+    assert np.all(np.isfinite(places))
+    assert places[1] - places[0] > 0.2 * (places[2] - places[0])
+    assert [float(tick) for tick in paper.get_xticks()] == [0, 5, 100]
+
+
+def test_without_a_word_the_adaptive_attacker_is_not_shown():
+    layout = CurvesLayout(x="round", y="psnr_median", lines=("method",))
+    (curve,) = series.curves(layout, leakage())
+    assert curve.y.tolist() == [6.0, 6.0, 6.0]

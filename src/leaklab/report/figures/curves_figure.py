@@ -50,6 +50,7 @@ def draw(layout: CurvesLayout, curves: Sequence[Curve], title: str, notes: Seque
         for place, panel in enumerate(panels):
             own = [curve for curve in curves if curve.panel == panel]
             _panel(layout, axes.flat[place], own, strokes, lowest=place + columns >= len(panels))
+        _share_scales(layout, list(axes.flat), curves, panels)
         for unused in axes.flat[len(panels) :]:
             unused.set_visible(False)
         if "metric" not in layout.panels:
@@ -77,7 +78,7 @@ def _panel(
     _scales(layout, axes, curves)
     _targets(layout, axes, curves)
     names = [name for key, name in zip(layout.panels, labels_of(layout, layout.panels, curves[0].panel), strict=True)
-             if key != "metric"]  # fmt: skip
+             if key != "metric" and name]  # fmt: skip
     if names:
         axes.set_title(" · ".join(names), loc="left", fontweight="bold")
     if "metric" in layout.panels:
@@ -87,6 +88,18 @@ def _panel(
         axes.tick_params(labelbottom=True)
     axes.grid(visible=True, linewidth=0.4, color=FAINT, alpha=0.35)
     axes.set_axisbelow(True)
+
+
+def _share_scales(layout: CurvesLayout, axes: Sequence[Axes], curves: Sequence[Curve], panels: Sequence[Place]) -> None:
+    """Give panels of the same metric the same y axis, so that they can be compared by eye."""
+    if "metric" not in layout.panels:
+        return  # all panels share one already
+    metric_of = {curve.panel: curve.metric for curve in curves}
+    for metric in layout.metrics:
+        own = [axes[place] for place, panel in enumerate(panels) if metric_of[panel] == metric]
+        limits = [panel.get_ylim() for panel in own]
+        for panel in own if len(own) > 1 else []:
+            panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
 
 
 def _line(layout: CurvesLayout, axes: Axes, curve: Curve, look: Stroke, shift: float) -> None:
@@ -106,7 +119,8 @@ def _line(layout: CurvesLayout, axes: Axes, curve: Curve, look: Stroke, shift: f
 
 def _scales(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve]) -> None:
     if "x" in layout.log:
-        axes.set_xscale("log")
+        from_zero = any(np.any(curve.x <= 0) for curve in curves)
+        axes.set_xscale("symlog", linthresh=1) if from_zero else axes.set_xscale("log")
     if "y" in layout.log and any(np.any(curve.y > 0) for curve in curves):
         axes.set_yscale("log")
     low, high = axes.get_ylim()

@@ -80,7 +80,7 @@ def curves(layout: CurvesLayout, results: ResultTable) -> tuple[Curve, ...]:
     """
     if len(layout.metrics) > 1 and "metric" not in (*layout.lines, *layout.panels):
         raise UserError("curves: several metrics under 'y' need 'metric' under 'lines' or 'panels'")
-    rows = [row for row in _shown(results) if _fits(layout.where, row)]
+    rows = [row for row in _shown(results, layout.attackers) if _fits(layout.where, row)]
     of_y = [row for row in rows if row.metric in layout.metrics and matches(row.row, layout.where)]
     at_index = _by_keys([row for row in rows if row.metric == layout.x and row.is_point])
     if at_index:
@@ -142,8 +142,8 @@ def points(layout: PathsLayout, results: ResultTable) -> tuple[Point, ...]:
     return tuple(found)
 
 
-def _shown(results: ResultTable) -> list[ResultRow]:
-    rows = results.select(attackers=(AS_PRINTED, UNMARKED), variant=AS_DESCRIBED).rows
+def _shown(results: ResultTable, attackers: Sequence[str] = (AS_PRINTED, UNMARKED)) -> list[ResultRow]:
+    rows = results.select(attackers=attackers, variant=AS_DESCRIBED).rows
     return [row for row in rows if "selection" not in row.row]
 
 

@@ -1,0 +1,128 @@
+"""What a server sees of a round of clients, whatever they hold: the one way from private samples to an observation.
+
+The update comes from ``federated.local_training``, the code that trains: there is no second version of a client.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from leaklab.defenses.base import ClientContext
+from leaklab.federated.batches import Batch
+from leaklab.federated.local import LocalResult
+from leaklab.observations.base import Knowledge, Mode, Observation
+from leaklab.observations.client_round import Steps, filled, part_of
+from leaklab.observations.requirements import check_kind
+from leaklab.observations.threat_models import granted
+from leaklab.records.capture_spec import CapturedRound
+from leaklab.records.errors import UserError
+
+Secret = TypeVar("Secret")
+
+
+@dataclass(frozen=True, eq=False)
+class Held(Generic[Secret]):
+    """What the clients of a capture hold, and what they do in the round.
+
+    Attributes:
+        state: broadcast parameters and running statistics by name.
+        parameters: names of those with a gradient, in the model's order.
+        mode: state of the clients' layers.
+        batches: of each local step, [G, B, ...]; the clients of a group differ by the defense's draws only.
+        contexts: one a client, those of a group side by side; what the defense sees.
+        steps: the rates that the server prescribes.
+        round: from batches and contexts of clients to what they send.
+        facts: what a threat model may grant beside the facts of every round (``threat_models.FACTS``).
+        secret: from the rates really used [T, E] to the truth.
+        hidden: names of parameters that never leave the client.
+        together: clients that train at once; None for all. It decides memory, not results.
+    """
+
+    state: Mapping[str, Tensor]
+    parameters: Sequence[str]
+    mode: Mode
+    batches: Sequence[Batch]
+    contexts: Sequence[ClientContext]
+    steps: Steps
+    round: Callable[[Sequence[Batch], Sequence[ClientContext]], LocalResult]
+    facts: Mapping[str, Any]
+    secret: Callable[[Tensor], Secret]
+    hidden: frozenset[str] = frozenset()
+    together: int | None = None
+
+    @property
+    def labels(self) -> Tensor:
+        """Labels of all private samples of each trial, [T, samples], step after step."""
+        first = self.batches[0]
+        different = [first] if all(batch is first for batch in self.batches) else self.batches
+        return torch.cat([batch.labels for batch in different], 1).repeat_interleave(self.draws, 0)
+
+    @property
+    def draws(self) -> int:
+        """Clients of a group."""
+        return len(self.contexts) // len(self.batches[0].labels)
+
+
+def observe(spec: CapturedRound, held: Held[Secret]) -> tuple[Observation, Knowledge, Secret]:
+    """Return what the server sees of every trial, what it is granted to know, and the truth.
+
+    The defense draws from streams named by seed, client and draw, so that a trial does not depend on how many there
+    are.
+
+    Raises:
+        UserError: a defense that hides everything, or a gradient where the threat model withholds the rate.
+    """
+    check_kind(spec.kind, spec.threat_model)
+    shared = [name for name in held.parameters if name not in held.hidden]
+    if not shared:
+        raise UserError(f"defense '{spec.defense.name}' hides all of model '{spec.model.name}': there is no update")
+    update, rates = _sent(spec, held, shared)
+    observation = Observation(
+        weights={name: held.state[name] for name in held.parameters},
+        update=update,
+        kind=spec.kind,
+        mode=held.mode,
+        model={"name": spec.model.name, "settings": dict(spec.model.settings)},
+        trials=tuple(range(len(rates))),
+        buffers={name: value for name, value in held.state.items() if name not in held.parameters},
+    )
+    return observation, _knowledge(spec, held), held.secret(rates)
+
+
+def _sent(spec: CapturedRound, held: Held[Any], shared: Sequence[str]) -> tuple[dict[str, Tensor], Tensor]:
+    """Return the updates [T, ...] by name, and the rates [T, E].
+
+    An update is the delta, or the gradient that the server infers: the delta over minus the sum of the assumed rates.
+    """
+    trials = len(held.contexts)
+    together = held.together or trials
+    divisor = -held.steps.assumed_rate if spec.kind == "gradient" else 1.0
+    # filled in place: joined parts would need the memory twice
+    update = {name: held.state[name].new_empty((trials, *held.state[name].shape)) for name in shared}
+    rates = []
+    for first in range(0, trials, together):
+        rows = range(first, min(first + together, trials))
+        batches = held.batches if len(rows) == trials else part_of(held.batches, rows, trials)
+        result = held.round(batches, held.contexts[rows.start : rows.stop])
+        for name, value in update.items():
+            value[rows.start : rows.stop] = (result.weights[name] - held.state[name]) / divisor
+        rates.append(result.rates)
+    longest = max(part.shape[1] for part in rates)
+    return update, torch.cat([filled(part, longest) for part in rates])
+
+
+def _knowledge(spec: CapturedRound, held: Held[Any]) -> Knowledge:
+    facts: dict[str, Any] = {
+        "architecture": {"name": spec.model.name, "settings": dict(spec.model.settings)},
+        "weights": "in the observation",
+        "nominal_rate": held.steps.rate,
+        "local_steps": spec.local_steps,
+        "defense": {"name": spec.defense.name, "settings": dict(spec.defense.settings)},
+        "labels": held.labels.tolist(),
+        **held.facts,
+    }
+    allowed = granted(spec.threat_model)
+    return Knowledge(spec.threat_model, {fact: value for fact, value in facts.items() if fact in allowed})

@@ -1,0 +1,48 @@
+"""Where the weights that a server sends come from, if they are not the initial ones."""
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from leaklab.records.record import Record
+from leaklab.records.train_spec import TrainSpec
+
+
+class TrainedState(Record):
+    """The weights are those after a round of a training.
+
+    Attributes:
+        train: the training; where it stops (``until``, else its last round) is the state.
+        replicate: seed and setting of the training: place of the seed times the number of settings, plus that of the
+            setting.
+    """
+
+    train: TrainSpec
+    replicate: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _replicate_exists(self) -> Self:
+        count = len(self.train.seeds) * len(self.train.rates)
+        if self.replicate >= count:
+            raise ValueError(f"replicate is {self.replicate}, but the training has {count}: 0 to {count - 1}")
+        return self
+
+    @property
+    def round(self) -> int:
+        """Rounds done; the captured round has this number, from 0."""
+        return self.train.rounds if self.train.until is None else self.train.until
+
+    @property
+    def seed(self) -> int:
+        """Seed of the replicate."""
+        return self.train.seeds[self.replicate // len(self.train.rates)]
+
+
+class PublishedState(Record):
+    """The weights are published ones.
+
+    Attributes:
+        weights: key of ``config/weights.yaml``.
+    """
+
+    weights: str
