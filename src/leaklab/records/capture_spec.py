@@ -2,8 +2,9 @@
 
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
+from leaklab.records.bounds import Count, Number, Positive, Rate, Seed, Share
 from leaklab.records.record import Component, Record
 
 
@@ -19,9 +20,9 @@ class ImageChoice(Record):
     """
 
     split: Literal["train", "test"] = "test"
-    count: int = Field(gt=0)
-    seed: int = 0
-    min_contrast: float = 0.1
+    count: Count
+    seed: Seed = 0
+    min_contrast: Share = 0.1
 
 
 class CaptureSpec(Record):
@@ -40,19 +41,19 @@ class CaptureSpec(Record):
 
     dataset: str
     images: ImageChoice
-    draws: int = Field(default=1, gt=0)
+    draws: Count = 1
     model: Component
     defense: Component = Component(name="none")
-    local_steps: int = Field(default=1, gt=0)
-    batch_size: int = Field(default=1, gt=0)
-    rate: float = Field(default=0.01, gt=0)
-    client_weight: float = Field(default=1.0, gt=0)
+    local_steps: Count = 1
+    batch_size: Count = 1
+    rate: Rate = 0.01
+    client_weight: Positive = 1.0
     kind: Literal["gradient", "delta"] = "gradient"
     mode: Literal["eval", "train"] = "eval"
     rate_schedule: Literal["constant", "inverse"] = "constant"
-    input_range: tuple[float, float] = (0.0, 1.0)
+    input_range: tuple[Number, Number] = (0.0, 1.0)
     threat_model: str = "honest-but-curious"
-    seed: int = 0
+    seed: Seed = 0
     dtype: Literal["float32", "float64"] = "float64"
 
     @field_validator("input_range")

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from leaklab.records.bounds import Count, Distinct, Flag, Natural, Positive, Rate, Seed
 from leaklab.records.record import Component, Record
 
 PRINTED_ATTACK = "tag"
@@ -22,10 +23,10 @@ class SentenceChoice(Record):
         longest: drawn sentences have at most so many tokens, start and end included.
     """
 
-    printed: bool = True
-    others: int = Field(default=0, ge=0)
-    seed: int = 0
-    longest: int = Field(default=24, gt=2)
+    printed: Flag = True
+    others: Natural = 0
+    seed: Seed = 0
+    longest: Count = Field(default=24, gt=2)
 
     @property
     def count(self) -> int:
@@ -48,15 +49,15 @@ class TextCaptureSpec(Record):
 
     dataset: str
     sentences: SentenceChoice
-    draws: int = Field(default=1, gt=0)
+    draws: Count = 1
     model: Component
     defense: Component = Component(name="none")
-    local_steps: int = Field(default=1, gt=0)
-    rate: float = Field(default=0.01, gt=0)
-    client_weight: float = Field(default=1.0, gt=0)
+    local_steps: Count = 1
+    rate: Rate = 0.01
+    client_weight: Positive = 1.0
     kind: Literal["gradient", "delta"] = "gradient"
     threat_model: str = "honest-but-curious"
-    seed: int = 0
+    seed: Seed = 0
     dtype: Literal["float32", "float64"] = "float32"
 
 
@@ -73,9 +74,9 @@ class TextAttackSpec(Record):
     capture: TextCaptureSpec
     attack: Component
     labels: Literal["searched", "inferred", "known"] = "searched"
-    iterations: int = Field(default=1000, gt=0)
-    restarts: int = Field(default=1, gt=0)
-    seed: int = 0
+    iterations: Count = 1000
+    restarts: Count = Field(default=1, le=1000)
+    seed: Seed = 0
 
 
 TextMetric = Literal["token_recovery", "position_recovery", "rouge_1", "rouge_2", "rouge_l"]
@@ -85,4 +86,4 @@ class TextScoreSpec(Record):
     """The metrics of one attack's sentences (``metrics/text/scoring.py``)."""
 
     attack: TextAttackSpec
-    metrics: tuple[TextMetric, ...] = Field(min_length=1)
+    metrics: Distinct[TextMetric]
