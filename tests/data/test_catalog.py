@@ -63,7 +63,7 @@ def test_exactly_what_falls_short_of_the_published_data_is_marked_as_a_substitut
 
 
 def test_a_misspelt_key_is_named_with_its_path(changed):
-    assert "mnist.mirror.files.train_images.sha265: Extra inputs" in message(
+    assert "mnist.mirror.files.train_images.sha265: unknown key; known keys are path, sha256" in message(
         changed("sha256: 440fcabf", "sha265: 440fcabf")
     )
 

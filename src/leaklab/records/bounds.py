@@ -20,7 +20,7 @@ Draws = Annotated[int, Field(strict=True, ge=1, le=10**8)]
 """Draws of a numerical check."""
 Seed = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 """A seed that a table of results can hold."""
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-1e12, le=1e12)]
+Real = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-1e12, le=1e12)]
 """Any number of ordinary size."""
 NonNegative = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=1e6)]
 """0 to a million: noise, weights of penalties."""
@@ -32,6 +32,10 @@ Share = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=1)]
 """0 to 1, both ends included."""
 PartShare = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, lt=1)]
 """0 to below 1: momentum, dropout, decay of an average."""
+OpenShare = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, lt=1)]
+"""Between 0 and 1, the ends excluded."""
+Population = Annotated[int, Field(strict=True, ge=4, le=10_000)]
+"""Candidates per generation of CMA-ES."""
 Flag = Annotated[bool, Field(strict=True)]
 """true or false."""
 

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import field_validator
 
-from leaklab.records.bounds import Count, Number, Positive, Rate, Seed, Share
+from leaklab.records.bounds import Count, Positive, Rate, Real, Seed, Share
 from leaklab.records.record import Component, Record
 
 
@@ -51,7 +51,7 @@ class CaptureSpec(Record):
     kind: Literal["gradient", "delta"] = "gradient"
     mode: Literal["eval", "train"] = "eval"
     rate_schedule: Literal["constant", "inverse"] = "constant"
-    input_range: tuple[Number, Number] = (0.0, 1.0)
+    input_range: tuple[Real, Real] = (0.0, 1.0)
     threat_model: str = "honest-but-curious"
     seed: Seed = 0
     dtype: Literal["float32", "float64"] = "float64"

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 from leaklab.records.attack_spec import AttackSpec
-from leaklab.records.bounds import Count, Distinct, NonNegative, Number, Rate, Seed
+from leaklab.records.bounds import Count, Distinct, NonNegative, Population, Rate, Real, Seed
 from leaklab.records.capture_spec import ImageChoice
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.record import Record
@@ -18,7 +18,7 @@ def _rising(span: tuple[float, float, int]) -> tuple[float, float, int]:
     return span
 
 
-Span = Annotated[tuple[Number, Number, Annotated[Count, Field(ge=2, le=10_001)]], AfterValidator(_rising)]
+Span = Annotated[tuple[Real, Real, Annotated[Count, Field(ge=2, le=10_001)]], AfterValidator(_rising)]
 """Smallest and largest value, and the number of equidistant points."""
 
 
@@ -40,7 +40,7 @@ class ProjectionSpec(Record):
     images: ImageChoice
     generator: GeneratorSpec
     generations: Count = 30
-    population: Count = Field(default=10, gt=3, le=10_000)
+    population: Population = 10
     inner_steps: Count = 20
     final_steps: Count = 300
     rate: Rate = 0.05

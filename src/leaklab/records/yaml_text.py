@@ -66,7 +66,8 @@ def _nodes(node: yaml.Node, place: Place) -> Iterator[tuple[yaml.Node, Place]]:
 def _check(loader: Any, node: yaml.Node, place: Place) -> None:
     if node.tag not in _ALLOWED:
         shown = node.tag.replace(_STANDARD, "!!")
-        raise ValueError(f"{_at(node, place)}: a value of type {shown} has no meaning here: put it in quotes")
+        advice = "write a number, true, false, null, or text (in quotes where it looks otherwise)"
+        raise ValueError(f"{_at(node, place)}: {shown} has no meaning here: {advice}")
     if isinstance(node, yaml.MappingNode):
         _check_keys(node, place)
     elif node.tag in (f"{_STANDARD}int", f"{_STANDARD}float"):
