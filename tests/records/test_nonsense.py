@@ -22,9 +22,12 @@ NONSENSE = (
     [[1.0]], ["x", "x"], {}, {"": 1}, {"name": "x"}, {"name": []}, {"name": "lrp", "settings": []}, {"grid": 1},
     {"grid": [[]]}, {"grid": [["x", float("-inf")]]}, {"when": 1, "set": 2}, {"a.b": [1, 2]}, "0" * 1000,
 )  # fmt: skip
-BYTES = (b"\xff", b"\x00", b"\xef\xbb\xbf", b"[" * 300, b"{" * 60, b"- " * 80, b"9" * 5000, b"\n\n---\n", b": ", b"&a *a",
-         b"!!binary x", b"!!timestamp x", b"%", b"\t", b".nan", b"-.inf", b"2020-01-01", b"<<: 1", b"? 1", b"'", b'"',
-         b"no: 1\n", b"1: 1\n")  # fmt: skip
+KEYS = ("like", "rate", "name", "", "overrides", "skip")
+BYTES = (
+    b"\xff", b"\x00", b"\xef\xbb\xbf", b"[" * 300, b"{" * 60, b"- " * 80, b"9" * 5000, b"\n\n---\n", b": ",
+    b"&a *a", b"!!binary x", b"!!timestamp x", b"%", b"\t", b".nan", b"-.inf", b"2020-01-01", b"<<: 1", b"? 1", b"'",
+    b'"', b"no: 1\n", b"1: 1\n",
+)  # fmt: skip
 
 
 def places(value, path=()):
@@ -50,11 +53,11 @@ def mutated(tree, draw):
         if what == 0:
             del parent[last]
         elif what == 1 and isinstance(parent, dict):
-            parent[draw.choice((f"{last}x", "like", "rate", "name", f"{last}.x", "", "overrides", "skip"))] = parent.pop(last)
+            parent[draw.choice((f"{last}x", f"{last}.x", *KEYS))] = parent.pop(last)
         elif what == 2 and isinstance(parent, list):
             parent.append(copy.deepcopy(parent[last]))
         elif what == 3:
-            parent[last] = copy.deepcopy(draw.choice([node for node in _values(tree)]))
+            parent[last] = copy.deepcopy(draw.choice(list(_values(tree))))
         else:
             parent[last] = copy.deepcopy(draw.choice(NONSENSE))
     return tree
@@ -106,7 +109,7 @@ def outcome(tmp_path):
 
 
 def written(tree):
-    return yaml.safe_dump(tree, allow_unicode=True).encode()
+    return yaml.dump(tree, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), allow_unicode=True).encode()
 
 
 def small(tree):

@@ -22,12 +22,12 @@ def check_shapes(found: Reconstruction, observation: Observation, knowledge: Kno
         raise UserError(f"{file}: reconstruct returned {type(found).__name__}: return a Reconstruction")
     trials, batch = len(observation.trials), knowledge.facts.get("batch_size", found.labels.shape[-1])
     sample = tuple(knowledge.facts.get("input_shape", found.images.shape[2:]))
-    starts = tuple(found.candidate_losses.shape[1:])
+    starts = tuple(found.candidates.shape[1:2])
     expected = {
         "images": (trials, batch, *sample),
         "labels": (trials, batch),
         "candidates": (trials, *starts, batch, *sample),
-        "candidate_losses": (trials, *starts[:1]),
+        "candidate_losses": (trials, *starts),
         "scale": (trials,),
     }
     for field, shape in expected.items():

@@ -1,7 +1,8 @@
 """What the settings of a plug-in may be: the types of its fields, read from its source without importing it.
 
-Understood are ``int``, ``float``, ``bool``, ``str``, ``None``, the names of ``records/bounds.py``, ``Literal[...]``
-(or a name that the module gives it), and alternatives of these (``Positive | None``); any other type is left to the plug-in.
+Understood are ``int``, ``float``, ``bool``, ``str``, ``None``, the names of ``records/bounds.py``, ``Literal[...]``,
+a name that the module gives to one of these, and alternatives (``Positive | None``); any other type is left to the
+plug-in.
 """
 
 import ast
