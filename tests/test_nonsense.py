@@ -12,8 +12,11 @@ from leaklab.planning.plan import build_plan
 from leaklab.records.config import load_config
 from leaklab.records.errors import UserError
 from leaklab.records.items import load_item
+from leaklab.report.judge.claims import read_claims
+from leaklab.report.judge.tolerances import Tolerances
+from leaklab.report.numbers.results import ResultTable
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 # a training, attacks with overrides and labels, sentences, a landscape, checks
 ITEMS = ("lrp/table2", "lrp/table5", "lrp/figure2", "lrp/figure6", "lrp/table7", "lrp/figure5", "lrp/theorem1")
 NONSENSE = (
@@ -128,7 +131,12 @@ def test_a_mutated_item_is_planned_or_refused_in_one_line(outcome, name):
     assert 0.3 < judged.count(False) / len(judged) < 0.98  # mutations hit, and not every one is fatal
 
 
-CATALOGS = {"config.yaml": load_config, "datasets.yaml": load_catalog, "texts.yaml": load_catalog}
+CATALOGS = {
+    "config.yaml": load_config,
+    "datasets.yaml": load_catalog,
+    "texts.yaml": load_catalog,
+    "papers/tolerances.yaml": Tolerances.load,
+}
 
 
 @pytest.mark.parametrize(("name", "read"), CATALOGS.items())
@@ -141,3 +149,27 @@ def test_a_mutated_configuration_is_read_or_refused_in_one_line(outcome, name, r
     judged = [outcome(written(mutated(tree, draw)), read, name) for _ in range(150)]
     judged += [outcome(damaged(written(tree), draw), read, name) for _ in range(80)]
     assert 0.3 < judged.count(False) / len(judged) < 0.98
+
+
+TABLES = {"papers/claims.csv": read_claims, "papers/targets.csv": ResultTable.read_printed}
+
+
+def table_with_other_cells(content, draw):
+    """Return the bytes of a CSV table with one cell or line changed."""
+    lines = content.split(b"\n")
+    number = draw.randrange(len(lines))
+    cells = lines[number].split(b",")
+    place = draw.randrange(len(cells))
+    cells[place : place + draw.randrange(3)] = [
+        draw.choice((b"", b"nan", b"1e999", b"{}", b"[" * 2000, b"x()", b'"', *BYTES))
+    ]
+    return b"\n".join([*lines[:number], b",".join(cells), *lines[number + 1 :]])
+
+
+@pytest.mark.parametrize(("name", "read"), TABLES.items())
+def test_a_mutated_table_of_a_paper_is_read_or_refused_in_one_line(outcome, name, read):
+    draw = random.Random(name)
+    content = b"\n".join((ROOT / "config" / name).read_bytes().split(b"\n")[:40])
+    assert outcome(content + b"\n", read, name)
+    judged = [outcome(draw.choice((damaged, table_with_other_cells))(content, draw), read, name) for _ in range(150)]
+    assert 0.1 < judged.count(False) / len(judged) < 0.98
