@@ -161,3 +161,43 @@ def test_without_a_network_at_hand_a_defense_says_so(network, weights, batch, co
 
     with pytest.raises(UserError, match="looks into the network"):
         local_training(network, weights, [batch], contexts, Curious())
+
+
+@dataclass(frozen=True)
+class Misbehaved(Defense):
+    """Gives one tensor another shape, forgets one, or returns something else."""
+
+    fault: str
+    hook: str
+
+    def gradient(self, gradients, context):
+        return self._faulty(gradients) if self.hook == "gradient" else gradients
+
+    def update(self, delta, context):
+        return self._faulty(delta) if self.hook == "update" else delta
+
+    def _faulty(self, tensors):
+        first, *others = tensors
+        return {
+            "shape": {**tensors, first: tensors[first][:1]},
+            "name": {name: tensors[name] for name in others},
+            "list": list(tensors.values()),
+            "number": {**tensors, first: 0.0},
+        }[self.fault]
+
+
+@pytest.mark.parametrize("hook", ["gradient", "update"])
+@pytest.mark.parametrize(
+    ("fault", "what"),
+    [
+        ("shape", "as shape"),
+        ("name", "return a mapping with the names"),
+        ("list", "returned list"),
+        ("number", "as float"),
+    ],
+)
+def test_a_hook_that_returns_something_else_is_named(network, weights, batch, contexts, hook, fault, what):
+    with pytest.raises(UserError) as caught:
+        local_training(network, weights, [batch], contexts, Misbehaved(fault, hook))
+    assert f"test_local.py: {hook} returned" in str(caught.value)
+    assert what in str(caught.value)

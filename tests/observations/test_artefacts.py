@@ -66,3 +66,11 @@ def test_a_delta_becomes_the_gradient_that_the_server_infers(observation):
     assert torch.allclose(gradient.update["z"], -observation.update["z"] / 2)
     assert torch.equal(observation.as_direction().update["z"], -observation.update["z"])
     assert gradient.as_gradient(Knowledge("blind-rate", {})) is gradient
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_an_update_that_is_not_finite_is_never_written(observation, files, value):
+    observation.update["a"][3, 1] = value
+    with pytest.raises(UserError, match=r"not finite \(parameter a\).*lower the rate"):
+        save_observation(*files, observation, Knowledge("blind-rate", {}))
+    assert not files[0].exists()

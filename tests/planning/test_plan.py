@@ -283,8 +283,8 @@ class TestCode:
     def test_a_changed_defense_runs_again_what_names_it_and_nothing_else(self, plan, source, before):
         lrp = source / "defenses/lrp.py"
         text = lrp.read_text(encoding="utf-8")
-        assert "class_offset: float = 1.0" in text
-        lrp.write_text(text.replace("class_offset: float = 1.0", "class_offset: float = 0.9"), encoding="utf-8")
+        assert "class_offset: Real = 1.0" in text
+        lrp.write_text(text.replace("class_offset: Real = 1.0", "class_offset: Real = 0.9"), encoding="utf-8")
         named = {
             name
             for name, job in all_jobs(plan).items()

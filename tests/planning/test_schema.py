@@ -32,6 +32,34 @@ def test_the_configuration_and_every_item_fit_their_schema():
         assert errors("item", read(path)) == [], path
 
 
+def test_the_schemas_in_the_repository_are_current():
+    assert {ROOT / path: text for path, text in schema_texts().items()} == {
+        path: path.read_text(encoding="utf-8") for path in (ROOT / "workflow/schemas").iterdir()
+    }
+
+
+def numbers(node, path=""):
+    """Yield every number of a schema, with its path."""
+    if isinstance(node, dict):
+        if node.get("type") in ("integer", "number"):
+            yield path, node
+        for key, inner in node.items():
+            yield from numbers(inner, f"{path}/{key}")
+    elif isinstance(node, list):
+        for number, inner in enumerate(node):
+            yield from numbers(inner, f"{path}/{number}")
+
+
+def test_every_number_of_a_run_has_a_smallest_and_a_largest_value():
+    found = dict(numbers(SCHEMAS["specs"]["$defs"]))
+    assert len(found) > 50
+    for path, node in found.items():
+        if "/settings/" in path:  # of plug-ins, which declare their own (records/settings.py)
+            continue
+        assert {"minimum", "exclusiveMinimum"} & set(node), path
+        assert {"maximum", "exclusiveMaximum"} & set(node), path
+
+
 def test_a_misspelt_key_does_not_fit():
     table1 = read(ROOT / "config/items/lrp/table1.yaml")
     assert errors("item", {**table1, "titel": "x"}) != []

@@ -235,7 +235,7 @@ class TestAttackBlocks:
 
     def test_an_unknown_attacker_is_refused(self):
         message = refusal({"main": {**ATTACK, "attacker": "smart"}})
-        assert message == "runs.main.attacker: no attacker 'smart': choose from as-printed, adaptive"
+        assert message == "runs.main: attacker: Input should be 'as-printed' or 'adaptive'"
 
     def test_an_architecture_block_runs_nothing(self):
         runs = runs_of({"stage": "architecture", "dataset": ["mnist", "lfw"], "model": "mlp"})
@@ -306,8 +306,10 @@ class TestRefusals:
         assert message.startswith("runs.main.variant: the block has no field 'partition.sed'")
 
     def test_misspelt_overrides_and_grids(self):
-        assert "'when' and 'set', not if, set" in refusal({"main": {**TRAIN, "overrides": [{"if": {}, "set": {}}]}})
-        assert refusal({"main": {**TRAIN, "rate": {"grd": [[0.1]]}}}).startswith("runs.main.rate: unknown keys grd")
+        message = refusal({"main": {**TRAIN, "overrides": [{"if": {}, "set": {}}]}})
+        assert message == "runs.main: overrides.0.if: unknown key; known keys are set, when"
+        message = refusal({"main": {**TRAIN, "rate": {"grd": [[0.1]]}}})
+        assert message == "runs.main.rate: grd: unknown key; known keys are grid"
 
 
 @pytest.fixture

@@ -178,7 +178,7 @@ def test_a_field_that_came_later_renames_no_run_until_it_is_set():
     assert "until" not in canonical_json(plain)
     assert run_id(plain) != run_id(stopped)
     assert STAGES["train"].model_validate_json(canonical_json(stopped)) == stopped
-    capture = {"attack": ATTACK, "metrics": []}
+    capture = {"attack": ATTACK, "metrics": ["mse"]}
     assert "until" not in canonical_json(ScoreSpec.model_validate(capture))
 
 

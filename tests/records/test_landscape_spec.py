@@ -57,7 +57,7 @@ def test_an_attacker_with_a_transform_is_adaptive():
     ("changes", "message"),
     [
         ({"alpha": [1, 0, 5]}, "the smallest first"),
-        ({"alpha": [0, 1, 1]}, "two points or more"),
+        ({"alpha": [0, 1, 1]}, "greater than or equal to 2"),
         ({"images": {"count": 2}}, "a landscape shows one image"),
         ({"draws": 2}, "a landscape shows one image"),
         ({"generator": None}, "add generator"),

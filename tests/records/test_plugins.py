@@ -107,6 +107,63 @@ def test_a_dataclass_inherits_the_settings_of_another_file():
     assert plugins.class_attribute("room", "inherited", "weight") is None
 
 
+TYPED = """
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from leaklab.records.bounds import Count, Positive, Share
+
+Stem = Literal["small", "large"]
+
+
+@dataclass(frozen=True)
+class Typed:
+    share: Share = 0.5
+    bound: Positive | None = None
+    count: Count = 3
+    stem: Stem = "small"
+    flag: bool = False
+    size: int = 1
+    text: str = ""
+    free: Annotated[int, "anything"] = 1
+
+
+PLUGIN = Typed
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "good", "bad"),
+    [
+        ("share", [0, 1, 0.25], [-0.1, 1.1, "x", True, float("nan"), None]),
+        ("bound", [None, 1, 1e-9], [0, -1, "x", float("inf"), 1e300]),
+        ("count", [1, 10**6], [0, 1.0, "1", True, 10**7]),
+        ("stem", ["small", "large"], ["medium", 1, None]),
+        ("flag", [True, False], [1, "true", None]),
+        ("size", [-5, 0], [0.5, "x", 10**30]),
+        ("text", ["", "x"], [1, None]),
+        ("free", [1, "x", None], []),
+    ],
+)
+def test_a_value_has_to_fit_the_type_of_its_setting(tmp_path, key, good, bad):
+    (tmp_path / "room/typed.py").write_text(TYPED, encoding="utf-8")
+    for value in good:
+        plugins.check("room", "typed", {key: value})
+    for value in bad:
+        assert refusal("room", "typed", {key: value}).startswith(f"room plug-in 'typed': {key}: Input should be ")
+
+
+def test_a_setting_without_a_default_has_to_be_given():
+    message = "room plug-in 'two-words' needs the setting 'strength': write {name: two-words, strength: ...}"
+    assert refusal("room", "two-words", {}) == message
+    assert "needs the setting 'rate'" in refusal("room", "decay", {"half_life": 2})
+
+
+def test_a_file_that_is_not_python_is_named(tmp_path):
+    (tmp_path / "room/broken.py").write_text("def x(:\n", encoding="utf-8")
+    assert "room/broken.py: line 1: not Python" in refusal("room", "two-words", {"strength": 1.0})
+
+
 @pytest.mark.parametrize("key", ["strenght", "helper", "inner", "size", "sampled", "needs", "registry"])
 def test_anything_else_is_refused_with_the_declared_settings(key):
     """Methods, other classes, plain class attributes and class variables are no settings."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.steps.base import main
 
@@ -189,3 +190,32 @@ def test_progress_goes_through_all_items_and_says_how_far_it_is(caplog):
     assert seen == list(range(40))
     assert 5 <= len(caplog.messages) <= 12
     assert caplog.messages[-1].startswith("rounds: 40 of 40")
+
+
+PLUGIN = """
+class Broken:
+    def gradient(self):
+        return 1 / 0
+
+PLUGIN = Broken
+"""
+
+
+def test_a_plugin_that_raises_is_named_with_its_line(folder, monkeypatch, capsys):
+    (folder / "leaklab/defenses").mkdir(parents=True)
+    file = folder / "leaklab/defenses/broken.py"
+    file.write_text(PLUGIN, encoding="utf-8")
+    monkeypatch.setattr(plugins, "PACKAGE_FOLDER", folder / "leaklab")
+    names = {}
+    exec(compile(PLUGIN, file, "exec"), names)
+    with pytest.raises(SystemExit) as caught:
+        main("make_table", lambda job: names["PLUGIN"]().gradient(), ARGUMENTS)
+    assert str(caught.value) == (
+        "leaklab make_table: leaklab/defenses/broken.py, line 4: ZeroDivisionError: division by zero: "
+        "correct the plug-in or its settings"
+    )
+
+
+def test_an_error_of_our_own_keeps_its_traceback():
+    with pytest.raises(ZeroDivisionError):
+        main("make_table", lambda job: 1 / 0, ARGUMENTS)

@@ -6,7 +6,7 @@ gradients); the attackers who do not trust the rates: ``joint_rates``, ``profile
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,7 @@ from leaklab.attacks.starts import numbered
 from leaklab.attacks.surrogate import Surrogate
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements
+from leaklab.records.bounds import NonNegative, Positive, Rate
 from leaklab.records.errors import UserError
 
 MATCHINGS = ("nominal", "joint-rates", "profiled-rates", "surrogate")
@@ -81,10 +82,10 @@ class DeltaInversion(StopRules):
 
     matching: str = "nominal"
     label_rule: str = "bias"
-    client_factor: float = 1.0
-    optimizer: str = "signed-adam"
-    rate: float = 0.1
-    smoothness: float = 0.0
+    client_factor: Positive = 1.0
+    optimizer: Literal["signed-adam", "lbfgs"] = "signed-adam"
+    rate: Rate = 0.1
+    smoothness: NonNegative = 0.0
 
     def __post_init__(self) -> None:
         for setting, allowed in (("matching", MATCHINGS), ("label_rule", LABEL_RULES), ("optimizer", OPTIMIZERS)):

@@ -6,7 +6,7 @@ states them (CMA-ES, population 50).
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from leaklab.attacks.starts import StartRecord
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
+from leaklab.records.bounds import NonNegative, Population, Positive, Rate
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
 
@@ -53,12 +54,12 @@ class GenerativeGradientLeakage:
     )
 
     label_rule: str = "bias"
-    optimizer: str = "cma"
-    population: int = 50
-    sigma: float = 1.0
+    optimizer: Literal["cma", "adam"] = "cma"
+    population: Population = 50
+    sigma: Positive = 1.0
     squash: bool = True
-    rate: float = 0.1
-    penalty: float = 1e-3
+    rate: Rate = 0.1
+    penalty: NonNegative = 1e-3
 
     def __post_init__(self) -> None:
         """Refuse an unknown optimizer and a negative penalty."""

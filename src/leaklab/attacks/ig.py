@@ -21,6 +21,7 @@ from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
 from leaklab.attacks.starts import numbered
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
+from leaklab.records.bounds import NonNegative, Rate
 from leaklab.records.errors import UserError
 
 
@@ -45,8 +46,8 @@ class InvertingGradients:
     )
 
     label_rule: str = "known"
-    total_variation: float = 1e-4
-    rate: float = 0.1
+    total_variation: NonNegative = 1e-4
+    rate: Rate = 0.1
     boxed: bool = True
 
     def reconstruct(

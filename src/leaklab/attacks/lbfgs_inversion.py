@@ -14,6 +14,7 @@ from leaklab.attacks.matching import Distance, squared_l2
 from leaklab.attacks.search import SearchResult, StopRules, search
 from leaklab.attacks.starts import numbered
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.records.bounds import Count
 from leaklab.records.errors import UserError
 
 
@@ -30,7 +31,7 @@ class LbfgsInversion(StopRules, ABC):
 
     name: ClassVar[str]
 
-    history: int = 100
+    history: Count = 100
 
     @abstractmethod
     def labels(self, observation: Observation, knowledge: Knowledge) -> Tensor | None:

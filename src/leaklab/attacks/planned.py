@@ -10,6 +10,7 @@ from leaklab.attacks.adaptive.base import Transform
 from leaklab.attacks.base import Attack, Budget, Reconstruction
 from leaklab.attacks.latent_matching import LatentMatching
 from leaklab.attacks.matching import Distance
+from leaklab.attacks.shapes import check_shapes
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records import plugins
@@ -49,6 +50,7 @@ def attacked(
     budget = Budget(spec.iterations, spec.restarts)
     streams = partial(stream, spec.seed, "attack")
     found = attack.reconstruct(prepared, knowledge, budget, streams, transform.distance)
+    check_shapes(found, prepared, knowledge, spec.attack.name)
     unit = spec.capture.on_unit_range
     return replace(found, images=unit(found.images), candidates=unit(found.candidates), scale=scale.cpu()).cpu()
 

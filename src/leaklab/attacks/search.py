@@ -15,6 +15,7 @@ from torch import Tensor
 
 from leaklab.attacks.lbfgs import BatchedLbfgs, LbfgsSettings
 from leaklab.attacks.starts import STOPPED, StartRecord
+from leaklab.records.bounds import Count, NonNegative, Share
 
 
 class Objective(Protocol):
@@ -65,10 +66,10 @@ class StopRules:
         improvement: ... in which its best loss fell by less than this fraction.
     """
 
-    matched: float = 3e-9
-    accepted: float = 2e-8
-    patience: int = 5
-    improvement: float = 0.1
+    matched: NonNegative = 3e-9
+    accepted: NonNegative = 2e-8
+    patience: Count = 5
+    improvement: Share = 0.1
 
     def within(self, iterations: int, restarts: int) -> SearchSettings:
         """Return the search's settings under a budget."""

@@ -6,10 +6,10 @@ The workflow reads the catalog in every process, so this module stays light: no 
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Generic, TypeVar
 
-import yaml
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import AfterValidator, Field, RootModel, model_validator
 
-from leaklab.records.config import load_yaml
+from leaklab.records.bounds import Count
+from leaklab.records.config import parse, read_yaml
 from leaklab.records.errors import UserError
 from leaklab.records.record import Component, Record
 
@@ -17,8 +17,9 @@ CATALOG = Path("config/datasets.yaml")
 
 
 def _inside(path: str) -> str:
-    if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
-        raise ValueError("must be a relative path without '..'")
+    parts = PurePosixPath(path).parts
+    if not parts or PurePosixPath(path).is_absolute() or ".." in parts or not path.isprintable():
+        raise ValueError("must be the relative path of a file, without '..'")
     return path
 
 
@@ -84,7 +85,7 @@ class Source(Record, Generic[File]):
     reader: Component
     files: dict[str, File] = Field(min_length=1)
     substitute: str | None = None
-    num_classes: int | None = Field(default=None, gt=0)
+    num_classes: Count | None = None
 
 
 class Entry(Record):
@@ -95,7 +96,7 @@ class Entry(Record):
     """
 
     title: str
-    num_classes: int = Field(gt=0)
+    num_classes: Count
     class_names: tuple[str, ...] = ()
     licence: str
     citation: str
@@ -115,7 +116,11 @@ class Entry(Record):
         return self
 
 
-_CATALOG_TYPE = TypeAdapter(dict[str, Entry])
+Name = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+
+
+class Catalog(RootModel[dict[Name, Entry]]):
+    """All data sets by name: small letters, digits and dashes, as files are called after them."""
 
 
 def load_catalog(path: Path = CATALOG) -> dict[str, Entry]:
@@ -127,17 +132,7 @@ def load_catalog(path: Path = CATALOG) -> dict[str, Entry]:
     Raises:
         UserError: missing, not YAML, or not as the models above say; the message names the key.
     """
-    try:
-        return _CATALOG_TYPE.validate_python(load_yaml(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise UserError(f"{path} is missing: run this in the project's root folder") from None
-    except yaml.YAMLError as error:
-        raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
-    except ValidationError as error:
-        # a misspelt key is also a missing one: the user should see what was written, not what was not
-        first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
-        place = ".".join(str(key) for key in first["loc"]) or "top level"
-        raise UserError(f"{path}: {place}: {first['msg']}") from None
+    return parse(Catalog, read_yaml(path), path).root
 
 
 def find_entry(name: str, catalog: dict[str, Entry]) -> Entry:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from leaklab.defenses.base import ClientContext, Defense
 from leaklab.defenses.settings import require_between
+from leaklab.records.bounds import Positive
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class AdditiveNoise(Defense):
         sigma: standard deviation, in the units of the gradient; positive.
     """
 
-    sigma: float = 0.1
+    sigma: Positive = 0.1
 
     def __post_init__(self) -> None:
         require_between("defense additive-noise", 0, inf, sigma=self.sigma)

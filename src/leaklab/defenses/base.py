@@ -172,6 +172,23 @@ class Defense:
         return False
 
 
+def check_hook(defense: Defense, hook: str, returned: object, given: Mapping[str, Tensor]) -> None:
+    """Refuse what a hook returned unless it has the names and shapes of what it was given.
+
+    Raises:
+        UserError: with the plug-in's file and the first name that is wrong.
+    """
+    file = f"{type(defense).__module__.replace('.', '/')}.py: {hook}"
+    if not isinstance(returned, Mapping) or set(returned) != set(given):
+        shown = sorted(returned) if isinstance(returned, Mapping) else type(returned).__name__
+        raise UserError(f"{file} returned {shown}: return a mapping with the names {', '.join(given)}")
+    for name, value in given.items():
+        own = getattr(returned[name], "shape", None)
+        if own != value.shape:
+            shown = type(returned[name]).__name__ if own is None else f"shape {list(own)}"
+            raise UserError(f"{file} returned {name} as {shown}: make it a tensor of shape {list(value.shape)}")
+
+
 def overrides(defense: Defense, hook: str) -> bool:
     """Whether ``defense`` changes ``hook``; neutral hooks are skipped, not called for every client."""
     return getattr(type(defense), hook) is not getattr(Defense, hook)

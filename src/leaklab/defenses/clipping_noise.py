@@ -13,6 +13,7 @@ from leaklab.defenses.additive_noise import AdditiveNoise
 from leaklab.defenses.base import ClientContext, Defense
 from leaklab.defenses.gradient_clipping import GradientClipping
 from leaklab.defenses.settings import require_between
+from leaklab.records.bounds import Positive
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class ClippingNoise(Defense):
         sigma: standard deviation of the noise on each coordinate; not multiplied by the bound; positive.
     """
 
-    bound: float = 4.0
-    sigma: float = 0.1
+    bound: Positive = 4.0
+    sigma: Positive = 0.1
 
     def __post_init__(self) -> None:
         require_between("defense clipping-noise", 0, inf, bound=self.bound, sigma=self.sigma)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from leaklab.defenses.base import ClientContext, Defense
 from leaklab.defenses.settings import require_between
+from leaklab.records.bounds import Positive
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class GradientClipping(Defense):
         bound: S, the largest L2 norm that leaves the client; positive.
     """
 
-    bound: float = 4.0
+    bound: Positive = 4.0
 
     def __post_init__(self) -> None:
         require_between("defense gradient-clipping", 0, inf, bound=self.bound)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from leaklab.defenses.base import ClientContext, Defense
 from leaklab.defenses.settings import require_between
+from leaklab.records.bounds import OpenShare
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class GradientCompression(Defense):
             one kept stay too, so that ties can only keep more; a tensor of one entry is kept.
     """
 
-    dropped: float = 0.9
+    dropped: OpenShare = 0.9
 
     def __post_init__(self) -> None:
         require_between("defense gradient-compression", 0, 1, dropped=self.dropped)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from leaklab.defenses.base import ClientContext, Defense
 from leaklab.defenses.class_factor import SMALLEST, class_factor, uncut
+from leaklab.records.bounds import Real
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,8 @@ class LearningRatePerturbation(Defense):
         class_offset: beta of eq. (13); 1 keeps the average class factor over clients at 1.
     """
 
-    class_slope: float | None = None
-    class_offset: float = 1.0
+    class_slope: Real | None = None
+    class_offset: Real = 1.0
 
     def local_rate(self, context: ClientContext) -> float:
         """Return this step's learning rate, in [0, 2 * class factor * scaled rate)."""

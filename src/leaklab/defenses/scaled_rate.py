@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from leaklab.defenses.base import ClientContext, Defense
 from leaklab.defenses.class_factor import SMALLEST, class_factor, uncut
+from leaklab.records.bounds import Real
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,8 @@ class ScaledRate(Defense):
         class_offset: beta of eq. (13).
     """
 
-    class_slope: float = 0.0
-    class_offset: float = 1.0
+    class_slope: Real = 0.0
+    class_offset: Real = 1.0
 
     def local_rate(self, context: ClientContext) -> float:
         """Return class factor * scaled rate."""

@@ -13,6 +13,7 @@ from leaklab.defenses.base import ClientContext, Defense
 from leaklab.defenses.last_layer import last_affine
 from leaklab.defenses.settings import require_between
 from leaklab.defenses.soteria_mask import soteria_mask
+from leaklab.records.bounds import OpenShare
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Soteria(Defense):
         layer: name of an affine layer directly in the network; empty for the last one.
     """
 
-    pruned: float = 0.8
+    pruned: OpenShare = 0.8
     layer: str = ""
 
     def __post_init__(self) -> None:

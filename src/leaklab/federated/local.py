@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from leaklab.defenses.base import ClientContext, Defense, loaded, overrides
+from leaklab.defenses.base import ClientContext, Defense, check_hook, loaded, overrides
 from leaklab.federated.batches import Batch
 from leaklab.federated.dense import DenseNetwork
 from leaklab.federated.network import TrainableNetwork
@@ -202,7 +202,9 @@ def sent_weights(
     moment.buffers = {name: value for name, value in after.items() if name in network.buffers}
     clients = [context.at(moment, model) for model, context in enumerate(contexts)]
     deltas = {name: after[name] - before[name] for name in names}
-    sent = _stack([defense.update(OneOfMany(deltas, model), client) for model, client in enumerate(clients)])
+    own = [defense.update(OneOfMany(deltas, model), client) for model, client in enumerate(clients)]
+    check_hook(defense, "update", own[0], OneOfMany(deltas, 0))
+    sent = _stack(own)
     return {**after, **{name: before[name] + delta for name, delta in sent.items()}}
 
 
@@ -218,10 +220,10 @@ def _defended_gradients(
     seen = {name: value for name, value in gradients.items() if name not in private}
     if not seen or not overrides(defense, "gradient"):
         return gradients
-    return {
-        **gradients,
-        **_stack([defense.gradient(OneOfMany(seen, model), client) for model, client in enumerate(clients)]),
-    }
+    own = [defense.gradient(OneOfMany(seen, model), client) for model, client in enumerate(clients)]
+    if clients[0].step == 0:
+        check_hook(defense, "gradient", own[0], OneOfMany(seen, 0))
+    return {**gradients, **_stack(own)}
 
 
 def _stack(clients: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from leaklab.metrics.base import Metric, MetricCard
-from leaklab.models.resnet_18 import ResNet18
+from leaklab.models.resnet_18 import ResNet18, Stem
 
 SEED = 0
 LARGEST_CIFAR_SIDE = 64
@@ -67,13 +67,13 @@ class RepresentationError(Metric):
 
     def values(self, reconstruction: Tensor, truth: Tensor) -> Tensor:
         """Return the MSE-R of each image, [N], 0 for equal images."""
-        stem = "cifar" if max(truth.shape[-2:]) <= LARGEST_CIFAR_SIDE else "imagenet"
+        stem: Stem = "cifar" if max(truth.shape[-2:]) <= LARGEST_CIFAR_SIDE else "imagenet"
         network = _network(stem, truth.shape[1], self.seed, truth.device)
         return representation_error(lambda images: network(2 * images - 1), reconstruction, truth)
 
 
 @cache
-def _network(stem: str, channels: int, seed: int, device: torch.device) -> nn.Sequential:
+def _network(stem: Stem, channels: int, seed: int, device: torch.device) -> nn.Sequential:
     """Return the network without its last layer, whose draws come last: the number of classes changes nothing."""
     shape = (channels, LARGEST_CIFAR_SIDE, LARGEST_CIFAR_SIDE)
     network = ResNet18(stem=stem).initialised(shape, num_classes=1, seed=seed)

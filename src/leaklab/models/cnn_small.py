@@ -7,6 +7,7 @@ from torch import nn
 
 from leaklab.models.base import Architecture, Shape
 from leaklab.models.cnn import convolutional_layers
+from leaklab.records.bounds import PartShare
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class SmallCNN(Architecture):
         initialisation: scheme of ``models/initialisations.py``.
     """
 
-    dropout: float = 0.5
+    dropout: PartShare = 0.5
     initialisation: str = "pytorch"
 
     def layers(self, input_shape: Shape, num_classes: int) -> Mapping[str, nn.Module]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from leaklab.models.base import Architecture, Shape, feature_count
+from leaklab.records.bounds import Count
 from leaklab.records.errors import UserError
 
 # LRP table 4 leaves strides and padding open; these are the DLG LeNet's, extended to four convolutions
@@ -25,7 +26,7 @@ class DLGLeNet(Architecture):
         initialisation: ``wide`` (DLG's own) or ``pytorch``.
     """
 
-    n_conv: int = 4
+    n_conv: Count = 4
     initialisation: str = "wide"
 
     def layers(self, input_shape: Shape, num_classes: int) -> Mapping[str, nn.Module]:

@@ -7,6 +7,7 @@ from math import prod
 from torch import nn
 
 from leaklab.models.base import Architecture, Shape
+from leaklab.records.bounds import Count, PartShare
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,8 @@ class MultilayerPerceptron(Architecture):
         initialisation: scheme of ``models/initialisations.py``.
     """
 
-    hidden: int = 64
-    dropout: float = 0.5
+    hidden: Count = 64
+    dropout: PartShare = 0.5
     initialisation: str = "pytorch"
 
     def layers(self, input_shape: Shape, num_classes: int) -> Mapping[str, nn.Module]:

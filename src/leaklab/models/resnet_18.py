@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import nn
 from torchvision.models import resnet18
 
 from leaklab.models.base import Architecture, Shape
 from leaklab.records.errors import UserError
+
+Stem = Literal["cifar", "imagenet"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class ResNet18(Architecture):
         initialisation: scheme of ``models/initialisations.py``; ``he`` is the law of torchvision's ResNets.
     """
 
-    stem: str = "cifar"
+    stem: Stem = "cifar"
     initialisation: str = "he"
 
     def layers(self, input_shape: Shape, num_classes: int) -> Mapping[str, nn.Module]:

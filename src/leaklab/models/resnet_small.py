@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torchvision.models.resnet import BasicBlock
 
 from leaklab.models.base import Architecture, Shape
+from leaklab.records.bounds import Count
 from leaklab.records.errors import UserError
 
 STAGES = 3
@@ -42,8 +43,8 @@ class SmallResNet(Architecture):
         initialisation: scheme of ``models/initialisations.py``; ``he`` is the one the source paper prescribes.
     """
 
-    blocks: int = 1
-    width: int = 16
+    blocks: Count = 1
+    width: Count = 16
     initialisation: str = "he"
 
     def layers(self, input_shape: Shape, num_classes: int) -> Mapping[str, nn.Module]:

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from leaklab.models.base import Architecture, Shape
+from leaklab.records.bounds import PartShare, Positive
 from leaklab.records.errors import UserError
 
 
@@ -24,8 +25,8 @@ class ReXNet(Architecture):
             takes the affine layer's fan-out for its fan-in and starts its bias at zero.
     """
 
-    width: float = 1.3
-    dropout: float = 0.0
+    width: Positive = 1.3
+    dropout: PartShare = 0.0
     initialisation: str = "he"
 
     def layers(self, input_shape: Shape, num_classes: int) -> Mapping[str, nn.Module]:

@@ -34,8 +34,14 @@ def save_observation(tensors: Path, facts: Path, observation: Observation, knowl
     """Write ``observation.safetensors`` and ``observation.json``.
 
     Raises:
-        UserError: the knowledge holds a fact that its threat model withholds.
+        UserError: the knowledge holds a fact that its threat model withholds, or the update is not finite.
     """
+    infinite = [name for name, value in observation.update.items() if not value.isfinite().all()]
+    if infinite:
+        raise UserError(
+            f"the update is not finite (parameter {infinite[0]}): no attack can match it; lower the rate, the steps or "
+            "the defense's noise in the item's block"
+        )
     surplus = set(knowledge.facts) - granted(knowledge.threat_model)
     if surplus:
         raise UserError(f"threat model '{knowledge.threat_model}' does not grant {', '.join(sorted(surplus))}")

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from leaklab.data.catalog import Entry, find_entry, load_catalog
+from leaklab.data.text.catalog import find_text
 from leaklab.observations.requirements import check as check_threat_model
 from leaklab.observations.requirements import check_clients, check_generator, check_transform
 from leaklab.observations.text_requirements import check as check_text
@@ -111,9 +113,22 @@ class Plan:
         needs, dataset = _needs(spec)
         for needed in needs:
             self.add(needed)
-        if dataset:
+        if dataset and dataset not in self.datasets:
+            self._find(dataset)
             self.datasets.add(dataset)
         known[name] = Job(spec, needs, dataset)
+
+    def _find(self, dataset: str) -> None:
+        """Refuse a data set that no catalog has, before a job asks for it."""
+        name = dataset.removeprefix(TEXT_FOLDER)
+        if name != dataset:
+            find_text(name)
+        else:
+            find_entry(name, self._catalog)
+
+    @cached_property
+    def _catalog(self) -> dict[str, Entry]:
+        return load_catalog()
 
 
 def _needs(spec: Spec) -> tuple[tuple[Spec, ...], str]:
@@ -177,10 +192,10 @@ def _add_checked(plan: Plan, item: Item, run: PlannedRun) -> None:
             _check_attack(run.spec.attack)
         if isinstance(run.spec, TextScoreSpec):
             check_text(run.spec.attack)
+        if run.spec is not None:
+            plan.add(run.spec)
     except UserError as error:
         raise UserError(f"config/items/{item.key}.yaml: runs.{run.block}: {error}") from None
-    if run.spec is not None:
-        plan.add(run.spec)
 
 
 def _check_attack(attack: AttackSpec) -> None:

@@ -2,22 +2,25 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel
+from pydantic import TypeAdapter
 
 from leaklab.records.config import Config
 from leaklab.records.files import write_text
 from leaklab.records.items import Item
 from leaklab.records.papers import Paper
+from leaklab.records.specs import Spec
 
-SCHEMAS: dict[str, type[BaseModel]] = {"config": Config, "item": Item, "paper": Paper}
+# a block of an item is flat and has axes; the values that its fields may have are those of the specs
+SCHEMAS: dict[str, Any] = {"config": Config, "item": Item, "paper": Paper, "specs": Spec}
 FOLDER = Path("workflow/schemas")
 
 
 def schema_texts() -> dict[Path, str]:
     """Return schema file -> its text."""
     return {
-        FOLDER / f"{name}.schema.json": json.dumps(model.model_json_schema(), indent=1, sort_keys=True) + "\n"
+        FOLDER / f"{name}.schema.json": json.dumps(TypeAdapter(model).json_schema(), indent=1, sort_keys=True) + "\n"
         for name, model in SCHEMAS.items()
     }
 

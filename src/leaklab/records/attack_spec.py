@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from leaklab.records.bounds import Count, Distinct, Seed
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.record import Component, Record
@@ -20,14 +21,14 @@ class AttackSpec(Record):
     capture: CaptureSpec
     attack: Component
     transform: Component = Component(name="none")
-    iterations: int = Field(gt=0)
-    restarts: int = Field(default=1, gt=0)
+    iterations: Count
+    restarts: Count = Field(default=1, le=1000)
     generator: GeneratorSpec | None = None
-    seed: int = 0
+    seed: Seed = 0
 
 
 class ScoreSpec(Record):
     """The metrics of one attack's reconstructions."""
 
     attack: AttackSpec
-    metrics: tuple[str, ...]
+    metrics: Distinct[str]

@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from leaklab.records.bounds import Count, Flag, Natural, NonNegative, Positive, Rate, Real, Seed, Share
 from leaklab.records.partition_spec import PartitionChoice
 from leaklab.records.record import Component, Record
 from leaklab.records.state_spec import PublishedState, TrainedState
@@ -22,9 +23,9 @@ class ImageChoice(Record):
     """
 
     split: Literal["train", "test"] = "test"
-    count: int = Field(gt=0)
-    seed: int = 0
-    min_contrast: float = 0.1
+    count: Count
+    seed: Seed = 0
+    min_contrast: Share = 0.1
 
 
 class ClientChoice(Record):
@@ -37,8 +38,8 @@ class ClientChoice(Record):
     """
 
     partition: PartitionChoice
-    clients: tuple[int, ...] = Field(min_length=1)
-    seed: int = 0
+    clients: tuple[Natural, ...] = Field(min_length=1)
+    seed: Seed = 0
 
     @field_validator("clients")
     @classmethod
@@ -63,10 +64,10 @@ class SentenceChoice(Record):
         longest: drawn sentences have at most so many tokens, start and end included.
     """
 
-    printed: bool = True
-    others: int = Field(default=0, ge=0)
-    seed: int = 0
-    longest: int = Field(default=24, gt=2)
+    printed: Flag = True
+    others: Natural = 0
+    seed: Seed = 0
+    longest: Count = Field(default=24, gt=2)
 
     @property
     def count(self) -> int:
@@ -89,15 +90,15 @@ class CapturedRound(Record):
     """
 
     dataset: str
-    draws: int = Field(default=1, gt=0)
+    draws: Count = 1
     model: Component
     defense: Component = Component(name="none")
-    local_steps: int = Field(default=1, gt=0)
-    rate: float = Field(default=0.01, gt=0)
-    client_weight: float = Field(default=1.0, gt=0)
+    local_steps: Count = 1
+    rate: Rate = 0.01
+    client_weight: Positive = 1.0
     kind: Literal["gradient", "delta"] = "gradient"
     threat_model: str = "honest-but-curious"
-    seed: int = 0
+    seed: Seed = 0
 
     def step_factors(self, steps: int) -> tuple[float, ...]:
         """Return the factor on the nominal rate in each of ``steps`` local steps."""
@@ -127,14 +128,14 @@ class CaptureSpec(CapturedRound):
     )
 
     images: ImageChoice | ClientChoice
-    batch_size: int = Field(default=1, gt=0)
+    batch_size: Count = 1
     mode: Literal["eval", "train"] = "eval"
     rate_schedule: Literal["constant", "inverse"] = "constant"
-    input_range: tuple[float, float] = (0.0, 1.0)
+    input_range: tuple[Real, Real] = (0.0, 1.0)
     dtype: Literal["float32", "float64"] = "float64"
     state: TrainedState | PublishedState | None = None
     optimizer: Component = Component(name="sgd")
-    weight_decay: float = Field(default=0.0, ge=0)
+    weight_decay: NonNegative = 0.0
     schedule: Component = Component(name="constant")
     augmentation: Component = Component(name="none")
     algorithm: Literal["scheme1", "scheme2"] | Component = "scheme1"

@@ -2,6 +2,7 @@
 
 from pydantic import model_validator
 
+from leaklab.records.bounds import Seed
 from leaklab.records.partition_spec import PartitionChoice
 from leaklab.records.record import Component, Record
 
@@ -18,7 +19,7 @@ class CheckSpec(Record):
     check: Component
     dataset: str = ""
     partition: PartitionChoice | None = None
-    seed: int = 0
+    seed: Seed = 0
 
     @model_validator(mode="after")
     def _dataset_with_partition(self) -> "CheckSpec":

@@ -5,10 +5,12 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, RootModel, ValidationError
 
+from leaklab.records.bounds import NonNegative
 from leaklab.records.errors import UserError
 from leaklab.records.record import Record
+from leaklab.records.yaml_text import plain_data
 
 CONFIG = Path("config/config.yaml")
 Scale = Literal["demo", "small", "paper"]
@@ -29,7 +31,7 @@ class Config(Record):
     scale: Scale = Field(default="demo", description="what a bare `snakemake` makes: demo, small or paper")
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="where training and attacks run")
     mirror: str | None = Field(default=None, description="data mirror folder; LEAKLAB_MIRROR wins over it")
-    checkpoint_seconds: float = Field(default=120.0, ge=0, description="least time between two checkpoints of a job")
+    checkpoint_seconds: NonNegative = Field(default=120.0, description="least time between two checkpoints of a job")
 
 
 def load_config(path: Path = CONFIG) -> Config:
@@ -37,28 +39,25 @@ def load_config(path: Path = CONFIG) -> Config:
     return parse(Config, read_yaml(path), path)
 
 
-def load_yaml(text: str) -> Any:
-    """Return what a YAML document says, plain data only.
-
-    Raises:
-        yaml.YAMLError: it is none.
-    """
-    # the C parser where PyYAML has it: ten times as fast, the same data
-    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-
-
 def read_yaml(path: Path) -> Any:
     """Read one YAML document.
 
     Raises:
-        UserError: the file is missing or is not YAML.
+        UserError: the file is missing, is not YAML, or holds what no configuration can mean (``records/yaml_text.py``).
     """
     try:
-        return load_yaml(path.read_text(encoding="utf-8")) or {}
+        value = plain_data(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} is missing: run from the project's root folder") from None
+    except (IsADirectoryError, PermissionError) as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}): it has to be a file that you may read") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
     except yaml.YAMLError as error:
         raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from None
+    return {} if value is None else value
 
 
 def parse(model: type[Model], value: Any, source: Path | str) -> Model:
@@ -88,6 +87,8 @@ def _known_keys(model: type[BaseModel], location: tuple[int | str, ...]) -> list
 
 def _inner(annotation: Any, part: int | str) -> Any:
     """Return the type that one part of an error's location leads to, None where that cannot be told."""
+    if _is_model(annotation) and issubclass(annotation, RootModel):
+        return _inner(annotation.model_fields["root"].annotation, part)
     if _is_model(annotation):
         fields = annotation.model_fields.items()
         return _without_none(next((info.annotation for name, info in fields if part in (name, info.alias)), None))

@@ -13,6 +13,7 @@ from itertools import product
 from typing import Any
 
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
+from leaklab.records.blocks import BLOCK_KEYS, BlockKeys, Override, check_axis, grid_of_rates, refuse_too_many
 from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.config import Scale, parse
@@ -28,10 +29,7 @@ from leaklab.records.text_specs import TEXT_FOLDER, TextAttackSpec, TextScoreSpe
 from leaklab.records.train_spec import TrainSpec
 
 LISTS = {"rates", "seeds", "metrics", "evaluate", "input_range", "alpha", "beta", "clients"}
-BLOCK_KEYS = {"stage", "like", "variant", "overrides", "skip", "attacker"}
-ATTACKERS = ("as-printed", "adaptive")
 LABELS = "row"
-AS_DESCRIBED = "as-described"
 SPECS: dict[str, type[TrainSpec] | type[CheckSpec]] = {"train": TrainSpec, "check": CheckSpec}
 # what the parts of a flat attack block become
 Judged = ScoreSpec | LandscapeSpec | TextScoreSpec
@@ -123,6 +121,8 @@ def _inherited(item: Item, name: str, heirs: tuple[str, ...] = ()) -> dict[str, 
     parent = block.pop("like", None)
     if parent is None:
         return _with({"stage": name}, block)
+    if not isinstance(parent, str):
+        raise UserError(f"config/items/{item.key}.yaml: runs.{name}.like: write the name of one block")
     _known_blocks(item, [parent], f"runs.{name}.like")
     if parent in (*heirs, name):
         raise UserError(f"config/items/{item.key}.yaml: runs.{name}.like: '{parent}' goes back to '{name}' in a circle")
@@ -144,34 +144,23 @@ def _with(block: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _block_runs(item: Item, name: str, block: dict[str, Any], runs: Runs) -> Iterator[PlannedRun]:
     where = f"config/items/{item.key}.yaml: runs.{name}"
+    keys = parse(BlockKeys, {key: value for key, value in block.items() if key in BLOCK_KEYS}, where)
     fields = {key: value for key, value in block.items() if key not in BLOCK_KEYS}
-    _grid_of_rates(fields, where)
-    for choice in _product(fields):
-        chosen = _override(choice, block.get("overrides", []), f"{where}.overrides")
-        if not any(_matches(chosen, condition, f"{where}.skip") for condition in block.get("skip", [])):
+    if isinstance(fields.get("rate"), dict):
+        fields["rates"] = grid_of_rates(fields.pop("rate"), f"{where}.rate")
+    for choice in _product(fields, where):
+        chosen = _override(choice, keys.overrides, f"{where}.overrides")
+        if not any(_matches(chosen, condition, f"{where}.skip") for condition in keys.skip):
             chosen, whole = with_state(chosen, runs, where)
-            spec = _spec(str(block["stage"]), {k: v for k, v in whole.items() if k != LABELS}, where)
+            spec = _spec(keys.stage, {k: v for k, v in whole.items() if k != LABELS}, where)
             chosen = _as_data(chosen)
-            adaptive = _is_adaptive(block, spec, where)
-            yield PlannedRun(name, _variant(block, chosen, f"{where}.variant"), spec, chosen, adaptive)
+            # who uses a defense-aware transform is adaptive whatever the block says
+            adaptive = keys.attacker == "adaptive" or _transforms(spec)
+            yield PlannedRun(name, _variant(keys.variant, chosen, f"{where}.variant"), spec, chosen, adaptive)
 
 
-def _is_adaptive(block: Mapping[str, Any], spec: Spec | None, where: str) -> bool:
-    """Tell the attackers apart: who uses a defense-aware transform is adaptive whatever the block says."""
-    named = block.get("attacker", ATTACKERS[0])
-    if named not in ATTACKERS:
-        raise UserError(f"{where}.attacker: no attacker '{named}': choose from {', '.join(ATTACKERS)}")
-    transforms = isinstance(spec, ScoreSpec | LandscapeSpec) and spec.attack.transform.name != "none"
-    return named == "adaptive" or transforms
-
-
-def _grid_of_rates(fields: dict[str, Any], where: str) -> None:
-    rate = fields.get("rate")
-    if isinstance(rate, dict):
-        if set(rate) != {"grid"}:
-            raise UserError(f"{where}.rate: unknown keys {', '.join(rate)}: write {{grid: [[...], [...]]}}")
-        fields.pop("rate")
-        fields["rates"] = [list(pair) for pair in product(*rate["grid"])]
+def _transforms(spec: Spec | None) -> bool:
+    return isinstance(spec, ScoreSpec | LandscapeSpec) and spec.attack.transform.name != "none"
 
 
 def _axes(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
@@ -182,8 +171,11 @@ def _axes(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, .
             yield (*path, key), inner
 
 
-def _product(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _product(fields: dict[str, Any], where: str) -> Iterator[dict[str, Any]]:
     axes = list(_axes(fields))
+    for path, axis in axes:
+        check_axis(axis, f"{where}.{'.'.join(path)}")
+    refuse_too_many([len(axis) for _, axis in axes], where)
     for values in product(*(values for _, values in axes)):
         choice = fields
         for (path, _), value in zip(axes, values, strict=True):
@@ -213,12 +205,10 @@ def _matches(choice: Mapping[str, Any], condition: Mapping[str, Any], where: str
     return True
 
 
-def _override(choice: dict[str, Any], overrides: list[dict[str, Any]], where: str) -> dict[str, Any]:
+def _override(choice: dict[str, Any], overrides: tuple[Override, ...], where: str) -> dict[str, Any]:
     for override in overrides:
-        if set(override) != {"when", "set"}:
-            raise UserError(f"{where}: an override has the keys 'when' and 'set', not {', '.join(override)}")
-        if _matches(choice, override["when"], where):
-            choice = _with(choice, override["set"])
+        if _matches(choice, override.when, where):
+            choice = _with(choice, override.set)
     return choice
 
 
@@ -228,8 +218,7 @@ def _as_data(choice: dict[str, Any]) -> dict[str, Any]:
     return {k: {"name": v} if k in names and isinstance(v, str) else v for k, v in choice.items()}
 
 
-def _variant(block: Mapping[str, Any], choice: Mapping[str, Any], where: str) -> str:
-    template = str(block.get("variant", AS_DESCRIBED))
+def _variant(template: str, choice: Mapping[str, Any], where: str) -> str:
     return re.sub(r"\{([^{}]*)\}", lambda field: str(_name(_lookup(choice, field[1], where))), template)
 
 
@@ -272,7 +261,10 @@ def _projection(choice: Mapping[str, Any], where: str) -> dict[str, Any]:
     shared = {key: choice[key] for key in ("dataset", "images", "generator") if key in choice}
     if "generator" not in shared:
         raise UserError(f"{where}.generator: a landscape lies among a generator's latents: add generator: ...")
-    return {**shared, **choice.get("projection", {})}
+    own = choice.get("projection", {})
+    if not isinstance(own, dict):
+        raise UserError(f"{where}.projection: write its keys: {{generations: 10}}")
+    return {**shared, **own}
 
 
 def block_stage(run: PlannedRun) -> str:

@@ -1,9 +1,11 @@
 """Reading and writing artefacts: safetensors, parquet, csv and json only, written aside and then renamed."""
 
+import csv
 import hashlib
+import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,6 +117,34 @@ def read_table(path: Path) -> "pd.DataFrame":
         raise UserError(
             f"{path} is damaged ({' '.join(str(error).split())}): delete it and run snakemake again"
         ) from None
+
+
+def read_cells(path: Path, needed: Iterable[str], advice: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the lines of a csv table as text, each with its number and its cells by column.
+
+    Args:
+        path: of the table; its first line names the columns.
+        needed: columns that it has to have.
+        advice: what to do about a table that is missing or wrong, e.g. ``restore it from the repository``.
+
+    Raises:
+        UserError: the file is missing, is not UTF-8, lacks a column, or a line has another number of cells.
+    """
+    try:
+        reader = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline=""))
+        absent = [name for name in needed if name not in (reader.fieldnames or [])]
+        if absent:
+            raise UserError(f"{path} has no column {', '.join(absent)}: {advice}")
+        for cells in reader:
+            if None in cells or None in cells.values():
+                raise UserError(f"{path}, line {reader.line_num}: the number of cells differs from the header's")
+            yield reader.line_num, cells
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing: {advice}") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text (byte {error.start}): {advice}") from None
+    except csv.Error as error:
+        raise UserError(f"{path} is not a csv table ({error}): {advice}") from None
 
 
 def sha256(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from leaklab.records.bounds import Count, Natural, PartShare, Rate, Seed
 from leaklab.records.record import Component, Record
 
 
@@ -24,11 +25,11 @@ class GeneratorSpec(Record):
 
     dataset: str
     model: Component = Component(name="conditional-gan")
-    steps: int = Field(ge=0)
-    batch_size: int = Field(default=64, gt=1)
-    rate: float = Field(default=5e-4, gt=0)
-    average: float = Field(default=0.999, ge=0, lt=1)
+    steps: Natural
+    batch_size: Count = Field(default=64, gt=1)
+    rate: Rate = 5e-4
+    average: PartShare = 0.999
     classifier: Component = Component(name="resnet-small")
-    classifier_steps: int = Field(default=300, gt=0)
-    judged: int = Field(default=50, gt=0)
-    seed: int = 0
+    classifier_steps: Count = 300
+    judged: Count = 50
+    seed: Seed = 0

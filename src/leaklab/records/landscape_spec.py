@@ -5,19 +5,20 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 from leaklab.records.attack_spec import AttackSpec
+from leaklab.records.bounds import Count, Distinct, NonNegative, Population, Rate, Real, Seed
 from leaklab.records.capture_spec import ImageChoice
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.record import Record
 
 
 def _rising(span: tuple[float, float, int]) -> tuple[float, float, int]:
-    low, high, count = span
-    if not low < high or count < 2:
-        raise ValueError("a span is [smallest, largest, number of points], the smallest first and two points or more")
+    low, high, _ = span
+    if not low < high:
+        raise ValueError("a span is [smallest, largest, number of points], the smallest first")
     return span
 
 
-Span = Annotated[tuple[float, float, int], AfterValidator(_rising)]
+Span = Annotated[tuple[Real, Real, Annotated[Count, Field(ge=2, le=10_001)]], AfterValidator(_rising)]
 """Smallest and largest value, and the number of equidistant points."""
 
 
@@ -38,14 +39,14 @@ class ProjectionSpec(Record):
     dataset: str
     images: ImageChoice
     generator: GeneratorSpec
-    generations: int = Field(default=30, gt=0)
-    population: int = Field(default=10, gt=3)
-    inner_steps: int = Field(default=20, gt=0)
-    final_steps: int = Field(default=300, gt=0)
-    rate: float = Field(default=0.05, gt=0)
+    generations: Count = 30
+    population: Population = 10
+    inner_steps: Count = 20
+    final_steps: Count = 300
+    rate: Rate = 0.05
     perceptual: str = ""
-    perceptual_weight: float = Field(default=1.0, ge=0)
-    seed: int = 0
+    perceptual_weight: NonNegative = 1.0
+    seed: Seed = 0
 
 
 class LandscapeSpec(Record):
@@ -64,8 +65,8 @@ class LandscapeSpec(Record):
     projection: ProjectionSpec
     alpha: Span = (-0.25, 1.25, 61)
     beta: Span | None = None
-    metrics: tuple[str, ...] = Field(min_length=1)
-    seed: int = 0
+    metrics: Distinct[str]
+    seed: Seed = 0
 
     @model_validator(mode="after")
     def _one_image(self) -> "LandscapeSpec":

@@ -2,8 +2,7 @@
 
 from typing import ClassVar
 
-from pydantic import Field
-
+from leaklab.records.bounds import Natural, PartShare, Seed
 from leaklab.records.record import Component, Record
 
 
@@ -18,9 +17,9 @@ class PartitionChoice(Component):
 
     LATER: ClassVar[frozenset[str]] = frozenset({"tests"})
 
-    seed: int = 0
-    validation: float = Field(default=0.0, ge=0, lt=1)
-    tests: int = Field(default=0, ge=0)
+    seed: Seed = 0
+    validation: PartShare = 0.0
+    tests: Natural = 0
 
 
 class PartitionSpec(Record):

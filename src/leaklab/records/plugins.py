@@ -1,7 +1,7 @@
 """Plug-ins by file name: ``defense: lrp`` is the class that ``defenses/lrp.py`` offers as ``PLUGIN``.
 
 A new defense, attack or model is one new file; nothing else has to be edited. What a plug-in accepts is read from
-its source, so that a misspelt setting is refused before torch is imported.
+its source, so that a misspelt setting, or a value out of range, is refused before torch is imported.
 """
 
 import ast
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from leaklab.records.errors import UserError
+from leaklab.records.settings import Setting, aliases, settings_of_arguments, settings_of_fields
 
 PACKAGE_FOLDER = Path(__file__).parents[1]
 
@@ -29,20 +30,25 @@ def available(room: str) -> list[str]:
 
 
 def check(room: str, name: str, settings: Mapping[str, Any]) -> None:
-    """Refuse an unknown plug-in or an undeclared setting.
+    """Refuse an unknown plug-in, an undeclared setting, or a value that the setting cannot have.
 
     Raises:
-        UserError: with the names that would have been accepted.
+        UserError: with what would have been accepted.
     """
     names = available(room)
     if name not in names:
         raise UserError(f"unknown {room} plug-in '{name}': choose from {', '.join(names)}")
-    accepted = _declared_settings(_file(room, name))
-    for key in settings:
+    accepted = _settings(_file(room, name))
+    for key, value in settings.items():
         if key not in accepted:
             raise UserError(
                 f"{room} plug-in '{name}' has no setting '{key}': it accepts {', '.join(accepted) or 'none'}"
             )
+        if problem := accepted[key].problem(value):
+            raise UserError(f"{room} plug-in '{name}': {key}: {problem}, not {value!r:.40}")
+    for key, setting in accepted.items():
+        if setting.required and key not in settings:
+            raise UserError(f"{room} plug-in '{name}' needs the setting '{key}': write {{name: {name}, {key}: ...}}")
 
 
 def load(room: str, name: str, settings: Mapping[str, Any] | None = None) -> Any:
@@ -62,7 +68,12 @@ def class_attribute(room: str, name: str, attribute: str) -> ast.expr | None:
 
 @cache
 def _tree(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"))
+    try:
+        return ast.parse(file.read_text(encoding="utf-8"))
+    except (SyntaxError, ValueError) as error:
+        line = f"line {error.lineno}: " if isinstance(error, SyntaxError) else ""
+        what = error.msg if isinstance(error, SyntaxError) else error
+        raise UserError(f"{file}: {line}not Python ({what}): correct it, or take the file away") from None
 
 
 def _file(room: str, name: str) -> Path:
@@ -77,16 +88,19 @@ def _plugin_class(file: Path) -> str | None:
     return None
 
 
-def _declared_settings(file: Path) -> list[str]:
+@cache
+def _settings(file: Path) -> Mapping[str, Setting]:
     """Return the dataclass fields (inherited ones first) or function arguments of the plug-in, from its source."""
-    wanted = _plugin_class(file)
-    for node in _tree(file).body:
+    tree, wanted = _tree(file), _plugin_class(file)
+    for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == wanted:
-            return [a.arg for a in [*node.args.args, *node.args.kwonlyargs]]
+            return settings_of_arguments(node.args, aliases(tree))
     chain = _classes(file)
     bases = [node for node in chain[1:] if "dataclass" in map(_called, node.decorator_list)]
-    names = [_setting(field) for node in [*reversed(bases), *chain[:1]] for field in node.body]
-    return list(dict.fromkeys(name for name in names if name))
+    settings: dict[str, Setting] = {}
+    for node in [*reversed(bases), *chain[:1]]:
+        settings |= settings_of_fields(node, aliases(tree))
+    return settings
 
 
 def _classes(file: Path, wanted: str | None = None) -> list[ast.ClassDef]:
@@ -112,8 +126,13 @@ def _called(node: ast.expr) -> str:
     return ast.unparse(node.func if isinstance(node, ast.Call) else node)
 
 
-def _setting(node: ast.stmt) -> str | None:
-    """Return the name of a dataclass field; a ``ClassVar`` is not a setting."""
-    if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
-        return None
-    return None if "ClassVar" in ast.unparse(node.annotation) else node.target.id
+def blamed(error: BaseException) -> str | None:
+    """Return where in a plug-in an error arose and which, in one line; None where no plug-in had a part in it."""
+    found = None
+    trace = error.__traceback__
+    while trace is not None:
+        file = Path(trace.tb_frame.f_code.co_filename)
+        if file.is_relative_to(PACKAGE_FOLDER) and _plugin_class(file) is not None:
+            found = f"{file.relative_to(PACKAGE_FOLDER.parent)}, line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return found and f"{found}: {type(error).__name__}: {error}: correct the plug-in or its settings"

@@ -17,7 +17,7 @@ class Record(BaseModel):
     """
 
     LATER: ClassVar[frozenset[str]] = frozenset()
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @model_serializer(mode="wrap")
     def _without_later_defaults(self, write: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
+from leaklab.records.bounds import Natural
 from leaklab.records.record import Record
 from leaklab.records.train_spec import TrainSpec
 
@@ -18,7 +19,7 @@ class TrainedState(Record):
     """
 
     train: TrainSpec
-    replicate: int = Field(default=0, ge=0)
+    replicate: Natural = 0
 
     @model_validator(mode="after")
     def _replicate_exists(self) -> Self:

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from leaklab.records.bounds import Count, Distinct, Seed
 from leaklab.records.capture_spec import TextCaptureSpec
 from leaklab.records.record import Component, Record
 
@@ -26,9 +27,9 @@ class TextAttackSpec(Record):
     capture: TextCaptureSpec
     attack: Component
     labels: Literal["searched", "inferred", "known"] = "searched"
-    iterations: int = Field(default=1000, gt=0)
-    restarts: int = Field(default=1, gt=0)
-    seed: int = 0
+    iterations: Count = 1000
+    restarts: Count = Field(default=1, le=1000)
+    seed: Seed = 0
 
 
 TextMetric = Literal["token_recovery", "position_recovery", "rouge_1", "rouge_2", "rouge_l"]
@@ -38,4 +39,4 @@ class TextScoreSpec(Record):
     """The metrics of one attack's sentences (``metrics/text/scoring.py``)."""
 
     attack: TextAttackSpec
-    metrics: tuple[TextMetric, ...] = Field(min_length=1)
+    metrics: Distinct[TextMetric]

@@ -1,9 +1,10 @@
 """Spec of a training sweep."""
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from leaklab.records.bounds import Count, Distinct, Natural, NonNegative, Rate, Seed
 from leaklab.records.partition_spec import PartitionChoice
 from leaklab.records.record import Component, Record
 
@@ -20,7 +21,7 @@ class Goal(Record):
     """
 
     metric: Literal["test_accuracy", "train_accuracy"]
-    value: float
+    value: Annotated[NonNegative, Field(le=100)]
 
 
 class TrainSpec(Record):
@@ -48,21 +49,21 @@ class TrainSpec(Record):
     model: Component
     defense: Component = Component(name="none")
     algorithm: Literal["scheme1", "scheme2"] | Component = "scheme1"
-    rates: tuple[tuple[float, ...], ...]
-    rounds: int = Field(gt=0)
-    local_steps: int = Field(gt=0)
-    batch_size: int = Field(gt=0)
+    rates: Distinct[Annotated[tuple[Rate, ...], Field(min_length=1)]]
+    rounds: Count
+    local_steps: Count
+    batch_size: Count
     optimizer: Component = Component(name="sgd")
-    weight_decay: float = Field(default=0.0, ge=0)
+    weight_decay: NonNegative = 0.0
     augmentation: Component = Component(name="none")
     schedule: Component = Component(name="constant")
-    clients_per_round: int | None = None
-    seeds: tuple[int, ...]
-    evaluate: tuple[Literal["test", "train", "own-test"], ...] = Field(default=("test",), min_length=1)
-    evaluate_every: int = Field(default=0, ge=0)
+    clients_per_round: Count | None = None
+    seeds: Distinct[Seed]
+    evaluate: Distinct[Literal["test", "train", "own-test"]] = ("test",)
+    evaluate_every: Natural = 0
     goal: Goal | None = None
     dtype: Literal["float32", "float64"] = "float32"
-    until: int | None = Field(default=None, ge=0)
+    until: Natural | None = None
 
     @property
     def algorithm_plugin(self) -> Component:

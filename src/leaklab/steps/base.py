@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from leaklab.records.errors import UserError
+from leaklab.records.plugins import blamed
 from leaklab.records.provenance import Recorder
 
 Item = TypeVar("Item")
@@ -112,3 +113,9 @@ def _one_line_errors(rule: str) -> Iterator[None]:
             raise
         place = f" ({error.filename})" if error.filename else ""
         sys.exit(f"leaklab {rule}: the disk is full{place}: free some space and run the same command again; {KEPT}")
+    except Exception as error:
+        line = blamed(error)
+        if line is None:
+            raise
+        log.exception("the way to the line that failed")  # who writes a plug-in needs it
+        sys.exit(f"leaklab {rule}: {' '.join(line.split())}")

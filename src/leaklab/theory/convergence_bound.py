@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from leaklab.records.bounds import Count, Positive
 from leaklab.records.errors import UserError
 from leaklab.theory.averaged_descent import Plan, Trajectory, descend, draw
 from leaklab.theory.base import Clients, Number, Track
@@ -43,16 +44,16 @@ class ConvergenceBound:
             asks for the series without naming a setting gets one and the same.
     """
 
-    clients: int = 10
-    participants: int = 5
-    local_steps: int = 5
+    clients: Count = 10
+    participants: Count = 5
+    local_steps: Count = 5
     perturbation: bool = True
-    steps: int = 10_000
-    repeats: int = 20
-    samples: int = 20
-    features: int = 10
-    classes: int = 5
-    ridge: float = 0.1
+    steps: Count = 10_000
+    repeats: Count = 20
+    samples: Count = 20
+    features: Count = 10
+    classes: Count = 5
+    ridge: Positive = 0.1
     series: bool = False
 
     def run(self, seed: int, clients: Clients | None, track: Track) -> Iterable[Number]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from leaklab.records.bounds import Count, Rate
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream, stream
 from leaklab.theory.base import Clients, Number, Track
@@ -77,10 +78,10 @@ class DriftSketch:
         pairs: random pairs of quadratics; both clients' optima and the start have standard normal entries.
     """
 
-    steps: int = 3
-    rate: float = 0.4
+    steps: Count = 3
+    rate: Rate = 0.4
     advantage: float = 0.5
-    pairs: int = 10_000
+    pairs: Count = 10_000
 
     def run(self, seed: int, clients: Clients | None, track: Track) -> Iterable[Number]:
         """Return ``x`` and ``y`` along the paths, ``angle`` for both kinds of rates, and the optima as single points.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from leaklab.records.bounds import Count, Draws
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 from leaklab.theory.base import Clients, Number, Track
@@ -26,10 +27,10 @@ class LemmaSampling:
         draws: Monte Carlo draws of the participants.
     """
 
-    clients: int = 10
-    participants: int = 5
-    dimension: int = 20
-    draws: int = 200_000
+    clients: Count = 10
+    participants: Count = 5
+    dimension: Count = 20
+    draws: Draws = 200_000
 
     def run(self, seed: int, clients: Clients | None, track: Track) -> Iterable[Number]:
         """Return ``lemma4_ratio``: the drawn mean over the formula; its std is that of a single draw.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from leaklab.records.bounds import Count, Draws
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 from leaklab.theory.base import Clients, Number, Track
@@ -33,9 +34,9 @@ class LemmaVariance:
         draws: Monte Carlo draws of all samples and rates.
     """
 
-    clients: int = 10
-    samples: int = 20
-    draws: int = 200_000
+    clients: Count = 10
+    samples: Count = 20
+    draws: Draws = 200_000
 
     def run(self, seed: int, clients: Clients | None, track: Track) -> Iterable[Number]:
         """Return ``lemma2_ratio``: the drawn mean over the formula; its std is that of a single draw.

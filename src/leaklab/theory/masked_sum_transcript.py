@@ -14,6 +14,7 @@ from leaklab.federated.masked_sums.keys import SeededKeys
 from leaklab.federated.masked_sums.leaks import differences
 from leaklab.federated.masked_sums.masks import MODULUS
 from leaklab.federated.masked_sums.session import Group, form_group, run_session
+from leaklab.records.bounds import Count, Natural
 from leaklab.records.errors import UserError
 from leaklab.theory.base import Clients, Number, Track
 
@@ -34,8 +35,8 @@ class MaskedSumTranscript:
         halvings: how often the group is halved for the times: N, N/2, N/4, ...
     """
 
-    sessions: int = 100
-    halvings: int = 3
+    sessions: Count = 100
+    halvings: Natural = 3
 
     def run(self, seed: int, clients: Clients | None, track: Track) -> Iterator[Number]:
         """Return the numbers.

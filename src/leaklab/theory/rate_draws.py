@@ -14,6 +14,7 @@ from leaklab.defenses.base import Alone, ClientContext, Defense
 from leaklab.defenses.class_factor import SMALLEST
 from leaklab.defenses.lrp import LearningRatePerturbation
 from leaklab.federated.algorithms.fedavg import FedAvg
+from leaklab.records.bounds import Count, Rate, Real
 from leaklab.records.errors import UserError
 from leaklab.theory.base import Clients, Number, Track
 
@@ -33,10 +34,10 @@ class RateDraws:
         local_steps: steps per round, each with a draw of its own.
     """
 
-    rate: float = 0.01
-    class_slope: float = 1 / 6
-    rounds: int = 10
-    local_steps: int = 50
+    rate: Rate = 0.01
+    class_slope: Real = 1 / 6
+    rounds: Count = 10
+    local_steps: Count = 50
 
     def run(self, seed: int, clients: Clients | None, track: Track) -> Iterator[Number]:
         """Return the numbers; those on the law of the rates (see ``law``) are the worse of LRP and ada-LRP.

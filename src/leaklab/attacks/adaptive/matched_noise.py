@@ -29,6 +29,7 @@ from leaklab.defenses.settings import require_between
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
 from leaklab.records import plugins
+from leaklab.records.bounds import Positive
 from leaklab.records.errors import UserError
 
 
@@ -50,8 +51,8 @@ class MatchedNoise(InferredGradient):
         facts=("defense", "local_steps"), facts_for_delta=PRESCRIBED_STEPS, fits=("additive-noise", "clipping-noise")
     )
 
-    sigma: float = 0.1
-    bound: float | None = None
+    sigma: Positive = 0.1
+    bound: Positive | None = None
 
     def __post_init__(self) -> None:
         given = {"sigma": self.sigma} | ({} if self.bound is None else {"bound": self.bound})

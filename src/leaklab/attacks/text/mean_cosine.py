@@ -12,6 +12,7 @@ from leaklab.attacks.text.matching_attack import TextMatching, TextReconstructio
 from leaklab.attacks.text.observed import match
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import Requirements
+from leaklab.records.bounds import NonNegative, Rate
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,9 @@ class MeanCosineAttack:
     requirements: ClassVar[Requirements] = Requirements()
 
     bag: bool = False
-    norm_weight: float = 1.0
-    rate: float = 0.5
-    decay: float = 0.0
+    norm_weight: NonNegative = 1.0
+    rate: Rate = 0.5
+    decay: NonNegative = 0.0
 
     def reconstruct(
         self, observation: Observation, knowledge: Knowledge, budget: TextBudget, streams: Streams

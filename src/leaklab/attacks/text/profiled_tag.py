@@ -9,6 +9,7 @@ from leaklab.attacks.text.matching_attack import TextMatching, TextReconstructio
 from leaklab.attacks.text.observed import match
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import Requirements
+from leaklab.records.bounds import NonNegative, Rate
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class ProfiledTagAttack:
     requirements: ClassVar[Requirements] = Requirements()
 
     bag: bool = False
-    rate: float = 0.5
-    decay: float = 0.0
+    rate: Rate = 0.5
+    decay: NonNegative = 0.0
 
     def reconstruct(
         self, observation: Observation, knowledge: Knowledge, budget: TextBudget, streams: Streams

@@ -12,6 +12,7 @@ from leaklab.attacks.text.matching_attack import TextMatching, TextReconstructio
 from leaklab.attacks.text.observed import match
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
+from leaklab.records.bounds import NonNegative, Rate
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class TagAttack:
     requirements: ClassVar[Requirements] = Requirements(facts_for_delta=PRESCRIBED_STEPS)
 
     squared: bool = False
-    rate: float = 0.5
-    decay: float = 0.0
+    rate: Rate = 0.5
+    decay: NonNegative = 0.0
 
     def reconstruct(
         self, observation: Observation, knowledge: Knowledge, budget: TextBudget, streams: Streams

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from leaklab.records.bounds import Natural, Share
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
 
@@ -28,9 +29,9 @@ class CropFlipCutout:
         cutout: side of the blanked square in pixels; 16 for CIFAR-10 and 8 for CIFAR-100 in the source.
     """
 
-    padding: int = 4
-    flip: float = 0.5
-    cutout: int = 16
+    padding: Natural = 4
+    flip: Share = 0.5
+    cutout: Natural = 16
 
     def __post_init__(self) -> None:
         for name in ("padding", "cutout"):

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from leaklab.data.partitions.base import require_positive
+from leaklab.records.bounds import Count
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
 
@@ -23,7 +24,7 @@ class ByWriter:
         clients: number of clients.
     """
 
-    clients: int = 100
+    clients: Count = 100
 
     def __post_init__(self) -> None:
         require_positive("by-writer", clients=self.clients)

@@ -7,6 +7,7 @@ from scipy.special import gammaincinv
 from torch import Tensor
 
 from leaklab.data.partitions.base import require_positive
+from leaklab.records.bounds import Count, Positive
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
 
@@ -29,9 +30,9 @@ class Dirichlet:
         minimum: fewest samples per client.
     """
 
-    concentration: float = 0.5
-    clients: int = 100
-    minimum: int = 10
+    concentration: Positive = 0.5
+    clients: Count = 100
+    minimum: Count = 10
 
     def __post_init__(self) -> None:
         require_positive("dirichlet", clients=self.clients, minimum=self.minimum)

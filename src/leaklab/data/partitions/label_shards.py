@@ -7,6 +7,7 @@ from torch import Tensor
 
 from leaklab.data.partitions.base import require_positive
 from leaklab.data.partitions.shards import cut
+from leaklab.records.bounds import Count
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
 
@@ -33,10 +34,10 @@ class LabelShards:
         use_all: deal every shard.
     """
 
-    clients: int = 100
-    shard_size: int = 200
-    smallest: int = 1
-    largest: int = 9
+    clients: Count = 100
+    shard_size: Count = 200
+    smallest: Count = 1
+    largest: Count = 9
     use_all: bool = True
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from leaklab.data.partitions.base import require_positive
 from leaklab.data.partitions.shards import cut, whole
+from leaklab.records.bounds import Count
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
 
@@ -28,7 +29,7 @@ class TwoClients:
         shard_size: samples per shard; each client gets eight shards.
     """
 
-    shard_size: int = 100
+    shard_size: Count = 100
 
     def __post_init__(self) -> None:
         require_positive("two-clients", shard_size=self.shard_size)

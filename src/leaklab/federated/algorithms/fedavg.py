@@ -5,6 +5,7 @@ Source: LRP paper, section 5.2 and algorithm 1; its eq. (3) lacks a factor N and
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from leaklab.federated.algorithms.base import Algorithm
 from leaklab.records.errors import UserError
@@ -19,7 +20,7 @@ class FedAvg(Algorithm):
             one, and takes the plain mean; 2 uses the nominal rate and weighs by n_k within the round.
     """
 
-    scheme: int = 1
+    scheme: Literal[1, 2] = 1
 
     def __post_init__(self) -> None:
         if self.scheme not in (1, 2):

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from leaklab.federated.optimizers.base import Weights, per_model
+from leaklab.records.bounds import PartShare, Positive
 from leaklab.records.errors import UserError
 
 
@@ -28,9 +29,9 @@ class Adam:
         epsilon: added to the root of the second moment.
     """
 
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
+    beta1: PartShare = 0.9
+    beta2: PartShare = 0.999
+    epsilon: Positive = 1e-8
 
     def __post_init__(self) -> None:
         if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1 and self.epsilon > 0):

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from leaklab.federated.optimizers.base import Weights, per_model
+from leaklab.records.bounds import PartShare
 from leaklab.records.errors import UserError
 
 
@@ -20,7 +21,7 @@ class Sgd:
         momentum: in [0, 1).
     """
 
-    momentum: float = 0.0
+    momentum: PartShare = 0.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.momentum < 1:

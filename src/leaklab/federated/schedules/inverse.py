@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from leaklab.records.bounds import Positive
+
 
 @dataclass(frozen=True)
 class Inverse:
@@ -11,7 +13,7 @@ class Inverse:
         half_life: rounds until the rate is halved.
     """
 
-    half_life: float = 50.0
+    half_life: Positive = 50.0
 
     def factor(self, round_index: int, rounds: int) -> float:
         """Return 1 / (1 + r / half_life) for round r, from 0."""

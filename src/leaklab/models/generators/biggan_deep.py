@@ -6,6 +6,7 @@ Source: "Large Scale GAN Training for High Fidelity Natural Image Synthesis" (Bi
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from leaklab.models.batch_norm import without_counters
 from leaklab.models.generators.base import Generator
 from leaklab.models.generators.biggan_layers import EPSILON, Block, SelfAttention
 from leaklab.models.generators.biggan_weights import folded_state
+from leaklab.records.bounds import Count, Positive
 from leaklab.records.errors import UserError
 from leaklab.records.weights import weights_path
 
@@ -144,9 +146,9 @@ class BigGanDeep:
             then multiplied by the truncation; it does not change the latents, which are used as they are given.
     """
 
-    resolution: int = 256
-    side: int | None = None
-    truncation: float = 1.0
+    resolution: Literal[128, 256, 512] = 256
+    side: Count | None = None
+    truncation: Positive = 1.0
 
     def __post_init__(self) -> None:
         """Refuse an unknown resolution."""

@@ -16,6 +16,7 @@ from torch.nn.utils.parametrizations import spectral_norm
 from leaklab.models.base import Shape
 from leaklab.models.batch_norm import batch_norms, reset, without_counters
 from leaklab.models.generators.base import Generator
+from leaklab.records.bounds import Count
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
 
@@ -84,9 +85,9 @@ class ConditionalGan:
         width: channels next to the image; 2 and 4 times as many further inside.
     """
 
-    latent_size: int = 64
-    embedding: int = 32
-    width: int = 32
+    latent_size: Count = 64
+    embedding: Count = 32
+    width: Count = 32
 
     def generator(self, image_shape: Shape, num_classes: int, stream: Stream | None = None) -> ConditionalGenerator:
         """Return the generator, float32 on the CPU; weights are drawn from ``stream``, zero without one.

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from leaklab.records.bounds import Count, Positive
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream, stream
 
@@ -31,11 +32,11 @@ class BertClassifier:
         spread: standard deviation of the initial weights; biases start at 0, layer normalisations as the identity.
     """
 
-    layers: int = 4
-    width: int = 128
-    heads: int = 2
-    positions: int = 64
-    spread: float = 0.02
+    layers: Count = 4
+    width: Count = 128
+    heads: Count = 2
+    positions: Count = 64
+    spread: Positive = 0.02
 
     def build(self, vocabulary_size: int, num_classes: int) -> nn.Module:
         """Return the network with all parameters zero, float32 on the CPU; torch's generators are not touched.

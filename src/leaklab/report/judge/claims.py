@@ -21,6 +21,7 @@ from leaklab.report.numbers.results import (
     ATTACKERS,
     DRAW_PREFIX,
     INDEX,
+    RESTORE,
     ResultRow,
     ResultTable,
     RowKeys,
@@ -161,17 +162,14 @@ def read_claims(path: Path) -> tuple[Claim, ...]:
     Raises:
         UserError: the file is missing, lacks a column, or a check uses what a check may not use.
     """
-    try:
-        reader = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline=""))
-    except FileNotFoundError:
-        raise UserError(f"{path} is missing: restore it from the repository") from None
-    absent = [name for name in CLAIM_COLUMNS if name not in (reader.fieldnames or [])]
-    if absent:
-        raise UserError(f"{path} has no column {', '.join(absent)}: restore it from the repository")
-    claims = tuple(Claim(**{name: cells[name] or "" for name in CLAIM_COLUMNS}) for cells in reader)
+    lines = files.read_cells(path, CLAIM_COLUMNS, RESTORE)
+    claims = tuple(Claim(**{name: cells[name] for name in CLAIM_COLUMNS}) for _, cells in lines)
     for claim in claims:
         for text in filter(None, (claim.check, claim.check_per_draw)):
-            _compiled(claim, text)
+            try:
+                _compiled(claim, text)
+            except UserError as error:
+                raise UserError(f"{path}: {error}") from None
     return claims
 
 

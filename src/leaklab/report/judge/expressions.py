@@ -66,7 +66,7 @@ class Check:
         self._claim = claim
         try:
             tree = ast.parse(text.strip(), mode="eval")
-        except (SyntaxError, ValueError):
+        except (SyntaxError, ValueError, MemoryError, RecursionError):  # the last two: brackets in brackets
             raise UserError(f"claim {claim}: the check is not a Python expression") from None
         _refuse_anything_else(claim, tree, {*language, *BUILTINS})
         self._parts = [_Part(node) for node in _conjuncts(tree.body)]

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import Field, ValidationError
 
-from leaklab.records.config import load_yaml
+from leaklab.records.config import parse, read_yaml
 from leaklab.records.errors import UserError
 from leaklab.records.record import Record
 from leaklab.report.numbers.results import ResultRow, same
@@ -99,12 +98,7 @@ class Tolerances(Record):
         Raises:
             UserError: the file is missing or has a key or value that is not declared.
         """
-        try:
-            return cls.model_validate(load_yaml(path.read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            raise UserError(f"{path} is missing: restore it from the repository") from None
-        except (ValidationError, yaml.YAMLError) as error:
-            raise UserError(f"{path}: {_first_problem(error)}") from None
+        return parse(cls, read_yaml(path), path)
 
     def of(self, printed: ResultRow, item_choice: Mapping[str, Any] | None = None) -> Tolerance:
         """Return the tolerance of one printed number.
@@ -124,7 +118,9 @@ class Tolerances(Record):
         try:
             return Tolerance(**settings)
         except ValidationError as error:
-            raise UserError(f"{printed.paper} {printed.item}, comparison: {_first_problem(error)}") from None
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise UserError(f"{printed.paper} {printed.item}, comparison: {place}: {first['msg']}") from None
 
     def _class(self, name: str) -> dict[str, Any]:
         """Return the defaults of a class, those of the class that it is one of first."""
@@ -135,10 +131,3 @@ class Tolerances(Record):
 
 def _among(wanted: Any, value: Any) -> bool:
     return any(same(one, value) for one in (wanted if isinstance(wanted, list | tuple) else [wanted]))
-
-
-def _first_problem(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
-    return str(error).replace("\n", " ")

@@ -13,6 +13,8 @@ from leaklab.records import files
 from leaklab.records.errors import UserError
 
 AS_DESCRIBED = "as-described"
+AGAIN = "delete what is there and run snakemake for it"
+RESTORE = "restore it from the repository"
 DRAW_PREFIX = "partition-seed="
 AS_PRINTED = "as-printed"
 ADAPTIVE = "adaptive"
@@ -91,14 +93,14 @@ class ResultTable:
             UserError: the file is missing, lacks a column, or a line does not parse; the line is named.
         """
         needed = tuple(name for name in COLUMNS if name not in OPTIONAL_COLUMNS)
-        return cls(tuple(_parse(path, line, cells) for line, cells in _lines(path, needed)))
+        return cls(tuple(_parse(path, line, cells) for line, cells in files.read_cells(path, needed, AGAIN)))
 
     @classmethod
     def read_printed(cls, path: Path) -> "ResultTable":
         """Read ``config/papers/targets.csv``: the printed numbers, as rows without runs."""
         needed = ("paper", "item", "row", "metric", "value", "std", "unit", "better")
         blank = dict.fromkeys(COLUMNS, "") | {"variant": AS_DESCRIBED}
-        return cls(tuple(_parse(path, line, blank | cells) for line, cells in _lines(path, needed)))
+        return cls(tuple(_parse(path, line, blank | cells) for line, cells in files.read_cells(path, needed, RESTORE)))
 
     def write(self, path: Path) -> None:
         """Write the table; reading it again gives the same rows."""
@@ -167,21 +169,6 @@ def identity(row: Mapping[str, Any]) -> str:
     return canonical(numbers)
 
 
-def _lines(path: Path, needed: Iterable[str]) -> Iterable[tuple[int, dict[str, str]]]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UserError(f"{path} is missing: run snakemake for it first") from None
-    reader = csv.DictReader(io.StringIO(text, newline=""))
-    absent = [name for name in needed if name not in (reader.fieldnames or [])]
-    if absent:
-        raise UserError(f"{path} has no column {', '.join(absent)}: delete it and run snakemake again")
-    for cells in reader:
-        if None in cells or None in cells.values():
-            raise UserError(f"{path}, line {reader.line_num}: the number of cells differs from the header's")
-        yield reader.line_num, cells
-
-
 def _parse(path: Path, line: int, cells: Mapping[str, str]) -> ResultRow:
     try:
         return ResultRow(
@@ -206,7 +193,7 @@ def _parse(path: Path, line: int, cells: Mapping[str, str]) -> ResultRow:
 def _keys(text: str) -> RowKeys:
     try:
         row = json.loads(text)
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         row = None
     if not isinstance(row, dict):
         raise ValueError(f"row is not a JSON object: {text!r}")

@@ -1,0 +1,160 @@
+"""Nonsense in an item is refused by the plan with file and key: values that a job would choke on, or train with."""
+
+import pytest
+
+from leaklab.planning.plan import build_plan
+from leaklab.records.errors import UserError
+from leaklab.records.items import load_item
+
+TRAIN = """
+    stage: train
+    dataset: digits
+    partition: {name: two-clients, shard_size: 5}
+    model: mlp
+    rates: [[0.1]]
+    rounds: 2
+    local_steps: 3
+    batch_size: 4
+    seeds: [1, 2]
+"""
+ATTACK = """
+    stage: attack
+    dataset: digits
+    images: {count: 2}
+    model: dlg-lenet
+    attack: idlg
+    iterations: 5
+    metrics: [mse]
+"""
+CHECK = "\n    stage: check\n    check: lemma-sampling\n"
+HEAD = "paper: lrp\nitem: table1\ntitle: A title\nnumber: 1\nkind: table\nrenderer: table\nscales: {small: {}}\n"
+ITEM = f"{HEAD}runs:\n  main:"
+
+
+@pytest.fixture
+def refusal(tmp_path):
+    def refused(block, change):
+        """Plan a block with the lines of ``change`` in place of those with the same keys."""
+        lines = [line.strip() for line in change.split("\n")]
+        keys = {line.partition(":")[0] for line in lines}
+        kept = [line for line in block.split("\n") if line.strip().partition(":")[0] not in keys]
+        path = tmp_path / "lrp/table1.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join([ITEM + kept[0], *kept[1:], *(f"    {line}" for line in lines)]), encoding="utf-8")
+        with pytest.raises(UserError) as caught:
+            plan(path)
+        message = str(caught.value)
+        assert "\n" not in message
+        assert "lrp/table1.yaml: " in message
+        return message.partition("lrp/table1.yaml: ")[2]
+
+    return refused
+
+
+def plan(path):
+    item = load_item(path)
+    return build_plan({item.key: item})
+
+
+@pytest.mark.parametrize("block", [TRAIN, ATTACK, CHECK])
+def test_the_blocks_as_they_stand_are_planned(tmp_path, block):
+    path = tmp_path / "lrp/table1.yaml"
+    path.parent.mkdir()
+    path.write_text(f"{ITEM}{block}", encoding="utf-8")
+    assert plan(path).jobs
+
+
+@pytest.mark.parametrize(
+    ("block", "change", "key"),
+    [
+        # not numbers (I1)
+        (TRAIN, "defense: {name: additive-noise, sigma: .nan}", "runs.main.defense.sigma: .nan is not a number"),
+        (TRAIN, "rates: [[.inf]]", "runs.main.rates.0.0: .inf is not"),
+        # malformed keys of blocks (I2)
+        (TRAIN, "overrides: {when: none}", "runs.main: overrides"),
+        (TRAIN, "overrides: [{when: none, set: {rounds: 3}}]", "runs.main: overrides.0.when"),
+        (TRAIN, "overrides: [{when: {model: mlp}, set: text}]", "runs.main: overrides.0.set"),
+        (TRAIN, "overrides: -0.0", "runs.main: overrides"),
+        (TRAIN, "skip: 3", "runs.main: skip"),
+        (TRAIN, "skip: [mlp]", "runs.main: skip.0"),
+        (TRAIN, "like: {main: 1}", "runs.main.like: "),
+        (TRAIN, "variant: [a]", "runs.main: variant"),
+        (TRAIN, "rate: {grid: [x]}\nrates: null", "runs.main.rate: grid.0"),
+        (TRAIN, "rate: {grid: [[x]]}\nrates: null", "runs.main.rate: grid.0.0"),
+        # who trains with whom, and how fast (I4, I5)
+        (TRAIN, "clients_per_round: -1", "runs.main: clients_per_round: Input should be greater than or equal to 1"),
+        (TRAIN, "clients_per_round: 0", "runs.main: clients_per_round: "),
+        (TRAIN, "rates: [[-1.0]]", "runs.main: rates.0.0: Input should be greater than 0"),
+        (TRAIN, "rates: [[0]]", "runs.main: rates.0.0: "),
+        (TRAIN, "rates: [[1.0e+308]]", "runs.main: rates.0.0: Input should be less than or equal to 1000"),
+        # empty and sizeless (I6, I7)
+        (TRAIN, "seeds: []", "runs.main: seeds: "),
+        (TRAIN, "rates: []", "runs.main: rates: "),
+        (TRAIN, "rates: [[]]", "runs.main: rates.0: "),
+        (TRAIN, "rate: {grid: []}\nrates: null", "runs.main.rate: grid: "),
+        (TRAIN, "rate: {grid: [[]]}\nrates: null", "runs.main.rate: grid.0: "),
+        (TRAIN, "model: {name: mlp, hidden: 0}", "runs.main: models plug-in 'mlp': hidden: "),
+        (ATTACK, "attack: {name: idlg, history: 0}", "runs.main: attacks plug-in 'idlg': history: "),
+        (ATTACK, "attack: {name: idlg, matched: a}", "runs.main: attacks plug-in 'idlg': matched: "),
+        (ATTACK, f"seed: {10**18 * 10}", "runs.main.seed: 1000"),
+        (ATTACK, f"seed: {10**30}", "runs.main.seed: 1000"),
+        (ATTACK, f"seed: {'9' * 5000}", "runs.main.seed: 9999"),
+        (TRAIN, "dataset: []", "runs.main.dataset: the list is empty"),
+        (ATTACK, "attack: []", "runs.main.attack: the list is empty"),
+        (ATTACK, "transform: []", "runs.main.transform: the list is empty"),
+        (ATTACK, "metrics: []", "runs.main: metrics: "),
+        # said twice, or as something else (I8, I9)
+        (TRAIN, "seeds: [1, 1, 2]", "runs.main: seeds: 1 stands here twice"),
+        (ATTACK, "attack: [idlg, idlg]", 'runs.main.attack: "idlg" stands here twice'),
+        (ATTACK, "metrics: [mse, mse]", 'runs.main: metrics: "mse" stands here twice'),
+        (TRAIN, "rounds: true", "runs.main: rounds: Input should be a valid integer"),
+        (TRAIN, "rounds: '7'", "runs.main: rounds: Input should be a valid integer"),
+        (TRAIN, "rounds: 7.0", "runs.main: rounds: Input should be a valid integer"),
+        (ATTACK, "rate: true", "runs.main: attack.capture.rate: Input should be a valid number"),
+        (TRAIN, "model: {name: mlp, hidden: 3, hidden: 4}", "runs.main.model.hidden: the key stands here twice"),
+        (TRAIN, "model: {name: mlp, 3: 4}", "runs.main.model: the key 3 is not text"),
+        (TRAIN, "dataset: 2020-01-01", "runs.main.dataset: !!timestamp has no meaning here"),
+        # no such data set (I10)
+        (TRAIN, "dataset: nope", "runs.main: unknown dataset 'nope': choose from digits, "),
+        (ATTACK, 'dataset: "mnist; touch x"', "runs.main: unknown dataset 'mnist; touch x'"),
+        (ATTACK, "dataset: ../mnist", "runs.main: unknown dataset '../mnist'"),
+        # sizes that nobody can mean (I11, I12)
+        (TRAIN, "rounds: 1000001", "runs.main: rounds: Input should be less than or equal to 1000000"),
+        (ATTACK, "images: {count: 1000000000}", "runs.main: attack.capture.images.count: "),
+        (ATTACK, "restarts: 1000000000", "runs.main: attack.restarts: Input should be less than or equal to 1000"),
+        (ATTACK, "attack: {name: idlg, improvement: 2}", "runs.main: attacks plug-in 'idlg': improvement: "),
+        (ATTACK, "attack: {name: idlg, patience: 0}", "runs.main: attacks plug-in 'idlg': patience: "),
+        (ATTACK, "attack: {name: ggl, population: -1}", "runs.main: attacks plug-in 'ggl': population: "),
+        (CHECK, "check: {name: lemma-sampling, draws: 1000000000}", "theory plug-in 'lemma-sampling': draws: "),
+        (ATTACK, "defense: {name: additive-noise, sigma: 1.0e+308}", "defenses plug-in 'additive-noise': sigma: "),
+        (TRAIN, f"rounds: {list(range(1, 202))}\nlocal_steps: {list(range(1, 202))}", "runs.main: 40,401 combinations"),
+    ],
+)  # fmt: skip
+def test_nonsense_is_refused_with_its_key(refusal, block, change, key):
+    assert key in refusal(block, change)
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"title: \xff", "is not UTF-8 text (byte 7): save it as UTF-8"),
+        ("title: Größe".encode("latin-1"), "is not UTF-8 text"),
+        ("title: x".encode("utf-16"), "is not UTF-8 text"),
+        (b"[" * 20_000, "nested more than 50 levels deep"),
+        (b"[" * 200_000 + b"]" * 200_000, "nested more than 50 levels deep"),
+        (b"- " * 20_000 + b"a", "nested more than 50 levels deep"),
+        (b"title: &a [*a]", "an anchor that contains itself"),
+        (b"a: &a [x, x, x, x, x, x, x, x, x]\n" + b"".join(
+            b"%c: &%c [%s]\n" % (name, name, b", ".join([b"*%c" % (name - 1)] * 9)) for name in range(98, 106)
+        ), "anchors and aliases repeat too much"),
+    ],
+)  # fmt: skip
+def test_a_file_that_nobody_can_read_is_named(tmp_path, content, what):
+    path = tmp_path / "lrp/table1.yaml"
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        load_item(path)
+    assert str(path) in str(caught.value)
+    assert what in str(caught.value)
+    assert "\n" not in str(caught.value)
