@@ -10,6 +10,9 @@ from torch import Tensor, nn
 class Normalisation(nn.Module):
     """(x - mean) / std per channel of [..., C, H, W]; it has no parameters and nothing to save."""
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         """Keep one mean and one standard deviation a channel, both on the [0, 1] scale."""
         super().__init__()
