@@ -7,7 +7,7 @@ from snakemake.exceptions import WorkflowError
 
 from leaklab.data.catalog import find_entry, load_catalog
 from leaklab.data.text.catalog import find_text
-from leaklab.planning.code import code_of_rule
+from leaklab.planning.adopted import Adopted
 from leaklab.planning.environment import prepare
 from leaklab.planning.plan import PREPARED, build_plan, result_files
 from leaklab.planning.resources import memory_mb, minutes
@@ -23,6 +23,7 @@ from leaklab.records.items import find_item, item_file, load_items
 try:
     CONFIG = parse_config(Config, config, "config/config.yaml")
     PLAN = build_plan(load_items())
+    ADOPTED = Adopted.load()
 except UserError as error:
     raise WorkflowError(f"leaklab: {error}") from None
 
@@ -68,7 +69,16 @@ def code_of_run(stage):
     find = job_of(stage)
 
     def code(wildcards):
-        return find(wildcards).code
+        return ADOPTED.code_of(find(wildcards).spec)
+
+    return code
+
+
+def code_of_rule(rule):
+    """Return the digest of a step without plug-ins; Snakemake would make plain text of anything but a function."""
+
+    def code(wildcards):
+        return ADOPTED.code_of_rule(rule)
 
     return code
 
