@@ -156,7 +156,7 @@ def adopt(
     from leaklab.planning import adopt as adoption
     from leaklab.planning.adopted import Adopted
     from leaklab.planning.plan import build_plan
-    from leaklab.planning.sample import Survey, choose
+    from leaklab.planning.sample import Survey, choose, seconds_of
     from leaklab.records.config import Config, parse, read_yaml
     from leaklab.records.items import load_items
     from leaklab.records.ledger import Ledger
@@ -173,7 +173,7 @@ def adopt(
     sample = choose(survey.stale)
     for one in sample.runs:
         out.print(f"{one.seconds / 60:6.1f} min  {one.made.rule}  {one.entry.path}  ({', '.join(one.parts[1:])})")
-    minutes = sum(one.seconds for one in sample.runs) / 60
+    minutes = seconds_of(sample.runs) / 60
     out.print(f"{len(survey.stale)} stale records; {len(sample.runs)} repeated, {minutes:.1f} core minutes estimated")
     if not dry_run and sample.runs:
         found = adoption.repeat(sample, survey, git["commit"], cores)

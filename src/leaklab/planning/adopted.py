@@ -12,7 +12,6 @@ from pathlib import Path
 from leaklab.planning.code import RULE_OF_STAGE, code_of, code_of_rule, modules_of, modules_of_rule
 from leaklab.records.canonical import canonical_json
 from leaklab.records.config import parse
-from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, write_json
 from leaklab.records.ids import stage_of
 from leaklab.records.ledger import Ledger

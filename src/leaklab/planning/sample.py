@@ -39,7 +39,6 @@ class Stale:
         timed: metrics that it measures with a clock, by declaration of its check.
         hindrance: why it cannot be evidence; empty where it can.
         upstream: runs that have to be made first because they are not in this checkout.
-        seconds: what repeating it costs, estimated.
     """
 
     entry: Entry
@@ -48,7 +47,11 @@ class Stale:
     timed: tuple[str, ...] = ()
     hindrance: str = ""
     upstream: tuple[Job, ...] = ()
-    seconds: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Return what repeating it costs, estimated."""
+        return seconds_of([self])
 
     @property
     def code(self) -> str:
@@ -93,10 +96,7 @@ class Survey:
             upstream = tuple({job.folder: job for path in entry.inputs for job in self._missing(path)}.values())
         except KeyError as gone:
             upstream, hindrance = (), hindrance or f"it read {gone.args[0]}, which is not here and not planned any more"
-        seconds = START_SECONDS + float(entry.content["wall_seconds"])
-        seconds += sum(START_SECONDS + cost(job.spec).seconds for job in upstream)
-        seconds += FETCH_SECONDS * len({job.dataset for job in upstream if job.dataset and not _prepared(job.dataset)})
-        return Stale(entry, made, parts, timed, hindrance, upstream, seconds)
+        return Stale(entry, made, parts, timed, hindrance, upstream)
 
     def _planned(self, entry: Entry) -> bool:
         spec = spec_of(entry)
@@ -195,6 +195,15 @@ def choose(stale: Iterable[Stale]) -> Sample:
         if not any(one.entry.path in chosen for one in able):
             chosen[able[0].entry.path] = able[0]
     return Sample(tuple(chosen.values()), uncovered)
+
+
+def seconds_of(runs: Iterable[Stale]) -> float:
+    """Return the processor time of repeating runs; what several of them rest on is made once."""
+    found = list(runs)
+    upstream = {job.folder: job for one in found for job in one.upstream}.values()
+    fetched = {job.dataset for job in upstream if job.dataset and not _prepared(job.dataset)}
+    own = sum(START_SECONDS + float(one.entry.content["wall_seconds"]) for one in found)
+    return own + sum(START_SECONDS + cost(job.spec).seconds for job in upstream) + FETCH_SECONDS * len(fetched)
 
 
 def members_parts(members: Iterable[Stale]) -> tuple[str, ...]:
