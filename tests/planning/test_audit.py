@@ -9,7 +9,7 @@ from leaklab.planning import published
 from leaklab.planning.adopted import Adopted, Adoption, Evidence, Pair
 from leaklab.planning.audit import audit
 from leaklab.planning.code import code_of, code_of_rule, modules_of_rule
-from leaklab.planning.plan import build_plan
+from leaklab.planning.plan import Plan, build_plan
 from leaklab.records.files import read_json, write_json
 from leaklab.records.ids import run_folder
 from leaklab.records.items import load_item
@@ -248,16 +248,6 @@ def test_a_forged_record_contradicts_the_evidence():
     assert f"{TABLE} is not what" in fault
 
 
-class _Plan:
-    """No item of its own: what is asked for comes from the records."""
-
-    items = {}
-
-    @staticmethod
-    def ready(scale):
-        return []
-
-
 def test_a_table_without_a_record_is_named():
     plan = build_plan({"lrp/table1": load_item(ROOT / YAML)})
     TABLE.with_suffix(".run.json").unlink()
@@ -268,7 +258,7 @@ def test_a_table_without_a_record_is_named():
 def test_a_lost_result_is_named_and_a_lost_run_is_not():
     TABLE.unlink()
     SWEEP.unlink()
-    (line,) = published.faults(_Plan, Ledger.scan())
+    (line,) = published.faults(Plan({}), Ledger.scan())
     assert line.startswith(f"{TABLE}: missing")
 
 
