@@ -109,7 +109,7 @@ class Adoption(Record):
         made = {str(entry.path): entry for entry in ledger.entries}
         for one in self.evidence:
             entry = made.get(one.record)
-            if entry and (entry.content["code"], entry.content.get("commit")) == (one.old, one.commit):
+            if entry and (entry.content["code"], entry.content.get("commit") or "") == (one.old, one.commit):
                 for path, value in one.outputs.items():
                     if entry.outputs.get(path) != value:
                         yield f"{where}: {path} is not what {one.record} recorded"
