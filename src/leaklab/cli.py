@@ -112,22 +112,75 @@ def trace(file: str) -> None:
 @app.command()
 def audit() -> None:
     """Recompute every recorded hash; exit 1 and name the file if one link of the chain is broken."""
+    from leaklab.planning import published
+    from leaklab.planning.adopted import Adopted
     from leaklab.planning.audit import audit as check
+    from leaklab.planning.plan import build_plan
+    from leaklab.records.items import load_items
     from leaklab.records.ledger import Ledger
 
-    result = check(Ledger.scan())
-    for line in [*result.breaks, *result.stale]:
+    ledger = Ledger.scan()
+    if not ledger.entries:
+        raise UserError("audit failed: no run record here: run it in the root folder of a project that has results")
+    result = check(ledger)
+    unfit = Adopted.load().faults(ledger)
+    lost = published.faults(build_plan(load_items()), ledger)
+    for line in [*result.breaks, *result.stale, *lost, *unfit]:
         out.print(line)
     if result.absent:
         places = Counter(str(Path(path).parent.parent) for path in result.absent)
         where = ", ".join(f"{count} below {place}" for place, count in places.most_common())
         out.print(f"not in this checkout, so not checked: {where} (`dvc pull` or snakemake brings them)")
+    if result.adopted:
+        out.print(f"{len(result.adopted)} records adopted on the evidence of {len(result.evidence)} runs")
     verdict = f"{result.records} records, {result.files} files checked"
-    if result.breaks or result.stale:
+    if result.breaks or result.stale or lost or unfit:
         raise UserError(
-            f"audit failed: {len(result.breaks)} changed files, {len(result.stale)} stale records; {verdict}"
+            f"audit failed: {len(result.breaks)} changed files, {len(result.stale)} stale records, "
+            f"{len(lost)} files missing or without a record, {len(unfit)} faults of adoptions; {verdict}"
         )
     out.print(f"audit passed: {verdict}")
+
+
+@app.command()
+def adopt(
+    cores: Annotated[int, typer.Option(min=1, help="how many jobs to repeat side by side")] = 2,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="only show what would be repeated")] = False,
+) -> None:
+    """Show that the code here makes what older code made: repeat a sample of the stale runs and compare the bytes.
+
+    The cheapest run of every stage, plug-in, renderer and reader is repeated in a scratch folder. If all bytes are
+    equal, results/adopted.json records that the code stands for the older one, and nothing has to be run again; one
+    differing byte adopts nothing. Commit the code first, and the file afterwards.
+    """
+    from leaklab.planning import adopt as adoption
+    from leaklab.planning.adopted import Adopted
+    from leaklab.planning.plan import build_plan
+    from leaklab.planning.sample import Survey, choose, seconds_of
+    from leaklab.records.config import Config, parse, read_yaml
+    from leaklab.records.items import load_items
+    from leaklab.records.ledger import Ledger
+    from leaklab.records.provenance import git_state
+
+    config = parse(Config, read_yaml(Path("config/config.yaml")), "config/config.yaml")
+    survey = Survey(build_plan(load_items()), Ledger.scan(), Adopted.load(), config.device)
+    git = git_state()
+    if not dry_run and (git["dirty"] or not git["commit"]):
+        raise UserError("adopt: commit the code first: evidence names the commit that it speaks for")
+    if not survey.stale:
+        out.print("nothing to adopt: every record is of the code here, or of code that it stands for")
+        return
+    sample = choose(survey.stale)
+    for one in sample.runs:
+        out.print(f"{one.seconds / 60:6.1f} min  {one.made.rule}  {one.entry.path}  ({', '.join(one.parts[1:])})")
+    minutes = seconds_of(sample.runs) / 60
+    out.print(f"{len(survey.stale)} stale records; {len(sample.runs)} repeated, {minutes:.1f} core minutes estimated")
+    if not dry_run and sample.runs:
+        found = adoption.repeat(sample, survey, git["commit"], cores)
+        adoption.record(found)
+        out.print(adoption.words(found))
+    for (made, code), why in sample.uncovered.items():
+        out.print(f"stays stale: {made.rule} by code {code}: {why}: make one such run with the older code first")
 
 
 @app.command()

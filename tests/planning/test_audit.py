@@ -5,15 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from leaklab.planning import published
+from leaklab.planning.adopted import Adopted, Adoption, Evidence, Pair
 from leaklab.planning.audit import audit
-from leaklab.planning.code import code_of, code_of_rule
+from leaklab.planning.code import code_of, code_of_rule, modules_of_rule
+from leaklab.planning.plan import Plan, build_plan
 from leaklab.records.files import read_json, write_json
 from leaklab.records.ids import run_folder
+from leaklab.records.items import load_item
 from leaklab.records.ledger import Ledger
 from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.provenance import Recorder
 from leaklab.records.train_spec import TrainSpec
 
+ROOT = Path(__file__).parents[2]
 PARTITION = PartitionSpec.model_validate(
     {"dataset": "digits", "partition": {"name": "two-clients", "shard_size": 25}},
 )
@@ -133,7 +138,9 @@ def test_a_result_of_uncommitted_code_is_stale():
 @pytest.mark.parametrize("record", [SWEEP.parent / "run.json", TABLE.with_suffix(".run.json")])
 def test_a_result_of_other_code_is_stale(record):
     change_record(record, code="0" * 16)
-    assert found().stale == [f"{record}: made by other code than the code here: run snakemake again"]
+    assert found().stale == [
+        f"{record}: made by other code than the code here: run snakemake again, or `leaklab adopt`"
+    ]
 
 
 def test_left_over_runs_are_checked_for_their_bytes_only():
@@ -148,13 +155,17 @@ def test_the_record_of_a_setting_that_is_no_longer_known_is_stale():
     record = SWEEP.parent / "run.json"
     spec = read_json(record)["spec"]
     change_record(record, spec={**spec, "gone": 1})
-    assert found().stale == [f"{record}: made by other code than the code here: run snakemake again"]
+    assert found().stale == [
+        f"{record}: made by other code than the code here: run snakemake again, or `leaklab adopt`"
+    ]
 
 
 def test_the_record_of_a_step_that_is_gone_is_stale():
     record = TABLE.with_suffix(".run.json")
     change_record(record, rule="draw_table")
-    assert found().stale == [f"{record}: made by other code than the code here: run snakemake again"]
+    assert found().stale == [
+        f"{record}: made by other code than the code here: run snakemake again, or `leaklab adopt`"
+    ]
 
 
 def test_the_step_lists_what_is_stale_and_stops_at_what_was_changed():
@@ -192,3 +203,70 @@ def test_the_step_leaves_alone_what_is_made_from_the_page_afterwards():
     main("audit_provenance", audit_provenance.run, ["--input", f"index={TABLE}", "--output", f"audit={verdict}",
                                                     f"run={verdict.with_suffix('.run.json')}"])  # fmt: skip
     assert json.loads(verdict.read_text())["breaks"] == []
+
+
+def adopt_older_table(old):
+    """Make the table a work of older code that today's code stands for."""
+    record = TABLE.with_suffix(".run.json")
+    change_record(record, code=old)
+    made = read_json(record)
+    new = code_of_rule("make_table")
+    shown = Evidence(record=str(record), rule="make_table", old=old, new=new, commit=made["commit"] or "",
+                     parts=("make_table",), outputs=made["outputs"])  # fmt: skip
+    pair = Pair(rule="make_table", modules=modules_of_rule("make_table"), new=new, oldest=old, old=old, commits=("",),
+                parts=("make_table",))  # fmt: skip
+    adoption = Adoption(commit="f" * 40, date="now", machine={}, pairs=(pair,), evidence=(shown,))
+    Adopted((adoption.sealed(),)).write()
+
+
+def test_an_adopted_record_is_not_stale_and_its_evidence_is_counted():
+    adopt_older_table("0" * 16)
+    result = found()
+    assert (result.breaks, result.stale) == ([], [])
+    assert result.adopted == {TABLE.with_suffix(".run.json")}
+    assert result.evidence == {str(TABLE.with_suffix(".run.json"))}
+    assert Adopted.load().faults(Ledger.scan()) == []
+
+
+def test_adopted_code_of_one_rule_says_nothing_about_another():
+    adopt_older_table("0" * 16)
+    record = FIGURE.with_suffix(".run.json")
+    change_record(record, code="0" * 16)
+    assert [line.split(":")[0] for line in found().stale] == [str(record)]
+
+
+def test_an_adopted_record_of_uncommitted_code_stays_stale():
+    adopt_older_table("0" * 16)
+    change_record(TABLE.with_suffix(".run.json"), dirty=True)
+    assert ["uncommitted" in line for line in found().stale] == [True]
+
+
+def test_a_forged_record_contradicts_the_evidence():
+    adopt_older_table("0" * 16)
+    change_record(TABLE.with_suffix(".run.json"), outputs={str(TABLE): "0" * 64})
+    (fault,) = Adopted.load().faults(Ledger.scan())
+    assert f"{TABLE} is not what" in fault
+
+
+def test_a_table_without_a_record_is_named():
+    plan = build_plan({"lrp/table1": load_item(ROOT / YAML)})
+    TABLE.with_suffix(".run.json").unlink()
+    lines = published.faults(plan, Ledger.scan())
+    assert lines == [f"{TABLE}: no record says how it was made: delete it and run snakemake again"]
+
+
+def test_a_lost_result_is_named_and_a_lost_run_is_not():
+    TABLE.unlink()
+    SWEEP.unlink()
+    (line,) = published.faults(Plan({}), Ledger.scan())
+    assert line.startswith(f"{TABLE}: missing")
+
+
+def test_a_judged_scale_has_the_files_of_all_its_items():
+    plan = build_plan({"lrp/table1": load_item(ROOT / YAML)})
+    assert published.faults(plan, Ledger.scan()) == []
+    make("judge_claims", "results/small/judgement.run.json", {"scale": "small"}, [], Path("results/small/claims.csv"),
+         code_of_rule("judge_claims"))  # fmt: skip
+    missing = {line.split(":")[0] for line in published.faults(plan, Ledger.scan())}
+    assert "figures/small/lrp/table1.pdf" in missing
+    assert str(TABLE) not in missing

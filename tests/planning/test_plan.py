@@ -78,7 +78,7 @@ def fake_defense(source, monkeypatch):
 
 
 def forget():
-    cached = (code._tree, code._imports, code._fingerprint, planning_code.code_of_rule, planning_code._digest_of)
+    cached = (code._tree, code._imports, code._fingerprint, planning_code._digest_of)
     for function in cached:
         function.cache_clear()
 

@@ -106,3 +106,17 @@ def test_a_damaged_record_is_named():
     Path("results/small/run.json").write_text("{", encoding="utf-8")
     with pytest.raises(UserError, match=r"results/small/run\.json is damaged"):
         Ledger.scan()
+
+
+@pytest.mark.parametrize("inputs", [["a"], "x", None, {"a": 1}, {"/etc/passwd": "0"}, {"../a": "0"}, {"a/../b": "0"}])
+def test_a_record_that_names_no_files_of_the_project_is_one_line(inputs):
+    content = {"rule": "r", "inputs": inputs, "outputs": {}, "spec": {}, "code": ""}
+    Path("results/small/run.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(UserError, match=r"results/small/run\.json: 'inputs'"):
+        Ledger.scan()
+
+
+def test_a_record_of_brackets_is_one_line():
+    Path("results/small/run.json").write_text("[" * 100_000, encoding="utf-8")
+    with pytest.raises(UserError, match=r"results/small/run\.json is damaged"):
+        Ledger.scan()

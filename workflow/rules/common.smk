@@ -8,9 +8,9 @@ from snakemake.exceptions import WorkflowError
 
 from leaklab.data.catalog import find_entry, load_catalog
 from leaklab.data.text.catalog import find_text
+from leaklab.planning.adopted import Adopted
 from leaklab.planning.call import Call
 from leaklab.planning.calls import free_lock_of_killed_call, note_call
-from leaklab.planning.code import code_of_rule
 from leaklab.planning.environment import prepare
 from leaklab.planning.outputs import (
     drawings_of_deals,
@@ -42,6 +42,7 @@ try:
     CONFIG = parse_config(Config, config, "config/config.yaml")
     prepare(CONFIG)
     CALL = Call(load_items(), CONFIG.scale, workflow.is_main_process)
+    ADOPTED = Adopted.load()
 except UserError as error:
     raise WorkflowError(f"leaklab: {error}") from None
 
@@ -101,7 +102,16 @@ def code_of_run(stage):
     find = job_of(stage)
 
     def code(wildcards):
-        return find(wildcards).code
+        return ADOPTED.code_of(find(wildcards).spec)
+
+    return code
+
+
+def code_of_rule(rule):
+    """Return the digest of a step without plug-ins; Snakemake would make plain text of anything but a function."""
+
+    def code(wildcards):
+        return ADOPTED.code_of_rule(rule)
 
     return code
 

@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
-from leaklab.planning.code import RULE_OF_STAGE, code_of, code_of_rule
+from leaklab.planning.adopted import Adopted
+from leaklab.planning.code import RULE_OF_STAGE, code_of, code_of_rule, modules_of, modules_of_rule
 from leaklab.records.config import parse
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
@@ -23,6 +25,8 @@ class Audit:
         breaks: files that are not what a record says; any of them fails the audit.
         stale: records of results that were not made by the code here; they fail the audit of a checkout.
         absent: recorded files that are not in this checkout (fetch them with ``dvc pull``, or run snakemake).
+        adopted: records of older code that the code here stands for.
+        evidence: records of the runs that were repeated for it.
     """
 
     records: int = 0
@@ -30,6 +34,16 @@ class Audit:
     breaks: list[str] = field(default_factory=list)
     stale: list[str] = field(default_factory=list)
     absent: set[str] = field(default_factory=set)
+    adopted: set[Path] = field(default_factory=set)
+    evidence: set[str] = field(default_factory=set)
+
+
+class Made(NamedTuple):
+    """What made a file, as the code here sees it: rule, modules that it starts from, digest of the code here."""
+
+    rule: str
+    modules: tuple[str, ...]
+    code: str
 
 
 def audit(ledger: Ledger) -> Audit:
@@ -38,19 +52,20 @@ def audit(ledger: Ledger) -> Audit:
     Runs that no result rests on any more (left over from earlier settings) are checked for their outputs only.
     """
     result = Audit(records=len(ledger.entries))
+    adopted = Adopted.load(ledger.root)
     hashes = _Hashes(ledger)
-    wanted = _behind_results(ledger)
+    wanted = behind_results(ledger)
     for entry in ledger.entries:
         result.breaks.extend(hashes.changed(entry.outputs, f"changed since {entry.path} recorded it"))
         if entry.path in wanted:
-            result.stale.extend(_code_breaks(entry))
+            result.stale.extend(_code_breaks(entry, adopted, result))
             result.breaks.extend(hashes.changed(entry.inputs, f"not the file that {entry.path} was made from"))
     result.files = sum(value is not None for value in hashes.known.values())
     result.absent = {path for path, value in hashes.known.items() if value is None}
     return result
 
 
-def _behind_results(ledger: Ledger) -> set[Path]:
+def behind_results(ledger: Ledger) -> set[Path]:
     """Return the records that a result, figure or report rests on."""
     found: set[Path] = set()
     waiting = [entry for entry in ledger.entries if not entry.path.is_relative_to(RUNS)]
@@ -78,20 +93,29 @@ class _Hashes:
                 yield f"{path}: {meaning}"
 
 
-def _code_breaks(entry: Entry) -> Iterator[str]:
+def _code_breaks(entry: Entry, adopted: Adopted, result: Audit) -> Iterator[str]:
     if entry.content.get("dirty"):
         yield f"{entry.path}: made by uncommitted code: commit, then run snakemake again"
-    if entry.content["code"] != _expected_code(entry):
-        yield f"{entry.path}: made by other code than the code here: run snakemake again"
+    made, code = made_by(entry), entry.content["code"]
+    if made and code != made.code and code in adopted.same(*made):
+        result.adopted.add(entry.path)
+        result.evidence.update(one.record for adoption in adopted.stands_for(*made) for one in adoption.evidence)
+    elif made is None or code != made.code:
+        yield f"{entry.path}: made by other code than the code here: run snakemake again, or `leaklab adopt`"
 
 
-def _expected_code(entry: Entry) -> str | None:
-    """Return the digest of the code here; None if it no longer knows such a spec."""
+def made_by(entry: Entry) -> Made | None:
+    """Return what makes such a file here; None if the code here no longer knows its spec."""
+    if entry.rule not in STAGE_OF_RULE:
+        return Made(entry.rule, modules_of_rule(entry.rule), code_of_rule(entry.rule))
+    spec = spec_of(entry)
+    return None if spec is None else Made(entry.rule, modules_of(spec), code_of(spec))
+
+
+def spec_of(entry: Entry) -> Spec | None:
+    """Return the spec of a run's record; None if the code here no longer knows it, or it is no run's."""
     stage = STAGE_OF_RULE.get(entry.rule)
-    if stage is None:
-        return code_of_rule(entry.rule)
     try:
-        spec: Spec = parse(STAGES[stage], entry.content["spec"], entry.path)  # type: ignore[arg-type]
+        return parse(STAGES[stage], entry.content["spec"], entry.path) if stage else None  # type: ignore[arg-type]
     except UserError:
         return None
-    return code_of(spec)

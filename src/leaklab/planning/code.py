@@ -1,6 +1,9 @@
-"""Which modules a job runs: its step and the plug-ins that its spec names."""
+"""Which code a job runs: its step, the plug-ins that its spec names, and the command line of its rule."""
 
+import ast
+import re
 from functools import cache
+from pathlib import Path
 
 from leaklab.records.code import digest
 from leaklab.records.ids import stage_of
@@ -24,18 +27,44 @@ RULE_OF_STAGE = {
 }
 
 
-@cache
+RULES = Path(__file__).parents[3] / "workflow/rules"
+
+
 def code_of_rule(rule: str) -> str:
     """Return the code digest of a step without plug-ins."""
-    return digest([f"leaklab.steps.{rule}"])
-
-
-@cache
-def _digest_of(modules: tuple[str, ...]) -> str:
-    return digest(modules)
+    return _digest_of(rule, modules_of_rule(rule))
 
 
 def code_of(spec: Spec) -> str:
     """Return the code digest of a run: the step's modules and its plug-ins' modules."""
-    step = f"leaklab.steps.{RULE_OF_STAGE[stage_of(spec)]}"
-    return _digest_of((step, *(module_name(room, name) for room, name, _ in plugins_of(spec))))
+    return _digest_of(RULE_OF_STAGE[stage_of(spec)], modules_of(spec))
+
+
+def modules_of_rule(rule: str) -> tuple[str, ...]:
+    """Return the modules that a step without plug-ins starts from."""
+    return (f"leaklab.steps.{rule}",)
+
+
+def modules_of(spec: Spec) -> tuple[str, ...]:
+    """Return the modules that a run starts from: its step and its plug-ins."""
+    step = modules_of_rule(RULE_OF_STAGE[stage_of(spec)])
+    return (*step, *(module_name(room, name) for room, name, _ in plugins_of(spec)))
+
+
+@cache
+def command_of(rule: str) -> str:
+    """Return the text of a rule's ``shell:``, however it is laid out; empty for a rule without one.
+
+    It counts as code, so that Snakemake need not compare it: an adoption stands for it like for any other change.
+    """
+    for file in sorted(RULES.glob("*.smk")):
+        text = file.read_text(encoding="utf-8")
+        found = re.search(rf"^rule {rule}:\n(?:\s+.*\n|\n)*?    shell:\n((?:        .*\n|\n)+)", text, re.MULTILINE)
+        if found:
+            return str(ast.literal_eval(f"({found.group(1)})"))
+    return ""
+
+
+@cache
+def _digest_of(rule: str, modules: tuple[str, ...]) -> str:
+    return digest(modules, command_of(rule))

@@ -14,8 +14,8 @@ SOURCE = Path(__file__).parents[2]
 PACKAGE = "leaklab"
 
 
-def digest(modules: Iterable[str]) -> str:
-    """Return 16 hex digits for the given modules and everything of ours that they import, directly or not."""
+def digest(modules: Iterable[str], command: str = "") -> str:
+    """Return 16 hex digits for modules and everything of ours that they import, and for the command that runs them."""
     reached: set[str] = set()
     waiting = list(modules)
     while waiting:
@@ -25,7 +25,7 @@ def digest(modules: Iterable[str]) -> str:
             waiting.extend(_imports(module))
             # importing a.b.c runs the __init__.py of a and of a.b too
             waiting.extend(filter(None, [module.rpartition(".")[0]]))
-    text = "\n".join(f"{module} {_fingerprint(module)}" for module in sorted(reached))
+    text = "\n".join([*(f"{module} {_fingerprint(module)}" for module in sorted(reached)), command])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -53,6 +53,8 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} is missing: run snakemake for it first") from None
+    except RecursionError:
+        raise UserError(f"{path} is damaged (nested too deeply): delete it and run snakemake again") from None
     except ValueError as error:
         raise UserError(f"{path} is damaged ({error}): delete it and run snakemake again") from None
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from leaklab.records.errors import UserError
@@ -87,4 +87,14 @@ def _record(path: Path) -> dict[str, Any]:
     content = read_json(path)
     if not isinstance(content, dict) or not {"rule", "inputs", "outputs", "spec", "code"} <= set(content):
         raise UserError(f"{path} is not a run record: delete it and run snakemake again")
+    for key in ("inputs", "outputs"):
+        _check_files(path, key, content[key])
     return content
+
+
+def _check_files(record: Path, key: str, files: Any) -> None:
+    if not isinstance(files, dict) or not all(isinstance(value, str) for value in files.values()):
+        raise UserError(f"{record}: '{key}' does not map paths to checksums: delete it and run snakemake again")
+    for name in files:
+        if not name or PurePath(name).is_absolute() or ".." in PurePath(name).parts:
+            raise UserError(f"{record}: '{key}' names {name!r}, a file outside the project: delete the record")

@@ -20,7 +20,9 @@ def run(job: Job) -> None:
             edits the code must still be able to run it; ``leaklab audit`` fails on them.
     """
     result = audit(Ledger.scan().behind(str(job.input("index"))))
-    write_json(job.outputs["audit"], {**asdict(result), "absent": sorted(result.absent)})
+    # which records were adopted is not written: the file says what was checked, and an adoption must not age it
+    kept = {key: value for key, value in asdict(result).items() if key not in ("adopted", "evidence")}
+    write_json(job.outputs["audit"], {**kept, "absent": sorted(result.absent)})
     if result.breaks:
         raise UserError(f"{result.breaks[0]} ({len(result.breaks)} in all): delete the files and run snakemake again")
     job.note(records=result.records, files=result.files, stale=len(result.stale))

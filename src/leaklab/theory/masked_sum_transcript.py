@@ -6,6 +6,7 @@ Source: LRP paper, eq. (14); claims LRP-34 and LRP-37.
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.stats import kstest
@@ -34,6 +35,8 @@ class MaskedSumTranscript:
         sessions: sessions of the whole group, with the same keys and numbers and a label of its own each.
         halvings: how often the group is halved for the times: N, N/2, N/4, ...
     """
+
+    timed: ClassVar[tuple[str, ...]] = ("seconds",)
 
     sessions: Count = 100
     halvings: Natural = 3

@@ -1,0 +1,185 @@
+"""``leaklab adopt``: repeat a sample of the stale runs with the code here, and record what it stands for."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from leaklab.planning.adopted import FILE, Adopted, Adoption, Evidence, Pair
+from leaklab.planning.audit import Made
+from leaklab.planning.plan import PREPARED
+from leaklab.planning.sample import READ_RECORDS, Sample, Stale, Survey, members_parts
+from leaklab.records.errors import UserError
+from leaklab.records.files import read_json, sha256
+from leaklab.records.ids import RUNS, run_folder
+from leaklab.records.ledger import Ledger
+
+SCRATCH = Path(".snakemake/adopt")
+LINES_OF_A_FAILURE = 5
+
+
+def repeat(sample: Sample, survey: Survey, commit: str, cores: int) -> Adoption:
+    """Run the sample in a scratch folder, compare every byte, and return the adoption.
+
+    Raises:
+        UserError: a job failed, or a file differs; nothing is adopted then.
+    """
+    everything = adoption(survey, Sample(sample.runs, {}), commit, {})
+    seconds: dict[Path, dict[str, Any]] = {}
+    for runs in batches(sample.runs):
+        shutil.rmtree(SCRATCH, ignore_errors=True)
+        _furnish(SCRATCH, runs, survey)
+        if runs[0].entry.rule in READ_RECORDS:
+            Adopted((*survey.adopted.adoptions, everything)).write(SCRATCH)
+        _run(runs, cores)
+        for line in [*(line for one in runs for line in differences(one)), *_upstream(survey.ledger, runs)]:
+            raise UserError(f"nothing is adopted: {line} (what the code here makes of it is in {SCRATCH})")
+        seconds.update({one.entry.path: read_json(SCRATCH / one.entry.path) for one in runs})
+    shutil.rmtree(SCRATCH, ignore_errors=True)
+    return adoption(survey, sample, commit, seconds)
+
+
+def batches(runs: Iterable[Stale]) -> list[list[Stale]]:
+    """Return what may run side by side: all but the steps that read records, and each of these alone."""
+    found = list(runs)
+    first = [one for one in found if one.entry.rule not in READ_RECORDS]
+    return [*([first] if first else []), *([one] for one in found if one.entry.rule in READ_RECORDS)]
+
+
+def differences(run: Stale, scratch: Path = SCRATCH) -> Iterator[str]:
+    """Yield what a repeated run made differently."""
+    for path, value in run.entry.outputs.items():
+        file = scratch / path
+        if not file.is_file():
+            yield f"{path} of {run.entry.path} was not made"
+        elif sha256(file) != value and not _same_but_times(Path(path), file, run.timed):
+            yield f"{path} of {run.entry.path} is not the same any more"
+    record = scratch / run.entry.path
+    for path in read_json(record)["outputs"] if record.is_file() else ():
+        if path not in run.entry.outputs:
+            yield f"{path} of {run.entry.path} was not made before"
+
+
+def _same_but_times(old: Path, new: Path, timed: tuple[str, ...]) -> bool:
+    """Compare two long tables without the rows of the metrics that are wall times."""
+    if not timed or old.suffix != ".csv" or not old.is_file():
+        return False
+    from leaklab.records.files import read_table
+
+    tables = [read_table(path) for path in (old, new)]
+    times = [table["metric"].isin(timed) for table in tables]
+    untimed = [table[~rows].reset_index(drop=True) for table, rows in zip(tables, times, strict=True)]
+    return bool(untimed[0].equals(untimed[1]) and times[0].equals(times[1]))
+
+
+def _upstream(ledger: Ledger, runs: Iterable[Stale]) -> Iterator[str]:
+    """Yield the files that had to be made for the sample and are not what a published record was made from."""
+    own = {path for one in runs for path in one.entry.outputs}
+    for entry in ledger.entries:
+        for path, value in entry.inputs.items():
+            file = SCRATCH / path
+            made = path not in own and Path(path).is_relative_to(RUNS) and not (ledger.root / path).is_file()
+            if made and file.is_file() and sha256(file) != value:
+                yield f"{path}, made again, is not the file that {entry.path} was made from"
+
+
+def adoption(survey: Survey, sample: Sample, commit: str, again: dict[Path, dict[str, Any]]) -> Adoption:
+    """Return what the repeated runs show: each covered pair of old and new code."""
+    groups: dict[tuple[Made, str], list[Stale]] = {}
+    for one in survey.stale:
+        if one.group not in sample.uncovered:
+            groups.setdefault(one.group, []).append(one)
+    oldest = oldest_of(survey, groups)
+    pairs = [
+        Pair(rule=made.rule, modules=made.modules, new=made.code, oldest=oldest[made], old=code,
+             commits=tuple(sorted({one.commit for one in members})), parts=members_parts(members))
+        for (made, code), members in groups.items()
+    ]  # fmt: skip
+    evidence = [
+        Evidence(record=str(one.entry.path), rule=one.made.rule, old=one.code, new=one.made.code, commit=one.commit,
+                 parts=one.parts, outputs=one.entry.outputs, timed=one.timed,
+                 seconds=again.get(one.entry.path, {}).get("wall_seconds", 0.0))
+        for one in sample.runs
+    ]  # fmt: skip
+    found = next(iter(again.values()), {})
+    machine = {key: str(found.get(key, "")) for key in ("platform", "device_name")} | found.get("packages", {})
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return Adoption(
+        commit=commit, date=now, machine=machine, pairs=tuple(pairs), evidence=tuple(evidence)
+    ).sealed()  # fmt: skip
+
+
+def oldest_of(survey: Survey, groups: dict[tuple[Made, str], list[Stale]]) -> dict[Made, str]:
+    """Return the digest that Snakemake will know each code by: that of most of its runs, followed back."""
+    votes: dict[Made, Counter[str]] = {}
+    for (made, code), members in groups.items():
+        root = survey.adopted.oldest(made.rule, made.modules, code)
+        votes.setdefault(made, Counter())[root] += len(members)
+    known = {made: survey.adopted.oldest(*made) for made in votes}
+    return {made: known[made] if known[made] != made.code else count.most_common(1)[0][0]
+            for made, count in votes.items()}  # fmt: skip
+
+
+def _run(runs: Iterable[Stale], cores: int) -> None:
+    targets = [next(iter(one.entry.outputs)) for one in runs]
+    command = [sys.executable, "-m", "snakemake", "--snakefile", "Snakefile", "--directory", str(SCRATCH)]
+    command += ["--cores", str(cores), "--quiet", "rules", "progress", "--", *targets]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.strip()][-LINES_OF_A_FAILURE:]
+        raise UserError(f"nothing is adopted: the sample does not run with the code here: {' '.join(said)}")
+
+
+def _furnish(scratch: Path, runs: Iterable[Stale], survey: Survey) -> None:
+    """Put all that the runs read into the scratch folder, and nothing that they make.
+
+    Copies get one time, so that nothing in it looks newer than what was made from it.
+    """
+    made = {path for one in runs for path in (*one.entry.outputs, one.entry.path.as_posix())}
+    wanted: set[Path] = set()
+    for one in runs:
+        wanted.update(Path(path) for path in one.entry.inputs)
+        folders = [Path(path).parent for path in one.entry.inputs if Path(path).is_relative_to(RUNS)]
+        folders += [run_folder(needed) for job in one.upstream for needed in job.needs]
+        wanted.update(file for folder in folders for file in folder.glob("*"))
+        wanted.update(PREPARED.glob("**/*") if one.upstream else ())
+        if one.entry.rule in READ_RECORDS:
+            wanted.update(file for place in ("results", "figures", PREPARED) for file in Path(place).rglob("*"))
+    wanted.update(Path("config").rglob("*"))
+    for file in sorted(wanted):
+        if file.is_file() and file.as_posix() not in made and not (scratch / file).exists():
+            (scratch / file).parent.mkdir(parents=True, exist_ok=True)
+            _bring(file, scratch / file)
+    (scratch / "src").symlink_to(Path("src").resolve())
+    now = datetime.now(UTC).timestamp()
+    for file in scratch.rglob("*"):
+        if not file.is_symlink() and file.is_file() and PREPARED.as_posix() not in file.as_posix():
+            os.utime(file, (now, now))
+
+
+def _bring(file: Path, place: Path) -> None:
+    """Link a prepared data set, which may be large; copy everything else."""
+    if file.is_relative_to(PREPARED):
+        try:
+            place.hardlink_to(file)
+        except OSError:
+            pass  # another file system
+        else:
+            return
+    shutil.copy2(file, place)
+
+
+def record(adoption: Adoption) -> None:
+    """Add an adoption to the file."""
+    known = Adopted.load()
+    Adopted((*known.adoptions, adoption)).write()
+
+
+def words(adoption: Adoption) -> str:
+    """Return what was adopted in one line."""
+    return f"adopted {len(adoption.pairs)} codes on the evidence of {len(adoption.evidence)} runs: commit {FILE}"

@@ -1,0 +1,74 @@
+"""Which stale runs are repeated: enough for every part, none without need, the cheapest."""
+
+from pathlib import Path
+
+from leaklab.planning.audit import Made
+from leaklab.planning.sample import Stale, choose, seconds_of
+from leaklab.records.ledger import Entry
+
+
+def stale(name, parts, seconds=1.0, code="a", commit="c0", rule="run_attack", modules=("m",), hindrance=""):
+    content = {"rule": rule, "code": code, "commit": commit, "wall_seconds": seconds}
+    made = Made(rule, modules, f"new of {modules}")
+    return Stale(Entry(Path(name), content), made, (rule, *parts), hindrance=hindrance)
+
+
+def names(sample):
+    return sorted(str(one.entry.path) for one in sample.runs)
+
+
+def test_the_cheapest_run_of_each_plugin_is_taken_and_shared_where_it_can_be():
+    runs = [
+        stale("dear", ["dlg", "mlp"], 90),
+        stale("cheap", ["dlg", "mlp"], 2),
+        stale("cnn", ["dlg", "cnn"], 3, code="b", modules=("m", "cnn")),
+        stale("cnn too", ["dlg", "cnn"], 4, code="b", modules=("m", "cnn")),
+    ]
+    sample = choose(runs)
+    assert names(sample) == ["cheap", "cnn"]
+    assert sample.uncovered == {}
+
+
+def test_runs_of_another_stage_show_nothing():
+    runs = [stale("attack", ["mlp"], 1), stale("capture", ["mlp"], 1, rule="capture_updates")]
+    assert names(choose(runs)) == ["attack", "capture"]
+
+
+def test_each_older_code_is_shown_by_a_run_of_its_own():
+    """One plug-in, two older codes made at different commits: the one says nothing about the other."""
+    runs = [
+        stale("first", ["lrp", "mlp"], 1, code="a", commit="c0", modules=("mlp",)),
+        stale("second", ["lrp", "cnn"], 9, code="b", commit="c1", modules=("cnn",)),
+    ]
+    assert names(choose(runs)) == ["first", "second"]
+
+
+def test_runs_of_one_commit_speak_for_each_other():
+    runs = [
+        stale("a", ["lrp", "mlp"], 1, code="a", modules=("mlp", "lrp")),
+        stale("b", ["none", "cnn"], 1, code="b", modules=("cnn", "none")),
+        stale("c", ["lrp", "cnn"], 9, code="c", modules=("cnn", "lrp")),
+    ]
+    assert names(choose(runs)) == ["a", "b"]
+
+
+def test_what_no_run_can_show_stays_stale_and_says_why():
+    runs = [
+        stale("smc", ["table"], 1, rule="make_table", hindrance="it shows wall times"),
+        stale("other", ["mlp"], 1),
+    ]
+    sample = choose(runs)
+    assert names(sample) == ["other"]
+    assert list(sample.uncovered.values()) == ["make_table: it shows wall times"]
+
+
+def test_a_hindered_run_is_covered_by_others_of_its_kind():
+    runs = [stale("smc", ["table"], 1, hindrance="it shows wall times"), stale("theorem", ["table"], 5)]
+    sample = choose(runs)
+    assert names(sample) == ["theorem"]
+    assert sample.uncovered == {}
+
+
+def test_the_estimate_counts_what_runs_share_once():
+    one, two = stale("one", ["x"], 10), stale("two", ["x"], 20)
+    assert seconds_of([one, two]) == seconds_of([one]) + seconds_of([two])

@@ -1,0 +1,74 @@
+"""A refactoring recomputes nothing, with evidence; a changed number adopts nothing."""
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.workflow
+TARGETS = ("figures/demo/lrp/table4.png", "figures/demo/lrp/theorem1.png")
+STEP = "src/leaklab/steps/make_table.py"
+ADOPTED = "results/adopted.json"
+
+
+def snakemake(checkout, *options):
+    return checkout.must("snakemake", "--cores", "2", "--quiet", "rules", "progress", *options, "--", *TARGETS)
+
+
+def nothing_to_do(checkout):
+    return "Nothing to be done" in checkout.must("snakemake", "--dry-run", "--cores", "2", *TARGETS)
+
+
+def commit(checkout):
+    checkout.must("git", "add", "--all")
+    checkout.must("git", "commit", "--quiet", "--message", "more")
+
+
+@pytest.fixture(scope="module")
+def made(checkout, tmp_path_factory):
+    """A clone in which two quick items were made, and nothing published is kept."""
+    clone = checkout.clone(tmp_path_factory.mktemp("adopt") / "made")
+    clone.must("git", "rm", "-r", "--quiet", "results/small", "figures/small")
+    commit(clone)
+    snakemake(clone)
+    return clone
+
+
+def test_a_renamed_function_is_adopted_twice_and_a_changed_word_is_not(made, tmp_path):
+    work = made.copy(tmp_path / "work")
+    assert "nothing to adopt" in work.must("leaklab", "adopt")
+    work.edit(STEP, "_only_csv", "_without_grid")
+    assert "commit the code first" in work.run("leaklab", "adopt").stdout
+    commit(work)
+    assert not nothing_to_do(work)
+    assert work.run("leaklab", "audit").returncode == 1
+
+    # comes before the adoption, so that it has something to refuse
+    wrong = work.copy(tmp_path / "wrong")
+    wrong.edit(STEP, "(scale {", "(at scale {")
+    commit(wrong)
+    refused = wrong.run("leaklab", "adopt")
+    assert refused.returncode == 1
+    assert "nothing is adopted: results/demo/lrp/" in refused.stdout
+    assert ".run.json is not the same any more" in refused.stdout
+    assert not (wrong.folder / ADOPTED).exists()
+    assert not nothing_to_do(wrong)
+
+    work.must("leaklab", "adopt")
+    assert nothing_to_do(work)
+    assert "adopted on the evidence of" in work.must("leaklab", "audit")
+
+    work.edit(STEP, "_without_grid", "_csv_alone")
+    commit(work)
+    assert not nothing_to_do(work)
+    work.must("leaklab", "adopt")
+    assert nothing_to_do(work)
+    work.must("leaklab", "audit")
+    adoptions = json.loads((work.folder / ADOPTED).read_text())["adoptions"]
+    (first,), (second,) = ([p for p in a["pairs"] if p["rule"] == "make_table"] for a in adoptions)
+    assert first["oldest"] == second["oldest"] == first["old"]
+
+    text = (work.folder / ADOPTED).read_text()
+    (work.folder / ADOPTED).write_text(text.replace(second["new"], "0" * 16), encoding="utf-8")
+    tampered = work.run("leaklab", "audit")
+    assert tampered.returncode == 1
+    assert "changed since it was written" in tampered.stdout
