@@ -197,7 +197,7 @@ class TestAudit:
 
 def test_schemas_are_written_and_named(leaklab, tmp_path):
     lines = leaklab("schema", folder=tmp_path).splitlines()
-    assert lines == [f"workflow/schemas/{name}.schema.json" for name in ("config", "item", "paper")]
+    assert lines == [f"workflow/schemas/{name}.schema.json" for name in ("config", "item", "paper", "specs")]
     assert all((tmp_path / line).is_file() for line in lines)
 
 

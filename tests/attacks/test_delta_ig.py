@@ -9,7 +9,7 @@ import torch
 from leaklab.attacks.adaptive.none import NoTransform
 from leaklab.attacks.adaptive.profiled_scale import ProfiledScale
 from leaklab.attacks.base import Budget
-from leaklab.attacks.delta_ig import PixelBox, as_delta
+from leaklab.attacks.delta_ig import DeltaInversion, PixelBox, as_delta
 from leaklab.attacks.delta_matching import DeltaMatching, Samples
 from leaklab.attacks.matching import squared_l2
 from leaklab.attacks.priors import total_variation
@@ -213,13 +213,18 @@ def test_an_attack_without_budget_is_refused(sent, attack, budget, optimizer):
     [
         ({"matching": "guess"}, "no matching 'guess'"),
         ({"label_rule": "guess"}, "no label_rule 'guess'"),
-        ({"optimizer": "adam"}, "no optimizer 'adam'"),
+        ({"optimizer": "adam"}, "'delta-ig': optimizer: Input should be 'signed-adam' or 'lbfgs', not 'adam'"),
         ({"client_factor": 0.0}, "client_factor"),
     ],
 )
 def test_unknown_settings_are_refused(settings, message):
     with pytest.raises(UserError, match=message):
         plugins.load("attacks", "delta-ig", settings)
+
+
+def test_an_unknown_optimizer_is_refused_without_a_plan_too():
+    with pytest.raises(UserError, match="no optimizer 'adam': choose from signed-adam, lbfgs"):
+        DeltaInversion(optimizer="adam")
 
 
 def test_a_broken_observation_is_refused(sent, attack):

@@ -1,3 +1,6 @@
+import re
+from importlib import import_module
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -6,7 +9,7 @@ from hypothesis import strategies as st
 from leaklab.data.partitions.base import GroupPartition
 from leaklab.data.partitions.shards import cut, whole
 from leaklab.records.errors import UserError
-from leaklab.records.plugins import available, load
+from leaklab.records.plugins import available, load, module_name
 from leaklab.records.streams import stream
 
 ROOM = "data/partitions"
@@ -23,6 +26,11 @@ def deal(name, labels, seed=0, **chosen):
     partition = load(ROOM, name, chosen)
     make = partition.deal_groups if isinstance(partition, GroupPartition) else partition.deal
     return make(labels, stream(seed, "test", name))
+
+
+def made_without_a_plan(name, chosen):
+    """Return the partition from its class: ``load`` refuses most wrong settings before the class sees them."""
+    return import_module(module_name(ROOM, name)).PLUGIN(**chosen)
 
 
 def assert_no_index_twice(clients, samples):
@@ -81,8 +89,13 @@ class TestEveryPartition:
     @pytest.mark.parametrize("value", [0, -3, 2.5, "ten", True])
     def test_settings_must_be_positive_whole_numbers(self, name, chosen, value):
         for setting in chosen:
+            wrong = {**chosen, setting: value}
+            kind = "greater than or equal to 1" if type(value) is int else "a valid integer"
+            message = f"{ROOM} plug-in '{name}': {setting}: Input should be {kind}, not {value!r}"
+            with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
+                load(ROOM, name, wrong)
             with pytest.raises(UserError, match=f"partition {name}: {setting} must be a whole number above 0"):
-                load(ROOM, name, {**chosen, setting: value})
+                made_without_a_plan(name, wrong)
 
 
 class TestShards:
@@ -236,8 +249,10 @@ class TestLabelShards:
         for use_all in (True, False):
             with pytest.raises(UserError, match=r"or the limits$"):
                 deal("label-shards", SMALL, use_all=use_all)
-        with pytest.raises(UserError, match="use_all must be true or false, not 1"):
+        with pytest.raises(UserError, match="'label-shards': use_all: Input should be a valid boolean, not 1"):
             load(ROOM, "label-shards", {"use_all": 1})
+        with pytest.raises(UserError, match="use_all must be true or false, not 1"):
+            made_without_a_plan("label-shards", {"use_all": 1})
 
     @settings(max_examples=60, deadline=None)
     @given(data=st.data())
@@ -299,10 +314,29 @@ class TestDirichlet:
         with pytest.raises(UserError, match=r"in 1000 draws with concentration 0\.05 some client"):
             deal("dirichlet", SMALL, clients=20, minimum=30, concentration=0.05)
 
-    @pytest.mark.parametrize("value", [0, -1, 0.001, "half", True, None, float("nan")])
-    def test_concentration_must_be_positive(self, value):
-        with pytest.raises(UserError, match=r"partition dirichlet: concentration must be at least 0\.01"):
+    @pytest.mark.parametrize(
+        ("value", "kind"),
+        [
+            (0, "greater than 0"),
+            (-1, "greater than 0"),
+            ("half", "a valid number"),
+            (True, "a valid number"),
+            (None, "a valid number"),
+            (float("nan"), "a finite number"),
+        ],
+    )
+    def test_concentration_must_be_positive(self, value, kind):
+        message = f"'dirichlet': concentration: Input should be {kind}, not {value!r}"
+        with pytest.raises(UserError, match=f"{re.escape(message)}$"):
             load(ROOM, "dirichlet", {"concentration": value})
+
+    @pytest.mark.parametrize("value", [0, -1, 0.001, "half", True, None, float("nan")])
+    def test_concentration_must_not_underflow(self, value):
+        with pytest.raises(UserError, match=r"partition dirichlet: concentration must be at least 0\.01"):
+            made_without_a_plan("dirichlet", {"concentration": value})
+        if value == 0.001:  # a plan knows of no bound but 0
+            with pytest.raises(UserError, match=r"partition dirichlet: concentration must be at least 0\.01"):
+                load(ROOM, "dirichlet", {"concentration": value})
 
     @settings(max_examples=60, deadline=None)
     @given(data=st.data())

@@ -199,10 +199,15 @@ def test_compression_is_idempotent_and_keeps_ties(gradient, context):
         ("clipping-noise", {"bound": 0.0}, "bound"),
         ("gradient-compression", {"dropped": 0.0}, "dropped"),
         ("gradient-compression", {"dropped": 1.0}, "dropped"),
-        ("gradient-compression", {"dropped": 80}, "below 1, not 80"),
+        ("gradient-compression", {"dropped": 80}, "dropped: Input should be less than 1, not 80"),
         ("gradient-compression", {"dropped": "0.8"}, "dropped"),
     ],
 )
 def test_settings_out_of_range_are_refused_when_loaded(name, settings, message):
     with pytest.raises(UserError, match=message):
         plugins.load("defenses", name, settings)
+
+
+def test_a_percentage_is_refused_without_a_plan_too():
+    with pytest.raises(UserError, match="dropped must be a number above 0 and below 1, not 80"):
+        GradientCompression(80)

@@ -13,6 +13,8 @@ from pydantic import BaseModel
 from leaklab.data import catalog
 from leaklab.data.readers.registry import READERS
 from leaklab.defenses.base import Defense, overrides
+from leaklab.observations.declared import declared
+from leaklab.observations.requirements import TRANSFORMS
 from leaklab.records import (
     capture_spec,
     config,
@@ -180,7 +182,10 @@ def test_the_readme_edits_fit_the_files_that_they_name():
     assert set(edited) <= set(original)
     assert {choice for choice in edited["defense"] if isinstance(choice, str)} <= set(map(str, original["defense"]))
     for transform in ("closed_form_scale", "profiled_scale"):
-        assert "fits:" in (PACKAGE / f"attacks/adaptive/{transform}.py").read_text(encoding="utf-8")
+        path = f"attacks/adaptive/{transform}.py"
+        assert f"`src/leaklab/{path}`" in (ROOT / "README.md").read_text(encoding="utf-8")
+        assert re.search(r"\bfits=\(", (PACKAGE / path).read_text(encoding="utf-8"))
+        assert "lrp" in declared(TRANSFORMS, transform.replace("_", "-")).fits
 
 
 def test_the_readme_counts_the_items_that_run():

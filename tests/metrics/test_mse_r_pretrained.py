@@ -18,7 +18,10 @@ from leaklab.records.streams import stream
 MIRROR = os.environ.get("LEAKLAB_MIRROR")
 FILE = "resnet20-12fca82f.th"
 SHA256 = "12fca82f0bebc4135bf1f32f6e3710e61d5108578464b84fd6d7f5c1b04036c8"
-ENTRY = "resnet20-cifar10:\n  {{title: t, licence: l, citation: c, files: [{{path: {}, sha256: {}}}]}}\n"
+ENTRY = """resnet20-cifar10:
+  {{title: t, licence: l, citation: c, files: [{{path: {}, sha256: {}}}],
+    mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225], renamed: {{"module.": "", "linear.": "fc."}}}}
+"""
 
 
 def register(folder, monkeypatch, file, digest):

@@ -11,7 +11,8 @@ from torch import nn
 
 from leaklab.data.readers.cifar_strips import CifarStrips
 from leaklab.models.description import describe
-from leaklab.models.resnet_small import PaddedShortcut
+from leaklab.models.resnet_18 import ResNet18
+from leaklab.models.resnet_small import PaddedShortcut, SmallResNet
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -127,15 +128,18 @@ def test_blocks_are_rows_of_a_description():
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "hint"),
+    ("plugin", "settings", "message", "hint"),
     [
-        ("resnet-18", {"stem": "mnist"}, "set stem to cifar or imagenet"),
-        ("resnet-small", {"blocks": 0}, "raise blocks or width"),
+        (ResNet18, {"stem": "mnist"}, "stem: Input should be 'cifar' or 'imagenet'", "set stem to cifar or imagenet"),
+        (SmallResNet, {"blocks": 0}, "blocks: Input should be greater than or equal to 1, not 0", "raise blocks or"),
+        (SmallResNet, {"width": 0}, "width: Input should be greater than or equal to 1, not 0", "raise blocks or"),
     ],
 )
-def test_impossible_settings_are_refused(name, settings, hint):
+def test_impossible_settings_are_refused(plugin, settings, message, hint):
+    with pytest.raises(UserError, match=message):
+        plugins.load("models", "resnet-18" if plugin is ResNet18 else "resnet-small", settings)
     with pytest.raises(UserError, match=hint):
-        plugins.load("models", name, settings).build(CIFAR, 10)
+        plugin(**settings).build(CIFAR, 10)
 
 
 @pytest.mark.mirror

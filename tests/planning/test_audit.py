@@ -1,6 +1,7 @@
 """The audit of a small project: dataset, partition, training, table, figure, each with its record."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -248,8 +249,15 @@ def test_a_forged_record_contradicts_the_evidence():
     assert f"{TABLE} is not what" in fault
 
 
+def plan_of_table():
+    """Return the plan of table 1; a plan looks data sets up in the catalog."""
+    Path("config").mkdir(exist_ok=True)
+    shutil.copy(ROOT / "config/datasets.yaml", "config/datasets.yaml")
+    return build_plan({"lrp/table1": load_item(ROOT / YAML)})
+
+
 def test_a_table_without_a_record_is_named():
-    plan = build_plan({"lrp/table1": load_item(ROOT / YAML)})
+    plan = plan_of_table()
     TABLE.with_suffix(".run.json").unlink()
     lines = published.faults(plan, Ledger.scan())
     assert lines == [f"{TABLE}: no record says how it was made: delete it and run snakemake again"]
@@ -263,7 +271,7 @@ def test_a_lost_result_is_named_and_a_lost_run_is_not():
 
 
 def test_a_judged_scale_has_the_files_of_all_its_items():
-    plan = build_plan({"lrp/table1": load_item(ROOT / YAML)})
+    plan = plan_of_table()
     assert published.faults(plan, Ledger.scan()) == []
     make("judge_claims", "results/small/judgement.run.json", {"scale": "small"}, [], Path("results/small/claims.csv"),
          code_of_rule("judge_claims"))  # fmt: skip

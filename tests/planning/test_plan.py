@@ -256,7 +256,7 @@ class TestRefusals:
         assert "attack 'tag' needs 'nominal_rate'" in refusal({**blind, "kind": "delta"})
         assert plan_of(item({**blind, "kind": "delta", "attack": "mean-cosine"})).jobs["attack-text"]
         steps = {**TEXT, "attack": "token-order", "local_steps": 2}
-        assert refusal(steps).startswith("attack 'token-order' reads the gradient of one local step, not of 2: ")
+        assert refusal(steps).startswith("attack 'token-order' works for local_steps <= 1, not 2: ")
         assert "no sentences to capture" in refusal({**TEXT, "sentences": {"printed": False}})
 
     def test_what_the_item_itself_gets_wrong(self):

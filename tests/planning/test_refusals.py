@@ -26,6 +26,7 @@ ATTACK = """
     iterations: 5
     metrics: [mse]
 """
+DEAL = "partition: {name: iid, clients: 4}"
 CHECK = "\n    stage: check\n    check: lemma-sampling\n"
 HEAD = "paper: lrp\nitem: table1\ntitle: A title\nnumber: 1\nkind: table\nrenderer: table\nscales: {small: {}}\n"
 ITEM = f"{HEAD}runs:\n  main:"
@@ -121,6 +122,11 @@ def test_the_blocks_as_they_stand_are_planned(tmp_path, block):
         # sizes that nobody can mean (I11, I12)
         (TRAIN, "rounds: 1000001", "runs.main: rounds: Input should be less than or equal to 1000000"),
         (ATTACK, "images: {count: 1000000000}", "runs.main: attack.capture.images.count: "),
+        (ATTACK, "images: {coumt: 2}", "runs.main: attack.capture.images.coumt: unknown key; known keys are count, "),
+        (ATTACK, f"images: {{{DEAL}, clients: [1, 1]}}", "runs.main: attack.capture.images.clients: clients are diff"),
+        (ATTACK, f"images: {{{DEAL}, clients: [1], sed: 3}}", "runs.main: attack.capture.images.sed: unknown key; "),
+        (ATTACK, f"images: {{{DEAL}}}", "runs.main: attack.capture.images.clients: Field required"),
+        (ATTACK, "images: 3", "runs.main: attack.capture.images: Input should be a valid dictionary"),
         (ATTACK, "restarts: 1000000000", "runs.main: attack.restarts: Input should be less than or equal to 1000"),
         (ATTACK, "attack: {name: idlg, improvement: 2}", "runs.main: attacks plug-in 'idlg': improvement: "),
         (ATTACK, "attack: {name: idlg, patience: 0}", "runs.main: attacks plug-in 'idlg': patience: "),

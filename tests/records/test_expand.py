@@ -264,7 +264,7 @@ class TestRefusals:
 
     def test_unknown_fields_of_an_attack_block(self):
         message = refusal({"main": {**ATTACK, "iteration": 3}})
-        assert message.startswith("runs.main.iteration: unknown key; known keys are attack, batch_size, ")
+        assert message.startswith("runs.main.iteration: unknown key; known keys are algorithm, attack, augmentation, ")
         assert "capture" not in message.partition("known keys")[2]
 
     def test_unknown_fields_set_by_a_scale(self):

@@ -107,7 +107,7 @@ def test_items_that_run_say_what_each_scale_changes(items):
             "scales.demo.sets",
             "absent, apart, blocks, drop, missing, note, planned, set",
         ),
-        ("{from: model.name, as:", "{from: model.name, names:", "cells.row.model.RowValue.names", "as, from"),
+        ("{from: model.name, as:", "{from: model.name, names:", "cells.row.model.names", "as, from"),
     ],
 )
 def test_a_misspelt_key_is_refused_with_its_place_and_the_known_keys(copy_of_table1, old, new, place, known):

@@ -28,8 +28,8 @@ ITEM = {
 
 @pytest.fixture
 def own(tmp_path):
-    """The items with a fourth paper, in a checkout of their own; returns its folder."""
-    shutil.copytree(ROOT / "config/items", tmp_path / "config/items")
+    """The configuration with a fourth paper, in a checkout of their own; returns its folder."""
+    shutil.copytree(ROOT / "config", tmp_path / "config")
     folder = tmp_path / "config/items/mine-too"
     folder.mkdir()
     (folder / "paper.yaml").write_text(yaml.safe_dump(PAPER))

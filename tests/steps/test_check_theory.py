@@ -56,7 +56,14 @@ def test_the_check_is_told_who_holds_how_much(tmp_path, monkeypatch, deal):
     assert echo.given == (9, Clients((3, 1), (2, 1)) if deal else None)
 
 
-def test_a_mistake_is_one_clear_line(tmp_path):
-    with pytest.raises(SystemExit, match="leaklab check_theory: drift-sketch: needs"):
-        step(tmp_path, {"check": {"name": "drift-sketch", "steps": 0}})
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"steps": 0}, "theory plug-in 'drift-sketch': steps: Input should be greater than or equal to 1, not 0"),
+        ({"advantage": 1.5}, "drift-sketch: needs steps, a rate and pairs above 0 and an advantage between 0 and 1"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(tmp_path, setting, message):
+    with pytest.raises(SystemExit, match=f"^leaklab check_theory: {message}$"):
+        step(tmp_path, {"check": {"name": "drift-sketch", **setting}})
     assert list(tmp_path.iterdir()) == []

@@ -51,7 +51,9 @@ if workflow.is_main_process:
 STARTED = time.time()
 DEVICE = CONFIG.device
 GPUS = 1 if DEVICE == "cuda" else 0
-TEMPLATES = sorted(str(path) for path in Path("src/leaklab/report/site/templates").iterdir())
+TEMPLATES = sorted(
+    str(path) for path in Path("src/leaklab/report/site/templates").iterdir()
+)
 ITEM_FILES = [str(item_file(item)) for item in CALL.items.values()]
 PAPER_FILES = [str(paper_file(key)) for key in load_papers()]
 

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STOPPED = ("diverged", "matched", "stagnated", "budget")
 
@@ -28,8 +31,10 @@ def numbered(records: Iterable[StartRecord], trials: Sequence[int]) -> tuple[Sta
     return tuple(replace(record, trial=trials[record.trial]) for record in records)
 
 
-def starts_table(records: Sequence[StartRecord]) -> pd.DataFrame:
+def starts_table(records: Sequence[StartRecord]) -> "pd.DataFrame":
     """Return one row per start that was run, with ``chosen`` for the first one of the smallest loss of its trial."""
+    import pandas as pd
+
     best: dict[int, StartRecord] = {}
     for record in records:
         if record.trial not in best or record.matching_loss < best[record.trial].matching_loss:

@@ -16,6 +16,7 @@ from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.client_round import Steps, client_round
 from leaklab.observations.dealt_clients import dealt_clients
 from leaklab.observations.observe import Held, observe
+from leaklab.observations.prescribed import round_factor
 from leaklab.observations.private_images import PrivateImages, drawn_images
 from leaklab.observations.start import Start, start_of
 from leaklab.records import plugins
@@ -57,7 +58,7 @@ def hold_images(
     defense: Defense = plugins.load("defenses", spec.defense.name, spec.defense.settings)
     form = trainable(network, dataset.shape, training=spec.mode == "train")
     optimizer: Optimizer = plugins.load("federated/optimizers", spec.optimizer.name, spec.optimizer.settings)
-    steps = Steps(spec.local_steps, spec.rate * start.factor(spec), spec.step_factors, optimizer, spec.weight_decay)
+    steps = Steps(spec.local_steps, spec.rate * round_factor(spec), spec.step_factors, optimizer, spec.weight_decay)
     if isinstance(spec.images, ClientChoice):
         clients = dealt_clients(spec, spec.images, start, deal, form, defense, build)
         private, parameters, one_round = clients.images, clients.sent, clients.round

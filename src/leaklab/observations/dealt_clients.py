@@ -18,6 +18,7 @@ from leaklab.federated.local import LocalResult
 from leaklab.federated.network import TrainableNetwork
 from leaklab.federated.population import Population
 from leaklab.observations.client_round import CHANGING
+from leaklab.observations.prescribed import round_factor
 from leaklab.observations.private_images import PrivateImages
 from leaklab.observations.start import Start
 from leaklab.records import plugins
@@ -95,7 +96,7 @@ def dealt_clients(
     sent = [name for name in work.lifted("upload", received, received) if name not in form.buffers]
     if not sent:
         raise UserError(f"algorithm '{spec.algorithm_plugin.name}' sends nothing: there is no update to capture")
-    factors = [people.factors[client] * start.factor(spec) for client in choice.clients]
+    factors = [people.factors[client] * round_factor(spec) for client in choice.clients]
     used = torch.unique(torch.cat(list(deal)))
     return DealtClients(work, received, kept, factors, sent, _images(spec, choice, start, people, used, work))
 
@@ -110,7 +111,7 @@ def _images(
         batch_stream(people.images, people.labels, visits, dropouts, work.steps, spec.batch_size, augmentation)
     )
     places = torch.stack([visit.batch_indices(work.steps, spec.batch_size).flatten() for visit in visits])
-    factor = start.factor(spec)
+    factor = round_factor(spec)
     contexts = [people.context(visit, 0, factor) for visit in visits]
     return PrivateImages(
         batches=batches,

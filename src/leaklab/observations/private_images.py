@@ -9,6 +9,7 @@ from torch import Tensor
 from leaklab.data.dataset import unit_range
 from leaklab.defenses.base import ClientContext
 from leaklab.federated.batches import Batch
+from leaklab.observations.prescribed import round_factor
 from leaklab.observations.start import Start
 from leaklab.records.capture_spec import CaptureSpec, ImageChoice
 from leaklab.records.errors import UserError
@@ -45,7 +46,7 @@ def drawn_images(spec: CaptureSpec, choice: ImageChoice, start: Start) -> Privat
     images, labels = start.dataset.part(choice.split)
     positions = groups(choose_images(choice, images), spec.batch_size)
     batch = Batch(start.inputs(images[positions], spec), labels[positions], {})
-    rate = spec.rate * start.factor(spec)
+    rate = spec.rate * round_factor(spec)
     contexts = [
         ClientContext(
             scaled_rate=spec.client_weight * rate,

@@ -49,21 +49,6 @@ class Start:
         inputs: Tensor = spec.on_input_range(unit_range(images, dtype))
         return inputs
 
-    def factor(self, spec: CaptureSpec) -> float:
-        """Return the factor of the schedule on the rate in the captured round.
-
-        Raises:
-            UserError: there is nothing left of it.
-        """
-        schedule = plugins.load("federated/schedules", spec.schedule.name, spec.schedule.settings)
-        factor: float = schedule.factor(self.round, self.rounds)
-        if not factor > 0:
-            raise UserError(
-                f"schedule '{spec.schedule.name}' ends with round {self.rounds}, and nothing moves after it: "
-                "capture an earlier state"
-            )
-        return factor
-
 
 def start_of(spec: CaptureSpec, dataset: Dataset, trained: Mapping[str, Tensor] | None = None) -> Start:
     """Return where the captured round begins.

@@ -13,6 +13,7 @@ from leaklab.planning.audit import Made, behind_results, made_by, spec_of
 from leaklab.planning.plan import PREPARED, Job, Plan
 from leaklab.planning.resources import cost
 from leaklab.records.check_spec import CheckSpec
+from leaklab.records.config import Scale
 from leaklab.records.expand import block_stage
 from leaklab.records.files import sha256
 from leaklab.records.ids import RUNS, run_folder, run_id, stage_of
@@ -233,7 +234,7 @@ def _hash(file: Path) -> str:
     return sha256(file)
 
 
-def _item_of(entry: Entry) -> tuple[str, str]:
+def _item_of(entry: Entry) -> tuple[Scale, str]:
     asked = entry.content["spec"]
     return asked["scale"], f"{asked['paper']}/{asked['item']}"
 

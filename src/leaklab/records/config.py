@@ -1,11 +1,13 @@
 """``config/config.yaml`` and how YAML files of ours are read: typed, unknown keys refused with their path."""
 
+from math import inf
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, Field, RootModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from leaklab.records.bounds import NonNegative
 from leaklab.records.errors import UserError
@@ -69,13 +71,47 @@ def parse(model: type[Model], value: Any, source: Path | str) -> Model:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        # of a value that may have several forms the misspelt key says more than "not a string"
-        first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
-        where = ".".join(str(part) for part in first["loc"]) or "(top)"
+        # a misspelt key says more than what is missing because of it
+        first = min(_of_best_forms(model, error.errors()), key=lambda one: one["type"] != "extra_forbidden")
+        forms = {len(place) for place in _forms(model, first["loc"])}
+        where = ".".join(str(part) for k, part in enumerate(first["loc"]) if k not in forms) or "(top)"
         what = first["msg"].removeprefix("Value error, ")
         if first["type"] == "extra_forbidden":
             what = f"unknown key; known keys are {', '.join(_known_keys(model, first['loc']))}"
         raise UserError(f"{source}: {where}: {what}") from None
+
+
+def _forms(model: type[BaseModel], location: tuple[int | str, ...]) -> list[tuple[int | str, ...]]:
+    """Return the places along an error's location where a value may have several forms; the next part names one."""
+    current: Any = model
+    places = []
+    for k, part in enumerate(location):
+        if get_origin(current) in (Union, UnionType):
+            places.append(location[:k])
+        current = _inner(current, part)
+    return places
+
+
+def _of_best_forms(model: type[BaseModel], errors: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Of values that may have several forms, keep the errors of the form whose keys fit best."""
+    for place in sorted({place for one in errors for place in _forms(model, one["loc"])}, key=len):
+        depth = len(place)
+        misfits: dict[int | str, float] = {}
+        for one in errors:
+            if len(one["loc"]) > depth and one["loc"][:depth] == place:
+                form = one["loc"][depth]
+                misfits[form] = misfits.get(form, 0) + _misfit(one, depth)
+        best = min(misfits.values(), default=0)
+        worse = {(*place, form) for form, number in misfits.items() if number > best}
+        errors = [one for one in errors if one["loc"][: depth + 1] not in worse]
+    return errors
+
+
+def _misfit(error: ErrorDetails, depth: int) -> float:
+    """Return how much an error speaks against a form: a key that is missing or unknown, or not a mapping at all."""
+    if len(error["loc"]) == depth + 1 and error["type"] != "value_error":
+        return inf
+    return float(error["type"] in ("extra_forbidden", "missing"))
 
 
 def _known_keys(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:

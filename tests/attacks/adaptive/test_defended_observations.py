@@ -8,6 +8,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
+from leaklab.attacks.adaptive.matched_noise import MatchedNoise
 from leaklab.attacks.base import Budget, victim
 from leaklab.attacks.idlg import ImprovedDeepLeakage
 from leaklab.attacks.inversion import Inversion
@@ -159,14 +160,20 @@ def test_over_several_steps_the_noise_is_that_of_their_mean(captured):
         ("clipping-noise", {"sigma": SIGMA, "bound": 4.0}, "set bound of transform 'matched-noise' to 2.0"),
         ("additive-noise", {"sigma": SIGMA, "bound": 4.0}, "to None"),
         ("gradient-clipping", {"sigma": SIGMA}, "has no sigma"),
-        ("additive-noise", {"sigma": 0.0}, "sigma must be a number above 0"),
-        ("additive-noise", {"bound": -1}, "bound must be a number above 0"),
+        ("additive-noise", {"sigma": 0.0}, "'matched-noise': sigma: Input should be greater than 0, not 0.0"),
+        ("additive-noise", {"bound": -1}, "'matched-noise': bound: Input should be greater than 0, not -1"),
     ],
 )
 def test_matched_noise_refuses_settings_that_are_not_the_defenses(captured, defense, settings, message):
     observation, knowledge, _ = captured(defense)
     with pytest.raises(UserError, match=message):
         plugins.load("attacks/adaptive", "matched-noise", settings).prepare(observation, knowledge)
+
+
+@pytest.mark.parametrize("setting", ["sigma", "bound"])
+def test_matched_noise_made_without_a_plan_refuses_them_too(setting):
+    with pytest.raises(UserError, match=f"{setting} must be a number above 0"):
+        MatchedNoise(**{setting: -1.0})
 
 
 @pytest.mark.parametrize("name", [*EXACT, "matched-noise"])

@@ -50,6 +50,7 @@ def captured(network, sentence, observe):
         known = {
             "architecture": {"name": "bert-classifier", "settings": SETTINGS, "vocabulary": vocabulary},
             "num_classes": 2,
+            "batch_size": 1,
             "nominal_rate": 0.01,
             "local_steps": 1,
             "labels": [[label] for label in LABELS],
@@ -151,7 +152,7 @@ def test_linear_equations_give_the_sentence_under_any_factor(captured, factors, 
 
 
 def test_several_steps_are_refused_by_linear_equations(captured):
-    with pytest.raises(UserError, match="capture local_steps 1"):
+    with pytest.raises(UserError, match="attack 'token-order' works for local_steps <= 1, not 2"):
         run("token-order", captured, local_steps=2)
 
 

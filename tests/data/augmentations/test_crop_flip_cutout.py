@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from leaklab.data.augmentations.crop_flip_cutout import CropFlipCutout
 from leaklab.records.errors import UserError
 from leaklab.records.plugins import available, load
 from leaklab.records.streams import stream
@@ -116,15 +117,17 @@ def test_the_stream_decides_and_goes_on_from_step_to_step():
 
 
 @pytest.mark.parametrize(
-    ("chosen", "message"),
+    ("chosen", "planned", "message"),
     [
-        ({"padding": -1}, "padding must be a whole number from 0, not -1"),
-        ({"cutout": 2.5}, "cutout must be a whole number from 0"),
-        ({"cutout": True}, "cutout must be a whole number from 0"),
-        ({"flip": 1.5}, "flip must be from 0 to 1"),
-        ({"flip": "often"}, "flip must be from 0 to 1"),
+        ({"padding": -1}, "greater than or equal to 0, not -1", "padding must be a whole number from 0, not -1"),
+        ({"cutout": 2.5}, "a valid integer, not 2.5", "cutout must be a whole number from 0"),
+        ({"cutout": True}, "a valid integer, not True", "cutout must be a whole number from 0"),
+        ({"flip": 1.5}, "less than or equal to 1, not 1.5", "flip must be from 0 to 1"),
+        ({"flip": "often"}, "a valid number, not 'often'", "flip must be from 0 to 1"),
     ],
 )
-def test_settings_that_make_no_sense(chosen, message):
-    with pytest.raises(UserError, match=f"augmentation crop-flip-cutout: {message}"):
+def test_settings_that_make_no_sense(chosen, planned, message):
+    with pytest.raises(UserError, match=f"plug-in 'crop-flip-cutout': {next(iter(chosen))}: Input should be {planned}"):
         load(ROOM, "crop-flip-cutout", chosen)
+    with pytest.raises(UserError, match=f"augmentation crop-flip-cutout: {message}"):
+        CropFlipCutout(**chosen)

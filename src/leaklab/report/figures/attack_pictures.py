@@ -16,6 +16,7 @@ from torch import Tensor
 
 from leaklab.metrics.assignment import match, reorder
 from leaklab.metrics.selections import finite
+from leaklab.observations.prescribed import assumed_rate
 from leaklab.records.attack_spec import ScoreSpec
 from leaklab.records.config import Scale
 from leaklab.records.expand import PlannedRun, expand
@@ -84,7 +85,7 @@ def _run_shots(item: Item, run: PlannedRun, spec: ScoreSpec, results: ResultTabl
     found = reorder(guesses, match(guesses, truth["images"]))
     chosen: list[tuple[Shot, Tensor]] = []
     for place, (index, position, image, draw) in enumerate(_first_places(trials, item.grid.pictures)):
-        factor = float(truth["rates"][index].nansum()) / attack.capture.assumed_rate
+        factor = float(truth["rates"][index].nansum()) / assumed_rate(attack.capture)
         known = {
             "dataset": attack.capture.dataset,
             "attack": attack.attack.name,
