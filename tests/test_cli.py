@@ -1,6 +1,7 @@
 """The command: what it prints, and that a mistake is one line and exit status 1."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -67,7 +68,8 @@ def project(tmp_path, monkeypatch):
     """Dataset, table and figure with their records, outside of any checkout."""
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     monkeypatch.chdir(tmp_path)
-    for path in (DATA, CARD, YAML, TABLE, FIGURE):
+    shutil.copytree(ROOT / "config", "config")
+    for path in (DATA, CARD, TABLE, FIGURE):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(str(path), encoding="utf-8")
 
@@ -179,7 +181,10 @@ class TestAudit:
     def test_a_changed_file_is_named(self, mistake, project, capsys):
         (project / TABLE).write_text("changed", encoding="utf-8")
         line = mistake("audit", folder=project)
-        assert line == "audit failed: 2 changed files, 0 stale records; 3 records, 5 files checked"
+        assert line == (
+            "audit failed: 2 changed files, 0 stale records, 0 files missing or without a record, "
+            "0 faults of adoptions; 3 records, 5 files checked"
+        )
         named = capsys.readouterr().out.splitlines()
         assert [text.split(":")[0] for text in named] == [str(TABLE), str(TABLE)]
 
