@@ -22,6 +22,7 @@ GIT_IDENTITY = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook, which would come before
 def pytest_collection_modifyitems(items):
     """Share the tests out among the processes of `make test`.
 
