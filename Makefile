@@ -33,7 +33,7 @@ demo: $(READY) ## the whole chain on embedded data; prints where the report is
 	@$(BIN)/leaklab report --scale demo
 
 test: $(READY) lint ## all checks and tests, with the demo end to end
-	@$(BIN)/python -m pytest --numprocesses auto --dist loadgroup
+	@$(BIN)/python -m pytest --numprocesses auto --dist loadscope
 
 lint: $(READY) ## style, types, architecture, workflow
 	@$(BIN)/ruff check

@@ -22,21 +22,34 @@ GIT_IDENTITY = {
 }
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook, which would come before
-def pytest_collection_modifyitems(items):
-    """Share the tests out among the processes of `make test`.
+def group_of(test):
+    """Return what runs in one process, in order: all that rests on the demo, what starts a Slurm, else a file.
 
-    What rests on the demo goes to one process, so that the demo is made once, and what starts a Slurm or mounts a disk
-    to one. Both begin first, as they take longest; the other processes take the tests of the code meanwhile.
+    xdist's own groups (``--dist loadgroup``) are lost with this pytest.
     """
-    for item in items:
-        names = getattr(item, "fixturenames", ())
-        group = "demo" if "demo" in names else "machine" if item.get_closest_marker("machine") else None
-        if group:
-            item.add_marker(pytest.mark.xdist_group(group))
-    order = {"demo": 0, "machine": 1}
-    marks = {item: item.get_closest_marker("xdist_group") for item in items}
-    items.sort(key=lambda item: order[marks[item].args[0]] if marks[item] else len(order))
+    file = test.split("::")[0]
+    if "workflow/" not in file:
+        return file
+    return "slurm" if file.endswith("test_slurm.py") else "demo"
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with what takes longest; the other processes take the tests of the code meanwhile."""
+    order = {"demo": 0, "slurm": 1}
+    items.sort(key=lambda item: order.get(group_of(item.nodeid), len(order)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Share the tests of `make test` out among its processes by ``group_of``, in the order given above."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return group_of(nodeid)
+
+    config.option.loadscopereorder = False
+    return ByGroup(config, log)
 
 
 @dataclass(frozen=True)
