@@ -25,10 +25,8 @@ def commit(checkout):
 
 @pytest.fixture(scope="module")
 def made(checkout, tmp_path_factory):
-    """A clone in which two quick items were made, and nothing published is kept."""
+    """A clone in which two quick items were made."""
     clone = checkout.clone(tmp_path_factory.mktemp("adopt") / "made")
-    clone.must("git", "rm", "-r", "--quiet", "results/small", "figures/small")
-    commit(clone)
     snakemake(clone)
     return clone
 

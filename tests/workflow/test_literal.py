@@ -23,35 +23,40 @@ def planned(text):
 
 
 @pytest.fixture(scope="module")
-def command_of_dvc(checkout):
+def unmade(checkout, tmp_path_factory):
+    """A fresh clone: in the other checkout the demo may have been made meanwhile."""
+    return checkout.clone(tmp_path_factory.mktemp("unmade") / "leaklab")
+
+
+@pytest.fixture(scope="module")
+def command_of_dvc(unmade):
     """The command that `dvc repro` would run."""
-    text = checkout.must("dvc", "repro", "--dry")
+    text = unmade.must("dvc", "repro", "--dry")
     found = re.search(r"^> (snakemake .*)$", text, re.MULTILINE)
     assert found, text
     return found[1].split()
 
 
-def test_bare_snakemake_plans_the_demo(checkout):
-    scale, jobs, data = planned(checkout.must("snakemake", "-n", **NO_NETWORK))
+def test_bare_snakemake_plans_the_demo(unmade):
+    scale, jobs, data = planned(unmade.must("snakemake", "-n", **NO_NETWORK))
     assert (scale, data) == ("demo", "all data are at hand")
     assert jobs > 100
 
 
-def test_dvc_repro_makes_the_same(checkout, command_of_dvc):
+def test_dvc_repro_makes_the_same(unmade, command_of_dvc):
     assert (
-        command_of_dvc
-        == yaml.safe_load((checkout.folder / "dvc.yaml").read_text())["stages"]["workflow"]["cmd"].split()
+        command_of_dvc == yaml.safe_load((unmade.folder / "dvc.yaml").read_text())["stages"]["workflow"]["cmd"].split()
     )
-    text = checkout.must(*command_of_dvc, "--dry-run", **NO_NETWORK)
+    text = unmade.must(*command_of_dvc, "--dry-run", **NO_NETWORK)
     assert planned(text)[0] == "demo"
 
 
-def test_the_slurm_profile_plans_the_paper_without_what_has_no_data(checkout, tmp_path):
+def test_the_slurm_profile_plans_the_paper_without_what_has_no_data(unmade, tmp_path):
     raw = tmp_path / "mirror/data/MNIST/raw"
     raw.mkdir(parents=True)
     for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
         (raw / f"{name}-ubyte.gz").touch()
-    text = checkout.must("snakemake", "--profile", "slurm", "-n", LEAKLAB_MIRROR=str(tmp_path / "mirror"), **NO_NETWORK)
+    text = unmade.must("snakemake", "--profile", "slurm", "-n", LEAKLAB_MIRROR=str(tmp_path / "mirror"), **NO_NETWORK)
     scale, jobs, data = planned(text)
     assert scale == "paper"
     assert jobs > 200
@@ -61,8 +66,8 @@ def test_the_slurm_profile_plans_the_paper_without_what_has_no_data(checkout, tm
 
 
 @pytest.mark.parametrize("profile", [[], ["--profile", "slurm"]])
-def test_the_command_line_chooses_another_scale(checkout, profile):
-    text = checkout.must("snakemake", *profile, "-n", "--config", "scale=demo", **NO_NETWORK)
+def test_the_command_line_chooses_another_scale(unmade, profile):
+    text = unmade.must("snakemake", *profile, "-n", "--config", "scale=demo", **NO_NETWORK)
     assert planned(text)[0] == "demo"
 
 
