@@ -1,13 +1,13 @@
+import numpy as np
 import pytest
-import torch
 
 from leaklab.data.deal import deal, read_clients, set_aside
+from leaklab.records.draws import draws
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_json
 from leaklab.records.partition_spec import PartitionSpec
-from leaklab.records.streams import stream
 
-LABELS = torch.arange(10).repeat(30)
+LABELS = np.tile(np.arange(10), 30)
 
 
 def spec(**partition):
@@ -28,7 +28,7 @@ def test_the_seed_is_the_partitions_own():
 
 
 def test_by_writer_needs_writers():
-    content = deal(spec(name="by-writer", clients=2), LABELS, groups=torch.arange(300) // 75)
+    content = deal(spec(name="by-writer", clients=2), LABELS, groups=np.arange(300) // 75)
     assert [len(indices) for indices in content["clients"]] == [150, 150]
     with pytest.raises(UserError, match="data set toy does not say who made its samples"):
         deal(spec(name="by-writer", clients=2), LABELS)
@@ -39,7 +39,7 @@ def test_written_and_read_back(tmp_path):
     write_json(tmp_path / "partition.json", content)
     clients = read_clients(tmp_path / "partition.json", len(LABELS))
     assert [part.tolist() for part in clients] == content["clients"]
-    assert all(part.dtype == torch.int64 for part in clients)
+    assert all(part.dtype == np.int64 for part in clients)
 
 
 @pytest.mark.parametrize("clients", [[], [[]], [[0, 1], [1, 2]], [[0, 300]], [[-1, 2]]])
@@ -49,7 +49,19 @@ def test_indices_that_do_not_fit_are_refused(tmp_path, clients):
         read_clients(tmp_path / "partition.json", 300)
 
 
-@pytest.mark.parametrize("content", [[], {}, {"clients": 3}, {"clients": [["a"]]}])
+@pytest.mark.parametrize(
+    "content",
+    [
+        [],
+        {},
+        {"clients": 3},
+        {"clients": [["a"]]},
+        {"clients": [["5"]]},
+        {"clients": [[1.5]]},
+        {"clients": [[[1]]]},
+        {"clients": [[2**70]]},
+    ],
+)
 def test_what_is_no_partition_is_refused(tmp_path, content):
     write_json(tmp_path / "partition.json", content)
     with pytest.raises(UserError, match="is no partition"):
@@ -75,21 +87,21 @@ class TestValidation:
 
     def test_classes_are_those_that_are_trained_on(self):
         """Two samples of different labels: with one of them set aside a single class is left."""
-        content = deal(spec(name="iid", clients=1, validation=0.5), torch.tensor([0, 1]))
+        content = deal(spec(name="iid", clients=1, validation=0.5), np.array([0, 1]))
         assert content["num_classes"] == [1]
 
     def test_the_seed_decides_and_clients_draw_apart(self):
         again = deal(spec(name="iid", clients=3, validation=0.2), LABELS)
         assert again == self.content
-        indices = torch.arange(100)
+        indices = np.arange(100)
         first, other_client, other_seed = (
-            set_aside(indices, 0.2, stream(*name))[1].tolist()
+            set_aside(indices, 0.2, draws(*name))[1].tolist()
             for name in ((0, "validation", 0), (0, "validation", 1), (1, "validation", 0))
         )
         assert first != other_client
         assert first != other_seed
-        dealt = torch.tensor(self.whole["clients"][0])
-        assert set_aside(dealt, 0.2, stream(0, "validation", 0))[1].tolist() == self.content["validation"][0]
+        dealt = np.array(self.whole["clients"][0])
+        assert set_aside(dealt, 0.2, draws(0, "validation", 0))[1].tolist() == self.content["validation"][0]
 
     @pytest.mark.parametrize(
         ("samples", "share", "aside"),
@@ -97,7 +109,7 @@ class TestValidation:
          (100, 0.29, 29)],
     )  # fmt: skip
     def test_rounded_to_the_nearest_but_one_sample_stays(self, samples, share, aside):
-        kept, chosen = set_aside(torch.arange(samples), share, stream(0, "test"))
+        kept, chosen = set_aside(np.arange(samples), share, draws(0, "test"))
         assert (len(kept), len(chosen)) == (samples - aside, aside)
 
     def test_read_clients_reads_the_training_part(self, tmp_path):

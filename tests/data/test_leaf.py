@@ -5,12 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from leaklab.data.catalog import load_catalog
-from leaklab.data.dataset import Dataset
 from leaklab.data.deal import deal
 from leaklab.data.fetch import fetch
+from leaklab.data.labels import Labels
 from leaklab.data.prepare import prepare
 from leaklab.data.readers.leaf import Leaf
 from leaklab.records.errors import UserError
@@ -80,11 +79,11 @@ def test_prepared_from_a_mirror_and_dealt_by_writer(files, tmp_path):
     assert prepared.card["substitute"] is None
     write_tensors(tmp_path / "femnist.safetensors", prepared.tensors)
     write_json(tmp_path / "femnist.json", prepared.card)
-    dataset = Dataset.load(tmp_path / "femnist.safetensors")
+    dataset = Labels.load(tmp_path / "femnist.safetensors")
     spec = PartitionSpec.model_validate({"dataset": "femnist", "partition": {"name": "by-writer", "clients": 3}})
     clients = deal(spec, dataset.train_labels, dataset.train_groups)["clients"]
     assert sorted(map(sorted, clients)) == [[0, 1, 2], [3], [4, 5, 6]]
-    assert torch.equal(dataset.train_groups, torch.tensor([2, 2, 2, 1, 0, 0, 0]))
+    assert dataset.train_groups.tolist() == [2, 2, 2, 1, 0, 0, 0]
 
 
 def test_without_the_data_the_message_says_how_to_make_them(tmp_path):

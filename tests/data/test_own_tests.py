@@ -1,17 +1,17 @@
 """Test splits of clients: the proportions of what they train on, drawn from the test part only when asked for."""
 
+import numpy as np
 import pytest
-import torch
 
 from leaklab.data.deal import deal
 from leaklab.data.own_tests import counts_like, deal_tests
+from leaklab.records.draws import draws
 from leaklab.records.errors import UserError
 from leaklab.records.ids import run_id
 from leaklab.records.partition_spec import PartitionSpec
-from leaklab.records.streams import stream
 
-LABELS = torch.arange(200) % 5
-TEST_LABELS = torch.arange(100) % 5
+LABELS = np.arange(200) % 5
+TEST_LABELS = np.arange(100) % 5
 
 
 def spec(**partition):
@@ -30,17 +30,17 @@ def spec(**partition):
     ],
 )
 def test_shares_go_to_the_largest_remainders(held, total, expected):
-    assert counts_like(torch.tensor(held), total).tolist() == expected
+    assert counts_like(np.array(held), total).tolist() == expected
 
 
 def test_counts_are_within_one_of_the_exact_share_and_add_up():
-    draws = stream(0, "counts")
+    own = draws(0, "counts")
     for _ in range(200):
-        held, total = draws.integers(0, 40, 7), int(draws.integers(1, 60))
+        held, total = own.integers(0, 40, 7), int(own.integers(1, 60))
         held[0] += 1
         counts = counts_like(held, total)
         assert counts.sum() == total
-        assert ((counts - held * total / held.sum()).abs() < 1).all()
+        assert (abs(counts - held * total / held.sum()) < 1).all()
         assert not counts[held == 0].any()
 
 
@@ -49,8 +49,8 @@ def test_every_client_gets_its_classes_and_none_twice():
     for trained, tested in zip(content["clients"], content["tests"], strict=True):
         assert tested == sorted(set(tested))
         assert len(tested) == 15
-        counts = torch.bincount(TEST_LABELS[tested], minlength=5)
-        assert torch.equal(counts, counts_like(torch.bincount(LABELS[trained], minlength=5), 15))
+        counts = np.bincount(TEST_LABELS[tested], minlength=5)
+        assert np.array_equal(counts, counts_like(np.bincount(LABELS[trained], minlength=5), 15))
 
 
 def test_a_deal_without_tests_is_as_it_was_and_one_with_tests_trains_on_the_same():
@@ -65,6 +65,6 @@ def test_a_deal_without_tests_is_as_it_was_and_one_with_tests_trains_on_the_same
 
 def test_too_few_test_samples_of_a_class_are_refused():
     with pytest.raises(UserError, match="client 3 needs 21 test samples of class 2, but there are 20: lower it"):
-        deal_tests(3, torch.full((9,), 2), TEST_LABELS, 21, stream(0, "x"))
+        deal_tests(3, np.full(9, 2), TEST_LABELS, 21, draws(0, "x"))
     with pytest.raises(UserError, match="noise has no test part"):
         deal(spec(tests=3), LABELS)

@@ -1,19 +1,15 @@
 """A prepared dataset: images and labels in one safetensors file, and a card that says what they are."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from leaklab.records.errors import UserError
-from leaklab.records.files import read_json, read_tensors
+from leaklab.data.labels import Labels
+from leaklab.records.files import read_tensors
 
 BRIGHTEST = 255
-PARTS = ("train", "test")
-GROUPS = "train_groups"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,15 +51,14 @@ class Dataset:
         Raises:
             UserError: a file is missing or damaged, or the two do not fit together.
         """
-        card, tensors = read_json(path.with_suffix(".json")), read_tensors(path)
-        _check(path, card, tensors)
+        labels = Labels.load(path)
         return cls(
-            name=card["name"],
-            num_classes=card["num_classes"],
-            mean=torch.tensor(card["mean"]),
-            std=torch.tensor(card["std"]),
-            substitute=card["substitute"],
-            **tensors,
+            name=labels.name,
+            num_classes=labels.num_classes,
+            mean=torch.tensor(labels.mean),
+            std=torch.tensor(labels.std),
+            substitute=labels.substitute,
+            **read_tensors(path),
         )
 
     def part(self, split: str) -> tuple[Tensor, Tensor]:
@@ -103,32 +98,3 @@ def channel_moments(images: Tensor) -> tuple[list[float], list[float]]:
         means.append(float(mean))
         stds.append(float((share * (levels - mean) ** 2).sum().sqrt()))
     return means, stds
-
-
-def _check(path: Path, card: Any, tensors: Mapping[str, Tensor]) -> None:
-    problem = _problem(card, tensors)
-    if problem:
-        raise UserError(f"{path} is no prepared dataset: {problem}; delete it and run snakemake again")
-
-
-def _problem(card: Any, tensors: Mapping[str, Tensor]) -> str | None:
-    wanted = {f"{part}_{kind}" for part in PARTS for kind in ("images", "labels")}
-    if set(tensors) - {GROUPS} != wanted:
-        return f"it holds {', '.join(sorted(tensors)) or 'nothing'}, not {', '.join(sorted(wanted))}"
-    missing = {"name", "num_classes", "shape", "mean", "std", "substitute"} - set(card)
-    if missing:
-        return f"its card lacks {', '.join(sorted(missing))}"
-    for part in PARTS:
-        images, labels = tensors[f"{part}_images"], tensors[f"{part}_labels"]
-        if images.dtype != torch.uint8 or list(images.shape[1:]) != card["shape"]:
-            return f"{part}_images are {images.dtype} {list(images.shape)}, the card says uint8 [N, *{card['shape']}]"
-        if labels.dtype != torch.int64 or labels.shape != images.shape[:1]:
-            return f"{part}_labels are {labels.dtype} {list(labels.shape)} for {len(images)} images"
-        if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < card["num_classes"]:
-            return f"{part}_labels are not all within 0..{card['num_classes'] - 1}"
-    groups = tensors.get(GROUPS)
-    if groups is not None and (groups.dtype != torch.int64 or groups.shape != tensors["train_labels"].shape):
-        return f"{GROUPS} are {groups.dtype} {list(groups.shape)} for {len(tensors['train_labels'])} images"
-    if not len(card["mean"]) == len(card["std"]) == card["shape"][0] or min(card["std"]) <= 0:
-        return "its card needs a mean and a positive std for each channel"
-    return None

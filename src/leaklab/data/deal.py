@@ -1,24 +1,24 @@
 """Dealing a dataset to clients, and the artefact ``partition.json`` that says who holds what."""
 
+from operator import index
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from leaklab.data.own_tests import deal_tests
-from leaklab.data.partitions.base import GroupPartition, Partition
+from leaklab.data.partitions.base import GroupPartition, Integers, Partition
 from leaklab.records import plugins
+from leaklab.records.draws import Draws, draws
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json
 from leaklab.records.partition_spec import PartitionSpec
-from leaklab.records.streams import Stream, stream
 
 ROOM = "data/partitions"
 
 
 def deal(
-    spec: PartitionSpec, labels: Tensor, groups: Tensor | None = None, test_labels: Tensor | None = None
+    spec: PartitionSpec, labels: Integers, groups: Integers | None = None, test_labels: Integers | None = None
 ) -> dict[str, Any]:
     """Return the content of ``partition.json``.
 
@@ -38,7 +38,7 @@ def deal(
         UserError: the partition cannot be made with this dataset.
     """
     parts = [
-        set_aside(indices, spec.partition.validation, stream(spec.partition.seed, "validation", client))
+        set_aside(indices, spec.partition.validation, draws(spec.partition.seed, "validation", client))
         for client, indices in enumerate(_dealt(spec, labels, groups))
     ]
     content: dict[str, Any] = {
@@ -52,35 +52,34 @@ def deal(
     return content
 
 
-def _tests(spec: PartitionSpec, trained: list[Tensor], test_labels: Tensor | None) -> list[list[int]]:
+def _tests(spec: PartitionSpec, trained: list[Integers], test_labels: Integers | None) -> list[list[int]]:
     if test_labels is None:
         raise UserError(f"partition.tests is {spec.partition.tests}, but {spec.dataset} has no test part: set it to 0")
     empty = [client for client, labels in enumerate(trained) if not len(labels)]
     if empty:
         raise UserError(f"client {empty[0]} of the partition has no samples: choose another partition")
     choice = spec.partition
-    streams = [stream(choice.seed, "tests", client) for client in range(len(trained))]
     return [
-        deal_tests(client, labels, test_labels, choice.tests, draws).tolist()
-        for client, (labels, draws) in enumerate(zip(trained, streams, strict=True))
+        deal_tests(client, labels, test_labels, choice.tests, draws(choice.seed, "tests", client)).tolist()
+        for client, labels in enumerate(trained)
     ]
 
 
-def _dealt(spec: PartitionSpec, labels: Tensor, groups: Tensor | None) -> list[Tensor]:
+def _dealt(spec: PartitionSpec, labels: Integers, groups: Integers | None) -> list[Integers]:
     choice = spec.partition
     partition: Partition | GroupPartition = plugins.load(ROOM, choice.name, choice.settings)
-    draws = stream(choice.seed, "partition", choice.name)
+    own = draws(choice.seed, "partition", choice.name)
     if not isinstance(partition, GroupPartition):
-        return partition.deal(labels, draws)
+        return partition.deal(labels, own)
     if groups is None:
         raise UserError(
             f"partition {choice.name}: data set {spec.dataset} does not say who made its samples: use one that does "
             f"(femnist) or another partition"
         )
-    return partition.deal_groups(groups, draws)
+    return partition.deal_groups(groups, own)
 
 
-def set_aside(indices: Tensor, share: float, draws: Stream) -> tuple[Tensor, Tensor]:
+def set_aside(indices: Integers, share: float, own: Draws) -> tuple[Integers, Integers]:
     """Split one client's samples at random into a training and a validation part.
 
     ``share`` times the number of samples, rounded to the nearest whole number (a half to the even one), are set aside,
@@ -91,19 +90,19 @@ def set_aside(indices: Tensor, share: float, draws: Stream) -> tuple[Tensor, Ten
     Args:
         indices: int64, [n], what the client was dealt.
         share: in [0, 1); 0 draws nothing.
-        draws: the client's own stream.
+        own: the client's own draws.
 
     Returns:
         The indices of the training and of the validation part; both keep the order of ``indices``.
     """
     count = max(0, min(round(share * len(indices)), len(indices) - 1))
-    chosen = torch.zeros(len(indices), dtype=torch.bool)
+    chosen = np.zeros(len(indices), dtype=np.bool_)
     if count:
-        chosen[draws.permutation(len(indices))[:count]] = True
+        chosen[own.permutation(len(indices))[:count]] = True
     return indices[~chosen], indices[chosen]
 
 
-def read_clients(path: Path, samples: int) -> list[Tensor]:
+def read_clients(path: Path, samples: int) -> list[Integers]:
     """Return each client's int64 indices from ``partition.json``.
 
     Args:
@@ -114,10 +113,10 @@ def read_clients(path: Path, samples: int) -> list[Tensor]:
         UserError: missing, damaged, or of another dataset.
     """
     try:
-        clients = [torch.tensor(indices, dtype=torch.int64) for indices in read_json(path)["clients"]]
-    except (KeyError, TypeError, ValueError):
+        clients = [np.fromiter(map(index, indices), dtype=np.int64) for indices in read_json(path)["clients"]]
+    except (KeyError, TypeError, OverflowError):
         raise UserError(f"{path} is no partition: delete it and run snakemake again") from None
-    everyone = torch.cat([*clients, torch.empty(0, dtype=torch.int64)])
+    everyone = np.concatenate([*clients, np.empty(0, dtype=np.int64)])
     inside = len(everyone) and int(everyone.min()) >= 0 and int(everyone.max()) < samples
     if not inside or len(set(everyone.tolist())) < len(everyone):
         raise UserError(f"{path} does not fit a training part of {samples} samples: delete it and run snakemake again")

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from leaklab.data.catalog import CATALOG, Entry
-from leaklab.data.dataset import GROUPS, channel_moments
+from leaklab.data.dataset import channel_moments
 from leaklab.data.fetch import Fetched
+from leaklab.data.labels import GROUPS
 from leaklab.data.readers.registry import make_reader
 from leaklab.records.errors import UserError
 

@@ -75,11 +75,47 @@ def read_tensors(path: Path) -> dict[str, "Tensor"]:
     Raises:
         UserError: the file is missing or damaged.
     """
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    try:
+    with _safetensors_errors(path):
         return dict(load_file(path))
+
+
+def read_forms(path: Path) -> dict[str, tuple[str, list[int]]]:
+    """Read the type (``U8``, ``I64``, ``F32``) and the shape of every tensor of a safetensors file, and no values.
+
+    Raises:
+        UserError: the file is missing or damaged.
+    """
+    from safetensors import safe_open
+
+    with _safetensors_errors(path), safe_open(path, framework="np") as file:
+        parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
+        return {name: (part.get_dtype(), part.get_shape()) for name, part in parts.items()}
+
+
+def read_arrays(path: Path, names: Iterable[str]) -> dict[str, "NDArray[Any]"]:
+    """Read some tensors of a safetensors file as numpy arrays, without torch and without the rest of the file.
+
+    Args:
+        path: the file.
+        names: tensors that it has (``read_forms``).
+
+    Raises:
+        UserError: the file is missing or damaged.
+    """
+    from safetensors import safe_open
+
+    with _safetensors_errors(path), safe_open(path, framework="np") as file:
+        return {name: file.get_tensor(name) for name in names}
+
+
+@contextmanager
+def _safetensors_errors(path: Path) -> Iterator[None]:
+    from safetensors import SafetensorError
+
+    try:
+        yield
     except FileNotFoundError:
         raise UserError(f"{path} is missing: run snakemake for it first") from None
     except SafetensorError as error:

@@ -1,7 +1,7 @@
 """Draw who holds what in a partition."""
 
-from leaklab.data.dataset import Dataset
 from leaklab.data.deal import read_clients
+from leaklab.data.labels import Labels
 from leaklab.records.files import read_json
 from leaklab.report.figures import partition_figure, style
 from leaklab.steps.base import Job, main
@@ -9,11 +9,9 @@ from leaklab.steps.base import Job, main
 
 def run(job: Job) -> None:
     """Write outputs ``png`` and ``pdf`` from inputs ``partition`` and ``dataset``."""
-    dataset = Dataset.load(job.input("dataset"))
+    dataset = Labels.load(job.input("dataset"))
     read_clients(job.input("partition"), len(dataset.train_labels))
-    shown = partition_figure.holdings(
-        read_json(job.input("partition")), dataset.train_labels.numpy(), dataset.num_classes
-    )
+    shown = partition_figure.holdings(read_json(job.input("partition")), dataset.train_labels, dataset.num_classes)
     style.save(partition_figure.draw(shown), job.outputs["png"], job.outputs["pdf"])
     job.note(substitute=dataset.substitute)
 

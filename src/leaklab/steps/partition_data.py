@@ -1,7 +1,7 @@
 """Deal a dataset's training part to clients."""
 
-from leaklab.data.dataset import Dataset
 from leaklab.data.deal import deal
+from leaklab.data.labels import Labels
 from leaklab.records.files import write_json
 from leaklab.records.partition_spec import PartitionSpec
 from leaklab.steps.base import Job, main
@@ -10,7 +10,7 @@ from leaklab.steps.base import Job, main
 def run(job: Job) -> None:
     """Write output ``partition`` from input ``dataset``."""
     spec = PartitionSpec.model_validate(job.spec)
-    dataset = Dataset.load(job.input("dataset"))
+    dataset = Labels.load(job.input("dataset"))
     content = deal(spec, dataset.train_labels, dataset.train_groups, dataset.test_labels)
     write_json(job.outputs["partition"], content)
     sizes = [len(indices) for indices in content["clients"]]

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from leaklab.data.deal import deal
@@ -8,12 +7,12 @@ from leaklab.records.partition_spec import PartitionSpec
 from leaklab.report.figures import style
 from leaklab.report.figures.partition_figure import Holdings, draw, holdings
 
-LABELS = torch.arange(10).repeat_interleave(300)
+LABELS = np.repeat(np.arange(10), 300)
 
 
 def held(labels=LABELS, num_classes=10, **partition):
     spec = PartitionSpec.model_validate({"dataset": "toy", "partition": partition})
-    return holdings(deal(spec, labels), labels.numpy(), num_classes)
+    return holdings(deal(spec, labels), labels, num_classes)
 
 
 HUNDRED = held(name="label-shards", shard_size=10, validation=0.2)
@@ -91,7 +90,7 @@ class TestDrawing:
 
     @pytest.mark.parametrize(
         "shown",
-        [HUNDRED, TWO, held(name="iid", clients=10), held(torch.arange(200).repeat(5), 200, name="iid", clients=12)],
+        [HUNDRED, TWO, held(name="iid", clients=10), held(np.tile(np.arange(200), 5), 200, name="iid", clients=12)],
         ids=["hundred", "two", "ten", "many-labels"],
     )
     def test_the_words_fit_on_the_page(self, shown):

@@ -2,21 +2,24 @@
 
 from typing import Protocol, runtime_checkable
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
+from leaklab.records.draws import Draws
 from leaklab.records.errors import UserError
-from leaklab.records.streams import Stream
+
+Integers = NDArray[np.int64]
 
 
 class Partition(Protocol):
-    """A way of dealing. Its dataclass fields are its settings; the seed is not one, it comes as the stream."""
+    """A way of dealing. Its dataclass fields are its settings; the seed is not one, it comes as the draws."""
 
-    def deal(self, labels: Tensor, stream: Stream) -> list[Tensor]:
+    def deal(self, labels: Integers, draws: Draws) -> list[Integers]:
         """Deal samples to clients.
 
         Args:
             labels: int64, [N], labels of the training part.
-            stream: source of all random choices.
+            draws: source of all random choices.
 
         Returns:
             For each client the int64 indices of its samples; no index occurs twice.
@@ -28,12 +31,12 @@ class Partition(Protocol):
 class GroupPartition(Protocol):
     """A way of dealing that looks at who made the samples instead of at their labels."""
 
-    def deal_groups(self, groups: Tensor, stream: Stream) -> list[Tensor]:
+    def deal_groups(self, groups: Integers, draws: Draws) -> list[Integers]:
         """Deal samples to clients, like ``Partition.deal``.
 
         Args:
             groups: int64, [N], the same number for samples of the training part that belong together (one writer).
-            stream: source of all random choices.
+            draws: source of all random choices.
         """
         ...
 

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from leaklab.data.partitions.base import require_positive
+from leaklab.data.partitions.base import Integers, require_positive
+from leaklab.data.partitions.shards import divide
 from leaklab.records.bounds import Count
+from leaklab.records.draws import Draws
 from leaklab.records.errors import UserError
-from leaklab.records.streams import Stream
 
 
 @dataclass(frozen=True)
@@ -29,24 +28,24 @@ class ByWriter:
     def __post_init__(self) -> None:
         require_positive("by-writer", clients=self.clients)
 
-    def deal_groups(self, groups: Tensor, stream: Stream) -> list[Tensor]:
+    def deal_groups(self, groups: Integers, draws: Draws) -> list[Integers]:
         """Return the clients' indices, writer after writer.
 
         Args:
             groups: int64, [N], who wrote each sample of the training part; any numbers.
-            stream: source of all random choices.
+            draws: source of all random choices.
 
         Raises:
             UserError: fewer writers than clients.
         """
-        samples = np.unique(groups.numpy(), return_counts=True)[1]
+        samples = np.unique(groups, return_counts=True)[1]
         if len(samples) < self.clients:
             raise UserError(
                 f"partition by-writer: {self.clients} clients but {len(samples)} writers: ask for fewer clients"
             )
-        shards = torch.split(torch.argsort(groups, stable=True), samples.tolist())
-        owners = torch.tensor_split(stream.permutation(len(shards)), self.clients)
-        return [torch.cat([shards[int(writer)] for writer in owned]) for owned in owners]
+        shards = divide(np.argsort(groups, kind="stable"), samples)
+        owners = np.array_split(draws.permutation(len(shards)), self.clients)
+        return [np.concatenate([shards[int(writer)] for writer in owned]) for owned in owners]
 
 
 PLUGIN = ByWriter

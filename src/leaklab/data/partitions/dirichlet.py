@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaincinv
-from torch import Tensor
 
-from leaklab.data.partitions.base import require_positive
+from leaklab.data.partitions.base import Integers, require_positive
+from leaklab.data.partitions.shards import divide
 from leaklab.records.bounds import Count, Positive
+from leaklab.records.draws import Draws
 from leaklab.records.errors import UserError
-from leaklab.records.streams import Stream
 
+Floats = NDArray[np.float64]
 # below, most gamma draws underflow to zero and the proportions with them
 SMALLEST_CONCENTRATION = 0.01
 ATTEMPTS = 1000
@@ -42,20 +44,20 @@ class Dirichlet:
                 f"partition dirichlet: concentration must be at least {SMALLEST_CONCENTRATION}, not {value!r}"
             )
 
-    def deal(self, labels: Tensor, stream: Stream) -> list[Tensor]:
+    def deal(self, labels: Integers, draws: Draws) -> list[Integers]:
         """Return the clients' indices, label after label; together they are all N samples.
 
         Raises:
             UserError: too few samples for the minimum, or no draw in 1000 reached it.
         """
-        counts = torch.bincount(labels)
-        sizes = self._sizes(counts, stream)
-        members = torch.split(torch.argsort(labels, stable=True), counts.tolist())
-        shuffled = [indices[stream.permutation(len(indices))] for indices in members]
-        parts = [torch.split(indices, row.tolist()) for indices, row in zip(shuffled, sizes, strict=True)]
-        return [torch.cat(client) for client in zip(*parts, strict=True)]
+        counts = np.bincount(labels)
+        sizes = self._sizes(counts, draws)
+        members = divide(np.argsort(labels, kind="stable"), counts)
+        shuffled = [indices[draws.permutation(len(indices))] for indices in members]
+        parts = [divide(indices, row) for indices, row in zip(shuffled, sizes, strict=True)]
+        return [np.concatenate(client) for client in zip(*parts, strict=True)]
 
-    def _sizes(self, counts: Tensor, stream: Stream) -> Tensor:
+    def _sizes(self, counts: Integers, draws: Draws) -> Integers:
         """Return the samples of each label for each client, int64 [labels, clients]; rows add up to ``counts``."""
         if (samples := int(counts.sum())) < self.clients * self.minimum:
             raise UserError(
@@ -63,9 +65,7 @@ class Dirichlet:
                 f"{self.minimum} each: ask for fewer clients or a smaller minimum"
             )
         for _ in range(ATTEMPTS):
-            ends = (self._shares(len(counts), stream).cumsum(1) * counts[:, None]).round().long()
-            ends[:, -1] = counts  # whatever the rounding errors of the sum
-            sizes = ends.diff(dim=1, prepend=torch.zeros(len(counts), 1, dtype=torch.int64))
+            sizes = _rounded(self._shares(len(counts), draws), counts)
             if int(sizes.sum(0).min()) >= self.minimum:
                 return sizes
         raise UserError(
@@ -73,10 +73,24 @@ class Dirichlet:
             f"fewer than {self.minimum} samples: ask for fewer clients, a smaller minimum or a larger concentration"
         )
 
-    def _shares(self, labels: int, stream: Stream) -> Tensor:
-        """Return float64 [labels, clients]; rows add up to 1: gamma variates, by inversion of their law, normalized."""
-        gamma = torch.from_numpy(gammaincinv(self.concentration, stream.uniform(labels, self.clients).numpy()))
-        return gamma / gamma.sum(1, keepdim=True)
+    def _shares(self, labels: int, draws: Draws) -> Floats:
+        """Return float64 [labels, clients]; rows add up to 1: gamma variates, by inversion of their law, normalized.
+
+        A row whose variates all underflowed is NaN.
+        """
+        gamma = gammaincinv(self.concentration, draws.uniform(labels, self.clients))
+        with np.errstate(invalid="ignore"):
+            return np.asarray(gamma / gamma.sum(1, keepdims=True))
+
+
+def _rounded(shares: Floats, counts: Integers) -> Integers:
+    """Return whole numbers of samples, int64 [labels, clients], that add up to ``counts`` in each row.
+
+    A row of NaN takes more from the first client than there is, so that no minimum is reached; an only client gets all.
+    """
+    ends = np.nan_to_num((shares.cumsum(1) * counts[:, None]).round(), nan=-counts.sum()).astype(np.int64)
+    ends[:, -1] = counts  # whatever the rounding errors of the sum
+    return np.diff(ends, axis=1, prepend=0)
 
 
 PLUGIN = Dirichlet

@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from leaklab.data.partitions.base import require_positive
+from leaklab.data.partitions.base import Integers, require_positive
 from leaklab.records.bounds import Count
+from leaklab.records.draws import Draws
 from leaklab.records.errors import UserError
-from leaklab.records.streams import Stream
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Iid:
     def __post_init__(self) -> None:
         require_positive("iid", clients=self.clients)
 
-    def deal(self, labels: Tensor, stream: Stream) -> list[Tensor]:
+    def deal(self, labels: Integers, draws: Draws) -> list[Integers]:
         """Return the clients' indices, each floor(N / clients) long.
 
         Raises:
@@ -35,7 +34,7 @@ class Iid:
         size = len(labels) // self.clients
         if size == 0:
             raise UserError(f"partition iid: {self.clients} clients but {len(labels)} samples: ask for fewer clients")
-        return list(torch.split(stream.permutation(len(labels))[: size * self.clients], size))
+        return np.split(draws.permutation(len(labels))[: size * self.clients], self.clients)
 
 
 PLUGIN = Iid

@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from leaklab.data.partitions.base import require_positive
-from leaklab.data.partitions.shards import cut
+from leaklab.data.partitions.base import Integers, require_positive
+from leaklab.data.partitions.shards import cut, divide
 from leaklab.records.bounds import Count
+from leaklab.records.draws import Draws
 from leaklab.records.errors import UserError
-from leaklab.records.streams import Stream
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class LabelShards:
         if not isinstance(self.use_all, bool):
             raise UserError(f"partition label-shards: use_all must be true or false, not {self.use_all!r}")
 
-    def deal(self, labels: Tensor, stream: Stream) -> list[Tensor]:
+    def deal(self, labels: Integers, draws: Draws) -> list[Integers]:
         """Return the clients' indices; with ``use_all`` they are together all N samples.
 
         Raises:
@@ -54,15 +53,15 @@ class LabelShards:
         """
         shards = cut(labels, self.shard_size)
         self._check(len(labels), len(shards))
-        counts = self._counts(len(shards), stream)
-        owners = torch.split(stream.permutation(len(shards))[: int(counts.sum())], counts.tolist())
-        return [torch.cat([shards[int(k)] for k in owned]) for owned in owners]
+        counts = self._counts(len(shards), draws)
+        owners = divide(draws.permutation(len(shards))[: int(counts.sum())], counts)
+        return [np.concatenate([shards[int(k)] for k in owned]) for owned in owners]
 
-    def _counts(self, total: int, stream: Stream) -> Tensor:
-        counts = stream.integers(self.smallest, self.largest + 1, self.clients)
+    def _counts(self, total: int, draws: Draws) -> Integers:
+        counts = draws.integers(self.smallest, self.largest + 1, self.clients)
         while missing := self._missing(total - int(counts.sum())):
-            movable = torch.nonzero(counts < self.largest if missing > 0 else counts > self.smallest).flatten()
-            client = movable[stream.integers(0, len(movable))]
+            movable = np.flatnonzero(counts < self.largest if missing > 0 else counts > self.smallest)
+            client = movable[draws.integers(0, len(movable))]
             counts[client] += 1 if missing > 0 else -1
         return counts
 

@@ -1,10 +1,21 @@
 """Shards: runs of equal length of the training set sorted by label (LRP section 5.1)."""
 
-import torch
-from torch import Tensor
+import numpy as np
+
+from leaklab.data.partitions.base import Integers
 
 
-def cut(labels: Tensor, shard_size: int) -> list[Tensor]:
+def divide(indices: Integers, sizes: Integers) -> list[Integers]:
+    """Divide indices, in their order, into parts of the given sizes.
+
+    Args:
+        indices: int64, [N].
+        sizes: int64, [parts], with sum N; at least one.
+    """
+    return np.split(indices, sizes.cumsum()[:-1])
+
+
+def cut(labels: Integers, shard_size: int) -> list[Integers]:
     """Cut the indices, sorted by label and within a label in their order, into shards.
 
     Args:
@@ -12,12 +23,12 @@ def cut(labels: Tensor, shard_size: int) -> list[Tensor]:
         shard_size: samples per shard; the last shard holds what is left and may be smaller.
 
     Returns:
-        ceil(N / shard_size) index tensors that cover all samples.
+        ceil(N / shard_size) index arrays that cover all samples.
     """
-    return list(torch.split(torch.argsort(labels, stable=True), shard_size))
+    return np.split(np.argsort(labels, kind="stable"), range(shard_size, len(labels), shard_size))
 
 
-def whole(counts: Tensor, shard_size: int, label: int) -> range:
+def whole(counts: Integers, shard_size: int, label: int) -> range:
     """Return the positions in ``cut`` of the full shards whose samples all carry ``label``.
 
     A shard across the border of two labels belongs to neither.

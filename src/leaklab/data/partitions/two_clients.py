@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from leaklab.data.partitions.base import require_positive
+from leaklab.data.partitions.base import Integers, require_positive
 from leaklab.data.partitions.shards import cut, whole
 from leaklab.records.bounds import Count
+from leaklab.records.draws import Draws
 from leaklab.records.errors import UserError
-from leaklab.records.streams import Stream
 
 FEW_LABELS, SHARDS_OF_FEW = (0, 1), 4
 MANY_LABELS, SHARDS_OF_MANY = tuple(range(2, 10)), 1
@@ -34,25 +33,25 @@ class TwoClients:
     def __post_init__(self) -> None:
         require_positive("two-clients", shard_size=self.shard_size)
 
-    def deal(self, labels: Tensor, stream: Stream) -> list[Tensor]:
-        """Return two index tensors of 8 * shard_size samples.
+    def deal(self, labels: Integers, draws: Draws) -> list[Integers]:
+        """Return two index arrays of 8 * shard_size samples.
 
         Raises:
             UserError: a label has too few whole shards; names the largest shard size that fits.
         """
-        counts = torch.bincount(labels, minlength=len(NEEDED))
+        counts = np.bincount(labels, minlength=len(NEEDED))
         self._check(counts)
         shards = cut(labels, self.shard_size)
         return [
-            torch.cat([shards[k] for label in client for k in self._choose(counts, label, stream)])
+            np.concatenate([shards[k] for label in client for k in self._choose(counts, label, draws)])
             for client in (FEW_LABELS, MANY_LABELS)
         ]
 
-    def _choose(self, counts: Tensor, label: int, stream: Stream) -> list[int]:
+    def _choose(self, counts: Integers, label: int, draws: Draws) -> list[int]:
         candidates = whole(counts, self.shard_size, label)
-        return [candidates[int(k)] for k in stream.permutation(len(candidates))[: NEEDED[label]]]
+        return [candidates[int(k)] for k in draws.permutation(len(candidates))[: NEEDED[label]]]
 
-    def _check(self, counts: Tensor) -> None:
+    def _check(self, counts: Integers) -> None:
         lacking = _lacking(counts, self.shard_size)
         if lacking is None:
             return
@@ -66,7 +65,7 @@ class TwoClients:
         )
 
 
-def _lacking(counts: Tensor, shard_size: int) -> int | None:
+def _lacking(counts: Integers, shard_size: int) -> int | None:
     """Return the first label that has too few whole shards."""
     return next((label for label, needed in NEEDED.items() if len(whole(counts, shard_size, label)) < needed), None)
 
