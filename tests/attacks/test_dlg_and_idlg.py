@@ -11,6 +11,7 @@ from leaklab.attacks.adaptive.profiled_scale import ProfiledScale
 from leaklab.attacks.base import Budget
 from leaklab.attacks.dlg import DeepLeakage
 from leaklab.attacks.idlg import ImprovedDeepLeakage
+from leaklab.models.normalised import normalised
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -105,3 +106,13 @@ def test_unknown_label_rule(digits, observe, knowledge):
     observation = observe(digits[0][:1, None], digits[1][:1, None])
     with pytest.raises(UserError, match="label_rule 'guess'"):
         ImprovedDeepLeakage(label_rule="guess").reconstruct(observation, knowledge, BUDGET, partial(stream, 0))
+
+
+def test_the_first_start_leads_to_the_image_behind_a_normalisation_too(digits, observe, knowledge, network_of):
+    """Mean and deviation of MNIST: a start from N(0, 1) on the [0, 1] scale saturates the network and stays there."""
+    scale = {"mean": [0.13], "std": [0.31]}
+    images, labels = digits[0][:TRIALS, None], digits[1][:TRIALS, None]
+    observation = observe(images, labels, network=normalised(network_of(), **scale))
+    facts = Knowledge("honest-but-curious", {**knowledge.facts, "normalisation": scale})
+    found = ImprovedDeepLeakage().reconstruct(observation, facts, Budget(200, 1), partial(stream, 0, "attack"))
+    assert ((found.images - images) ** 2).flatten(1).mean(1).max() <= 1e-3

@@ -23,6 +23,7 @@ from leaklab.attacks.search import SearchResult, StopRules, search
 from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
 from leaklab.attacks.starts import numbered
 from leaklab.attacks.surrogate import Surrogate
+from leaklab.models.normalised import unnormalised
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements
 from leaklab.records.bounds import NonNegative, Positive, Rate
@@ -140,15 +141,16 @@ class DeltaInversion(StopRules):
         self, objective: DeltaMatching | Surrogate, observation: Observation, streams: Streams
     ) -> Callable[[int, int], Tensor]:
         """Return where the search starts: random images; rates or place in the middle, then anywhere."""
-        pixels = objective.samples.pixels
-        others = objective.unknowns - pixels
+        network, shape = objective.network, objective.samples.shape
+        others = objective.unknowns - objective.samples.pixels
         like = next(iter(observation.update.values()))
 
         def start_of(row: int, number: int) -> Tensor:
             draws = streams("start", observation.trials[row], number)
-            images = draws.normal(pixels) if self.optimizer == "lbfgs" else draws.uniform(pixels)
+            normal = self.optimizer == "lbfgs"
+            images = unnormalised(network, draws.normal(*shape)) if normal else draws.uniform(*shape)
             shares = torch.full((others,), 0.5).double() if number == 0 else draws.uniform(others)
-            return torch.cat([images, torch.logit(shares, eps=SMALLEST_SHARE)]).to(like)
+            return torch.cat([images.flatten(), torch.logit(shares, eps=SMALLEST_SHARE)]).to(like)
 
         return start_of
 

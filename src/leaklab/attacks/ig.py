@@ -29,8 +29,9 @@ from leaklab.records.errors import UserError
 class InvertingGradients:
     """Minimise 1 - cos(g', o) + weight * TV over the images by signed Adam; labels are known or read off.
 
-    Images are on the [0, 1] scale; each start is a draw from N(0, 1), put into the box. The cosine ignores any
-    positive factor on the update, so a perturbed learning rate hides nothing from this attack.
+    Images are on the [0, 1] scale; each start is a draw from N(0, 1) on the scale of the network's
+    input, put into the box. The cosine ignores any positive factor on the update, so a perturbed learning rate hides
+    nothing from this attack.
 
     Attributes:
         label_rule: ``known`` (granted by the threat model), ``bias`` (smallest bias gradient of the head, for one
@@ -78,8 +79,7 @@ class InvertingGradients:
         settings = SignedAdamSettings(budget.iterations, budget.restarts, self.rate, box=box)
 
         def start_of(row: int, number: int) -> Tensor:
-            draws = streams("start", observation.trials[row], number).normal(inversion.unknowns)
-            return draws.to(inversion.observed[0])
+            return inversion.normal_start(streams("start", observation.trials[row], number))
 
         found = signed_adam(objective, start_of, len(observation.trials), settings)
         return _reconstruction(found, inversion, observation.trials, labels)

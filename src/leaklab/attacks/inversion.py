@@ -8,6 +8,8 @@ from torch.nn import functional as F
 
 from leaklab.attacks.gradients import TrialGradients, trial_gradients
 from leaklab.attacks.matching import Distance
+from leaklab.models.normalised import unnormalised
+from leaklab.records.streams import Stream
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,17 @@ class Inversion:
     def loss_of_nothing(self) -> Tensor:
         """Return the matching loss of an all-zero gradient, [T]: what relative losses refer to."""
         return self.distance([torch.zeros_like(value) for value in self.observed], self.observed)[0]
+
+    def normal_start(self, draws: Stream) -> Tensor:
+        """Return unknowns [n] whose images the network's layers see as draws from N(0, 1); label logits from N(0, 1).
+
+        On the [0, 1] scale before a normalisation, draws from N(0, 1) would be several deviations wide for the network:
+        a sigmoid network starts saturated there, and L-BFGS ends where it begins.
+        """
+        drawn = draws.normal(self.unknowns)
+        pixels = torch.Size(self.shape).numel()
+        images = unnormalised(self.network, drawn[:pixels].view(self.shape))
+        return torch.cat([images.flatten(), drawn[pixels:]]).to(self.observed[0])
 
     def unpack(self, points: Tensor, rows: Tensor) -> Dummy:
         """Return what the unknowns [S, n] of the trials ``rows`` [S] mean."""

@@ -45,7 +45,7 @@ class LbfgsInversion(StopRules, ABC):
         streams: Streams,
         distance: Distance | None = None,
     ) -> Reconstruction:
-        """Reconstruct every trial from N(0, 1) draws named by trial and start; see ``Attack.reconstruct``.
+        """Reconstruct every trial from ``normal_start`` draws named by trial and start; see ``Attack.reconstruct``.
 
         Raises:
             UserError: facts are withheld, the labels' rule does not fit, or the observation is not a gradient or not
@@ -53,11 +53,9 @@ class LbfgsInversion(StopRules, ABC):
         """
         labels = self.labels(observation, knowledge)
         inversion = _inversion(self.name, observation, knowledge, distance or squared_l2, labels)
-        like = inversion.observed[0]
 
         def start_of(row: int, number: int) -> Tensor:
-            draws = streams("start", observation.trials[row], number).normal(inversion.unknowns)
-            return draws.to(like.device, like.dtype)
+            return inversion.normal_start(streams("start", observation.trials[row], number))
 
         settings = self.within(budget.iterations, budget.restarts)
         lbfgs = LbfgsSettings(history=self.history)

@@ -28,3 +28,14 @@ class Normalisation(nn.Module):
 def normalised(network: nn.Sequential, mean: Sequence[float], std: Sequence[float]) -> nn.Sequential:
     """Return the network behind a normalisation; its parameters keep their names."""
     return nn.Sequential(OrderedDict([("normalisation", Normalisation(mean, std)), *network.named_children()]))
+
+
+def unnormalised(network: nn.Sequential, inputs: Tensor) -> Tensor:
+    """Return the images [..., C, H, W] that a network's layers see as ``inputs``.
+
+    Images on the [0, 1] scale behind a normalisation, else the inputs as they are.
+    """
+    first = network[0]
+    if not isinstance(first, Normalisation):
+        return inputs
+    return inputs * first.std.to(inputs) + first.mean.to(inputs)
