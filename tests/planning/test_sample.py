@@ -2,9 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
+from leaklab.planning.adopted import Adopted
 from leaklab.planning.audit import Made
-from leaklab.planning.sample import Stale, choose, seconds_of
-from leaklab.records.ledger import Entry
+from leaklab.planning.plan import build_plan
+from leaklab.planning.sample import Stale, Survey, choose, seconds_of
+from leaklab.records.files import sha256
+from leaklab.records.ledger import Entry, Ledger
 
 
 def stale(name, parts, seconds=1.0, code="a", commit="c0", rule="run_attack", modules=("m",), hindrance=""):
@@ -72,3 +77,23 @@ def test_a_hindered_run_is_covered_by_others_of_its_kind():
 def test_the_estimate_counts_what_runs_share_once():
     one, two = stale("one", ["x"], 10), stale("two", ["x"], 20)
     assert seconds_of([one, two]) == seconds_of([one]) + seconds_of([two])
+
+
+@pytest.mark.parametrize("edited", ["item.yaml", None])
+def test_a_step_that_reads_records_shows_nothing_where_one_of_them_has_another_input_now(tmp_path, edited):
+    """It would have to name the changed input, which the step did not do then."""
+
+    def record(name, rule, inputs, output):
+        (tmp_path / output).write_text(output)
+        digests = {path: sha256(tmp_path / path) for path in inputs}
+        content = {"rule": rule, "inputs": digests, "outputs": {output: sha256(tmp_path / output)}, "facts": {}}
+        return Entry(Path(name), {**content, "spec": {}, "argv": [], "code": "a"})
+
+    (tmp_path / "item.yaml").write_text("old")
+    judged = record("judged.run.json", "judge_claims", ["item.yaml"], "claims.csv")
+    audited = record("audited.run.json", "audit_provenance", ["claims.csv"], "audit.json")
+    if edited:
+        (tmp_path / edited).write_text("new")
+    survey = Survey(build_plan({}), Ledger(tmp_path, (judged, audited)), Adopted())
+    hindrance = "item.yaml is not what judged.run.json was made from" if edited else ""
+    assert survey._hindrance(audited) == hindrance

@@ -136,11 +136,17 @@ class Survey:
         if "--device" in entry.content["argv"] and entry.content["device"] != self.device:
             return f"it was made on device {entry.content['device']}"
         if entry.rule in READ_RECORDS:
-            behind = [path for one in self.ledger.behind(next(iter(entry.outputs))).entries for path in one.outputs]
-            if entry.content["facts"].get("stale") or any(self._now(path) is None for path in behind):
+            behind = self.ledger.behind(next(iter(entry.outputs))).entries
+            gone = any(self._now(path) is None for one in behind for path in one.outputs)
+            if gone or entry.content["facts"].get("stale"):
                 return "not everything that it describes is here and of one code"
-        changed = [path for path, value in entry.inputs.items() if self._now(path) not in (None, value)]
-        return f"{changed[0]} is not what it was made from" if changed else ""
+            return next((changed for one in behind for changed in self._changed(one)), "")
+        return next(self._changed(entry), "")
+
+    def _changed(self, entry: Entry) -> Iterator[str]:
+        for path, value in entry.inputs.items():
+            if self._now(path) not in (None, value):
+                yield f"{path} is not what {entry.path} was made from"
 
     def _now(self, path: str) -> str | None:
         file = self.ledger.root / path
