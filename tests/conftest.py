@@ -111,9 +111,7 @@ def checkout(tmp_path_factory):
     )
     for name in filter(None, listed.stdout.split("\0")):
         source, target = ROOT / name, folder / name
-        # published results are left to `leaklab audit` in the checkout itself: they may be older than the code
-        published = name.startswith(("results/", "figures/"))
-        if not published and (source.exists() or source.is_symlink()):
+        if source.exists() or source.is_symlink():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target, follow_symlinks=False)
     fresh = Checkout(folder)

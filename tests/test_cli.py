@@ -214,11 +214,6 @@ def test_a_process_ends_with_one_line_on_stderr_and_status_1():
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="results/small was made by older code: adopt it or make it again, then take this mark away and let the "
-    "checkout of tests/conftest.py hold the published results again",
-)
 def test_the_published_results_pass_the_audit():
     done = subprocess.run(
         [sys.executable, "-m", "leaklab.cli", "audit"], capture_output=True, text=True, check=False, cwd=ROOT

@@ -25,8 +25,10 @@ def commit(checkout):
 
 @pytest.fixture(scope="module")
 def made(checkout, tmp_path_factory):
-    """A clone in which two quick items were made."""
+    """A clone in which two quick items were made; published results would have to be adopted too, which takes long."""
     clone = checkout.clone(tmp_path_factory.mktemp("adopt") / "made")
+    clone.must("git", "rm", "-r", "--quiet", "results", "figures")
+    clone.must("git", "commit", "--quiet", "--message", "without results")
     snakemake(clone)
     return clone
 

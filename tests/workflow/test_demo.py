@@ -131,11 +131,21 @@ def test_audit_passes_and_names_a_changed_file(demo, tmp_path):
     assert str(victim.relative_to(changed.folder)) in done.stdout
 
 
-def test_trace_ends_at_the_checksum_of_the_raw_data(demo):
-    text = demo.must("leaklab", "trace", "figures/demo/lrp/figure2.png")
-    for stage in ("make_figure", "make_table", "score_attack", "run_attack", "capture_updates", "fetch_dataset"):
-        assert stage in text
-    assert re.search(r"sha256 [0-9a-f]{64}  \(raw data", text)
+CHAIN = ("make_figure", "make_table", "score_attack", "run_attack", "capture_updates", "train_federated",
+         "partition_data")  # fmt: skip
+
+
+def test_trace_goes_through_attack_capture_training_and_deal_to_the_checksum_of_the_raw_data(demo):
+    """Each stop stands below the one that read it and further in."""
+    lines = demo.must("leaklab", "trace", "figures/demo/lrp/figure-training.png").splitlines()
+    stops = iter(CHAIN)
+    wanted, depth = next(stops), -1
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        if wanted and f"  {wanted} at " in line and indent > depth:
+            wanted, depth = next(stops, ""), indent
+    assert not wanted
+    assert re.search(r"sha256 [0-9a-f]{64}  \(raw data", "\n".join(lines))
 
 
 def test_only_a_changed_line_of_its_own_reruns_a_step(demo, tmp_path):
