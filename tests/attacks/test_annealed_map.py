@@ -157,6 +157,7 @@ def test_an_undefended_update_is_inverted_and_so_is_one_with_a_hidden_factor(gen
     exact = captured(dtype="float32")
     found = run(generator, exact)
     assert float(error(found.images, exact[2].images).max()) < 1e-4
+    assert found.images.dtype == torch.float64
     assert torch.equal(found.labels, exact[2].labels.view(-1, 1))
     hidden = captured("lrp", dtype="float32")
     assert torch.equal(hidden[2].images, exact[2].images)
