@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from leaklab.attacks import parts
 from leaklab.data.dataset import Dataset
+from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.models.generators.conditional_gan import ConditionalGan
 from leaklab.models.generators.files import load_generator, save_generator
 from leaklab.observations.artefacts import save_observation
@@ -223,6 +224,32 @@ class TestGenerator:
         monkeypatch.setattr(run_attack, "attacked", attacked)
         folder = with_generator("resumed", seed=1)
         assert read_json(folder / "run.json")["facts"]["chunks_resumed"] == 0
+
+    def test_annealed_map_goes_on_after_a_kill_and_ends_with_the_same_bytes(self, attack, tmp_path, monkeypatch):
+        digits = load_digits()
+        images, labels = torch.tensor(digits.images / 16).float()[:, None], torch.tensor(digits.target)
+        path = tmp_path / "generator.safetensors"
+        save_generator(path, ClassGaussian().fitted(images, labels, 10), "class-gaussian", {})
+        attack.inputs |= {"generator": path, "description": path.with_suffix(".json")}
+        prior = {"dataset": "digits", "model": "class-gaussian", "steps": 1}
+        job = {"attack": {"name": "annealed-map", "stages": 2}, "transform": "profiled-scale", "generator": prior}
+        whole = attack("whole", **job)
+        attacked, done = run_attack.attacked, []
+
+        def killed_in_the_second_chunk(*arguments):
+            if done:
+                raise Killed
+            done.append(1)
+            return attacked(*arguments)
+
+        monkeypatch.setattr(run_attack, "attacked", killed_in_the_second_chunk)
+        with pytest.raises(Killed):
+            attack("resumed", **job)
+        monkeypatch.setattr(run_attack, "attacked", attacked)
+        resumed = attack("resumed", **job)
+        assert read_json(resumed / "run.json")["facts"]["chunks_resumed"] == 1
+        for name in ("reconstruction.safetensors", "trials.csv"):
+            assert (resumed / name).read_bytes() == (whole / name).read_bytes()
 
     @pytest.mark.parametrize(
         ("sizes", "message"),

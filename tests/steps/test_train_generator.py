@@ -157,10 +157,21 @@ def test_a_published_generator_is_taken_as_it_is(step):
 @pytest.mark.parametrize(("model", "steps", "message"), [
     ("biggan-deep", 3, "'biggan-deep' is published: set steps to 0"),
     ("conditional-gan", 0, "'conditional-gan' has to be trained: set steps above 0"),
+    ("class-gaussian", 0, "'class-gaussian' has to be trained: set steps above 0"),
+    ("class-gaussian", 2, "'class-gaussian' is fitted at once: set steps to 1"),
 ])  # fmt: skip
 def test_steps_have_to_fit_the_kind_of_generator(step, model, steps, message):
     with pytest.raises(SystemExit, match=message):
         step("refused", model=model, steps=steps)
+
+
+def test_a_fitted_generator_is_judged_like_a_trained_one(step):
+    folder = step("fitted", model="class-gaussian", steps=1)
+    card = read_json(folder / "card.json")
+    assert card["trained_on"] == f"{TRAIN} training images of digits"
+    assert len(card["recognition"]["share_by_class"]) == 10
+    assert read_tensors(folder / "generator.safetensors")["factor"].shape == (10, 64, 64)
+    assert {one.name for one in folder.iterdir()} == set(OUTPUTS.values())
 
 
 @pytest.mark.usefixtures("published")

@@ -1,20 +1,26 @@
-"""A generator with what its card says of it: published, or trained and judged by a classifier of real images."""
+"""A generator with what its card says of it: published, or made from images and judged by a classifier of real ones."""
 
 import logging
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from torch import Tensor
+
 from leaklab.data.dataset import Dataset, unit_range
 from leaklab.models.base import Architecture
 from leaklab.models.generators.base import Generator
 from leaklab.models.generators.recognition import accuracy, recognised_share, train_classifier
-from leaklab.models.generators.training import GanTraining, train_generator
+from leaklab.models.generators.training import GanTraining, Streams, train_generator
 from leaklab.records import plugins
+from leaklab.records.errors import UserError
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.kept import KeptTensors
 from leaklab.records.streams import stream
 from leaklab.records.weights import describe_weights
+
+Labelled = tuple[Tensor, Tensor]
+"""Images [N, C, H, W] in [0, 1] and their labels [N]."""
 
 LINES_PER_LOG = 10
 log = logging.getLogger("leaklab")
@@ -38,27 +44,27 @@ def published(architecture: Any, wanted: Mapping[str, Any]) -> tuple[Generator, 
 def trained(
     spec: GeneratorSpec, architecture: Any, dataset: Dataset, device: str, kept: KeptTensors
 ) -> tuple[Generator, dict[str, Any]]:
-    """Return a generator trained on the training part, and the share of its images that show their class.
+    """Return a generator made from the training part, and the share of its images that show their class.
 
     Args:
-        spec: how it is trained and judged.
-        architecture: its plug-in.
+        spec: how it is made and judged.
+        architecture: its plug-in; one with ``fitted`` is fitted at once, the others are trained step by step.
         dataset: the test part only tells how good the judging classifier is.
         device: where it is trained.
         kept: see ``train_generator``.
 
     Raises:
-        UserError: the training diverges, or the classifier cannot judge.
+        UserError: the training diverges, steps are asked of one that takes none, or the classifier cannot judge.
     """
     train, test = (
         (unit_range(images).to(device), labels.to(device))
         for images, labels in (dataset.part("train"), dataset.part("test"))
     )
-    settings = GanTraining(spec.steps, spec.batch_size, spec.rate, spec.rate, average=spec.average)
     streams = partial(stream, spec.seed, "generator")
-    generator = train_generator(
-        *train, dataset.num_classes, architecture, settings, streams, partial(_tell, spec.steps), kept
-    )
+    if hasattr(architecture, "fitted"):
+        generator = _fitted(spec, architecture, train, dataset.num_classes)
+    else:
+        generator = _stepped(spec, architecture, train, dataset.num_classes, streams, kept)
     judge: Architecture = plugins.load("models", spec.classifier.name, spec.classifier.settings)
     network = judge.initialised(dataset.shape, dataset.num_classes, spec.seed).to(device)
     classifier = train_classifier(network, *train, spec.classifier_steps, streams)
@@ -74,6 +80,22 @@ def trained(
         },
         "substitute": dataset.substitute,
     }
+
+
+def _fitted(spec: GeneratorSpec, architecture: Any, images: Labelled, num_classes: int) -> Generator:
+    """Return the generator of labelled images; ``steps: 1`` alone, so that one generator has one spec."""
+    if spec.steps != 1:
+        raise UserError(f"generator '{spec.model.name}' is fitted at once: set steps to 1")
+    generator: Generator = architecture.fitted(*images, num_classes)
+    return generator
+
+
+def _stepped(
+    spec: GeneratorSpec, architecture: Any, images: Labelled, num_classes: int, streams: Streams, kept: KeptTensors
+) -> Generator:
+    """Return the generator after its training on labelled images."""
+    settings = GanTraining(spec.steps, spec.batch_size, spec.rate, spec.rate, average=spec.average)
+    return train_generator(*images, num_classes, architecture, settings, streams, partial(_tell, spec.steps), kept)
 
 
 def _tell(steps: int, step: int, judged: float, deceived: float) -> None:

@@ -1,0 +1,187 @@
+"""Annealed MAP: the likeliest images of an update under a public prior, sought while the likelihood narrows.
+
+All images of an update are sought at once, as latents of a generator. Where the observation is exact but for what a
+defense hides, its likelihood is a valley too narrow to descend into: so it is widened, and narrowed in stages. The
+prior leads at first and has faded at the end. Where the update carries noise of a known law, the likelihood is that
+law, and there is one stage.
+
+Sources: maximum a posteriori reconstruction, "Bayesian Framework for Gradient Leakage"; narrowing in stages is
+graduated non-convexity, "Visual Reconstruction" (Blake, Zisserman).
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from leaklab.attacks.annealing import Ladder
+from leaklab.attacks.backtracking import Descent, descend
+from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
+from leaklab.attacks.generative import GenerativeAttack
+from leaklab.attacks.matching import Distance, squared_l2
+from leaklab.attacks.posterior import Posterior, posterior_of
+from leaklab.attacks.public_labels import labels_of
+from leaklab.attacks.scene import scene_of
+from leaklab.attacks.starts import StartRecord
+from leaklab.models.generators.base import Generator
+from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
+from leaklab.records.bounds import Count, NonNegative, Positive
+
+NAME = "annealed-map"
+
+
+@dataclass(frozen=True)
+class AnnealedMap:
+    """Search the latents of all images of an update by their posterior, from coarse to fine; computed in float64.
+
+    It is made for the generator ``class-gaussian`` and takes any whose latents are N(0, 1). The budget's iterations are
+    evaluations per stage.
+
+    Attributes:
+        label_rule: ``likelihood`` (for one sample per update), ``counts`` (for batches at a known scale), or a rule of
+            ``labels.fixed_labels``; see ``public_labels.labels_of``.
+        coarsest: error of each entry in the first stage, relative to the norm of the observed gradient.
+        finest: the same in the last stage.
+        stages: how many; a transform with a likelihood of its own (``matched-noise``) has one.
+        box: weight of the squares by which pixels leave [0, 1], beside a negative log-density.
+        spread: standard deviation of a start's latents. The first start of a single image is the class's mean image;
+            images of one class that began alike would stay alike.
+        history: pairs kept by L-BFGS.
+    """
+
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=(*SAMPLES, "input_range"), facts_when={"label_rule": KNOWN_LABELS}, generator=True
+    )
+
+    label_rule: str = "likelihood"
+    coarsest: Positive = 3.6e-3
+    finest: Positive = 1.1e-5
+    stages: Count = 6
+    box: NonNegative = 100.0
+    spread: NonNegative = 0.3
+    history: Count = 40
+
+    def __post_init__(self) -> None:
+        """Refuse stages that do not narrow."""
+        self.ladder()
+
+    def ladder(self) -> Ladder:
+        """Return the stages.
+
+        Raises:
+            UserError: ``coarsest`` is below ``finest``.
+        """
+        return Ladder(self.coarsest, self.finest, self.stages)
+
+    def using(self, generator: Generator) -> Attack:
+        """Return the attack with its generator, frozen, which makes the victim's images and classes."""
+        return _WithGenerator(self, generator)
+
+
+@dataclass(frozen=True)
+class _WithGenerator:
+    """The attack; ``settings`` and ``generator`` are what ``using`` was called with."""
+
+    requirements: ClassVar[Requirements] = AnnealedMap.requirements
+
+    settings: AnnealedMap
+    generator: Generator
+
+    def reconstruct(
+        self,
+        observation: Observation,
+        knowledge: Knowledge,
+        budget: Budget,
+        streams: Streams,
+        distance: Distance | None = None,
+    ) -> Reconstruction:
+        """Reconstruct every trial; see ``Attack.reconstruct``. All starts run, side by side.
+
+        Raises:
+            UserError: facts are withheld, the label rule does not fit the batch, the observation is no gradient or not
+                finite, or the generator does not make the victim's images and classes.
+        """
+        scene = scene_of(NAME, self.generator, observation, knowledge, distance or squared_l2)
+        labels = labels_of(scene, self.settings.label_rule, streams)
+        posterior = posterior_of(scene, labels, self.settings.box)
+        starts = _starts(posterior, observation.trials, budget.restarts, streams, self.settings.spread)
+        stages = _narrowed(posterior, starts, budget.iterations, self.settings)
+        return _reconstruction(posterior, stages, labels, observation.trials)
+
+
+def _starts(posterior: Posterior, trials: tuple[int, ...], restarts: int, streams: Streams, spread: float) -> Tensor:
+    """Return the first unknowns of all starts, those of one trial after another: [T * R, n]."""
+    alone = posterior.classes.shape[1] == 1
+
+    def start_of(trial: int, number: int) -> Tensor:
+        width = 0.0 if alone and number == 0 else spread
+        return width * streams("start", trial, number).normal(posterior.unknowns)
+
+    points = [start_of(trial, number) for trial in trials for number in range(restarts)]
+    return torch.stack(points).to(posterior.classes)
+
+
+def _narrowed(posterior: Posterior, starts: Tensor, iterations: int, settings: AnnealedMap) -> list[Descent]:
+    """Return where the starts [T * R, n] ended in each stage; every stage begins where the last one ended."""
+    nothing = posterior.inversion.loss_of_nothing()
+    trials = torch.arange(len(nothing), device=starts.device)
+    rows = trials.repeat_interleave(len(starts) // len(nothing))
+    stages: list[Descent] = []
+    for weight in settings.ladder().weights(posterior.scene.distance, nothing):
+        points = stages[-1].points if stages else starts
+        stages.append(descend(posterior.weighted(weight), points, rows, iterations, settings.history))
+    return stages
+
+
+def _reconstruction(
+    posterior: Posterior, stages: list[Descent], labels: Tensor, trials: tuple[int, ...]
+) -> Reconstruction:
+    """Return the images of all starts, and of each trial those of the likeliest one."""
+    number, last = len(trials), stages[-1]
+    rows = torch.arange(number, device=labels.device)
+    losses = last.losses.view(number, -1)
+    points = last.points.view(number, losses.shape[1], -1)
+    with torch.no_grad():
+        images = torch.stack([posterior.images(one, rows) for one in points.unbind(1)], 1)
+        candidates = posterior.scene.as_inputs(images)
+    chosen = losses.argmin(1)
+    return Reconstruction(
+        images=candidates[rows, chosen],
+        labels=labels,
+        candidates=candidates,
+        candidate_losses=losses,
+        starts=_records(stages, trials),
+        scale=torch.ones(number, dtype=torch.float64),
+        latents=points[rows, chosen].view(number, labels.shape[1], -1),
+    )
+
+
+def _records(stages: list[Descent], trials: tuple[int, ...]) -> tuple[StartRecord, ...]:
+    """Return one record per start, with the work of all its stages and the loss of the last."""
+    last = stages[-1]
+    restarts = len(last.losses) // len(trials)
+    steps, evaluations = (sum(getattr(stage, name) for stage in stages) for name in ("iterations", "evaluations"))
+    return tuple(
+        StartRecord(
+            trial=trials[place // restarts],
+            start=place % restarts,
+            matching_loss=float(last.losses[place]),
+            iterations=int(steps[place]),
+            evaluations=int(evaluations[place]),
+            diverged=not bool(last.losses[place].isfinite()),
+            stopped=_reason(last, place),
+        )
+        for place in range(len(last.losses))
+    )
+
+
+def _reason(last: Descent, place: int) -> str:
+    """Return why a start ended; see ``starts.STOPPED``."""
+    if not bool(last.losses[place].isfinite()):
+        return "diverged"
+    return "stagnated" if bool(last.stalled[place]) else "budget"
+
+
+PLUGIN: type[GenerativeAttack] = AnnealedMap

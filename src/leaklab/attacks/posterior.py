@@ -1,0 +1,81 @@
+"""Posterior of the latents of all images of an update: how well they explain it, and how likely they are at all.
+
+With a generator G whose latents z are N(0, 1), and images x = G(z, y)::
+
+    -log p(z | o) = weight * D(g(x), o) + 1/2 |z|^2 + box * sum of (x - clip(x, 0, 1))^2
+
+up to a constant: D is a matching distance, ``weight`` makes a log-likelihood of it, and the box says that pixels have
+a range, also where a generator's images leave it. Other attacks have one weight on their prior, in units of the
+distance; here the prior is a density and needs none, so the weight is on the distance.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from leaklab.attacks.inversion import Inversion
+from leaklab.attacks.scene import Scene
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Negative logarithm of the posterior of T trials; an ``attacks.search.Objective``.
+
+    The unknowns of a trial are the latents of its B images, one after the other.
+
+    Attributes:
+        scene: whose generator makes images of latents.
+        inversion: the distance as a function of the images, whose labels are fixed.
+        classes: [T, B, K] one-hot labels.
+        weight: [T] on the distance.
+        box: weight of the squares by which pixels leave [0, 1].
+    """
+
+    scene: Scene
+    inversion: Inversion
+    classes: Tensor
+    weight: Tensor
+    box: float
+
+    @property
+    def unknowns(self) -> int:
+        """Number of unknowns of one trial."""
+        return self.classes.shape[1] * self.scene.generator.latent_size
+
+    def weighted(self, weight: Tensor) -> "Posterior":
+        """Return the posterior with another weight [T] on the distance."""
+        return replace(self, weight=weight)
+
+    def images(self, points: Tensor, rows: Tensor) -> Tensor:
+        """Return the images [S, B, C, H, W] on the [0, 1] scale of the unknowns [S, n] of trials ``rows`` [S]."""
+        latents = points.reshape(-1, self.scene.generator.latent_size)
+        flat = self.scene.generator.generate(latents, self.classes[rows].flatten(0, 1))
+        return flat.view(len(points), -1, *flat.shape[1:])
+
+    def __call__(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the values [S] at ``points`` [S, n] and their derivatives [S, n]."""
+        points = points.detach().requires_grad_()
+        with torch.enable_grad():
+            images = self.images(points, rows)
+            inputs = self.scene.as_inputs(images).flatten(1)
+            beliefs = (points**2).sum(1) / 2 + self.box * outside(images)
+        distance, slope = self.inversion(inputs.detach(), rows)
+        weight = self.weight[rows]
+        total = (inputs * (weight[:, None] * slope)).sum() + beliefs.sum()
+        (derivative,) = torch.autograd.grad(total, points)
+        return weight * distance + beliefs.detach(), derivative
+
+
+def posterior_of(scene: Scene, labels: Tensor, box: float) -> Posterior:
+    """Return the posterior of a scene's trials for labels [T, B]; the distance weighs 1."""
+    like, classes = scene.observed[0], scene.generator.num_classes
+    shape = (labels.shape[1], *scene.generator.image_shape)
+    inversion = Inversion(scene.network, scene.observed, shape, classes, scene.distance, labels)
+    return Posterior(scene, inversion, F.one_hot(labels, classes).to(like), like.new_ones(len(labels)), box)
+
+
+def outside(images: Tensor) -> Tensor:
+    """Return the sum of the squares by which the pixels [S, ...] leave [0, 1]: [S]."""
+    return ((images - images.clamp(0, 1)) ** 2).flatten(1).sum(1)

@@ -1,0 +1,86 @@
+"""What a search under a public prior works with: a victim, what it was seen to send, and a generator of its images."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from leaklab.attacks.base import victim
+from leaklab.attacks.matching import Distance
+from leaklab.models.generators.base import Generator
+from leaklab.observations.base import Knowledge, Observation
+from leaklab.records.errors import UserError
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One call of ``reconstruct``, in float64 and on the observation's device.
+
+    Attributes:
+        attack: its name, for messages.
+        observation: T trials, ``kind`` gradient.
+        knowledge: what the threat model grants.
+        network: the victim with its weights set; no parameter asks for a gradient.
+        generator: frozen; makes images on the [0, 1] scale, or near it.
+        as_inputs: images on the [0, 1] scale -> as the victim takes them, same shape.
+        distance: see ``matching``.
+    """
+
+    attack: str
+    observation: Observation
+    knowledge: Knowledge
+    network: nn.Sequential
+    generator: Generator
+    as_inputs: Callable[[Tensor], Tensor]
+    distance: Distance
+
+    @property
+    def observed(self) -> list[Tensor]:
+        """The observed gradients, one [T, ...] per parameter in the network's order."""
+        return list(self.observation.update.values())
+
+    def means(self) -> Tensor:
+        """Return the image of a zero latent of each class, as the victim takes it: [K, C, H, W]."""
+        like, classes = self.observed[0], self.generator.num_classes
+        zero = like.new_zeros(classes, self.generator.latent_size)
+        with torch.no_grad():
+            return self.as_inputs(self.generator.generate(zero, torch.eye(classes).to(like)))
+
+
+def scene_of(
+    attack: str, generator: Generator, observation: Observation, knowledge: Knowledge, distance: Distance
+) -> Scene:
+    """Return the scene of an attack; the generator that was given stays as it is.
+
+    Raises:
+        UserError: facts are withheld, the observation is no gradient or not finite, or the generator is in training
+            state or does not make the victim's images and classes.
+    """
+    if observation.kind != "gradient":
+        raise UserError(f"attack '{attack}' matches gradients: choose a transform that turns the delta into one")
+    if not all(bool(value.isfinite().all()) for value in observation.update.values()):
+        raise UserError(f"attack '{attack}': the observed gradients are not finite: capture them again at a lower rate")
+    generator.require(tuple(knowledge.require("input_shape", attack)), int(knowledge.require("num_classes", attack)))
+    generator.require_frozen()
+    observation = _in_double(observation)
+    low, high = knowledge.require("input_range", attack)
+    return Scene(
+        attack,
+        observation,
+        knowledge,
+        victim(observation, knowledge, attack),
+        deepcopy(generator).to(next(iter(observation.update.values()))),
+        lambda images: low + (high - low) * images,
+        distance,
+    )
+
+
+def _in_double(observation: Observation) -> Observation:
+    """Return the observation in float64; whole numbers among the buffers stay."""
+    weights, update, buffers = (
+        {name: value.double() if value.is_floating_point() else value for name, value in part.items()}
+        for part in (observation.weights, observation.update, observation.buffers)
+    )
+    return replace(observation, weights=weights, update=update, buffers=buffers)

@@ -1,0 +1,120 @@
+"""Each class as a Gaussian around its mean image: a generator that is fitted to public images, not trained.
+
+A latent says how far an image lies from the mean along each principal component, in standard deviations::
+
+    x = m_y + V_y S_y z,        s_k^2 = lambda_k + floor^2
+
+with the mean m_y, the components V_y and their variances lambda_k over the images of class y. So under the prior
+N(0, 1) of latents images have the covariance of their class, and a floor's worth of freedom in every direction: fine
+detail that no public image shows is unlikely, not impossible.
+
+Source: probabilistic principal components, "Probabilistic Principal Component Analysis" (Tipping, Bishop); there the
+floor fills the directions that are left out, here it is added to all.
+"""
+
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from torch import Tensor, nn
+
+from leaklab.models.base import Shape
+from leaklab.models.generators.base import Generator
+from leaklab.records.bounds import Count, NonNegative
+from leaklab.records.errors import UserError
+
+MOST_PIXELS = 4096
+"""Covariances of larger images fill a machine's memory: K classes have K * pixels^2 numbers."""
+
+
+class ClassGaussianGenerator(Generator):
+    """The mean of a class plus its components times the latent; the images may leave [0, 1]."""
+
+    def __init__(self, components: int, num_classes: int, image_shape: Shape) -> None:
+        """Make a generator of black images.
+
+        Raises:
+            UserError: there are more components than pixels, or none.
+        """
+        super().__init__(components, num_classes, image_shape)
+        pixels = prod(image_shape)
+        if components > pixels:
+            raise UserError(f"images of {pixels} pixels have no {components} components: lower components")
+        self.mean = nn.Parameter(torch.zeros(num_classes, pixels))
+        self.factor = nn.Parameter(torch.zeros(num_classes, pixels, components))
+
+    def forward(self, latents: Tensor, classes: Tensor) -> Tensor:
+        """[N, d], [N, K] -> [N, C, H, W]; differentiable in the latents."""
+        flat = classes @ self.mean
+        for k in classes.any(0).nonzero()[:, 0].tolist():
+            rows = classes[:, k].nonzero()[:, 0]
+            flat = flat.index_add(0, rows, classes[rows, k, None] * (latents[rows] @ self.factor[k].T))
+        return flat.view(-1, *self.image_shape)
+
+
+@dataclass(frozen=True)
+class ClassGaussian:
+    """The settings that make the generator.
+
+    Attributes:
+        components: numbers in one latent, the components of the largest variance; None for one per pixel.
+        floor: standard deviation, on the [0, 1] scale, that every component has at least.
+    """
+
+    components: Count | None = None
+    floor: NonNegative = 0.02
+
+    def generator(self, image_shape: Shape, num_classes: int) -> ClassGaussianGenerator:
+        """Return the generator before it is fitted, float32 on the CPU.
+
+        Raises:
+            UserError: images are too large, or have fewer pixels than ``components``.
+        """
+        if prod(image_shape) > MOST_PIXELS:
+            raise UserError(
+                f"generator 'class-gaussian' takes images of at most {MOST_PIXELS} numbers, not {prod(image_shape)}: "
+                "choose another dataset or generator"
+            )
+        return ClassGaussianGenerator(self.components or prod(image_shape), num_classes, image_shape)
+
+    def fitted(self, images: Tensor, labels: Tensor, num_classes: int) -> ClassGaussianGenerator:
+        """Return the generator of these images, frozen, float32 on their device.
+
+        Args:
+            images: [N, C, H, W] floats in [0, 1].
+            labels: [N] int64.
+            num_classes: K.
+
+        Raises:
+            UserError: a class has fewer than two images; see also ``generator``.
+        """
+        shape = (images.shape[1], images.shape[2], images.shape[3])
+        generator = self.generator(shape, num_classes).to(images.device)
+        with torch.no_grad():
+            for k in range(num_classes):
+                mean, factor = _principal(images[labels == k].flatten(1).double(), k, self.floor)
+                generator.mean[k].copy_(mean)
+                generator.factor[k].copy_(factor[:, : generator.latent_size])
+        generator.frozen()
+        return generator
+
+
+def _principal(images: Tensor, label: int, floor: float) -> tuple[Tensor, Tensor]:
+    """Return the mean [P] of images [N, P] and all components [P, P], largest first, times their deviations."""
+    if len(images) < 2:
+        raise UserError(f"generator 'class-gaussian' needs two images of each class, and class {label} has fewer")
+    mean = images.mean(0)
+    centred = images - mean
+    variances, components = torch.linalg.eigh(centred.T @ centred / (len(images) - 1))
+    deviations = (variances.clamp(min=0) + floor**2).sqrt()
+    factor = (_with_one_sign(components) * deviations).flip(1)
+    return mean, factor
+
+
+def _with_one_sign(components: Tensor) -> Tensor:
+    """Return the columns, which have no sign of their own, with that by which the largest entry is positive."""
+    largest = components.gather(0, components.abs().argmax(0, keepdim=True))
+    return components * torch.where(largest < 0, -1.0, 1.0).to(components)
+
+
+PLUGIN = ClassGaussian

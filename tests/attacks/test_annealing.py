@@ -1,0 +1,48 @@
+"""The stages of annealing: equal ratios, one unit for every distance, and likelihoods that are left as they are."""
+
+import pytest
+import torch
+
+from leaklab.attacks.adaptive.clip_emulation import after_clipping
+from leaklab.attacks.annealing import Ladder, is_log_likelihood
+from leaklab.attacks.matching import profiled_scale, squared_l2
+from leaklab.records import plugins
+from leaklab.records.errors import UserError
+from leaklab.records.streams import stream
+
+LADDER = Ladder(0.1, 1e-4, 4)
+TRIALS = 3
+
+
+def test_errors_fall_in_equal_ratios_from_the_coarsest_to_the_finest():
+    assert LADDER.errors() == pytest.approx([0.1, 0.01, 0.001, 1e-4])
+    assert Ladder(0.1, 1e-4, 1).errors() == [1e-4]
+
+
+@pytest.mark.parametrize("distance", [squared_l2, profiled_scale, after_clipping])
+@pytest.mark.parametrize("factor", [1.0, 10.0])
+def test_a_residual_of_one_error_costs_a_half_whatever_is_matched_and_however_large(distance, factor):
+    """A zero gradient is off by the whole norm, which is 1 / s errors: it costs 1 / (2 s^2)."""
+    observed = [factor * stream(0, "o").normal(TRIALS, 5, 7), factor * stream(1, "o").normal(TRIALS, 4)]
+    nothing = distance([torch.zeros_like(value) for value in observed], observed)[0]
+    for error, weight in zip(LADDER.errors(), LADDER.weights(distance, nothing), strict=True):
+        assert torch.allclose(weight * nothing, torch.full((TRIALS,), 1 / (2 * error**2)).double())
+
+
+@pytest.mark.parametrize("name", plugins.available("attacks/adaptive"))
+def test_of_all_transforms_matched_noise_alone_has_a_likelihood(name):
+    distance = plugins.load("attacks/adaptive", name).distance or squared_l2
+    assert is_log_likelihood(distance) == (name == "matched-noise")
+
+
+@pytest.mark.parametrize("bound", [None, 2.0])
+def test_a_likelihood_weighs_one_in_one_stage(bound):
+    distance = plugins.load("attacks/adaptive", "matched-noise", {"bound": bound}).distance
+    (weight,) = LADDER.weights(distance, torch.tensor([3.0, 5.0]))
+    assert weight.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("wrong", [(1e-4, 0.1, 3), (0.1, 0.0, 3), (0.1, 0.01, 0)])
+def test_stages_that_do_not_narrow_are_refused(wrong):
+    with pytest.raises(UserError, match="from coarsest down to finest"):
+        Ladder(*wrong)

@@ -1,0 +1,101 @@
+"""Labels that public images help to read: equations that hold exactly, and labels of real digits."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from leaklab.attacks.adaptive.clip_emulation import after_clipping
+from leaklab.attacks.labels import head
+from leaklab.attacks.matching import profiled_scale, squared_l2
+from leaklab.attacks.public_labels import counted_labels, labels_of, likeliest_labels, mean_prediction
+from leaklab.attacks.scene import scene_of
+from leaklab.models.generators.class_gaussian import ClassGaussian
+from leaklab.observations.base import Knowledge
+from leaklab.records.errors import UserError
+from leaklab.records.streams import stream
+
+CLASSES, PUBLIC = 10, 1000
+
+
+@pytest.fixture(scope="module")
+def generator(digits):
+    return ClassGaussian().fitted(digits[0][:PUBLIC], digits[1][:PUBLIC], CLASSES).double()
+
+
+@pytest.fixture(scope="module")
+def means(generator):
+    return generator.mean.detach().view(CLASSES, 1, 8, 8)
+
+
+@pytest.fixture(scope="module")
+def victim(network_of):
+    return network_of().requires_grad_(requires_grad=False)
+
+
+def test_counts_are_exact_where_the_prediction_is_that_of_the_batch():
+    """The head's bias gradient is the mean prediction less the shares of the labels, equal ones included."""
+    labels = torch.tensor([[1, 1, 9, 9], [0, 2, 2, 2]])
+    prediction = torch.softmax(stream(0, "p").normal(CLASSES), 0)
+    bias = prediction - F.one_hot(labels, CLASSES).double().mean(1)
+    assert torch.equal(counted_labels(bias, prediction, 4), labels)
+
+
+def test_counts_are_rounded_so_that_they_sum_to_the_batch():
+    missing = torch.tensor([[0.4, 0.4, 1.7, 0.5]])
+    assert counted_labels(-missing / 3, torch.zeros(4), 3).tolist() == [[2, 2, 3]]
+
+
+def test_batches_of_digits_with_equal_labels_are_counted(digits, observe, knowledge, generator):
+    """100 labels in 25 batches of four drawn digits."""
+    rows = PUBLIC + stream(0, "rows").permutation(len(digits[0]) - PUBLIC)[:100].view(25, 4)
+    labels = digits[1][rows].sort(1).values
+    rows = rows.gather(1, digits[1][rows].argsort(1))
+    observation = observe(digits[0][rows], labels)
+    scene = scene_of("the test", generator.frozen(), observation, knowledge, squared_l2)
+    prediction = mean_prediction(scene, partial(stream, 0))
+    assert float(prediction.sum()) == pytest.approx(1)
+    assert float((counted_labels(head(observation).bias_update, prediction, 4) == labels).double().mean()) > 0.95
+    assert bool((labels.diff(dim=1) == 0).any())
+
+
+@pytest.mark.parametrize("distance", [squared_l2, profiled_scale])
+def test_the_likeliest_class_is_that_of_the_digit(digits, observe, victim, means, distance):
+    images, labels = digits[0][PUBLIC : PUBLIC + 40, None], digits[1][PUBLIC : PUBLIC + 40, None]
+    factors = [3.0 if distance is profiled_scale else 1.0] * 40
+    observed = list(observe(images, labels, factors).update.values())
+    assert float((likeliest_labels(victim, means, observed, distance) == labels).double().mean()) > 0.95
+
+
+def test_the_mean_of_a_class_is_read_as_its_own_and_what_is_not_finite_is_passed_over(observe, victim, means):
+    labels = torch.arange(CLASSES)[:, None]
+    observed = list(observe(means[:, None], labels).update.values())
+    assert torch.equal(likeliest_labels(victim, means, observed, squared_l2), labels)
+
+    def nan_for_the_first(gradients, targets):
+        value, residuals, factor = squared_l2(gradients, targets)
+        mine = torch.equal(gradients[0][0], observed[0][0])
+        return (value * torch.nan if mine else value), residuals, factor
+
+    assert torch.equal(likeliest_labels(victim, means, observed, nan_for_the_first)[1:], labels[1:])
+
+
+def test_rules_that_do_not_fit_are_refused(digits, observe, knowledge, generator):
+    images, labels = digits[0][:4].view(2, 2, 1, 8, 8), digits[1][:4].view(2, 2)
+    given = Knowledge("any", {**knowledge.facts, "batch_size": 2})
+
+    def attempt(rule, distance=squared_l2):
+        scene = scene_of("it", generator.frozen(), observe(images, labels), given, distance)
+        return labels_of(scene, rule, partial(stream, 0))
+
+    assert attempt("counts").shape == (2, 2)
+    for distance in (profiled_scale, after_clipping):
+        with pytest.raises(UserError, match="'counts' needs the scale of the gradient"):
+            attempt("counts", distance)
+    with pytest.raises(UserError, match="'likelihood' reads one label: use label_rule: counts, distinct or known"):
+        attempt("likelihood")
+    with pytest.raises(UserError, match="it has no label_rule 'guess': choose from likelihood, counts, bias"):
+        attempt("guess")
+    with pytest.raises(UserError, match="needs 'labels', which threat model 'any' withholds"):
+        attempt("known")
