@@ -4,10 +4,12 @@ from dataclasses import asdict
 
 from leaklab.records.files import write_json
 from leaklab.records.items import load_item
-from leaklab.report.judge.claims import judge_all, read_claims, write_verdicts
+from leaklab.report.judge.claims import read_claims
 from leaklab.report.judge.comparison import write_comparison
+from leaklab.report.judge.judging import judge_all
 from leaklab.report.judge.printed import Printed
 from leaklab.report.judge.tolerances import Tolerances
+from leaklab.report.judge.verdicts import write_verdicts
 from leaklab.report.numbers.results import ResultTable
 from leaklab.steps.base import Job, main
 
@@ -21,7 +23,7 @@ def run(job: Job) -> None:
     write_comparison(job.outputs["comparison"], rows)
     claims = read_claims(job.input("claims"))
     stand_ins = Tolerances.load(job.input("tolerances")).stand_ins
-    verdicts = judge_all(claims, results, printed.numbers, stand_ins)
+    verdicts = judge_all(claims, results, printed.numbers, stand_ins, job.spec["scale"])
     write_verdicts(job.outputs["claims"], claims, verdicts)
     write_json(job.outputs["verdicts"], [asdict(verdict) for verdict in verdicts])
     counts = {word: sum(v.verdict == word for v in verdicts) for word in sorted({v.verdict for v in verdicts})}

@@ -14,7 +14,7 @@ from leaklab.records.items import Item
 from leaklab.report.collect.item import collect
 from leaklab.report.figures import landscapes
 from leaklab.report.judge.evidence import Evidence
-from leaklab.report.judge.worst_case import worst_case
+from leaklab.report.judge.indexed import Indexed
 from leaklab.report.numbers.results import ResultTable
 
 BLOCK = {
@@ -85,11 +85,12 @@ def here(tmp_path, monkeypatch):
 def test_every_point_is_a_row_of_its_attacker():
     results = written(item())
     assert len(results.rows) == 4 * 4 * len(ALPHA)
-    lrp = Evidence(results).S("figure4", "matching_loss", defense="lrp")
-    assert lrp == [2, 3, 4, 5, 6]
-    adaptive = Evidence(worst_case(results), attackers=("as-printed", "adaptive", ""))
-    assert adaptive.S("figure4", "matching_loss", defense="lrp") == [4, 5, 6, 7, 8]
-    assert adaptive.S("figure4", "alpha", defense="lrp") == ALPHA
+    lrp = Evidence(Indexed(results)).S("figure4", "matching_loss", defense="lrp")
+    assert [point.value for point in lrp] == [2, 3, 4, 5, 6]
+    adaptive = Evidence(Indexed(results).strongest, attackers=("as-printed", "adaptive", ""))
+    loss, alpha = (adaptive.S("figure4", name, defense="lrp") for name in ("matching_loss", "alpha"))
+    assert [point.value for point in loss] == [4, 5, 6, 7, 8]
+    assert [point.value for point in alpha] == ALPHA
 
 
 def test_another_distance_than_the_papers_is_a_stand_in():

@@ -7,8 +7,9 @@ import pytest
 from leaklab.records.errors import UserError
 from leaklab.records.layouts import TableLayout
 from leaklab.report.judge.attacker_pairs import AttackerPair, attacker_pairs
-from leaklab.report.judge.claims import AdaptiveVerdict, Claim, Fact, Frequency, Verdict
+from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.comparison import Comparison
+from leaklab.report.judge.verdicts import SIGNS, Fact, Frequency, Judgement, Verdict
 from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.report.site import site
 from leaklab.report.site.pages import (
@@ -62,11 +63,11 @@ def full_page(folder):
     beside = Comparison("lrp", "table1", row.row, "test_accuracy", 91.0, 0.1, 90.0, 0.1, -1.0, 0.5, "tight", "no",
                         draws_min=89.0, draws_max=92.0, within_draws=True, centered_difference=0.25)  # fmt: skip
     spec = TableLayout(rows=("model",), columns=("metric",), metric="test_accuracy")
-    claim = Claim("LRP-01", "lrp", "table1", "Accuracy is <best> there.", "T('a')<1", paper_numbers="94.21")
+    claim = Claim("LRP-01", "lrp", "table1", "Accuracy is <best> there.", "T('a')<1", paper_numbers="94.21",
+                  premise="T('b')>2", premise_sentence="accuracy without defense")  # fmt: skip
     facts = (Fact("table1", row.row, "test_accuracy", 90.0),)
-    verdict = Verdict(
-        "LRP-01", "not reproduced", "the check fails", facts, frequency=Frequency(7, 10, ("partition-seed=3",))
-    )
+    judgement = Judgement("not reproduced", "accuracy: needed: above 91 %; found: 90 %", "the check fails", None, facts)
+    verdict = Verdict("LRP-01", judgement, frequency=Frequency(7, 10, ("partition-seed=3",)))
     return ItemPage(
         "lrp", "table1", "Two clients", "done",
         pictures=(Picture(folder / "table1.png", "The table drawn.", "Caption", folder / "table1.pdf"),),
@@ -146,7 +147,8 @@ def test_every_part_of_an_item_is_on_its_page(built):
     text = " ".join(" ".join(pages(built[0])["lrp-table1.html"].text).split())
     for part in (
         "Two clients", "One sentence of meaning.", "half of LFW", "not reproduced", "Accuracy is <best> there.",
-        "holds in 7 of 10 partition draws; fails for partition seed 3", "closed-form-scale",
+        "Accuracy: needed: above 91 %; found: 90 %.", "about utility", "The check fails.", "Accuracy without defense.",
+        "T('b')>2", "holds in 7 of 10 partition draws; fails for partition seed 3", "closed-form-scale",
         "sees more in 1 of the 1 numbers", "1 setting differs from the paper's", "1 h 02 min", "2.0 GiB", "1 min 01 s",
         "uncommitted changes", "f" * 64, "94.21", "cnn & co", "0 of 1 printed numbers are met",
     ):  # fmt: skip
@@ -157,12 +159,15 @@ def test_the_overview_shows_state_reason_and_verdicts(built):
     text = " ".join(" ".join(pages(built[0])["index.html"].text).split())
     for part in ("1 of 2", "needs ResNet-18, which is not written yet", "planned", "LRP & co", "claims not reproduced"):
         assert part in text, part
+    for word in SIGNS:
+        assert f"claims {word}" in text
+        assert word.capitalize() in text
 
 
 def judged(name, verdict, adaptive=None):
-    second = AdaptiveVerdict(adaptive, f"adaptive reason of {name}") if adaptive else None
+    second = Judgement(adaptive, f"adaptive line of {name}") if adaptive else None
     claim = Claim(name, "lrp", "table1", f"Statement {name}.", "T('a')<1")
-    return JudgedClaim(claim, Verdict(name, verdict, f"reason of {name}", adaptive=second))
+    return JudgedClaim(claim, Verdict(name, Judgement(verdict, f"line of {name}"), adaptive=second))
 
 
 @pytest.mark.parametrize(
@@ -171,9 +176,12 @@ def judged(name, verdict, adaptive=None):
         ("reproduced", "reproduced", "stands"),
         ("reproduced", "not reproduced", "falls"),
         ("not reproduced", "reproduced", "not found"),
-        ("not reproduced", "not testable", "not found"),
-        ("reproduced", "not testable", "open"),
-        ("not testable", "reproduced", "open"),
+        ("not reproduced", "undecided", "not found"),
+        ("reproduced", "undecided", "open"),
+        ("reproduced", "no premise", "open"),
+        ("undecided", "reproduced", "open"),
+        ("no premise", "not reproduced", "open"),
+        ("not run", "not run", "open"),
         ("reproduced", None, None),
     ],
 )
@@ -187,7 +195,7 @@ def test_a_papers_page_says_what_survives_with_intervals(tmp_path):
         judged("LRP-02", "reproduced", "not reproduced"),
         judged("LRP-03", "not reproduced", "not reproduced"),
         judged("LRP-04", "reproduced"),
-        judged("LRP-05", "not testable"),
+        judged("LRP-05", "no premise"),
     )
     pair = AttackerPair({"defense": "lrp"}, "psnr_median", "dB", "lower", 12.0, 31.0, "closed-form-scale",
                         (11.5, 12.5), (30.0, 33.0))  # fmt: skip
@@ -196,7 +204,15 @@ def test_a_papers_page_says_what_survives_with_intervals(tmp_path):
     page = Page((tmp_path / "lrp.html").read_text())
     text = " ".join(" ".join(page.text).split())
     assert "Of 3 claims about attacks 1 stands against an attacker who knows the defense, 1 falls" in text
-    for part in ("What stands", "What falls", "adaptive reason of LRP-02", "11.5 to 12.5", "30 to 33", "lower is more"):
+    for part in (
+        "What stands",
+        "What falls",
+        "adaptive line of LRP-02",
+        "line of LRP-05",
+        "11.5 to 12.5",
+        "30 to 33",
+        "lower is more",
+    ):
         assert part.lower() in text.lower(), part
     assert text.index("Statement LRP-01") < text.index("Statement LRP-02") < text.index("Statement LRP-03")
     assert "lrp-figure9.html#LRP-02" in page.links

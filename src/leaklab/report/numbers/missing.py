@@ -3,7 +3,7 @@
 from typing import NoReturn
 
 
-class UntestableError(Exception):
+class NumberMissingError(Exception):
     """The numbers that a claim needs are not there; the message says which.
 
     Attributes:
@@ -26,7 +26,7 @@ class MissingNumber:
     A question about many numbers can so be answered for those that are there.
     """
 
-    def __init__(self, error: UntestableError):
+    def __init__(self, error: NumberMissingError):
         self.error = error
 
     def __repr__(self) -> str:

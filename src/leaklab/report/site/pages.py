@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from leaklab.report.judge.attacker_pairs import MEDIAN, AttackerPair
-from leaklab.report.judge.claims import Claim, Verdict
+from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.comparison import Comparison
+from leaklab.report.judge.verdicts import Verdict
 from leaklab.report.tables.layout import Grid
 
 State = Literal["done", "not run", "planned"]
@@ -42,17 +43,17 @@ class JudgedClaim:
     def standing(self) -> Standing | None:
         """What is left of a claim about attacks; None for a claim that no attacker can change.
 
-        ``stands`` against both attackers, ``falls`` to the one who knows the defense, ``not found`` already against
-        the paper's, ``open`` where a number is missing for either.
+        ``stands`` against both attackers, ``falls`` to the strongest that was run, ``not found`` already against the
+        paper's, ``open`` where either verdict decides nothing.
         """
         if self.verdict.adaptive is None:
             return None
         words = self.verdict.verdict, self.verdict.adaptive.verdict
         if words[0] == "not reproduced":
             return "not found"
-        if "not testable" in words:
-            return "open"
-        return "stands" if words[1] == "reproduced" else "falls"
+        if words == ("reproduced", "reproduced"):
+            return "stands"
+        return "falls" if words == ("reproduced", "not reproduced") else "open"
 
 
 @dataclass(frozen=True)

@@ -11,18 +11,19 @@ from markupsafe import Markup
 
 from leaklab.records import files
 from leaklab.records.errors import UserError
+from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.numbers.results import RowKeys
-from leaklab.report.numbers.signs import MINUS, NONE, STATES, VERDICTS
+from leaklab.report.numbers.signs import MINUS, NONE, STATES
 from leaklab.report.site.pages import ItemPage, SiteData, Standing
 from leaklab.report.site.setting_lines import setting_lines
 from leaklab.report.tables import tables
 
 STANDINGS: tuple[tuple[Standing, str, str], ...] = (
-    ("stands", "What stands", "Holds against the paper's attacker and against the one who knows the defense."),
+    ("stands", "What stands", "Holds against the paper's attacker and against the strongest of all that were run."),
     ("falls", "What falls", "Holds against the paper's attacker only. What the defense hid, an attacker who knows it "
      "finds."),
     ("not found", "What was not found", "Does not hold here, already against the paper's attacker."),
-    ("open", "What cannot be decided here", "A number is missing at this scale."),
+    ("open", "What is open here", "Undecided, without a premise or not run, under one attacker at least."),
 )  # fmt: skip
 """Groups of the claims about attacks, in order: standing, heading, what it means."""
 
@@ -116,8 +117,8 @@ def _environment() -> Environment:
         "legend": tables.legend,
         "state_symbols": STATES,
         "state_counts": lambda pages: Counter(page.state for page in pages),
-        "verdicts": tuple(VERDICTS),
-        "verdict_symbols": VERDICTS,
+        "verdicts": tuple(SIGNS),
+        "verdict_symbols": SIGNS,
         "verdict_counts": lambda pages: Counter(j.verdict.verdict for page in pages for j in page.claims),
         "within_counts": lambda page: Counter(row.within for row in page.comparisons),
         "draw_counts": lambda page: Counter(row.within_draws for row in page.comparisons),

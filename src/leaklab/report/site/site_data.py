@@ -17,8 +17,9 @@ from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.provenance import git_state
 from leaklab.report.figures import ranges, style
 from leaklab.report.judge.attacker_pairs import attacker_pairs
-from leaklab.report.judge.claims import Verdict, read_claims
+from leaklab.report.judge.claims import read_claims
 from leaklab.report.judge.comparison import Comparison, read_comparison
+from leaklab.report.judge.verdicts import Verdict
 from leaklab.report.numbers.gaps import gaps
 from leaklab.report.numbers.results import ResultTable
 from leaklab.report.site.costs import cost_of

@@ -1,0 +1,404 @@
+"""A second, plain program comes to the same verdicts by the rules of docs/verdicts.md.
+
+It reads the published CSV files and the catalogue of claims, and shares no code with ``report/judge``: numbers are
+triples, and a check is handed to Python three times, with comparisons that ask for what is sure, possible, or said by
+the numbers themselves. What that cannot express is counted by hand: the images of LRP-16 and the draws of LRP-04, 05.
+"""
+
+import csv
+import json
+import math
+from collections import defaultdict
+from pathlib import Path
+from statistics import fmean, median
+
+import numpy as np
+import pytest
+import yaml
+from scipy import stats
+
+from leaklab.report.judge.claims import read_claims
+from leaklab.report.judge.judging import judge_all
+from leaklab.report.judge.tolerances import Tolerances
+from leaklab.report.numbers.results import ResultTable
+
+ROOT = Path(__file__).parents[3]
+PAPERS = ROOT / "config/papers"
+TABLES = sorted((ROOT / "results/small/lrp").glob("*.csv"))
+SCALE = "small"
+
+
+class GoneError(Exception):
+    """A number is not there."""
+
+
+class N:
+    mode = "value"
+
+    def __init__(self, value, low, high, curve=""):
+        self.value, self.low, self.high, self.curve = value, low, high, curve
+
+    def _with(self, other, do):
+        other = number(other)
+        curves = {one.curve for one in (self, other) if one.low != one.high}
+        alike = len(curves) == 1 and "" not in curves
+        pairs = [(self.low, other.low), (self.high, other.high)]
+        pairs += [] if alike else [(self.low, other.high), (self.high, other.low)]
+        ends = [0.0 if do is times and 0 in pair else do(*pair) for pair in pairs]
+        return N(do(self.value, other.value), min(ends), max(ends), curves.pop() if alike else "")
+
+    def __add__(self, other):
+        return self._with(other, lambda a, b: a + b)
+
+    def __sub__(self, other):
+        return self._with(other, lambda a, b: a - b)
+
+    def __mul__(self, other):
+        return self._with(other, times)
+
+    def __rsub__(self, other):
+        return number(other) - self
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self):
+        return N(-self.value, -self.high, -self.low)
+
+    def __abs__(self):
+        ends = abs(self.low), abs(self.high)
+        return N(abs(self.value), 0 if self.low <= 0 <= self.high else min(ends), max(ends))
+
+    def __gt__(self, other):
+        return asked(self - other) > 0
+
+    def __ge__(self, other):
+        return asked(self - other) >= 0
+
+    def __lt__(self, other):
+        return asked(number(other) - self) > 0
+
+    def __le__(self, other):
+        return asked(number(other) - self) >= 0
+
+    def __eq__(self, other):
+        return self >= other and self <= other
+
+    __hash__ = None
+
+
+def times(a, b):
+    return a * b
+
+
+def number(value):
+    return value if isinstance(value, N) else N(value, value, value)
+
+
+def asked(difference):
+    return {"value": difference.value, "surely": difference.low, "possibly": difference.high}[N.mode]
+
+
+def ends_of(take):
+    def of(*values):
+        listed = [number(value) for value in (values if len(values) > 1 else values[0])]
+        curves = {one.curve for one in listed if one.low != one.high}
+        curve = curves.pop() if len(curves) == 1 else ""
+        return N(*(take([getattr(one, end) for one in listed]) for end in ("value", "low", "high")), curve)
+
+    return of
+
+
+def log(values):
+    return [N(*(math.log(end) if end > 0 else -math.inf for end in (v.value, v.low, v.high)), v.curve) for v in values]
+
+
+def slope(x, y):
+    places = [one.value for one in x]
+    found = [np.polyfit(places, [getattr(one, end) for one in y], 1)[0] for end in ("value", "low", "high")]
+    return N(found[0], min(found), max(found))
+
+
+def spearman(x, y):
+    value = stats.spearmanr([one.value for one in x], [one.value for one in y]).statistic
+    sure = all(one.low == one.high for one in (*x, *y))
+    return N(value, value, value) if sure else N(value, -1, 1)
+
+
+def at_lowest(x, y):
+    able = [place.value for place, one in zip(x, y, strict=True) if one.low <= min(other.high for other in y)]
+    return N(min(zip([v.value for v in y], [v.value for v in x], strict=True))[1], min(able), max(able))
+
+
+FUNCTIONS = {
+    "abs": abs, "all": all, "any": any, "len": len, "sorted": sorted, "zip": zip, "range": range,
+    "mean": ends_of(fmean), "median": ends_of(median), "max": ends_of(max), "min": ends_of(min), "sum": ends_of(sum),
+    "log": log, "slope": slope, "spearman": spearman, "at_lowest": at_lowest,
+    "E_GRID": (1, 2, 5, 10, 20, 50, 100, 200),
+}  # fmt: skip
+
+
+def read_rows():
+    rows = []
+    for path in TABLES:
+        with path.open(encoding="utf-8", newline="") as file:
+            for line in csv.DictReader(file):
+                numbers = {k: float(line[k]) if line[k] else None for k in ("value", "std", "ci_low", "ci_high", "n")}
+                rows.append(line | numbers | {"row": json.loads(line["row"])})
+    return rows
+
+
+def was_tried(row):
+    return str(row["row"].get("selection", "")).startswith(("transform ", "attack "))
+
+
+def setting(row):
+    gone = {"image", "example", "draw", "index", "transform"} | ({"selection"} if was_tried(row) else set())
+    keys = {k: v for k, v in row["row"].items() if k not in gone}
+    return row["item"], row["metric"], row["variant"], json.dumps(keys, sort_keys=True)
+
+
+def strongest(rows):
+    """Leave in each setting the rows of one attacker, and mark the settings in which there were several."""
+    attackers = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        name = f"{row['attacker']} {row['row']['selection']}" if was_tried(row) else row["attacker"]
+        attackers[setting(row)][name].append(row)
+    left = []
+    for own in attackers.values():
+        levels = {
+            n: median(known) for n, r in own.items() if (known := [x["value"] for x in r if x["value"] is not None])
+        }
+        better = {row["better"] for found in own.values() for row in found}
+        if better == {"higher"} and levels:
+            name = min(levels, key=levels.get)
+        elif better == {"lower"} and levels:
+            name = max(levels, key=levels.get)
+        else:
+            name = "adaptive" if "adaptive" in own else next(iter(own))
+        gone = lambda row: {"transform"} | ({"selection"} if was_tried(row) else set())  # noqa: E731
+        left += [
+            row | {"row": {k: v for k, v in row["row"].items() if k not in gone(row)}, "contested": len(own) > 1}
+            for row in own[name]
+        ]
+    return left
+
+
+class Results:
+    """The questions of the claims' language, on rows of one kind."""
+
+    def __init__(self, rows, everyone, claim, variant="as-described", bare=False, knowing=False):
+        self.rows, self.everyone, self.variant, self.bare, self.knowing = rows, everyone, variant, bare, knowing
+        self.batches, self.stand_ins = (
+            batches(claim),
+            {} if claim["id"] in STAND_INS["not_for"] else STAND_INS["metrics"],
+        )
+        self.contested = False
+
+    def find(self, item, metric, keys, points=False):
+        for name in (metric, self.stand_in(metric)):
+            rows = [
+                row for row in (STRONG if keys.get("attacker") == "strongest" else self.rows)[item, name]
+                if row["variant"] == self.variant
+                and all(row["row"].get(k) == v for k, v in keys.items() if k != "attacker")
+                and ("selection" in keys or "selection" not in row["row"])
+                and (self.knowing or "attacker" in keys or row["attacker"] != "adaptive")
+            ]  # fmt: skip
+            rows = [row for row in rows if ("index" in row["row"]) == points] or rows
+            if any(row["value"] is not None or row["note"].startswith("capped") for row in rows):
+                self.contested |= any(row.get("contested") for row in rows)
+                return rows
+        raise GoneError(item, metric, keys)
+
+    def stand_in(self, metric):
+        for own, other in self.stand_ins.items():
+            if metric in (own, f"{own}_median", f"{own}_mean"):
+                return metric.replace(own, other)
+        return ""
+
+    def updates(self, row):
+        if {"image", "example"} & row["row"].keys():
+            return 1
+        images = len(IMAGES[setting(row | {"metric": summarised(row["metric"])})]) or row["n"]
+        return images // self.batches.get(row["item"], 1)
+
+    def n(self, row):
+        value = row["value"]
+        if value is None and row["note"].startswith("capped"):
+            return number(math.inf if row["better"] == "lower" else -math.inf)
+        if value is None:
+            raise GoneError(row)
+        if row["n"] is None or self.bare:
+            return number(value)
+        n = self.updates(row) if row["attacker"] else row["n"]
+        if n < (6 if row["attacker"] else 2) or (row["std"] is None and row["ci_low"] is None):
+            return N(value, -math.inf, math.inf)
+        reach = stats.t.ppf(0.975, n - 1) * (row["std"] or 0) / math.sqrt(n)
+        low, high = (value - reach, value + reach) if row["ci_low"] is None else (row["ci_low"], row["ci_high"])
+        if row["unit"] == "rounds":
+            low, high = math.ceil(low), math.floor(high)
+        curve = f"{row['metric']} {setting(row)}" if "index" in row["row"] else ""
+        return N(value, min(low, value), max(high, value), curve)
+
+    def one(self, item, metric, **keys):
+        rows = self.find(item, metric, keys)
+        if len(rows) != 1:
+            raise GoneError(item, metric, keys)
+        return self.n(rows[0])
+
+    def sd(self, item, metric, **keys):
+        (row,) = self.find(item, metric, keys)
+        low, high = (math.sqrt(2 / stats.chi2.ppf(level, 2)) for level in (0.975, 0.025))
+        assert row["n"] == 3
+        return number(row["std"]) if self.bare else N(row["std"], row["std"] * low, row["std"] * high)
+
+    def every(self, item, metric, **keys):
+        return [(row["row"], self.n(row)) for row in self.find(item, metric, keys)]
+
+    def differences(self, item, metric, key, a, b, **keys):
+        pairs = []
+        for row in self.find(item, metric, keys | {key: a}):
+            rest = {k: v for k, v in row["row"].items() if k != key}
+            pairs.append((rest, self.one(item, metric, **rest, **{key: b}) - self.n(row)))
+        return pairs
+
+    def series(self, item, metric, **keys):
+        rows = sorted(self.find(item, metric, keys, points=True), key=lambda row: row["row"]["index"])
+        assert len({row["row"]["index"] for row in rows}) == len(rows)
+        return [self.n(row) for row in rows]
+
+    def holds(self, text, mode):
+        N.mode = mode
+        questions = {"T": self.one, "V": self.every, "D": self.differences, "S": self.series, "sd": self.sd}
+        return bool(eval(text, {"__builtins__": {}, **FUNCTIONS, **questions}))  # noqa: S307
+
+
+def batches(claim):
+    pairs = dict(part.split("=") for part in claim["images_per_update"].split())
+    usual = {item: int(count) for item, count in pairs.items() if "@" not in item}
+    return usual | {item.split("@")[0]: int(n) for item, n in pairs.items() if item.endswith(f"@{SCALE}")}
+
+
+def summarised(metric):
+    return metric.removesuffix("_median").removesuffix("_mean")
+
+
+def by_metric(rows):
+    found = defaultdict(list)
+    for row in rows:
+        found[row["item"], row["metric"]].append(row)
+    return found
+
+
+ROWS = read_rows()
+KNOWN, STRONG = by_metric(ROWS), by_metric(strongest(ROWS))
+IMAGES = defaultdict(set)
+for one in ROWS:
+    place = one["row"].get("image", one["row"].get("example"))
+    if place is not None:
+        IMAGES[setting(one)].add(place)
+STAND_INS = yaml.safe_load((PAPERS / "tolerances.yaml").read_text())["stand_ins"]
+
+
+def word(claim, knowing):
+    """Return the verdict's word, and whether more than one attacker was run on what the claim asks for."""
+    results = Results(STRONG if knowing else KNOWN, ROWS, claim, knowing=knowing)
+    try:
+        surely, possibly = farthest_images(results) if claim["id"] == "LRP-16" else (
+            results.holds(claim["check"], mode) for mode in ("surely", "possibly")
+        )  # fmt: skip
+        premise, sure_premise = (results.holds(claim["premise"], mode) for mode in ("value", "surely"))
+    except GoneError:
+        return "not run", results.contested
+    if not premise:
+        return "no premise", results.contested
+    surely, possibly = with_draws(claim, surely, possibly)
+    if surely != possibly or not sure_premise:
+        return "undecided", results.contested
+    return ("reproduced" if surely else "not reproduced"), results.contested
+
+
+def farthest_images(results):
+    """LRP-16: the share of images that are farthest under LRP, with Wilson's interval, against 0.7."""
+    rows = results.find("figure3", "lpips_vgg", {})
+    images = sorted({row["row"]["image"] for row in rows})
+    most = []
+    for image in images:
+        values = defaultdict(list)
+        for row in rows:
+            if row["row"]["image"] == image:
+                values[row["row"]["defense"]].append(row["value"])
+        most.append(fmean(values.pop("lrp")) >= max(max(found) for found in values.values()))
+    low, high = stats.binomtest(sum(most), len(most)).proportion_ci(method="wilson")
+    return low >= 0.7, high >= 0.7
+
+
+def with_draws(claim, surely, possibly):
+    text = claim["check"] if claim["check_per_draw"] == "same" else claim["check_per_draw"]
+    draws = sorted({row["variant"] for row in ROWS if row["item"] == claim["item"]} - {"as-described"})
+    if not text or not draws:
+        return surely, possibly
+    assert len(draws) == 10
+    tables = [Results(KNOWN, ROWS, claim, variant=draw, bare=True) for draw in draws]
+    holds = sum(table.holds(text, "value") for table in tables)
+    fails = sum(table.holds(PLACES[claim["id"]], "value") for table in tables) if holds <= 1 else 0
+    needed = min(k for k in range(11) if stats.binom.sf(k - 1, 10, 0.5) <= 0.025)
+    if holds >= needed and possibly:
+        return True, True
+    if fails >= needed and not surely:
+        return False, False
+    return False, True
+
+
+# where the claims fail that fail in every draw
+PLACES = {
+    "LRP-04": "T('table5','test_accuracy',eta1=0.0005,eta2=0.001,perturbation=False)"
+    "<T('table5','test_accuracy',eta1=0.0005,eta2=0.002,perturbation=False)",
+    "LRP-05": "T('table5','test_accuracy',eta1=0.001,eta2=0.0005,perturbation=True)"
+    "-T('table5','test_accuracy',eta1=0.001,eta2=0.0005,perturbation=False)>1",
+}
+
+
+@pytest.fixture(scope="module")
+def catalogue():
+    with (PAPERS / "claims.csv").open(encoding="utf-8", newline="") as file:
+        return [line for line in csv.DictReader(file) if line["paper"] == "lrp"]
+
+
+@pytest.fixture(scope="module")
+def verdicts():
+    results = sum((ResultTable.read(path) for path in TABLES), ResultTable())
+    claims = [claim for claim in read_claims(PAPERS / "claims.csv") if claim.paper == "lrp"]
+    stand_ins = Tolerances.load(PAPERS / "tolerances.yaml").stand_ins
+    printed = ResultTable.read_printed(PAPERS / "targets.csv")
+    return {verdict.id: verdict for verdict in judge_all(claims, results, printed, stand_ins, SCALE)}
+
+
+def test_both_roads_say_the_same_of_every_claim_of_lrp(catalogue, verdicts):
+    mine = {claim["id"]: word(claim, knowing=False)[0] for claim in catalogue}
+    assert len(mine) == 39
+    assert mine == {name: verdict.verdict for name, verdict in verdicts.items()}
+
+
+def test_both_roads_say_the_same_under_the_strongest_attacker(catalogue, verdicts):
+    mine = {}
+    for claim in catalogue:
+        verdict, contested = word(claim, knowing=True)
+        mine[claim["id"]] = verdict if contested else None
+    assert mine == {name: verdict.adaptive and verdict.adaptive.verdict for name, verdict in verdicts.items()}
+
+
+def test_a_verdicts_line_says_what_was_needed_and_found_or_why_not(verdicts):
+    for verdict in verdicts.values():
+        own = verdict.judgement
+        if own.verdict == "not run":
+            assert own.sentence.startswith(own.reason)
+        else:
+            assert "needed: " in own.sentence
+            assert "; found: " in own.sentence
+        if own.verdict == "undecided":
+            assert own.reason in own.sentence
+
+
+def test_every_claim_on_stand_ins_says_so_in_its_line(verdicts):
+    for verdict in verdicts.values():
+        assert ("on stand-ins: " in verdict.judgement.sentence) == bool(verdict.substitutes)
