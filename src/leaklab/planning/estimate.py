@@ -83,7 +83,8 @@ def _waits(job: Job, adopted: Adopted) -> bool:
     record = job.folder / "run.json"
     if not record.is_file():
         return True
-    code = read_json(record)["code"]
-    return code != job.code and code not in adopted.same(
-        RULE_OF_STAGE[stage_of(job.spec)], modules_of(job.spec), job.code
-    )
+    content = read_json(record)
+    made_by = content.get("code") if isinstance(content, dict) else None
+    if made_by == job.code:
+        return False
+    return made_by not in adopted.same(RULE_OF_STAGE[stage_of(job.spec)], modules_of(job.spec), job.code)

@@ -52,11 +52,13 @@ def _offer(wanted: str, items: Mapping[str, Item]) -> str:
         return f"did you mean {_either(same)}?"
     if wanted in papers_of(items):
         return f"{wanted} is a paper: name one of its items, {', '.join(_own(wanted, items))}"
-    keys = {_plain(key): key for key in items}
-    short = {_plain(item.item): key for key, item in reversed(items.items())}
-    near = [{**short, **keys}[match] for match in get_close_matches(wanted, [*keys, *short], OFFERED, cutoff=0.8)]
+    called: dict[str, list[str]] = {}
+    for key, item in items.items():
+        called.setdefault(_plain(key), []).append(key)
+        called.setdefault(_plain(item.item), []).append(key)
+    near = [key for match in get_close_matches(wanted, called, OFFERED, cutoff=0.8) for key in called[match]]
     if near:
-        return f"did you mean {_either(list(dict.fromkeys(near)))}?"
+        return f"did you mean {_either(list(dict.fromkeys(near))[:OFFERED])}?"
     paper = wanted.split("-")[0]
     if paper in papers_of(items):
         return f"choose from {', '.join(key for key in items if key.startswith(f'{paper}/'))}"
