@@ -233,6 +233,11 @@ class TestReport:
             "comparison.csv", "lrp", "report", "verdicts.json"
         ]  # fmt: skip
 
+    def test_a_claim_that_is_newer_than_the_verdicts_is_not_judged(self, leaklab, clone):
+        (clone / "results/small/verdicts.json").write_text("[]")
+        leaklab("report", "--scale", "small", folder=clone)
+        assert "not judged yet" in (clone / "results/small/report/outpost-table1.html").read_text()
+
     def test_a_build_that_fails_leaves_the_last_one(self, leaklab, mistake, clone):
         leaklab("report", "--scale", "small", folder=clone)
         before = (clone / self.PAGE).read_bytes()
@@ -248,7 +253,7 @@ class TestReport:
         )
 
     def test_where_all_was_run_the_workflow_builds_it(self, mistake, clone, monkeypatch):
-        monkeypatch.setattr(checkout, "records_behind", lambda *_: [])
+        monkeypatch.setattr(checkout, "absent_records", lambda *_: 0)
         line = mistake("report", "--scale", "small", folder=clone)
         assert line == "no report of the results here yet: run `snakemake --cores 2 results/small/report/index.html`"
 

@@ -288,9 +288,9 @@ def report(scale: ScaleOption = "demo") -> None:
     from leaklab.report.site.checkout import report_page
 
     found = report_page(_scale(scale))
-    if found.absent_runs:
+    if found.absent_records:
         out.print(
-            f"built from the results in this checkout; {found.absent_runs} run records are not in it, and with them "
+            f"built from the results in this checkout; {found.absent_records} run records are not in it, and with them "
             "cost and metric cards"
         )
     out.print(f"report: {found.page.resolve()}")

@@ -321,7 +321,7 @@ def test_a_page_says_how_to_make_it_and_what_that_costs(tmp_path):
 
 
 def test_where_records_are_absent_no_cost_is_stated_but_the_estimate(tmp_path):
-    site.build(data(ItemPage("lrp", "table2", "Accuracy", "done", recipe=RECIPE, absent_runs=5)), tmp_path)
+    site.build(data(ItemPage("lrp", "table2", "Accuracy", "done", recipe=RECIPE, absent_records=5)), tmp_path)
     text = words_of(tmp_path / "lrp-table2.html")
     assert (
         "2 h 05 min estimated CPU time to make, at most" in text or "estimated CPU time to make, at most 2 h 05" in text

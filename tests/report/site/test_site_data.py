@@ -12,7 +12,7 @@ from leaklab.records.items import Item, load_items
 from leaklab.records.ledger import Entry, Ledger
 from leaklab.records.partition_spec import PartitionSpec
 from leaklab.report.numbers.results import ResultTable
-from leaklab.report.site.costs import absent_runs, cost_of
+from leaklab.report.site.costs import absent_records, cost_of
 from leaklab.report.site.links import chain_of
 from leaklab.report.site.metric_cards import ACCURACY, cards_of
 from leaklab.report.site.pages import Recipe
@@ -280,12 +280,15 @@ class TestPages:
         assert [data.name for data in recipe.data] == ["cifar100", "lfw", "mnist"]
 
 
-def test_runs_without_a_record_are_counted(tmp_path, monkeypatch):
+def test_absent_records_of_runs_and_data_sets_are_counted(tmp_path, monkeypatch):
+    asked = load_items(ROOT / "config/items")["lrp/figure2"]
     monkeypatch.chdir(tmp_path)
-    job = Job(PartitionSpec.model_validate({"dataset": "mnist", "partition": {"name": "iid"}}), (), "mnist")
-    assert absent_runs([job]) == 1
-    write_json(job.folder / "run.json", {})
-    assert absent_runs([job]) == 0
+    plan = build_plan({asked.key: asked})
+    jobs = plan.jobs_of("small", asked)
+    assert absent_records(plan, "small", [asked]) == len(jobs) + 3
+    write_json(jobs[0].folder / "run.json", {})
+    write_json(Path("data/prepared/mnist.run.json"), {})
+    assert absent_records(plan, "small", [asked]) == len(jobs) + 1
 
 
 class TestPartitions:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leaklab.planning.missing import without_missing
-from leaklab.planning.outputs import records_behind
-from leaklab.planning.plan import Plan, build_plan, result_files
+from leaklab.planning.plan import build_plan, result_files
 from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, sha256
 from leaklab.records.items import Item, load_items
 from leaklab.records.papers import load_papers
 from leaklab.report.site import site
+from leaklab.report.site.costs import absent_records
 from leaklab.report.site.site_data import Sources, gather
 
 CLAIMS = Path("config/papers/claims.csv")
@@ -26,11 +26,11 @@ class Found:
 
     Attributes:
         page: its first page.
-        absent_runs: run records that its scale has and this checkout lacks; 0 for a report of the workflow.
+        absent_records: records of runs and data sets that its scale has and this checkout lacks; 0 for a report of the workflow.
     """
 
     page: Path
-    absent_runs: int = 0
+    absent_records: int = 0
 
 
 def report_page(scale: Scale) -> Found:
@@ -49,7 +49,8 @@ def report_page(scale: Scale) -> Found:
     if not (sources.comparison.is_file() and sources.verdicts.is_file()):
         raise UserError(f"no results of scale {scale} here: {_how_to_have_some(scale, page)}")
     items = _as_made(items, scale)
-    absent = _absent_runs(build_plan(items), scale)
+    plan = build_plan(items)
+    absent = absent_records(plan, scale, plan.ready(scale))
     if not absent:
         raise UserError(f"no report of the results here yet: run `snakemake --cores 2 {page}`")
     _build(scale, items, sources, page.parent)
@@ -78,10 +79,6 @@ def _as_made(items: Mapping[str, Item], scale: Scale) -> dict[str, Item]:
     specs = {key: read_json(path)["spec"] for key, path in records.items() if path.is_file()}
     lacked = {key: spec["missing"] for key, spec in specs.items() if spec.get("missing")}
     return without_missing(items, {scale: lacked})
-
-
-def _absent_runs(plan: Plan, scale: Scale) -> int:
-    return sum(not path.is_file() for path in records_behind(plan, scale, plan.ready(scale)))
 
 
 def _build(scale: Scale, items: Mapping[str, Item], sources: Sources, folder: Path) -> None:

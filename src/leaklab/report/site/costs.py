@@ -1,9 +1,10 @@
 """What an item cost, summed over the records behind it, and what it is expected to cost whoever makes it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from leaklab.planning.estimate import datasets_of, estimate, source_of
-from leaklab.planning.plan import Job
+from leaklab.planning.outputs import records_behind
+from leaklab.planning.plan import Job, Plan
 from leaklab.planning.state import how_to_make
 from leaklab.records.config import Scale
 from leaklab.records.items import Item
@@ -34,6 +35,6 @@ def recipe_of(item: Item, scale: Scale, jobs: Sequence[Job]) -> Recipe:
     )
 
 
-def absent_runs(jobs: Sequence[Job]) -> int:
-    """Return how many jobs have no record in this checkout."""
-    return sum(not (job.folder / "run.json").is_file() for job in jobs)
+def absent_records(plan: Plan, scale: Scale, items: Iterable[Item]) -> int:
+    """Return how many records of runs and data sets behind some items are not in this checkout."""
+    return sum(not path.is_file() for path in records_behind(plan, scale, items))

@@ -168,7 +168,7 @@ class ItemPage:
         cards: metric cards of its metrics.
         recipe: how to make it; None for an item that does not run at this scale.
         cost: what it took; None where run records are absent, because the sum over the others would be wrong.
-        absent_runs: number of runs behind it whose records are not in this checkout.
+        absent_records: number of runs and data sets behind it whose records are not in this checkout.
         provenance: the chain, figure first, dataset last.
         downloads: files to take away.
         headline: metric that stands for the item on its paper's page; empty for none.
@@ -193,7 +193,7 @@ class ItemPage:
     cards: tuple[MetricCard, ...] = ()
     recipe: Recipe | None = None
     cost: Cost | None = None
-    absent_runs: int = 0
+    absent_records: int = 0
     provenance: tuple[ProvenanceLink, ...] = ()
     downloads: tuple[Download, ...] = ()
     headline: str = ""

@@ -21,7 +21,7 @@ from leaklab.report.judge.claims import Verdict, read_claims
 from leaklab.report.judge.comparison import Comparison, read_comparison
 from leaklab.report.numbers.gaps import gaps
 from leaklab.report.numbers.results import ResultTable
-from leaklab.report.site.costs import absent_runs, cost_of, recipe_of
+from leaklab.report.site.costs import absent_records, cost_of, recipe_of
 from leaklab.report.site.links import chain_of
 from leaklab.report.site.metric_cards import cards_of
 from leaklab.report.site.pages import (
@@ -123,7 +123,8 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
     comparisons = tuple(c for c in evidence.comparisons if (c.paper, c.item) == (item.paper, item.item))
     files = result_files(item, evidence.scale)
     jobs = evidence.plan.jobs_of(evidence.scale, item)
-    absent, entries = absent_runs(jobs), evidence.ledger.behind(str(files["png"])).entries
+    absent = absent_records(evidence.plan, evidence.scale, [item])
+    entries = evidence.ledger.behind(str(files["png"])).entries
     picture = Picture(files["png"], alt=f"{item.title}: {item.shows}", caption=item.shows, pdf=files["pdf"])
     return {
         "pictures_first": item.kind == "figure" or item.renderer in ("curves", "paths", "sentences"),
@@ -136,7 +137,7 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
         "substitutes": results.substitutes(),
         "gaps": gaps(results),
         "partitions": partition_pictures(jobs),
-        "absent_runs": absent,
+        "absent_records": absent,
         "cards": () if absent else cards_of(entries),
         "cost": None if absent else cost_of(entries),
         "provenance": chain_of(evidence.ledger, str(files["png"])),
