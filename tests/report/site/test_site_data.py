@@ -282,9 +282,10 @@ class TestPages:
 
 def test_absent_records_of_runs_and_data_sets_are_counted(tmp_path, monkeypatch):
     asked = load_items(ROOT / "config/items")["lrp/figure2"]
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(ROOT)
     plan = build_plan({asked.key: asked})
     jobs = plan.jobs_of("small", asked)
+    monkeypatch.chdir(tmp_path)
     assert absent_records(plan, "small", [asked]) == len(jobs) + 3
     write_json(jobs[0].folder / "run.json", {})
     write_json(Path("data/prepared/mnist.run.json"), {})

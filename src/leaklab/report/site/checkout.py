@@ -26,7 +26,8 @@ class Found:
 
     Attributes:
         page: its first page.
-        absent_records: records of runs and data sets that its scale has and this checkout lacks; 0 for a report of the workflow.
+        absent_records: records of runs and data sets that its scale has and this checkout lacks; 0 for a report of
+            the workflow.
     """
 
     page: Path
