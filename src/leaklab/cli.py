@@ -290,8 +290,8 @@ def report(scale: ScaleOption = "demo") -> None:
     found = report_page(_scale(scale))
     if found.absent_records:
         out.print(
-            f"built from the results in this checkout; {found.absent_records} run records are not in it, and with them "
-            "cost and metric cards"
+            "built from the results in this checkout. Not in it, and with them cost and metric cards: "
+            f"{found.absent_records} records of runs and data"
         )
     out.print(f"report: {found.page.resolve()}")
 
