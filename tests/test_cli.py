@@ -225,7 +225,7 @@ class TestReport:
 
     def test_it_is_built_from_what_is_in_git(self, leaklab, clone):
         absent, shown = leaklab("report", "--scale", "small", folder=clone).splitlines()
-        assert absent.startswith("built from the results in this checkout. Not in it, and with them cost and metric cards")
+        assert absent.startswith("built from the results in this checkout. Not in it, and with them cost and ")
         assert shown == f"report: {(clone / self.PAGE).resolve()}"
         assert "Networks attacked by DLG and iDLG" in (clone / self.PAGE).read_text()
         assert sorted(path.name for path in (clone / "results/small").iterdir()) == [
@@ -360,6 +360,18 @@ def test_a_process_ends_with_one_line_on_stderr_and_status_1():
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("leaklab: unknown item 'lrp table99'")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("run", "started"), [("", False), ("1", True)])
+def test_make_report_starts_hours_of_work_on_request_only(run, started):
+    marker = "echo workflow started; false"
+    variables = ["SCALE=paper", f"RUN={run}", f"BIN={Path(sys.executable).parent}", f"SNAKEMAKE={marker}"]
+    command = ["make", "--old-file=.venv/.ready", "VENV=.venv", "report", *variables]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode != 0
+    assert ("workflow started" in done.stdout) is started
+    assert ("nothing was started" in done.stderr) is not started
+    assert ("make report SCALE=paper RUN=1 starts it" in done.stderr) is not started
 
 
 @pytest.mark.xfail(
