@@ -2,25 +2,16 @@
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.durations import duration
 from leaklab.records.errors import UserError
-
-if TYPE_CHECKING:
-    from leaklab.planning.estimate import Estimate
-    from leaklab.planning.plan import Job
-    from leaklab.records.items import Item
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -29,10 +20,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 out = Console(highlight=False, soft_wrap=True)
-SYMBOLS = {"done": "[green]done[/]", "not run": "not run", "planned": "[dim]planned[/]"}
-PLANNED = len("planned")
-COLUMNS = ("stage", "jobs", "still to run", "client steps", "evaluations, at most", "CPU time, at most")
-UNITS = "client step: one step of one client on one batch; evaluation: one of an attack's matching loss"
 ScaleOption = Annotated[str, typer.Option(help=f"one of {', '.join(SCALES)}")]
 
 
@@ -65,40 +52,12 @@ def items(
     why: Annotated[bool, typer.Option(help="also say why planned items do not run yet")] = False,
 ) -> None:
     """List tables, figures, theorems and algorithms with their state at each scale."""
-    from leaklab.planning.names import named_paper
-    from leaklab.planning.plan import build_plan
-    from leaklab.planning.state import states
-    from leaklab.records.items import load_items
+    from leaklab.planning.listings import list_items
 
-    every = load_items()
-    only = named_paper(paper, every) if paper else None
-    found = {key: item for key, item in every.items() if only in (None, item.paper)}
-    words = {key: [state.word for state in own.values()] for key, own in states(build_plan(found)).items()}
-    folded = {} if only or why else _waiting_papers(found, words)
-    names = {key: key.replace("/", " ") for key, item in found.items() if item.paper not in folded}
-    table = Table(title=f"{len(found)} items", title_justify="left", box=SIMPLE_HEAD, expand=True, padding=(0, 1, 0, 0))
-    table.add_column("item", no_wrap=True, min_width=max(map(len, [*names.values(), *folded])))
-    table.add_column("title", no_wrap=not why, overflow="ellipsis", ratio=1)
-    for scale in SCALES:
-        table.add_column(scale, no_wrap=True, min_width=PLANNED)
-    for key, name in names.items():
-        reason = f"\n[dim]{escape(found[key].planned)}[/]" if why and found[key].planned else ""
-        table.add_row(name, f"{escape(found[key].title)}{reason}", *(SYMBOLS[word] for word in words[key]))
-    for key, count in folded.items():
-        table.add_row(key, f"[dim]{count} items[/]", *[SYMBOLS["planned"]] * len(SCALES))
-    Console(highlight=False).print(table)
-    for key in folded:
-        out.print(f"leaklab items {key}: lists the items of {key}, none of which runs yet")
-    running = sum(bool(item.runs) for item in found.values())
-    done = (f"{sum(own[k] == 'done' for own in words.values())} at {scale}" for k, scale in enumerate(SCALES))
-    out.print(f"{running} of {len(found)} items run; results here: {', '.join(done)}")
-
-
-def _waiting_papers(items: "Mapping[str, Item]", words: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Return the papers none of whose items runs at any scale, with the number of their items."""
-    counts = Counter(item.paper for item in items.values())
-    running = {items[key].paper for key, own in words.items() if set(own) != {"planned"}}
-    return {paper: count for paper, count in counts.items() if paper not in running}
+    listing = list_items(paper, why)
+    Console(highlight=False).print(listing.table)
+    for line in listing.lines:
+        out.print(line)
 
 
 @app.command()
@@ -110,69 +69,17 @@ def plan(
     ] = None,
 ) -> None:
     """Show what an item, or a whole scale, needs: jobs, steps, estimated cost, and what is missing."""
-    from leaklab.planning.adopted import Adopted
-    from leaklab.planning.estimate import datasets_of, estimate
-    from leaklab.records.ids import stage_of
+    from leaklab.planning.listings import list_plan
 
-    level = _scale(scale)
-    title, jobs, command = _planned_jobs(" ".join(item or []), level)
-    adopted = Adopted.load()
-    stages = list(dict.fromkeys(stage_of(job.spec) for job in jobs))
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-    for column in COLUMNS:
-        table.add_column(column, justify="right" if column != "stage" else "left")
-    for stage in stages:
-        own = estimate([job for job in jobs if stage_of(job.spec) == stage], adopted)
-        table.add_row(stage, *_amounts(own), end_section=stage == stages[-1])
-    total = estimate(jobs, adopted)
-    table.add_row("total", *_amounts(total))
-    out.print(table)
-    if total.steps or total.evaluations:
-        out.print(UNITS)
-    for dataset in datasets_of(jobs):
-        out.print(f"data {dataset}: {_where(dataset)}")
-    out.print(f"make it: {command}")
-    if stop_above is not None and total.waiting_seconds > 60 * stop_above:
+    listing = list_plan(" ".join(item or []), _scale(scale))
+    out.print(listing.table)
+    for line in listing.lines:
+        out.print(line)
+    if stop_above is not None and listing.waiting_seconds > 60 * stop_above:
         raise UserError(
-            f"nothing was started: what is still to run may take {duration(total.waiting_seconds)} of one CPU core, "
+            f"nothing was started: what is still to run may take {duration(listing.waiting_seconds)} of one CPU core, "
             f"more than {duration(60 * stop_above)}"
         )
-
-
-def _planned_jobs(name: str, scale: Scale) -> tuple[str, "list[Job]", str]:
-    """Return title, jobs and command of an item, or of all items of a scale where no name is given.
-
-    Raises:
-        UserError: there is no such item, or it does not run at the scale yet.
-    """
-    from leaklab.planning.names import named_item
-    from leaklab.planning.outputs import jobs_behind
-    from leaklab.planning.plan import build_plan
-    from leaklab.planning.state import how_to_make
-    from leaklab.records.items import load_items
-
-    if not name:
-        every = build_plan(load_items())
-        ready = every.ready(scale)
-        return f"scale {scale}: {len(ready)} items", jobs_behind(every, scale, ready), f"snakemake --cores 2 {scale}"
-    chosen = named_item(name, load_items())
-    if chosen.planned:
-        raise UserError(f"{chosen.key} does not run yet: {chosen.planned}")
-    if scale in chosen.scales and chosen.scales[scale].planned:
-        raise UserError(f"{chosen.key} does not run at scale {scale} yet: {chosen.scales[scale].planned}")
-    every = build_plan({chosen.key: chosen})
-    jobs = every.jobs_of(scale, chosen) if (scale, chosen.key) in every.runs else []
-    return f"{chosen.key} at scale {scale}: {chosen.title}", jobs, how_to_make(chosen, scale)
-
-
-def _amounts(cost: "Estimate") -> tuple[str, ...]:
-    return (
-        str(cost.jobs),
-        str(cost.waiting),
-        f"{cost.steps:,}",
-        f"{cost.evaluations:,}",
-        duration(cost.seconds),
-    )
 
 
 @app.command()
@@ -303,14 +210,6 @@ def schema() -> None:
 
     for path in write_schemas():
         out.print(str(path))
-
-
-def _where(dataset: str) -> str:
-    from leaklab.planning.estimate import source_of
-
-    if any(Path(f"data/prepared/{dataset}.{kind}").is_file() for kind in ("safetensors", "json")):
-        return "here"
-    return f"not here yet: {source_of(dataset)}"
 
 
 def _scale(name: str) -> Scale:
