@@ -1,6 +1,10 @@
 # Everything sets itself up: Python 3.11+, make and git are enough.
 PYTHON ?= python3
 CORES ?= 2
+# what `make report` makes, and the CPU minutes from which it wants RUN=1
+SCALE ?= demo
+MINUTES := 10
+RUN ?=
 # options of `make bench`: for the training half, and for the attack half
 BENCH ?=
 ATTACKS ?= $(filter --quick,$(BENCH))
@@ -43,9 +47,13 @@ lint: $(READY) ## style, types, architecture, workflow
 	@$(BIN)/snakefmt --check Snakefile workflow
 	@$(BIN)/snakemake --lint
 
-report: $(READY) ## make and print the report of a scale: make report SCALE=small
-	@$(SNAKEMAKE) --quiet rules -- $(or $(SCALE),demo)
-	@$(BIN)/leaklab report --scale $(or $(SCALE),demo)
+report: $(READY) ## run what a scale lacks, then print its report: make report SCALE=small RUN=1
+ifneq ($(RUN),1)
+	@$(BIN)/leaklab plan --scale $(SCALE) --stop-above $(MINUTES) || { echo "make report SCALE=$(SCALE) RUN=1 starts it; \
+	leaklab report --scale small shows the published results and runs nothing" >&2; exit 1; }
+endif
+	@$(SNAKEMAKE) --quiet rules -- $(SCALE)
+	@$(BIN)/leaklab report --scale $(SCALE)
 
 share: $(READY) ## record what was made in dvc.lock and push it to your DVC remote
 	@mkdir -p data/prepared results/runs $(foreach scale,demo small paper,results/$(scale) figures/$(scale)) .snakemake/metadata

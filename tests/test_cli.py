@@ -1,9 +1,11 @@
 """The command: what it prints, and that a mistake is one line and exit status 1."""
 
+import json
 import re
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -11,12 +13,15 @@ import pytest
 from leaklab import cli
 from leaklab.data.fetch import Found
 from leaklab.planning.code import code_of_rule
+from leaklab.planning.outputs import jobs_behind
 from leaklab.planning.plan import build_plan
 from leaklab.planning.resources import cost
 from leaklab.planning.state import states
+from leaklab.records.files import sha256
 from leaklab.records.ids import stage_of
 from leaklab.records.items import load_items
 from leaklab.records.provenance import Recorder
+from leaklab.report.site import checkout
 
 ROOT = Path(__file__).parents[1]
 LINE = re.compile(r"^\s*((?:lrp|outpost|hyperfl) \S+)\s.*?((?:\s{2,}(?:done|not run|planned)){3})\s*$")
@@ -84,19 +89,43 @@ def project(tmp_path, monkeypatch):
 
 
 class TestItems:
+    @staticmethod
+    def listed(text):
+        found = {line[1].replace(" ", "/"): line[2] for line in map(LINE.match, text.splitlines()) if line}
+        return {key: re.split(r"\s{2,}", states.strip()) for key, states in found.items()}
+
+    @staticmethod
+    def expected(*papers):
+        found = states(build_plan(load_items())).items()
+        return {key: [s.word for s in own.values()] for key, own in found if key.split("/")[0] in papers}
+
     @pytest.mark.parametrize("columns", [80, 200])
-    def test_all_52_items_are_listed_with_their_states(self, leaklab, columns):
+    def test_papers_that_run_are_listed_and_the_others_take_one_line_each(self, leaklab, columns):
         text = leaklab("items", columns=columns)
-        listed = {line[1].replace(" ", "/"): line[2] for line in map(LINE.match, text.splitlines()) if line}
-        expected = {key: [s.word for s in found.values()] for key, found in states(build_plan(load_items())).items()}
-        assert len(listed) == 53
-        assert {key: re.split(r"\s{2,}", found.strip()) for key, found in listed.items()} == expected
+        assert self.listed(text) == self.expected("lrp")
         assert text.lstrip().startswith("53 items")
+        assert re.search(r"^ *outpost +13 items +planned +planned +planned *$", text, re.MULTILINE)
+        assert re.search(r"^ *hyperfl +16 items +planned +planned +planned *$", text, re.MULTILINE)
+        assert text.splitlines()[-1].startswith("24 of 53 items run; results here: ")
+
+    def test_titles_have_room_at_80_columns(self, leaklab):
+        row = next(line for line in leaklab("items", columns=80).splitlines() if "lrp table3" in line)
+        assert "Privacy of six defenses" in row
+
+    def test_one_paper_is_listed_whole_in_any_case(self, leaklab):
+        text = leaklab("items", "OUTPOST", columns=200)
+        assert self.listed(text) == self.expected("outpost")
+        assert "lrp" not in text
+        assert text.splitlines()[-1].startswith("0 of 13 items run; ")
+
+    def test_an_unknown_paper_brings_up_the_known_ones(self, mistake):
+        assert mistake("items", "lpr") == "unknown paper 'lpr': choose from lrp, outpost, hyperfl"
 
     def test_reasons_are_given_on_request(self, leaklab):
         reason = load_items(ROOT / "config/items")["hyperfl/figure4"].planned[:40]
         assert reason not in leaklab("items", columns=200)
         assert reason in leaklab("items", "--why", columns=200)
+        assert reason in leaklab("items", "hyperfl", "--why", columns=200)
 
     def test_outside_of_a_checkout_it_says_where_to_run(self, mistake, tmp_path):
         line = mistake("items", folder=tmp_path)
@@ -123,13 +152,50 @@ class TestPlan:
         assert stages == ["capture", "attack", "score"]
         assert {f"data {name}" for name in ("digits", "faces")} <= set(re.findall(r"data \w+", text))
 
-    @pytest.mark.parametrize("item", ["lrp/table1", "lrp:table1", "lrp.table1"])
-    def test_an_item_may_be_written_in_one_word(self, leaklab, item):
+    def test_the_last_line_adds_up_the_others(self, leaklab):
+        text = leaklab("plan", "lrp", "table1", "--scale", "small")
+        rows = [
+            re.findall(r"\d[\d,]*(?![.\d])", line)[:3] for line in text.splitlines() if re.match(r"\s*\w+ +\d", line)
+        ]
+        *stages, total = [[int(number.replace(",", "")) for number in row] for row in rows]
+        assert total == [sum(column) for column in zip(*stages, strict=True)]
+        assert re.search(r"^ *total .* (min|h) ", text, re.MULTILINE)
+
+    def test_a_whole_scale_has_a_plan(self, leaklab):
+        text = leaklab("plan", "--scale", "demo")
+        plan = build_plan(load_items())
+        jobs = jobs_behind(plan, "demo", plan.ready("demo"))
+        assert text.startswith(f"scale demo: {len(plan.ready('demo'))} items")
+        assert re.search(rf"^ *total +{len(jobs)} ", text, re.MULTILINE)
+        assert text.splitlines()[-1] == "make it: snakemake --cores 2 demo"
+
+    def test_it_fails_on_request_where_much_would_run(self, mistake, leaklab, capsys):
+        line = mistake("plan", "--scale", "paper", "--stop-above", "10")
+        assert re.fullmatch(
+            r"nothing was started: what is still to run may take \d+ days of one CPU core, more than 10 min 00 s", line
+        )
+        assert "scale paper" in capsys.readouterr().out
+        assert "lrp/table4" in leaklab("plan", "lrp", "table4", "--stop-above", "0")
+
+    @pytest.mark.parametrize(
+        "item", ["lrp/table1", "lrp:table1", "lrp.table1", "lrp-table1", "LRP-Table1", " lrp  table1"]
+    )
+    def test_an_item_may_be_written_in_one_word_and_any_case(self, leaklab, item):
         assert "lrp/table1 at scale demo" in leaklab("plan", item, "--scale", "demo")
 
-    def test_an_unknown_item_brings_up_its_neighbors(self, mistake):
-        line = mistake("plan", "lrp", "table99")
-        assert line.startswith("unknown item 'lrp table99': choose from lrp/table1, ")
+    @pytest.mark.parametrize(
+        ("item", "offered"),
+        [
+            ("figure2", "did you mean lrp/figure2, outpost/figure2 or hyperfl/figure2?"),
+            ("tabel1", "did you mean lrp/table1, outpost/table1 or hyperfl/table1?"),
+            ("LRP Tabel1", "did you mean lrp/table1, lrp/table7 or lrp/table6?"),
+            ("lrp", "lrp is a paper: name one of its items, table1, table2, table3, "),
+            ("lrp lemma", "choose from lrp/table1, "),
+            ("bogus", "name a paper and one of its items, such as lrp/table1; `leaklab items` lists them"),
+        ],
+    )
+    def test_an_unknown_item_brings_up_what_was_meant(self, mistake, item, offered):
+        assert mistake("plan", *item.split()).startswith(f"unknown item '{item}': {offered}")
 
     def test_an_item_that_does_not_run_yet_says_why(self, mistake):
         assert mistake("plan", "hyperfl", "figure4").startswith("hyperfl/figure4 does not run yet: ")
@@ -140,16 +206,73 @@ class TestPlan:
         assert line == "unknown scale 'huge': choose from demo, small, paper"
 
 
-class TestReport:
-    def test_without_a_report_it_says_how_to_make_one(self, mistake, tmp_path):
-        line = mistake("report", "--scale", "small", folder=tmp_path)
-        assert line == "no report yet: run `snakemake --cores 2 results/small/report/index.html`"
+@pytest.fixture
+def clone(tmp_path):
+    """What is in git of the published results of one item, and nothing that was run."""
+    copied = ("config", "results/small/comparison.csv", "results/small/verdicts.json")
+    for name in (*copied, *map(str, (ROOT / "results/small/lrp").glob("table4.*")), str(ROOT / FIGURE)):
+        source = ROOT / name
+        target = tmp_path / source.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if source.is_dir() else shutil.copy2)(source, target)
+    for source in (ROOT / "figures/small/lrp").glob("table4.*"):
+        shutil.copy2(source, tmp_path / source.relative_to(ROOT))
+    return tmp_path
 
-    def test_a_report_is_shown_with_its_whole_path(self, leaklab, tmp_path):
-        page = tmp_path / "results/demo/report/index.html"
-        page.parent.mkdir(parents=True)
-        page.touch()
-        assert leaklab("report", folder=tmp_path) == f"report: {page.resolve()}\n"
+
+class TestReport:
+    PAGE = Path("results/small/report/index.html")
+
+    def test_it_is_built_from_what_is_in_git(self, leaklab, clone):
+        absent, shown = leaklab("report", "--scale", "small", folder=clone).splitlines()
+        assert absent.startswith("built from the results in this checkout. Not in it, and with them cost and ")
+        assert shown == f"report: {(clone / self.PAGE).resolve()}"
+        assert "Networks attacked by DLG and iDLG" in (clone / self.PAGE).read_text()
+        assert sorted(path.name for path in (clone / "results/small").iterdir()) == [
+            "comparison.csv", "lrp", "report", "verdicts.json"
+        ]  # fmt: skip
+
+    def test_a_claim_that_is_newer_than_the_verdicts_is_not_judged(self, leaklab, clone):
+        (clone / "results/small/verdicts.json").write_text("[]")
+        leaklab("report", "--scale", "small", folder=clone)
+        assert "Not judged yet" in (clone / "results/small/report/outpost-table1.html").read_text()
+
+    def test_a_build_that_fails_leaves_the_last_one(self, leaklab, mistake, clone):
+        leaklab("report", "--scale", "small", folder=clone)
+        before = (clone / self.PAGE).read_bytes()
+        (clone / "results/small/lrp/table4.tex").unlink()
+        assert "table4.tex is missing" in mistake("report", "--scale", "small", folder=clone)
+        assert (clone / self.PAGE).read_bytes() == before
+        assert not list((clone / "results/small").glob(".report-*"))
+
+    def test_without_results_it_says_how_to_have_some(self, mistake, clone):
+        assert mistake("report", folder=clone) == (
+            "no results of scale demo here: `leaklab plan --scale demo` says what they cost, `snakemake --cores 2 "
+            "results/demo/report/index.html` makes them; `leaklab report --scale small` shows the published ones"
+        )
+
+    def test_where_all_was_run_the_workflow_builds_it(self, mistake, clone, monkeypatch):
+        monkeypatch.setattr(checkout, "absent_records", lambda *_: 0)
+        line = mistake("report", "--scale", "small", folder=clone)
+        assert line == "no report of the results here yet: run `snakemake --cores 2 results/small/report/index.html`"
+
+    def test_a_report_of_the_workflow_is_kept_while_the_results_are_those_that_it_shows(self, leaklab, clone):
+        page, table = clone / self.PAGE, clone / "results/small/lrp/table4.csv"
+        page.parent.mkdir()
+        page.write_text("made by the workflow")
+        read = {"results/small/lrp/table4.csv": sha256(table), "results/runs/train/x/run.json": "not here"}
+        record = {"rule": "build_report", "outputs": {}, "spec": {}, "code": "", "inputs": read}
+        page.with_name("run.json").write_text(json.dumps(record))
+        assert leaklab("report", "--scale", "small", folder=clone) == f"report: {page.resolve()}\n"
+        assert page.read_text() == "made by the workflow"
+        read["results/small/lrp/table4.csv"] = "of another table"
+        page.with_name("run.json").write_text(json.dumps(record))
+        assert leaklab("report", "--scale", "small", folder=clone).startswith("built from the results")
+        assert page.read_text() != "made by the workflow"
+
+    def test_outside_of_a_checkout_it_says_where_to_run(self, mistake, tmp_path):
+        line = mistake("report", folder=tmp_path)
+        assert line == "no items below config/items: run from the project's root folder"
 
 
 class TestTrace:
@@ -169,6 +292,19 @@ class TestTrace:
 
     def test_a_path_may_start_with_a_dot(self, leaklab, project):
         assert leaklab("trace", f"./{TABLE}", folder=project).startswith(f"{TABLE}  sha256 ")
+
+    def test_a_path_may_be_absolute(self, leaklab, project):
+        assert leaklab("trace", project / TABLE, folder=project).startswith(f"{TABLE}  sha256 ")
+
+    def test_what_a_clone_lacks_is_no_input_of_the_repository(self, leaklab, project):
+        for path in (DATA, CARD, DATA.with_suffix(".run.json")):
+            (project / path).unlink()
+        lines = leaklab("trace", TABLE, folder=project).splitlines()
+        assert lines[1:] == [
+            f"  {YAML}  (an input of this repository)",
+            f"  {CARD}  (not in this checkout)",
+            f"  {DATA}  (not in this checkout)",
+        ]
 
     def test_a_file_that_no_record_names(self, mistake, project):
         assert mistake("trace", "nothing.csv", folder=project).startswith("nothing.csv: no record names this file")
@@ -200,6 +336,18 @@ class TestAudit:
         assert "0 changed files, 1 stale records" in mistake("audit", folder=project)
 
 
+def test_the_version_is_that_of_the_package(leaklab):
+    assert leaklab("--version") == f"leaklab {version('leaklab')}\n"
+
+
+@pytest.mark.parametrize("command", [(), ("items",), ("plan",), ("trace",), ("report",)])
+def test_help_has_a_short_form_and_counts_nothing_by_hand(leaklab, command):
+    text = leaklab(*command, "-h")
+    assert "Usage: " in text
+    assert "`" not in text
+    assert not re.search(r"\b5\d (tables|items)", text)
+
+
 def test_schemas_are_written_and_named(leaklab, tmp_path):
     lines = leaklab("schema", folder=tmp_path).splitlines()
     assert lines == [f"workflow/schemas/{name}.schema.json" for name in ("config", "item", "paper", "specs")]
@@ -212,6 +360,18 @@ def test_a_process_ends_with_one_line_on_stderr_and_status_1():
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("leaklab: unknown item 'lrp table99'")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("run", "started"), [("", False), ("1", True)])
+def test_make_report_starts_hours_of_work_on_request_only(run, started):
+    marker = "echo workflow started; false"
+    variables = ["SCALE=paper", f"RUN={run}", f"BIN={Path(sys.executable).parent}", f"SNAKEMAKE={marker}"]
+    command = ["make", "--old-file=.venv/.ready", "VENV=.venv", "report", *variables]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode != 0
+    assert ("workflow started" in done.stdout) is started
+    assert ("nothing was started" in done.stderr) is not started
+    assert ("make report SCALE=paper RUN=1 starts it" in done.stderr) is not started
 
 
 def test_the_published_results_pass_the_audit():

@@ -2,22 +2,24 @@
 
 import sys
 from collections import Counter
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from leaklab.records.config import SCALES, Scale
+from leaklab.records.durations import duration
 from leaklab.records.errors import UserError
-from leaklab.records.text_specs import TEXT_FOLDER
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 out = Console(highlight=False, soft_wrap=True)
-SYMBOLS = {"done": "[green]done[/]", "not run": "not run", "planned": "[dim]planned[/]"}
 ScaleOption = Annotated[str, typer.Option(help=f"one of {', '.join(SCALES)}")]
 
 
@@ -29,61 +31,55 @@ def main() -> None:
         sys.exit(f"leaklab: {error}")
 
 
-@app.command()
-def items(why: Annotated[bool, typer.Option(help="also say why planned items do not run yet")] = False) -> None:
-    """List all tables, figures, theorems and algorithms with their state at each scale."""
-    from leaklab.planning.plan import build_plan
-    from leaklab.planning.state import states
-    from leaklab.records.items import load_items
+def _show_version(asked: bool) -> None:
+    if asked:
+        out.print(f"leaklab {version('leaklab')}")
+        raise typer.Exit
 
-    found = load_items()
-    table = Table(title=f"{len(found)} items", title_justify="left", box=SIMPLE_HEAD, expand=True)
-    table.add_column("item", no_wrap=True, min_width=max(map(len, found)))
-    table.add_column("title", no_wrap=not why, overflow="ellipsis", ratio=1)
-    for scale in SCALES:
-        table.add_column(scale, no_wrap=True, min_width=len("planned"))
-    for key, by_scale in states(build_plan(found)).items():
-        reason = f"\n[dim]{escape(found[key].planned)}[/]" if why and found[key].planned else ""
-        words = [SYMBOLS[by_scale[scale].word] for scale in SCALES]
-        table.add_row(key.replace("/", " "), f"{escape(found[key].title)}{reason}", *words)
-    Console(highlight=False).print(table)
+
+@app.callback()
+def leaklab(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="print the version and stop")
+    ] = False,
+) -> None:
+    """Look at items, plans, reports and provenance. Work itself is done by snakemake."""
 
 
 @app.command()
-def plan(item: list[str], scale: ScaleOption = "small") -> None:
-    """Show what an item needs: jobs, steps, estimated cost, and what is missing."""
-    from leaklab.planning.plan import build_plan, result_files
-    from leaklab.planning.resources import cost
-    from leaklab.records.ids import stage_of
-    from leaklab.records.items import find_item, load_items
+def items(
+    paper: Annotated[str | None, typer.Argument(help="list the items of one paper, also those that wait")] = None,
+    why: Annotated[bool, typer.Option(help="also say why planned items do not run yet")] = False,
+) -> None:
+    """List tables, figures, theorems and algorithms with their state at each scale."""
+    from leaklab.planning.listings import list_items
 
-    chosen = find_item(" ".join(item), load_items())
-    level = _scale(scale)
-    if chosen.planned:
-        raise UserError(f"{chosen.key} does not run yet: {chosen.planned}")
-    if level in chosen.scales and chosen.scales[level].planned:
-        raise UserError(f"{chosen.key} does not run at scale {level} yet: {chosen.scales[level].planned}")
-    every = build_plan({chosen.key: chosen})
-    jobs = every.jobs_of(level, chosen) if (level, chosen.key) in every.runs else []
-    table = Table(title=f"{chosen.key} at scale {level}: {chosen.title}", title_justify="left", box=SIMPLE_HEAD)
-    for column in ("stage", "jobs", "still to run", "client steps", "evaluations, at most", "CPU minutes, at most"):
-        table.add_column(column, justify="right" if column != "stage" else "left")
-    for stage in dict.fromkeys(stage_of(job.spec) for job in jobs):
-        group = [job for job in jobs if stage_of(job.spec) == stage]
-        costs = [cost(job.spec) for job in group]
-        missing = sum(not (job.folder / "run.json").is_file() for job in group)
-        table.add_row(
-            stage,
-            str(len(group)),
-            str(missing),
-            f"{sum(c.steps for c in costs):,}",
-            f"{sum(c.evaluations for c in costs):,}",
-            f"{sum(c.seconds for c in costs) / 60:.1f}",
+    listing = list_items(paper, why)
+    Console(highlight=False).print(listing.table)
+    for line in listing.lines:
+        out.print(line)
+
+
+@app.command()
+def plan(
+    item: Annotated[list[str] | None, typer.Argument(help="such as lrp table1; none: all of the scale")] = None,
+    scale: ScaleOption = "small",
+    stop_above: Annotated[
+        float | None, typer.Option(min=0, help="fail where what is still to run may take more CPU minutes than this")
+    ] = None,
+) -> None:
+    """Show what an item, or a whole scale, needs: jobs, steps, estimated cost, and what is missing."""
+    from leaklab.planning.listings import list_plan
+
+    listing = list_plan(" ".join(item or []), _scale(scale))
+    out.print(listing.table)
+    for line in listing.lines:
+        out.print(line)
+    if stop_above is not None and listing.waiting_seconds > 60 * stop_above:
+        raise UserError(
+            f"nothing was started: what is still to run may take {duration(listing.waiting_seconds)} of one CPU core, "
+            f"more than {duration(60 * stop_above)}"
         )
-    out.print(table)
-    for dataset in sorted({job.dataset for job in jobs if job.dataset}):
-        out.print(f"data {dataset}: {_where(dataset)}")
-    out.print(f"make it: snakemake --cores 2 {result_files(chosen, level)['csv']}")
 
 
 @app.command()
@@ -92,12 +88,13 @@ def trace(file: str) -> None:
     from leaklab.records.ledger import Ledger
 
     ledger = Ledger.scan()
-    name = Path(file).as_posix().removeprefix("./")
+    name = _in_checkout(file)
     ledger.maker(name)
     shown: set[Path] = set()
     for depth, path, entry in ledger.chain(name):
         if entry is None:
-            out.print(f"{'  ' * depth}{path}  (an input of this repository)")
+            known = "an input of this repository" if Path(path).is_file() else "not in this checkout"
+            out.print(f"{'  ' * depth}{path}  ({known})")
             continue
         commit = (entry.content.get("commit") or "no commit")[:10] + ("+changes" if entry.content.get("dirty") else "")
         digest = entry.outputs[path][:16]
@@ -107,6 +104,15 @@ def trace(file: str) -> None:
                 f"{'  ' * (depth + 1)}{source['path']}  sha256 {source['sha256']}  (raw data, {source['source']})"
             )
         shown.add(entry.path)
+
+
+def _in_checkout(file: str) -> str:
+    """Return a path as records name it, relative to this folder; as it was written where it lies outside."""
+    root = Path.cwd()
+    for path in (root / file, (root / file).resolve()):
+        if path.is_relative_to(root) and ".." not in path.parts:
+            return path.relative_to(root).as_posix()
+    return file
 
 
 @app.command()
@@ -185,11 +191,16 @@ def adopt(
 
 @app.command()
 def report(scale: ScaleOption = "demo") -> None:
-    """Print where the report of a scale is, or how to make it."""
-    page = Path(f"results/{_scale(scale)}/report/index.html")
-    if not page.is_file():
-        raise UserError(f"no report yet: run `snakemake --cores 2 {page}`")
-    out.print(f"report: {page.resolve()}")
+    """Print where the report of a scale is; build it from the published results where nothing was run here."""
+    from leaklab.report.site.checkout import report_page
+
+    found = report_page(_scale(scale))
+    if found.absent_records:
+        out.print(
+            "built from the results in this checkout. Not in it, and with them cost and metric cards: "
+            f"{found.absent_records} records of runs and data"
+        )
+    out.print(f"report: {found.page.resolve()}")
 
 
 @app.command()
@@ -199,21 +210,6 @@ def schema() -> None:
 
     for path in write_schemas():
         out.print(str(path))
-
-
-def _where(dataset: str) -> str:
-    from leaklab.data.catalog import find_entry, load_catalog
-    from leaklab.data.text.catalog import find_text
-
-    if any(Path(f"data/prepared/{dataset}.{kind}").is_file() for kind in ("safetensors", "json")):
-        return "here"
-    name = dataset.removeprefix(TEXT_FOLDER)
-    entry = find_entry(name, load_catalog()) if name == dataset else find_text(name)
-    if entry.embedded:
-        return "not here yet: comes with the installed packages"
-    if not entry.official:
-        return "not here yet: comes from LEAKLAB_MIRROR only"
-    return "not here yet: fetched from LEAKLAB_MIRROR or the network"
 
 
 def _scale(name: str) -> Scale:

@@ -128,7 +128,7 @@ def test_an_item_without_any_data_is_not_run_and_the_others_stay(checkout, items
     assert state.word == "not run"
     assert "MNIST" in state.reason
     assert state_of(scarce, scarce.items["lrp/figure1"], "paper", checkout) == State(
-        "not run", "snakemake results/paper/lrp/figure1.csv"
+        "not run", "snakemake --cores 2 results/paper/lrp/figure1.csv"
     )
     # other scales are not asked for, so nothing is looked for and nothing left out
     assert [i.key for i in scarce.ready("small")] == [i.key for i in plan.ready("small")]

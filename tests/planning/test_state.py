@@ -40,7 +40,9 @@ def test_a_scale_that_the_item_does_not_have_is_named(tmp_path):
 def test_what_was_not_run_says_how_to(tmp_path, there):
     plan, item = planned(**READY)
     touch(tmp_path, item, *there)
-    assert state_of(plan, item, "small", tmp_path) == State("not run", "snakemake results/small/lrp/table1.csv")
+    assert state_of(plan, item, "small", tmp_path) == State(
+        "not run", "snakemake --cores 2 results/small/lrp/table1.csv"
+    )
 
 
 def test_an_item_is_done_with_its_table_and_its_figure(tmp_path):
@@ -58,7 +60,9 @@ def test_an_item_may_wait_at_one_scale(tmp_path):
 
 def test_an_item_may_stand_apart_and_is_made_when_asked_for(tmp_path):
     plan, item = planned(**{**READY, "scales": {"small": {"apart": True}}})
-    assert state_of(plan, item, "small", tmp_path) == State("not run", "snakemake results/small/lrp/table1.csv")
+    assert state_of(plan, item, "small", tmp_path) == State(
+        "not run", "snakemake --cores 2 results/small/lrp/table1.csv"
+    )
     assert plan.ready("small") == []
     assert ("small", item.key) in plan.runs
 

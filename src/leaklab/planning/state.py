@@ -31,7 +31,12 @@ def state_of(plan: Plan, item: Item, scale: Scale, root: Path = Path()) -> State
     files = result_files(item, scale)
     if all((root / files[name]).is_file() for name in ("csv", "png")):
         return State("done")
-    return State("not run", f"snakemake {files['csv']}")
+    return State("not run", how_to_make(item, scale))
+
+
+def how_to_make(item: Item, scale: Scale) -> str:
+    """Return the command that makes an item at a scale, as it can be typed."""
+    return f"snakemake --cores 2 {result_files(item, scale)['csv']}"
 
 
 def states(plan: Plan, root: Path = Path()) -> dict[str, dict[Scale, State]]:

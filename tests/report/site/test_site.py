@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.report.site import site
 from leaklab.report.site.pages import (
     Cost,
+    DataSource,
     Download,
     ItemPage,
     JudgedClaim,
@@ -21,6 +23,7 @@ from leaklab.report.site.pages import (
     PaperPages,
     Picture,
     ProvenanceLink,
+    Recipe,
     SiteData,
 )
 from leaklab.report.site.setting_lines import setting_lines
@@ -150,7 +153,7 @@ def test_every_part_of_an_item_is_on_its_page(built):
         "Accuracy: needed: above 91 %; found: 90 %.", "about utility", "The check fails.", "Accuracy without defense.",
         "T('b')>2", "holds in 7 of 10 partition draws; fails for partition seed 3", "closed-form-scale",
         "sees more in 1 of the 1 numbers", "1 setting differs from the paper's", "1 h 02 min", "2.0 GiB", "1 min 01 s",
-        "uncommitted changes", "f" * 64, "94.21", "cnn & co", "0 of 1 printed numbers are met",
+        "paper's attacker", "uncommitted changes", "f" * 64, "94.21", "cnn & co", "0 of 1 printed numbers are met",
     ):  # fmt: skip
         assert part in text, part
 
@@ -282,7 +285,14 @@ def test_templates_are_packaged():
 
 @pytest.mark.parametrize(
     ("seconds", "shown"),
-    [(0.44, "0.4 s"), (59.7, "1 min 00 s"), (200, "3 min 20 s"), (7500, "2 h 05 min"), (None, "not measured")],
+    [
+        (0.44, "0.4 s"),
+        (59.7, "1 min 00 s"),
+        (200, "3 min 20 s"),
+        (7500, "2 h 05 min"),
+        (864_000, "10 days"),
+        (None, "not measured"),
+    ],
 )
 def test_durations(seconds, shown):
     assert site.duration(seconds) == shown
@@ -303,6 +313,73 @@ def test_what_is_missing_stands_at_the_top_and_in_the_overview(tmp_path):
     assert "What is missing." in text
     assert "Not run: data not here: <ImageNet> (4 numbers)." in text
     assert "incomplete" in (tmp_path / "index.html").read_text()
+
+
+RECIPE = Recipe("snakemake --cores 2 x.csv", "leaklab plan lrp table2 --scale small", 12, 7500.0,
+                (DataSource("mnist", "fetched"),))  # fmt: skip
+
+
+def words_of(path):
+    return " ".join(" ".join(Page(path.read_text()).text).split())
+
+
+def test_a_page_says_how_to_make_it_and_what_that_costs(tmp_path):
+    site.build(data(ItemPage("lrp", "table2", "Accuracy", "not run", recipe=RECIPE)), tmp_path)
+    text = words_of(tmp_path / "lrp-table2.html")
+    for part in (
+        RECIPE.command,
+        RECIPE.plan,
+        "12 runs, 2 h 05 min of one CPU core",
+        "estimate, at most",
+        "mnist (fetched)",
+    ):
+        assert part in text, part
+
+
+def test_where_records_are_absent_no_cost_is_stated_but_the_estimate(tmp_path):
+    site.build(data(ItemPage("lrp", "table2", "Accuracy", "done", recipe=RECIPE, absent_records=5)), tmp_path)
+    text = words_of(tmp_path / "lrp-table2.html")
+    assert (
+        "2 h 05 min estimated CPU time to make, at most" in text or "estimated CPU time to make, at most 2 h 05" in text
+    )
+    assert "Cost and metric cards: not in this checkout." in text
+    assert "wall time" not in text
+
+
+def test_captions_of_figures_and_tables_name_the_stand_ins(tmp_path):
+    (tmp_path / "in").mkdir()
+    site.build(data(full_page(tmp_path / "in")), tmp_path / "out")
+    text = (tmp_path / "out/lrp-table1.html").read_text()
+    captions = re.findall(r"<figcaption>.*?</figcaption>|<p class=\"legend\">.*?</p>", text, re.DOTALL)
+    named = ["half of LFW" in caption for caption in captions]
+    # the figure; below the result table, the table of attackers and the printed numbers
+    assert named == [True] * 4
+
+
+def test_no_number_of_ours_is_called_printed_for_its_attacker(built):
+    for page in pages(built[0]).values():
+        assert "as printed" not in " ".join(page.text).lower()
+
+
+def test_the_overview_shows_each_item_once_and_folds_what_is_planned(built):
+    page = pages(built[0])["index.html"]
+    assert [page.links.count(f"lrp-{item}.html") for item in ("table1", "table2")] == [1, 1]
+    assert "1 planned item, and what it waits for" in words_of(built[0] / "index.html")
+
+
+def test_papers_lead_to_each_other(tmp_path):
+    item = ItemPage("lrp", "smc", "Masked sums", "not run", "run it")
+    papers = tuple(PaperPages(key, f"Paper {key}", (replace(item, paper=key),)) for key in "abc")
+    site.build(SiteData("small", "", papers, "0.1.0"), tmp_path)
+    links = {
+        key: set(Page((tmp_path / f"{key}.html").read_text()).links) & {"a.html", "b.html", "c.html"} for key in "abc"
+    }
+    assert links == {"a": {"b.html"}, "b": {"a.html", "c.html"}, "c": {"b.html"}}
+
+
+def test_settings_that_a_scale_left_alone_are_folded(built):
+    text = words_of(built[0] / "lrp-table1.html")
+    assert "1 setting left as it is" in text
 
 
 def test_deals_are_shown_each_with_its_own_file(tmp_path):

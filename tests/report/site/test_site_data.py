@@ -5,15 +5,17 @@ from pathlib import Path
 import pytest
 
 from leaklab.planning.plan import Job, build_plan
+from leaklab.planning.resources import cost
 from leaklab.records.expand import expand
 from leaklab.records.files import write_json
 from leaklab.records.items import Item, load_items
 from leaklab.records.ledger import Entry, Ledger
 from leaklab.records.partition_spec import PartitionSpec
 from leaklab.report.numbers.results import ResultTable
-from leaklab.report.site.costs import cost_of
+from leaklab.report.site.costs import absent_records, cost_of
 from leaklab.report.site.links import chain_of
 from leaklab.report.site.metric_cards import ACCURACY, cards_of
+from leaklab.report.site.pages import Recipe
 from leaklab.report.site.setting_lines import setting_lines
 from leaklab.report.site.site_data import Evidence, _page, _plain, _settings, partition_pictures
 
@@ -252,6 +254,7 @@ class TestPages:
     @staticmethod
     def page(asked, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
+        Path("config").symlink_to(ROOT / "config")
         evidence = Evidence("small", build_plan({asked.key: asked}), Ledger(Path(), ()), ResultTable(), (), (), Path())
         return _page(evidence, asked)
 
@@ -263,8 +266,30 @@ class TestPages:
     def test_an_item_that_was_not_run_says_how_to(self, tmp_path, monkeypatch):
         asked = load_items(ROOT / "config/items")["lrp/table4"]
         page = self.page(asked, tmp_path, monkeypatch)
-        assert (page.state, page.reason) == ("not run", "snakemake results/small/lrp/table4.csv")
+        assert (page.state, page.reason) == ("not run", "snakemake --cores 2 results/small/lrp/table4.csv")
         assert page.settings["paper"]["networks"]["model"] == "dlg-lenet"
+        assert page.recipe == Recipe(page.reason, "leaklab plan lrp table4 --scale small", 0, 0)
+
+    def test_it_says_what_it_would_cost_and_read(self, tmp_path, monkeypatch):
+        asked = load_items(ROOT / "config/items")["lrp/figure2"]
+        recipe = self.page(asked, tmp_path, monkeypatch).recipe
+        jobs = build_plan({asked.key: asked}).jobs_of("small", asked)
+        assert recipe.command == "snakemake --cores 2 results/small/lrp/figure2.csv"
+        assert recipe.jobs == len(jobs)
+        assert recipe.cpu_seconds == pytest.approx(sum(cost(job.spec).seconds for job in jobs))
+        assert [data.name for data in recipe.data] == ["cifar100", "lfw", "mnist"]
+
+
+def test_absent_records_of_runs_and_data_sets_are_counted(tmp_path, monkeypatch):
+    asked = load_items(ROOT / "config/items")["lrp/figure2"]
+    monkeypatch.chdir(ROOT)
+    plan = build_plan({asked.key: asked})
+    jobs = plan.jobs_of("small", asked)
+    monkeypatch.chdir(tmp_path)
+    assert absent_records(plan, "small", [asked]) == len(jobs) + 3
+    write_json(jobs[0].folder / "run.json", {})
+    write_json(Path("data/prepared/mnist.run.json"), {})
+    assert absent_records(plan, "small", [asked]) == len(jobs) + 1
 
 
 class TestPartitions:

@@ -84,6 +84,33 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class DataSource:
+    """A data set that an item reads: its name, and where it comes from."""
+
+    name: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to make an item, and what that is expected to take.
+
+    Attributes:
+        command: makes it, typed as it stands.
+        plan: shows the estimate beside what is already there.
+        jobs: number of runs behind it.
+        cpu_seconds: estimated time on one CPU core, at most.
+        data: what the runs read.
+    """
+
+    command: str
+    plan: str
+    jobs: int
+    cpu_seconds: float
+    data: tuple[DataSource, ...] = ()
+
+
+@dataclass(frozen=True)
 class ProvenanceLink:
     """One link of the chain from the figure back to the data.
 
@@ -140,7 +167,9 @@ class ItemPage:
         gaps: what the numbers lack: not run here, diverged, target not reached (``gaps.gaps``).
         partitions: who holds what in the deals behind its runs.
         cards: metric cards of its metrics.
-        cost: what it took.
+        recipe: how to make it; None for an item that does not run at this scale.
+        cost: what it took; None where run records are absent, because the sum over the others would be wrong.
+        absent_records: number of runs and data sets behind it whose records are not in this checkout.
         provenance: the chain, figure first, dataset last.
         downloads: files to take away.
         headline: metric that stands for the item on its paper's page; empty for none.
@@ -163,7 +192,9 @@ class ItemPage:
     gaps: tuple[str, ...] = ()
     partitions: tuple[Picture, ...] = ()
     cards: tuple[MetricCard, ...] = ()
+    recipe: Recipe | None = None
     cost: Cost | None = None
+    absent_records: int = 0
     provenance: tuple[ProvenanceLink, ...] = ()
     downloads: tuple[Download, ...] = ()
     headline: str = ""

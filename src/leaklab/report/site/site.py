@@ -2,14 +2,15 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from leaklab.records import files
+from leaklab.records.durations import duration
 from leaklab.records.errors import UserError
 from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.numbers.results import RowKeys
@@ -18,6 +19,7 @@ from leaklab.report.site.pages import ItemPage, SiteData, Standing
 from leaklab.report.site.setting_lines import setting_lines
 from leaklab.report.tables import tables
 
+Page = TypeVar("Page")
 STANDINGS: tuple[tuple[Standing, str, str], ...] = (
     ("stands", "What stands", "Holds against the paper's attacker and against the strongest of all that were run."),
     ("falls", "What falls", "Holds against the paper's attacker only. What the defense hid, an attacker who knows it "
@@ -49,8 +51,9 @@ def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
     written = [folder / "index.html", folder / "style.css", *(folder / f"{paper.key}.html" for paper in data.papers)]
     files.write_text(written[0], environment.get_template("index.html").render(site=data, pages=pages))
     files.write_text(written[1], environment.get_template("style.css").render())
-    for paper, path in zip(data.papers, written[2:], strict=True):
-        files.write_text(path, environment.get_template("paper.html").render(site=data, paper=paper))
+    for place, (paper, path) in enumerate(zip(data.papers, written[2:], strict=True)):
+        text = environment.get_template("paper.html").render(site=data, paper=paper, **_neighbors(data.papers, place))
+        files.write_text(path, text)
     for place, page in enumerate(pages):
         path = folder / f"{page.name}.html"
         text = environment.get_template("item.html").render(
@@ -59,12 +62,19 @@ def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
             paper=next(paper for paper in data.papers if paper.key == page.paper),
             table=_table(page),
             settings=setting_lines(page.settings, data.scale),
-            before=pages[place - 1] if place else None,
-            after=pages[place + 1] if place + 1 < len(pages) else None,
+            **_neighbors(pages, place),
         )
         files.write_text(path, text)
         written += [path, *_copies(page, folder)]
     return tuple(dict.fromkeys(written))
+
+
+def _neighbors(pages: Sequence[Page], place: int) -> dict[str, Page | None]:
+    """Return the pages before and after one, None where there is none."""
+    return {
+        "before": pages[place - 1] if place else None,
+        "after": pages[place + 1] if place + 1 < len(pages) else None,
+    }
 
 
 def copied_name(page: ItemPage, path: Path) -> str:
@@ -154,20 +164,6 @@ def number(value: float | None) -> str:
 def span(interval: tuple[float, float] | None) -> str:
     """Return an interval as e.g. ``0.12 to 0.31``; empty for none."""
     return f"{number(interval[0])} to {number(interval[1])}" if interval else ""
-
-
-def duration(seconds: float | None) -> str:
-    """Return seconds as e.g. ``2 h 05 min``, ``3 min 20 s`` or ``0.4 s``."""
-    if seconds is None:
-        return "not measured"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
 def memory(mebibytes: float | None) -> str:

@@ -19,10 +19,10 @@ from leaklab.report.figures import ranges, style
 from leaklab.report.judge.attacker_pairs import attacker_pairs
 from leaklab.report.judge.claims import read_claims
 from leaklab.report.judge.comparison import Comparison, read_comparison
-from leaklab.report.judge.verdicts import Verdict
+from leaklab.report.judge.verdicts import Judgement, Verdict
 from leaklab.report.numbers.gaps import gaps
 from leaklab.report.numbers.results import ResultTable
-from leaklab.report.site.costs import cost_of
+from leaklab.report.site.costs import absent_records, cost_of, recipe_of
 from leaklab.report.site.links import chain_of
 from leaklab.report.site.metric_cards import cards_of
 from leaklab.report.site.pages import (
@@ -97,16 +97,24 @@ def gather(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: 
 
 def _evidence(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: Path) -> Evidence:
     plan = build_plan(items)
-    results = sum((ResultTable.read(result_files(item, scale)["csv"]) for item in plan.ready(scale)), ResultTable())
+    done = [item for item in items.values() if state_of(plan, item, scale).word == "done"]
+    results = sum((ResultTable.read(result_files(item, scale)["csv"]) for item in done), ResultTable())
     verdicts = {verdict["id"]: Verdict.from_json(verdict) for verdict in read_json(sources.verdicts)}
-    claims = tuple(JudgedClaim(claim, verdicts[claim.id]) for claim in read_claims(sources.claims))
+    claims = tuple(JudgedClaim(c, verdicts.get(c.id) or _unjudged(c.id)) for c in read_claims(sources.claims))
     return Evidence(scale, plan, Ledger.scan(), results, read_comparison(sources.comparison), claims, drawings)
+
+
+def _unjudged(claim: str) -> Verdict:
+    reason = "not judged yet: the claim is newer than the verdicts in this checkout"
+    return Verdict(claim, Judgement("not run", sentence=reason, reason=reason))
 
 
 def _page(evidence: Evidence, item: Item) -> ItemPage:
     state = state_of(evidence.plan, item, evidence.scale)
     claims = tuple(judged for judged in evidence.claims if judged.claim.id in item.claims)
     facts: dict[str, Any] = {"title": item.title, "state": state.word, "reason": state.reason, "claims": claims}
+    if (evidence.scale, item.key) in evidence.plan.runs:
+        facts["recipe"] = recipe_of(item, evidence.scale, evidence.plan.jobs_of(evidence.scale, item))
     if state.word == "done":
         facts |= _results(evidence, item)
     return ItemPage(paper=item.paper, item=item.item, settings=_settings(item), **facts)
@@ -116,6 +124,8 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
     results = evidence.results.select(paper=item.paper, item=item.item)
     comparisons = tuple(c for c in evidence.comparisons if (c.paper, c.item) == (item.paper, item.item))
     files = result_files(item, evidence.scale)
+    jobs = evidence.plan.jobs_of(evidence.scale, item)
+    absent = absent_records(evidence.plan, evidence.scale, [item])
     entries = evidence.ledger.behind(str(files["png"])).entries
     picture = Picture(files["png"], alt=f"{item.title}: {item.shows}", caption=item.shows, pdf=files["pdf"])
     return {
@@ -128,9 +138,10 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
         "reading": item.reading,
         "substitutes": results.substitutes(),
         "gaps": gaps(results),
-        "partitions": partition_pictures(evidence.plan.jobs_of(evidence.scale, item)),
-        "cards": cards_of(entries),
-        "cost": cost_of(entries),
+        "partitions": partition_pictures(jobs),
+        "absent_records": absent,
+        "cards": () if absent else cards_of(entries),
+        "cost": None if absent else cost_of(entries),
         "provenance": chain_of(evidence.ledger, str(files["png"])),
         "downloads": tuple(Download(files[name].name, files[name]) for name in ("csv", "markdown", "latex")),
     }

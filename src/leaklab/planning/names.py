@@ -1,0 +1,73 @@
+"""How a user may write the name of an item, and what is offered instead of a name that no item has."""
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from leaklab.records.errors import UserError
+from leaklab.records.items import Item
+
+OFFERED = 3
+"""Names that are offered at most for one that is nearly right."""
+
+
+def named_item(name: str, items: Mapping[str, Item]) -> Item:
+    """Return the item called ``lrp table1``, ``lrp/table1``, ``lrp:table1`` or ``lrp-table1``, in any case.
+
+    Raises:
+        UserError: no item is called so; the line offers those that are called nearly so.
+    """
+    wanted = _plain(name)
+    found = {_plain(key): item for key, item in items.items()}
+    if wanted in found:
+        return found[wanted]
+    raise UserError(f"unknown item '{name}': {_offer(wanted, items)}")
+
+
+def papers_of(items: Mapping[str, Item]) -> tuple[str, ...]:
+    """Return the keys of the papers, in order."""
+    return tuple(dict.fromkeys(item.paper for item in items.values()))
+
+
+def named_paper(name: str, items: Mapping[str, Item]) -> str:
+    """Return the key of a paper that was written in any case.
+
+    Raises:
+        UserError: there is no such paper.
+    """
+    papers = papers_of(items)
+    if name.lower() in papers:
+        return name.lower()
+    raise UserError(f"unknown paper '{name}': choose from {', '.join(papers)}")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s:./-]+", "-", name.strip().lower())
+
+
+def _offer(wanted: str, items: Mapping[str, Item]) -> str:
+    """Return what to write instead: an item of that name in each paper, the nearest names, or a paper's own list."""
+    same = [key for key, item in items.items() if _plain(item.item) == wanted]
+    if same:
+        return f"did you mean {_either(same)}?"
+    if wanted in papers_of(items):
+        return f"{wanted} is a paper: name one of its items, {', '.join(_own(wanted, items))}"
+    called: dict[str, list[str]] = {}
+    for key, item in items.items():
+        called.setdefault(_plain(key), []).append(key)
+        called.setdefault(_plain(item.item), []).append(key)
+    near = [key for match in get_close_matches(wanted, called, OFFERED, cutoff=0.8) for key in called[match]]
+    if near:
+        return f"did you mean {_either(list(dict.fromkeys(near))[:OFFERED])}?"
+    paper = wanted.split("-")[0]
+    if paper in papers_of(items):
+        return f"choose from {', '.join(key for key in items if key.startswith(f'{paper}/'))}"
+    return f"name a paper and one of its items, such as {next(iter(items))}; `leaklab items` lists them"
+
+
+def _own(paper: str, items: Mapping[str, Item]) -> list[str]:
+    return [item.item for item in items.values() if item.paper == paper]
+
+
+def _either(names: list[str]) -> str:
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -1,0 +1,42 @@
+"""What jobs are expected to cost, and which of them would run."""
+
+import pytest
+
+from leaklab.planning.adopted import Adopted
+from leaklab.planning.estimate import datasets_of, estimate, source_of
+from leaklab.planning.plan import Job
+from leaklab.planning.resources import cost
+from leaklab.records.files import write_json
+from leaklab.records.partition_spec import PartitionSpec
+
+
+@pytest.fixture
+def jobs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    specs = [{"dataset": "mnist", "partition": {"name": "iid", "seed": seed}} for seed in range(3)]
+    return [Job(PartitionSpec.model_validate(spec), (), "mnist") for spec in specs]
+
+
+def test_jobs_without_a_record_or_with_one_of_other_code_would_run(jobs):
+    one = cost(jobs[0].spec).seconds
+    write_json(jobs[0].folder / "run.json", {"code": jobs[0].code})
+    write_json(jobs[1].folder / "run.json", {"code": "of another time"})
+    found = estimate(jobs)
+    assert (found.jobs, found.waiting) == (3, 2)
+    assert (found.seconds, found.waiting_seconds) == pytest.approx((3 * one, 2 * one))
+
+
+def test_what_was_adopted_need_not_run(jobs, monkeypatch):
+    write_json(jobs[0].folder / "run.json", {"code": "older"})
+    monkeypatch.setattr(Adopted, "same", lambda *_: {"older"})
+    assert estimate(jobs[:1], Adopted()).waiting == 0
+
+
+def test_each_data_set_is_named_once(jobs):
+    assert datasets_of(jobs) == ("mnist",)
+
+
+def test_a_source_is_named_in_words():
+    assert source_of("digits") == "comes with the installed packages"
+    assert source_of("mnist") == "fetched from LEAKLAB_MIRROR or the network"
+    assert source_of("text/cola") == "fetched from LEAKLAB_MIRROR or the network"
