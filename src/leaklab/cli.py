@@ -137,6 +137,10 @@ def audit() -> None:
         places = Counter(str(Path(path).parent.parent) for path in result.absent)
         where = ", ".join(f"{count} below {place}" for place, count in places.most_common())
         out.print(f"not in this checkout, so not checked: {where} (`dvc pull` or snakemake brings them)")
+    if result.remade:
+        out.print(f"made again here with other bytes beside published results (another machine): {len(result.remade)}")
+        for line in result.remade:
+            out.print(f"  {line}")
     if result.adopted:
         out.print(f"{len(result.adopted)} records adopted on the evidence of {len(result.evidence)} runs")
     verdict = f"{result.records} records, {result.files} files checked"

@@ -128,6 +128,20 @@ def test_what_is_not_in_this_checkout_is_listed_and_is_no_break():
     assert result.files == 5
 
 
+def test_a_run_of_another_machine_is_no_break_where_the_published_result_cannot_be_made_again():
+    """The sweep is what its own record says; the table rests on another one, and on a file that is not here."""
+    other = SWEEP.with_name("weights.safetensors")
+    record = TABLE.with_suffix(".run.json")
+    inputs = {**read_json(record)["inputs"], str(SWEEP): "1" * 64}
+    change_record(record, inputs=inputs)
+    line = f"{SWEEP}: not the file that {record} was made from"
+    assert (found().breaks, found().remade) == ([line], [])
+    change_record(record, inputs={**inputs, str(other): "2" * 64})
+    assert (found().breaks, found().remade) == ([], [line])
+    flip_one_bit(SWEEP)
+    assert line in found().breaks
+
+
 def test_a_result_of_uncommitted_code_is_stale():
     record = TABLE.with_suffix(".run.json")
     change_record(record, dirty=True)

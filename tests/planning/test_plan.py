@@ -121,7 +121,7 @@ class TestNeeds:
             "check": {"partition"},
             "train": {"partition"},
             "generator": set(),
-            "capture": set(),
+            "capture": {"partition", "train"},
             "attack": {"capture", "generator"},
             "score": {"capture", "attack"},
             "projection": {"generator"},

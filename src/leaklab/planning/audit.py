@@ -25,6 +25,8 @@ class Audit:
         breaks: files that are not what a record says; any of them fails the audit.
         stale: records of results that were not made by the code here; they fail the audit of a checkout.
         absent: recorded files that are not in this checkout (fetch them with ``dvc pull``, or run snakemake).
+        remade: runs that were made again here, with other bytes than a published result rests on (another machine),
+            where that result cannot be made again from what is here.
         adopted: records of older code that the code here stands for.
         evidence: records of the runs that were repeated for it.
     """
@@ -34,6 +36,7 @@ class Audit:
     breaks: list[str] = field(default_factory=list)
     stale: list[str] = field(default_factory=list)
     absent: set[str] = field(default_factory=set)
+    remade: list[str] = field(default_factory=list)
     adopted: set[Path] = field(default_factory=set)
     evidence: set[str] = field(default_factory=set)
 
@@ -56,10 +59,13 @@ def audit(ledger: Ledger) -> Audit:
     hashes = _Hashes(ledger)
     wanted = behind_results(ledger)
     for entry in ledger.entries:
-        result.breaks.extend(hashes.changed(entry.outputs, f"changed since {entry.path} recorded it"))
+        changed = f"changed since {entry.path} recorded it"
+        result.breaks.extend(f"{path}: {changed}" for path in hashes.changed(entry.outputs))
         if entry.path in wanted:
             result.stale.extend(_code_breaks(entry, adopted, result))
-            result.breaks.extend(hashes.changed(entry.inputs, f"not the file that {entry.path} was made from"))
+            for path in hashes.changed(entry.inputs):
+                kind = result.remade if _is_remade(path, entry, ledger, hashes) else result.breaks
+                kind.append(f"{path}: not the file that {entry.path} was made from")
     result.files = sum(value is not None for value in hashes.known.values())
     result.absent = {path for path, value in hashes.known.items() if value is None}
     return result
@@ -84,13 +90,25 @@ class _Hashes:
         self.root = ledger.root
         self.known: dict[str, str | None] = {}
 
-    def changed(self, recorded: Mapping[str, str], meaning: str) -> Iterator[str]:
-        for path, value in recorded.items():
-            if path not in self.known:
-                file = self.root / path
-                self.known[path] = sha256(file) if file.is_file() else None
-            if self.known[path] not in (None, value):
-                yield f"{path}: {meaning}"
+    def of(self, path: str) -> str | None:
+        if path not in self.known:
+            file = self.root / path
+            self.known[path] = sha256(file) if file.is_file() else None
+        return self.known[path]
+
+    def changed(self, recorded: Mapping[str, str]) -> Iterator[str]:
+        """Yield the files that are here with other bytes."""
+        return (path for path, value in recorded.items() if self.of(path) not in (None, value))
+
+
+def _is_remade(path: str, entry: Entry, ledger: Ledger, hashes: _Hashes) -> bool:
+    """Tell whether a run was made again, and the published result that rests on it cannot be, for want of other runs.
+
+    Two machines need not agree in the last bit. The run is then what its own record says of it.
+    """
+    maker = ledger.makers.get(path)
+    made_here = maker is not None and maker.path.is_relative_to(RUNS) and maker.outputs[path] == hashes.of(path)
+    return made_here and any(hashes.of(other) is None for other in entry.inputs)
 
 
 def _code_breaks(entry: Entry, adopted: Adopted, result: Audit) -> Iterator[str]:

@@ -167,9 +167,9 @@ def test_the_overview_shows_state_reason_and_verdicts(built):
         assert word.capitalize() in text
 
 
-def judged(name, verdict, adaptive=None):
+def judged(name, verdict, adaptive=None, about="protection"):
     second = Judgement(adaptive, f"adaptive line of {name}") if adaptive else None
-    claim = Claim(name, "lrp", "table1", f"Statement {name}.", "T('a')<1")
+    claim = Claim(name, "lrp", "table1", f"Statement {name}.", "T('a')<1", about=about)
     return JudgedClaim(claim, Verdict(name, Judgement(verdict, f"line of {name}"), adaptive=second))
 
 
@@ -183,13 +183,16 @@ def judged(name, verdict, adaptive=None):
         ("reproduced", "undecided", "open"),
         ("reproduced", "no premise", "open"),
         ("undecided", "reproduced", "open"),
-        ("no premise", "not reproduced", "open"),
+        ("no premise", "not reproduced", "falls"),
         ("not run", "not run", "open"),
-        ("reproduced", None, None),
+        ("undecided", "not reproduced", "falls"),
+        ("reproduced", None, "stands"),
+        ("not run", None, "open"),
     ],
 )
 def test_what_is_left_of_a_claim(printed, adaptive, standing):
     assert judged("LRP-01", printed, adaptive).standing == standing
+    assert judged("LRP-01", printed, adaptive, about="utility").standing is None
 
 
 def test_a_papers_page_says_what_survives_with_intervals(tmp_path):
@@ -197,7 +200,7 @@ def test_a_papers_page_says_what_survives_with_intervals(tmp_path):
         judged("LRP-01", "reproduced", "reproduced"),
         judged("LRP-02", "reproduced", "not reproduced"),
         judged("LRP-03", "not reproduced", "not reproduced"),
-        judged("LRP-04", "reproduced"),
+        judged("LRP-04", "reproduced", about="theory"),
         judged("LRP-05", "no premise"),
     )
     pair = AttackerPair({"defense": "lrp"}, "psnr_median", "dB", "lower", 12.0, 31.0, "closed-form-scale",
@@ -206,7 +209,11 @@ def test_a_papers_page_says_what_survives_with_intervals(tmp_path):
     site.build(data(shown), tmp_path)
     page = Page((tmp_path / "lrp.html").read_text())
     text = " ".join(" ".join(page.text).split())
-    assert "Of 3 claims about attacks 1 stands against an attacker who knows the defense, 1 falls" in text
+    wanted = (
+        "Of 4 claims of protection 1 is reproduced against the strongest attacker that was run: 2 not reproduced, "
+        "1 no premise. Against the attacker of the paper 2 are."
+    )
+    assert wanted in text
     for part in (
         "What stands",
         "What falls",

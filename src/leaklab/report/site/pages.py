@@ -8,7 +8,7 @@ from typing import Any, Literal
 from leaklab.report.judge.attacker_pairs import MEDIAN, AttackerPair
 from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.comparison import Comparison
-from leaklab.report.judge.verdicts import Verdict
+from leaklab.report.judge.verdicts import Verdict, VerdictName
 from leaklab.report.tables.layout import Grid
 
 State = Literal["done", "not run", "planned"]
@@ -41,19 +41,23 @@ class JudgedClaim:
 
     @property
     def standing(self) -> Standing | None:
-        """What is left of a claim about attacks; None for a claim that no attacker can change.
+        """What is left of a claim of protection; None for claims about attacks, utility or theory.
 
-        ``stands`` against both attackers, ``falls`` to the strongest that was run, ``not found`` already against the
-        paper's, ``open`` where either verdict decides nothing.
+        ``stands`` against the paper's attacker and the strongest that was run, ``falls`` to the strongest, ``not
+        found`` already against the paper's, ``open`` where nothing is decided against the strongest.
         """
-        if self.verdict.adaptive is None:
+        if self.claim.about != "protection":
             return None
-        words = self.verdict.verdict, self.verdict.adaptive.verdict
-        if words[0] == "not reproduced":
+        if self.verdict.verdict == "not reproduced":
             return "not found"
-        if words == ("reproduced", "reproduced"):
-            return "stands"
-        return "falls" if words == ("reproduced", "not reproduced") else "open"
+        if self.strongest == "not reproduced":
+            return "falls"
+        return "stands" if (self.verdict.verdict, self.strongest) == ("reproduced", "reproduced") else "open"
+
+    @property
+    def strongest(self) -> VerdictName:
+        """The word under the strongest attacker that was run; the paper's where no other was."""
+        return (self.verdict.adaptive or self.verdict.judgement).verdict
 
 
 @dataclass(frozen=True)

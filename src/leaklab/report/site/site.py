@@ -22,12 +22,11 @@ from leaklab.report.tables import tables
 Page = TypeVar("Page")
 STANDINGS: tuple[tuple[Standing, str, str], ...] = (
     ("stands", "What stands", "Holds against the paper's attacker and against the strongest of all that were run."),
-    ("falls", "What falls", "Holds against the paper's attacker only. What the defense hid, an attacker who knows it "
-     "finds."),
+    ("falls", "What falls", "Does not hold against the strongest attacker that was run."),
     ("not found", "What was not found", "Does not hold here, already against the paper's attacker."),
-    ("open", "What is open here", "Undecided, without a premise or not run, under one attacker at least."),
+    ("open", "What is open here", "Undecided, without a premise or not run."),
 )  # fmt: skip
-"""Groups of the claims about attacks, in order: standing, heading, what it means."""
+"""Groups of the claims of protection, in order: standing, heading, what it means."""
 
 
 def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
@@ -138,7 +137,8 @@ def _environment() -> Environment:
         ),
         "shared_keys": lambda lines: shared_keys(line.row for line in lines),
         "standings": STANDINGS,
-        "standing_counts": lambda claims: Counter(judged.standing for judged in claims),
+        "strongest_counts": lambda claims: Counter(judged.strongest for judged in claims),
+        "printed_counts": lambda claims: Counter(judged.verdict.verdict for judged in claims),
         "seen_more": lambda page: Counter(pair.leaks_more for pair in page.attackers),
     }
     return environment
