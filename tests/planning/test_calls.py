@@ -62,13 +62,15 @@ def test_a_lock_that_nobody_noted_stays(locked):
 
 def test_jobs_of_a_killed_call_are_waited_for(locked):
     note(locked, platform.node(), ended_process(), 1)
-    job = subprocess.Popen([sys.executable, "-c", "input()", "leaklab.steps.some_step"], cwd=locked, stdin=-1)
+    waits = [sys.executable, "-c", "print(flush=True); input()", "leaklab.steps.some_step"]
+    job = subprocess.Popen(waits, cwd=locked, stdin=-1, stdout=-1)
     try:
+        job.stdout.readline()  # before its first line a process may still be without a command line to be seen
         assert f"processes {job.pid}" in free_lock_of_killed_call(locked)
         assert (locked / LOCKS).exists()
     finally:
         job.kill()
-        job.wait()
+        job.communicate()
     assert "removed" in free_lock_of_killed_call(locked)
 
 
