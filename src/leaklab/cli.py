@@ -138,7 +138,9 @@ def audit() -> None:
         where = ", ".join(f"{count} below {place}" for place, count in places.most_common())
         out.print(f"not in this checkout, so not checked: {where} (`dvc pull` or snakemake brings them)")
     if result.remade:
-        out.print(f"made again here with other bytes beside published results (another machine): {len(result.remade)}")
+        out.print(
+            f"made again here with other bytes beside published results, as another machine may: {len(result.remade)}"
+        )
         for line in result.remade:
             out.print(f"  {line}")
     if result.adopted:

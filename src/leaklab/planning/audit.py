@@ -25,8 +25,8 @@ class Audit:
         breaks: files that are not what a record says; any of them fails the audit.
         stale: records of results that were not made by the code here; they fail the audit of a checkout.
         absent: recorded files that are not in this checkout (fetch them with ``dvc pull``, or run snakemake).
-        remade: runs that were made again here, with other bytes than a published result rests on (another machine),
-            where that result cannot be made again from what is here.
+        remade: runs that were made again here, with other bytes than a published result rests on (as another machine
+            may), where that result cannot be made again from what is here.
         adopted: records of older code that the code here stands for.
         evidence: records of the runs that were repeated for it.
     """

@@ -65,6 +65,7 @@ class Call:
         items, whole = self._wanted(plan, scale), self.asked[scale] is None
         jobs = jobs_behind(plan, scale, items)
         outputs = outputs_of_scale(plan, scale) if whole else records_behind(plan, scale, items)
+        # no record is read: a damaged one is for the job that needs it to say
         hours = sum(cost(job.spec).seconds for job in jobs if not (job.folder / "run.json").is_file()) / 3600
         changes = [item.scales[scale] for item in plan.items.values() if scale in item.scales]
         missing = sorted({name for change in changes for name in change.missing})
