@@ -7,7 +7,7 @@ import pytest
 
 from leaklab.data.text.printed import PRINTED
 from leaklab.data.text.vocabulary import Vocabulary, split
-from leaklab.observations.text_artefacts import load_text_truth
+from leaklab.observations.text_truth import load_text_truth
 from leaklab.records.files import read_json, read_table, write_json
 from leaklab.steps import attack_text, capture_text, score_text
 
@@ -45,7 +45,7 @@ def captured(step, corpus, tmp_path_factory):
 @pytest.fixture(scope="module")
 def attack(step, captured):
     def run(folder, name="token-order", **changes):
-        spec = {"capture": CAPTURE, "attack": name, "iterations": 6, **changes}
+        spec = {"attack": name, "iterations": 6, **changes}
         inputs = {name: captured[name] for name in ("observation", "facts")}
         outputs = {"reconstruction": "reconstruction.json", "trials": "trials.csv"}
         return step(attack_text, folder, spec, inputs, outputs)

@@ -1,4 +1,4 @@
-"""From the spec of an attack to its reconstruction, and to the loss that it searches as a function of latents."""
+"""From what an attacker is told to a reconstruction, and to the loss that is searched as a function of latents."""
 
 from dataclasses import replace
 from functools import partial
@@ -14,7 +14,7 @@ from leaklab.attacks.shapes import check_shapes
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records import plugins
-from leaklab.records.attack_spec import AttackSpec
+from leaklab.records.attacker_spec import AttackerSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 
@@ -31,7 +31,7 @@ class LatentAttack(Protocol):
 
 
 def attacked(
-    spec: AttackSpec, observation: Observation, knowledge: Knowledge, device: str, generator: Generator | None
+    spec: AttackerSpec, observation: Observation, knowledge: Knowledge, device: str, generator: Generator | None
 ) -> Reconstruction:
     """Return what the attack, after its transform, makes of an observation: on the CPU, images on the [0, 1] scale.
 
@@ -51,12 +51,12 @@ def attacked(
     streams = partial(stream, spec.seed, "attack")
     found = attack.reconstruct(prepared, knowledge, budget, streams, transform.distance)
     check_shapes(found, prepared, knowledge, spec.attack.name)
-    unit = spec.capture.on_unit_range
+    unit = partial(_on_unit_range, knowledge.require("input_range", spec.attack.name))
     return replace(found, images=unit(found.images), candidates=unit(found.candidates), scale=scale.cpu()).cpu()
 
 
 def planned_matching(
-    spec: AttackSpec,
+    spec: AttackerSpec,
     observation: Observation,
     knowledge: Knowledge,
     generator: Generator,
@@ -81,7 +81,12 @@ def planned_matching(
     return attack.matching(prepared, knowledge, distance or transform.distance)[0]
 
 
-def _planned(spec: AttackSpec, generator: Generator | None) -> tuple[Transform, Attack]:
+def _on_unit_range(input_range: tuple[float, float], inputs: Tensor) -> Tensor:
+    low, high = input_range
+    return inputs if (low, high) == (0.0, 1.0) else (inputs - low) / (high - low)
+
+
+def _planned(spec: AttackerSpec, generator: Generator | None) -> tuple[Transform, Attack]:
     """Return the transform and the attack, with its generator if there is one."""
     transform: Transform = plugins.load("attacks/adaptive", spec.transform.name, spec.transform.settings)
     plugin = plugins.load("attacks", spec.attack.name, spec.attack.settings)
