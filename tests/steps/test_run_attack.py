@@ -179,6 +179,14 @@ def test_a_transform_that_does_not_fit_is_refused(attack, capsys):
         attack("unfit")
 
 
+def test_a_transform_reads_the_defense_from_the_facts(attack):
+    attack.captured(defense={"name": "clipping-noise", "sigma": 0.02, "bound": 3.0})
+    said = attack("said", transform={"name": "matched-noise", "sigma": 0.02, "bound": 3.0})
+    read = attack("read", transform="matched-noise")
+    for name in ("reconstruction.safetensors", "trials.csv"):
+        assert (read / name).read_bytes() == (said / name).read_bytes()
+
+
 def test_the_images_are_on_the_unit_scale_whatever_the_victim_takes(attack):
     """The range of the inputs is a fact that the server prescribes; the job is told nothing else of the capture."""
     attack.captured(input_range=[-1, 1])

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
-from leaklab.attacks.adaptive.base import Transform
+from leaklab.attacks.adaptive.base import InformedTransform, Transform
 from leaklab.attacks.base import Attack, Budget, Reconstruction
 from leaklab.attacks.latent_matching import LatentMatching
 from leaklab.attacks.matching import Distance
@@ -45,7 +45,7 @@ def attacked(
     Raises:
         UserError: see ``Transform.prepare`` and ``Attack.reconstruct``.
     """
-    transform, attack = _planned(spec, generator)
+    transform, attack = _planned(spec, knowledge, generator)
     prepared, scale = transform.prepare(observation.to(device), knowledge)
     budget = Budget(spec.iterations, spec.restarts)
     streams = partial(stream, spec.seed, "attack")
@@ -74,7 +74,7 @@ def planned_matching(
     Raises:
         UserError: the attack searches no latents; see also ``Transform.prepare``.
     """
-    transform, attack = _planned(spec, generator)
+    transform, attack = _planned(spec, knowledge, generator)
     if not isinstance(attack, LatentAttack):
         raise UserError(f"attack '{spec.attack.name}' shows no loss of latents: choose ggl")
     prepared, _ = transform.prepare(observation, knowledge)
@@ -86,9 +86,11 @@ def _on_unit_range(input_range: tuple[float, float], inputs: Tensor) -> Tensor:
     return inputs if (low, high) == (0.0, 1.0) else (inputs - low) / (high - low)
 
 
-def _planned(spec: AttackerSpec, generator: Generator | None) -> tuple[Transform, Attack]:
-    """Return the transform and the attack, with its generator if there is one."""
+def _planned(spec: AttackerSpec, knowledge: Knowledge, generator: Generator | None) -> tuple[Transform, Attack]:
+    """Return the transform with what it reads from the facts, and the attack with its generator if there is one."""
     transform: Transform = plugins.load("attacks/adaptive", spec.transform.name, spec.transform.settings)
+    if isinstance(transform, InformedTransform):
+        transform = transform.informed(knowledge)
     plugin = plugins.load("attacks", spec.attack.name, spec.attack.settings)
     attack: Attack = plugin if generator is None else plugin.using(generator)
     return transform, attack
