@@ -96,7 +96,7 @@ def rooms() -> Picture:
     return Picture(
         title="The packages of leaklab and who imports whom",
         edges=_short(edge for edge in imports if set(edge) <= names),
-        marked=_short(forbidden),
+        marked=_short(edge for edge in forbidden if set(edge) <= names),
         legend=("imports", "must never import"),
         dashes="5 4",
     )

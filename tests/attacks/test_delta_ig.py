@@ -99,15 +99,16 @@ def test_nominal_matching_fails_under_perturbed_rates(sent, attack):
     assert errors.min() > 0.1
 
 
-@pytest.mark.parametrize("matching", ["joint-rates", "surrogate"])
-def test_an_attacker_who_knows_the_defense_reconstructs_perturbed_updates(sent, attack, matching):
-    observation, rates = sent()
-    found, errors = attack(observation, LONG, matching=matching, client_factor=2.0)
+@pytest.mark.parametrize(("matching", "factor"), [("joint-rates", 2.0), ("joint-rates", 5.0), ("surrogate", 2.0)])
+def test_an_attacker_who_knows_the_defense_reconstructs_perturbed_updates(sent, attack, matching, factor):
+    """The factor p_k N is withheld: it is not among the settings, and found with the rates."""
+    observation, rates = sent(factor=factor)
+    found, errors = attack(observation, Budget(iterations=240, restarts=1), matching=matching)
     assert errors.max() < 5e-3
     assert found.images.min() >= 0
     assert found.images.max() <= 1
     if matching == "joint-rates":
-        assert torch.allclose(found.scale, rates.mean(1) / NOMINAL, rtol=0.05)
+        assert torch.allclose(found.scale, rates.mean(1) / NOMINAL, rtol=0.1)
 
 
 def test_lbfgs_serves_smooth_networks(sent, attack):

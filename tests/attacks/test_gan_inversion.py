@@ -58,12 +58,12 @@ def test_an_image_does_not_depend_on_its_neighbours(generator, truth):
     assert torch.allclose(together.latents[0], alone.latents[0], rtol=0, atol=1e-9)
 
 
-def test_the_final_steps_never_make_it_worse(generator, truth):
+def test_the_final_steps_go_down_from_the_best_candidate(generator, truth):
     short, long = (
         project(generator, truth[1], LABELS, STREAMS, ProjectionSettings(2, 4, inner_steps=2, final_steps=steps))
         for steps in (1, 30)
     )
-    assert bool((long.losses <= short.losses).all())
+    assert bool((long.losses < 0.7 * short.losses).all())
 
 
 def test_unusable_images_and_labels_are_refused(generator, truth, waves):

@@ -7,6 +7,7 @@ from leaklab.attacks.labels import bias_rule, fixed_labels, head, row_sum_rule
 from leaklab.models.dlg_lenet import DLGLeNet
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
+from leaklab.records.streams import stream
 
 LABELS = torch.tensor([[7, 0, 2, 5], [1, 2, 3, 9], [4, 8, 6, 0]])
 
@@ -36,6 +37,26 @@ def test_different_labels_are_read_off_whatever_the_factor(observe, untrained, p
     observation = observe(private, LABELS, [sign * factor for factor in factors], kind=kind, network=untrained)
     found = fixed_labels("test", "distinct", observation, knowing(batch_size=4))
     assert torch.equal(found, LABELS.sort(1).values)
+
+
+@pytest.mark.parametrize("initialisation", ["pytorch", "wide"])
+def test_the_distinct_rule_is_right_where_its_condition_holds_and_nowhere_else(digits, observe, initialisation):
+    """Right means: of no present class does the mean prediction exceed that of an absent one by 1/B or more."""
+    network = DLGLeNet(initialisation=initialisation).initialised((1, 8, 8), 10, 0, torch.float64)
+    images, labels = digits
+    by_class = [images[labels == k] for k in range(10)]
+    sets = [stream(0, "classes", trial).permutation(10)[:4] for trial in range(40)]
+    batches = torch.stack([torch.stack([by_class[k][trial] for k in ks]) for trial, ks in enumerate(sets)])
+    found = fixed_labels("test", "distinct", observe(batches, torch.stack(sets), network=network),
+                         knowing(batch_size=4))  # fmt: skip
+    right = (found == torch.stack(sets).sort(1).values).all(1)
+    with torch.no_grad():
+        mean = network(batches.flatten(0, 1)).softmax(1).view(40, 4, 10).mean(1)
+    present = torch.zeros(40, 10, dtype=torch.bool).scatter(1, torch.stack(sets), value=True)
+    largest = mean.masked_fill(~present, -torch.inf).amax(1)
+    smallest = mean.masked_fill(present, torch.inf).amin(1)
+    assert torch.equal(right, largest - smallest < 1 / 4)
+    assert bool(right.all()) == (initialisation == "pytorch")
 
 
 def test_one_label_is_a_case_of_both_rules(observe, private):

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from leaklab.observations.artefacts import Truth, load_observation, load_truth, save_observation, save_truth
+from leaklab.observations.artefacts import load_observation, save_observation
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.truth import Truth, load_truth, save_truth
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_tensors
 

@@ -14,7 +14,7 @@ from leaklab.models.text.bert_classifier import BertClassifier
 from leaklab.observations import capture_text as module
 from leaklab.observations.artefacts import load_observation, save_observation
 from leaklab.observations.capture_text import capture_text, choose_sentences
-from leaklab.observations.text_artefacts import load_text_truth, save_text_truth
+from leaklab.observations.text_truth import load_text_truth, save_text_truth
 from leaklab.records.capture_spec import SentenceChoice, TextCaptureSpec
 from leaklab.records.errors import UserError
 

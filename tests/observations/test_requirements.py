@@ -149,7 +149,7 @@ def test_generators_are_held_against_the_attack_that_uses_them():
     requirements.check_generator(attack_spec(generator=prior))
     requirements.check_generator(attack_spec("dlg"))
     requirements.check_generator(attack_spec(generator=prior, dataset="mnist", split="train"))
-    with pytest.raises(UserError, match=r"'ggl' needs a generator: add e\.g\. generator: {dataset: digits"):
+    with pytest.raises(UserError, match=r"'ggl' needs a generator: add e\.g\. generator: {dataset: mnist, "):
         requirements.check_generator(attack_spec())
     with pytest.raises(UserError, match="'dlg' uses no generator: remove 'generator'"):
         requirements.check_generator(attack_spec("dlg", prior))

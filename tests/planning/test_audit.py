@@ -8,13 +8,18 @@ import pytest
 
 from leaklab.planning import published
 from leaklab.planning.adopted import Adopted, Adoption, Evidence, Pair
-from leaklab.planning.audit import audit
+from leaklab.planning.audit import audit, spec_of
 from leaklab.planning.code import code_of, code_of_rule, modules_of_rule
 from leaklab.planning.plan import Plan, build_plan
+from leaklab.records.attack_spec import AttackSpec
+from leaklab.records.attacker_spec import told
+from leaklab.records.canonical import canonical_json
+from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.files import read_json, write_json
 from leaklab.records.ids import run_folder
 from leaklab.records.items import load_item
 from leaklab.records.ledger import Ledger
+from leaklab.records.observed import observation_folder
 from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.provenance import Recorder
 from leaklab.records.train_spec import TrainSpec
@@ -40,6 +45,10 @@ DATA = Path("data/prepared/digits.safetensors")
 DEALT = run_folder(PARTITION) / "partition.json"
 SWEEP = run_folder(TRAIN) / "sweep.parquet"
 OLD_SWEEP = run_folder(LEFT_OVER) / "sweep.parquet"
+CAPTURE = CaptureSpec.model_validate({"dataset": "digits", "images": {"count": 1, "seed": 3}, "model": "mlp"})
+ATTACK = AttackSpec.model_validate({"capture": CAPTURE, "attack": "idlg", "iterations": 2, "seed": 4})
+SEEN = observation_folder(CAPTURE) / "observation.safetensors"
+FOUND = run_folder(ATTACK) / "reconstruction.safetensors"
 YAML = Path("config/items/lrp/table1.yaml")
 TABLE = Path("results/small/lrp/table1.csv")
 FIGURE = Path("figures/small/lrp/table1.png")
@@ -218,6 +227,33 @@ def test_the_step_leaves_alone_what_is_made_from_the_page_afterwards():
     main("audit_provenance", audit_provenance.run, ["--input", f"index={TABLE}", "--output", f"audit={verdict}",
                                                     f"run={verdict.with_suffix('.run.json')}"])  # fmt: skip
     assert json.loads(verdict.read_text())["breaks"] == []
+
+
+def attack_that_was_told(spec):
+    """Make a capture and an attack on it that a table rests on; return what the record of the attack stands for."""
+    make("capture_updates", run_folder(CAPTURE) / "run.json", CAPTURE.model_dump(mode="json"), [DATA], SEEN,
+         code_of(CAPTURE))  # fmt: skip
+    make("run_attack", FOUND.parent / "run.json", spec, [SEEN], FOUND, code_of(ATTACK))
+    make("make_table", TABLE.with_suffix(".run.json"), ITEM, [YAML, FOUND], TABLE, code_of_rule("make_table"))
+    ledger = Ledger.scan()
+    return spec_of(ledger.makers[str(FOUND)], ledger)
+
+
+def test_the_spec_of_an_attack_is_what_it_was_told_and_the_capture_of_its_observation():
+    made = attack_that_was_told(json.loads(canonical_json(told(ATTACK))))
+    assert made == ATTACK
+    assert run_folder(made) == FOUND.parent
+    assert found().stale == []
+
+
+def test_an_attack_whose_capture_has_no_record_is_stale():
+    attack_that_was_told(json.loads(canonical_json(told(ATTACK))))
+    (run_folder(CAPTURE) / "run.json").unlink()
+    assert [line.partition(":")[0] for line in found().stale] == [f"{FOUND.parent}/run.json"]
+
+
+def test_a_record_of_an_attack_that_was_told_its_capture_is_still_read():
+    assert attack_that_was_told(ATTACK.model_dump(mode="json")) == ATTACK
 
 
 def adopt_older_table(old):

@@ -6,10 +6,12 @@ import pytest
 
 from leaklab.planning.adopted import Adopted
 from leaklab.planning.audit import Made
-from leaklab.planning.plan import build_plan
+from leaklab.planning.plan import Plan, build_plan
 from leaklab.planning.sample import Stale, Survey, choose, seconds_of
+from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.files import sha256
 from leaklab.records.ledger import Entry, Ledger
+from leaklab.records.observed import observation_folder
 
 
 def stale(name, parts, seconds=1.0, code="a", commit="c0", rule="run_attack", modules=("m",), hindrance=""):
@@ -97,3 +99,15 @@ def test_a_step_that_reads_records_shows_nothing_where_one_of_them_has_another_i
     survey = Survey(build_plan({}), Ledger(tmp_path, (judged, audited)), Adopted())
     hindrance = "item.yaml is not what judged.run.json was made from" if edited else ""
     assert survey._hindrance(audited) == hindrance
+
+
+def test_a_missing_observation_asks_for_its_capture(tmp_path):
+    """The observation has a folder of its own; the run that leaves it there is the capture's."""
+    plan = Plan({})
+    spec = AttackSpec.model_validate(
+        {"capture": {"dataset": "digits", "images": {"count": 1}, "model": "mlp"}, "attack": "idlg", "iterations": 1}
+    )
+    plan.add(spec)
+    survey = Survey(plan, Ledger(tmp_path, ()), Adopted())
+    missing = survey._missing(str(observation_folder(spec.capture) / "observation.safetensors"))
+    assert [job.spec for job in missing] == [spec.capture]

@@ -98,7 +98,7 @@ def mapped(step, place, digits, generator, projection):
             attacked = step(
                 run_attack,
                 folder / "attack",
-                attack,
+                {name: value for name, value in attack.items() if name != "capture"},
                 {**{name: seen[name] for name in captured}, **generator},
                 {"reconstruction": "reconstruction.safetensors", "trials": "trials.csv"},
             )

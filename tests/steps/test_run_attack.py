@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import pytest
 import torch
+from pydantic import ValidationError
 from sklearn.datasets import load_digits
 from torch.nn import functional as F
 
@@ -32,7 +33,7 @@ CAPTURE = {
     "defense": "lrp",
     "threat_model": "honest-but-curious",
 }
-SPEC = {"capture": CAPTURE, "attack": "idlg", "transform": "closed-form-scale", "iterations": 2, "restarts": 2}
+SPEC = {"attack": "idlg", "transform": "closed-form-scale", "iterations": 2, "restarts": 2}
 OUTPUTS = {"reconstruction": "reconstruction.safetensors", "trials": "trials.csv", "run": "run.json"}
 
 
@@ -47,9 +48,12 @@ def attack(tmp_path, monkeypatch):
     images, labels = torch.tensor(loaded.images * 15).to(torch.uint8)[:, None], torch.tensor(loaded.target)
     moments = torch.tensor([0.5]), torch.tensor([0.3])
     dataset = Dataset("digits", 10, images[:9], labels[:9], images[9:], labels[9:], *moments)
-    observation, knowledge, truth = capture(CaptureSpec.model_validate(CAPTURE), dataset)
-    inputs = {"observation": tmp_path / "observation.safetensors", "facts": tmp_path / "observation.json"}
-    save_observation(*inputs.values(), observation, knowledge)
+    inputs = {"observation": tmp_path / "observation.safetensors", "facts": tmp_path / "facts.json"}
+
+    def captured(**changes):
+        observation, knowledge, truth = capture(CaptureSpec.model_validate({**CAPTURE, **changes}), dataset)
+        save_observation(*(inputs[name] for name in ("observation", "facts")), observation, knowledge)
+        return truth
 
     def arguments(folder, **changes):
         inputs_given = (f"{name}={path}" for name, path in inputs.items())
@@ -60,7 +64,28 @@ def attack(tmp_path, monkeypatch):
         main("run_attack", run_attack.run, arguments(folder, **changes))
         return tmp_path / folder
 
-    run.truth, run.inputs, run.arguments = truth, inputs, arguments
+    run.truth, run.inputs, run.arguments, run.captured = captured(), inputs, arguments, captured
+    return run
+
+
+@pytest.fixture
+def killed(attack, monkeypatch):
+    """Return a function that runs a job until it has done some chunks, and kills it in the next one."""
+
+    def run(folder, after, start=attack, **changes):
+        work, done = run_attack.attacked, []
+
+        def until_killed(*arguments):
+            if len(done) == after:
+                raise Killed
+            done.append(arguments)
+            return work(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(run_attack, "attacked", until_killed)
+            with pytest.raises(Killed):
+                start(folder, **changes)
+
     return run
 
 
@@ -83,20 +108,9 @@ def test_the_files_hold_what_the_contract_says(attack):
     assert facts["chunks_resumed"] == 0
 
 
-def test_a_killed_job_goes_on_and_ends_with_the_same_bytes(attack, monkeypatch):
+def test_a_killed_job_goes_on_and_ends_with_the_same_bytes(attack, killed):
     whole = attack("whole")
-    attacked, done = run_attack.attacked, []
-
-    def killed_in_the_third_chunk(*arguments):
-        if len(done) == 2:
-            raise Killed
-        done.append(1)
-        return attacked(*arguments)
-
-    monkeypatch.setattr(run_attack, "attacked", killed_in_the_third_chunk)
-    with pytest.raises(Killed):
-        attack("resumed")
-    monkeypatch.setattr(run_attack, "attacked", attacked)
+    killed("resumed", after=2)
     resumed = attack("resumed")
     for name in ("reconstruction.safetensors", "trials.csv"):
         assert (resumed / name).read_bytes() == (whole / name).read_bytes()
@@ -145,19 +159,8 @@ def test_a_process_killed_after_its_first_chunks_ends_with_the_bytes_of_an_undis
     assert not list(folder.glob("*checkpoint*"))
 
 
-def test_a_checkpoint_of_another_job_is_not_used(attack, monkeypatch):
-    attacked, done = run_attack.attacked, []
-
-    def killed_in_the_second_chunk(*arguments):
-        if done:
-            raise Killed
-        done.append(1)
-        return attacked(*arguments)
-
-    monkeypatch.setattr(run_attack, "attacked", killed_in_the_second_chunk)
-    with pytest.raises(Killed):
-        attack("resumed", seed=5)
-    monkeypatch.setattr(run_attack, "attacked", attacked)
+def test_a_checkpoint_of_another_job_is_not_used(attack, killed):
+    killed("resumed", after=1, seed=5)
     folder = attack("resumed", seed=6)
     assert read_json(folder / "run.json")["facts"]["chunks_resumed"] == 0
     fresh = attack("fresh", seed=6) / "reconstruction.safetensors"
@@ -171,9 +174,33 @@ def test_a_damaged_checkpoint_only_costs_time(attack, tmp_path):
 
 
 def test_a_transform_that_does_not_fit_is_refused(attack, capsys):
-    unfit = {**CAPTURE, "batch_size": 5}
+    attack.captured(batch_size=5)
     with pytest.raises(SystemExit, match="batch_size <= 1"):
-        attack("unfit", capture=unfit)
+        attack("unfit")
+
+
+def test_a_transform_reads_the_defense_from_the_facts(attack):
+    attack.captured(defense={"name": "clipping-noise", "sigma": 0.02, "bound": 3.0})
+    said = attack("said", transform={"name": "matched-noise", "sigma": 0.02, "bound": 3.0})
+    read = attack("read", transform="matched-noise")
+    for name in ("reconstruction.safetensors", "trials.csv"):
+        assert (read / name).read_bytes() == (said / name).read_bytes()
+
+
+def test_the_images_are_on_the_unit_scale_whatever_the_victim_takes(attack):
+    """The range of the inputs is a fact that the server prescribes; the job is told nothing else of the capture."""
+    attack.captured(input_range=[-1, 1])
+    shifted = read_tensors(attack("shifted", iterations=30) / "reconstruction.safetensors")["images"]
+    attack.captured()
+    unit = read_tensors(attack("unit", iterations=30) / "reconstruction.safetensors")["images"]
+    truth = attack.truth.images
+    assert (unit - truth).square().mean() < 1e-4
+    assert (shifted - truth).square().mean() < 1e-4
+
+
+def test_a_job_that_is_told_of_the_capture_is_refused(attack):
+    with pytest.raises(ValidationError, match="capture\n  Extra inputs are not permitted"):
+        attack("told", capture=CAPTURE)
 
 
 class TestGenerator:
@@ -209,23 +236,12 @@ class TestGenerator:
         assert torch.allclose(again, found["images"][:, 0], rtol=1e-6)
         assert read_table(folder / "trials.csv").evaluations.tolist() == [2 * 4] * 5
 
-    def test_another_generator_is_another_job(self, with_generator, monkeypatch):
-        attacked, done = run_attack.attacked, []
-
-        def killed_in_the_second_chunk(*arguments):
-            if done:
-                raise Killed
-            done.append(1)
-            return attacked(*arguments)
-
-        monkeypatch.setattr(run_attack, "attacked", killed_in_the_second_chunk)
-        with pytest.raises(Killed):
-            with_generator("resumed")
-        monkeypatch.setattr(run_attack, "attacked", attacked)
+    def test_another_generator_is_another_job(self, with_generator, killed):
+        killed("resumed", after=1, start=with_generator)
         folder = with_generator("resumed", seed=1)
         assert read_json(folder / "run.json")["facts"]["chunks_resumed"] == 0
 
-    def test_annealed_map_goes_on_after_a_kill_and_ends_with_the_same_bytes(self, attack, tmp_path, monkeypatch):
+    def test_annealed_map_goes_on_after_a_kill_and_ends_with_the_same_bytes(self, attack, tmp_path, killed):
         digits = load_digits()
         images, labels = torch.tensor(digits.images / 16).float()[:, None], torch.tensor(digits.target)
         path = tmp_path / "generator.safetensors"
@@ -234,18 +250,7 @@ class TestGenerator:
         prior = {"dataset": "digits", "model": "class-gaussian", "steps": 1}
         job = {"attack": {"name": "annealed-map", "stages": 2}, "transform": "profiled-scale", "generator": prior}
         whole = attack("whole", **job)
-        attacked, done = run_attack.attacked, []
-
-        def killed_in_the_second_chunk(*arguments):
-            if done:
-                raise Killed
-            done.append(1)
-            return attacked(*arguments)
-
-        monkeypatch.setattr(run_attack, "attacked", killed_in_the_second_chunk)
-        with pytest.raises(Killed):
-            attack("resumed", **job)
-        monkeypatch.setattr(run_attack, "attacked", attacked)
+        killed("resumed", after=1, **job)
         resumed = attack("resumed", **job)
         assert read_json(resumed / "run.json")["facts"]["chunks_resumed"] == 1
         for name in ("reconstruction.safetensors", "trials.csv"):

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 import torch
 
-from leaklab.observations.artefacts import Truth, save_truth
+from leaklab.observations.truth import Truth, save_truth
 from leaklab.records import weights
 from leaklab.records.files import read_json, read_table, write_json, write_table, write_tensors
 from leaklab.records.provenance import Recorder

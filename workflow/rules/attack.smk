@@ -1,5 +1,5 @@
 # What a server sees, what it makes of it, and how near that comes to the truth.
-# run_attack never has the truth among its inputs.
+# run_attack has neither the truth among its inputs nor the seeds of the capture in its spec.
 rule capture_updates:
     input:
         dataset=dataset_of("capture", ".safetensors"),
@@ -7,8 +7,8 @@ rule capture_updates:
         partition=if_needed("capture", "partition", "partition.json"),
         weights=if_needed("capture", "train", "weights.safetensors"),
     output:
-        observation="results/runs/capture/{run}/observation.safetensors",
-        facts="results/runs/capture/{run}/facts.json",
+        observation="results/runs/observation/{run}/observation.safetensors",
+        facts="results/runs/observation/{run}/facts.json",
         truth="results/runs/capture/{run}/truth.safetensors",
         truth_facts="results/runs/capture/{run}/truth_facts.json",
         run="results/runs/capture/{run}/run.json",
@@ -35,8 +35,8 @@ rule capture_updates:
 
 rule run_attack:
     input:
-        observation=needed("attack", "capture", "observation.safetensors"),
-        facts=needed("attack", "capture", "facts.json"),
+        observation=observed("attack", "observation.safetensors"),
+        facts=observed("attack", "facts.json"),
         generator=if_needed("attack", "generator", "generator.safetensors"),
         description=if_needed("attack", "generator", "generator.json"),
     output:

@@ -29,6 +29,7 @@ from leaklab.records.errors import UserError
 from leaklab.records.expand import block_stage
 from leaklab.records.ids import run_folder, stage_of
 from leaklab.records.items import find_item, item_file, load_items
+from leaklab.records.observed import OBSERVED, observation_folder
 from leaklab.records.papers import load_papers, paper_file
 
 
@@ -95,7 +96,7 @@ def spec_of(stage):
     find = job_of(stage)
 
     def spec(wildcards):
-        return find(wildcards).text
+        return find(wildcards).told
 
     return spec
 
@@ -134,6 +135,17 @@ def needed(stage, of_stage, name):
     def path(wildcards):
         (spec,) = [spec for spec in find(wildcards).needs if stage_of(spec) == of_stage]
         return str(run_folder(spec) / name)
+
+    return path
+
+
+def observed(stage, name):
+    """Return a function from wildcards to file `name` of the observation that a run of `stage` reads."""
+    find = job_of(stage)
+
+    def path(wildcards):
+        (spec,) = [spec for spec in find(wildcards).needs if stage_of(spec) in OBSERVED]
+        return str(observation_folder(spec) / name)
 
     return path
 

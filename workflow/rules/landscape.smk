@@ -33,8 +33,8 @@ rule project_image:
 
 rule map_landscape:
     input:
-        observation=needed("landscape", "capture", "observation.safetensors"),
-        facts=needed("landscape", "capture", "facts.json"),
+        observation=observed("landscape", "observation.safetensors"),
+        facts=observed("landscape", "facts.json"),
         truth=needed("landscape", "capture", "truth.safetensors"),
         truth_facts=needed("landscape", "capture", "truth_facts.json"),
         reconstruction=needed("landscape", "attack", "reconstruction.safetensors"),

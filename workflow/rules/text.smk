@@ -1,5 +1,5 @@
 # Sentences: what a server sees of a client that holds one, what it reads, and how near that comes to the truth.
-# attack_text never has the truth among its inputs.
+# attack_text has neither the truth among its inputs nor the seeds of the capture in its spec.
 rule fetch_text:
     output:
         corpus="data/prepared/text/{dataset}.json",
@@ -24,8 +24,8 @@ rule capture_text:
     input:
         corpus=dataset_of("capture-text", ".json"),
     output:
-        observation="results/runs/capture-text/{run}/observation.safetensors",
-        facts="results/runs/capture-text/{run}/facts.json",
+        observation="results/runs/observation-text/{run}/observation.safetensors",
+        facts="results/runs/observation-text/{run}/facts.json",
         truth="results/runs/capture-text/{run}/truth.json",
         run="results/runs/capture-text/{run}/run.json",
     log:
@@ -50,8 +50,8 @@ rule capture_text:
 
 rule attack_text:
     input:
-        observation=needed("attack-text", "capture-text", "observation.safetensors"),
-        facts=needed("attack-text", "capture-text", "facts.json"),
+        observation=observed("attack-text", "observation.safetensors"),
+        facts=observed("attack-text", "facts.json"),
     output:
         reconstruction="results/runs/attack-text/{run}/reconstruction.json",
         trials="results/runs/attack-text/{run}/trials.csv",

@@ -57,13 +57,14 @@ class DeltaInversion(StopRules):
 
     Attributes:
         matching: ``nominal`` (the steps have the server's rate: the attacker of the papers), ``joint-rates`` (the
-            rates are searched too, within (0, 2 * client_factor * nominal rate)), ``profiled-rates`` (they follow by
-            least squares, for small rates) or ``surrogate`` (the direction of the update is matched with one gradient
+            rates are searched too; only that they are positive is assumed), ``profiled-rates`` (they follow by least
+            squares, for small rates) or ``surrogate`` (the direction of the update is matched with one gradient
             between the weights; needs no rate). The last two have a distance of their own.
         label_rule: ``bias`` (smallest bias gradient of the head, for single samples; with several steps a good guess
             and no identity), ``distinct`` (the smallest ones, for samples of different classes; likewise) or ``known``
             (granted by the threat model).
-        client_factor: mean of the client's rates over the nominal one that the attacker expects; p_k N under scheme 1.
+        client_factor: mean of the client's rates over the nominal one that the attacker guesses, p_k N under scheme 1;
+            ``joint-rates`` only begins there.
         optimizer: ``signed-adam`` (pixels stay in [0, 1]) or ``lbfgs`` (they are free, as in ``dlg``).
         rate: step size of signed Adam.
         smoothness: weight of the total variation, relative to the matching loss of an all-zero update.

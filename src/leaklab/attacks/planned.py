@@ -1,4 +1,4 @@
-"""From the spec of an attack to its reconstruction, and to the loss that it searches as a function of latents."""
+"""From what an attacker is told to a reconstruction, and to the loss that is searched as a function of latents."""
 
 from dataclasses import replace
 from functools import partial
@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
-from leaklab.attacks.adaptive.base import Transform
+from leaklab.attacks.adaptive.base import InformedTransform, Transform
 from leaklab.attacks.base import Attack, Budget, Reconstruction
 from leaklab.attacks.latent_matching import LatentMatching
 from leaklab.attacks.matching import Distance
@@ -14,7 +14,7 @@ from leaklab.attacks.shapes import check_shapes
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records import plugins
-from leaklab.records.attack_spec import AttackSpec
+from leaklab.records.attacker_spec import AttackerSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 
@@ -31,7 +31,7 @@ class LatentAttack(Protocol):
 
 
 def attacked(
-    spec: AttackSpec, observation: Observation, knowledge: Knowledge, device: str, generator: Generator | None
+    spec: AttackerSpec, observation: Observation, knowledge: Knowledge, device: str, generator: Generator | None
 ) -> Reconstruction:
     """Return what the attack, after its transform, makes of an observation: on the CPU, images on the [0, 1] scale.
 
@@ -45,18 +45,18 @@ def attacked(
     Raises:
         UserError: see ``Transform.prepare`` and ``Attack.reconstruct``.
     """
-    transform, attack = _planned(spec, generator)
+    transform, attack = _planned(spec, knowledge, generator)
     prepared, scale = transform.prepare(observation.to(device), knowledge)
     budget = Budget(spec.iterations, spec.restarts)
     streams = partial(stream, spec.seed, "attack")
     found = attack.reconstruct(prepared, knowledge, budget, streams, transform.distance)
     check_shapes(found, prepared, knowledge, spec.attack.name)
-    unit = spec.capture.on_unit_range
+    unit = partial(_on_unit_range, knowledge.require("input_range", spec.attack.name))
     return replace(found, images=unit(found.images), candidates=unit(found.candidates), scale=scale.cpu()).cpu()
 
 
 def planned_matching(
-    spec: AttackSpec,
+    spec: AttackerSpec,
     observation: Observation,
     knowledge: Knowledge,
     generator: Generator,
@@ -74,16 +74,23 @@ def planned_matching(
     Raises:
         UserError: the attack searches no latents; see also ``Transform.prepare``.
     """
-    transform, attack = _planned(spec, generator)
+    transform, attack = _planned(spec, knowledge, generator)
     if not isinstance(attack, LatentAttack):
         raise UserError(f"attack '{spec.attack.name}' shows no loss of latents: choose ggl")
     prepared, _ = transform.prepare(observation, knowledge)
     return attack.matching(prepared, knowledge, distance or transform.distance)[0]
 
 
-def _planned(spec: AttackSpec, generator: Generator | None) -> tuple[Transform, Attack]:
-    """Return the transform and the attack, with its generator if there is one."""
+def _on_unit_range(input_range: tuple[float, float], inputs: Tensor) -> Tensor:
+    low, high = input_range
+    return inputs if (low, high) == (0.0, 1.0) else (inputs - low) / (high - low)
+
+
+def _planned(spec: AttackerSpec, knowledge: Knowledge, generator: Generator | None) -> tuple[Transform, Attack]:
+    """Return the transform with what it reads from the facts, and the attack with its generator if there is one."""
     transform: Transform = plugins.load("attacks/adaptive", spec.transform.name, spec.transform.settings)
+    if isinstance(transform, InformedTransform):
+        transform = transform.informed(knowledge)
     plugin = plugins.load("attacks", spec.attack.name, spec.attack.settings)
     attack: Attack = plugin if generator is None else plugin.using(generator)
     return transform, attack

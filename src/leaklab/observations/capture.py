@@ -11,7 +11,6 @@ from leaklab.defenses.base import Defense
 from leaklab.federated.network import trainable
 from leaklab.federated.optimizers.base import Optimizer
 from leaklab.models.base import Architecture
-from leaklab.observations.artefacts import Truth
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.client_round import Steps, client_round
 from leaklab.observations.dealt_clients import dealt_clients
@@ -19,6 +18,7 @@ from leaklab.observations.observe import Held, observe
 from leaklab.observations.prescribed import round_factor
 from leaklab.observations.private_images import PrivateImages, drawn_images
 from leaklab.observations.start import Start, start_of
+from leaklab.observations.truth import Truth
 from leaklab.records import plugins
 from leaklab.records.capture_spec import CaptureSpec, ClientChoice
 

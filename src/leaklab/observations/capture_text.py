@@ -17,7 +17,7 @@ from leaklab.models.text.base import TextArchitecture
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.client_round import Steps, client_round
 from leaklab.observations.observe import Held, observe
-from leaklab.observations.text_artefacts import TextTrial
+from leaklab.observations.text_truth import TextTrial
 from leaklab.records import plugins
 from leaklab.records.capture_spec import SentenceChoice, TextCaptureSpec
 from leaklab.records.errors import UserError

@@ -12,6 +12,7 @@ from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.capture_spec import CaptureSpec, ClientChoice
 from leaklab.records.errors import UserError
+from leaklab.records.generator_spec import GeneratorSpec
 
 ATTACKS, TRANSFORMS = "attacks", "attacks/adaptive"
 
@@ -108,23 +109,28 @@ def check_most(plugin: str, field: str, number: int, most: int | None) -> None:
         raise UserError(f"{plugin} works for {field} <= {most}, not {number}: lower it, or choose another one")
 
 
-def check_generator(spec: AttackSpec) -> None:
+def check_prior(attack: str, prior: GeneratorSpec | None) -> None:
     """Refuse an attack without the generator that it needs or with one that it does not; imports no torch.
+
+    Raises:
+        UserError: says what to add or remove.
+    """
+    needed = declared(ATTACKS, attack).generator
+    if needed and prior is None:
+        raise UserError(f"attack '{attack}' needs a generator: add e.g. generator: {{dataset: mnist, steps: 1000}}")
+    if prior is not None and not needed:
+        raise UserError(f"attack '{attack}' uses no generator: remove 'generator'")
+
+
+def check_generator(spec: AttackSpec) -> None:
+    """Refuse what ``check_prior`` refuses, and a generator that has seen the private images; imports no torch.
 
     Raises:
         UserError: says what to add, remove or change.
     """
     prior, private = spec.generator, spec.capture
-    if not declared(ATTACKS, spec.attack.name).generator:
-        if prior is not None:
-            raise UserError(f"attack '{spec.attack.name}' uses no generator: remove 'generator'")
-        return
-    if prior is None:
-        raise UserError(
-            f"attack '{spec.attack.name}' needs a generator: "
-            f"add e.g. generator: {{dataset: {private.dataset}, steps: 1000}}"
-        )
-    if prior.steps and (prior.dataset, "train") == (private.dataset, private.images.split):
+    check_prior(spec.attack.name, prior)
+    if prior and prior.steps and (prior.dataset, "train") == (private.dataset, private.images.split):
         raise UserError("the generator is trained on the very images that are attacked: set images.split to test")
 
 

@@ -16,8 +16,9 @@ from leaklab.planning.plan import PREPARED
 from leaklab.planning.sample import READ_RECORDS, Sample, Stale, Survey, members_parts
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, sha256
-from leaklab.records.ids import RUNS, run_folder
+from leaklab.records.ids import RUNS
 from leaklab.records.ledger import Ledger
+from leaklab.records.observed import folders_of
 
 SCRATCH = Path(".snakemake/adopt")
 LINES_OF_A_FAILURE = 5
@@ -145,7 +146,7 @@ def _furnish(scratch: Path, runs: Iterable[Stale], survey: Survey) -> None:
     for one in runs:
         wanted.update(Path(path) for path in one.entry.inputs)
         folders = [Path(path).parent for path in one.entry.inputs if Path(path).is_relative_to(RUNS)]
-        folders += [run_folder(needed) for job in one.upstream for needed in job.needs]
+        folders += [folder for job in one.upstream for needed in job.needs for folder in folders_of(needed)]
         wanted.update(file for folder in folders for file in folder.glob("*"))
         wanted.update(PREPARED.glob("**/*") if one.upstream else ())
         if one.entry.rule in READ_RECORDS:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from leaklab.planning.adopted import Adopted
 from leaklab.planning.code import RULE_OF_STAGE, code_of, code_of_rule, modules_of, modules_of_rule
@@ -12,9 +12,11 @@ from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
 from leaklab.records.ids import RUNS, STAGES
 from leaklab.records.ledger import Entry, Ledger
+from leaklab.records.observed import OBSERVED
 from leaklab.records.specs import Spec
 
 STAGE_OF_RULE = {rule: stage for stage, rule in RULE_OF_STAGE.items()}
+ATTACKS = ("attack", "attack-text")
 
 
 @dataclass
@@ -62,7 +64,7 @@ def audit(ledger: Ledger) -> Audit:
         changed = f"changed since {entry.path} recorded it"
         result.breaks.extend(f"{path}: {changed}" for path in hashes.changed(entry.outputs))
         if entry.path in wanted:
-            result.stale.extend(_code_breaks(entry, adopted, result))
+            result.stale.extend(_code_breaks(entry, ledger, adopted, result))
             for path in hashes.changed(entry.inputs):
                 kind = result.remade if _is_remade(path, entry, ledger, hashes) else result.breaks
                 kind.append(f"{path}: not the file that {entry.path} was made from")
@@ -111,10 +113,10 @@ def _is_remade(path: str, entry: Entry, ledger: Ledger, hashes: _Hashes) -> bool
     return made_here and any(hashes.of(other) is None for other in entry.inputs)
 
 
-def _code_breaks(entry: Entry, adopted: Adopted, result: Audit) -> Iterator[str]:
+def _code_breaks(entry: Entry, ledger: Ledger, adopted: Adopted, result: Audit) -> Iterator[str]:
     if entry.content.get("dirty"):
         yield f"{entry.path}: made by uncommitted code: commit, then run snakemake again"
-    made, code = made_by(entry), entry.content["code"]
+    made, code = made_by(entry, ledger), entry.content["code"]
     if made and code != made.code and code in adopted.same(*made):
         result.adopted.add(entry.path)
         result.evidence.update(one.record for adoption in adopted.stands_for(*made) for one in adoption.evidence)
@@ -122,18 +124,28 @@ def _code_breaks(entry: Entry, adopted: Adopted, result: Audit) -> Iterator[str]
         yield f"{entry.path}: made by other code than the code here: run snakemake again, or `leaklab adopt`"
 
 
-def made_by(entry: Entry) -> Made | None:
+def made_by(entry: Entry, ledger: Ledger) -> Made | None:
     """Return what makes such a file here; None if the code here no longer knows its spec."""
     if entry.rule not in STAGE_OF_RULE:
         return Made(entry.rule, modules_of_rule(entry.rule), code_of_rule(entry.rule))
-    spec = spec_of(entry)
+    spec = spec_of(entry, ledger)
     return None if spec is None else Made(entry.rule, modules_of(spec), code_of(spec))
 
 
-def spec_of(entry: Entry) -> Spec | None:
-    """Return the spec of a run's record; None if the code here no longer knows it, or it is no run's."""
+def spec_of(entry: Entry, ledger: Ledger) -> Spec | None:
+    """Return the spec of a run's record; None if the code here no longer knows it, or it is no run's.
+
+    An attack was told nothing of its capture: what that was stands in the record of the observation that it read.
+    """
     stage = STAGE_OF_RULE.get(entry.rule)
+    captured = _captured(entry, ledger) if stage in ATTACKS else {}
     try:
-        return parse(STAGES[stage], entry.content["spec"], entry.path) if stage else None  # type: ignore[arg-type]
+        return parse(STAGES[stage], {**captured, **entry.content["spec"]}, entry.path) if stage else None  # type: ignore[arg-type]
     except UserError:
         return None
+
+
+def _captured(entry: Entry, ledger: Ledger) -> dict[str, Any]:
+    makers = (ledger.makers.get(path) for path in entry.inputs)
+    captures = [maker for maker in makers if maker and STAGE_OF_RULE.get(maker.rule) in OBSERVED]
+    return {"capture": captures[0].content["spec"]} if captures else {}

@@ -16,6 +16,7 @@ from leaklab.observations.requirements import check_clients, check_generator, ch
 from leaklab.observations.text_requirements import check as check_text
 from leaklab.planning.code import code_of
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
+from leaklab.records.attacker_spec import told
 from leaklab.records.canonical import canonical_json
 from leaklab.records.capture_spec import CaptureSpec, ClientChoice, TextCaptureSpec
 from leaklab.records.check_spec import CheckSpec
@@ -63,6 +64,11 @@ class Job:
     def text(self) -> str:
         """Return the spec as canonical JSON."""
         return canonical_json(self.spec)
+
+    @property
+    def told(self) -> str:
+        """Return what the job's step is told as canonical JSON: an attacker nothing of the capture."""
+        return canonical_json(told(self.spec))
 
     @cached_property
     def code(self) -> str:

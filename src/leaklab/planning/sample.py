@@ -18,6 +18,7 @@ from leaklab.records.expand import block_stage
 from leaklab.records.files import sha256
 from leaklab.records.ids import RUNS, run_folder, run_id, stage_of
 from leaklab.records.ledger import Entry, Ledger
+from leaklab.records.observed import stage_of_file
 from leaklab.records.plugins import module_name
 from leaklab.records.spec_plugins import plugins_of
 from leaklab.records.specs import Spec
@@ -87,7 +88,7 @@ class Survey:
         return [found for entry in entries if (found := self._stale(entry))]
 
     def _stale(self, entry: Entry) -> Stale | None:
-        made = made_by(entry)
+        made = made_by(entry, self.ledger)
         known = made is not None and entry.content["code"] in self.adopted.same(*made)
         if made is None or known or entry.content.get("dirty") or not self._planned(entry):
             return None
@@ -100,7 +101,7 @@ class Survey:
         return Stale(entry, made, parts, timed, hindrance, upstream)
 
     def _planned(self, entry: Entry) -> bool:
-        spec = spec_of(entry)
+        spec = spec_of(entry, self.ledger)
         if spec is not None:
             known = run_id(spec) in self.plan.jobs.get(stage_of(spec), {})
             return known and entry.path.parent == run_folder(spec)
@@ -109,7 +110,7 @@ class Survey:
         return True
 
     def _parts(self, entry: Entry) -> tuple[str, ...]:
-        asked, spec = entry.content["spec"], spec_of(entry)
+        asked, spec = entry.content["spec"], spec_of(entry, self.ledger)
         if spec is not None:
             return (entry.rule, *sorted({f"{room}/{name}" for room, name, _ in plugins_of(spec)}))
         if entry.rule == "draw_partition":
@@ -125,7 +126,7 @@ class Survey:
         return (entry.rule,)
 
     def _timed(self, entry: Entry) -> tuple[str, ...]:
-        spec = spec_of(entry)
+        spec = spec_of(entry, self.ledger)
         return timed(spec) if spec is not None else ()
 
     def _hindrance(self, entry: Entry) -> str:
@@ -161,7 +162,7 @@ class Survey:
         place = Path(path)
         if (self.ledger.root / place).is_file() or place.is_relative_to(PREPARED):
             return
-        job = self.plan.jobs.get(place.parent.parent.name, {}).get(place.parent.name)
+        job = self.plan.jobs.get(stage_of_file(place), {}).get(place.parent.name)
         if job is None:
             raise KeyError(path)
         for needed in job.needs:

@@ -1,4 +1,4 @@
-"""Read sentences from a capture's observation; the private ones are not among the inputs."""
+"""Read sentences from a capture's observation; neither the private ones nor the capture's spec is given to it."""
 
 from collections import Counter
 from functools import partial
@@ -8,16 +8,16 @@ from leaklab.attacks.text.base import TextAttack, TextBudget
 from leaklab.attacks.text.parts import packed, unpacked
 from leaklab.observations.artefacts import load_observation
 from leaklab.records import plugins
+from leaklab.records.attacker_spec import TextAttackerSpec
 from leaklab.records.files import sha256, write_json, write_table
 from leaklab.records.kept import KeptParts
 from leaklab.records.streams import stream
-from leaklab.records.text_specs import TextAttackSpec
 from leaklab.steps.base import Job, main
 
 
 def run(job: Job) -> None:
     """Write outputs ``reconstruction`` and ``trials`` from inputs ``observation`` and ``facts``."""
-    spec = TextAttackSpec.model_validate(job.spec)
+    spec = TextAttackerSpec.model_validate(job.spec)
     observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
     attack: TextAttack = plugins.load("attacks/text", spec.attack.name, spec.attack.settings)
     budget = TextBudget(spec.iterations, spec.restarts, spec.labels)

@@ -3,8 +3,9 @@
 import torch
 
 from leaklab.data.dataset import Dataset
-from leaklab.observations.artefacts import save_observation, save_truth
+from leaklab.observations.artefacts import save_observation
 from leaklab.observations.capture import capture
+from leaklab.observations.truth import save_truth
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.files import read_json, read_tensors
 from leaklab.steps.base import Job, main

@@ -10,7 +10,9 @@ from leaklab.attacks.planned import planned_matching
 from leaklab.metrics.latent_landscape import distances, losses, points_of
 from leaklab.metrics.scoring import load_metrics
 from leaklab.models.generators.files import load_generator
-from leaklab.observations.artefacts import load_observation, load_truth
+from leaklab.observations.artefacts import load_observation
+from leaklab.observations.truth import load_truth
+from leaklab.records.attacker_spec import attacker_of
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_tensors, write_json, write_table
 from leaklab.records.landscape_spec import LandscapeSpec
@@ -27,9 +29,10 @@ def run(job: Job) -> None:
     observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
     generator = load_generator(job.input("generator"))
     observation = observation.to(job.device)
-    matching = planned_matching(spec.attack, observation, knowledge, generator)
+    attacker = attacker_of(spec.attack)
+    matching = planned_matching(attacker, observation, knowledge, generator)
     # a line shows both losses; of a plane, the attacker who profiles out the scale has one of his own
-    free = None if spec.beta else planned_matching(spec.attack, observation, knowledge, generator, profiled_scale)
+    free = None if spec.beta else planned_matching(attacker, observation, knowledge, generator, profiled_scale)
     like = matching.observed[0]
     ends = [read_tensors(job.input(name))["latents"].flatten(0, -2)[0] for name in ("reconstruction", "projection")]
     places, latents = points_of(spec, ends[0].to(like), ends[1].to(like))

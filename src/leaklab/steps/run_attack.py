@@ -1,4 +1,4 @@
-"""Attack a capture's observation; the truth is not among the inputs."""
+"""Attack a capture's observation; neither the truth nor the capture's spec is given to it."""
 
 from collections import Counter
 
@@ -7,8 +7,8 @@ from leaklab.attacks.planned import attacked
 from leaklab.attacks.starts import starts_table
 from leaklab.models.generators.files import load_generator
 from leaklab.observations.artefacts import load_observation
-from leaklab.observations.requirements import check_generator, check_transform
-from leaklab.records.attack_spec import AttackSpec
+from leaklab.observations.requirements import check_prior, check_transform
+from leaklab.records.attacker_spec import AttackerSpec
 from leaklab.records.files import sha256, write_table, write_tensors
 from leaklab.records.kept import KeptParts
 from leaklab.steps.base import Job, main
@@ -19,10 +19,13 @@ def run(job: Job) -> None:
 
     A generative attack also has the inputs ``generator`` and ``description``.
     """
-    spec = AttackSpec.model_validate(job.spec)
+    spec = AttackerSpec.model_validate(job.spec)
     observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
-    check_transform(spec.transform.name, spec.capture.defense.name, spec.capture.batch_size)
-    check_generator(spec)
+    transform = spec.transform.name
+    check_transform(
+        transform, knowledge.require("defense", transform)["name"], knowledge.require("batch_size", transform)
+    )
+    check_prior(spec.attack.name, spec.generator)
     generator = load_generator(job.input("generator")) if spec.generator else None
     seen = [sha256(path) for paths in job.inputs.values() for path in paths]
     identity = "\n".join([spec.model_dump_json(), *seen, job.recorder.code, job.device])

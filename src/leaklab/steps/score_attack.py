@@ -5,7 +5,7 @@ from dataclasses import asdict
 from leaklab.metrics.labels import LABEL_CARD, recovered_labels
 from leaklab.metrics.scoring import image_scores, load_metrics, score_table
 from leaklab.metrics.selections import SELECTIONS, finite, oracle_choice, private_indices, reference_guesses
-from leaklab.observations.artefacts import load_truth
+from leaklab.observations.truth import load_truth
 from leaklab.records.attack_spec import ScoreSpec
 from leaklab.records.files import read_json, read_table, read_tensors, write_json, write_table
 from leaklab.steps.base import Job, main

@@ -8,7 +8,7 @@ from leaklab.data.text.corpus import Corpus
 from leaklab.metrics.labels import LABEL_CARD
 from leaklab.metrics.text.scoring import SELECTIONS, text_cards
 from leaklab.metrics.text.trials import score_trials
-from leaklab.observations.text_artefacts import load_text_truth
+from leaklab.observations.text_truth import load_text_truth
 from leaklab.records.files import read_json, read_table, write_json, write_table
 from leaklab.records.text_specs import TextScoreSpec
 from leaklab.steps.base import Job, main

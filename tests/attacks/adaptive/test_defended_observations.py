@@ -141,9 +141,23 @@ def test_the_bound_is_overestimated_under_noise(captured):
     assert torch.allclose(norms, torch.full_like(norms, expected), rtol=0.05)
 
 
+@pytest.mark.parametrize(("defense", "settings"), LIKELIHOODS.items())
+@pytest.mark.parametrize("steps", [1, 4])
+def test_matched_noise_reads_from_the_facts_what_an_item_leaves_out(captured, defense, settings, steps):
+    _, knowledge, _ = captured(defense, local_steps=steps, rate=1e-9)
+    said = MatchedNoise(**{**settings, "sigma": SIGMA / sqrt(steps)})
+    for given in ({}, *({name: getattr(said, name)} for name in settings)):
+        assert MatchedNoise(**given).informed(knowledge) == said.informed(knowledge) == said
+
+
+def test_matched_noise_has_no_distance_before_it_is_informed():
+    with pytest.raises(UserError, match="set sigma, or read it from the facts"):
+        _ = MatchedNoise().distance
+
+
 def test_over_several_steps_the_noise_is_that_of_their_mean(captured):
     observation, knowledge, truth = captured("additive-noise", local_steps=4, rate=1e-9)
-    with pytest.raises(UserError, match=r"over 4 steps is not 0.05: set sigma to 0.025"):
+    with pytest.raises(UserError, match=r"over 4 steps is not 0.05: leave sigma .* out or set it to 0.025"):
         plugins.load("attacks/adaptive", "matched-noise", {"sigma": SIGMA}).prepare(observation, knowledge)
     transform = plugins.load("attacks/adaptive", "matched-noise", {"sigma": SIGMA / 2})
     prepared, _ = transform.prepare(observation, knowledge)
@@ -155,10 +169,9 @@ def test_over_several_steps_the_noise_is_that_of_their_mean(captured):
 @pytest.mark.parametrize(
     ("defense", "settings", "message"),
     [
-        ("additive-noise", {"sigma": 0.1}, "set sigma to 0.05"),
-        ("clipping-noise", {"sigma": SIGMA}, "set bound of transform 'matched-noise' to 2.0"),
-        ("clipping-noise", {"sigma": SIGMA, "bound": 4.0}, "set bound of transform 'matched-noise' to 2.0"),
-        ("additive-noise", {"sigma": SIGMA, "bound": 4.0}, "to None"),
+        ("additive-noise", {"sigma": 0.1}, "leave sigma .* out or set it to 0.05"),
+        ("clipping-noise", {"sigma": SIGMA, "bound": 4.0}, "bound of 'clipping-noise' is not 4.0: leave bound of"),
+        ("additive-noise", {"sigma": SIGMA, "bound": 4.0}, "bound of 'additive-noise' is not 4.0: leave bound of"),
         ("gradient-clipping", {"sigma": SIGMA}, "has no sigma"),
         ("additive-noise", {"sigma": 0.0}, "'matched-noise': sigma: Input should be greater than 0, not 0.0"),
         ("additive-noise", {"bound": -1}, "'matched-noise': bound: Input should be greater than 0, not -1"),
@@ -188,8 +201,6 @@ def test_needs_are_declared_for_the_planner(captured, name):
         requirements.check("idlg", {}, "blind-rate", name, {}, "delta")
     defense = EXACT.get(name, "additive-noise")
     observation, knowledge, _ = captured(defense, kind="delta")
-    if name == "matched-noise":
-        transform = replace(transform, sigma=SIGMA)
     asked = transform.requirements
     declared = {*asked.facts, *asked.facts_for_delta}
     facts = {fact: value for fact, value in knowledge.facts.items() if fact in declared}

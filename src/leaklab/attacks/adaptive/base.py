@@ -1,6 +1,6 @@
 """What a transform is: how an attacker who knows the defense prepares the observation, and with which loss."""
 
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -29,5 +29,18 @@ class Transform(Protocol):
 
         Raises:
             UserError: a fact is withheld, or the transform does not fit the observation.
+        """
+        ...
+
+
+@runtime_checkable
+class InformedTransform(Protocol):
+    """A transform whose loss rests on facts: what an item leaves out of its settings is read from the knowledge."""
+
+    def informed(self, knowledge: Knowledge) -> Transform:
+        """Return the transform with all that its distance needs.
+
+        Raises:
+            UserError: a fact is withheld, or a setting is not what the facts say.
         """
         ...

@@ -13,10 +13,10 @@ that fits noise.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, isclose, sqrt
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -37,13 +37,13 @@ from leaklab.records.errors import UserError
 class MatchedNoise(InferredGradient):
     """Match by the noise's likelihood, with the known standard deviation and, where there is one, the known clip.
 
-    The settings must be the defense's, which the threat model grants; they are held against it. With several local
-    steps the noise of the inferred gradient is the steps' mean, so that sigma is the defense's over the root of their
-    number; how the noise moved the weights between the steps is not modelled.
+    Both are the defense's, which the threat model grants; a setting that is given is held against it. With several
+    local steps the noise of the inferred gradient is the steps' mean, so that sigma is the defense's over the root of
+    their number; how the noise moved the weights between the steps is not modelled.
 
     Attributes:
-        sigma: standard deviation of the noise on the inferred gradient; positive.
-        bound: the clip's bound; None if the defense only adds noise.
+        sigma: standard deviation of the noise on the inferred gradient; positive, None for what the defense says.
+        bound: the clip's bound; None for what the defense says.
     """
 
     name: ClassVar[str] = "matched-noise"
@@ -51,16 +51,22 @@ class MatchedNoise(InferredGradient):
         facts=("defense", "local_steps"), facts_for_delta=PRESCRIBED_STEPS, fits=("additive-noise", "clipping-noise")
     )
 
-    sigma: Positive = 0.1
+    sigma: Positive | None = None
     bound: Positive | None = None
 
     def __post_init__(self) -> None:
-        given = {"sigma": self.sigma} | ({} if self.bound is None else {"bound": self.bound})
-        require_between("transform matched-noise", 0, inf, **given)
+        given = {"sigma": self.sigma, "bound": self.bound}
+        require_between("transform matched-noise", 0, inf, **{name: x for name, x in given.items() if x is not None})
 
     @property
     def distance(self) -> Distance:
-        """The negative log-likelihood under this noise."""
+        """The negative log-likelihood under this noise.
+
+        Raises:
+            UserError: no sigma was set, and ``informed`` has read none.
+        """
+        if self.sigma is None:
+            raise UserError("matched-noise does not know the noise: set sigma, or read it from the facts (informed)")
         return partial(negative_log_likelihood, sigma=self.sigma, bound=self.bound)
 
     def prepare(self, observation: Observation, knowledge: Knowledge) -> tuple[Observation, Tensor]:
@@ -69,22 +75,32 @@ class MatchedNoise(InferredGradient):
         Raises:
             UserError: a fact is withheld, or the settings are not those of the defense.
         """
-        declared = knowledge.require("defense", self.name)
-        defense = plugins.load("defenses", declared["name"], declared["settings"])
-        self._check(declared["name"], defense, knowledge.require("local_steps", self.name))
+        self.informed(knowledge)
         return super().prepare(observation, knowledge)
 
-    def _check(self, name: str, defense: Any, steps: int) -> None:
+    def informed(self, knowledge: Knowledge) -> "MatchedNoise":
+        """Return the transform with the sigma and the bound of the defense; see ``InformedTransform``.
+
+        Raises:
+            UserError: a fact is withheld, or the settings are not those of the defense.
+        """
+        declared = knowledge.require("defense", self.name)
+        defense = plugins.load("defenses", declared["name"], declared["settings"])
+        steps = knowledge.require("local_steps", self.name)
         sigma, bound = getattr(defense, "sigma", None), getattr(defense, "bound", None)
         if sigma is None:
-            raise UserError(f"transform 'matched-noise' does not fit defense '{name}', which has no sigma")
+            raise UserError(f"transform 'matched-noise' does not fit defense '{declared['name']}', which has no sigma")
         expected = sigma / sqrt(steps)
-        if not isclose(self.sigma, expected, rel_tol=1e-9):
-            raise UserError(f"the noise of '{name}' over {steps} steps is not {self.sigma}: set sigma to {expected}")
-        if self.bound != bound:
+        if self.sigma is not None and not isclose(self.sigma, expected, rel_tol=1e-9):
             raise UserError(
-                f"the bound of '{name}' is not {self.bound}: set bound of transform 'matched-noise' to {bound}"
+                f"the noise of '{declared['name']}' over {steps} steps is not {self.sigma}: leave sigma of transform "
+                f"'matched-noise' out or set it to {expected}"
             )
+        if self.bound is not None and self.bound != bound:
+            raise UserError(
+                f"the bound of '{declared['name']}' is not {self.bound}: leave bound of transform 'matched-noise' out"
+            )
+        return replace(self, sigma=expected if self.sigma is None else self.sigma, bound=bound)
 
 
 def negative_log_likelihood(

@@ -6,7 +6,7 @@ from typing import Any
 from leaklab.data.text.corpus import Corpus
 from leaklab.metrics.labels import LABEL_CARD
 from leaklab.metrics.text.scoring import OWN_CHOICE, reference_sentences, sentence_scores
-from leaklab.observations.text_artefacts import TextTrial
+from leaklab.observations.text_truth import TextTrial
 from leaklab.records.text_specs import TextScoreSpec
 
 Line = dict[str, Any]

@@ -1,4 +1,4 @@
-"""The private side of a text capture, as one JSON file for the judge; the observation's files are those of images."""
+"""The private side of a capture of sentences, for the judge; no attack may import this module."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,0 +1,44 @@
+"""The private side of a capture of images, for the judge; no attack may import this module."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from leaklab.records.files import read_json, read_tensors, write_json, write_tensors
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The private side of a capture.
+
+    Attributes:
+        images: [T, B, C, H, W] in [0, 1].
+        labels: [T, B] int64.
+        rates: [T, E] local learning rates really used; NaN in steps that a client left out.
+        trials: for each trial the images' index in the split and the number of the defense's draw.
+    """
+
+    images: Tensor
+    labels: Tensor
+    rates: Tensor
+    trials: tuple[Mapping[str, Any], ...]
+
+
+def save_truth(tensors: Path, facts: Path, truth: Truth) -> None:
+    """Write ``truth.safetensors`` and ``truth.json``."""
+    write_tensors(tensors, {"images": truth.images, "labels": truth.labels, "rates": truth.rates})
+    write_json(facts, {"trials": [dict(trial) for trial in truth.trials]})
+
+
+def load_truth(tensors: Path, facts: Path) -> Truth:
+    """Read what ``save_truth`` wrote.
+
+    Raises:
+        UserError: a file is missing or damaged.
+    """
+    named = read_tensors(tensors)
+    trials = tuple(read_json(facts)["trials"])
+    return Truth(images=named["images"], labels=named["labels"], rates=named["rates"], trials=trials)

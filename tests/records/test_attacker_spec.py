@@ -1,0 +1,57 @@
+"""An attacker is told everything of its spec but the capture, and the run keeps the name that the whole spec gives."""
+
+import json
+
+import pytest
+
+from leaklab.planning.plan import build_plan
+from leaklab.records.attack_spec import AttackSpec
+from leaklab.records.attacker_spec import AttackerSpec, TextAttackerSpec, attacker_of, told
+from leaklab.records.canonical import canonical_json
+from leaklab.records.items import load_items
+from leaklab.records.text_specs import TextAttackSpec
+
+PRIOR = {"dataset": "mnist", "steps": 5, "seed": 7}
+CAPTURE = {
+    "dataset": "digits",
+    "images": {"count": 2, "seed": 987654},
+    "model": "dlg-lenet",
+    "defense": {"name": "lrp", "class_slope": 0.1},
+    "client_weight": 2.5,
+    "seed": 456789,
+}
+ATTACK = {"attack": "ggl", "transform": "profiled-scale", "iterations": 3, "restarts": 4, "generator": PRIOR, "seed": 5}
+
+
+@pytest.mark.parametrize(("whole", "part"), [(AttackSpec, AttackerSpec), (TextAttackSpec, TextAttackerSpec)])
+def test_the_fields_are_those_of_the_whole_spec(whole, part):
+    fields = dict(whole.model_fields)
+    del fields["capture"]
+    assert list(part.model_fields) == list(fields)
+    for name, field in fields.items():
+        own = part.model_fields[name]
+        assert (own.annotation, own.default, own.metadata) == (field.annotation, field.default, field.metadata), name
+
+
+def test_an_attacker_is_told_what_it_brings_along():
+    spec = AttackSpec.model_validate({"capture": CAPTURE, **ATTACK})
+    assert attacker_of(spec) == AttackerSpec.model_validate(ATTACK)
+    text = canonical_json(told(spec))
+    for hidden in ("987654", "456789", "digits", "dlg-lenet", "lrp", "2.5", "capture", "images"):
+        assert hidden not in text
+
+
+def test_other_steps_are_told_their_spec():
+    spec = AttackSpec.model_validate({"capture": CAPTURE, **ATTACK}).capture
+    assert told(spec) is spec
+
+
+def test_no_planned_attack_is_told_of_its_capture():
+    plan = build_plan(load_items())
+    attacks = [job for stage in ("attack", "attack-text") for job in plan.jobs[stage].values()]
+    assert len(attacks) > 100
+    for job in attacks:
+        whole, part = json.loads(job.text), json.loads(job.told)
+        assert part == {name: value for name, value in whole.items() if name != "capture"}
+    others = [job for stage, jobs in plan.jobs.items() if not stage.startswith("attack") for job in jobs.values()]
+    assert all(job.told == job.text for job in others)
