@@ -276,7 +276,7 @@ def test_what_cannot_be_attacked_is_refused(generator, observation, knowledge, o
 
     with pytest.raises(UserError, match="matches gradients"):
         run(observation=observe(planted[2], planted[1][:, None], kind="delta"))
-    with pytest.raises(UserError, match="use label_rule: distinct or known"):
+    with pytest.raises(UserError, match="use label_rule: unmixed, distinct or known"):
         run(batch_size=4)
     with pytest.raises(UserError, match="the generator makes 3x8x8 images"):
         run(ConditionalGan(4, 2, 2).generator((3, 8, 8), CLASSES).frozen())

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from leaklab.attacks.adaptive.base import Transform
-from leaklab.attacks.labels import Head, head
+from leaklab.attacks.head import Head, head
 from leaklab.attacks.matching import Distance
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import Requirements
