@@ -1,0 +1,79 @@
+"""Analytic reconstruction: a network that begins with an affine layer gives its one input away, without a search.
+
+Source: see ``layer_input``.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
+from leaklab.attacks.labels import fixed_labels
+from leaklab.attacks.layer_input import layer_input
+from leaklab.attacks.matching import Distance
+from leaklab.attacks.starts import StartRecord
+from leaklab.models.normalised import unnormalised
+from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
+from leaklab.observations.requirements import check_batch
+from leaklab.records.errors import UserError
+
+
+@dataclass(frozen=True)
+class AnalyticReconstruction:
+    """Read the image off the first layer; exact for one sample, one local step and any factor on the update.
+
+    Attributes:
+        label_rule: see ``labels.fixed_labels``.
+    """
+
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=SAMPLES, facts_when={"label_rule": KNOWN_LABELS}, largest_batch=1, searches=False
+    )
+
+    label_rule: str = "bias"
+
+    def reconstruct(
+        self,
+        observation: Observation,
+        knowledge: Knowledge,
+        budget: Budget,
+        streams: Streams,
+        distance: Distance | None = None,
+    ) -> Reconstruction:
+        """Read every image without spending the budget; a trial without any bias gradient is recorded as diverged.
+
+        Raises:
+            UserError: facts are withheld, there are several samples per update, or the first layer is not affine.
+        """
+        check_batch("analytic", int(knowledge.require("batch_size", "analytic")))
+        network = victim(observation, knowledge, "analytic")
+        found = layer_input(*_first_layer(network, observation))
+        images = unnormalised(network, found.view(-1, 1, *knowledge.require("input_shape", "analytic")))
+        seen = images.flatten(1).isfinite().all(1).tolist()
+        losses = torch.tensor([0.0 if read else torch.inf for read in seen]).to(images)
+        return Reconstruction(
+            images=images,
+            labels=fixed_labels("analytic", self.label_rule, observation, knowledge, distance),
+            candidates=images[:, None].clone(),
+            candidate_losses=losses[:, None],
+            starts=tuple(
+                StartRecord(trial, 0, losses[row].item(), 0, 0, not seen[row], "matched" if seen[row] else "diverged")
+                for row, trial in enumerate(observation.trials)
+            ),
+            scale=torch.ones(len(images), dtype=torch.float64),
+        )
+
+
+def _first_layer(network: nn.Sequential, observation: Observation) -> tuple[Tensor, Tensor]:
+    """Return the updates of the first layer with weights, [T, O, I] and [T, O]."""
+    first = next(layer for layer in network if next(layer.parameters(), None) is not None)
+    weight, bias = list(observation.update)[:2]
+    if not isinstance(first, nn.Linear) or weight.removesuffix("weight") != bias.removesuffix("bias"):
+        raise UserError("attack 'analytic' needs a network that begins with an affine layer: choose another attack")
+    return observation.update[weight], observation.update[bias]
+
+
+PLUGIN: type[Attack] = AnalyticReconstruction
