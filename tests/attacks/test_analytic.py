@@ -1,7 +1,4 @@
-"""F4: of one sample, dW_j / db_j of an affine layer is the layer's input, whatever factor the update carries.
-
-Source: "Inverting Gradients - How easy is it to break privacy in federated learning?", proposition 3.1.
-"""
+"""F4, and F10 as far as it goes: what an affine layer's gradients say of its input, exactly."""
 
 from dataclasses import replace
 from functools import partial
@@ -11,102 +8,97 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from leaklab.attacks.analytic import AnalyticReconstruction
 from leaklab.attacks.base import Budget
-from leaklab.data.dataset import Dataset
-from leaklab.observations.capture import capture
-from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.attacks.layer_input import layer_input
+from leaklab.models.logistic_regression import LogisticRegression
+from leaklab.models.mlp import MultilayerPerceptron
+from leaklab.models.normalised import normalised
+from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 
-SHAPE, CLASSES = (1, 28, 28), 10
-FIRST_LAYER_IS_AFFINE = ("logistic-regression", "mlp")
-# networks of the items whose only affine layers follow convolutions
-AFTER_CONVOLUTIONS = ("cnn-small", "cnn-mnist", "dlg-lenet", "resnet-small")
+TRIALS = 10
+SHAPE, CLASSES = (1, 8, 8), 10
+NETWORKS = {"mlp": MultilayerPerceptron(), "logistic-regression": LogisticRegression()}
 
 
 @pytest.fixture(scope="module")
-def dataset(digits):
-    images = F.interpolate(digits[0][:60], size=SHAPE[1:]).mul(255).round().to(torch.uint8)
-    one = torch.ones(1)
-    return Dataset("digits", CLASSES, images[:20], digits[1][:20], images[20:], digits[1][20:60], 0 * one, one)
+def private(digits):
+    return digits[0][:TRIALS, None], digits[1][:TRIALS, None]
 
 
-def observed(dataset, model, defense, **changes):
-    fields = {"dataset": "digits", "images": {"count": 3, "seed": 1}, "model": model, "defense": defense}
-    return capture(CaptureSpec.model_validate({**fields, "rate": 0.1, **changes}), dataset)
+def observed(observe, private, name, factors=None, kind="gradient", wrap=lambda network: network):
+    network = wrap(NETWORKS[name].initialised(SHAPE, CLASSES, 0, torch.float64)).eval()
+    made = observe(*private, factors, network=network, kind=kind)
+    return replace(made, model={"name": name, "settings": {}})
 
 
-def first_affine(network):
-    return next((name, module) for name, module in network.named_modules() if isinstance(module, nn.Linear))
+def run(observation, knowledge):
+    return AnalyticReconstruction().reconstruct(observation, knowledge, Budget(1, 1), partial(stream, 0))
 
 
-def recovered(update, layer):
-    """Return [T, inputs]: the row of dW over its db, of the output whose db is largest."""
-    weight, bias = update[f"{layer}.weight"], update[f"{layer}.bias"]
-    largest = bias.abs().argmax(1)
-    rows = torch.arange(len(bias))
-    return weight[rows, largest] / bias[rows, largest, None]
+def test_f4_the_input_of_every_affine_layer(observe, private):
+    """Of the head too: its input are the features."""
+    network = NETWORKS["mlp"].initialised(SHAPE, CLASSES, 0, torch.float64).eval()
+    update = observed(observe, private, "mlp").update
+    affine = [(name, layer) for name, layer in network.named_children() if isinstance(layer, nn.Linear)]
+    assert len(affine) > 1
+    for name, layer in affine:
+        seen = []
+        layer.register_forward_hook(lambda _, inputs, __, seen=seen: seen.append(inputs[0]))
+        network(private[0][:, 0])
+        found = layer_input(update[f"{name}.weight"], update[f"{name}.bias"])
+        assert (found - seen[0]).abs().max() < 1e-8
 
 
-def attack(observation, knowledge):
-    streams = partial(stream, 0, "attack")
-    return plugins.load("attacks", "analytic").reconstruct(observation, knowledge, Budget(1, 1), streams)
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("kind", "factor"), [("gradient", 1.0), ("gradient", 37.0), ("delta", -1e-4)])
+def test_f4_and_f6_the_image_is_exact_whatever_the_factor(observe, private, knowledge, name, kind, factor):
+    found = run(observed(observe, private, name, [factor] * TRIALS, kind), knowledge)
+    assert (found.images - private[0]).abs().max() < 1e-8
+    assert torch.equal(found.labels, private[1])
+    assert torch.equal(found.candidates[:, 0], found.images)
+    assert {start.stopped for start in found.starts} == {"matched"}
+    assert found.evaluations() == 0
 
 
-@pytest.mark.parametrize("kind", ["gradient", "delta"])
-@pytest.mark.parametrize("defense", ["none", "lrp", "gradient-clipping"])
-@pytest.mark.parametrize("model", FIRST_LAYER_IS_AFFINE)
-def test_f4_a_network_that_begins_with_an_affine_layer_sends_its_image(dataset, model, defense, kind):
-    """A factor on the update, a hidden rate or a clip, is in dW and in db."""
-    observation, knowledge, truth = observed(dataset, model, defense, kind=kind)
-    layer, _ = first_affine(plugins.load("models", model).build(SHAPE, CLASSES))
-    found = recovered(observation.update, layer)
-    torch.testing.assert_close(found, truth.images.flatten(1), rtol=0, atol=1e-9)
-    made = attack(observation, knowledge)
-    torch.testing.assert_close(made.images, truth.images, rtol=0, atol=1e-9)
-    assert torch.equal(made.labels, truth.labels)
-    assert float(made.candidate_losses.max()) < 1e-15
-    assert [start.trial for start in attack(observation.select([2, 0]), knowledge).starts] == [2, 0]
+def test_f4_behind_a_normalisation_the_image_is_on_the_unit_scale(observe, private, knowledge):
+    scale = {"mean": [0.13], "std": [0.31]}
+    observation = observed(observe, private, "mlp", wrap=lambda network: normalised(network, **scale))
+    given = Knowledge("any", {**knowledge.facts, "normalisation": scale})
+    assert (run(observation, given).images - private[0]).abs().max() < 1e-8
 
 
-def test_of_noisy_gradients_the_plugin_takes_all_rows(dataset):
-    """Least squares over the rows: at least as near as the best single row, for every image."""
-    observation, knowledge, truth = observed(dataset, "logistic-regression", {"name": "additive-noise", "sigma": 0.01})
-    single = recovered(observation.update, "fc")
-    errors = (attack(observation, knowledge).images.flatten(1) - truth.images.flatten(1)).square().mean(1)
-    assert (errors < (single - truth.images.flatten(1)).square().mean(1)).all()
+def test_f10_one_sample_between_two_bins_is_exact_and_two_are_mixed(digits):
+    """Robbing the Fed: row j of the first layer measures the brightness, and its bias subtracts the bin's edge j.
+
+    Then the difference of neighbouring rows' gradients is that of the samples whose brightness lies between.
+    """
+    images, labels = digits[0][:6].flatten(1), digits[1][:6]
+    brightness = images.mean(1).sort()
+    edges = torch.cat([brightness.values[:4] - 1e-6, brightness.values[5:] + 1e-6])
+    first, last = nn.Linear(64, 5).double(), nn.Linear(5, CLASSES).double()
+    first.weight.data.fill_(1 / 64)
+    first.bias.data.copy_(-edges)
+    last.weight.data.copy_(last.weight.data[:, :1].expand_as(last.weight))  # all bins weigh the same
+    F.cross_entropy(last(torch.relu(first(images))), labels).backward()
+    weights, biases = -first.weight.grad.diff(dim=0), -first.bias.grad.diff(dim=0)
+    for place in range(3):
+        found = layer_input(weights[None, [place]], biases[None, [place]])[0]
+        assert (found - images[brightness.indices[place]]).abs().max() < 1e-4
+    mixed = layer_input(weights[None, [3]], biases[None, [3]])[0]
+    assert (images - mixed).flatten(1).abs().amax(1).min() > 1e-2
 
 
-def test_what_it_cannot_read_is_refused(dataset):
-    observation, knowledge, _ = observed(dataset, "mlp", "none", batch_size=3)
-    with pytest.raises(UserError, match="one sample per update, not 3"):
-        attack(observation, knowledge)
-    observation, knowledge, _ = observed(dataset, "dlg-lenet", "none")
+def test_an_update_of_zeros_is_recorded_as_diverged(observe, private, knowledge):
+    found = run(observed(observe, private, "mlp", [1.0, 0.0, *[1.0] * (TRIALS - 2)]), knowledge)
+    assert [start.stopped for start in found.starts][:3] == ["matched", "diverged", "matched"]
+    assert found.candidate_losses[1] == torch.inf
+
+
+def test_what_cannot_be_read_is_refused(observe, private, knowledge):
     with pytest.raises(UserError, match="begins with an affine layer"):
-        attack(observation, knowledge)
-    observation, knowledge, _ = observed(dataset, "mlp", "none")
-    silent = replace(observation, update={name: torch.zeros_like(g) for name, g in observation.update.items()})
-    with pytest.raises(UserError, match="bias gradient of zero"):
-        attack(silent, knowledge)
-
-
-@pytest.mark.parametrize("model", AFTER_CONVOLUTIONS)
-def test_f4_behind_convolutions_it_is_the_feature(dataset, model):
-    observation, _, truth = observed(dataset, model, "lrp")
-    network = plugins.load("models", model).initialised(SHAPE, CLASSES, 0, torch.float64).eval()
-    layer, module = first_affine(network)
-    seen = []
-    module.register_forward_hook(lambda _, inputs, output: seen.append(inputs[0]))
-    with torch.no_grad():
-        network(truth.images.flatten(0, 1))
-    torch.testing.assert_close(recovered(observation.update, layer), seen[0], rtol=0, atol=1e-9)
-
-
-def test_two_images_mix_and_noise_breaks_it(dataset):
-    """What the identity rests on: one sample, and a common factor."""
-    layer, _ = first_affine(plugins.load("models", "mlp").build(SHAPE, CLASSES))
-    for changes in ({"batch_size": 3}, {"defense": {"name": "additive-noise", "sigma": 0.1}}):
-        observation, _, truth = observed(dataset, "mlp", **{"defense": "none", **changes})
-        found = recovered(observation.update, layer)
-        assert float((found[:, None] - truth.images.flatten(2)).square().mean(2).min()) > 1e-3
+        run(observe(*private), knowledge)
+    with pytest.raises(UserError, match="batch_size <= 1, not 2"):
+        run(observed(observe, private, "mlp"), Knowledge("any", {**knowledge.facts, "batch_size": 2}))

@@ -206,8 +206,12 @@ class TestBatches:
         truth, classes = torch.cat([ones, nines])[None], torch.tensor([[1, 1, 9, 9]])
         return observe(truth, classes), known(knowledge, classes), truth
 
-    def test_equal_labels_are_counted_and_told_apart(self, generator, batch):
-        found = run(generator, batch, iterations=150, label_rule="counts")
+    @pytest.mark.parametrize(("rule", "transform"), [("counts", None), ("unmixed", "profiled-scale")])
+    def test_equal_labels_are_counted_and_told_apart(self, generator, batch, rule, transform):
+        if transform:
+            transform = plugins.load("attacks/adaptive", transform)
+            batch = batch[0].scaled(1.7), *batch[1:]
+        found = run(generator, batch, transform, iterations=150, label_rule=rule)
         assert found.labels.tolist() == [[1, 1, 9, 9]]
         truth, images = batch[2][0].flatten(1), found.images[0].flatten(1).clamp(0, 1)
         costs = ((images[:, None] - truth) ** 2).mean(2)
@@ -222,7 +226,7 @@ class TestBatches:
         assert not torch.allclose(found.latents[0, 0], found.latents[0, 1], atol=1e-3)
 
     def test_a_rule_for_one_label_is_refused(self, generator, batch):
-        with pytest.raises(UserError, match="use label_rule: counts, distinct or known"):
+        with pytest.raises(UserError, match="use label_rule: counts, unmixed or known"):
             run(generator, batch)
 
 
@@ -327,7 +331,7 @@ def test_what_cannot_be_attacked_is_refused(generator, private, observe, knowled
         attempt(ConditionalGan(4, 2, 2).generator((3, 8, 8), CLASSES).frozen())
     with pytest.raises(UserError, match="training state"):
         attempt(ClassGaussian().generator(SHAPE, CLASSES))
-    with pytest.raises(UserError, match="choose from likelihood, counts, bias, row-sum, distinct, known"):
+    with pytest.raises(UserError, match="choose from likelihood, bias, row-sum, distinct, counts, unmixed, known"):
         attempt(label_rule="guess")
     with pytest.raises(UserError, match="from coarsest down to finest"):
         AnnealedMap(coarsest=1e-6)

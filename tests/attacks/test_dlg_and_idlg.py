@@ -1,5 +1,6 @@
 """End to end on real digits: quality, determinism, and what a wrong factor does to the printed attacks."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -11,6 +12,7 @@ from leaklab.attacks.adaptive.profiled_scale import ProfiledScale
 from leaklab.attacks.base import Budget
 from leaklab.attacks.dlg import DeepLeakage
 from leaklab.attacks.idlg import ImprovedDeepLeakage
+from leaklab.attacks.matching import profiled_scale
 from leaklab.models.normalised import normalised
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
@@ -70,6 +72,35 @@ def test_records_tell_every_start(attacked):
     assert found.candidates.shape == (TRIALS, 2, 1, 1, 8, 8)
     chosen = found.candidates[torch.arange(TRIALS), found.candidate_losses.argmin(1)]
     assert torch.equal(found.images, chosen)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_float32_update_can_be_searched_in_float64(digits, observe, knowledge, name):
+    """As if the update had been sent in float64, with float32's rounding in it."""
+    observation = observe(digits[0][:TRIALS, None].float(), digits[1][:TRIALS, None])
+
+    def run(observation, **settings):
+        attack = replace(ATTACKS[name], **settings)
+        return attack.reconstruct(observation, knowledge, Budget(60, 1), partial(stream, 0, "attack"))
+
+    found, cast = run(observation, dtype="float64"), run(observation.in_dtype(torch.float64))
+    assert torch.equal(found.images, cast.images)
+    assert (found.images.dtype, run(observation).images.dtype) == (torch.float64, torch.float32)
+    assert ((found.images - digits[0][:TRIALS, None]) ** 2).mean() < 1e-4
+
+
+def test_a_batch_is_found_at_an_unknown_scale_with_nothing_granted(digits, observe, knowledge):
+    """Labels by head unmixing, images by L-BFGS on the direction of the update."""
+    images, labels = digits
+    chosen = torch.cat([(labels == 1).nonzero()[:1], (labels == 9).nonzero()[:1], (labels == 4).nonzero()[:1]])[:, 0]
+    truth, classes = images[chosen].float()[None], labels[chosen].sort().values[None]
+    given = Knowledge("any", {**knowledge.facts, "batch_size": 3})
+    observation, _ = ProfiledScale().prepare(observe(truth, labels[chosen][None], [2.6]), given)
+    attack = ImprovedDeepLeakage(label_rule="unmixed", dtype="float64")
+    found = attack.reconstruct(observation, given, Budget(100, 2), partial(stream, 0, "attack"), profiled_scale)
+    assert torch.equal(found.labels, classes)
+    order = labels[chosen].argsort()
+    assert ((found.images - truth[:, order]) ** 2).mean() < 1e-2
 
 
 def test_known_labels_are_used_and_asked_for(digits, observe, knowledge):

@@ -10,8 +10,10 @@ from torch.nn import functional as F
 from leaklab.attacks.base import Budget
 from leaklab.attacks.ggl import GenerativeGradientLeakage, ggl_search
 from leaklab.attacks.latent_matching import LatentMatching, prior_divergence
+from leaklab.attacks.latent_search import AdamSettings, adam_search
 from leaklab.attacks.matching import profiled_scale, squared_l2, squared_norm
 from leaklab.models.generators.conditional_gan import ConditionalGan
+from leaklab.models.generators.training import GanTraining, train_generator
 from leaklab.models.resnet_small import SmallResNet
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
@@ -276,6 +278,105 @@ class TestBatches:
         assert len(set(best)) > 1
 
 
+class TestJoint:
+    """All latents of an update together, against the mean gradient that they made."""
+
+    LABELS = torch.tensor([[1, 1], [0, 7]])
+    JOINT = GenerativeGradientLeakage(joint=True, optimizer="adam", penalty=0.0, label_rule="known")
+
+    @pytest.fixture(scope="class")
+    def latents(self):
+        return stream(5, "truth").normal(2, 2 * LATENT)
+
+    @pytest.fixture(scope="class")
+    def batch(self, generator, observe, knowledge, latents):
+        classes = F.one_hot(self.LABELS.flatten(), CLASSES).double()
+        images = generator.generate(latents.view(-1, LATENT), classes).view(2, 2, *SHAPE)
+        facts = {**knowledge.facts, "batch_size": 2, "labels": self.LABELS.tolist()}
+        return observe(images, self.LABELS), Knowledge("any", facts)
+
+    def matching(self, generator, batch, penalty=0.0, **settings):
+        attack = replace(self.JOINT, penalty=penalty, **settings).using(generator)
+        return attack.matching(*batch)[0]
+
+    def test_the_planted_latents_have_loss_zero_and_a_zero_derivative(self, generator, batch, latents):
+        matching = self.matching(generator, batch)
+        for losses in (matching.evaluate(latents, torch.arange(2))[0], matching(latents, torch.arange(2))[0]):
+            assert float(losses.abs().max()) < 1e-12
+        assert float(matching(latents, torch.arange(2))[1].abs().max()) < 1e-5
+        alone = self.matching(generator, batch, joint=False)
+        assert float(alone.evaluate(latents.view(4, LATENT), torch.arange(4))[0].min()) > 1e-5
+
+    def test_a_search_that_starts_there_stays_there(self, generator, batch, latents):
+        matching = self.matching(generator, batch)
+        found = adam_search(matching, lambda row, start: latents[row], 2, AdamSettings(5))
+        assert torch.allclose(found.points[:, 0], latents, atol=1e-6)
+
+    def test_the_derivative_is_that_of_the_loss_with_its_penalty(self, generator, batch):
+        matching, rows = self.matching(generator, batch, penalty=0.3), torch.arange(2)
+        points, direction = (stream(number, "z").normal(2, 2 * LATENT) for number in (1, 2))
+        step = 1e-5
+        ahead, behind = (matching(points + sign * step * direction, rows)[0] for sign in (1, -1))
+        slope = (matching(points, rows)[1] * direction).sum(1)
+        assert torch.allclose((ahead - behind) / (2 * step), slope, rtol=1e-5)
+
+    def test_one_image_is_the_search_of_one_image(self, generator, observation, knowledge, planted):
+        given = Knowledge("any", {**knowledge.facts, "labels": planted[1][:, None].tolist()})
+        joint, alone = (
+            replace(self.JOINT, joint=joint).using(generator).reconstruct(observation, given, Budget(5, 2), STREAMS)
+            for joint in (True, False)
+        )
+        assert torch.equal(joint.images, alone.images)
+        assert joint.starts == alone.starts
+
+    @pytest.mark.parametrize("optimizer", ["adam", "cma"])
+    def test_shapes_and_records(self, generator, batch, optimizer):
+        attack = replace(self.JOINT, optimizer=optimizer, population=8).using(generator)
+        found = attack.reconstruct(*batch, Budget(3, 2), STREAMS)
+        assert found.images.shape == (2, 2, *SHAPE)
+        assert found.candidates.shape == (2, 2, 2, *SHAPE)
+        assert found.latents.shape == (2, 2, LATENT)
+        assert [(start.trial, start.start) for start in found.starts] == [(t, r) for t in range(2) for r in range(2)]
+        losses = [start.matching_loss for start in found.starts]
+        assert losses == pytest.approx(found.candidate_losses.flatten().tolist())
+        again = generator.generate(found.latents.flatten(0, 1), F.one_hot(self.LABELS.flatten(), CLASSES).double())
+        assert torch.allclose(again.view_as(found.images), found.images)
+
+    @pytest.mark.parametrize("rule", ["counts", "unmixed"])
+    def test_labels_are_counted(self, generator, batch, rule):
+        distance = squared_l2 if rule == "counts" else profiled_scale
+        observation = batch[0].scaled(1.0 if rule == "counts" else 0.3)
+        for joint in (False, True):
+            attack = replace(self.JOINT, joint=joint, label_rule=rule).using(generator)
+            found = attack.reconstruct(observation, batch[1], Budget(1, 1), STREAMS, distance)
+            assert torch.equal(found.labels, self.LABELS)
+
+    def test_a_float32_update_can_be_searched_in_float64(self, generator, batch):
+        rough = batch[0].in_dtype(torch.float32), batch[1]
+        attack = replace(self.JOINT, dtype="float64").using(generator)
+        assert attack.reconstruct(*rough, Budget(1, 1), STREAMS).images.dtype == torch.float64
+
+
+def test_two_digits_are_found_better_together_than_one_at_a_time(digits, observe, knowledge):
+    """Images that the project's small conditional GAN can make, two of an update."""
+    images, labels = digits[0][:1000].float(), digits[1][:1000]
+    gan, settings = ConditionalGan(8, 4, 8), GanTraining(steps=300)
+    generator = train_generator(images, labels, CLASSES, gan, settings, partial(stream, 0, "generator")).frozen()
+    generator = generator.double()
+    classes = torch.tensor([[2, 6], [0, 8]])
+    latents = stream(0, "private").normal(4, 8)
+    truth = generator.generate(latents, F.one_hot(classes.flatten(), CLASSES).double()).view(2, 2, *SHAPE)
+    given = Knowledge("any", {**knowledge.facts, "batch_size": 2})
+    observation, errors = observe(truth, classes), {}
+    for joint in (False, True):
+        attack = GenerativeGradientLeakage(joint=joint, label_rule="counts", optimizer="adam", penalty=0.0)
+        found = attack.using(generator).reconstruct(observation, given, Budget(150, 1), STREAMS)
+        assert torch.equal(found.labels, classes)
+        costs = ((found.images[:, :, None] - truth[:, None]) ** 2).flatten(3).mean(3)
+        errors[joint] = torch.minimum(costs[:, 0, 0] + costs[:, 1, 1], costs[:, 0, 1] + costs[:, 1, 0]) / 2
+    assert bool((errors[True] < 0.01 * errors[False]).all())
+
+
 def test_what_cannot_be_attacked_is_refused(generator, observation, knowledge, observe, planted, waves):
     def run(generator=generator, observation=observation, rule="bias", iterations=1, **facts):
         given = Knowledge("any", {**knowledge.facts, **facts})
@@ -284,7 +385,7 @@ def test_what_cannot_be_attacked_is_refused(generator, observation, knowledge, o
 
     with pytest.raises(UserError, match="matches gradients"):
         run(observation=observe(planted[2], planted[1][:, None], kind="delta"))
-    with pytest.raises(UserError, match="use label_rule: distinct or known"):
+    with pytest.raises(UserError, match="use label_rule: unmixed, distinct or known"):
         run(batch_size=4)
     with pytest.raises(UserError, match="the generator makes 3x8x8 images"):
         run(ConditionalGan(4, 2, 2).generator((3, 8, 8), CLASSES).frozen())

@@ -3,7 +3,10 @@
 import pytest
 import torch
 
-from leaklab.attacks.labels import bias_rule, fixed_labels, head, row_sum_rule
+from leaklab.attacks.adaptive.clip_emulation import after_clipping
+from leaklab.attacks.head import head
+from leaklab.attacks.labels import bias_rule, fixed_labels, row_sum_rule
+from leaklab.attacks.matching import profiled_scale
 from leaklab.models.dlg_lenet import DLGLeNet
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
@@ -59,6 +62,60 @@ def test_the_distinct_rule_is_right_where_its_condition_holds_and_nowhere_else(d
     assert bool(right.all()) == (initialisation == "pytorch")
 
 
+class TestWideInitialisation:
+    """DLG's own: one class takes most of the prediction, and the batches have equal labels."""
+
+    EQUAL = torch.tensor([[1, 1, 9, 9], [3, 3, 7, 7], [2, 3, 3, 3], [0, 0, 5, 8]])
+
+    @pytest.fixture(scope="class")
+    def batches(self, digits):
+        """Return 10 batches of different labels and those of equal ones, [T, 4, 1, 8, 8] and [T, 4]."""
+        images, labels = digits
+        of_class = [images[labels == k] for k in range(10)]
+        different = torch.stack([stream(0, "labels", t).permutation(10)[:4].sort().values for t in range(10)])
+        chosen = torch.cat([different, self.EQUAL])
+        drawn = [[of_class[k][10 * t + place] for place, k in enumerate(own)] for t, own in enumerate(chosen.tolist())]
+        return torch.stack([torch.stack(own) for own in drawn]), chosen
+
+    @pytest.fixture(scope="class")
+    def predicted(self, network_of, digits):
+        with torch.no_grad():
+            return torch.softmax(network_of()(digits[0][:100]), 1).mean(0)
+
+    def test_a_class_takes_more_than_a_quarter_of_the_prediction(self, predicted):
+        assert float(predicted.max()) > 1 / 4 + float(predicted.min())
+
+    def test_the_distinct_rule_misses_labels_although_they_are_distinct(self, observe, batches, predicted):
+        images, labels = batches[0][:10], batches[1][:10]
+        found = fixed_labels("test", "distinct", observe(images, labels), knowing(batch_size=4))
+        favourite = int(predicted.argmax())
+        with_favourite = (labels == favourite).any(1)
+        assert bool(with_favourite.any())
+        assert not bool((found == favourite).any())
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    @pytest.mark.parametrize(("rule", "factor"), [("counts", 1.0), ("unmixed", 1.7), ("unmixed", 0.02)])
+    def test_counting_finds_all_of_them(self, observe, knowledge, batches, rule, factor, dtype):
+        images, labels = batches[0].to(dtype), batches[1]
+        observation = observe(images, labels, [factor] * len(labels))
+        given = Knowledge("any", {**knowledge.facts, "batch_size": 4})
+        assert torch.equal(fixed_labels("test", rule, observation, given), labels)
+
+    def test_counting_needs_the_scale_that_unmixing_finds(self, observe, knowledge, batches):
+        observation = observe(*batches, [0.2] * len(batches[1]))
+        given = Knowledge("any", {**knowledge.facts, "batch_size": 4})
+        assert not torch.equal(fixed_labels("test", "counts", observation, given), batches[1])
+        for distance in (profiled_scale, after_clipping):
+            with pytest.raises(UserError, match="'counts' needs the scale of the gradient: use label_rule: unmixed"):
+                fixed_labels("test", "counts", observation, given, distance)
+
+    def test_a_delta_is_counted_at_the_scale_that_the_server_assumes(self, observe, knowledge, batches):
+        observation = observe(*batches, [-0.1] * len(batches[1]), kind="delta")
+        given = Knowledge("any", {**knowledge.facts, "batch_size": 4})
+        for rule in ("counts", "unmixed"):
+            assert torch.equal(fixed_labels("test", rule, observation, given), batches[1])
+
+
 def test_one_label_is_a_case_of_both_rules(observe, private):
     observation = observe(private[:, :1], LABELS[:, :1])
     for rule in ("bias", "distinct"):
@@ -78,7 +135,7 @@ def test_granted_labels_are_taken_by_trial_number(observe, private):
         ("distinct", {"batch_size": 11}, "11 samples cannot have different labels of 10"),
         ("known", {"batch_size": 4}, "needs 'labels'"),
         ("distinct", {}, "needs 'batch_size'"),
-        ("best", {"batch_size": 1}, "choose from bias, row-sum, distinct, known"),
+        ("best", {"batch_size": 1}, "choose from bias, row-sum, distinct, counts, unmixed, known"),
     ],
 )
 def test_rules_that_do_not_fit_are_refused(observe, private, rule, facts, message):

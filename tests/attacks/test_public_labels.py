@@ -4,12 +4,10 @@ from functools import partial
 
 import pytest
 import torch
-from torch.nn import functional as F
 
 from leaklab.attacks.adaptive.clip_emulation import after_clipping
-from leaklab.attacks.labels import head
 from leaklab.attacks.matching import profiled_scale, squared_l2
-from leaklab.attacks.public_labels import counted_labels, labels_of, likeliest_labels, mean_prediction
+from leaklab.attacks.public_labels import labels_of, likeliest_labels, public_images
 from leaklab.attacks.scene import scene_of
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.observations.base import Knowledge
@@ -34,30 +32,29 @@ def victim(network_of):
     return network_of().requires_grad_(requires_grad=False)
 
 
-def test_counts_are_exact_where_the_prediction_is_that_of_the_batch():
-    """The head's bias gradient is the mean prediction less the shares of the labels, equal ones included."""
-    labels = torch.tensor([[1, 1, 9, 9], [0, 2, 2, 2]])
-    prediction = torch.softmax(stream(0, "p").normal(CLASSES), 0)
-    bias = prediction - F.one_hot(labels, CLASSES).double().mean(1)
-    assert torch.equal(counted_labels(bias, prediction, 4), labels)
-
-
-def test_counts_are_rounded_so_that_they_sum_to_the_batch():
-    missing = torch.tensor([[0.4, 0.4, 1.7, 0.5]])
-    assert counted_labels(-missing / 3, torch.zeros(4), 3).tolist() == [[2, 2, 3]]
-
-
-def test_batches_of_digits_with_equal_labels_are_counted(digits, observe, knowledge, generator):
+@pytest.mark.parametrize(("rule", "factor"), [("counts", 1.0), ("unmixed", 1.7)])
+def test_batches_of_digits_with_equal_labels_are_read_by_public_images(
+    digits, observe, knowledge, generator, rule, factor
+):
     """100 labels in 25 batches of four drawn digits."""
     rows = PUBLIC + stream(0, "rows").permutation(len(digits[0]) - PUBLIC)[:100].view(25, 4)
     labels = digits[1][rows].sort(1).values
     rows = rows.gather(1, digits[1][rows].argsort(1))
-    observation = observe(digits[0][rows], labels)
-    scene = scene_of("the test", generator.frozen(), observation, knowledge, squared_l2)
-    prediction = mean_prediction(scene, partial(stream, 0))
-    assert float(prediction.sum()) == pytest.approx(1)
-    assert float((counted_labels(head(observation).bias_update, prediction, 4) == labels).double().mean()) > 0.95
     assert bool((labels.diff(dim=1) == 0).any())
+    observation = observe(digits[0][rows], labels, [factor] * 25)
+    given = Knowledge("any", {**knowledge.facts, "batch_size": 4})
+    distance = squared_l2 if rule == "counts" else profiled_scale
+    scene = scene_of("the test", generator.frozen(), observation, given, distance)
+    assert float((labels_of(scene, rule, partial(stream, 0)) == labels).double().mean()) > 0.95
+
+
+def test_public_images_are_as_many_of_each_class_in_turn(digits, observe, knowledge, generator):
+    scene = scene_of("it", generator.frozen(), observe(digits[0][:1, None], digits[1][:1, None]), knowledge, squared_l2)
+    images = public_images(scene, partial(stream, 0)).view(-1, CLASSES, 64)
+    spread = images.std(0).mean()
+    assert bool(((images.mean(0) - generator.mean).norm(dim=1) < 8 * spread).all())
+    assert float(images.min()) >= 0
+    assert float(images.max()) <= 1
 
 
 @pytest.mark.parametrize("distance", [squared_l2, profiled_scale])
@@ -89,13 +86,13 @@ def test_rules_that_do_not_fit_are_refused(digits, observe, knowledge, generator
         scene = scene_of("it", generator.frozen(), observe(images, labels), given, distance)
         return labels_of(scene, rule, partial(stream, 0))
 
-    assert attempt("counts").shape == (2, 2)
+    assert attempt("counts").shape == attempt("unmixed", profiled_scale).shape == (2, 2)
     for distance in (profiled_scale, after_clipping):
         with pytest.raises(UserError, match="'counts' needs the scale of the gradient"):
             attempt("counts", distance)
-    with pytest.raises(UserError, match="'likelihood' reads one label: use label_rule: counts, distinct or known"):
+    with pytest.raises(UserError, match="'likelihood' reads one label: use label_rule: counts, unmixed or known"):
         attempt("likelihood")
-    with pytest.raises(UserError, match="it has no label_rule 'guess': choose from likelihood, counts, bias"):
+    with pytest.raises(UserError, match="it has no label_rule 'guess': choose from likelihood, bias"):
         attempt("guess")
     with pytest.raises(UserError, match="needs 'labels', which threat model 'any' withholds"):
         attempt("known")

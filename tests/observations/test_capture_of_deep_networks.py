@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from leaklab.attacks.base import victim
 from leaklab.attacks.gradients import trial_gradients
-from leaklab.attacks.labels import head
+from leaklab.attacks.head import head
 from leaklab.attacks.module_gradients import gradient_products
 from leaklab.models.resnet_small import SmallResNet
 from leaklab.observations.artefacts import load_observation, save_observation

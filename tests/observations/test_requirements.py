@@ -131,6 +131,19 @@ def test_transforms_are_held_against_defense_and_batch():
         requirements.check_transform("closed-form-scale", "lrp", 4)
 
 
+@pytest.mark.parametrize(("rule", "fact"), [("known", "labels"), ("counts", "input_range"), ("unmixed", "input_range")])
+def test_a_label_rule_asks_for_its_facts(rule, fact):
+    assert fact in requirements.needs("idlg", {"label_rule": rule})
+    assert fact not in requirements.needs("idlg", {"label_rule": "bias"})
+
+
+def test_an_attack_that_reads_one_image_is_held_against_the_batch():
+    requirements.check_batch("analytic", 1)
+    requirements.check_batch("idlg", 64)
+    with pytest.raises(UserError, match="attack 'analytic' works for batch_size <= 1, not 2"):
+        requirements.check_batch("analytic", 2)
+
+
 def test_knowledge_refuses_what_is_withheld():
     knowledge = Knowledge("blind-rate", {"batch_size": 1})
     assert knowledge.require("batch_size") == 1

@@ -6,6 +6,7 @@ from leaklab.planning.adopted import Adopted
 from leaklab.planning.estimate import datasets_of, estimate, source_of
 from leaklab.planning.plan import Job
 from leaklab.planning.resources import cost
+from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.files import write_json
 from leaklab.records.partition_spec import PartitionSpec
 
@@ -24,6 +25,13 @@ def test_jobs_without_a_record_or_with_one_of_other_code_would_run(jobs):
     found = estimate(jobs)
     assert (found.jobs, found.waiting) == (3, 2)
     assert (found.seconds, found.waiting_seconds) == pytest.approx((3 * one, 2 * one))
+
+
+def test_an_attack_without_a_search_evaluates_nothing():
+    spec = {"capture": {"dataset": "mnist", "model": "mlp", "images": {"count": 2}}, "iterations": 10}
+    searched, read = (cost(AttackSpec.model_validate(spec | {"attack": name})) for name in ("idlg", "analytic"))
+    assert searched.evaluations > 0
+    assert (read.evaluations, read.seconds) == (0, 0)
 
 
 def test_what_was_adopted_need_not_run(jobs, monkeypatch):

@@ -1,38 +1,39 @@
-"""Analytic recovery: of one sample, the gradient of the first affine layer is the input itself, without any search.
+"""Analytic reconstruction: a network that begins with an affine layer gives its one input away, without a search.
 
-With y = W x + b, dl/dW = (dl/dy) x^T and dl/db = dl/dy: every row of dl/dW is a multiple of x. The multiples are known,
-so the input is the least squares solution x = sum_j db_j dW_j / sum_j db_j^2. A factor on the update is in both and
-cancels, and with it everything that learning rate perturbation hides of a single step.
-
-Source: "Inverting Gradients - How easy is it to break privacy in federated learning?", proposition 3.1.
+Source: see ``layer_input``.
 """
 
 from dataclasses import dataclass
-from math import prod
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
-from leaklab.attacks.labels import bias_rule
+from leaklab.attacks.labels import fixed_labels
+from leaklab.attacks.layer_input import layer_input
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.starts import StartRecord
 from leaklab.models.normalised import unnormalised
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.declared import SAMPLES, Requirements
+from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
+from leaklab.observations.requirements import check_batch
 from leaklab.records.errors import UserError
 
 
 @dataclass(frozen=True)
-class AnalyticRecovery:
-    """Divide the weight gradient of a first affine layer by its bias gradient; one sample per update.
+class AnalyticReconstruction:
+    """Read the image off the first layer; exact for one sample, one local step and any factor on the update.
 
-    The matching loss is what the layer's weight gradient differs from the product, squared: 0 without noise. Neither
-    the budget nor a transform's distance is used.
+    Attributes:
+        label_rule: see ``labels.fixed_labels``.
     """
 
-    requirements: ClassVar[Requirements] = Requirements(facts=SAMPLES, searches=False)
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=SAMPLES, facts_when={"label_rule": KNOWN_LABELS}, largest_batch=1, searches=False
+    )
+
+    label_rule: str = "bias"
 
     def reconstruct(
         self,
@@ -42,45 +43,37 @@ class AnalyticRecovery:
         streams: Streams,
         distance: Distance | None = None,
     ) -> Reconstruction:
-        """Reconstruct every trial; see ``Attack.reconstruct``.
+        """Read every image without spending the budget; a trial without any bias gradient is recorded as diverged.
 
         Raises:
-            UserError: withheld facts, more than one sample, a network that begins with another layer, or a layer that
-                sends no bias gradient.
+            UserError: facts are withheld, there are several samples per update, or the first layer is not affine.
         """
+        check_batch("analytic", int(knowledge.require("batch_size", "analytic")))
         network = victim(observation, knowledge, "analytic")
-        shape = tuple(knowledge.require("input_shape", "analytic"))
-        if (batch := knowledge.require("batch_size", "analytic")) != 1:
-            raise UserError(f"analytic reads one sample per update, not {batch}: set batch_size: 1 or choose a search")
-        weight, bias = _first_layer(observation.as_direction(), prod(shape))
-        strength = bias.square().sum(1)
-        if not bool((strength > 0).all()):
-            raise UserError("the first layer sends a bias gradient of zero: choose an attack that searches")
-        inputs = torch.einsum("tj,tji->ti", bias, weight) / strength[:, None]
-        losses = (weight - bias[:, :, None] * inputs[:, None]).square().flatten(1).sum(1)
-        images = unnormalised(network, inputs.view(-1, 1, *shape))
+        found = layer_input(*_first_layer(network, observation))
+        images = unnormalised(network, found.view(-1, 1, *knowledge.require("input_shape", "analytic")))
+        seen = images.flatten(1).isfinite().all(1).tolist()
+        losses = torch.tensor([0.0 if read else torch.inf for read in seen]).to(images)
         return Reconstruction(
             images=images,
-            labels=bias_rule(observation),
-            candidates=images.unsqueeze(1).clone(),  # files hold no tensors that share memory
+            labels=fixed_labels("analytic", self.label_rule, observation, knowledge, distance),
+            candidates=images[:, None].clone(),
             candidate_losses=losses[:, None],
             starts=tuple(
-                StartRecord(trial, 0, float(loss), iterations=0, evaluations=0, diverged=False, stopped="matched")
-                for trial, loss in zip(observation.trials, losses, strict=True)
+                StartRecord(trial, 0, losses[row].item(), 0, 0, not seen[row], "matched" if seen[row] else "diverged")
+                for row, trial in enumerate(observation.trials)
             ),
             scale=torch.ones(len(images), dtype=torch.float64),
         )
 
 
-def _first_layer(gradient: Observation, inputs: int) -> tuple[Tensor, Tensor]:
-    """Return the gradients of the first layer's weight [T, outputs, inputs] and bias [T, outputs]."""
-    first = list(gradient.weights)[:2]
-    shapes = [gradient.weights[name].shape for name in first]
-    affine = len(first) == 2 and len(shapes[0]) == 2 and shapes[0][1] == inputs and shapes[1] == shapes[0][:1]
-    if not affine or not set(first) <= set(gradient.update):
-        raise UserError("analytic reads a network that begins with an affine layer and shares it: choose a search")
-    weight, bias = (gradient.update[name] for name in first)
-    return weight, bias
+def _first_layer(network: nn.Sequential, observation: Observation) -> tuple[Tensor, Tensor]:
+    """Return the updates of the first layer with weights, [T, O, I] and [T, O]."""
+    first = next(layer for layer in network if next(layer.parameters(), None) is not None)
+    weight, bias = list(observation.update)[:2]
+    if not isinstance(first, nn.Linear) or weight.removesuffix("weight") != bias.removesuffix("bias"):
+        raise UserError("attack 'analytic' needs a network that begins with an affine layer: choose another attack")
+    return observation.update[weight], observation.update[bias]
 
 
-PLUGIN: type[Attack] = AnalyticRecovery
+PLUGIN: type[Attack] = AnalyticReconstruction

@@ -40,8 +40,8 @@ class AnnealedMap:
     evaluations per stage.
 
     Attributes:
-        label_rule: ``likelihood`` (for one sample per update), ``counts`` (for batches at a known scale), or a rule of
-            ``labels.fixed_labels``; see ``public_labels.labels_of``.
+        label_rule: ``likelihood`` (for one sample per update), or a rule of ``labels.fixed_labels``: ``counts`` for
+            batches at a known scale, ``unmixed`` at any; see ``public_labels.labels_of``.
         coarsest: error of each entry in the first stage, relative to the norm of the observed gradient.
         finest: the same in the last stage.
         stages: how many; a transform with a likelihood of its own (``matched-noise``) has one.

@@ -115,7 +115,7 @@ class DeltaInversion(StopRules):
         observation = as_delta(observation, knowledge)
         network = victim(observation, knowledge, "delta-ig")
         shape = (int(knowledge.require("batch_size", "delta-ig")), *knowledge.require("input_shape", "delta-ig"))
-        labels = fixed_labels("delta-ig", self.label_rule, observation, knowledge)
+        labels = fixed_labels("delta-ig", self.label_rule, observation, knowledge, distance)
         samples = Samples(shape, int(knowledge.require("num_classes", "delta-ig")), labels)
         objective = self._objective(network, observation, knowledge, samples, distance or squared_l2)
         found = self._search(objective, self._starts(objective, observation, streams), budget)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from leaklab.attacks.base import Attack
 from leaklab.attacks.lbfgs_inversion import LbfgsInversion
+from leaklab.attacks.matching import Distance
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import SAMPLES, Requirements
 
@@ -25,7 +26,7 @@ class DeepLeakage(LbfgsInversion):
     name: ClassVar[str] = "dlg"
     requirements: ClassVar[Requirements] = Requirements(facts=SAMPLES)
 
-    def labels(self, observation: Observation, knowledge: Knowledge) -> Tensor | None:
+    def labels(self, observation: Observation, knowledge: Knowledge, distance: Distance) -> Tensor | None:
         """Return None: soft labels are searched."""
         return None
 

@@ -34,11 +34,11 @@ class GenerativeGradientLeakage:
     """Search the latent of each image by the squared L2 distance of the gradients, divided by the tensors' number.
 
     A batch is attacked one image at a time: each image of an update is sought in its own class, as if the whole
-    update came from it alone.
+    update came from it alone. With ``joint`` all its latents are sought together against the mean gradient.
 
     Attributes:
-        label_rule: ``bias`` (smallest bias gradient of the head, for one sample per update), ``distinct`` (the smallest
-            ones, for samples of different classes) or ``known`` (granted by the threat model).
+        label_rule: ``bias`` (smallest bias gradient of the head, for one sample per update), or another one of
+            ``labels.fixed_labels``.
         optimizer: ``cma`` (the paper's) or ``adam``, which needs second derivatives of the victim.
         population: candidates per generation (cma).
         sigma: standard deviation of the first generation (cma).
@@ -47,6 +47,8 @@ class GenerativeGradientLeakage:
         rate: Adam's rate (adam).
         penalty: weight of the latent's distance from the prior (adam), relative to the loss of a zero gradient; see
             ``prior_divergence``.
+        joint: search all images of an update together; ``adam`` is the better optimizer for their many latents.
+        dtype: ``observed`` (that of the update) or ``float64``.
     """
 
     requirements: ClassVar[Requirements] = Requirements(
@@ -60,6 +62,8 @@ class GenerativeGradientLeakage:
     squash: bool = True
     rate: Rate = 0.1
     penalty: NonNegative = 1e-3
+    joint: bool = False
+    dtype: Literal["observed", "float64"] = "observed"
 
     def __post_init__(self) -> None:
         """Refuse an unknown optimizer and a negative penalty."""
@@ -96,9 +100,9 @@ class _WithGenerator:
             UserError: see ``matching``.
         """
         matching, labels = self.matching(observation, knowledge, distance)
-        # one search per image, named by its number within the capture
-        batch = labels.shape[1]
-        numbers = [trial * batch + place for trial in observation.trials for place in range(batch)]
+        # searches are named by their number within the capture
+        searches = labels.shape[1] // matching.batch
+        numbers = [trial * searches + place for trial in observation.trials for place in range(searches)]
         found = ggl_search(matching, tuple(numbers), budget, streams, self.settings)
         return _reconstruction(matching, found, labels, observation.trials)
 
@@ -107,23 +111,28 @@ class _WithGenerator:
     ) -> tuple[LatentMatching, Tensor]:
         """Return the loss that is searched, one row per image of each trial, and the inferred labels [T, B].
 
+        A joint search has one row per trial.
+
         Raises:
             UserError: facts are withheld, the rule does not fit the batch, the observation is no gradient, or the
                 generator does not make the victim's images and classes.
         """
         if observation.kind != "gradient":
             raise UserError("attack 'ggl' matches gradients: choose a transform that turns the delta into one")
+        if self.settings.dtype == "float64":
+            observation = observation.in_dtype(torch.float64)
         network = victim(observation, knowledge, "ggl")
         shape, classes = tuple(knowledge.require("input_shape", "ggl")), int(knowledge.require("num_classes", "ggl"))
         self.generator.require(shape, classes)
-        labels = fixed_labels("ggl", self.settings.label_rule, observation, knowledge)
-        batch = labels.shape[1]
-        observed = [value.repeat_interleave(batch, 0) if batch > 1 else value for value in observation.update.values()]
+        labels = fixed_labels("ggl", self.settings.label_rule, observation, knowledge, distance)
+        observed, batch = list(observation.update.values()), labels.shape[1]
+        if batch > 1 and not self.settings.joint:
+            observed = [value.repeat_interleave(batch, 0) for value in observed]
         matching = LatentMatching(
             deepcopy(self.generator).to(observed[0]),
             network,
             observed,
-            labels.flatten(),
+            labels if self.settings.joint else labels.flatten(),
             distance or squared_l2,
             self.settings.penalty,
             tuple(knowledge.require("input_range", "ggl")),
@@ -138,7 +147,7 @@ def ggl_search(
     streams: Streams,
     settings: GenerativeGradientLeakage,
 ) -> SearchResult:
-    """Search the latents of N images; the points are latents, the losses those of ``matching``.
+    """Search the latents of N trials of ``matching``; the losses are its losses.
 
     Args:
         matching: N searches.
@@ -147,7 +156,7 @@ def ggl_search(
         streams: see ``Attack.reconstruct``.
         settings: see ``GenerativeGradientLeakage``.
     """
-    like, size = matching.observed[0], matching.generator.latent_size
+    like, size = matching.observed[0], matching.unknowns
 
     def start_of(row: int, number: int) -> Tensor:
         return streams("start", numbers[row], number).normal(size).to(like)
@@ -165,41 +174,42 @@ def ggl_search(
 def _reconstruction(
     matching: LatentMatching, found: SearchResult, labels: Tensor, trials: tuple[int, ...]
 ) -> Reconstruction:
-    """Put the images of a trial side by side; start r of a trial is the r-th best start of each of its images."""
-    batch, shape = labels.shape[1], matching.generator.image_shape
+    """Put the images of a trial side by side; start r of a trial is the r-th best start of each of its searches."""
+    batch, number = labels.shape[1], len(trials)
     order = found.losses.argsort(dim=1, stable=True)
     losses = found.losses.gather(1, order)
     points = found.points.gather(1, order[:, :, None].expand_as(found.points))
     rows = torch.arange(len(points), device=points.device)
     with torch.no_grad():
-        images = torch.stack([matching.images(latents, rows) for latents in points.unbind(1)], 1)
-    candidates = images.view(len(trials), batch, -1, *shape).transpose(1, 2).contiguous()
+        images = torch.stack([matching.batches(latents, rows) for latents in points.unbind(1)], 1)
+    by_trial = images.view(number, -1, *images.shape[1:])
+    candidates = by_trial.transpose(1, 2).flatten(2, 3).contiguous()
     return Reconstruction(
         images=candidates[:, 0].clone(),  # files hold no tensors that share memory
         labels=labels,
         candidates=candidates,
-        candidate_losses=losses.view(len(trials), batch, -1).mean(1),
-        starts=_starts(found, order, trials, batch),
-        scale=torch.ones(len(trials), dtype=torch.float64),
-        latents=points[:, 0].reshape(len(trials), batch, -1),
+        candidate_losses=losses.view(number, -1, losses.shape[1]).mean(1),
+        starts=_starts(found, order, trials, batch // matching.batch),
+        scale=torch.ones(number, dtype=torch.float64),
+        latents=points[:, 0].reshape(number, batch, -1),
     )
 
 
-def _starts(found: SearchResult, order: Tensor, trials: tuple[int, ...], batch: int) -> tuple[StartRecord, ...]:
-    """Return one record per trial and rank: mean loss and summed work of its images' searches."""
+def _starts(found: SearchResult, order: Tensor, trials: tuple[int, ...], searches: int) -> tuple[StartRecord, ...]:
+    """Return one record per trial and rank: mean loss and summed work of its searches."""
     by_place = {(record.trial, record.start): record for record in found.records}
     records = []
     for row, trial in enumerate(trials):
-        searches = range(row * batch, (row + 1) * batch)
+        own_rows = range(row * searches, (row + 1) * searches)
         for rank in range(order.shape[1]):
-            own = [by_place[search, int(order[search, rank])] for search in searches]
+            own = [by_place[search, int(order[search, rank])] for search in own_rows]
             longest = max(own, key=lambda record: record.iterations)
             records.append(
                 replace(
                     longest,
                     trial=trial,
                     start=rank,
-                    matching_loss=sum(record.matching_loss for record in own) / batch,
+                    matching_loss=sum(record.matching_loss for record in own) / searches,
                     evaluations=sum(record.evaluations for record in own),
                     diverged=any(record.diverged for record in own),
                 )

@@ -11,6 +11,7 @@ from torch import Tensor
 from leaklab.attacks.base import Attack
 from leaklab.attacks.labels import fixed_labels
 from leaklab.attacks.lbfgs_inversion import LbfgsInversion
+from leaklab.attacks.matching import Distance
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 
@@ -30,9 +31,9 @@ class ImprovedDeepLeakage(LbfgsInversion):
 
     label_rule: str = "bias"
 
-    def labels(self, observation: Observation, knowledge: Knowledge) -> Tensor | None:
+    def labels(self, observation: Observation, knowledge: Knowledge, distance: Distance) -> Tensor | None:
         """Return the labels [T, B] by the rule; see ``labels.fixed_labels``."""
-        return fixed_labels(self.name, self.label_rule, observation, knowledge)
+        return fixed_labels(self.name, self.label_rule, observation, knowledge, distance)
 
 
 PLUGIN: type[Attack] = ImprovedDeepLeakage

@@ -69,7 +69,7 @@ class InvertingGradients:
         """
         if observation.kind != "gradient":
             raise UserError("attack 'ig' matches gradients: choose a transform that turns the delta into one")
-        labels = fixed_labels("ig", self.label_rule, observation, knowledge)
+        labels = fixed_labels("ig", self.label_rule, observation, knowledge, distance)
         inversion, matching = self._matching(observation, knowledge, labels, distance)
         objective: Objective = matching
         if self.total_variation != 0:

@@ -7,47 +7,18 @@ factors on the update change nothing.
 Source: "iDLG: Improved Deep Leakage from Gradients", eqs. (4)-(6).
 """
 
-from dataclasses import dataclass
-
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from leaklab.attacks.adaptive.clip_emulation import after_clipping
+from leaklab.attacks.base import victim
+from leaklab.attacks.counts import counted_labels, mean_prediction
+from leaklab.attacks.head import Head, head
+from leaklab.attacks.matching import Distance, profiled_scale
+from leaklab.attacks.noise_images import noise_images
+from leaklab.attacks.unmixed_labels import HeadReader
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.errors import UserError
-
-
-@dataclass(frozen=True)
-class Head:
-    """The last affine layer of the victim and its observed update.
-
-    Attributes:
-        weight: [K, F].
-        bias: [K].
-        weight_update: [T, K, F], in the sign of a gradient.
-        bias_update: [T, K], likewise.
-    """
-
-    weight: Tensor
-    bias: Tensor
-    weight_update: Tensor
-    bias_update: Tensor
-
-
-def head(observation: Observation) -> Head:
-    """Return the last layer of the observed model.
-
-    Raises:
-        UserError: the model does not end in an affine layer with a bias.
-    """
-    names = list(observation.weights)
-    prefix = names[-1].removesuffix("bias")
-    weight, bias = f"{prefix}weight", f"{prefix}bias"
-    if names[-2:] != [weight, bias] or observation.weights[weight].dim() != 2:
-        raise UserError("the model does not end in an affine layer with a bias: choose another attack or model")
-    if not {weight, bias} <= set(observation.update):
-        raise UserError("the client keeps its last layer to itself, so no label can be read off: use label_rule: known")
-    gradient = observation.as_direction().update
-    return Head(observation.weights[weight], observation.weights[bias], gradient[weight], gradient[bias])
 
 
 def bias_rule(observation: Observation) -> Tensor:
@@ -64,22 +35,34 @@ def row_sum_rule(observation: Observation) -> Tensor:
 
 
 SINGLE_RULES = {"bias": bias_rule, "row-sum": row_sum_rule}
-LABEL_RULES = (*SINGLE_RULES, "distinct", "known")
+BATCH_RULES = ("counts", "unmixed")
+LABEL_RULES = (*SINGLE_RULES, "distinct", *BATCH_RULES, "known")
+BLIND_TO_SCALE: tuple[Distance, ...] = (profiled_scale, after_clipping)
+"""Distances for updates whose scale is not that of the gradient."""
 
 
-def fixed_labels(attack: str, rule: str, observation: Observation, knowledge: Knowledge) -> Tensor:
+def fixed_labels(
+    attack: str, rule: str, observation: Observation, knowledge: Knowledge, distance: Distance | None = None
+) -> Tensor:
     """Return the labels [T, B], int64, on the device of the observation.
+
+    ``distinct`` is for networks that predict nearly the same for all classes, as with PyTorch's initialisation. With
+    DLG's wide one a single class takes most of the prediction, and the rule misses it: there ``counts`` is right, equal
+    labels included, and at an unknown scale ``unmixed``.
 
     Args:
         attack: its name, for messages.
         rule: ``bias`` or ``row-sum`` (smallest bias gradient, or row sum of the weight gradient, of the head, for one
-            sample per update), ``distinct`` (the B smallest bias gradients, for samples of B different classes) or
-            ``known``.
+            sample per update), ``distinct`` (the B smallest bias gradients, for samples of B different classes),
+            ``counts`` (what the bias gradient leaves of the mean prediction on noise, at a known scale), ``unmixed``
+            (the same at any scale, see ``unmixed_labels``) or ``known``.
         observation: T trials.
         knowledge: must grant ``labels`` or ``batch_size``, as the rule needs.
+        distance: that of the attack, which may say that the scale is unknown.
 
     Raises:
-        UserError: unknown rule, a rule for single samples on batches, or labels that are withheld.
+        UserError: unknown rule, a rule for single samples on batches, ``counts`` at an unknown scale, or labels that
+            are withheld.
     """
     if rule not in LABEL_RULES:
         raise UserError(f"{attack} has no label_rule '{rule}': choose from {', '.join(LABEL_RULES)}")
@@ -90,17 +73,45 @@ def fixed_labels(attack: str, rule: str, observation: Observation, knowledge: Kn
     batch = int(knowledge.require("batch_size", attack))
     if rule == "distinct":
         return distinct_rule(observation, batch)
+    if rule in BATCH_RULES:
+        gradient = observation.as_direction() if rule == "unmixed" else observation.as_gradient(knowledge, attack)
+        network = victim(gradient, knowledge, attack)
+        return batch_labels(rule, network, head(gradient), noise_images(gradient, knowledge, attack), batch, distance)
     if batch != 1:
-        raise UserError(f"{attack}'s rule '{rule}' reads one label: use label_rule: distinct or known")
+        raise UserError(f"{attack}'s rule '{rule}' reads one label: use label_rule: unmixed, distinct or known")
     return SINGLE_RULES[rule](observation)
+
+
+def batch_labels(
+    rule: str, network: nn.Sequential, observed: Head, images: Tensor, batch: int, distance: Distance | None
+) -> Tensor:
+    """Return the labels [T, B], ascending, of the rules ``counts`` and ``unmixed``.
+
+    Args:
+        rule: one of them.
+        network: the victim, which ends with its head.
+        observed: that layer and its update, T trials.
+        images: public ones, or noise, [N, C, H, W] as the victim takes them.
+        batch: B.
+        distance: see ``fixed_labels``.
+
+    Raises:
+        UserError: ``counts`` at an unknown scale.
+    """
+    if rule == "unmixed":
+        reader = HeadReader(network, observed, images, batch)
+        return torch.stack([reader.read(row).labels for row in range(len(observed.bias_update))])
+    if distance in BLIND_TO_SCALE:
+        raise UserError("label_rule 'counts' needs the scale of the gradient: use label_rule: unmixed or known")
+    return counted_labels(observed.bias_update, mean_prediction(network, images), batch)
 
 
 def distinct_rule(observation: Observation, batch: int) -> Tensor:
     """Return the classes of the B smallest bias gradients of the head, [T, B], ascending in each trial.
 
     The bias gradient of class k is the mean prediction p_k, less 1/B if the batch has a sample of it. So the rule is
-    exact for different classes as long as no prediction exceeds 1/B more than another's, as in untrained networks, and
-    whatever positive factor the update carries. Which label belongs to which image does not matter to a search.
+    exact for different classes as long as no prediction exceeds 1/B more than another's, and whatever positive factor
+    the update carries. Which label belongs to which image does not matter to a search.
 
     Raises:
         UserError: there are fewer classes than samples.

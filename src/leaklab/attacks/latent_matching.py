@@ -1,4 +1,4 @@
-"""Matching loss as a function of a generator's latent."""
+"""Matching loss as a function of the latents of a generator's images."""
 
 import torch
 from torch import Tensor, nn
@@ -15,16 +15,19 @@ GRADIENT_NUMBERS = 2**24
 
 
 class LatentMatching:
-    """Matching loss of one image per trial as a function of its latent: the distance divided by the tensors' number.
+    """Matching loss of a trial as a function of its images' latents: the distance divided by the tensors' number.
+
+    The unknowns of a trial are the latents of its images, one after the other; with one label per trial, the update is
+    taken for that of one image.
 
     Args:
         generator: frozen, with the victim's dtype and device.
         network: the victim with its weights set; no parameter asks for a gradient.
         observed: observed gradients, one [T, ...] per parameter in the network's order.
-        labels: [T].
+        labels: [T], or [T, B] to take the update for the mean of B images' gradients.
         distance: see ``matching``.
-        penalty: weight of ``prior_divergence`` when the object is called with derivatives, relative to the loss of a
-            zero gradient.
+        penalty: weight of ``prior_divergence``, summed over the images, when the object is called with derivatives,
+            relative to the loss of a zero gradient.
         input_range: what the victim takes for black and for white.
 
     Raises:
@@ -46,17 +49,30 @@ class LatentMatching:
         self.generator, self.network, self.observed = generator, network, observed
         self.distance, self.penalty, self.input_range = distance, penalty, input_range
         like = observed[0]
+        labels = labels.view(len(labels), -1)
+        self.batch = labels.shape[1]
         self.classes = F.one_hot(labels, generator.num_classes).to(like)
         self._gradients = trial_gradients(network)
-        shape = (1, *generator.image_shape)
-        self._inversion = Inversion(network, observed, shape, generator.num_classes, distance, labels[:, None])
+        shape = (self.batch, *generator.image_shape)
+        self._inversion = Inversion(network, observed, shape, generator.num_classes, distance, labels)
         self._unit = self._inversion.loss_of_nothing() / len(observed)
         self._together = max(1, GRADIENT_NUMBERS // sum(value[0].numel() for value in observed))
 
-    def images(self, latents: Tensor, rows: Tensor) -> Tensor:
-        """Return the images [S, C, H, W] of latents [S, d] as the victim takes them, in the classes of ``rows`` [S]."""
+    @property
+    def unknowns(self) -> int:
+        """Number of unknowns of one trial: B d."""
+        return self.batch * self.generator.latent_size
+
+    def batches(self, points: Tensor, rows: Tensor) -> Tensor:
+        """Return the images [S, B, C, H, W] of unknowns [S, B d] as the victim takes them, in the trials' classes."""
         low, high = self.input_range
-        return low + (high - low) * self.generator.generate(latents, self.classes[rows])
+        latents = points.reshape(-1, self.generator.latent_size)
+        images = low + (high - low) * self.generator.generate(latents, self.classes[rows].flatten(0, 1))
+        return images.view(len(points), self.batch, *images.shape[1:])
+
+    def images(self, latents: Tensor, rows: Tensor) -> Tensor:
+        """Return the images [S, C, H, W] of latents [S, d] where a trial has one; see ``batches``."""
+        return self.batches(latents, rows).squeeze(1)
 
     def evaluate(self, latents: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the losses [S] by first derivatives alone, and the latents (see ``latent_search.Evaluate``)."""
@@ -64,11 +80,12 @@ class LatentMatching:
         return torch.cat([self._losses(*part) for part in parts]), latents
 
     def __call__(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the losses [S], penalty included, at the latents ``points`` [S, d], and their derivatives [S, d]."""
+        """Return the losses [S], penalty included, at ``points`` [S, B d], and their derivatives [S, B d]."""
         latents = points.detach().requires_grad_()
-        images = self.images(latents, rows).flatten(1)
+        images = self.batches(latents, rows).flatten(1)
         matching, outer = self._inversion(images.detach(), rows)
-        penalty = self.penalty * self._unit[rows] * prior_divergence(latents)
+        divergence = prior_divergence(latents.view(-1, self.generator.latent_size)).view(-1, self.batch).sum(1)
+        penalty = self.penalty * self._unit[rows] * divergence
         tensors = len(self.observed)
         total = (images * outer).sum() / tensors + penalty.sum()
         (derivative,) = torch.autograd.grad(total, latents)
@@ -76,10 +93,10 @@ class LatentMatching:
 
     def _losses(self, latents: Tensor, rows: Tensor) -> Tensor:
         with torch.no_grad():
-            images = self.images(latents, rows)[:, None]
+            images = self.batches(latents, rows)
         # the products of layers are made by autograd; the mapped gradients need no graph around them
         with torch.set_grad_enabled(self._gradients is layered_gradients):
-            gradients = self._gradients(self.network, images.requires_grad_(), self.classes[rows][:, None])
+            gradients = self._gradients(self.network, images.requires_grad_(), self.classes[rows])
         with torch.no_grad():
             found = [gradient.detach() for gradient in gradients]
             return self.distance(found, [value[rows] for value in self.observed])[0] / len(self.observed)
@@ -92,8 +109,10 @@ def prior_divergence(latents: Tensor) -> Tensor:
 
 
 def _check(observed: list[Tensor], labels: Tensor, num_classes: int) -> None:
-    if not observed or any(len(value) != len(labels) for value in observed) or labels.dim() != 1:
-        raise UserError("ggl needs one label [T] and one gradient per parameter [T, ...] for each trial: capture again")
+    if not observed or any(len(value) != len(labels) for value in observed) or labels.dim() not in (1, 2):
+        raise UserError(
+            "ggl needs labels [T] or [T, B] and one gradient per parameter [T, ...] for each trial: capture again"
+        )
     if not all(bool(value.isfinite().all()) for value in observed):
         raise UserError("the observed gradients are not finite: capture them again")
     if int(labels.min()) < 0 or int(labels.max()) >= num_classes:

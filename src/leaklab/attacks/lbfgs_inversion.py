@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -27,14 +27,17 @@ class LbfgsInversion(StopRules, ABC):
     Attributes:
         name: the attack's, for messages.
         history: pairs kept by L-BFGS.
+        dtype: ``observed`` (that of the update) or ``float64``, in which the search goes on where rounding ends it in
+            float32.
     """
 
     name: ClassVar[str]
 
     history: Count = 100
+    dtype: Literal["observed", "float64"] = "observed"
 
     @abstractmethod
-    def labels(self, observation: Observation, knowledge: Knowledge) -> Tensor | None:
+    def labels(self, observation: Observation, knowledge: Knowledge, distance: Distance) -> Tensor | None:
         """Return the fixed labels [T, B], or None to search label logits too."""
 
     def reconstruct(
@@ -51,8 +54,11 @@ class LbfgsInversion(StopRules, ABC):
             UserError: facts are withheld, the labels' rule does not fit, or the observation is not a gradient or not
                 finite.
         """
-        labels = self.labels(observation, knowledge)
-        inversion = _inversion(self.name, observation, knowledge, distance or squared_l2, labels)
+        if self.dtype == "float64":
+            observation = observation.in_dtype(torch.float64)
+        distance = distance or squared_l2
+        labels = self.labels(observation, knowledge, distance)
+        inversion = _inversion(self.name, observation, knowledge, distance, labels)
 
         def start_of(row: int, number: int) -> Tensor:
             return inversion.normal_start(streams("start", observation.trials[row], number))

@@ -72,13 +72,16 @@ def planned_matching(
         distance: another one than the attack's own, on the same prepared observation.
 
     Raises:
-        UserError: the attack searches no latents; see also ``Transform.prepare``.
+        UserError: the attack searches no latents, or those of several images together; see also ``Transform.prepare``.
     """
     transform, attack = _planned(spec, knowledge, generator)
     if not isinstance(attack, LatentAttack):
         raise UserError(f"attack '{spec.attack.name}' shows no loss of latents: choose ggl")
     prepared, _ = transform.prepare(observation, knowledge)
-    return attack.matching(prepared, knowledge, distance or transform.distance)[0]
+    matching, _ = attack.matching(prepared, knowledge, distance or transform.distance)
+    if matching.batch > 1:
+        raise UserError(f"attack '{spec.attack.name}' searches {matching.batch} images together: set joint: false")
+    return matching
 
 
 def _on_unit_range(input_range: tuple[float, float], inputs: Tensor) -> Tensor:

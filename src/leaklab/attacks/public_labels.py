@@ -3,28 +3,25 @@
 ``likeliest_labels`` asks which class's mean image explains the update best, by the matching distance that the search
 minimises as well; so it reads labels wherever that distance sees through a defense.
 
-``counted_labels`` reads how often each class occurs in a batch, equal labels included. For cross-entropy the bias
-gradient of the head is the mean prediction less the share of the class, and predictions hardly depend on the images in
-an untrained network: that of public images stands for it. It needs the scale of the gradient.
+The rules for batches measure on them what the network predicts, and start from their features (``counts``,
+``unmixed_labels``).
 """
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from leaklab.attacks.adaptive.clip_emulation import after_clipping
 from leaklab.attacks.base import Streams
 from leaklab.attacks.gradients import trial_gradients
-from leaklab.attacks.labels import LABEL_RULES, fixed_labels, head
-from leaklab.attacks.matching import Distance, profiled_scale
+from leaklab.attacks.head import head
+from leaklab.attacks.labels import BATCH_RULES, LABEL_RULES, batch_labels, fixed_labels
+from leaklab.attacks.matching import Distance
 from leaklab.attacks.scene import Scene
 from leaklab.records.errors import UserError
 
-PUBLIC_RULES = ("likelihood", "counts")
-BLIND_TO_SCALE = (profiled_scale, after_clipping)
-"""Distances for updates whose scale is not that of the gradient."""
+LIKELIHOOD = "likelihood"
 PUBLIC_IMAGES = 30
-"""Images of each class by which the mean prediction is measured."""
+"""Images of each class by which the predictions are measured."""
 
 
 def labels_of(scene: Scene, rule: str, streams: Streams) -> Tensor:
@@ -32,25 +29,24 @@ def labels_of(scene: Scene, rule: str, streams: Streams) -> Tensor:
 
     Args:
         scene: see ``Scene``.
-        rule: ``likelihood`` (``likeliest_labels``, for one sample per update), ``counts`` (``counted_labels``), or one
-            of ``labels.fixed_labels``.
+        rule: ``likelihood`` (``likeliest_labels``, for one sample per update), or one of ``labels.fixed_labels``; what
+            that measures on noise is measured on the generator's images.
         streams: the attack's; ``streams("public", k)`` draws images of class k.
 
     Raises:
         UserError: unknown rule, one that does not fit the batch or the distance, or labels that are withheld.
     """
-    if rule not in PUBLIC_RULES:
+    if rule not in (LIKELIHOOD, *BATCH_RULES):
         if rule not in LABEL_RULES:
-            known = ", ".join((*PUBLIC_RULES, *LABEL_RULES))
+            known = ", ".join((LIKELIHOOD, *LABEL_RULES))
             raise UserError(f"{scene.attack} has no label_rule '{rule}': choose from {known}")
         return fixed_labels(scene.attack, rule, scene.observation, scene.knowledge)
     batch = int(scene.knowledge.require("batch_size", scene.attack))
-    if rule == "counts":
-        if scene.distance in BLIND_TO_SCALE:
-            raise UserError("label_rule 'counts' needs the scale of the gradient: use label_rule: distinct or known")
-        return counted_labels(head(scene.observation).bias_update, mean_prediction(scene, streams), batch)
+    if rule in BATCH_RULES:
+        images = public_images(scene, streams)
+        return batch_labels(rule, scene.network, head(scene.observation), images, batch, scene.distance)
     if batch != 1:
-        raise UserError("label_rule 'likelihood' reads one label: use label_rule: counts, distinct or known")
+        raise UserError("label_rule 'likelihood' reads one label: use label_rule: counts, unmixed or known")
     return likeliest_labels(scene.network, scene.means(), scene.observed, scene.distance)
 
 
@@ -77,31 +73,16 @@ def _explained(
     return distance([g.detach().expand_as(o) for g, o in zip(gradients, observed, strict=True)], observed)[0]
 
 
-def counted_labels(bias_update: Tensor, prediction: Tensor, batch: int) -> Tensor:
-    """Return labels [T, B], ascending, whose shares are nearest to prediction less bias gradient.
-
-    Args:
-        bias_update: gradient of the head's bias, [T, K], at its true scale.
-        prediction: mean class probabilities [K] of public images.
-        batch: B; the shares times B are rounded so that they sum to it, the largest remainder first.
-    """
-    missing = batch * (prediction - bias_update)
-    rows, labels = torch.arange(len(missing), device=missing.device), []
-    for _ in range(batch):
-        labels.append(missing.argmax(1))
-        missing[rows, labels[-1]] -= 1
-    return torch.stack(labels, 1).sort(1).values
+def public_images(scene: Scene, streams: Streams) -> Tensor:
+    """Return images [N, C, H, W] that the generator draws, as the victim takes them; class by class in turn."""
+    classes = range(scene.generator.num_classes)
+    return torch.stack([_drawn(scene, label, streams) for label in classes], 1).flatten(0, 1)
 
 
-def mean_prediction(scene: Scene, streams: Streams) -> Tensor:
-    """Return the mean class probabilities [K] of images that the generator draws, as many of each class."""
-    return torch.stack([_predicted(scene, label, streams) for label in range(scene.generator.num_classes)]).mean(0)
-
-
-def _predicted(scene: Scene, label: int, streams: Streams) -> Tensor:
+def _drawn(scene: Scene, label: int, streams: Streams) -> Tensor:
     like, generator = scene.observed[0], scene.generator
     latents = streams("public", label).normal(PUBLIC_IMAGES, generator.latent_size).to(like)
     labels = torch.full((PUBLIC_IMAGES,), label, device=like.device)
     with torch.no_grad():
         images = generator.generate(latents, F.one_hot(labels, generator.num_classes).to(like)).clamp(0, 1)
-        return torch.softmax(scene.network(scene.as_inputs(images)), 1).mean(0)
+    return scene.as_inputs(images)

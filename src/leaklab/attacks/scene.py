@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -64,7 +64,7 @@ def scene_of(
         raise UserError(f"attack '{attack}': the observed gradients are not finite: capture them again at a lower rate")
     generator.require(tuple(knowledge.require("input_shape", attack)), int(knowledge.require("num_classes", attack)))
     generator.require_frozen()
-    observation = _in_double(observation)
+    observation = observation.in_dtype(torch.float64)
     low, high = knowledge.require("input_range", attack)
     return Scene(
         attack,
@@ -75,12 +75,3 @@ def scene_of(
         lambda images: low + (high - low) * images,
         distance,
     )
-
-
-def _in_double(observation: Observation) -> Observation:
-    """Return the observation in float64; whole numbers among the buffers stay."""
-    weights, update, buffers = (
-        {name: value.double() if value.is_floating_point() else value for name, value in part.items()}
-        for part in (observation.weights, observation.update, observation.buffers)
-    )
-    return replace(observation, weights=weights, update=update, buffers=buffers)

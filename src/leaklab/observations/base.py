@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 from leaklab.observations.requirements import refusal
@@ -101,6 +102,14 @@ class Observation:
     def scaled(self, factor: Tensor | float) -> "Observation":
         """Return the observation with the update of each trial times ``factor`` (scalar or [T])."""
         return replace(self, update={name: _times(value, factor) for name, value in self.update.items()})
+
+    def in_dtype(self, dtype: torch.dtype) -> "Observation":
+        """Return the observation with weights, update and statistics in ``dtype``; whole numbers stay."""
+        weights, update, buffers = (
+            {name: value.to(dtype) if value.is_floating_point() else value for name, value in part.items()}
+            for part in (self.weights, self.update, self.buffers)
+        )
+        return replace(self, weights=weights, update=update, buffers=buffers)
 
     def as_gradient(self, knowledge: Knowledge, needed_by: str = "this attack") -> "Observation":
         """Return the gradient that the server infers: a delta is divided by minus the sum of the prescribed rates.

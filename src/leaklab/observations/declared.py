@@ -22,7 +22,11 @@ SAMPLES: Facts = ("architecture", "weights", "input_shape", "num_classes", "batc
 PRESCRIBED_STEPS: Facts = ("nominal_rate", "local_steps")
 """What a delta is divided by."""
 
-KNOWN_LABELS: Mapping[str | bool, Facts] = {"known": ("labels",)}
+KNOWN_LABELS: Mapping[str | bool, Facts] = {
+    "known": ("labels",),
+    "counts": ("input_range",),
+    "unmixed": ("input_range",),
+}
 """Of a setting that says where the labels come from (``attacks/labels.py``)."""
 
 

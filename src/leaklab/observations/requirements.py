@@ -99,6 +99,15 @@ def check_transform(transform: str, defense: str, batch_size: int) -> None:
     check_most(f"transform '{transform}'", "batch_size", batch_size, asked.largest_batch)
 
 
+def check_batch(attack: str, batch_size: int) -> None:
+    """Refuse an attack on larger batches than it can read; imports no torch.
+
+    Raises:
+        UserError: says how large they may be.
+    """
+    check_most(f"attack '{attack}'", "batch_size", batch_size, declared(ATTACKS, attack).largest_batch)
+
+
 def check_most(plugin: str, field: str, number: int, most: int | None) -> None:
     """Refuse an update of more samples or steps than a plug-in can read; ``most`` is None for any number.
 

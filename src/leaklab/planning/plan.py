@@ -12,7 +12,7 @@ from pathlib import Path
 from leaklab.data.catalog import Entry, find_entry, load_catalog
 from leaklab.data.text.catalog import find_text
 from leaklab.observations.requirements import check as check_threat_model
-from leaklab.observations.requirements import check_clients, check_generator, check_transform
+from leaklab.observations.requirements import check_batch, check_clients, check_generator, check_transform
 from leaklab.observations.text_requirements import check as check_text
 from leaklab.planning.code import code_of
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
@@ -213,6 +213,7 @@ def _check_attack(attack: AttackSpec) -> None:
         attack.transform.settings,
         attack.capture.kind,
     )
+    check_batch(attack.attack.name, attack.capture.batch_size)
     check_transform(attack.transform.name, attack.capture.defense.name, attack.capture.batch_size)
     check_generator(attack)
     check_clients(attack.capture)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from leaklab.observations.declared import declared
+from leaklab.observations.requirements import ATTACKS
 from leaklab.observations.text_requirements import ATTACKS as TEXT_ATTACKS
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
@@ -107,6 +108,8 @@ def cost(spec: Spec, clients: int = 2) -> Cost:
 
 def _evaluations(spec: AttackSpec) -> int:
     """Return the largest number of evaluations: of L-BFGS per outer iteration, or of a population per generation."""
+    if not declared(ATTACKS, spec.attack.name).searches:
+        return 0
     searches = spec.capture.image_count * spec.capture.draws * spec.restarts * spec.iterations
     return searches * (
         int(spec.attack.settings.get("population") or POPULATION) if spec.generator else INNER_ITERATIONS

@@ -6,7 +6,7 @@ import torch
 from leaklab.attacks.adaptive.closed_form_scale import ClosedFormScale, estimate_scale
 from leaklab.attacks.adaptive.none import NoTransform
 from leaklab.attacks.adaptive.profiled_scale import ProfiledScale
-from leaklab.attacks.labels import head
+from leaklab.attacks.head import head
 from leaklab.attacks.matching import profiled_scale
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError

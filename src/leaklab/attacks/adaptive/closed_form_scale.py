@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from leaklab.attacks.adaptive.base import Transform
-from leaklab.attacks.labels import Head, head
+from leaklab.attacks.head import Head, head
+from leaklab.attacks.layer_input import layer_input
 from leaklab.attacks.matching import Distance
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import Requirements
@@ -56,9 +57,7 @@ class ClosedFormScale:
 def estimate_scale(observed: Head) -> Tensor:
     """Return the factor s [T] on the gradient of one sample."""
     bias = observed.bias_update
-    largest = bias.abs().argmax(1)
-    rows = torch.arange(len(bias), device=bias.device)
-    features = observed.weight_update[rows, largest] / bias[rows, largest, None]
+    features = layer_input(observed.weight_update, bias)
     predicted = torch.softmax(features @ observed.weight.T + observed.bias, 1)
     truth = F.one_hot(bias.argmin(1), bias.shape[1]).to(bias.dtype)
     expected = predicted - truth

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from leaklab.attacks.labels import head
+from leaklab.attacks.head import head
 from leaklab.observations.base import Knowledge, Observation
 
 
