@@ -215,7 +215,7 @@ def test_an_attack_without_budget_is_refused(sent, attack, budget, optimizer):
         ({"matching": "guess"}, "no matching 'guess'"),
         ({"label_rule": "guess"}, "no label_rule 'guess'"),
         ({"optimizer": "adam"}, "'delta-ig': optimizer: Input should be 'signed-adam' or 'lbfgs', not 'adam'"),
-        ({"client_factor": 0.0}, "client_factor"),
+        ({"client_factor": 2.0}, "client_factor"),
     ],
 )
 def test_unknown_settings_are_refused(settings, message):

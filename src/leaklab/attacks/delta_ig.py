@@ -26,7 +26,7 @@ from leaklab.attacks.surrogate import Surrogate
 from leaklab.models.normalised import unnormalised
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements
-from leaklab.records.bounds import NonNegative, Positive, Rate
+from leaklab.records.bounds import NonNegative, Rate
 from leaklab.records.errors import UserError
 
 MATCHINGS = ("nominal", "joint-rates", "profiled-rates", "surrogate")
@@ -63,8 +63,6 @@ class DeltaInversion(StopRules):
         label_rule: ``bias`` (smallest bias gradient of the head, for single samples; with several steps a good guess
             and no identity), ``distinct`` (the smallest ones, for samples of different classes; likewise) or ``known``
             (granted by the threat model).
-        client_factor: mean of the client's rates over the nominal one that the attacker guesses, p_k N under scheme 1;
-            ``joint-rates`` only begins there.
         optimizer: ``signed-adam`` (pixels stay in [0, 1]) or ``lbfgs`` (they are free, as in ``dlg``).
         rate: step size of signed Adam.
         smoothness: weight of the total variation, relative to the matching loss of an all-zero update.
@@ -84,7 +82,6 @@ class DeltaInversion(StopRules):
 
     matching: str = "nominal"
     label_rule: str = "bias"
-    client_factor: Positive = 1.0
     optimizer: Literal["signed-adam", "lbfgs"] = "signed-adam"
     rate: Rate = 0.1
     smoothness: NonNegative = 0.0
@@ -94,8 +91,6 @@ class DeltaInversion(StopRules):
             if getattr(self, setting) not in allowed:
                 chosen = getattr(self, setting)
                 raise UserError(f"delta-ig has no {setting} '{chosen}': choose from {', '.join(allowed)}")
-        if not 0 < self.client_factor < float("inf"):
-            raise UserError(f"delta-ig's client_factor is a positive number, not {self.client_factor}")
 
     def reconstruct(
         self,
@@ -132,7 +127,7 @@ class DeltaInversion(StopRules):
         observed = list(observation.update.values())
         if self.matching == "surrogate":
             return Surrogate(network, observed, samples)
-        rates = self.client_factor * torch.tensor(knowledge.assumed_rates("delta-ig")).to(observed[0])
+        rates = torch.tensor(knowledge.assumed_rates("delta-ig")).to(observed[0])
         if self.matching == "profiled-rates":
             return ProfiledRates(network, observed, samples, rates)
         kind = JointRates if self.matching == "joint-rates" else DeltaMatching
@@ -174,7 +169,7 @@ class DeltaInversion(StopRules):
         images, _, others = samples.unpack(found.points[rows, found.chosen()], rows)
         scale = torch.ones(len(rows), dtype=torch.float64)
         if isinstance(objective, DeltaMatching):
-            scale = self.client_factor * (objective.local_rates(others).sum(1) / objective.rates.sum()).double()
+            scale = (objective.local_rates(others).sum(1) / objective.rates.sum()).double()
         return Reconstruction(
             images=images,
             labels=samples.labels,
