@@ -39,7 +39,8 @@ class MatchedNoise(InferredGradient):
 
     The settings must be the defense's, which the threat model grants; they are held against it. With several local
     steps the noise of the inferred gradient is the steps' mean, so that sigma is the defense's over the root of their
-    number; how the noise moved the weights between the steps is not modelled.
+    number; how the noise moved the weights between the steps is not modelled. An observation that is the mean of
+    several rounds has that much less noise again: sigma over the root of steps times rounds.
 
     Attributes:
         sigma: standard deviation of the noise on the inferred gradient; positive.
@@ -71,16 +72,17 @@ class MatchedNoise(InferredGradient):
         """
         declared = knowledge.require("defense", self.name)
         defense = plugins.load("defenses", declared["name"], declared["settings"])
-        self._check(declared["name"], defense, knowledge.require("local_steps", self.name))
+        self._check(declared["name"], defense, knowledge.require("local_steps", self.name), knowledge.rounds)
         return super().prepare(observation, knowledge)
 
-    def _check(self, name: str, defense: Any, steps: int) -> None:
+    def _check(self, name: str, defense: Any, steps: int, rounds: int) -> None:
         sigma, bound = getattr(defense, "sigma", None), getattr(defense, "bound", None)
         if sigma is None:
             raise UserError(f"transform 'matched-noise' does not fit defense '{name}', which has no sigma")
-        expected = sigma / sqrt(steps)
+        expected = sigma / sqrt(steps * rounds)
         if not isclose(self.sigma, expected, rel_tol=1e-9):
-            raise UserError(f"the noise of '{name}' over {steps} steps is not {self.sigma}: set sigma to {expected}")
+            times = f"{steps} steps" + (f" and {rounds} rounds" if rounds > 1 else "")
+            raise UserError(f"the noise of '{name}' over {times} is not {self.sigma}: set sigma to {expected}")
         if self.bound != bound:
             raise UserError(
                 f"the bound of '{name}' is not {self.bound}: set bound of transform 'matched-noise' to {bound}"
