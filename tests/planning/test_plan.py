@@ -330,3 +330,13 @@ def test_planning_imports_neither_torch_nor_pandas():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "\n"
+
+
+def test_a_score_reads_update_and_generator_only_where_a_metric_asks(tmp_path):
+    generator = {"dataset": "digits", "model": "class-gaussian", "steps": 1}
+    block = {**ATTACK, "attack": "annealed-map", "generator": generator}
+    needs = {}
+    for metrics in (["mse"], ["mse", "linear-posterior"]):
+        (job,) = plan_of(item({**block, "metrics": metrics})).jobs["score"].values()
+        needs[len(metrics)] = [stage_of(spec) for spec in job.needs]
+    assert needs == {1: ["capture", "attack"], 2: ["capture", "generator", "attack"]}
