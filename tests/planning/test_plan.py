@@ -237,11 +237,12 @@ class TestRefusals:
 
     @pytest.mark.usefixtures("fake_defense")
     def test_a_transform_under_a_defense_that_it_was_not_made_for(self):
-        transform = {**ATTACK, "transform": "closed-form-scale", "defense": "fake"}
+        transform = {**ATTACK, "transform": "support-only", "defense": "fake"}
         assert refusal(transform) == (
-            "transform 'closed-form-scale' does not fit defense 'fake': it is made for lrp, none"
+            "transform 'support-only' does not fit defense 'fake': it is made for gradient-compression, none"
         )
-        assert plan_of(item({**ATTACK, "defense": "fake"})).jobs["capture"]
+        for scale_free in ("none", "closed-form-scale", "profiled-scale"):
+            assert plan_of(item({**transform, "transform": scale_free})).jobs["capture"]
 
     def test_a_gradient_under_a_threat_model_without_the_rate(self):
         assert "choose kind: delta" in refusal({**ATTACK, "threat_model": "blind-rate"})

@@ -29,10 +29,9 @@ def run(job: Job) -> None:
     metrics, not_available = load_metrics(names_of_image_metrics(spec.metrics))
     of_update, refusals = load_update_metrics(spec)
     scores = dict(image_scores(metrics, guesses, truth.images, job.device))
-    for metric in of_update:
+    for one in of_update:
         observed = load_observation(job.input("observation"), job.input("facts"))
-        values = metric.values(*observed, load_generator(job.input("generator")), truth)
-        scores["best-by-loss", metric.card.name] = values
+        scores["best-by-loss", one.card.name] = one.values(*observed, load_generator(job.input("generator")), truth)
     labels = recovered_labels(found["labels"], truth.labels)
     scores["best-by-loss", LABEL_CARD.name] = labels
     write_table(job.outputs["scores"], score_table(scores, private, [trial["draw"] for trial in truth.trials]))
@@ -47,7 +46,10 @@ def run(job: Job) -> None:
         "not_available": not_available | refusals,
         "substitute": read_json(job.input("card")).get("substitute"),
     }
-    cards = {card.name: asdict(card) for card in [*(metric.card for metric in [*metrics, *of_update]), LABEL_CARD]}
+    cards = {
+        card.name: asdict(card)
+        for card in [*(metric.card for metric in metrics), *(one.card for one in of_update), LABEL_CARD]
+    }
     write_json(job.outputs["cards"], {"metrics": cards, "selections": SELECTIONS, **facts})
     job.note(**facts)
 
