@@ -5,6 +5,7 @@ its weight and by the matching loss of a zero gradient, is the prior itself, bot
 """
 
 from dataclasses import dataclass, fields
+from functools import partial
 
 import pytest
 import torch
@@ -112,6 +113,39 @@ def test_ggl(waves, digits, observe, network_of, distance, factor):
     points, rows = stream(1, "z").normal(TRIALS, 4), torch.arange(TRIALS)
     nothing = distance([torch.zeros_like(value) for value in observed], observed)[0] / len(observed)
     assert held(kept(points, rows)[0], free(points, rows)[0], nothing, prior_divergence(points))
+
+
+SCALE_FREE = {
+    "ig": ("ig", {"total_variation": 0.1}, None),
+    "ig, profiled": ("ig", {"total_variation": 0.1}, profiled_scale),
+    "nominal": ("delta-ig", {"matching": "nominal", "smoothness": 0.1}, None),
+    "joint": ("delta-ig", {"matching": "joint-rates", "smoothness": 0.1}, None),
+    "profiled": ("delta-ig", {"matching": "profiled-rates", "smoothness": 0.1}, None),
+    "surrogate": ("delta-ig", {"matching": "surrogate", "smoothness": 0.1}, None),
+    "annealed": ("annealed-map", {}, profiled_scale),
+    "unrolled": ("annealed-map", {"matching": "unrolled"}, None),
+}
+BELIEVED = ("nominal", "joint", "unrolled")
+"""They take a rate for granted: who sees ten times the update has to believe in ten times the rate."""
+
+
+@pytest.mark.parametrize("case", SCALE_FREE)
+def test_ten_times_the_observation_has_the_same_optimum(digits, observe, knowledge, waves, case):
+    """The whole search ends in the same images, prior and all, whatever the size of the matching loss."""
+    name, settings, distance = SCALE_FREE[case]
+    images, labels = digits[0][:TRIALS, None], digits[1][:TRIALS, None]
+    given = Knowledge("any", dict(knowledge.facts) | {"labels": labels.tolist()})
+    found = []
+    for factor in FACTORS:
+        believed = {"client_factor": factor} if case in BELIEVED else {}
+        attack = plugins.load("attacks", name, {"label_rule": "known"} | settings | believed)
+        attack = attack.using(waves()) if name == "annealed-map" else attack
+        # where the surrogate takes its gradient moves with the update: what it is scaled by stays small
+        seen = observe(images, labels, [factor * (1e-6 if case == "surrogate" else 1.0)] * TRIALS)
+        found.append(attack.reconstruct(seen, given, Budget(12, 1), partial(stream, 0), distance))
+    start = attack.reconstruct(seen, given, Budget(1, 1), partial(stream, 0), distance)
+    assert torch.allclose(found[1].images, found[0].images, atol=1e-4)
+    assert not torch.allclose(found[0].images, start.images, atol=1e-2)
 
 
 def test_no_attack_with_a_prior_is_left_out():

@@ -14,7 +14,17 @@ from leaklab.records import plugins
 from leaklab.records.streams import stream
 
 NAMES = [
-    *("lpips-alex", "lpips-squeeze", "lpips-vgg", "mse", "mse-r", "mse-r-pretrained", "mse-raw", "mse-signed"),
+    *(
+        "linear-posterior",
+        "lpips-alex",
+        "lpips-squeeze",
+        "lpips-vgg",
+        "mse",
+        "mse-r",
+        "mse-r-pretrained",
+        "mse-raw",
+        "mse-signed",
+    ),
     *("psnr", "psnr-signed", "ssim"),
 ]
 

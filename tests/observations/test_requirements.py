@@ -60,7 +60,8 @@ def test_what_is_read_from_source_is_what_the_imported_class_says(room, name):
     asked = declared(room, name)
     assert asked == plugin.requirements
     assert {*asked.facts, *asked.facts_for_delta} <= set(FACTS)
-    assert set(asked.fits) <= set(plugins.available("defenses"))
+    assert {*asked.fits, *asked.unfit} <= set(plugins.available("defenses"))
+    assert not (asked.fits and asked.unfit)
     own = {field.name: field.default for field in fields(plugin)}
     for setting, by_value in asked.facts_when.items():
         assert chosen(room, name, {}, setting) == own[setting]
@@ -125,8 +126,10 @@ def test_unknown_names_are_refused(arguments, message):
 def test_transforms_are_held_against_defense_and_batch():
     requirements.check_transform("closed-form-scale", "lrp", 1)
     requirements.check_transform("none", "outpost", 16)
-    with pytest.raises(UserError, match="does not fit defense 'outpost'"):
-        requirements.check_transform("closed-form-scale", "outpost", 1)
+    with pytest.raises(UserError, match="does not fit defense 'lrp': it is made for gradient-compression, none"):
+        requirements.check_transform("support-only", "lrp", 1)
+    with pytest.raises(UserError, match="does not fit defense 'hide-classifier': it keeps the last layer back"):
+        requirements.check_transform("closed-form-scale", "hide-classifier", 1)
     with pytest.raises(UserError, match="batch_size <= 1"):
         requirements.check_transform("closed-form-scale", "lrp", 4)
 
@@ -142,6 +145,17 @@ def test_an_attack_that_reads_one_image_is_held_against_the_batch():
     requirements.check_batch("idlg", 64)
     with pytest.raises(UserError, match="attack 'analytic' works for batch_size <= 1, not 2"):
         requirements.check_batch("analytic", 2)
+
+
+@pytest.mark.parametrize("transform", ["profiled-scale", "closed-form-scale"])
+@pytest.mark.parametrize("defense", [*plugins.available("defenses"), "that-of-tomorrow"])
+def test_a_scale_free_transform_fits_every_defense_or_says_why_not(transform, defense):
+    reason = declared("attacks/adaptive", transform).unfit.get(defense)
+    if reason is None:
+        requirements.check_transform(transform, defense, 1)
+    else:
+        with pytest.raises(UserError, match=f"does not fit defense '{defense}': {reason}"):
+            requirements.check_transform(transform, defense, 1)
 
 
 def test_knowledge_refuses_what_is_withheld():

@@ -237,11 +237,12 @@ class TestRefusals:
 
     @pytest.mark.usefixtures("fake_defense")
     def test_a_transform_under_a_defense_that_it_was_not_made_for(self):
-        transform = {**ATTACK, "transform": "closed-form-scale", "defense": "fake"}
+        transform = {**ATTACK, "transform": "support-only", "defense": "fake"}
         assert refusal(transform) == (
-            "transform 'closed-form-scale' does not fit defense 'fake': it is made for lrp, none"
+            "transform 'support-only' does not fit defense 'fake': it is made for gradient-compression, none"
         )
-        assert plan_of(item({**ATTACK, "defense": "fake"})).jobs["capture"]
+        for scale_free in ("none", "closed-form-scale", "profiled-scale"):
+            assert plan_of(item({**transform, "transform": scale_free})).jobs["capture"]
 
     def test_a_gradient_under_a_threat_model_without_the_rate(self):
         assert "choose kind: delta" in refusal({**ATTACK, "threat_model": "blind-rate"})
@@ -330,3 +331,13 @@ def test_planning_imports_neither_torch_nor_pandas():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "\n"
+
+
+def test_a_score_reads_update_and_generator_only_where_a_metric_asks(tmp_path):
+    generator = {"dataset": "digits", "model": "class-gaussian", "steps": 1}
+    block = {**ATTACK, "attack": "annealed-map", "generator": generator}
+    needs = {}
+    for metrics in (["mse"], ["mse", "linear-posterior"]):
+        (job,) = plan_of(item({**block, "metrics": metrics})).jobs["score"].values()
+        needs[len(metrics)] = [stage_of(spec) for spec in job.needs]
+    assert needs == {1: ["capture", "attack"], 2: ["capture", "generator", "attack"]}

@@ -4,8 +4,15 @@ import pandas as pd
 import pytest
 import torch
 
+from leaklab.data.dataset import Dataset
+from leaklab.metrics.linear_posterior import LinearPosterior
+from leaklab.models.generators.class_gaussian import ClassGaussian
+from leaklab.models.generators.files import save_generator
+from leaklab.observations.artefacts import save_observation
+from leaklab.observations.capture import capture
 from leaklab.observations.truth import Truth, save_truth
 from leaklab.records import weights
+from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.files import read_json, read_table, write_json, write_table, write_tensors
 from leaklab.records.provenance import Recorder
 from leaklab.records.streams import stream
@@ -133,3 +140,32 @@ def test_scores_do_not_change_from_run_to_run(job):
     first = job.outputs["scores"].read_bytes()
     run(job)
     assert job.outputs["scores"].read_bytes() == first
+
+
+def test_a_metric_of_the_update_is_written_once_beside_the_attack(job, tmp_path):
+    """Its inputs are the capture's and the attack's generator; where it does not fit, there is a reason."""
+    parts = {"train": SPLIT, "test": SPLIT}
+    images = [value for part in parts.values() for value in (part, torch.arange(len(part)) % 2)]
+    dataset = Dataset("digits", 2, *images, torch.zeros(1), torch.ones(1))
+    private = {"dataset": "digits", "images": {"count": TRIALS}, "model": "dlg-lenet"}
+    private |= {"defense": {"name": "additive-noise", "sigma": 0.05}}
+    observation, knowledge, truth = capture(CaptureSpec.model_validate(private), dataset)
+    made = ClassGaussian().fitted(SPLIT / 255, dataset.train_labels, 2)
+    files = {name: tmp_path / f"{name}.safetensors" for name in ("observation", "generator", "truth")}
+    save_generator(files["generator"], made, "class-gaussian", {})
+    save_observation(files["observation"], tmp_path / "facts.json", observation, knowledge)
+    save_truth(files["truth"], tmp_path / "truth.json", truth)
+    inputs = {**files, "facts": tmp_path / "facts.json"}
+    job.inputs.update({name: [path] for name, path in inputs.items()})
+    generator = {"dataset": "digits", "model": "class-gaussian", "steps": 1}
+    job.spec["attack"] |= {"capture": private, "attack": "annealed-map", "generator": generator}
+    job.spec["metrics"] = ["mse", "linear-posterior"]
+    table, cards = scored(job)
+    expected = LinearPosterior().values(observation, knowledge, made, truth).flatten().tolist()
+    assert values(table, "best-by-loss", "linear_posterior") == pytest.approx(dict(enumerate(expected)), rel=1e-4)
+    assert set(table[table.metric == "linear_posterior"].selection) == {"best-by-loss"}
+    assert cards["metrics"]["linear_posterior"]["domain"] == "[0, 1]"
+    job.spec["attack"]["capture"] = private | {"defense": "lrp"}
+    table, cards = scored(job)
+    assert "linear_posterior" not in set(table.metric)
+    assert "additive-noise and clipping-noise" in cards["not_available"]["linear_posterior"]

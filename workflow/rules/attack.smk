@@ -74,6 +74,10 @@ rule score_attack:
         truth_facts=needed("score", "capture", "truth_facts.json"),
         dataset=dataset_of("score", ".safetensors"),
         card=dataset_of("score", ".json"),
+        observation=of_read_update("observation.safetensors"),
+        facts=of_read_update("facts.json"),
+        generator=if_needed("score", "generator", "generator.safetensors"),
+        description=if_needed("score", "generator", "generator.json"),
     output:
         scores="results/runs/score/{run}/scores.csv",
         cards="results/runs/score/{run}/cards.json",
@@ -95,4 +99,6 @@ rule score_attack:
         "python -m leaklab.steps.score_attack --spec {params.spec:q} --code {params.code} --threads {threads}"
         " --input reconstruction={input.reconstruction} trials={input.trials} truth={input.truth}"
         " truth_facts={input.truth_facts} dataset={input.dataset} card={input.card}"
+        " $(printf ' observation=%s' {input.observation}) $(printf ' facts=%s' {input.facts})"
+        " $(printf ' generator=%s' {input.generator}) $(printf ' description=%s' {input.description})"
         " --output scores={output.scores} cards={output.cards} run={output.run} 2> {log}"

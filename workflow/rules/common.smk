@@ -31,6 +31,7 @@ from leaklab.records.ids import run_folder, stage_of
 from leaklab.records.items import find_item, item_file, load_items
 from leaklab.records.observed import OBSERVED, observation_folder
 from leaklab.records.papers import load_papers, paper_file
+from leaklab.records.spec_plugins import reads_the_update
 
 
 def say(line):
@@ -159,6 +160,18 @@ def if_needed(stage, of_stage, name):
         return [
             str(run_folder(spec) / name) for spec in needs if stage_of(spec) == of_stage
         ]
+
+    return path
+
+
+def of_read_update(name):
+    """Return a function from wildcards to file `name` of the capture behind a score, if one of its metrics reads it."""
+    find = job_of("score")
+
+    def path(wildcards):
+        spec = find(wildcards).spec
+        read = any(reads_the_update(metric) for metric in spec.metrics)
+        return [str(observation_folder(spec.attack.capture) / name)] if read else []
 
     return path
 

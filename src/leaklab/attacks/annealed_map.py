@@ -9,7 +9,7 @@ Sources: maximum a posteriori reconstruction, "Bayesian Framework for Gradient L
 graduated non-convexity, "Visual Reconstruction" (Blake, Zisserman).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -19,17 +19,21 @@ from leaklab.attacks.annealing import Ladder
 from leaklab.attacks.backtracking import Descent, descend
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
 from leaklab.attacks.generative import GenerativeAttack
-from leaklab.attacks.matching import Distance, squared_l2
+from leaklab.attacks.matching import Distance, profiled_scale, squared_l2
+from leaklab.attacks.neighbours import near_posterior
 from leaklab.attacks.posterior import Posterior, posterior_of
 from leaklab.attacks.public_labels import labels_of
-from leaklab.attacks.scene import scene_of
+from leaklab.attacks.scene import Scene, scene_of
 from leaklab.attacks.starts import StartRecord
+from leaklab.attacks.unrolled import unrolled_posterior
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
-from leaklab.records.bounds import Count, NonNegative, Positive
+from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements
+from leaklab.records.bounds import Count, Natural, NonNegative, Positive
+from leaklab.records.errors import UserError
 
 NAME = "annealed-map"
+MATCHINGS = ("gradient", "unrolled")
 
 
 @dataclass(frozen=True)
@@ -49,10 +53,19 @@ class AnnealedMap:
         spread: standard deviation of a start's latents. The first start of a single image is the class's mean image;
             images of one class that began alike would stay alike.
         history: pairs kept by L-BFGS.
+        matching: ``gradient`` (one gradient stands for all local steps) or ``unrolled`` (the steps are simulated, with
+            their rates as unknowns; see ``unrolled``). The latter goes with transform ``none``.
+        client_factor: mean of the client's rates over the nominal one, where steps are simulated; p_k N under
+            scheme 1.
+        refinements: how often the search is repeated with the Gaussian of the public images nearest to what was found
+            (``neighbours``); takes one restart and a ``class-gaussian`` that keeps images.
+        neighbours: public images of the class in that Gaussian; at least two.
     """
 
     requirements: ClassVar[Requirements] = Requirements(
-        facts=(*SAMPLES, "input_range"), facts_when={"label_rule": KNOWN_LABELS}, generator=True
+        facts=(*SAMPLES, "input_range"),
+        facts_when={"label_rule": KNOWN_LABELS, "matching": {"unrolled": PRESCRIBED_STEPS}},
+        generator=True,
     )
 
     label_rule: str = "likelihood"
@@ -62,10 +75,18 @@ class AnnealedMap:
     box: NonNegative = 100.0
     spread: NonNegative = 0.3
     history: Count = 40
+    matching: str = "gradient"
+    client_factor: Positive = 1.0
+    refinements: Natural = 0
+    neighbours: Count = 1000
 
     def __post_init__(self) -> None:
-        """Refuse stages that do not narrow."""
+        """Refuse stages that do not narrow, an unknown matching, and too few neighbours."""
         self.ladder()
+        if self.neighbours < 2:
+            raise UserError(f"{NAME} needs at least two neighbours, not {self.neighbours}")
+        if self.matching not in MATCHINGS:
+            raise UserError(f"{NAME} has no matching '{self.matching}': choose from {', '.join(MATCHINGS)}")
 
     def ladder(self) -> Ladder:
         """Return the stages.
@@ -104,11 +125,38 @@ class _WithGenerator:
                 finite, or the generator does not make the victim's images and classes.
         """
         scene = scene_of(NAME, self.generator, observation, knowledge, distance or squared_l2)
-        labels = labels_of(scene, self.settings.label_rule, streams)
-        posterior = posterior_of(scene, labels, self.settings.box)
+        labels = labels_of(self._of_labels(scene), self.settings.label_rule, streams)
+        posterior = self._posterior(scene, labels)
         starts = _starts(posterior, observation.trials, budget.restarts, streams, self.settings.spread)
         stages = _narrowed(posterior, starts, budget.iterations, self.settings)
-        return _reconstruction(posterior, stages, labels, observation.trials)
+        if self.settings.refinements:
+            posterior, stages = self._refined(posterior, stages, labels, budget)
+        return _reconstruction(posterior, stages, labels, observation.trials, refined=self.settings.refinements > 0)
+
+    def _refined(
+        self, posterior: Posterior, stages: list[Descent], labels: Tensor, budget: Budget
+    ) -> tuple[Posterior, list[Descent]]:
+        """Return the posterior under the prior of the nearest public images, and all stages so far."""
+        if budget.restarts > 1:
+            raise UserError(f"{NAME} refines a single guess: set restarts: 1, or refinements: 0")
+        rows, of_class = torch.arange(len(labels), device=labels.device), posterior
+        for _ in range(self.settings.refinements):
+            with torch.no_grad():
+                guess = posterior.images(stages[-1].points, rows)
+            posterior = near_posterior(of_class, guess, labels, self.settings.neighbours)
+            start = guess.new_zeros(len(labels), posterior.unknowns)
+            stages = [*stages, *_narrowed(posterior, start, budget.iterations, self.settings)]
+        return posterior, stages
+
+    def _of_labels(self, scene: Scene) -> Scene:
+        """Return the scene by which labels are read: hidden rates hide the scale of a gradient that stands for all."""
+        return replace(scene, distance=profiled_scale) if self.settings.matching == "unrolled" else scene
+
+    def _posterior(self, scene: Scene, labels: Tensor) -> Posterior:
+        box = self.settings.box
+        if self.settings.matching == "unrolled":
+            return unrolled_posterior(scene, labels, box, self.settings.client_factor)
+        return posterior_of(scene, labels, box)
 
 
 def _starts(posterior: Posterior, trials: tuple[int, ...], restarts: int, streams: Streams, spread: float) -> Tensor:
@@ -136,9 +184,12 @@ def _narrowed(posterior: Posterior, starts: Tensor, iterations: int, settings: A
 
 
 def _reconstruction(
-    posterior: Posterior, stages: list[Descent], labels: Tensor, trials: tuple[int, ...]
+    posterior: Posterior, stages: list[Descent], labels: Tensor, trials: tuple[int, ...], refined: bool
 ) -> Reconstruction:
-    """Return the images of all starts, and of each trial those of the likeliest one."""
+    """Return the images of all starts, and of each trial those of the likeliest one.
+
+    Latents of a refined search belong to no generator that is kept.
+    """
     number, last = len(trials), stages[-1]
     rows = torch.arange(number, device=labels.device)
     losses = last.losses.view(number, -1)
@@ -154,7 +205,7 @@ def _reconstruction(
         candidate_losses=losses,
         starts=_records(stages, trials),
         scale=torch.ones(number, dtype=torch.float64),
-        latents=points[rows, chosen].view(number, labels.shape[1], -1),
+        latents=None if refined else posterior.latents(points[rows, chosen]),
     )
 
 

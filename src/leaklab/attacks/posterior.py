@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from leaklab.attacks.delta_matching import DeltaMatching
 from leaklab.attacks.inversion import Inversion
 from leaklab.attacks.scene import Scene
 
@@ -27,14 +28,14 @@ class Posterior:
 
     Attributes:
         scene: whose generator makes images of latents.
-        inversion: the distance as a function of the images, whose labels are fixed.
+        inversion: the distance as a function of the images, whose labels are fixed, and of the other unknowns.
         classes: [T, B, K] one-hot labels.
         weight: [T] on the distance.
         box: weight of the squares by which pixels leave [0, 1].
     """
 
     scene: Scene
-    inversion: Inversion
+    inversion: Inversion | DeltaMatching
     classes: Tensor
     weight: Tensor
     box: float
@@ -42,7 +43,20 @@ class Posterior:
     @property
     def unknowns(self) -> int:
         """Number of unknowns of one trial."""
-        return self.classes.shape[1] * self.scene.generator.latent_size
+        return self.classes.shape[1] * self.scene.generator.latent_size + self.others
+
+    @property
+    def others(self) -> int:
+        """Number of unknowns that are no latents; here there are none."""
+        return 0
+
+    def latents(self, points: Tensor) -> Tensor:
+        """Return the latents [S, B, d] among the unknowns [S, n]."""
+        return points[:, : self.unknowns - self.others].reshape(len(points), -1, self.scene.generator.latent_size)
+
+    def other(self, points: Tensor) -> Tensor:
+        """Return the unknowns [S, m] that are no latents."""
+        return points[:, self.unknowns - self.others :]
 
     def weighted(self, weight: Tensor) -> "Posterior":
         """Return the posterior with another weight [T] on the distance."""
@@ -50,17 +64,21 @@ class Posterior:
 
     def images(self, points: Tensor, rows: Tensor) -> Tensor:
         """Return the images [S, B, C, H, W] on the [0, 1] scale of the unknowns [S, n] of trials ``rows`` [S]."""
-        latents = points.reshape(-1, self.scene.generator.latent_size)
+        latents = self.latents(points).flatten(0, 1)
         flat = self.scene.generator.generate(latents, self.classes[rows].flatten(0, 1))
         return flat.view(len(points), -1, *flat.shape[1:])
+
+    def beliefs(self, points: Tensor, images: Tensor) -> Tensor:
+        """Return the negative log-density of the prior [S] at ``points`` [S, n], up to a constant."""
+        return (self.latents(points) ** 2).flatten(1).sum(1) / 2 + self.box * outside(images)
 
     def __call__(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the values [S] at ``points`` [S, n] and their derivatives [S, n]."""
         points = points.detach().requires_grad_()
         with torch.enable_grad():
             images = self.images(points, rows)
-            inputs = self.scene.as_inputs(images).flatten(1)
-            beliefs = (points**2).sum(1) / 2 + self.box * outside(images)
+            inputs = torch.cat([self.scene.as_inputs(images).flatten(1), self.other(points)], 1)
+            beliefs = self.beliefs(points, images)
         distance, slope = self.inversion(inputs.detach(), rows)
         weight = self.weight[rows]
         total = (inputs * (weight[:, None] * slope)).sum() + beliefs.sum()

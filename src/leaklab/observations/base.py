@@ -46,6 +46,11 @@ class Knowledge:
         total: float = self.require("nominal_rate", needed_by) * sum(self._step_factors(needed_by))
         return total
 
+    @property
+    def rounds(self) -> int:
+        """Of how many updates the observation is the mean; one unless the facts say more."""
+        return int(self.facts.get("rounds", 1))
+
     def _step_factors(self, needed_by: str) -> list[float]:
         steps = int(self.require("local_steps", needed_by))
         return list(self.facts.get("step_factors", [1.0] * steps))

@@ -39,6 +39,7 @@ class Requirements:
         facts_when: setting -> its value -> what it has to grant besides.
         facts_for_delta: what it has to grant besides where the observation is a delta.
         fits: defenses that a transform is made for; empty for all.
+        unfit: of a transform that fits all others, defense -> why it does not fit that one.
         largest_batch: samples of an update at most; None for any number.
         most_steps: local steps of an update at most; None for any number.
         generator: whether the spec has to name a generator.
@@ -49,6 +50,7 @@ class Requirements:
     facts_when: Mapping[str, Mapping[str | bool, Facts]] = field(default_factory=dict)
     facts_for_delta: Facts = ()
     fits: tuple[str, ...] = ()
+    unfit: Mapping[str, str] = field(default_factory=dict)
     largest_batch: int | None = None
     most_steps: int | None = None
     generator: bool = False

@@ -4,7 +4,7 @@ The update comes from ``federated.local_training``, the code that trains: there 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -93,11 +93,32 @@ def observe(spec: CapturedRound, held: Held[Secret]) -> tuple[Observation, Knowl
 
 
 def _sent(spec: CapturedRound, held: Held[Any], shared: Sequence[str]) -> tuple[dict[str, Tensor], Tensor]:
+    """Return the updates [T, ...] by name, and the rates [T, E]: of one round, or the mean over several."""
+    update, rates = _sent_once(spec, held, shared, held.contexts)
+    used = [rates]
+    for number in range(1, spec.rounds):
+        again, rates = _sent_once(spec, held, shared, [_in_round(context, number) for context in held.contexts])
+        used.append(rates)
+        for name, value in update.items():
+            # a mean that runs along: no sum outgrows the digits of float32
+            value += (again[name] - value) / (number + 1)
+    longest = max(rates.shape[1] for rates in used)
+    return update, torch.stack([filled(rates, longest) for rates in used]).mean(0)
+
+
+def _in_round(context: ClientContext, number: int) -> ClientContext:
+    """Return the client with the randomness that its defense has ``number`` rounds later."""
+    return replace(context, round=context.round + number, _streams={})
+
+
+def _sent_once(
+    spec: CapturedRound, held: Held[Any], shared: Sequence[str], contexts: Sequence[ClientContext]
+) -> tuple[dict[str, Tensor], Tensor]:
     """Return the updates [T, ...] by name, and the rates [T, E].
 
     An update is the delta, or the gradient that the server infers: the delta over minus the sum of the assumed rates.
     """
-    trials = len(held.contexts)
+    trials = len(contexts)
     together = held.together or trials
     divisor = -held.steps.assumed_rate if spec.kind == "gradient" else 1.0
     # filled in place: joined parts would need the memory twice
@@ -106,7 +127,7 @@ def _sent(spec: CapturedRound, held: Held[Any], shared: Sequence[str]) -> tuple[
     for first in range(0, trials, together):
         rows = range(first, min(first + together, trials))
         batches = held.batches if len(rows) == trials else part_of(held.batches, rows, trials)
-        result = held.round(batches, held.contexts[rows.start : rows.stop])
+        result = held.round(batches, contexts[rows.start : rows.stop])
         for name, value in update.items():
             value[rows.start : rows.stop] = (result.weights[name] - held.state[name]) / divisor
         rates.append(result.rates)
@@ -123,6 +144,8 @@ def _knowledge(spec: CapturedRound, held: Held[Any]) -> Knowledge:
         "defense": {"name": spec.defense.name, "settings": dict(spec.defense.settings)},
         "labels": held.labels.tolist(),
         **held.facts,
+        # left out otherwise, as captures of one round were made before there were others
+        **({"rounds": spec.rounds} if spec.rounds > 1 else {}),
     }
     allowed = granted(spec.threat_model)
     return Knowledge(spec.threat_model, {fact: value for fact, value in facts.items() if fact in allowed})

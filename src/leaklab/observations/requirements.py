@@ -96,6 +96,8 @@ def check_transform(transform: str, defense: str, batch_size: int) -> None:
         raise UserError(
             f"transform '{transform}' does not fit defense '{defense}': it is made for {', '.join(sorted(asked.fits))}"
         )
+    if defense in asked.unfit:
+        raise UserError(f"transform '{transform}' does not fit defense '{defense}': {asked.unfit[defense]}")
     check_most(f"transform '{transform}'", "batch_size", batch_size, asked.largest_batch)
 
 

@@ -23,6 +23,7 @@ Fact = Literal[
     "weight_decay",
     "algorithm",
     "round",
+    "rounds",
     "labels",
 ]
 """What can be granted; a misspelt fact is refused by the type checker."""
@@ -43,6 +44,7 @@ FACTS: dict[Fact, str] = {
     "weight_decay": "coefficient of the weights in the gradient",
     "algorithm": "how the server averages and scales the clients' rates",
     "round": "number of the captured round",
+    "rounds": "how many updates of the same batch the observation is the mean of, where there are several",
     "labels": "the labels of the private samples",
 }
 

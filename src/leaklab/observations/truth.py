@@ -17,7 +17,7 @@ class Truth:
     Attributes:
         images: [T, B, C, H, W] in [0, 1].
         labels: [T, B] int64.
-        rates: [T, E] local learning rates really used; NaN in steps that a client left out.
+        rates: [T, E] local learning rates really used; NaN in steps that a client left out. Of several rounds the mean.
         trials: for each trial the images' index in the split and the number of the defense's draw.
     """
 

@@ -28,6 +28,7 @@ from leaklab.records.ids import run_folder, run_id, stage_of
 from leaklab.records.items import Item
 from leaklab.records.landscape_spec import LandscapeSpec, ProjectionSpec
 from leaklab.records.partition_spec import PartitionSpec
+from leaklab.records.spec_plugins import reads_the_update
 from leaklab.records.specs import Spec
 from leaklab.records.state_spec import TrainedState
 from leaklab.records.text_specs import TEXT_FOLDER, TextAttackSpec, TextScoreSpec
@@ -159,8 +160,9 @@ def _needs(spec: Spec) -> tuple[tuple[Spec, ...], str]:
         return (spec.capture,), ""
     if isinstance(spec, TextScoreSpec):
         return (spec.attack.capture, spec.attack), TEXT_FOLDER + spec.attack.capture.dataset
+    read = any(reads_the_update(name) for name in spec.metrics)
     # the dataset gives score_attack its reference pictures
-    return (spec.attack.capture, spec.attack), spec.attack.capture.dataset
+    return (*(_needs(spec.attack)[0] if read else [spec.attack.capture]), spec.attack), spec.attack.capture.dataset
 
 
 def _needs_of_capture(spec: CaptureSpec) -> tuple[Spec, ...]:
@@ -196,6 +198,8 @@ def _add_checked(plan: Plan, item: Item, run: PlannedRun) -> None:
     try:
         if isinstance(run.spec, ScoreSpec | LandscapeSpec):
             _check_attack(run.spec.attack)
+        if isinstance(run.spec, LandscapeSpec):
+            _check_landscape(run.spec)
         if isinstance(run.spec, TextScoreSpec):
             check_text(run.spec.attack)
         if run.spec is not None:
@@ -217,6 +221,13 @@ def _check_attack(attack: AttackSpec) -> None:
     check_transform(attack.transform.name, attack.capture.defense.name, attack.capture.batch_size)
     check_generator(attack)
     check_clients(attack.capture)
+
+
+def _check_landscape(spec: LandscapeSpec) -> None:
+    """Refuse a metric that measures no distance between images."""
+    for name in spec.metrics:
+        if reads_the_update(name):
+            raise UserError(f"metric '{name}' is of an update and compares no images: name it in a block of attacks")
 
 
 def result_files(item: Item, scale: str) -> dict[str, Path]:

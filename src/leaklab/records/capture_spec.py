@@ -86,8 +86,12 @@ class CapturedRound(Record):
         rate: the server's nominal local learning rate.
         client_weight: p_k N of the client, by which scheme 1 scales its rate (LRP section 5.3 uses 2).
         kind: ``gradient`` (the update divided by the rate that the server assumes, times -1) or ``delta``.
+        rounds: how often the client did this round, from the same weights on the same samples and with fresh
+            randomness of its defense; the server keeps the mean of what it saw.
         threat_model: name of the set of facts that the attacker is granted (``observations/threat_models.py``).
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"rounds"})
 
     dataset: str
     draws: Count = 1
@@ -97,6 +101,7 @@ class CapturedRound(Record):
     rate: Rate = 0.01
     client_weight: Positive = 1.0
     kind: Literal["gradient", "delta"] = "gradient"
+    rounds: Count = 1
     threat_model: str = "honest-but-curious"
     seed: Seed = 0
 
@@ -123,9 +128,9 @@ class CaptureSpec(CapturedRound):
         algorithm: what clients of a deal receive, do and send, and the factors of their rates.
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset(
-        {"state", "optimizer", "weight_decay", "schedule", "augmentation", "algorithm"}
-    )
+    LATER: ClassVar[frozenset[str]] = CapturedRound.LATER | {
+        "state", "optimizer", "weight_decay", "schedule", "augmentation", "algorithm",
+    }  # fmt: skip
 
     images: ImageChoice | ClientChoice
     batch_size: Count = 1

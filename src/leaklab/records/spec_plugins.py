@@ -50,7 +50,9 @@ def plugins_of(spec: Spec) -> list[tuple[str, str, Mapping[str, Any]]]:
     elif isinstance(spec, TextScoreSpec):
         return []
     elif isinstance(spec, ScoreSpec):
-        return [("metrics", name, {}) for name in spec.metrics]
+        metrics: list[tuple[str, str, Mapping[str, Any]]] = [("metrics", name, {}) for name in spec.metrics]
+        read = any(reads_the_update(name) for name in spec.metrics)
+        return [*metrics, *plugins_of(spec.attack.capture), *plugins_of(spec.attack)] if read else metrics
     elif isinstance(spec, ProjectionSpec):
         own = [("models/generators", spec.generator.model)]
         own += [("metrics", Component(name=spec.perceptual))] if spec.perceptual else []
@@ -59,6 +61,16 @@ def plugins_of(spec: Spec) -> list[tuple[str, str, Mapping[str, Any]]]:
     else:
         own = [("data/partitions", spec.partition)]
     return [(room, component.name, component.settings) for room, component in own]
+
+
+def reads_the_update(metric: str) -> bool:
+    """Tell whether a metric needs what the server saw and the attack's generator, besides images; imports no torch.
+
+    Raises:
+        UserError: there is no such metric.
+    """
+    plugins.check("metrics", metric, {})
+    return plugins.class_attribute("metrics", metric, "reads_the_update") is not None
 
 
 def check_plugins(spec: Spec, where: str) -> None:

@@ -3,8 +3,11 @@
 from dataclasses import asdict
 
 from leaklab.metrics.labels import LABEL_CARD, recovered_labels
+from leaklab.metrics.of_update import load_update_metrics, names_of_image_metrics
 from leaklab.metrics.scoring import image_scores, load_metrics, score_table
 from leaklab.metrics.selections import SELECTIONS, finite, oracle_choice, private_indices, reference_guesses
+from leaklab.models.generators.files import load_generator
+from leaklab.observations.artefacts import load_observation
 from leaklab.observations.truth import load_truth
 from leaklab.records.attack_spec import ScoreSpec
 from leaklab.records.files import read_json, read_table, read_tensors, write_json, write_table
@@ -24,8 +27,12 @@ def run(job: Job) -> None:
     oracle = oracle_choice(found["candidates"], found["candidate_losses"], chosen, truth.images)
     guesses = {"best-by-loss": chosen, "oracle": finite(oracle)[0]}
     guesses |= reference_guesses(split, private, capture.images.seed)
-    metrics, not_available = load_metrics(spec.metrics)
+    metrics, not_available = load_metrics(names_of_image_metrics(spec.metrics))
+    of_update, refusals = load_update_metrics(spec)
     scores = dict(image_scores(metrics, guesses, truth.images, job.device))
+    for one in of_update:
+        observed = load_observation(job.input("observation"), job.input("facts"))
+        scores["best-by-loss", one.card.name] = one.values(*observed, load_generator(job.input("generator")), truth)
     labels = recovered_labels(found["labels"], truth.labels)
     scores["best-by-loss", LABEL_CARD.name] = labels
     write_table(job.outputs["scores"], score_table(scores, private, [trial["draw"] for trial in truth.trials]))
@@ -37,10 +44,13 @@ def run(job: Job) -> None:
         "non_finite_trials": int(non_finite.sum()),
         "diverged_trials": int((starts["diverged"] & starts["chosen"]).sum()),
         "label_accuracy": float(labels.mean()),
-        "not_available": not_available,
+        "not_available": not_available | refusals,
         "substitute": read_json(job.input("card")).get("substitute"),
     }
-    cards = {card.name: asdict(card) for card in [*(metric.card for metric in metrics), LABEL_CARD]}
+    cards = {
+        card.name: asdict(card)
+        for card in [*(metric.card for metric in metrics), *(one.card for one in of_update), LABEL_CARD]
+    }
     write_json(job.outputs["cards"], {"metrics": cards, "selections": SELECTIONS, **facts})
     job.note(**facts)
 

@@ -234,3 +234,13 @@ def test_the_adaptive_attacker_sees_the_images_and_the_plain_one_does_not(captur
     assert image_errors(captured, defense, "none").median() > 0.05
     for name in (name for name, fitting in EXACT.items() if fitting == defense):
         assert image_errors(captured, defense, name).median() < 1e-3, name
+
+
+def test_the_closed_form_sees_through_a_clip_which_is_a_factor(captured):
+    """It was not made for clipping and needs no word about it."""
+    observation, knowledge, truth = captured("gradient-clipping")
+    transform = plugins.load("attacks/adaptive", "closed-form-scale")
+    prepared, scale = transform.prepare(observation, knowledge)
+    exact = squared_norm(list(captured("none")[0].update.values())).sqrt()
+    assert torch.allclose(scale, BOUND / exact)
+    assert at_the_truth(prepared, knowledge, truth, squared_l2)[0].abs().max() < 1e-10

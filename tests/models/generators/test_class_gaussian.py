@@ -106,7 +106,7 @@ def test_it_comes_back_from_its_file_frozen_and_needs_no_draws(digits, tmp_path)
 
 def test_what_has_no_gaussian_is_refused(digits):
     images, labels = digits
-    with pytest.raises(UserError, match="two images of each class, and class 9 has fewer"):
+    with pytest.raises(UserError, match="needs 2 images of each class, and class 9 has"):
         ClassGaussian().fitted(images[labels < 9], labels[labels < 9], CLASSES)
     with pytest.raises(UserError, match="64 pixels have no 65 components"):
         ClassGaussian(components=65).fitted(images, labels, CLASSES)

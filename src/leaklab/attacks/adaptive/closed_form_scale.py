@@ -26,12 +26,20 @@ from leaklab.observations.requirements import check_most
 class ClosedFormScale:
     """Divide the update by the factor that the head's own gradient reveals; needs no knowledge of any rate.
 
-    Exact for one local step on one sample without noise or pruning in the head; close for several small steps on the
-    same sample.
+    Exact for one local step on one sample under any defense that leaves the head's gradient as it is but for a factor;
+    close for several small steps on the same sample.
     """
 
     requirements: ClassVar[Requirements] = Requirements(
-        facts=("weights", "architecture", "batch_size"), fits=("none", "lrp"), largest_batch=1
+        facts=("weights", "architecture", "batch_size"),
+        unfit={
+            "additive-noise": "its noise is in the last layer, whose gradient has to be exact",
+            "clipping-noise": "its noise is in the last layer, whose gradient has to be exact",
+            "gradient-compression": "it prunes the last layer, whose gradient has to be whole",
+            "soteria": "it zeroes columns of the last layer, whose gradient has to be whole",
+            "hide-classifier": "it keeps the last layer back, whose gradient gives the scale away",
+        },
+        largest_batch=1,
     )
 
     @property

@@ -39,7 +39,8 @@ class MatchedNoise(InferredGradient):
 
     Both are the defense's, which the threat model grants; a setting that is given is held against it. With several
     local steps the noise of the inferred gradient is the steps' mean, so that sigma is the defense's over the root of
-    their number; how the noise moved the weights between the steps is not modelled.
+    their number; how the noise moved the weights between the steps is not modelled. An observation that is the mean of
+    several rounds has that much less noise again: sigma over the root of steps times rounds.
 
     Attributes:
         sigma: standard deviation of the noise on the inferred gradient; positive, None for what the defense says.
@@ -86,7 +87,7 @@ class MatchedNoise(InferredGradient):
         """
         declared = knowledge.require("defense", self.name)
         defense = plugins.load("defenses", declared["name"], declared["settings"])
-        steps = knowledge.require("local_steps", self.name)
+        steps = knowledge.require("local_steps", self.name) * knowledge.rounds
         sigma, bound = getattr(defense, "sigma", None), getattr(defense, "bound", None)
         if sigma is None:
             raise UserError(f"transform 'matched-noise' does not fit defense '{declared['name']}', which has no sigma")

@@ -16,10 +16,12 @@ from leaklab.observations.declared import Requirements
 class ProfiledScale:
     """Minimise min over s of ||o - s g'||^2 / ||o||^2; works for any batch size and needs no knowledge of any rate.
 
+    It fits every defense: where none hides the scale it gives away a number that the server knows, and no more.
+
     With several local steps it removes the mean factor; what the steps' different weights do to the direction stays.
     """
 
-    requirements: ClassVar[Requirements] = Requirements(fits=("none", "lrp"))
+    requirements: ClassVar[Requirements] = Requirements()
 
     @property
     def distance(self) -> Distance:

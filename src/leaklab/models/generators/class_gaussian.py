@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from leaklab.models.base import Shape
 from leaklab.models.generators.base import Generator
-from leaklab.records.bounds import Count, NonNegative
+from leaklab.records.bounds import Count, Natural, NonNegative
 from leaklab.records.errors import UserError
 
 MOST_PIXELS = 4096
@@ -28,10 +28,16 @@ MOST_PIXELS = 4096
 
 
 class ClassGaussianGenerator(Generator):
-    """The mean of a class plus its components times the latent; the images may leave [0, 1]."""
+    """The mean of a class plus its components times the latent; the images may leave [0, 1].
 
-    def __init__(self, components: int, num_classes: int, image_shape: Shape) -> None:
-        """Make a generator of black images.
+    Attributes:
+        public: uint8 [K, kept, pixels], where images are kept.
+    """
+
+    public: Tensor
+
+    def __init__(self, components: int, num_classes: int, image_shape: Shape, kept: int = 0) -> None:
+        """Make a generator of black images that keeps as many public images of each class, black as well.
 
         Raises:
             UserError: there are more components than pixels, or none.
@@ -42,6 +48,8 @@ class ClassGaussianGenerator(Generator):
             raise UserError(f"images of {pixels} pixels have no {components} components: lower components")
         self.mean = nn.Parameter(torch.zeros(num_classes, pixels))
         self.factor = nn.Parameter(torch.zeros(num_classes, pixels, components))
+        if kept:
+            self.register_buffer("public", torch.zeros(num_classes, kept, pixels, dtype=torch.uint8))
 
     def forward(self, latents: Tensor, classes: Tensor) -> Tensor:
         """[N, d], [N, K] -> [N, C, H, W]; differentiable in the latents."""
@@ -59,10 +67,12 @@ class ClassGaussian:
     Attributes:
         components: numbers in one latent, the components of the largest variance; None for one per pixel.
         floor: standard deviation, on the [0, 1] scale, that every component has at least.
+        kept: public images of each class that stay at hand, the first ones, for attacks that look for the nearest.
     """
 
     components: Count | None = None
     floor: NonNegative = 0.02
+    kept: Natural = 0
 
     def generator(self, image_shape: Shape, num_classes: int) -> ClassGaussianGenerator:
         """Return the generator before it is fitted, float32 on the CPU.
@@ -75,7 +85,7 @@ class ClassGaussian:
                 f"generator 'class-gaussian' takes images of at most {MOST_PIXELS} numbers, not {prod(image_shape)}: "
                 "choose another dataset or generator"
             )
-        return ClassGaussianGenerator(self.components or prod(image_shape), num_classes, image_shape)
+        return ClassGaussianGenerator(self.components or prod(image_shape), num_classes, image_shape, self.kept)
 
     def fitted(self, images: Tensor, labels: Tensor, num_classes: int) -> ClassGaussianGenerator:
         """Return the generator of these images, frozen, float32 on their device.
@@ -86,23 +96,34 @@ class ClassGaussian:
             num_classes: K.
 
         Raises:
-            UserError: a class has fewer than two images; see also ``generator``.
+            UserError: a class has fewer than two images, or fewer than ``kept``; see also ``generator``.
         """
         shape = (images.shape[1], images.shape[2], images.shape[3])
         generator = self.generator(shape, num_classes).to(images.device)
         with torch.no_grad():
             for k in range(num_classes):
-                mean, factor = _principal(images[labels == k].flatten(1).double(), k, self.floor)
+                own = images[labels == k].flatten(1)
+                if len(own) < max(2, self.kept):
+                    raise UserError(
+                        f"generator 'class-gaussian' needs {max(2, self.kept)} images of each class, and class {k} has "
+                        f"{len(own)}: lower kept or choose another dataset"
+                    )
+                mean, factor = principal(own.double(), self.floor)
                 generator.mean[k].copy_(mean)
                 generator.factor[k].copy_(factor[:, : generator.latent_size])
+                if self.kept:
+                    generator.public[k].copy_((255 * own[: self.kept]).round())
         generator.frozen()
         return generator
 
 
-def _principal(images: Tensor, label: int, floor: float) -> tuple[Tensor, Tensor]:
-    """Return the mean [P] of images [N, P] and all components [P, P], largest first, times their deviations."""
-    if len(images) < 2:
-        raise UserError(f"generator 'class-gaussian' needs two images of each class, and class {label} has fewer")
+def principal(images: Tensor, floor: float) -> tuple[Tensor, Tensor]:
+    """Return the mean [P] of images [N, P] and all components [P, P], largest first, times their deviations.
+
+    Args:
+        images: at least two.
+        floor: standard deviation that every component has at least.
+    """
     mean = images.mean(0)
     centred = images - mean
     variances, components = torch.linalg.eigh(centred.T @ centred / (len(images) - 1))

@@ -1,0 +1,68 @@
+"""Metrics of what the server saw, not of a guess: what any attacker of a kind can expect of an update."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import ClassVar
+
+from torch import Tensor
+
+from leaklab.metrics.base import MetricCard
+from leaklab.models.generators.base import Generator
+from leaklab.observations.truth import Truth
+from leaklab.observations.base import Knowledge, Observation
+from leaklab.records import plugins
+from leaklab.records.attack_spec import AttackSpec, ScoreSpec
+from leaklab.records.spec_plugins import reads_the_update
+
+
+class UpdateMetric(ABC):
+    """A plug-in of this room: a card and one value per private image, whatever an attack found.
+
+    Attributes:
+        reads_the_update: True; the plan reads it from the source, to give the step observation and generator.
+    """
+
+    reads_the_update: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def card(self) -> MetricCard:
+        """Return the metric card."""
+
+    @abstractmethod
+    def refusal(self, spec: AttackSpec) -> str | None:
+        """Return why an attack has no such number, or None if it has one."""
+
+    @abstractmethod
+    def values(self, observation: Observation, knowledge: Knowledge, generator: Generator, truth: Truth) -> Tensor:
+        """Return the value at each private image.
+
+        Args:
+            observation: all T trials of the capture.
+            knowledge: what the threat model grants.
+            generator: the attack's, frozen.
+            truth: the private images.
+
+        Returns:
+            float64 [T, B], on the CPU.
+
+        Raises:
+            UserError: the generator does not make the victim's images and classes.
+        """
+
+
+def load_update_metrics(spec: ScoreSpec) -> tuple[list[UpdateMetric], dict[str, str]]:
+    """Load the metrics of a score that read the update.
+
+    Returns:
+        Those that the attack has, and for the others the reason why not, by metric name.
+    """
+    metrics: list[UpdateMetric] = [plugins.load("metrics", name) for name in spec.metrics if reads_the_update(name)]
+    reasons = {metric.card.name: metric.refusal(spec.attack) for metric in metrics}
+    usable = [metric for metric in metrics if reasons[metric.card.name] is None]
+    return usable, {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def names_of_image_metrics(names: Iterable[str]) -> list[str]:
+    """Return those of the names whose metrics compare images."""
+    return [name for name in names if not reads_the_update(name)]
