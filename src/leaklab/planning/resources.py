@@ -91,11 +91,12 @@ def cost(spec: Spec, clients: int = 2) -> Cost:
         return Cost(evaluations=evaluations, seconds=evaluations * _milliseconds(spec) / 1e3)
     if isinstance(spec, ProjectionSpec):
         steps = spec.generations * spec.population * spec.inner_steps + spec.final_steps
-        evaluations = spec.images.count * steps
+        evaluations = 0 if spec.images.planted else spec.images.count * steps
         one = PUBLISHED_PROJECTION_MILLISECONDS if not spec.generator.steps else PROJECTION_MILLISECONDS
         return Cost(evaluations=evaluations, seconds=evaluations * one / 1e3)
     if isinstance(spec, LandscapeSpec):
-        evaluations = spec.alpha[2] * (spec.beta[2] if spec.beta else 2)  # a line shows two losses
+        # a line shows two losses
+        evaluations = spec.attack.capture.image_count * spec.alpha[2] * (spec.beta[2] if spec.beta else 2)
         return Cost(evaluations=evaluations, seconds=evaluations * _milliseconds(spec.attack) / 1e3)
     if isinstance(spec, TextAttackSpec):
         trials = spec.capture.sentences.count * spec.capture.draws
