@@ -59,6 +59,8 @@ GENERATIVE_MILLISECONDS = {
     "resnet-18": 300.0,
 }
 UNKNOWN_GENERATIVE_MILLISECONDS = 15.0
+# those are in float32; measured with the small generator and dlg-lenet
+FLOAT64_FACTOR = 3.0
 # one image of a GAN inversion and its derivatives, LPIPS included: with a small generator, and with BigGAN (not
 # measured: from its operations)
 PROJECTION_MILLISECONDS = 4.0
@@ -117,7 +119,8 @@ def _evaluations(spec: AttackSpec) -> int:
 def _milliseconds(spec: AttackSpec) -> float:
     if spec.generator is None:
         return EVALUATION_MILLISECONDS
-    return GENERATIVE_MILLISECONDS.get(spec.capture.model.name, UNKNOWN_GENERATIVE_MILLISECONDS)
+    single = GENERATIVE_MILLISECONDS.get(spec.capture.model.name, UNKNOWN_GENERATIVE_MILLISECONDS)
+    return single * (FLOAT64_FACTOR if spec.capture.dtype == "float64" else 1)
 
 
 def minutes(spec: Spec) -> int:
