@@ -59,6 +59,9 @@ GENERATIVE_MILLISECONDS = {
     "resnet-18": 300.0,
 }
 UNKNOWN_GENERATIVE_MILLISECONDS = 15.0
+# a network of its width; narrower ones take less, down to the generator's own time
+MEASURED_WIDTH = {"resnet-small": 16}
+LEAST_GENERATIVE_MILLISECONDS = 0.5
 # those are in float32; measured with the small generator and dlg-lenet
 FLOAT64_FACTOR = 3.0
 # one image of a GAN inversion and its derivatives, LPIPS included: with a small generator, and with BigGAN (not
@@ -119,7 +122,11 @@ def _evaluations(spec: AttackSpec) -> int:
 def _milliseconds(spec: AttackSpec) -> float:
     if spec.generator is None:
         return EVALUATION_MILLISECONDS
-    single = GENERATIVE_MILLISECONDS.get(spec.capture.model.name, UNKNOWN_GENERATIVE_MILLISECONDS)
+    model = spec.capture.model
+    single = GENERATIVE_MILLISECONDS.get(model.name, UNKNOWN_GENERATIVE_MILLISECONDS)
+    if model.name in MEASURED_WIDTH and "width" in model.settings:
+        share = float(model.settings["width"] or 0) / MEASURED_WIDTH[model.name]
+        single = max(LEAST_GENERATIVE_MILLISECONDS, single * share**2)
     return single * (FLOAT64_FACTOR if spec.capture.dtype == "float64" else 1)
 
 
