@@ -155,7 +155,7 @@ def test_with_the_scale_profiled_out_lrp_has_the_landscape_without_defense(mappe
 
 def test_a_planted_image_lies_at_the_end_of_its_line(mapped):
     """There the loss without defense and the distance are zero, as nowhere else."""
-    table = read_table(mapped(attack_on("none", images=PLANTED), alpha=[-1, 2, 13])[0]["landscape"])
+    table = read_table(mapped(attack_on("none", weight=1.0, images=PLANTED), alpha=[-1, 2, 13])[0]["landscape"])
     assert table.image.unique().tolist() == [0, 1]
     there = (table.alpha - 1).abs() < 1e-9
     assert table[there].mse.max() < 1e-30 < table[~there].mse.min()
