@@ -62,26 +62,14 @@ def _rows(
     source: Source, run: PlannedRun, keys: Mapping[str, Any], table: pd.DataFrame, plain: pd.DataFrame | None
 ) -> Iterator[ResultRow]:
     spec = _spec(run)
-    row = {**keys, TRANSFORM: spec.attack.transform.name} if run.adaptive else keys
+    row = {**keys, TRANSFORM: spec.attack.transform.name} if run.adaptive else dict(keys)
     shared = {"attacker": ADAPTIVE if run.adaptive else AS_PRINTED, "variant": run.variant,
               "substitutes": source.substitutes(spec), "runs": (run_id(spec),)}  # fmt: skip
-    shown_as = {name: source.shown_as(run, str(name)) for name in table.columns.drop([IMAGE, ALPHA, BETA, PROFILED],
-                                                                                     errors="ignore")}  # fmt: skip
-    found = {int(image): _of_image(own, shown_as, int(image), plain) for image, own in table.groupby(IMAGE)}
-    layout = source.item.landscape
-    distance = next((name for name in (layout.distance if layout else ()) if name in shown_as.values()), "")
-    series = {name: shown for name, shown in shown_as.items() if shown in (LOSS, distance)}
-    if layout and layout.profiled and PROFILED in table:
-        series[PROFILED] = PROFILED
-    pointed = [typical({image: own[RHO + distance] for image, own in found.items()})] if BETA in table and distance \
-        else list(found)  # fmt: skip
-    for image in pointed:
-        own = table[table[IMAGE] == image]
-        for index, point in enumerate(own.to_dict("records")):
-            where = {name: round(point[name], 9) for name in (ALPHA, BETA) if name in point}
-            place = {**row, IMAGE: image, INDEX: index, **where}
-            for name, shown in series.items():
-                yield source.number(shown, row=place, value=float(point[name]), n=1, **shared)
+    measured = [str(name) for name in table.columns if name not in (IMAGE, ALPHA, BETA, PROFILED)]
+    shown_as = {name: source.shown_as(run, name) for name in measured}
+    tables = {image: table[table[IMAGE] == image] for image in table[IMAGE].unique().tolist()}
+    found = {image: _of_image(own, shown_as, image, plain) for image, own in tables.items()}
+    yield from _points(source, row, shared, shown_as, tables, found)
     for metric in next(iter(found.values())):
         values = {image: own[metric] for image, own in found.items()}
         for image, value in values.items():
@@ -92,6 +80,32 @@ def _rows(
     for metric, reason in read_json(run_folder(spec) / "cards.json")["not_available"].items():
         name = source.shown_as(run, metric)
         yield source.number(name, row=row, value=None, n=0, note=f"not available: {reason}", **shared)
+
+
+def _points(
+    source: Source,
+    row: Mapping[str, Any],
+    shared: Mapping[str, Any],
+    shown_as: Mapping[str, str],
+    tables: Mapping[int, pd.DataFrame],
+    found: Mapping[int, Mapping[str, float]],
+) -> Iterator[ResultRow]:
+    """Yield the loss and the distance that is shown at every point."""
+    layout = source.item.landscape
+    distance = next((name for name in (layout.distance if layout else ()) if name in shown_as.values()), "")
+    series = {name: shown for name, shown in shown_as.items() if shown in (LOSS, distance)}
+    columns = next(iter(tables.values())).columns
+    if layout and layout.profiled and PROFILED in columns:
+        series[PROFILED] = PROFILED
+    images = list(tables)
+    if BETA in columns and distance:
+        images = [typical({image: own[RHO + distance] for image, own in found.items()})]
+    for image in images:
+        for index, point in enumerate(tables[image].to_dict("records")):
+            where = {name: round(point[name], 9) for name in (ALPHA, BETA) if name in point}
+            for name, shown in series.items():
+                place = {**row, IMAGE: image, INDEX: index, **where}
+                yield source.number(shown, row=place, value=float(point[name]), n=1, **shared)
 
 
 def _of_image(
