@@ -111,6 +111,24 @@ def test_images_without_contrast_are_passed_over():
         choose_images(ImageChoice(count=11), images)
 
 
+def test_a_network_may_have_more_outputs_than_the_data_has_classes(dataset):
+    observation, knowledge, truth = capture(spec(num_classes=57), dataset)
+    assert knowledge.facts["num_classes"] == 57
+    assert observation.update["fc.bias"].shape == (4, 57)
+    # the softmax of 57 outputs minus the label
+    sums = observation.update["fc.bias"].sum(1)
+    assert torch.allclose(sums, torch.zeros(4, dtype=torch.float64), atol=1e-12)
+    assert (observation.update["fc.bias"].argmin(1) == truth.labels[:, 0]).all()
+    with pytest.raises(UserError, match="has 10 classes, more than 3 outputs"):
+        capture(spec(num_classes=3), dataset)
+
+
+def test_named_images_are_taken_in_their_order(dataset):
+    assert choose_images(ImageChoice(count=2, indexes=(5, 3)), dataset.test_images).tolist() == [5, 3]
+    with pytest.raises(UserError, match=r"images.indexes: the test part has the positions 0 to \d+, not 99999"):
+        choose_images(ImageChoice(count=1, indexes=(99_999,)), dataset.test_images)
+
+
 def test_choosing_more_images_keeps_the_first(dataset):
     few, many = (choose_images(ImageChoice(count=count, seed=3), dataset.test_images) for count in (3, 9))
     assert torch.equal(few, many[:3])

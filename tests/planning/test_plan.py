@@ -121,7 +121,7 @@ class TestNeeds:
             "check": {"partition"},
             "train": {"partition"},
             "generator": set(),
-            "capture": {"partition", "train"},
+            "capture": {"partition", "train", "generator"},
             "attack": {"capture", "generator"},
             "score": {"capture", "attack"},
             "projection": {"generator"},

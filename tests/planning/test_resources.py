@@ -62,6 +62,16 @@ def test_a_generative_attack_evaluates_a_population_in_every_generation():
     assert cost(spec("attack", attack="ggl", generator=GENERATOR)).evaluations == 5 * 4 * 2 * 100 * 50
 
 
+def test_double_precision_and_width_make_a_generative_search_dearer():
+    def seconds(**changes):
+        capture = {**CAPTURE, "dtype": "float32", **changes}
+        return cost(spec("attack", attack="ggl", generator=GENERATOR, capture=capture)).seconds
+
+    assert seconds(dtype="float64") == pytest.approx(3 * seconds())
+    wide, narrow = ({"name": "resnet-small", "width": width} for width in (16, 8))
+    assert seconds(model=wide) == seconds(model="resnet-small") == pytest.approx(4 * seconds(model=narrow))
+
+
 def test_an_inversion_evaluates_what_adam_makes_of_every_candidate():
     assert cost(spec("projection", generations=3, population=5, inner_steps=7, final_steps=11)).evaluations == 116
 

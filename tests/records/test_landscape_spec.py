@@ -49,6 +49,22 @@ def test_a_block_becomes_one_landscape_per_defense_with_one_inversion():
     )
 
 
+def test_planted_images_are_made_by_the_blocks_generator():
+    none, _ = (run.spec for run in runs(images={"count": 2, "planted": True}))
+    assert none.attack.capture.images.planted == none.attack.generator
+    assert none.projection.images == none.attack.capture.images
+
+
+def test_named_images_are_no_axis():
+    (none, _) = (run.spec for run in runs(images={"count": 2, "indexes": [7, 3]}))
+    assert none.attack.capture.images.indexes == (7, 3)
+
+
+def test_without_them_the_text_of_a_choice_is_what_it_was():
+    (none, _) = (run.spec for run in runs())
+    assert set(none.attack.capture.images.model_dump()) == {"split", "count", "seed", "min_contrast"}
+
+
 def test_an_attacker_with_a_transform_is_adaptive():
     assert [run.adaptive for run in runs(transform=["none", "profiled-scale"])] == [False, True] * 2
 
@@ -58,8 +74,12 @@ def test_an_attacker_with_a_transform_is_adaptive():
     [
         ({"alpha": [1, 0, 5]}, "the smallest first"),
         ({"alpha": [0, 1, 1]}, "greater than or equal to 2"),
-        ({"images": {"count": 2}}, "a landscape shows one image"),
-        ({"draws": 2}, "a landscape shows one image"),
+        ({"images": {"count": 2}, "batch_size": 2}, "a landscape shows one image an update"),
+        ({"draws": 2}, "a landscape shows one image an update"),
+        ({"images": {"count": 2, "planted": "yes"}}, "images.planted: write true"),
+        ({"images": {"count": 2, "planted": True, "indexes": [1, 2]}}, "leave indexes out"),
+        ({"images": {"count": 2, "indexes": [1]}}, "as many as count: 2"),
+        ({"images": {"count": 2, "indexes": [1, 1]}}, "different positions"),
         ({"generator": None}, "add generator"),
         ({"metrics": None}, "metrics"),
         ({"projection": {"generation": 4}}, "generation"),

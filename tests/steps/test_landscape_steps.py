@@ -18,7 +18,8 @@ GENERATOR = {
     "classifier_steps": 4,
     "judged": 3,
 }
-IMAGES = {"split": "test", "count": 1}
+IMAGES = {"split": "test", "count": 2}
+PLANTED = {"count": 2, "seed": 5, "planted": GENERATOR}
 PROJECTION = {
     "dataset": "digits",
     "images": IMAGES,
@@ -30,8 +31,8 @@ PROJECTION = {
 }
 
 
-def attack_on(defense, transform="none", weight=2.0):
-    capture = {"dataset": "digits", "images": IMAGES, "model": "dlg-lenet", "defense": defense}
+def attack_on(defense, transform="none", weight=2.0, images=None):
+    capture = {"dataset": "digits", "images": images or IMAGES, "model": "dlg-lenet", "defense": defense}
     capture["client_weight"] = weight
     return {
         "capture": capture,
@@ -71,7 +72,7 @@ def generator(step, place, digits):
 @pytest.fixture(scope="module")
 def projected(step, place, digits, generator):
     def run(**changes):
-        folder = place / f"projection-{len(changes)}"
+        folder = place / f"projection-{sum(map(ord, json.dumps(changes)))}"
         outputs = {"projection": "projection.safetensors"}
         spec = {**PROJECTION, **changes}
         return step(project_image, folder, spec, {**digits, **generator}, outputs)["projection"]
@@ -85,16 +86,20 @@ def projection(projected):
 
 
 @pytest.fixture(scope="module")
-def mapped(step, place, digits, generator, projection):
+def mapped(step, place, digits, generator, projected):
     found = {}
 
     def landscape(attack, **changes):
+        images = attack["capture"]["images"]
+        projection = projected(**({} if images == IMAGES else {"images": images}))
         key = json.dumps([attack, changes], sort_keys=True)
         if key not in found:
             folder = place / f"map-{len(found)}"
             captured = {"observation": "observation.safetensors", "facts": "facts.json"}
             truth = {"truth": "truth.safetensors", "truth_facts": "truth_facts.json"}
-            seen = step(capture_updates, folder / "capture", attack["capture"], digits, {**captured, **truth})
+            planting = generator if "planted" in images else {}
+            files = {**captured, **truth}
+            seen = step(capture_updates, folder / "capture", attack["capture"], {**digits, **planting}, files)
             attacked = step(
                 run_attack,
                 folder / "attack",
@@ -102,7 +107,12 @@ def mapped(step, place, digits, generator, projection):
                 {**{name: seen[name] for name in captured}, **generator},
                 {"reconstruction": "reconstruction.safetensors", "trials": "trials.csv"},
             )
-            spec = {"attack": attack, "projection": PROJECTION, "metrics": ["mse", "psnr"], **changes}
+            spec = {
+                "attack": attack,
+                "projection": {**PROJECTION, "images": images},
+                "metrics": ["mse", "psnr"],
+                **changes,
+            }
             ends = {"reconstruction": attacked["reconstruction"], "projection": projection}
             files = {"landscape": "landscape.csv", "cards": "cards.json"}
             found[key] = (step(map_landscape, folder, spec, {**seen, **ends, **generator}, files), attacked)
@@ -114,21 +124,23 @@ def mapped(step, place, digits, generator, projection):
 def test_the_line_begins_at_the_attacks_latent_and_ends_at_the_inverted_one(mapped, projection):
     files, attacked = mapped(attack_on("none"))
     table = read_table(files["landscape"])
-    assert list(table) == ["alpha", "matching_loss", "profiled_loss", "mse", "psnr"]
-    assert len(table) == 61
-    start, end = ((table.alpha - place).abs().idxmin() for place in (0, 1))
-    losses = read_tensors(attacked["reconstruction"])["candidate_losses"]
-    assert table.matching_loss[start] == pytest.approx(float(losses[0, 0]), rel=1e-6)
-    error = read_json(projection.with_name("run.json"))["facts"]["mean_squared_errors"][0]
-    assert table.mse[end] == pytest.approx(error, abs=1e-5)
+    assert list(table) == ["image", "alpha", "matching_loss", "profiled_loss", "mse", "psnr"]
+    losses = read_tensors(attacked["reconstruction"])["candidate_losses"][:, 0]
+    errors = read_json(projection.with_name("run.json"))["facts"]["mean_squared_errors"]
+    assert table.image.nunique() == 2
+    for (_, own), loss, error in zip(table.groupby("image", sort=False), losses.tolist(), errors, strict=True):
+        assert len(own) == 61
+        start, end = ((own.alpha - place).abs().idxmin() for place in (0, 1))
+        assert own.matching_loss[start] == pytest.approx(loss, rel=1e-6)
+        assert own.mse[end] == pytest.approx(error, abs=1e-5)
     assert set(read_json(files["cards"])["metrics"]) == {"mse", "psnr"}
 
 
 def test_a_plane_contains_the_line(mapped):
     plane = read_table(mapped(attack_on("none"), alpha=[0, 1, 3], beta=[-1, 1, 3])[0]["landscape"])
     line = read_table(mapped(attack_on("none"), alpha=[0, 1, 3])[0]["landscape"]).drop(columns="profiled_loss")
-    assert plane.alpha.tolist() == [0, 0, 0, 0.5, 0.5, 0.5, 1, 1, 1]
-    assert plane.beta.tolist() == [-1, 0, 1] * 3
+    assert plane.alpha.tolist() == [0, 0, 0, 0.5, 0.5, 0.5, 1, 1, 1] * 2
+    assert plane.beta.tolist() == [-1, 0, 1] * 3 * 2
     middle = plane[plane.beta == 0].drop(columns="beta").reset_index(drop=True)
     torch.testing.assert_close(torch.tensor(middle.to_numpy()), torch.tensor(line.to_numpy()), rtol=1e-6, atol=1e-9)
 
@@ -139,6 +151,21 @@ def test_with_the_scale_profiled_out_lrp_has_the_landscape_without_defense(mappe
     torch.testing.assert_close(torch.tensor(lrp.to_numpy()), torch.tensor(none.to_numpy()), rtol=1e-5, atol=1e-8)
     plain, bent = (read_table(mapped(attack_on(name))[0]["landscape"]) for name in ("none", "lrp"))
     assert abs(bent.matching_loss / plain.matching_loss - 1).max() > 0.01
+
+
+def test_a_planted_image_lies_at_the_end_of_its_line(mapped):
+    """There the loss without defense and the distance are zero, as nowhere else."""
+    table = read_table(mapped(attack_on("none", weight=1.0, images=PLANTED), alpha=[-1, 2, 13])[0]["landscape"])
+    assert table.image.unique().tolist() == [0, 1]
+    there = (table.alpha - 1).abs() < 1e-9
+    assert table[there].mse.max() < 1e-30 < table[~there].mse.min()
+    assert table[there].matching_loss.max() < 1e-20 < table[~there].matching_loss.min()
+
+
+def test_planted_images_do_not_depend_on_how_many_there_are(projected):
+    two, three = (read_tensors(projected(images={**PLANTED, "count": count}))["latents"] for count in (2, 3))
+    assert torch.equal(two, three[:2])
+    assert not torch.equal(two[0], two[1])
 
 
 def test_an_inversion_comes_nearer_the_longer_it_searches(projected, projection):

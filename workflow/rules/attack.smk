@@ -6,6 +6,8 @@ rule capture_updates:
         card=dataset_of("capture", ".json"),
         partition=if_needed("capture", "partition", "partition.json"),
         weights=if_needed("capture", "train", "weights.safetensors"),
+        generator=if_needed("capture", "generator", "generator.safetensors"),
+        description=if_needed("capture", "generator", "generator.json"),
     output:
         observation="results/runs/observation/{run}/observation.safetensors",
         facts="results/runs/observation/{run}/facts.json",
@@ -29,6 +31,7 @@ rule capture_updates:
         "python -m leaklab.steps.capture_updates --spec {params.spec:q} --code {params.code} --threads {threads}"
         " --input dataset={input.dataset} card={input.card}"
         " $(printf ' partition=%s' {input.partition}) $(printf ' weights=%s' {input.weights})"
+        " $(printf ' generator=%s' {input.generator}) $(printf ' description=%s' {input.description})"
         " --output observation={output.observation} facts={output.facts} truth={output.truth}"
         " truth_facts={output.truth_facts} run={output.run} 2> {log}"
 

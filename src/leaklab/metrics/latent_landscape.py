@@ -38,16 +38,17 @@ def points_of(spec: LandscapeSpec, first: Tensor, second: Tensor) -> tuple[pd.Da
     return places, plane(first, second, third, alphas, betas).flatten(0, 1)
 
 
-def losses(matching: LatentMatching, profiled: LatentMatching | None, latents: Tensor) -> pd.DataFrame:
+def losses(matching: LatentMatching, profiled: LatentMatching | None, row: int, latents: Tensor) -> pd.DataFrame:
     """Return the losses of latents [N, d], columns ``matching_loss`` and, if asked for, ``profiled_loss``.
 
     Args:
-        matching: the loss that the attack minimises, of one image.
+        matching: the loss that the attack minimises.
         profiled: the same observation with the factor on the update profiled out; None leaves that column out.
+        row: position of the image among those that are attacked.
         latents: [N, d].
     """
     wanted = {LOSS: matching, PROFILED: profiled}
-    found = {name: losses_on(own, 0, latents) for name, own in wanted.items() if own is not None}
+    found = {name: losses_on(own, row, latents) for name, own in wanted.items() if own is not None}
     return pd.DataFrame({name: values.double().cpu().numpy() for name, values in found.items()})
 
 

@@ -31,8 +31,8 @@ from leaklab.metrics.base import MetricCard
 from leaklab.metrics.of_update import UpdateMetric
 from leaklab.models.generators.base import Generator
 from leaklab.models.generators.class_gaussian import ClassGaussianGenerator
-from leaklab.observations.truth import Truth
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.truth import Truth
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec
 

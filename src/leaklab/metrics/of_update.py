@@ -8,8 +8,8 @@ from torch import Tensor
 
 from leaklab.metrics.base import MetricCard
 from leaklab.models.generators.base import Generator
-from leaklab.observations.truth import Truth
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.truth import Truth
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.spec_plugins import reads_the_update

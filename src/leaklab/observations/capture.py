@@ -1,6 +1,7 @@
 """Capture of clients with images: what they send in one round, and the secret behind it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from leaklab.defenses.base import Defense
 from leaklab.federated.network import trainable
 from leaklab.federated.optimizers.base import Optimizer
 from leaklab.models.base import Architecture
+from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.client_round import Steps, client_round
 from leaklab.observations.dealt_clients import dealt_clients
@@ -21,10 +23,15 @@ from leaklab.observations.start import Start, start_of
 from leaklab.observations.truth import Truth
 from leaklab.records import plugins
 from leaklab.records.capture_spec import CaptureSpec, ClientChoice
+from leaklab.records.errors import UserError
 
 
 def capture(
-    spec: CaptureSpec, dataset: Dataset, deal: Sequence[Tensor] = (), trained: Mapping[str, Tensor] | None = None
+    spec: CaptureSpec,
+    dataset: Dataset,
+    deal: Sequence[Tensor] = (),
+    trained: Mapping[str, Tensor] | None = None,
+    generator: Generator | None = None,
 ) -> tuple[Observation, Knowledge, Truth]:
     """Return what the server sees of every trial, what it is granted to know, and the truth.
 
@@ -37,19 +44,25 @@ def capture(
         dataset: whose images are private.
         deal: positions in the training part, one tensor a client; read where ``images`` names clients.
         trained: weights of all replicates of the state's training, [R, ...] by name; read where there is one.
+        generator: frozen; it makes the private images where ``images`` are planted.
 
     Raises:
         UserError: too few images, a batch size that does not divide their number, clients that the deal does not
             have, a state of another architecture, a defense that hides everything or that changes the batches of a
             deal, or a gradient where the threat model withholds the rate.
     """
-    return observe(spec, hold_images(spec, dataset, deal, trained))
+    return observe(spec, hold_images(spec, dataset, deal, trained, generator))
 
 
 def hold_images(
-    spec: CaptureSpec, dataset: Dataset, deal: Sequence[Tensor] = (), trained: Mapping[str, Tensor] | None = None
+    spec: CaptureSpec,
+    dataset: Dataset,
+    deal: Sequence[Tensor] = (),
+    trained: Mapping[str, Tensor] | None = None,
+    generator: Generator | None = None,
 ) -> Held[Truth]:
     """Return what the clients of a capture hold; see ``capture``."""
+    dataset = _with_outputs(dataset, spec.num_classes)
     start = start_of(spec, dataset, trained)
     architecture: Architecture = plugins.load("models", spec.model.name, spec.model.settings)
     build = partial(architecture.build, dataset.shape, dataset.num_classes)
@@ -63,7 +76,7 @@ def hold_images(
         clients = dealt_clients(spec, spec.images, start, deal, form, defense, build)
         private, parameters, one_round = clients.images, clients.sent, clients.round
     else:
-        private = drawn_images(spec, spec.images, start)
+        private = drawn_images(spec, spec.images, start, generator)
         one_round = partial(client_round, steps, form, start.state, defense, build)
     return Held(
         state=start.state,
@@ -77,6 +90,18 @@ def hold_images(
         secret=partial(_truth, spec, private),
         hidden=defense.hidden(network),
     )
+
+
+def _with_outputs(dataset: Dataset, outputs: int | None) -> Dataset:
+    """Return the data set as the network takes it: with so many classes, some of them without a sample."""
+    if outputs is None:
+        return dataset
+    if outputs < dataset.num_classes:
+        raise UserError(
+            f"num_classes: data set '{dataset.name}' has {dataset.num_classes} classes, more than {outputs} outputs: "
+            "raise it or leave it out"
+        )
+    return replace(dataset, num_classes=outputs)
 
 
 def _facts(spec: CaptureSpec, start: Start) -> dict[str, Any]:

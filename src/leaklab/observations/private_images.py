@@ -1,4 +1,4 @@
-"""Clients with private images that are drawn by a declared seed among those that show something."""
+"""Clients with private images: drawn by a declared seed among those that show something, named, or planted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +9,8 @@ from torch import Tensor
 from leaklab.data.dataset import unit_range
 from leaklab.defenses.base import ClientContext
 from leaklab.federated.batches import Batch
+from leaklab.models.generators.base import Generator
+from leaklab.observations.planted_images import planted_images
 from leaklab.observations.prescribed import round_factor
 from leaklab.observations.start import Start
 from leaklab.records.capture_spec import CaptureSpec, ImageChoice
@@ -25,7 +27,7 @@ class PrivateImages:
         contexts: one a client; the draws of a group side by side.
         unit: all images of the round on the [0, 1] scale, step after step, [G, S, C, H, W].
         labels: [G, S].
-        positions: their places in the split, [G, S].
+        positions: their places in the split, of planted ones their numbers, [G, S].
         clients: numbers of the clients of a deal, one a group; empty for drawn images.
     """
 
@@ -37,15 +39,33 @@ class PrivateImages:
     clients: tuple[int, ...] = ()
 
 
-def drawn_images(spec: CaptureSpec, choice: ImageChoice, start: Start) -> PrivateImages:
-    """Return groups of ``batch_size`` drawn images; a client repeats its one batch in every local step.
+def drawn_images(
+    spec: CaptureSpec, choice: ImageChoice, start: Start, generator: Generator | None = None
+) -> PrivateImages:
+    """Return groups of ``batch_size`` images; a client repeats its one batch in every local step.
+
+    Args:
+        spec: of the capture.
+        choice: which images.
+        start: the beginning of the round.
+        generator: of planted images; it makes those of the data set's shape and classes.
 
     Raises:
-        UserError: too few images, or a batch size that does not divide their number.
+        UserError: too few images, a batch size that does not divide their number, or a generator of other images.
     """
-    images, labels = start.dataset.part(choice.split)
-    positions = groups(choose_images(choice, images), spec.batch_size)
-    batch = Batch(start.inputs(images[positions], spec), labels[positions], {})
+    dtype = getattr(torch, spec.dtype)
+    if generator is not None:
+        generator.require(start.dataset.shape, start.dataset.num_classes)
+        planted = planted_images(choice, generator, dtype)
+        positions = groups(torch.arange(choice.count), spec.batch_size)
+        unit, labels = planted.images[positions], planted.labels[positions]
+        inputs: Tensor = spec.on_input_range(unit)
+    else:
+        images, classes = start.dataset.part(choice.split)
+        positions = groups(choose_images(choice, images), spec.batch_size)
+        unit, labels = unit_range(images[positions], dtype), classes[positions]
+        inputs = start.inputs(images[positions], spec)
+    batch = Batch(inputs, labels, {})
     rate = spec.rate * round_factor(spec)
     contexts = [
         ClientContext(
@@ -59,20 +79,26 @@ def drawn_images(spec: CaptureSpec, choice: ImageChoice, start: Start) -> Privat
         for group, held in zip(positions, batch.labels, strict=True)
         for draw in range(spec.draws)
     ]
-    unit = unit_range(images[positions], getattr(torch, spec.dtype))
     return PrivateImages([batch] * spec.local_steps, contexts, unit, batch.labels, positions)
 
 
 def choose_images(choice: ImageChoice, images: Tensor) -> Tensor:
-    """Return the positions [count] of the first images of a random order that have enough contrast.
+    """Return the positions [count] of the first images of a random order that have enough contrast, or the named ones.
 
     Args:
-        choice: how many, from which seed.
+        choice: how many, from which seed, or which.
         images: uint8 [N, C, H, W], the part that is drawn from.
 
     Raises:
-        UserError: fewer images qualify.
+        UserError: fewer images qualify, or there is no such position.
     """
+    if choice.indexes:
+        if max(choice.indexes) >= len(images):
+            raise UserError(
+                f"images.indexes: the {choice.split} part has the positions 0 to {len(images) - 1}, not "
+                f"{max(choice.indexes)}: name others"
+            )
+        return torch.tensor(choice.indexes)
     chosen: list[int] = []
     for index in stream(choice.seed, "private images", choice.split).permutation(len(images)).tolist():
         if len(chosen) == choice.count:

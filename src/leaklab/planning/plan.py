@@ -166,10 +166,12 @@ def _needs(spec: Spec) -> tuple[tuple[Spec, ...], str]:
 
 
 def _needs_of_capture(spec: CaptureSpec) -> tuple[Spec, ...]:
-    """Return the deal whose clients are captured, and the training whose state they are sent."""
+    """Return the deal whose clients are captured or the generator of their images, and the training of their state."""
     needs: list[Spec] = []
     if isinstance(spec.images, ClientChoice):
         needs.append(PartitionSpec(dataset=spec.dataset, partition=spec.images.partition))
+    elif spec.images.planted:
+        needs.append(spec.images.planted)
     if isinstance(spec.state, TrainedState):
         needs.append(spec.state.train)
     return tuple(needs)

@@ -60,6 +60,11 @@ GENERATIVE_MILLISECONDS = {
     "resnet-18": 300.0,
 }
 UNKNOWN_GENERATIVE_MILLISECONDS = 15.0
+# a network of its width; narrower ones take less, down to the generator's own time
+MEASURED_WIDTH = {"resnet-small": 16}
+LEAST_GENERATIVE_MILLISECONDS = 0.5
+# those are in float32; measured with the small generator and dlg-lenet
+FLOAT64_FACTOR = 3.0
 # one image of a GAN inversion and its derivatives, LPIPS included: with a small generator, and with BigGAN (not
 # measured: from its operations)
 PROJECTION_MILLISECONDS = 4.0
@@ -92,11 +97,12 @@ def cost(spec: Spec, clients: int = 2) -> Cost:
         return Cost(evaluations=evaluations, seconds=evaluations * _milliseconds(spec) / 1e3)
     if isinstance(spec, ProjectionSpec):
         steps = spec.generations * spec.population * spec.inner_steps + spec.final_steps
-        evaluations = spec.images.count * steps
+        evaluations = 0 if spec.images.planted else spec.images.count * steps
         one = PUBLISHED_PROJECTION_MILLISECONDS if not spec.generator.steps else PROJECTION_MILLISECONDS
         return Cost(evaluations=evaluations, seconds=evaluations * one / 1e3)
     if isinstance(spec, LandscapeSpec):
-        evaluations = spec.alpha[2] * (spec.beta[2] if spec.beta else 2)  # a line shows two losses
+        # a line shows two losses
+        evaluations = spec.attack.capture.image_count * spec.alpha[2] * (spec.beta[2] if spec.beta else 2)
         return Cost(evaluations=evaluations, seconds=evaluations * _milliseconds(spec.attack) / 1e3)
     if isinstance(spec, TextAttackSpec):
         trials = spec.capture.sentences.count * spec.capture.draws
@@ -119,7 +125,12 @@ def _evaluations(spec: AttackSpec) -> int:
 def _milliseconds(spec: AttackSpec) -> float:
     if spec.generator is None:
         return EVALUATION_MILLISECONDS
-    return GENERATIVE_MILLISECONDS.get(spec.capture.model.name, UNKNOWN_GENERATIVE_MILLISECONDS)
+    model = spec.capture.model
+    single = GENERATIVE_MILLISECONDS.get(model.name, UNKNOWN_GENERATIVE_MILLISECONDS)
+    if model.name in MEASURED_WIDTH and "width" in model.settings:
+        share = float(model.settings["width"] or 0) / MEASURED_WIDTH[model.name]
+        single = max(LEAST_GENERATIVE_MILLISECONDS, single * share**2)
+    return single * (FLOAT64_FACTOR if spec.capture.dtype == "float64" else 1)
 
 
 def minutes(spec: Spec) -> int:

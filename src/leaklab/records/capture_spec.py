@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from leaklab.records.bounds import Count, Flag, Natural, NonNegative, Positive, Rate, Real, Seed, Share
+from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.partition_spec import PartitionChoice
 from leaklab.records.record import Component, Record
 from leaklab.records.state_spec import PublishedState, TrainedState
@@ -12,7 +13,7 @@ from leaklab.records.train_spec import SCHEMES
 
 
 class ImageChoice(Record):
-    """Which private images a client holds: ``count`` images drawn without replacement by ``seed``.
+    """Which private images a client holds: ``count`` images drawn without replacement by ``seed``, or named ones.
 
     Attributes:
         split: ``train`` or ``test`` part of the dataset.
@@ -20,12 +21,27 @@ class ImageChoice(Record):
         seed: seed of the draw.
         min_contrast: images whose pixels deviate less (standard deviation within a channel, [0, 1] scale) are
             passed over: a nearly black image has a small error whatever is guessed.
+        indexes: positions in the split, from 0, instead of a draw; as many as ``count``.
+        planted: a generator that makes the images from latents drawn by ``seed``, one class after another, instead of
+            the split: the control of an attack that searches among that generator's images.
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"indexes", "planted"})
 
     split: Literal["train", "test"] = "test"
     count: Count
     seed: Seed = 0
     min_contrast: Share = 0.1
+    indexes: tuple[Natural, ...] = ()
+    planted: GeneratorSpec | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if self.indexes and (len(self.indexes) != self.count or len(set(self.indexes)) < self.count):
+            raise ValueError(f"indexes are different positions in the split, as many as count: {self.count}")
+        if self.indexes and self.planted:
+            raise ValueError("planted images have no positions in a split: leave indexes out")
+        return self
 
 
 class ClientChoice(Record):
@@ -126,10 +142,11 @@ class CaptureSpec(CapturedRound):
         schedule: how the nominal rate changes from round to round of the state's training.
         augmentation: how clients of a deal change their images.
         algorithm: what clients of a deal receive, do and send, and the factors of their rates.
+        num_classes: outputs of the network, where that is more than the classes of the data set that is at hand.
     """
 
     LATER: ClassVar[frozenset[str]] = CapturedRound.LATER | {
-        "state", "optimizer", "weight_decay", "schedule", "augmentation", "algorithm",
+        "state", "optimizer", "weight_decay", "schedule", "augmentation", "algorithm", "num_classes",
     }  # fmt: skip
 
     images: ImageChoice | ClientChoice
@@ -144,6 +161,7 @@ class CaptureSpec(CapturedRound):
     schedule: Component = Component(name="constant")
     augmentation: Component = Component(name="none")
     algorithm: Literal["scheme1", "scheme2"] | Component = "scheme1"
+    num_classes: Count | None = None
 
     @field_validator("input_range")
     @classmethod
@@ -160,6 +178,8 @@ class CaptureSpec(CapturedRound):
                 f"the state is that of model '{trained.train.model.name}' with settings of its own, not of this "
                 f"'{self.model.name}': take the same model"
             )
+        if self.state is not None and isinstance(self.images, ImageChoice) and self.images.planted:
+            raise ValueError("planted images are made for first weights: leave state out")
         if self.state is not None and self.input_range != (0.0, 1.0):
             raise ValueError("inputs are normalised as they were in the state's training: leave input_range out")
         if trained is None and self.schedule.name != "constant":

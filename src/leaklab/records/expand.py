@@ -28,7 +28,7 @@ from leaklab.records.specs import Spec
 from leaklab.records.text_specs import TEXT_FOLDER, TextAttackSpec, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 
-LISTS = {"rates", "seeds", "metrics", "evaluate", "input_range", "alpha", "beta", "clients"}
+LISTS = {"rates", "seeds", "metrics", "evaluate", "input_range", "alpha", "beta", "clients", "indexes"}
 LABELS = "row"
 SPECS: dict[str, type[TrainSpec] | type[CheckSpec]] = {"train": TrainSpec, "check": CheckSpec}
 # what the parts of a flat attack block become
@@ -237,6 +237,7 @@ def _spec(stage: str, choice: dict[str, Any], where: str) -> Spec | None:
 
 def _score_spec(kinds: Parts, choice: dict[str, Any], where: str) -> Judged:
     """An attack block is flat: each field goes to the capture, the attack or the score that knows it."""
+    choice = _planted(choice, where)
     capture, attack, score = ({k: v for k, v in choice.items() if k in kind.model_fields} for kind in kinds)
     rest = set(choice) - set(capture) - set(attack) - set(score)
     if rest:
@@ -254,6 +255,16 @@ def _score_spec(kinds: Parts, choice: dict[str, Any], where: str) -> Judged:
     for part in (spec.attack.capture, spec.attack, spec):
         check_plugins(part, where)
     return spec
+
+
+def _planted(choice: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return the block with its own generator where ``images.planted: true`` asks for images that it makes."""
+    images = choice.get("images")
+    if not isinstance(images, dict) or "planted" not in images:
+        return choice
+    if images["planted"] is not True or "generator" not in choice:
+        raise UserError(f"{where}.images.planted: write true, in a block with a generator, or leave it out")
+    return {**choice, "images": {**images, "planted": choice["generator"]}}
 
 
 def _projection(choice: Mapping[str, Any], where: str) -> dict[str, Any]:

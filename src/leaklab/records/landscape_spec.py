@@ -53,7 +53,7 @@ class LandscapeSpec(Record):
     """The loss that an attack minimises, and the distance from the private image, around the attack's own latent z1.
 
     Attributes:
-        attack: on one image; its transform decides the loss.
+        attack: on one image an update; its transform decides the loss. Every image has a line or plane of its own.
         projection: gives z2, the other end of the line.
         alpha: along the line, 0 at z1 and 1 at z2.
         beta: across it, in units of the line's length; None for a line.
@@ -69,8 +69,8 @@ class LandscapeSpec(Record):
     seed: Seed = 0
 
     @model_validator(mode="after")
-    def _one_image(self) -> "LandscapeSpec":
+    def _one_image_an_update(self) -> "LandscapeSpec":
         capture = self.attack.capture
-        if (capture.image_count, capture.draws, capture.batch_size) != (1, 1, 1):
-            raise ValueError("a landscape shows one image under one draw: set images.count, draws and batch_size to 1")
+        if (capture.draws, capture.batch_size) != (1, 1):
+            raise ValueError("a landscape shows one image an update under one draw: set draws and batch_size to 1")
         return self

@@ -5,7 +5,7 @@ from typing import Any
 
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
-from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
+from leaklab.records.capture_spec import CaptureSpec, ImageChoice, TextCaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.errors import UserError
 from leaklab.records.generator_spec import GeneratorSpec
@@ -38,6 +38,8 @@ def plugins_of(spec: Spec) -> list[tuple[str, str, Mapping[str, Any]]]:
             ("federated/schedules", spec.schedule),
             ("federated/optimizers", spec.optimizer),
         ]
+        if isinstance(spec.images, ImageChoice) and spec.images.planted:
+            own.append(("models/generators", spec.images.planted.model))
         if spec.state is not None:
             own += [("federated/algorithms", spec.algorithm_plugin), ("data/augmentations", spec.augmentation)]
     elif isinstance(spec, AttackSpec):

@@ -3,6 +3,7 @@
 import torch
 
 from leaklab.data.dataset import Dataset
+from leaklab.models.generators.files import load_generator
 from leaklab.observations.artefacts import save_observation
 from leaklab.observations.capture import capture
 from leaklab.observations.truth import save_truth
@@ -14,13 +15,15 @@ from leaklab.steps.base import Job, main
 def run(job: Job) -> None:
     """Write outputs ``observation``, ``facts``, ``truth``, ``truth_facts`` from inputs ``dataset`` and ``card``.
 
-    Clients of a deal also have the input ``partition``, a state of a training the input ``weights``.
+    Clients of a deal also have the input ``partition``, a state of a training the input ``weights``, planted images
+    the inputs ``generator`` and ``description``.
     """
     spec = CaptureSpec.model_validate(job.spec)
     dataset = Dataset.load(job.input("dataset"))
     deal = [torch.tensor(held) for path in job.inputs.get("partition", []) for held in read_json(path)["clients"]]
     trained = {name: value for path in job.inputs.get("weights", []) for name, value in read_tensors(path).items()}
-    observation, knowledge, truth = capture(spec, dataset, deal, trained)
+    generators = [load_generator(path) for path in job.inputs.get("generator", [])]
+    observation, knowledge, truth = capture(spec, dataset, deal, trained, *generators)
     save_observation(job.outputs["observation"], job.outputs["facts"], observation, knowledge)
     save_truth(job.outputs["truth"], job.outputs["truth_facts"], truth)
     job.note(

@@ -1,4 +1,4 @@
-"""Evaluate an attack's loss around its latent, beside the distance from the private image; it sees the truth."""
+"""Evaluate an attack's loss around each of its latents, beside the distance from the private image, which it sees."""
 
 from dataclasses import asdict
 
@@ -33,22 +33,27 @@ def run(job: Job) -> None:
     matching = planned_matching(attacker, observation, knowledge, generator)
     # a line shows both losses; of a plane, the attacker who profiles out the scale has one of his own
     free = None if spec.beta else planned_matching(attacker, observation, knowledge, generator, profiled_scale)
-    like = matching.observed[0]
-    ends = [read_tensors(job.input(name))["latents"].flatten(0, -2)[0] for name in ("reconstruction", "projection")]
-    places, latents = points_of(spec, ends[0].to(like), ends[1].to(like))
-    with torch.no_grad():
-        images = matching.images(latents, torch.zeros(len(latents), dtype=torch.int64, device=like.device))
-    pictures = spec.attack.capture.on_unit_range(images)
     metrics, not_available = load_metrics(spec.metrics)
     truth = load_truth(job.input("truth"), job.input("truth_facts"))
-    far = distances(metrics, pictures, truth.images[0, 0].to(pictures))
-    table = pd.concat([places, losses(matching, free, latents), far], axis=1)
+    like = matching.observed[0]
+    firsts, seconds = (read_tensors(job.input(name))["latents"].flatten(0, -2).to(like)
+                       for name in ("reconstruction", "projection"))  # fmt: skip
+    tables = []
+    for row, trial in enumerate(truth.trials):
+        places, latents = points_of(spec, firsts[row], seconds[row])
+        with torch.no_grad():
+            images = matching.images(latents, torch.full((len(latents),), row, device=like.device))
+        far = distances(metrics, spec.attack.capture.on_unit_range(images), truth.images[row, 0].to(like))
+        tables.append(pd.concat([places, losses(matching, free, row, latents), far], axis=1))
+        tables[-1].insert(0, "image", trial["image"])
+    table = pd.concat(tables, ignore_index=True)
     if table.isna().to_numpy().any():
         raise UserError("the loss is not finite at some points: the observation or the latents are damaged; run again")
     write_table(job.outputs["landscape"], table)
     cards = {metric.card.name: asdict(metric.card) for metric in metrics}
     write_json(job.outputs["cards"], {"metrics": cards, "selections": {}, "not_available": not_available})
-    job.note(points=len(table), not_available=not_available, length=float(torch.dist(ends[0], ends[1].to(ends[0]))))
+    lengths = torch.linalg.vector_norm(seconds - firsts, dim=1).tolist()
+    job.note(images=len(tables), points=len(table), not_available=not_available, lengths=lengths)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,19 @@
-"""GAN inversion: the latents whose pictures come nearest to chosen private images; it sees the truth, no update."""
+"""GAN inversion: the latents whose pictures come nearest to chosen private images; it sees the truth, no update.
+
+Of planted images the latents are those that they were made of.
+"""
 
 from functools import partial
 
 import torch
+from torch import Tensor
 
-from leaklab.attacks.gan_inversion import Perceptual, ProjectionSettings, project
+from leaklab.attacks.gan_inversion import Perceptual, Projected, ProjectionSettings, project
 from leaklab.data.dataset import Dataset, unit_range
 from leaklab.metrics.mse import mean_squared_error
 from leaklab.metrics.perceptual import PerceptualDistance
 from leaklab.models.generators.files import load_generator
+from leaklab.observations.planted_images import planted_images
 from leaklab.observations.private_images import choose_images
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
@@ -21,11 +26,17 @@ from leaklab.steps.base import Job, main
 def run(job: Job) -> None:
     """Write output ``projection`` (latents [N, d], images, losses) from inputs ``dataset`` and ``generator``."""
     spec = ProjectionSpec.model_validate(job.spec)
+    generator = load_generator(job.input("generator"))
+    if spec.images.planted:
+        # in the precision of captures, for loss and distance to be zero there
+        planted = planted_images(spec.images, generator, torch.float64)
+        _write(job, Projected(planted.latents, planted.images, torch.zeros(len(planted.labels))), planted.images)
+        return
     images, labels = Dataset.load(job.input("dataset")).part(spec.images.split)
     chosen = choose_images(spec.images, images)
     originals = unit_range(images[chosen], torch.float32).to(job.device)
     found = project(
-        load_generator(job.input("generator")).to(job.device),
+        generator.to(job.device),
         originals,
         labels[chosen].to(job.device),
         partial(stream, spec.seed, "projection"),
@@ -39,10 +50,15 @@ def run(job: Job) -> None:
         ),
         _perceptual(spec.perceptual),
     )
+    _write(job, found, originals)
+    job.note(images=chosen.tolist())
+
+
+def _write(job: Job, found: Projected, originals: Tensor) -> None:
     tensors = {"latents": found.latents, "images": found.images, "losses": found.losses}
     write_tensors(job.outputs["projection"], {name: value.cpu().contiguous() for name, value in tensors.items()})
     errors = mean_squared_error(found.images.cpu(), originals.cpu())
-    job.note(images=chosen.tolist(), mean_squared_errors=[round(float(error), 6) for error in errors])
+    job.note(mean_squared_errors=[round(float(error), 6) for error in errors])
 
 
 def _perceptual(name: str) -> Perceptual | None:

@@ -15,6 +15,7 @@ from leaklab.report.collect.item import collect
 from leaklab.report.figures import landscapes
 from leaklab.report.judge.evidence import Evidence
 from leaklab.report.judge.indexed import Indexed
+from leaklab.report.numbers.missing import NumberMissingError
 from leaklab.report.numbers.results import ResultTable
 
 BLOCK = {
@@ -57,22 +58,30 @@ def item(renderer="latent-line", transforms=("none", "profiled-scale"), **block)
     )
 
 
-def written(one, betas=None, metric="mse", unavailable=None):
-    """Write the runs of an item: the loss is its level everywhere, the distance counts the points."""
+def written(one, betas=None, metric="mse", unavailable=None, turned=()):
+    """Write the runs of an item: the loss rises from its level, the distance counts the points.
+
+    Image i of ``turned`` has ``turned[i]`` of its points in the opposite order of the distance.
+    """
     write_json(Path("data/prepared/digits.json"), {"shape": [1, 8, 8]})
     for run in expand(one, "demo"):
         spec = run.spec.attack
         pairs = [(alpha, beta) for alpha in ALPHA for beta in betas or [None]]
-        table = pd.DataFrame({"alpha": [alpha for alpha, _ in pairs]})
-        if betas:
-            table["beta"] = [beta for _, beta in pairs]
-        level = LEVEL[spec.capture.defense.name, spec.transform.name]
-        table["matching_loss"] = [level + place for place in range(len(pairs))]
-        if not betas:
-            table["profiled_loss"] = table.matching_loss + (0 if spec.transform.name == "profiled-scale" else 10)
-        if not unavailable:
-            table[metric] = [float(place) for place in range(len(pairs))]
-        write_table(run_folder(run.spec) / "landscape.csv", table)
+        tables = []
+        for image in range(spec.capture.image_count):
+            table = pd.DataFrame({"image": image, "alpha": [alpha for alpha, _ in pairs]})
+            if betas:
+                table["beta"] = [beta for _, beta in pairs]
+            level = LEVEL[spec.capture.defense.name, spec.transform.name]
+            table["matching_loss"] = [level + place for place in range(len(pairs))]
+            if not betas:
+                table["profiled_loss"] = table.matching_loss + (0 if spec.transform.name == "profiled-scale" else 10)
+            if not unavailable:
+                places = [float(place) for place in range(len(pairs))]
+                count = turned[image] if image < len(turned) else 0
+                table[metric] = [*places[:count][::-1], *places[count:]]
+            tables.append(table)
+        write_table(run_folder(run.spec) / "landscape.csv", pd.concat(tables))
         write_json(run_folder(run.spec) / "cards.json", {"not_available": unavailable or {}})
     return collect(one, "demo")
 
@@ -84,17 +93,63 @@ def here(tmp_path, monkeypatch):
 
 def test_every_point_is_a_row_of_its_attacker():
     results = written(item())
-    assert len(results.rows) == 4 * 4 * len(ALPHA)
+    points = [row for row in results.rows if row.is_point]
+    # two losses and a distance
+    assert len(points) == 4 * 3 * len(ALPHA)
+    assert [row.row["alpha"] for row in points[: 3 * len(ALPHA) : 3]] == ALPHA
     lrp = Evidence(Indexed(results)).S("figure4", "matching_loss", defense="lrp")
     assert [point.value for point in lrp] == [2, 3, 4, 5, 6]
     adaptive = Evidence(Indexed(results).strongest, attackers=("as-printed", "adaptive", ""))
-    loss, alpha = (adaptive.S("figure4", name, defense="lrp") for name in ("matching_loss", "alpha"))
-    assert [point.value for point in loss] == [4, 5, 6, 7, 8]
-    assert [point.value for point in alpha] == ALPHA
+    assert [point.value for point in adaptive.S("figure4", "matching_loss", defense="lrp")] == [4, 5, 6, 7, 8]
+
+
+def test_every_image_has_its_numbers_and_their_median_has_an_interval():
+    results = written(item(images={"count": 3}), turned=(0, 3, 5))
+    evidence = Evidence(Indexed(results), as_they_are=True)
+    found = [value.value for _, value in evidence.V("figure4", "rho_mse", defense="lrp")]
+    # three of five points turned: the squared differences of ranks are 4, 0, 4
+    assert found == pytest.approx([1, 1 - 6 * 8 / (5 * 24), -1])
+    assert evidence.T("figure4", "rho_mse_median", defense="lrp").value == pytest.approx(found[1])
+    assert evidence.T("figure4", "lowest_loss_median", defense="lrp").value == 2
+    assert evidence.T("figure4", "highest_loss_median", defense="lrp").value == 6
+    assert evidence.T("figure4", "lowest_loss_offset_median", defense="lrp").value == 0.5
+    assert evidence.T("figure4", "loss_shape_median", defense="lrp").value == pytest.approx(1)
+    (median,) = (row for row in results.rows if row.metric == "rho_mse_median" and row.row == {"defense": "lrp"})
+    assert (median.n, median.ci_low, median.ci_high) == (3, pytest.approx(-1), pytest.approx(1))
+
+
+def test_planted_images_are_a_control_that_only_a_claim_which_names_it_sees():
+    one = item(images={"count": 2, "planted": True}, transforms=("none",))
+    results = written(one)
+    evidence = Evidence(Indexed(results), as_they_are=True)
+    assert evidence.T("figure4", "rho_mse_median", defense="lrp", selection="planted").value == pytest.approx(1)
+    with pytest.raises(NumberMissingError):
+        evidence.T("figure4", "rho_mse_median", defense="lrp")
+    assert [line.name for line in landscapes.lines(one, results)] == ["no defense, planted", "LRP, planted"]
+
+
+def test_the_image_with_the_median_correlation_is_shown_and_the_others_are_thin():
+    one = item(images={"count": 4}, transforms=("none",))
+    line = landscapes.lines(one, written(one, turned=(5, 0, 3, 2)))[0]
+    assert line.distance.tolist() == [2, 1, 0, 3, 4]
+    assert line.other_distances.tolist() == [[4, 3, 2, 1, 0], [0, 1, 2, 3, 4], [1, 0, 2, 3, 4]]
+    assert sorted(line.correlations) == pytest.approx([-1, 0.6, 0.9, 1])
+
+
+def test_of_a_plane_only_the_typical_image_has_points():
+    one = item("latent-plane", transforms=("none",), beta=[-1, 1, 3], images={"count": 3})
+    results = written(one, betas=[-1.0, 0.0, 1.0], turned=(0, 15, 3))
+    assert {row.row["image"] for row in results.rows if row.is_point} == {2}
+    first, _ = landscapes.planes(one, results)
+    assert first.distance.ravel()[:4].tolist() == [2, 1, 0, 3]
+    assert len(first.correlations) == 3
 
 
 def test_another_distance_than_the_papers_is_a_stand_in():
     assert "mse in place of lpips-vgg" in written(item()).substitutes()
+    both = item(metrics=["lpips-squeeze", "mse"]).model_copy(deep=True)
+    both.scales["paper"].set["metrics"] = ["lpips-vgg", "mse"]
+    assert "lpips-squeeze in place of lpips-vgg" in written(both).substitutes()
 
 
 def test_a_line_per_defense_and_attacker_in_the_order_of_labels():

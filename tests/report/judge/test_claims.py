@@ -9,6 +9,7 @@ from leaklab.records.errors import UserError
 from leaklab.records.expand import expand
 from leaklab.records.items import load_items
 from leaklab.report.judge.claims import CLAIM_COLUMNS, Claim, read_claims
+from leaklab.report.numbers.results import AS_DESCRIBED
 
 ROOT = Path(__file__).parents[3]
 PAPERS = ROOT / "config/papers"
@@ -62,10 +63,11 @@ def test_the_images_of_an_update_are_those_of_the_item(claims):
 
 
 def batch(item, scale):
-    """Return the images of one update that the item captures at a scale; without updates one."""
+    """Return the images of one update that claims see of an item at a scale; without updates one."""
     if item.planned:
         return 1
-    attacks = [run.spec.attack for run in expand(item, scale) if hasattr(run.spec, "attack")]
+    seen = [run.spec for run in expand(item, scale) if run.variant == AS_DESCRIBED]
+    attacks = [spec.attack for spec in seen if hasattr(spec, "attack")]
     captures = [attack.capture for attack in attacks if hasattr(attack, "capture")]
     return max((capture.batch_size for capture in captures if hasattr(capture, "batch_size")), default=1)
 

@@ -219,15 +219,18 @@ def test_with_the_undefended_numbers_as_measured_every_check_can_still_fail(clai
     assert refused == set()
 
 
-def test_without_its_premise_the_agreement_of_curves_could_not_fail(claims, rows):
+def test_the_agreement_of_curves_is_asked_only_where_it_is_there_without_defense(claims, rows):
     """Where loss and distance run against each other without defense, the bar of LRP-20 lies below -1."""
     claim = next(claim for claim in claims if claim.id == "LRP-20")
-    points = [
-        ResultRow("lrp", "figure4", {"defense": "none", "index": i}, metric, float(value))
-        for metric, values in (("matching_loss", range(9)), ("lpips", range(9, 0, -1)))
-        for i, value in enumerate(values)
-    ]
-    evidence = Evidence(Indexed(ResultTable(tuple(points))), as_they_are=True)
-    assert answers(claim, rows_of(rows, "lrp"), evidence, tries=200) == {True}
-    assert not outcome_of(claim, claim.premise, evidence).truth.point
+
+    def premise(drawn, planted):
+        found = {"": drawn, "planted": planted}
+        keys = [{"defense": "none", **({"selection": name} if name else {})} for name in found]
+        own = [ResultRow("lrp", "figure4", key, "rho_lpips_median", value)
+               for key, value in zip(keys, found.values(), strict=True)]  # fmt: skip
+        return outcome_of(claim, claim.premise, Evidence(Indexed(ResultTable(tuple(own))), as_they_are=True)).truth
+
+    assert premise(0.8, 0.95).point
+    assert not premise(-0.95, 0.95).point
+    assert not premise(0.8, 0.2).point
     assert answers(claim, rows_of(rows, "lrp"), tries=200) == {True, False}

@@ -1,11 +1,27 @@
-"""Result rows of landscapes: the loss and the distances at every point, as series; ``index`` numbers the points.
+"""Result rows of landscapes: the loss and the distance at every point, and per image what the points say.
+
+Points are series; ``index`` numbers them, and ``alpha`` (``beta``) say where they lie. Of a plane only the typical
+image has points. The other numbers are one per image, and their median over the images:
+
+* ``rho_<distance>``: Spearman's rank correlation of loss and distance over all points;
+* ``lowest_loss``, ``highest_loss``, and ``lowest_loss_offset``: how far the point of the lowest loss lies from the
+  attack's latent, in lengths of the line;
+* ``loss_shape``: Spearman's rank correlation of the loss with that of the same image without defense.
 
 The adaptive attacker's landscape is that of the loss with his transform, around the latent that he finds with it; its
-rows carry ``attacker = adaptive`` and name the transform.
+rows carry ``attacker = adaptive`` and name the transform. Those of planted images carry ``selection = planted``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+import numpy as np
+import pandas as pd
+
+from leaklab.metrics.latent_landscape import LOSS, PROFILED
+from leaklab.metrics.statistics import spearman, summarise
+from leaklab.records.canonical import canonical_json
+from leaklab.records.capture_spec import ImageChoice
 from leaklab.records.errors import UserError
 from leaklab.records.expand import PlannedRun
 from leaklab.records.files import read_json, read_table
@@ -13,20 +29,25 @@ from leaklab.records.ids import run_folder, run_id
 from leaklab.records.landscape_spec import LandscapeSpec
 from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import ADAPTIVE, AS_PRINTED, INDEX, ResultRow, canonical
+from leaklab.report.numbers.typical import typical
 
-TRANSFORM = "transform"
+TRANSFORM, SELECTION, PLANTED = "transform", "selection", "planted"
+IMAGE, ALPHA, BETA, RHO = "image", "alpha", "beta", "rho_"
+UNDEFENDED = "none"
 
 
 def landscape_rows(source: Source, runs: Sequence[PlannedRun]) -> Iterator[ResultRow]:
-    """Yield one row per point and quantity, then one without a value per metric that could not be computed.
+    """Yield the points, the numbers per image and their medians, then a row per metric that could not be computed.
 
     Raises:
         UserError: two runs would share a cell.
     """
+    tables = {run_id(spec): read_table(run_folder(spec) / "landscape.csv") for spec in map(_spec, runs)}
+    plain = {_private(spec): tables[run_id(spec)] for spec in map(_spec, runs) if _is_plain(spec)}
     seen: set[tuple[str, str]] = set()
     for run in runs:
         attacker = ADAPTIVE if run.adaptive else AS_PRINTED
-        keys = source.row(run)
+        keys = _keys(source, run)
         place = (canonical(keys), attacker)
         if place in seen:
             raise UserError(
@@ -34,19 +55,97 @@ def landscape_rows(source: Source, runs: Sequence[PlannedRun]) -> Iterator[Resul
                 f"attacker, and {place[0]} has two of one kind: choose one transform"
             )
         seen.add(place)
-        yield from _rows(source, run, keys, attacker)
+        yield from _rows(source, run, keys, tables[run_id(_spec(run))], plain.get(_private(_spec(run))))
 
 
-def _rows(source: Source, run: PlannedRun, keys: dict[str, object], attacker: str) -> Iterator[ResultRow]:
-    spec = run.spec
-    assert isinstance(spec, LandscapeSpec)
-    row = {**keys, TRANSFORM: spec.attack.transform.name} if attacker == ADAPTIVE else keys
-    shared = {"attacker": attacker, "variant": run.variant, "substitutes": source.substitutes(spec),
-              "runs": (run_id(spec),)}  # fmt: skip
-    for metric, values in read_table(run_folder(spec) / "landscape.csv").items():
-        for index, value in enumerate(values):
-            name = source.shown_as(run, str(metric))
-            yield source.number(name, row={**row, INDEX: index}, value=float(value), n=1, **shared)
+def _rows(
+    source: Source, run: PlannedRun, keys: Mapping[str, Any], table: pd.DataFrame, plain: pd.DataFrame | None
+) -> Iterator[ResultRow]:
+    spec = _spec(run)
+    row = {**keys, TRANSFORM: spec.attack.transform.name} if run.adaptive else dict(keys)
+    shared = {"attacker": ADAPTIVE if run.adaptive else AS_PRINTED, "variant": run.variant,
+              "substitutes": source.substitutes(spec), "runs": (run_id(spec),)}  # fmt: skip
+    measured = [str(name) for name in table.columns if name not in (IMAGE, ALPHA, BETA, PROFILED)]
+    shown_as = {name: source.shown_as(run, name) for name in measured}
+    tables = {image: table[table[IMAGE] == image] for image in table[IMAGE].unique().tolist()}
+    found = {image: _of_image(own, shown_as, image, plain) for image, own in tables.items()}
+    yield from _points(source, row, shared, shown_as, tables, found)
+    for metric in next(iter(found.values())):
+        values = {image: own[metric] for image, own in found.items()}
+        for image, value in values.items():
+            yield source.number(metric, row={**row, IMAGE: image}, value=value, n=1, **shared)
+        summary = summarise(list(values.values()), source.item.key, canonical(row), metric)
+        yield source.number(f"{metric}_median", row=row, value=summary.median, std=summary.std, n=summary.n,
+                            ci_low=summary.median_low, ci_high=summary.median_high, **shared)  # fmt: skip
     for metric, reason in read_json(run_folder(spec) / "cards.json")["not_available"].items():
         name = source.shown_as(run, metric)
         yield source.number(name, row=row, value=None, n=0, note=f"not available: {reason}", **shared)
+
+
+def _points(
+    source: Source,
+    row: Mapping[str, Any],
+    shared: Mapping[str, Any],
+    shown_as: Mapping[str, str],
+    tables: Mapping[int, pd.DataFrame],
+    found: Mapping[int, Mapping[str, float]],
+) -> Iterator[ResultRow]:
+    """Yield the loss and the distance that is shown at every point."""
+    layout = source.item.landscape
+    distance = next((name for name in (layout.distance if layout else ()) if name in shown_as.values()), "")
+    series = {name: shown for name, shown in shown_as.items() if shown in (LOSS, distance)}
+    columns = next(iter(tables.values())).columns
+    if layout and layout.profiled and PROFILED in columns:
+        series[PROFILED] = PROFILED
+    images = list(tables)
+    if BETA in columns and distance:
+        images = [typical({image: own[RHO + distance] for image, own in found.items()})]
+    for image in images:
+        for index, point in enumerate(tables[image].to_dict("records")):
+            where = {name: round(point[name], 9) for name in (ALPHA, BETA) if name in point}
+            for name, shown in series.items():
+                place = {**row, IMAGE: image, INDEX: index, **where}
+                yield source.number(shown, row=place, value=float(point[name]), n=1, **shared)
+
+
+def _of_image(
+    own: pd.DataFrame, shown_as: Mapping[str, str], image: int, plain: pd.DataFrame | None
+) -> dict[str, float]:
+    """Return the numbers of one image."""
+    loss = own[LOSS].to_list()
+    found = {RHO + shown: _correlation(loss, own[name].to_list()) for name, shown in shown_as.items() if name != LOSS}
+    found |= {"lowest_loss": min(loss), "highest_loss": max(loss)}
+    if BETA not in own:
+        found["lowest_loss_offset"] = abs(float(own[ALPHA].iloc[int(np.argmin(loss))]))
+    if plain is not None:
+        found["loss_shape"] = _correlation(loss, plain.loc[plain[IMAGE] == image, LOSS].to_list())
+    return found
+
+
+def _correlation(first: list[float], second: list[float]) -> float:
+    """Return Spearman's rank correlation; 0 where a series is constant and so follows nothing."""
+    return spearman(first, second) if len(set(first)) > 1 and len(set(second)) > 1 else 0.0
+
+
+def _keys(source: Source, run: PlannedRun) -> dict[str, Any]:
+    return {**source.row(run), **({SELECTION: PLANTED} if _is_planted(_spec(run)) else {})}
+
+
+def _is_planted(spec: LandscapeSpec) -> bool:
+    images = spec.attack.capture.images
+    return isinstance(images, ImageChoice) and images.planted is not None
+
+
+def _is_plain(spec: LandscapeSpec) -> bool:
+    """Return whether neither the client nor the attacker does anything beyond the plain exchange."""
+    return spec.attack.capture.defense.name == UNDEFENDED and spec.attack.transform.name == UNDEFENDED
+
+
+def _private(spec: LandscapeSpec) -> str:
+    """Return what landscapes of the same private images share."""
+    return canonical_json(spec.projection)
+
+
+def _spec(run: PlannedRun) -> LandscapeSpec:
+    assert isinstance(run.spec, LandscapeSpec)
+    return run.spec

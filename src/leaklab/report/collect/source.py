@@ -98,9 +98,13 @@ class Source:
 
     def _substitute_metric(self, spec: Collected) -> str:
         """A landscape's distance is one of its two axes, so another one than the paper's is a stand-in."""
-        if not isinstance(spec, LandscapeSpec) or not self.distances or set(spec.metrics) & set(self.distances):
+        if not isinstance(spec, LandscapeSpec):
             return ""
-        return f"{', '.join(spec.metrics)} in place of {', '.join(self.distances)}"
+        absent = [name for name in self.distances if name not in spec.metrics]
+        if not absent:
+            return ""
+        others = [name for name in spec.metrics if name not in self.distances] or list(spec.metrics)
+        return f"{', '.join(others)} in place of {', '.join(absent)}"
 
     def number(self, metric: str, **fields: Any) -> ResultRow:
         """Return a result row with the item's unit and direction for the metric."""

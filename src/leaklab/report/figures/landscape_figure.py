@@ -27,6 +27,7 @@ from leaklab.report.figures.line_figure import (
     check_names,
     covers,
     is_wide,
+    median_agreement,
     wide_note,
 )
 from leaklab.report.figures.strokes import LINE, with_unit
@@ -56,6 +57,8 @@ class Landscape:
         beta: [B], rising, around 0: across it.
         loss: [A, B], matching loss.
         distance: [A, B], perceptual distance.
+        correlations: rank correlation of loss and distance of each image, of which the one shown is typical; empty
+            takes that of the surfaces shown.
 
     Raises:
         UserError: shapes that do not fit, a value that is not finite, or a plane that misses z1 or z2.
@@ -66,6 +69,7 @@ class Landscape:
     beta: Floats
     loss: Floats
     distance: Floats
+    correlations: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         check(self.name, {"alpha": self.alpha, "beta": self.beta}, {"loss": self.loss, "distance": self.distance})
@@ -165,7 +169,9 @@ def arrays(planes: Sequence[Landscape]) -> dict[str, Floats]:
 
 def _row(page: _Page, top: float, plane: Landscape, scales: tuple[_Scale, _Scale], words: Words, lowest: bool) -> None:
     page.write(MARGIN, top, plane.name, fontweight="bold")
-    found = f"Spearman correlation {agreement(plane.loss, plane.distance)}"
+    several = len(plane.correlations) > 1
+    found = median_agreement(plane.correlations) if several else agreement(plane.loss, plane.distance)
+    found = f"Spearman correlation {found}"
     page.write(MARGIN + HALF + MAP_LEFT + SIDE, top, found, ha="right", fontsize=SMALLEST_FONT)
     for half, (values, scale) in enumerate(zip((plane.loss, plane.distance), scales, strict=True)):
         left, body = MARGIN + half * HALF, top + HEADING
@@ -279,6 +285,6 @@ def _own_notes(planes: Sequence[Landscape], words: Words) -> list[str]:
     return [
         f"Contour lines stand at the numbers beside the color bars, which are the heights of the surfaces too. Colors "
         f"of {words.distance} mean the same in all rows; the {words.loss} has its own colors in each row. Spearman: "
-        "rank correlation of the two over all points of the grid.",
+        "rank correlation of the two over all points of the grid; of several images the one with the median is shown.",
         *wide_note([plane.name for plane in planes if is_wide(plane.loss)], len(planes), words),
     ]

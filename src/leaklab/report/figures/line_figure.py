@@ -5,7 +5,7 @@ in axes of their own, one above the other: on two scales of one panel, where cur
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -68,6 +68,9 @@ class LatentLine:
         loss: [A], matching loss.
         distance: [A], perceptual distance.
         profiled: [A], matching loss with the scale profiled out; None leaves it out.
+        other_losses: [M, A], matching loss of other images, thin.
+        other_distances: [M, A], their perceptual distance.
+        correlations: rank correlation of loss and distance of each image; empty takes that of the curves shown.
 
     Raises:
         UserError: shapes that do not fit, a value that is not finite, or an alpha that misses an end.
@@ -78,9 +81,14 @@ class LatentLine:
     loss: Floats
     distance: Floats
     profiled: Floats | None = None
+    other_losses: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    other_distances: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    correlations: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        check(self.name, {"alpha": self.alpha}, self.values)
+        others = {"other_losses": self.other_losses, "other_distances": self.other_distances}
+        of_others = {f"{key}[{place}]": own for key, rows in others.items() for place, own in enumerate(rows)}
+        check(self.name, {"alpha": self.alpha}, {**self.values, **of_others})
         covers(self.name, "alpha", self.alpha, *ENDS.values())
 
     @property
@@ -92,7 +100,13 @@ class LatentLine:
     @property
     def losses(self) -> Floats:
         """All values of the upper axes."""
-        return np.concatenate([own for name, own in self.values.items() if name != "distance"])
+        own = [own for name, own in self.values.items() if name != "distance"]
+        return np.concatenate([*own, self.other_losses.ravel()])
+
+    @property
+    def distances(self) -> Floats:
+        """All values of the lower axes."""
+        return np.concatenate([self.distance, self.other_distances.ravel()])
 
 
 def draw(lines: Sequence[LatentLine], title: str, notes: Sequence[str] = (), words: Words | None = None) -> Figure:
@@ -119,7 +133,7 @@ def draw(lines: Sequence[LatentLine], title: str, notes: Sequence[str] = (), wor
         handles = _handles(lines, words)
         figure = new_figure(width, rows * PANEL_HEIGHT + extra_height(title, handles, below, width))
         axes = figure.subplots(2 * rows, columns, squeeze=False, sharex=True, height_ratios=(1.2, 1) * rows)
-        limits = _limits(np.concatenate([line.distance for line in lines]))
+        limits = _limits(np.concatenate([line.distances for line in lines]))
         pairs = [axes[2 * row : 2 * row + 2, column] for row in range(rows) for column in range(columns)]
         for place, line in enumerate(lines):
             upper, lower = pairs[place]
@@ -134,7 +148,17 @@ def draw(lines: Sequence[LatentLine], title: str, notes: Sequence[str] = (), wor
 
 def arrays(lines: Sequence[LatentLine]) -> dict[str, Floats]:
     """Return the numbers that the figure shows, under the names of the defense and the quantity."""
-    return {f"{line.name}: {name}": own for line in lines for name, own in {"alpha": line.alpha, **line.values}.items()}
+    return {
+        f"{line.name}: {name}": own
+        for line in lines
+        for name, own in {"alpha": line.alpha, **line.values, **_of_others(line)}.items()
+    }
+
+
+def _of_others(line: LatentLine) -> dict[str, Floats]:
+    """Return what a line has where there are several images."""
+    found = {"other losses": line.other_losses, "other distances": line.other_distances}
+    return {name: own for name, own in (found | {"correlations": np.array(line.correlations)}).items() if own.size}
 
 
 def check(name: str, coordinates: Mapping[str, Floats], values: Mapping[str, Floats]) -> None:
@@ -196,6 +220,13 @@ def agreement(first: Floats, second: Floats) -> str:
         return "undefined"
 
 
+def median_agreement(correlations: Sequence[float]) -> str:
+    """Return the median of the images' rank correlations as text, with the smallest and the largest."""
+    middle, low, high = (f"{value:.2f}".replace("-", MINUS) for value in
+                         (np.median(correlations), min(correlations), max(correlations)))  # fmt: skip
+    return f"{middle} (median of {len(correlations)}, {low} to {high})"
+
+
 def is_wide(values: Floats) -> bool:
     """Return whether values span more than two decades, so that a linear scale would hide the small ones."""
     return bool(values.min() > 0 and values.max() > WIDE * values.min())
@@ -208,6 +239,7 @@ def wide_note(names: Sequence[str], of_all: int, words: Words) -> list[str]:
 
 
 def _losses(axes: Axes, line: LatentLine, pad: float) -> None:
+    _others(axes, line.alpha, line.other_losses, LOSS)
     _curve(axes, line.alpha, line.loss, LOSS)
     if line.profiled is not None:
         _curve(axes, line.alpha, line.profiled, PROFILED)
@@ -235,9 +267,12 @@ def _has_power(line: LatentLine) -> bool:
 
 
 def _distance(axes: Axes, line: LatentLine, limits: tuple[float, float], lowest: bool) -> None:
+    _others(axes, line.alpha, line.other_distances, DISTANCE)
     _curve(axes, line.alpha, line.distance, DISTANCE)
     axes.set_ylim(*limits)
-    found = f"Spearman {agreement(line.loss, line.distance)}"
+    several = len(line.correlations) > 1
+    found = median_agreement(line.correlations) if several else agreement(line.loss, line.distance)
+    found = f"Spearman {found}"
     if line.profiled is not None:
         found += f", profiled {agreement(line.profiled, line.distance)}"
     axes.set_title(found, loc="left", fontsize=SMALLEST_FONT)
@@ -251,6 +286,11 @@ def _curve(axes: Axes, alpha: Floats, values: Floats, look: Stroke) -> None:
     least = int(values.argmin())
     axes.plot(alpha[least], values[least], color=look.color, marker="o", markersize=5.5, linestyle="",
               markerfacecolor="white", zorder=4)  # fmt: skip
+
+
+def _others(axes: Axes, alpha: Floats, rows: Floats, look: Stroke) -> None:
+    for values in rows:
+        axes.plot(alpha, values, color=look.color, linewidth=0.5, alpha=0.4, zorder=1)
 
 
 def _name_axes(upper: Axes, lower: Axes, words: Words, first: bool) -> None:
@@ -287,5 +327,10 @@ def _own_notes(lines: Sequence[LatentLine], words: Words) -> list[str]:
         f"{first}: latent {words.first}; {second}: latent {words.second}. Spearman: rank correlation of {words.loss} "
         f"and {words.distance} over the points of the line. {words.distance} has the same limits in all panels, the "
         "loss its own in each.",
+        *(
+            ["Thick: the image whose correlation is the median; thin: the other images."]
+            if any(len(line.correlations) > 1 for line in lines)
+            else []
+        ),
         *wide_note([line.name for line in lines if is_wide(line.losses)], len(lines), words),
     ]

@@ -35,7 +35,8 @@ class ResultRow:
         item: key of the item, e.g. ``table1``.
         row: what the number belongs to, e.g. ``{"model": "cnn", "eta1": 0.005}``; keys as in ``targets.csv``.
             Numbers behind a curve carry the key ``index``; a row that does not show the attacker's own choice
-            (``oracle``, ``mean-image``, ``unrelated-image``) carries the key ``selection``.
+            (``oracle``, ``mean-image``, ``unrelated-image``), or shows a control (``planted``), carries the key
+            ``selection``.
         metric: what was measured.
         value: the number, None where there is none (a capped run, a value lost in print).
         std: sample standard deviation over the replicates.
