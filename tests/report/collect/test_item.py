@@ -273,7 +273,7 @@ class TestAttacks:
     def test_every_image_has_its_row_and_the_reader_gets_the_median(self):
         results = self.collected()
         keys = {"defense": "lrp", "dataset": "mnist"}
-        own = [r for r in results.select(attackers=["as-printed"]).rows if "selection" not in r.row]
+        own = [r for r in results.select(attackers=["paper"]).rows if "selection" not in r.row]
         own = [row for row in own if row.row["defense"] == "lrp"]
         single = {(row.row["image"], row.row["draw"]): row.value for row in own if row.metric == "mse"}
         assert single == {(4, 0): 0.9, (8, 1): 0.7, (15, 0): 0.8}
@@ -283,7 +283,7 @@ class TestAttacks:
         assert median.std == pytest.approx(0.1)
 
     def test_labels_have_a_share_in_place_of_a_median(self):
-        results = self.collected().select(attackers=["as-printed"])
+        results = self.collected().select(attackers=["paper"])
         share = only(results, "label_correct_mean", defense="lrp")
         assert (share.value, share.n) == (pytest.approx(2 / 3), 3)
         assert rows_of(results, "label_correct_median") == []
@@ -296,14 +296,14 @@ class TestAttacks:
             assert {(row.unit, row.better) for row in rows_of(results, name)} == {("dB", "lower")}
 
     def test_the_adaptive_attacker_is_the_transform_of_the_lower_median_and_is_named(self):
-        results = self.collected().select(attackers=["adaptive"])
+        results = self.collected().select(attackers=["knowing"])
         (worst,) = [row for row in rows_of(results, "mse_median") if "selection" not in row.row]
         assert (worst.row["transform"], worst.value) == ("profiled-scale", pytest.approx(0.1))
         (other,) = rows_of(results, "mse_median", transform="closed-form-scale")
         assert (other.row["selection"], other.value) == ("transform closed-form-scale", pytest.approx(0.2))
 
     def test_the_choice_follows_the_numbers_not_the_order(self):
-        results = self.collected(closed=[0.05, 0.05, 0.05]).select(attackers=["adaptive"])
+        results = self.collected(closed=[0.05, 0.05, 0.05]).select(attackers=["knowing"])
         (worst,) = [row for row in rows_of(results, "mse_median") if "selection" not in row.row]
         assert worst.row["transform"] == "closed-form-scale"
 
@@ -315,7 +315,7 @@ class TestAttacks:
             self.scores(run.spec, [0.01] * 3 if run.block == "knowing" else ERRORS[name])
         results = collect(item, "small")
         (worst,) = [r for r in rows_of(results, "mse_median", transform="knowing") if "selection" not in r.row]
-        assert (worst.attacker, worst.value) == ("adaptive", pytest.approx(0.01))
+        assert (worst.attacker, worst.value) == ("knowing", pytest.approx(0.01))
         assert only(results, "mse_median", transform="profiled-scale").row["selection"] == "transform profiled-scale"
 
     def test_the_oracle_does_not_decide(self):
@@ -327,7 +327,7 @@ class TestAttacks:
         table = pd.read_csv(path)
         table.loc[table.selection == "oracle", "value"] = 0.0
         write_table(path, table)
-        adaptive = collect(item, "small").select(attackers=["adaptive"])
+        adaptive = collect(item, "small").select(attackers=["knowing"])
         (worst,) = [row for row in rows_of(adaptive, "mse_median") if "selection" not in row.row]
         assert worst.row["transform"] == "profiled-scale"
 
@@ -336,13 +336,13 @@ class TestAttacks:
         for selection in ("oracle", "mean-image"):
             for metric in ("mse_median", "psnr_median"):
                 found = rows_of(results, metric, selection=selection, defense="lrp")
-                assert [row.attacker for row in found] == ["as-printed", "adaptive"]
+                assert [row.attacker for row in found] == ["paper", "knowing"]
                 assert found[1].row["transform"] == "profiled-scale"
-        assert only(results, "mse_median", selection="oracle", defense="none").attacker == "as-printed"
+        assert only(results, "mse_median", selection="oracle", defense="none").attacker == "paper"
 
     def test_without_a_defense_there_is_nothing_to_adapt_to(self):
         results = self.collected()
-        assert {row.attacker for row in results.rows if row.row["defense"] == "none"} == {"as-printed"}
+        assert {row.attacker for row in results.rows if row.row["defense"] == "none"} == {"paper"}
 
     def test_no_two_rows_are_the_same_number(self):
         rows = self.collected().rows

@@ -20,9 +20,9 @@ def item():
 def shots():
     """One MNIST picture under a factor of 1.5, with every column, out of order."""
     columns = [
-        ("lrp", "adaptive", "dlg"),
-        ("lrp", "as-printed", "dlg"),
-        ("none", "as-printed", "dlg"),
+        ("lrp", "knowing", "dlg"),
+        ("lrp", "paper", "dlg"),
+        ("none", "paper", "dlg"),
         (ORIGINAL,),
     ]
     return [Shot("mnist", 7, 0, column, {} if column == (ORIGINAL,) else {"mse": 0.25}, 1.5) for column in columns]

@@ -87,7 +87,7 @@ def results(worst="profiled-scale"):
         keys = {"dataset": "digits", "attack": "dlg", "defense": spec.attack.capture.defense.name, **extra}
         for image in IMAGES:
             for draw in range(spec.attack.capture.draws):
-                attacker = "as-printed" if name == "none" else "adaptive"
+                attacker = "paper" if name == "none" else "knowing"
                 row = {**keys, "image": image, "draw": draw}
                 value = LEVELS[name] + image + draw / 10
                 own = run_folder(spec).name
@@ -106,9 +106,9 @@ def shots_of(shots, *column):
 class TestChoice:
     def test_image_after_image_takes_the_next_draw(self):
         shots, _ = gather(item(), "small", results())
-        taken = [(shot.image, shot.draw) for shot in shots_of(shots, "lrp", "as-printed", "dlg")]
+        taken = [(shot.image, shot.draw) for shot in shots_of(shots, "lrp", "paper", "dlg")]
         assert taken == [(12, 0), (45, 1), (7, 0)]
-        assert [shot.scale for shot in shots_of(shots, "lrp", "as-printed", "dlg")] == pytest.approx([0.25, 1.0, 1.25])
+        assert [shot.scale for shot in shots_of(shots, "lrp", "paper", "dlg")] == pytest.approx([0.25, 1.0, 1.25])
 
     def test_no_more_images_than_the_item_asks_for(self):
         shots, pixels = gather(item(pictures=1), "small", results())
@@ -119,9 +119,9 @@ class TestChoice:
         shots, pixels = gather(item(), "small", results())
         assert set(columns(shots)) == {
             (ORIGINAL,),
-            ("none", "as-printed", "dlg"),
-            ("lrp", "as-printed", "dlg"),
-            ("lrp", "adaptive", "dlg"),
+            ("none", "paper", "dlg"),
+            ("lrp", "paper", "dlg"),
+            ("lrp", "knowing", "dlg"),
         }
         assert [shot.image for shot in shots_of(shots, ORIGINAL)] == IMAGES
         assert list(pixels) == [picture_name(shot) for shot in shots]
@@ -129,13 +129,13 @@ class TestChoice:
     @pytest.mark.parametrize("worst", ["closed-form-scale", "profiled-scale"])
     def test_only_the_worst_case_stands_for_the_adaptive_attacker(self, worst):
         shots, pixels = gather(item(), "small", results(worst))
-        shown = shots_of(shots, "lrp", "adaptive", "dlg")
+        shown = shots_of(shots, "lrp", "knowing", "dlg")
         assert len(shown) == len(IMAGES)
         assert {int(pixels[picture_name(shot)].max()) for shot in shown} == {round(255 * LEVELS[worst])}
 
     def test_the_scores_are_those_of_the_picture_that_is_shown(self):
         shots, _ = gather(item(), "small", results())
-        printed, adaptive = (shots_of(shots, "lrp", name, "dlg")[1] for name in ("as-printed", "adaptive"))
+        printed, adaptive = (shots_of(shots, "lrp", name, "dlg")[1] for name in ("paper", "knowing"))
         assert printed.scores == {"mse": pytest.approx(0.2 + 45 + 0.1)}
         assert adaptive.scores == {"mse": pytest.approx(0.6 + 45 + 0.1)}
         assert all(shot.scores == {} for shot in shots_of(shots, ORIGINAL))
@@ -195,7 +195,7 @@ class TestArchive:
             "dataset": "digits",
             "image": 45,
             "draw": 1,
-            "column": ["lrp", "adaptive", "dlg"],
+            "column": ["lrp", "knowing", "dlg"],
             "scores": {"mse": pytest.approx(45.7)},
             "scale": pytest.approx(1.0),
         }

@@ -48,7 +48,7 @@ def item(renderer="latent-line", transforms=("none", "profiled-scale"), **block)
                 "distance": ["lpips", "mse"],
                 "titles": {"lpips": "LPIPS", "mse": "MSE"},
                 "labels": {"defense": {"none": "no defense", "lrp": "LRP"}},
-                "attackers": {"as-printed": "", "adaptive": ", profiled"},
+                "attackers": {"paper": "", "knowing": ", profiled"},
                 "note": "Look here.",
                 "profiled": True,
             },
@@ -87,7 +87,7 @@ def test_every_point_is_a_row_of_its_attacker():
     assert len(results.rows) == 4 * 4 * len(ALPHA)
     lrp = Evidence(Indexed(results)).S("figure4", "matching_loss", defense="lrp")
     assert [point.value for point in lrp] == [2, 3, 4, 5, 6]
-    adaptive = Evidence(Indexed(results).strongest, attackers=("as-printed", "adaptive", ""))
+    adaptive = Evidence(Indexed(results).strongest, attackers=("paper", "knowing", ""))
     loss, alpha = (adaptive.S("figure4", name, defense="lrp") for name in ("matching_loss", "alpha"))
     assert [point.value for point in loss] == [4, 5, 6, 7, 8]
     assert [point.value for point in alpha] == ALPHA

@@ -17,7 +17,7 @@ TABLE = ResultTable(
         row({"m": "a", "p": True}, 1.5, std=0.2),
         row({"m": "b", "p": False}, 4.0),
         row({"m": "b", "p": True}, 3.0),
-        row({"m": "a", "p": True}, 9.0, attacker="adaptive"),
+        row({"m": "a", "p": True}, 9.0, attacker="knowing"),
         row({"m": "a", "p": True}, 7.0, variant="partition-seed=3"),
         row({"m": "a", "p": True, "selection": "oracle"}, 8.0),
         row({"m": "a"}, None, metric="capped"),
@@ -55,7 +55,7 @@ def test_all_values_of_a_partial_match(evidence):
 
 
 def test_the_adaptive_attacker_only_on_request(evidence):
-    assert evidence.T("table1", "acc", m="a", p=True, attacker="adaptive").value == 9.0
+    assert evidence.T("table1", "acc", m="a", p=True, attacker="knowing").value == 9.0
 
 
 def test_a_selection_only_on_request(evidence):
@@ -68,8 +68,8 @@ def test_one_draw_sees_its_own_rows_only():
 
 def test_the_strongest_attacker_on_request(evidence):
     assert evidence.T("table1", "acc", m="a", p=True, attacker="strongest").value == 1.5
-    lower = ResultTable((row({"m": "a"}, 2.0, attacker="as-printed", better="lower"),
-                         row({"m": "a", "transform": "x"}, 9.0, attacker="adaptive", better="lower")))  # fmt: skip
+    lower = ResultTable((row({"m": "a"}, 2.0, attacker="paper", better="lower"),
+                         row({"m": "a", "transform": "x"}, 9.0, attacker="knowing", better="lower")))  # fmt: skip
     assert of(lower).T("table1", "acc", m="a", attacker="strongest").value == 9.0
     assert of(lower).T("table1", "acc", m="a").value == 2.0
 

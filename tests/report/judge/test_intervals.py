@@ -44,9 +44,9 @@ def test_whole_numbers_lie_between_whole_numbers():
     [
         (1, "", 0, "one seed"),
         (2, "", 0, ""),
-        (40, "as-printed", 5, "5 independent updates, 6 are needed"),
-        (40, "adaptive", 1, "1 independent update, 6 are needed"),
-        (6, "as-printed", 6, ""),
+        (40, "paper", 5, "5 independent updates, 6 are needed"),
+        (40, "knowing", 1, "1 independent update, 6 are needed"),
+        (6, "paper", 6, ""),
     ],
 )
 def test_one_seed_or_fewer_than_six_updates_bound_nothing(n, attacker, updates, doubt):
@@ -86,10 +86,10 @@ def test_a_share_stays_between_none_and_all():
 
 class TestUpdates:
     def single(self, image, **more):
-        return ResultRow("lrp", "figure6", {"image": image, **more}, "psnr", 1.0, n=1, attacker="as-printed")
+        return ResultRow("lrp", "figure6", {"image": image, **more}, "psnr", 1.0, n=1, attacker="paper")
 
     def summary(self, n=8, **more):
-        return ResultRow("lrp", "figure6", more, "psnr_median", 1.0, n=n, attacker="as-printed")
+        return ResultRow("lrp", "figure6", more, "psnr_median", 1.0, n=n, attacker="paper")
 
     def test_draws_of_one_image_count_once(self):
         rows = [self.single(image, draw=draw, defense="lrp") for image in (1, 2) for draw in (0, 1, 2)]

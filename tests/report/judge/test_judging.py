@@ -128,9 +128,9 @@ class TestIntervals:
 
     @pytest.mark.parametrize(("images", "word"), [(5, "undecided"), (6, "reproduced")])
     def test_fewer_than_six_updates_decide_nothing(self, images, word):
-        more = {"attacker": "as-printed", "n": 40, "ci_low": 1.0, "ci_high": 1.0}
+        more = {"attacker": "paper", "n": 40, "ci_low": 1.0, "ci_high": 1.0}
         singles = [
-            ResultRow("lrp", "table1", {"m": m, "image": image, "draw": draw}, "acc", 1.0, attacker="as-printed", n=1)
+            ResultRow("lrp", "table1", {"m": m, "image": image, "draw": draw}, "acc", 1.0, attacker="paper", n=1)
             for m in "ab" for image in range(images) for draw in range(4)
         ]  # fmt: skip
         cells = [replace(row, **more, metric="acc_median") for row in rows(2.0, 1.0).rows]
@@ -316,8 +316,8 @@ class TestDraws:
 class TestTheStrongestAttacker:
     def results(self, adaptive, tried=-9.0):
         """Rows a and b of the paper's attacker, and b again as two others make it."""
-        own = rows(2.0, 1.0, attacker="as-printed", better="lower")
-        other = replace(own.rows[1], value=adaptive, attacker="adaptive", row={"m": "b", "transform": "profiled"})
+        own = rows(2.0, 1.0, attacker="paper", better="lower")
+        other = replace(own.rows[1], value=adaptive, attacker="knowing", row={"m": "b", "transform": "profiled"})
         beaten = replace(other, value=tried, row={**other.row, "selection": "transform other"})
         return ResultTable((*own.rows, beaten, other))
 
@@ -326,8 +326,8 @@ class TestTheStrongestAttacker:
         assert verdict.verdict == "reproduced"
         assert verdict.adaptive.verdict == "not reproduced"
         assert [(fact.value, fact.attacker) for fact in verdict.adaptive.evidence] == [
-            (2.0, "as-printed"),
-            (3.0, "adaptive"),
+            (2.0, "paper"),
+            (3.0, "knowing"),
         ]
 
     def test_an_attacker_who_was_tried_and_is_the_strongest_counts(self):
@@ -336,10 +336,10 @@ class TestTheStrongestAttacker:
     def test_a_weaker_one_takes_nothing_from_the_papers(self):
         adaptive = judged(self.results(0.5)).adaptive
         assert adaptive.verdict == "reproduced"
-        assert [(fact.value, fact.attacker) for fact in adaptive.evidence] == [(2.0, "as-printed"), (1.0, "as-printed")]
+        assert [(fact.value, fact.attacker) for fact in adaptive.evidence] == [(2.0, "paper"), (1.0, "paper")]
 
     def test_without_another_attacker_there_is_no_second_verdict(self):
-        assert judged(rows(2.0, 1.0, attacker="as-printed")).adaptive is None
+        assert judged(rows(2.0, 1.0, attacker="paper")).adaptive is None
 
     def test_it_survives_json_and_the_table(self, tmp_path):
         verdict = judged(self.results(3.0))

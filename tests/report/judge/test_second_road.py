@@ -174,7 +174,7 @@ def strongest(rows):
         elif better == {"lower"} and levels:
             name = max(levels, key=levels.get)
         else:
-            name = "adaptive" if "adaptive" in own else next(iter(own))
+            name = "knowing" if "knowing" in own else next(iter(own))
         gone = lambda row: {"transform"} | ({"selection"} if was_tried(row) else set())  # noqa: E731
         left += [
             row | {"row": {k: v for k, v in row["row"].items() if k not in gone(row)}, "contested": len(own) > 1}
@@ -201,7 +201,7 @@ class Results:
                 if row["variant"] == self.variant
                 and all(row["row"].get(k) == v for k, v in keys.items() if k != "attacker")
                 and ("selection" in keys or "selection" not in row["row"])
-                and (self.knowing or "attacker" in keys or row["attacker"] != "adaptive")
+                and (self.knowing or "attacker" in keys or row["attacker"] != "knowing")
             ]  # fmt: skip
             rows = [row for row in rows if ("index" in row["row"]) == points] or rows
             if any(row["value"] is not None or row["note"].startswith("capped") for row in rows):

@@ -67,17 +67,17 @@ def test_a_printed_cell_that_was_not_run_is_shown_empty():
 def test_metrics_and_attackers_can_be_columns():
     table = ResultTable(
         (
-            ResultRow("p", "t", {"d": "lrp"}, "mse", 0.25, better="higher", attacker="as-printed"),
-            ResultRow("p", "t", {"d": "lrp", "transform": "x"}, "mse", 0.5, better="higher", attacker="adaptive"),
-            ResultRow("p", "t", {"d": "lrp"}, "mse_r", 3.0, better="higher", attacker="as-printed"),
-            ResultRow("p", "t", {"d": "lrp", "selection": "oracle"}, "mse", 9.0, attacker="as-printed"),
+            ResultRow("p", "t", {"d": "lrp"}, "mse", 0.25, better="higher", attacker="paper"),
+            ResultRow("p", "t", {"d": "lrp", "transform": "x"}, "mse", 0.5, better="higher", attacker="knowing"),
+            ResultRow("p", "t", {"d": "lrp"}, "mse_r", 3.0, better="higher", attacker="paper"),
+            ResultRow("p", "t", {"d": "lrp", "selection": "oracle"}, "mse", 9.0, attacker="paper"),
         )
     )
     spec = TableLayout(rows=("d",), columns=("metric", "attacker"), metric=("mse_r", "mse"),
                      format={"mse": "{value:.2f}"},
-                     attackers=("as-printed", "adaptive"), titles={"mse_r": "MSE-R"})  # fmt: skip
+                     attackers=("paper", "knowing"), titles={"mse_r": "MSE-R"})  # fmt: skip
     laid = lay_out(spec, table)
-    assert laid.column_labels == (("MSE-R", "as-printed"), ("mse", "as-printed"), ("mse", "adaptive"))
+    assert laid.column_labels == (("MSE-R", "paper"), ("mse", "paper"), ("mse", "knowing"))
     assert [cell.text for cell in laid.cells[0]] == ["3", "0.25", "0.50"]
 
 

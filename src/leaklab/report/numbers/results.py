@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -16,11 +17,15 @@ AS_DESCRIBED = "as-described"
 AGAIN = "delete what is there and run snakemake for it"
 RESTORE = "restore it from the repository"
 DRAW_PREFIX = "partition-seed="
-AS_PRINTED = "as-printed"
-ADAPTIVE = "adaptive"
-INDEX = "index"
+PAPER, BLIND, KNOWING = "paper", "blind", "knowing"
 UNMARKED = ""
-ATTACKERS = (AS_PRINTED, ADAPTIVE, UNMARKED)
+ATTACKERS = (PAPER, BLIND, KNOWING, UNMARKED)
+INDEX = "index"
+BY = "by"
+SELECTION, TRIED, DIFFERENCE = "selection", "tried", "difference"
+ASIDE = (SELECTION, TRIED, DIFFERENCE)
+"""Keys of rows that stand beside the attackers' own results."""
+SUMMARIES = ("_median", "_mean")
 DIRECTIONS = ("higher", "lower", "")
 
 RowKeys = dict[str, Any]
@@ -34,17 +39,23 @@ class ResultRow:
         paper: key of the paper, e.g. ``lrp``.
         item: key of the item, e.g. ``table1``.
         row: what the number belongs to, e.g. ``{"model": "cnn", "eta1": 0.005}``; keys as in ``targets.csv``.
-            Numbers behind a curve carry the key ``index``; a row that does not show the attacker's own choice
-            (``oracle``, ``mean-image``, ``unrelated-image``) carries the key ``selection``.
+            Numbers behind a curve carry the key ``index``, and those of the knowing attacker ``by``: which attack it
+            was. Rows beside the attackers carry ``selection`` (``oracle``, ``mean-image``, ``unrelated-image``,
+            ``same-class-image``), ``tried`` (one of all attacks that were tried) or ``difference`` (of two attackers,
+            in pairs).
         metric: what was measured.
         value: the number, None where there is none (a capped run, a value lost in print).
-        std: sample standard deviation over the replicates.
-        ci_low: lower end of the 95 % interval of the value, over images (all draws of one together) or replicates.
+        std: sample standard deviation over the clusters.
+        ci_low: lower end of the 95 % interval of the value, over the clusters; None below six of them.
         ci_high: upper end of it.
-        n: number of replicates.
+        n: number of values.
+        clusters: how many of them are independent: updates of attacks (all images and draws of an update are one),
+            replicates of trainings. None where nothing was sampled.
         unit: ``%``, ``dB``, ``s`` or empty.
         better: ``higher`` or ``lower``, the direction in which the paper's subject improves; empty where neither.
-        attacker: ``as-printed``, ``adaptive``, or empty where no attack is involved.
+        attacker: ``paper`` (exactly what the paper ran), ``blind`` (the same without the paper's own transforms for the
+            defense), ``knowing`` (the strongest of all that were run, by this very metric), or empty where a number
+            is no attacker's.
         variant: ``as-described``, or ``partition-seed=3`` for one draw of a sensitivity study.
         substitutes: stand-ins that the number rests on; such a number is never compared with a printed one.
         runs: ids of the runs that it was computed from.
@@ -60,6 +71,7 @@ class ResultRow:
     ci_low: float | None = None
     ci_high: float | None = None
     n: int | None = None
+    clusters: int | None = None
     unit: str = ""
     better: str = ""
     attacker: str = UNMARKED
@@ -73,10 +85,18 @@ class ResultRow:
         """Whether the number is one of those behind a curve."""
         return INDEX in self.row
 
+    @property
+    def aside(self) -> tuple[str, ...]:
+        """The keys by which a number stands beside the attackers' own: of a reference, an attack that was tried, ..."""
+        return tuple(key for key in ASIDE if key in self.row)
+
 
 COLUMNS = tuple(field.name for field in fields(ResultRow))
-# files of the papers' numbers and of the first releases do not have it
+# files of the papers' numbers do not have it
 OPTIONAL_COLUMNS = ("note",)
+# lists that many rows share: written out where they first stand, by their number after that
+SHARED_COLUMNS = ("substitutes", "runs")
+SHARED = re.compile(r"\[(\d+)\](?: (.+))?")
 
 
 @dataclass(frozen=True)
@@ -93,7 +113,9 @@ class ResultTable:
             UserError: the file is missing, lacks a column, or a line does not parse; the line is named.
         """
         needed = tuple(name for name in COLUMNS if name not in OPTIONAL_COLUMNS)
-        return cls(tuple(_parse(path, line, cells) for line, cells in files.read_cells(path, needed, AGAIN)))
+        known: dict[tuple[str, str], str] = {}
+        lines = files.read_cells(path, needed, AGAIN)
+        return cls(tuple(_parse(path, line, _written_out(path, line, cells, known)) for line, cells in lines))
 
     @classmethod
     def read_printed(cls, path: Path) -> "ResultTable":
@@ -103,11 +125,15 @@ class ResultTable:
         return cls(tuple(_parse(path, line, blank | cells) for line, cells in files.read_cells(path, needed, RESTORE)))
 
     def write(self, path: Path) -> None:
-        """Write the table; reading it again gives the same rows."""
+        """Write the table; reading it again gives the same rows.
+
+        ``substitutes`` and ``runs`` are numbered: ``[2] first; second`` where a list first stands, then ``[2]``.
+        """
+        numbers: dict[tuple[str, str], int] = {}
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerow(COLUMNS)
-        writer.writerows([_cell(getattr(row, name)) for name in COLUMNS] for row in self.rows)
+        writer.writerows([_shared(name, _cell(getattr(row, name)), numbers) for name in COLUMNS] for row in self.rows)
         files.write_text(path, buffer.getvalue())
 
     def __add__(self, other: "ResultTable") -> "ResultTable":
@@ -177,7 +203,8 @@ def _parse(path: Path, line: int, cells: Mapping[str, str]) -> ResultRow:
             row=_keys(cells["row"]),
             metric=cells["metric"],
             **{name: _number(cells[name]) for name in ("value", "std", "ci_low", "ci_high")},
-            n=int(float(cells["n"])) if cells["n"] else None,
+            n=_whole(cells["n"]),
+            clusters=_whole(cells["clusters"]),
             unit=cells["unit"],
             better=_one_of(DIRECTIONS, "better", cells["better"]),
             attacker=_one_of(ATTACKERS, "attacker", cells["attacker"]),
@@ -205,6 +232,10 @@ def _number(text: str) -> float | None:
     return None if math.isnan(value) else value
 
 
+def _whole(text: str) -> int | None:
+    return int(float(text)) if text else None
+
+
 def _one_of(allowed: tuple[str, ...], column: str, text: str) -> str:
     if text not in allowed:
         raise ValueError(f"{column} is {text!r}, not one of {', '.join(repr(name) for name in allowed)}")
@@ -213,6 +244,37 @@ def _one_of(allowed: tuple[str, ...], column: str, text: str) -> str:
 
 def _parts(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(";") if part.strip())
+
+
+def _shared(name: str, text: str, numbers: dict[tuple[str, str], int]) -> str:
+    """Return a shared list by its number, with the list itself where it stands for the first time."""
+    if name not in SHARED_COLUMNS or not text:
+        return text
+    known = (name, text) in numbers
+    number = numbers.setdefault((name, text), sum(column == name for column, _ in numbers))
+    return f"[{number}]" if known else f"[{number}] {text}"
+
+
+def _written_out(
+    path: Path, line: int, cells: Mapping[str, str], known: dict[tuple[str, str], str]
+) -> Mapping[str, str]:
+    """Return the cells with shared lists in place of their numbers."""
+    found = dict(cells)
+    for name in SHARED_COLUMNS:
+        numbered = SHARED.fullmatch(found[name])
+        if numbered:
+            number, text = numbered.groups()
+            if text is None and (name, number) not in known:
+                raise UserError(f"{path}, line {line}: {name} [{number}] is explained nowhere above it: {AGAIN}")
+            found[name] = known.setdefault((name, number), text)
+    return found
+
+
+def summarised(metric: str) -> str:
+    """Return the metric that a summary is of: ``mse`` for ``mse_median``."""
+    for suffix in SUMMARIES:
+        metric = metric.removesuffix(suffix)
+    return metric
 
 
 def _cell(value: Any) -> str:

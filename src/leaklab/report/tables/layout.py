@@ -12,7 +12,7 @@ from leaklab.records.layouts import TableLayout
 from leaklab.report.judge.comparison import Comparison
 from leaklab.report.numbers.gaps import gaps, word_of
 from leaklab.report.numbers.places import Place, in_order, labels_of, place_of
-from leaklab.report.numbers.results import AS_DESCRIBED, AS_PRINTED, INDEX, UNMARKED, ResultRow, ResultTable, identity
+from leaklab.report.numbers.results import AS_DESCRIBED, INDEX, PAPER, UNMARKED, ResultRow, ResultTable, identity
 from leaklab.report.numbers.signs import MARKS, MINUS, NONE
 
 Mark = Literal["best", "worst", ""]
@@ -96,9 +96,7 @@ def lay_out(spec: TableLayout, results: ResultTable, comparisons: Iterable[Compa
     shown = [
         row
         for row in results.select(attackers=spec.attackers, variant=AS_DESCRIBED).rows
-        if row.metric in spec.metrics
-        and ("selection" in keys or "selection" not in row.row)
-        and (INDEX in keys or not row.is_point)
+        if row.metric in spec.metrics and set(row.aside) <= set(keys) and (INDEX in keys or not row.is_point)
     ]
     beside = {(identity(c.row), c.metric): c for c in comparisons if c.metric in spec.metrics}
     known = {(identity(row.row), row.metric) for row in shown}
@@ -127,7 +125,7 @@ def heading(title: str, label: str, joined: str = " ") -> str:
 
 def _empty(comparison: Comparison, keys: tuple[str, ...]) -> ResultRow:
     # what is printed is the work of the paper's attacker
-    attacker = AS_PRINTED if "attacker" in keys else UNMARKED
+    attacker = PAPER if "attacker" in keys else UNMARKED
     return ResultRow(comparison.paper, comparison.item, comparison.row, comparison.metric, None, attacker=attacker)
 
 
@@ -167,7 +165,7 @@ def _cell(
 ) -> Cell:
     if row is None:
         return Cell()
-    found = beside.get((identity(row.row), row.metric)) if row.attacker != "adaptive" else None
+    found = beside.get((identity(row.row), row.metric)) if row.attacker in (PAPER, UNMARKED) and not row.aside else None
     by_spread = found is not None and found.class_name == "spread"
     delta = found.difference if found and not by_spread else None
     return Cell(
