@@ -49,8 +49,8 @@ def test_a_block_becomes_one_landscape_per_defense_with_one_inversion():
     )
 
 
-def test_an_attacker_with_a_transform_is_adaptive():
-    assert [run.adaptive for run in runs(transform=["none", "profiled-scale"])] == [False, True] * 2
+def test_an_attacker_with_a_transform_knows_the_defense():
+    assert [run.attacker for run in runs(transform=["none", "profiled-scale"])] == ["paper", "knowing"] * 2
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ class PicturesLayout(Named):
     count: int = Field(default=5, gt=0)
     arrangement: Literal["beside", "below"] = "below"
     attackers: dict[str, str] = Field(
-        default_factory=lambda: {"paper": "attacker of the paper", "knowing": "knowing attacker"}
+        default_factory=lambda: {"paper": "paper's attacker", "knowing": "knowing attacker"}
     )
     width: float = Field(default=7.0, gt=0)
     note: str = ""

@@ -32,7 +32,7 @@ def texts(figure):
     return [text.get_text() for axes in figure.axes for text in axes.texts]
 
 
-def test_columns_go_from_the_original_to_the_adaptive_attacker(item):
+def test_columns_go_from_the_original_to_the_knowing_attacker(item):
     pictures = {picture_name(shot): np.zeros((4, 4), dtype=np.uint8) for shot in shots()}
     drawn = attack_figure.draw(item, shots(), pictures)
     words = texts(drawn)

@@ -241,9 +241,9 @@ def test_both_attackers_have_panels_with_one_axis_and_round_0_stands_on_it():
         log=("x",),
     )
     figure = drawn(curves_figure.draw(layout, series.curves(layout, leakage()), "Leakage along a training"))
-    paper, adaptive, accuracy = (axes for axes in figure.axes if axes.get_visible())
-    assert [axes.get_title(loc="left") for axes in (paper, adaptive, accuracy)] == ["paper", "knowing", ""]
-    assert paper.get_ylim() == adaptive.get_ylim() != accuracy.get_ylim()
+    paper, knowing, accuracy = (axes for axes in figure.axes if axes.get_visible())
+    assert [axes.get_title(loc="left") for axes in (paper, knowing, accuracy)] == ["paper", "knowing", ""]
+    assert paper.get_ylim() == knowing.get_ylim() != accuracy.get_ylim()
     assert paper.get_ylim()[0] < 6 < 60 < paper.get_ylim()[1]
     places = paper.transData.transform([(x, 6.0) for x in (0, 5, 100)])[:, 0]
     assert np.all(np.isfinite(places))
@@ -251,7 +251,7 @@ def test_both_attackers_have_panels_with_one_axis_and_round_0_stands_on_it():
     assert [float(tick) for tick in paper.get_xticks()] == [0, 5, 100]
 
 
-def test_without_a_word_the_adaptive_attacker_is_not_shown():
+def test_without_a_word_the_knowing_attacker_is_not_shown():
     layout = CurvesLayout(x="round", y="psnr_median", lines=("method",))
     (curve,) = series.curves(layout, leakage())
     assert curve.y.tolist() == [6.0, 6.0, 6.0]

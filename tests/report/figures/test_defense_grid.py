@@ -103,14 +103,14 @@ class TestBelow:
     LAYOUT = DefenseGridLayout(**{**vars(LAYOUT), "arrangement": "below"})
 
     def test_attackers_make_blocks_of_rows_and_what_belongs_to_none_is_in_both(self):
-        printed, adaptive = [0, 0.05, 0.1, 0.15, 0.4], [0, 0.3, 0.35, 0.4]
-        expected = [*printed, *(0.5 + s for s in printed), *adaptive, *(0.5 + s for s in adaptive)]
+        printed, knowing = [0, 0.05, 0.1, 0.15, 0.4], [0, 0.3, 0.35, 0.4]
+        expected = [*printed, *(0.5 + s for s in printed), *knowing, *(0.5 + s for s in knowing)]
         assert shades(draw(shots(), self.LAYOUT)) == pytest.approx(expected)
 
     def test_rows_name_the_attacker_and_the_image(self):
         found = " ".join(texts(draw(shots(), self.LAYOUT)))
         assert found.count("paper's attacker image 8112") == 1
-        assert found.count("adaptive image 11943") == 1
+        assert found.count("knowing attacker image 11943") == 1
 
     def test_an_empty_place_says_why(self):
         reasons = [Shot(image, "none", "knowing", None, reason="nothing to adapt to") for image in IMAGES]
@@ -146,9 +146,9 @@ def test_what_is_kept_is_what_was_given():
     kept = arrays([*given, Shot("image 1", "lrp", "knowing", None, reason="not run")])
     index = json.loads(kept["index"].tobytes())
     assert len(kept) == 1 + len(given)
-    assert [entry["name"] for entry in index] == [*(shot.name for shot in given), "image 1, lrp, adaptive"]
+    assert [entry["name"] for entry in index] == [*(shot.name for shot in given), "image 1, lrp, knowing"]
     assert [entry["scores"] for entry in index][:-1] == [shot.scores for shot in given]
-    assert kept["image 8112, lrp, adaptive"].tolist() == [[[89] * 3] * 4] * 4
+    assert kept["image 8112, lrp, knowing"].tolist() == [[[89] * 3] * 4] * 4
     assert arrays([Shot("a", "none", "", torch.tensor([[[0.0, 2.0]]]))])["a, none"].tolist() == [[0, 255]]
 
 
@@ -180,10 +180,10 @@ def test_pictures_that_cannot_be_shown_are_refused(image, message):
         ([], {}, "run the item first"),
         (shots(), {"scores": ("mse", "psnr", "ssim")}, "3 scores do not fit"),
         (shots(), {"columns": {"original": "original"}}, "no column 'mean-image'"),
-        (shots(), {"attackers": {"paper": "printed"}}, "no attacker 'adaptive'"),
+        (shots(), {"attackers": {"paper": "printed"}}, "no attacker 'knowing'"),
         ([*shots(), shots()[0]], {}, "two pictures at image 8112, original"),
         (shots(), {"formats": {"psnr": "{value:.1f} dB"}}, "format .* of psnr does not fit"),
-        ([Shot("a", "lrp", "knowing", level(0.5), {"psnr": float("nan")})], {}, "psnr of a, lrp, adaptive is not"),
+        ([Shot("a", "lrp", "knowing", level(0.5), {"psnr": float("nan")})], {}, "psnr of a, lrp, knowing is not"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(given, changes, message):

@@ -87,8 +87,8 @@ def test_every_point_is_a_row_of_its_attacker():
     assert len(results.rows) == 4 * 4 * len(ALPHA)
     lrp = Evidence(Indexed(results)).S("figure4", "matching_loss", defense="lrp")
     assert [point.value for point in lrp] == [2, 3, 4, 5, 6]
-    adaptive = Evidence(Indexed(results).strongest, attackers=("paper", "knowing", ""))
-    loss, alpha = (adaptive.S("figure4", name, defense="lrp") for name in ("matching_loss", "alpha"))
+    knowing = Evidence(Indexed(results).strongest, attackers=("paper", "knowing", ""))
+    loss, alpha = (knowing.S("figure4", name, defense="lrp") for name in ("matching_loss", "alpha"))
     assert [point.value for point in loss] == [4, 5, 6, 7, 8]
     assert [point.value for point in alpha] == ALPHA
 
@@ -135,7 +135,7 @@ def test_a_figure_without_any_distance_is_refused_and_the_table_says_why():
         landscapes.lines(one, results)
 
 
-def test_two_adaptive_attackers_of_one_cell_are_refused():
+def test_two_knowing_attackers_of_one_cell_are_refused():
     with pytest.raises(UserError, match=r"figure4.yaml: runs.line: .* choose one transform"):
         written(item(transforms=("profiled-scale", "closed-form-scale")))
 

@@ -179,10 +179,10 @@ def _series_rows(source: Source, cell: _Cell, lines: pd.DataFrame, shared: dict[
             f"config/items/{source.item.key}.yaml: cells.series: the runs have no column '{missing[0]}': they have "
             f"{', '.join(lines.columns)} (see 'evaluate' of the runs)"
         )
-    for index, (number, of_round) in enumerate(lines.groupby(ROUND)):
-        alive = of_round[~of_round["diverged"].astype(bool)]
-        gone = {} if len(alive) else {"note": f"diverged: all {_runs(len(of_round))}"}
-        for name in wanted:
+    for name in wanted:
+        for index, (number, of_round) in enumerate(lines.groupby(ROUND)):
+            alive = of_round[~of_round["diverged"].astype(bool)]
+            gone = {} if len(alive) or name == ROUND else {"note": f"diverged: all {_runs(len(of_round))}"}
             values = alive[name].astype(float)
             yield source.number(
                 source.shown_as(cell.first, name),
@@ -192,7 +192,7 @@ def _series_rows(source: Source, cell: _Cell, lines: pd.DataFrame, shared: dict[
                 std=float(values.std(ddof=1)) if len(values) > 1 and name != ROUND else None,
                 n=len(values),
                 clusters=len(values),
-                **({} if name == ROUND else gone),
+                **gone,
                 **shared,
             )
 

@@ -91,7 +91,7 @@ class DefenseGridLayout:
     rows: Mapping[str, str] = field(default_factory=dict)
     references: tuple[str, ...] = ()
     attackers: Mapping[str, str] = field(
-        default_factory=lambda: {"paper": "attacker of the paper", "knowing": "knowing attacker"}
+        default_factory=lambda: {"paper": "paper's attacker", "knowing": "knowing attacker"}
     )
     arrangement: Literal["beside", "below"] = "beside"
     note: str = ""

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -12,6 +11,8 @@ from typing import Any
 
 from leaklab.records import files
 from leaklab.records.errors import UserError
+from leaklab.report.numbers.compact import INDEX as INDEX
+from leaklab.report.numbers.compact import packed, unpacked
 
 AS_DESCRIBED = "as-described"
 AGAIN = "delete what is there and run snakemake for it"
@@ -20,7 +21,6 @@ DRAW_PREFIX = "partition-seed="
 PAPER, BLIND, KNOWING = "paper", "blind", "knowing"
 UNMARKED = ""
 ATTACKERS = (PAPER, BLIND, KNOWING, UNMARKED)
-INDEX = "index"
 BY = "by"
 SELECTION, TRIED, DIFFERENCE = "selection", "tried", "difference"
 ASIDE = (SELECTION, TRIED, DIFFERENCE)
@@ -94,9 +94,6 @@ class ResultRow:
 COLUMNS = tuple(field.name for field in fields(ResultRow))
 # files of the papers' numbers do not have it
 OPTIONAL_COLUMNS = ("note",)
-# lists that many rows share: written out where they first stand, by their number after that
-SHARED_COLUMNS = ("substitutes", "runs")
-SHARED = re.compile(r"\[(\d+)\](?: (.+))?")
 
 
 @dataclass(frozen=True)
@@ -113,9 +110,11 @@ class ResultTable:
             UserError: the file is missing, lacks a column, or a line does not parse; the line is named.
         """
         needed = tuple(name for name in COLUMNS if name not in OPTIONAL_COLUMNS)
-        known: dict[tuple[str, str], str] = {}
-        lines = files.read_cells(path, needed, AGAIN)
-        return cls(tuple(_parse(path, line, _written_out(path, line, cells, known)) for line, cells in lines))
+        lines = unpacked(files.read_cells(path, needed, AGAIN))
+        try:
+            return cls(tuple(_parse(path, line, cells) for line, cells in lines))
+        except ValueError as error:
+            raise UserError(f"{path}, {error}: {AGAIN}") from None
 
     @classmethod
     def read_printed(cls, path: Path) -> "ResultTable":
@@ -125,15 +124,11 @@ class ResultTable:
         return cls(tuple(_parse(path, line, blank | cells) for line, cells in files.read_cells(path, needed, RESTORE)))
 
     def write(self, path: Path) -> None:
-        """Write the table; reading it again gives the same rows.
-
-        ``substitutes`` and ``runs`` are numbered: ``[2] first; second`` where a list first stands, then ``[2]``.
-        """
-        numbers: dict[tuple[str, str], int] = {}
+        """Write the table; reading it again gives the same rows (``compact`` has the file's own ways)."""
         buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows([_shared(name, _cell(getattr(row, name)), numbers) for name in COLUMNS] for row in self.rows)
+        writer = csv.DictWriter(buffer, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(packed({name: _cell(getattr(row, name)) for name in COLUMNS} for row in self.rows))
         files.write_text(path, buffer.getvalue())
 
     def __add__(self, other: "ResultTable") -> "ResultTable":
@@ -244,30 +239,6 @@ def _one_of(allowed: tuple[str, ...], column: str, text: str) -> str:
 
 def _parts(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(";") if part.strip())
-
-
-def _shared(name: str, text: str, numbers: dict[tuple[str, str], int]) -> str:
-    """Return a shared list by its number, with the list itself where it stands for the first time."""
-    if name not in SHARED_COLUMNS or not text:
-        return text
-    known = (name, text) in numbers
-    number = numbers.setdefault((name, text), sum(column == name for column, _ in numbers))
-    return f"[{number}]" if known else f"[{number}] {text}"
-
-
-def _written_out(
-    path: Path, line: int, cells: Mapping[str, str], known: dict[tuple[str, str], str]
-) -> Mapping[str, str]:
-    """Return the cells with shared lists in place of their numbers."""
-    found = dict(cells)
-    for name in SHARED_COLUMNS:
-        numbered = SHARED.fullmatch(found[name])
-        if numbered:
-            number, text = numbered.groups()
-            if text is None and (name, number) not in known:
-                raise UserError(f"{path}, line {line}: {name} [{number}] is explained nowhere above it: {AGAIN}")
-            found[name] = known.setdefault((name, number), text)
-    return found
 
 
 def summarised(metric: str) -> str:
