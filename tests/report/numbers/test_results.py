@@ -24,8 +24,8 @@ def test_the_header_is_the_contract(tmp_path):
     ResultTable().write(tmp_path / "t.csv")
     assert (tmp_path / "t.csv").read_text() == ",".join(COLUMNS) + "\n"
     assert COLUMNS == (
-        "paper", "item", "row", "metric", "value", "std", "ci_low", "ci_high", "n", "clusters", "unit", "better", "attacker",
-        "variant", "substitutes", "runs", "note",
+        "paper", "item", "row", "metric", "value", "std", "ci_low", "ci_high", "n", "clusters", "unit", "better",
+        "attacker", "variant", "substitutes", "runs", "note",
     )  # fmt: skip
 
 

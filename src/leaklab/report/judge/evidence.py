@@ -149,7 +149,7 @@ class Evidence:
 
     def _rows(self, item: str, metric: str, keys: Mapping[str, Any], points: bool) -> list[ResultRow]:
         asked = keys.get("attacker")
-        attackers = ATTACKERS if asked == KNOWING else self.attackers if asked is None else (asked,)
+        attackers = ATTACKERS[:-1] if asked == KNOWING else self.attackers if asked is None else (asked,)
         of_row = {name: value for name, value in keys.items() if name != "attacker"}
         results = self.results.strongest if asked == KNOWING else self.results
         rows = [
