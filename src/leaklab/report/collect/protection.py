@@ -58,8 +58,8 @@ def _rows(shown: AttackRows, cell: Cell, partner: Cell, metric: str) -> Iterator
             continue
         levels = [_levels(before, metric, statistic), _levels(attempt, metric, statistic), reference]
         keys = list(levels[0])
-        paired = [np.array([of[key] for key in keys]) for of in levels]
-        found = protection_left(*paired, better=better, median=not statistic.mean)  # type: ignore[arg-type]
+        undefended, defended, most = (np.array([of[key] for key in keys]) for of in levels)
+        found = protection_left(undefended, defended, most, better, median=not statistic.mean)  # type: ignore[arg-type]
         yield shown.source.number(
             METRIC,
             row={**cell.row, **({BY: attempt.name} if attacker == KNOWING else {})},
