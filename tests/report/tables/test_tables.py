@@ -58,6 +58,18 @@ def test_lower_can_be_better_and_equal_values_have_no_best():
     assert not grid(table=equal, beside=()).marked
 
 
+def test_a_single_seed_or_update_makes_nothing_the_best():
+    one = ResultTable((row(1.0, clusters=1, n=4), row(2.0, eta=0.02, clusters=3, n=3)))
+    assert not grid(table=one, beside=()).marked
+    assert grid(table=ResultTable((row(1.0, clusters=2), row(2.0, eta=0.02, clusters=3))), beside=()).marked
+
+
+def test_it_says_how_many_values_stand_behind_a_number():
+    table = ResultTable((row(1.0, clusters=5, n=20), row(2.0, eta=0.02, clusters=10, n=20)))
+    assert grid(table=table, beside=()).notes == ("behind a number: 20 values of 5 to 10 independent updates or seeds",)
+    assert grid().notes == ()
+
+
 def test_a_printed_cell_that_was_not_run_is_shown_empty():
     absent = Comparison("lrp", "table1", {"model": "mlp", "perturbation": False, "eta": 0.01}, "acc", 88.0)
     cell = grid(beside=(absent,)).cells[2][0]

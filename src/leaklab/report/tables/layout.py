@@ -59,7 +59,7 @@ class Grid:
         row_labels: for each row, the labels of its keys.
         column_labels: for each column, the labels of its keys.
         cells: rows x columns.
-        notes: what the results lack, and why.
+        notes: how many values stand behind a number; what the results lack, and why.
     """
 
     row_titles: tuple[str, ...]
@@ -114,7 +114,7 @@ def lay_out(spec: TableLayout, results: ResultTable, comparisons: Iterable[Compa
         row_labels=tuple(labels_of(spec, spec.rows, row) for row in rows),
         column_labels=tuple(labels_of(spec, spec.columns, column) for column in columns),
         cells=tuple(tuple(_cell(spec, placed.get((row, column)), beside, marks) for column in columns) for row in rows),
-        notes=gaps(results),
+        notes=(*_counts(shown), *gaps(results)),
     )
 
 
@@ -140,7 +140,10 @@ def _place(spec: TableLayout, rows: list[ResultRow]) -> dict[tuple[Place, Place]
 
 
 def _marks(spec: TableLayout, rows: list[ResultRow]) -> dict[int, Mark]:
-    """Return the mark of each marked row by its id; ties are all marked, groups of equal values not at all."""
+    """Return the mark of each marked row by its id.
+
+    Ties are all marked; groups of equal values, and groups with a number of a single update or seed, not at all.
+    """
     within = spec.rows if spec.mark_within is None else spec.mark_within
     groups: dict[Any, list[ResultRow]] = {}
     for row in rows:
@@ -151,10 +154,24 @@ def _marks(spec: TableLayout, rows: list[ResultRow]) -> dict[int, Mark]:
         values = [row.value for row in group if row.value is not None]
         high, low = max(values), min(values)
         best, worst = (high, low) if group[0].better == "higher" else (low, high)
-        if high > low:
+        if high > low and all(row.clusters is None or row.clusters > 1 for row in group):
             marks |= {id(row): "worst" for row in group if row.value == worst}
             marks |= {id(row): "best" for row in group if row.value == best}
     return marks
+
+
+def _counts(rows: Iterable[ResultRow]) -> tuple[str, ...]:
+    """Return one sentence on how many values, and independent ones, stand behind the numbers."""
+    sampled = [(row.n, row.clusters) for row in rows if row.value is not None and row.n and row.clusters]
+    if not sampled:
+        return ()
+    values, clusters = (_span(counts) for counts in zip(*sampled, strict=True))
+    return (f"behind a number: {values} values of {clusters} independent updates or seeds",)
+
+
+def _span(counts: tuple[int, ...]) -> str:
+    low, high = min(counts), max(counts)
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def _cell(
