@@ -17,7 +17,7 @@ from leaklab.report.collect.attempts import OWN_CHOICE, Attempt, Cell, Statistic
 from leaklab.report.numbers.results import BLIND, BY, KNOWING, PAPER, ResultRow
 
 METRIC = "protection_left"
-NO_PREMISE = "no premise: the undefended attack is no better than the reference"
+NO_PREMISE = "no premise: no protection can be told, as the undefended attack is no better than the reference"
 Levels = dict[Hashable, float]
 
 
