@@ -81,7 +81,7 @@ def _interval(
         warnings.simplefilter("ignore", stats.DegenerateDataWarning)
         found = stats.bootstrap(
             levels, share, paired=True, vectorized=True, n_resamples=RESAMPLES, confidence_level=LEVEL, method="BCa",
-            rng=np.random.default_rng(SEED),
+            rng=SEED,
         ).confidence_interval  # fmt: skip
     ends = float(found.low), float(found.high)
     return ends if np.isfinite(ends).all() else (None, None)
