@@ -64,6 +64,17 @@ def test_a_single_seed_or_update_makes_nothing_the_best():
     assert grid(table=ResultTable((row(1.0, clusters=2), row(2.0, eta=0.02, clusters=3))), beside=()).marked
 
 
+def test_protection_left_is_shown_between_nothing_and_all():
+    keys = [{"d": name} for name in "abc"]
+    rows = [
+        ResultRow("p", "t", k, "protection_left", v, unit="%") for k, v in zip(keys, (-3.0, 42.0, 536.0), strict=True)
+    ]
+    spec = TableLayout(rows=("d",), columns=("metric",), metric="protection_left", format="{value:.0f}")
+    laid = lay_out(spec, ResultTable(tuple(rows)))
+    assert [cells[0].text for cells in laid.cells] == ["0", "42", "100"]
+    assert laid.cells[2][0].result.value == 536
+
+
 def test_it_says_how_many_values_stand_behind_a_number():
     table = ResultTable((row(1.0, clusters=5, n=20), row(2.0, eta=0.02, clusters=10, n=20)))
     assert grid(table=table, beside=()).notes == ("behind a number: 20 values of 5 to 10 independent updates or seeds",)

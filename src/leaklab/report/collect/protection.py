@@ -14,9 +14,8 @@ from leaklab.metrics.protection import protection_left
 from leaklab.metrics.statistics import by_cluster
 from leaklab.report.collect.attack_rows import AttackRows
 from leaklab.report.collect.attempts import OWN_CHOICE, Attempt, Cell, Statistic, updates_of
-from leaklab.report.numbers.results import BLIND, BY, KNOWING, PAPER, ResultRow
+from leaklab.report.numbers.results import BLIND, BY, KNOWING, PAPER, PROTECTION_LEFT, ResultRow
 
-METRIC = "protection_left"
 NO_PREMISE = "no premise: no protection can be told, as the undefended attack is no better than the reference"
 Levels = dict[Hashable, float]
 
@@ -61,7 +60,7 @@ def _rows(shown: AttackRows, cell: Cell, partner: Cell, metric: str) -> Iterator
         undefended, defended, most = (np.array([of[key] for key in keys]) for of in levels)
         found = protection_left(undefended, defended, most, better, median=not statistic.mean)  # type: ignore[arg-type]
         yield shown.source.number(
-            METRIC,
+            PROTECTION_LEFT,
             row={**cell.row, **({BY: attempt.name} if attacker == KNOWING else {})},
             value=found.value if found else None,
             ci_low=found.low if found else None,

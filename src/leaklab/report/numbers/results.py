@@ -26,6 +26,7 @@ SELECTION, TRIED, DIFFERENCE = "selection", "tried", "difference"
 ASIDE = (SELECTION, TRIED, DIFFERENCE)
 """Keys of rows that stand beside the attackers' own results."""
 SUMMARIES = ("_median", "_mean")
+PROTECTION_LEFT = "protection_left"
 DIRECTIONS = ("higher", "lower", "")
 
 RowKeys = dict[str, Any]
@@ -84,6 +85,13 @@ class ResultRow:
     def is_point(self) -> bool:
         """Whether the number is one of those behind a curve."""
         return INDEX in self.row
+
+    @property
+    def shown(self) -> float | None:
+        """The value for readers: protection left is told between nothing and all."""
+        if self.value is None or self.metric != PROTECTION_LEFT:
+            return self.value
+        return min(max(self.value, 0.0), 100.0)
 
     @property
     def aside(self) -> tuple[str, ...]:

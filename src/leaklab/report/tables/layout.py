@@ -187,7 +187,7 @@ def _cell(
     delta = found.difference if found and not by_spread else None
     return Cell(
         result=row,
-        text=word_of(row) or NONE if row.value is None else spec.number(row.metric, row.value, row.std),
+        text=word_of(row) or NONE if row.shown is None else spec.number(row.metric, row.shown, row.std),
         printed=spec.number(row.metric, found.printed, found.printed_std) if found else "",
         difference=SPREADS.get(found.within, "") if found and by_spread else _signed(spec, row.metric, delta),
         delta=delta,
