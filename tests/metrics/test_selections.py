@@ -3,11 +3,12 @@
 import pytest
 import torch
 
-from leaklab.metrics.references import mean_image, unrelated_image
+from leaklab.metrics.references import mean_image, same_class_image, unrelated_image
 from leaklab.metrics.selections import finite, oracle_choice, private_indices, reference_guesses
 from leaklab.records.streams import stream
 
 SPLIT = stream(0, "split").integers(0, 256, 50, 1, 6, 6).to(torch.uint8)
+LABELS = torch.arange(50) % 7
 
 
 def test_the_mean_image_is_the_mean_of_the_others():
@@ -27,12 +28,37 @@ def test_the_unrelated_image_is_another_one_and_has_a_name():
     assert len({image.sum().item() for image in drawn}) > 20
 
 
+def place_in_split(image):
+    (place,) = [i for i in range(50) if torch.equal(image, SPLIT[i].double() / 255)]
+    return place
+
+
+def test_the_image_of_the_same_class_is_another_one_of_that_class():
+    drawn = [place_in_split(same_class_image(SPLIT, LABELS, i, seed=0)) for i in range(50)]
+    assert all(place != i and LABELS[place] == LABELS[i] for i, place in enumerate(drawn))
+    assert len(set(drawn)) > 20
+    # at another place in the batch another draw
+    assert len({place_in_split(same_class_image(SPLIT, LABELS, 4, 0, position)) for position in range(9)}) > 1
+
+
+def test_every_image_of_the_class_may_be_drawn():
+    drawn = {place_in_split(same_class_image(SPLIT, LABELS, 4, seed=seed)) for seed in range(100)}
+    assert drawn == {11, 18, 25, 32, 39, 46}
+
+
+def test_an_image_alone_in_its_class_has_no_such_reference():
+    alone = torch.where(torch.arange(50) == 4, 9, LABELS)
+    assert same_class_image(SPLIT, alone, 4, seed=0) is None
+    assert "same-class-image" not in reference_guesses(SPLIT, alone, [[9], [4]], seed=1)
+
+
 def test_draws_of_one_image_share_their_references():
-    alone = reference_guesses(SPLIT, [[4]], seed=1)
-    among = reference_guesses(SPLIT, [[9], [4], [4]], seed=1)
+    alone = reference_guesses(SPLIT, LABELS, [[4]], seed=1)
+    among = reference_guesses(SPLIT, LABELS, [[9], [4], [4]], seed=1)
     assert torch.equal(alone["unrelated-image"][0], among["unrelated-image"][1])
     assert torch.equal(among["unrelated-image"][1], among["unrelated-image"][2])
-    assert among["mean-image"].shape == (3, 1, 1, 6, 6)
+    assert torch.equal(alone["same-class-image"][0], among["same-class-image"][2])
+    assert among["mean-image"].shape == among["same-class-image"].shape == (3, 1, 1, 6, 6)
 
 
 def test_a_batch_known_by_one_index_or_by_all():

@@ -229,13 +229,17 @@ class TestAttackBlocks:
 
     def test_an_attacker_who_knows_the_defense_is_told_apart(self):
         blocks = {"printed": {**ATTACK, "transform": ["none", "free-scale"]}}
-        blocks["other"] = {**ATTACK, "attack": "idlg", "attacker": "adaptive"}
-        found = [(run.block, run.spec.attack.transform.name, run.adaptive) for run in expand(item(blocks), "small")]
-        assert found == [("printed", "none", False), ("printed", "free-scale", True), ("other", "none", True)]
+        blocks["other"] = {**ATTACK, "attack": "idlg", "attacker": "knowing"}
+        found = [(run.block, run.spec.attack.transform.name, run.attacker) for run in expand(item(blocks), "small")]
+        assert found == [
+            ("printed", "none", "paper"),
+            ("printed", "free-scale", "knowing"),
+            ("other", "none", "knowing"),
+        ]
 
     def test_an_unknown_attacker_is_refused(self):
         message = refusal({"main": {**ATTACK, "attacker": "smart"}})
-        assert message == "runs.main: attacker: Input should be 'as-printed' or 'adaptive'"
+        assert message == "runs.main: attacker: Input should be 'paper', 'blind' or 'knowing'"
 
     def test_an_architecture_block_runs_nothing(self):
         runs = runs_of({"stage": "architecture", "dataset": ["mnist", "lfw"], "model": "mlp"})

@@ -65,8 +65,8 @@ def test_without_them_the_text_of_a_choice_is_what_it_was():
     assert set(none.attack.capture.images.model_dump()) == {"split", "count", "seed", "min_contrast"}
 
 
-def test_an_attacker_with_a_transform_is_adaptive():
-    assert [run.adaptive for run in runs(transform=["none", "profiled-scale"])] == [False, True] * 2
+def test_an_attacker_with_a_transform_knows_the_defense():
+    assert [run.attacker for run in runs(transform=["none", "profiled-scale"])] == ["paper", "knowing"] * 2
 
 
 @pytest.mark.parametrize(

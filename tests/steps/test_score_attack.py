@@ -21,6 +21,7 @@ from leaklab.steps.score_attack import run
 
 TRIALS, STARTS = 4, 3
 SPLIT = stream(0, "split").integers(0, 256, 20, 1, 12, 12).to(torch.uint8)
+CLASSES = torch.arange(20) % 4
 PRIVATE = [3, 3, 7, 11]
 CHANNEL = {"dataset": "digits", "images": {"count": 3, "split": "test"}, "model": "lenet"}
 
@@ -52,7 +53,9 @@ def job(tmp_path):
         "candidates": candidates,
         "candidate_losses": losses,
     })  # fmt: skip
-    write_tensors(tmp_path / "data.safetensors", {"test_images": SPLIT, "train_images": SPLIT[:1].clone()})
+    write_tensors(
+        tmp_path / "data.safetensors", {"test_images": SPLIT, "test_labels": CLASSES, "train_images": SPLIT[:1].clone()}
+    )
     write_json(tmp_path / "data.json", {"name": "digits", "substitute": "a stand-in"})
     starts = pd.DataFrame([(t, s, t == 3, s == 1) for t in range(TRIALS) for s in range(STARTS)],
                           columns=["trial", "start", "diverged", "chosen"])  # fmt: skip
@@ -81,11 +84,11 @@ def values(table, selection, metric):
 def test_one_line_per_trial_selection_and_metric(job):
     table, _ = scored(job)
     assert list(table.columns) == ["trial", "image", "draw", "selection", "metric", "value"]
-    assert len(table) == TRIALS * (4 * 3 + 1)
+    assert len(table) == TRIALS * (5 * 3 + 1)
     assert not table.duplicated(["trial", "selection", "metric"]).any()
     keys = table.drop_duplicates("trial")
     assert (list(keys.image), list(keys.draw)) == (PRIVATE, [0, 1, 0, 0])
-    assert set(table.selection) == {"best-by-loss", "oracle", "mean-image", "unrelated-image"}
+    assert set(table.selection) == {"best-by-loss", "oracle", "mean-image", "unrelated-image", "same-class-image"}
     assert table.value.notna().all()
 
 
@@ -98,11 +101,13 @@ def test_the_attacker_is_judged_by_its_own_choice_and_the_oracle_is_apart(job):
 
 def test_references_leak_nothing(job):
     table, _ = scored(job)
-    mean, unrelated = (values(table, s, "mse") for s in ("mean-image", "unrelated-image"))
+    mean, unrelated, alike = (values(table, s, "mse") for s in ("mean-image", "unrelated-image", "same-class-image"))
     assert all(0.06 < value < 0.12 for value in mean.values())
     assert all(0.11 < value < 0.22 for value in unrelated.values())
     assert mean[0] == mean[1]
     assert unrelated[0] == unrelated[1]
+    assert all(0.11 < value < 0.22 for value in alike.values())
+    assert alike[0] == alike[1]
 
 
 def test_a_diverged_trial_is_kept_and_counted(job):

@@ -1,7 +1,7 @@
 """Reference rows: what an attacker without any update would score.
 
-A reconstruction that is no nearer to the private image than the mean image, or than some other image of the same
-set, has leaked nothing that the metric can see.
+A reconstruction that is no nearer to the private image than the mean image, than some other image of the same set, or
+than another image of the same class (labels leak by themselves), has leaked nothing that the metric can see.
 """
 
 from collections.abc import Collection
@@ -50,3 +50,24 @@ def unrelated_image(images: Tensor, private: int, seed: int, position: int = 0) 
     """
     draw = int(stream(seed, "unrelated-image", private, position).integers(0, len(images) - 1))
     return images[draw + (draw >= private)].double() / 255
+
+
+def same_class_image(images: Tensor, labels: Tensor, private: int, seed: int, position: int = 0) -> Tensor | None:
+    """Return another image of the private image's class: what an attacker can submit who has read the label.
+
+    Args:
+        images: uint8 [N, C, H, W].
+        labels: [N].
+        private: index of the attacked image, which is never drawn.
+        seed: of the stream, which is named after the private image and depends on nothing else.
+        position: place in the batch, where several private images share one index.
+
+    Returns:
+        float64 [C, H, W] in [0, 1]; None where no other image is of this class.
+    """
+    others = (labels == labels[private]).nonzero().flatten()
+    others = others[others != private]
+    if len(others) == 0:
+        return None
+    draw = int(stream(seed, "same-class-image", private, position).integers(0, len(others)))
+    return images[others[draw]].double() / 255

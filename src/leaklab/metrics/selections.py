@@ -1,4 +1,4 @@
-"""The guesses that are scored: what the attack chose, what an oracle would have chosen, and two references."""
+"""The guesses that are scored: what the attack chose, what an oracle would have chosen, and three references."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,13 +8,14 @@ from torch import Tensor
 
 from leaklab.metrics.assignment import match, reorder
 from leaklab.metrics.mse import mean_squared_error
-from leaklab.metrics.references import mean_image, unrelated_image
+from leaklab.metrics.references import mean_image, same_class_image, unrelated_image
 
 SELECTIONS = {
     "best-by-loss": "the start with the smallest matching loss: what a real attacker has",
     "oracle": "the start with the smallest clamped MSE to the private images: needs the truth, an upper limit only",
     "mean-image": "the mean of the split's other images: what an attacker without any update can submit",
     "unrelated-image": "another image of the same split, drawn by a stream named after the private image",
+    "same-class-image": "another image of the split that has the private image's label, drawn in the same way",
 }
 NEUTRAL_PIXEL = 0.5
 
@@ -62,20 +63,27 @@ def private_indices(trials: Sequence[Mapping[str, Any]], batch: int) -> list[lis
     return [[int(i) for i in indices] * (batch if len(indices) == 1 else 1) for indices in listed]
 
 
-def reference_guesses(split: Tensor, private: Sequence[Sequence[int]], seed: int) -> dict[str, Tensor]:
-    """Return the two reference guesses for each trial.
+def reference_guesses(split: Tensor, labels: Tensor, private: Sequence[Sequence[int]], seed: int) -> dict[str, Tensor]:
+    """Return the reference guesses for each trial.
 
     Args:
         split: uint8 [N, C, H, W], all images of the part of the dataset that was attacked.
+        labels: of the same images, [N].
         private: split indices of the private images, [T][B].
-        seed: of the unrelated images' streams.
+        seed: of the streams of the drawn images.
 
     Returns:
-        ``mean-image`` and ``unrelated-image``, float64 [T, B, C, H, W] in [0, 1].
+        ``mean-image``, ``unrelated-image`` and, unless a private image is the only one of its class,
+        ``same-class-image``: float64 [T, B, C, H, W] in [0, 1].
     """
     mean = mean_image(split, {index for trial in private for index in trial})
     unrelated = [[unrelated_image(split, index, seed, place) for place, index in enumerate(t)] for t in private]
-    return {
+    alike = [[same_class_image(split, labels, index, seed, place) for place, index in enumerate(t)] for t in private]
+    guesses = {
         "mean-image": mean.expand(len(private), len(private[0]), *mean.shape),
         "unrelated-image": torch.stack([torch.stack(trial) for trial in unrelated]),
     }
+    known = [[image for image in trial if image is not None] for trial in alike]
+    if all(len(found) == len(trial) for found, trial in zip(known, alike, strict=True)):
+        guesses["same-class-image"] = torch.stack([torch.stack(trial) for trial in known])
+    return guesses

@@ -1,18 +1,20 @@
-"""One summary for all tables (n, mean, median, spread, 95 % bootstrap intervals), and how two series go together."""
+"""One summary for all tables (n, clusters, mean, median, spread, 95 % intervals), and how two series go together.
+
+Values of a cluster (the images of one update, its draws) are not independent, so the clusters are what is counted:
+a cluster has one mean and one median, and the interval is over these.
+"""
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from leaklab.records.draws import draws
-
-RESAMPLES = 2000
 LEVEL = 0.95
-SEED = 0
+LEAST_CLUSTERS = 6
+"""Below six not even all values on one side are rare by chance (2 / 2^5 = 6 %), so there is no interval."""
 
 
 @dataclass(frozen=True)
@@ -21,16 +23,19 @@ class Summary:
 
     Attributes:
         n: number of values.
-        mean: arithmetic mean.
-        median: middle value.
-        std: sample standard deviation (n - 1); None for one value.
-        ci_low: lower end of the 95 % percentile bootstrap interval of the mean; None for one value or group.
+        clusters: number of independent clusters of them.
+        mean: mean over the clusters of a cluster's mean.
+        median: median over the clusters of a cluster's median.
+        std: sample standard deviation (n - 1) of the clusters' means; None for one cluster.
+        ci_low: lower end of Student's 95 % interval of the mean; None below ``LEAST_CLUSTERS``.
         ci_high: its upper end.
-        median_low: lower end of that interval of the median.
+        median_low: lower end of the sign test's interval of the median (an order statistic of the clusters' medians),
+            which covers at least 95 %; None below ``LEAST_CLUSTERS``.
         median_high: its upper end.
     """
 
     n: int
+    clusters: int
     mean: float
     median: float
     std: float | None
@@ -40,14 +45,12 @@ class Summary:
     median_high: float | None
 
 
-def summarise(values: ArrayLike, *name: str | int, groups: Sequence[Hashable] | None = None) -> Summary:
-    """Summarise values; the bootstrap's draws belong to the name ``name``.
+def summarise(values: ArrayLike, clusters: Sequence[Hashable] | None = None) -> Summary:
+    """Summarise values; equal values have equal intervals.
 
     Args:
         values: one-dimensional, finite.
-        name: names the number, e.g. ``"lrp", "figure2", row, "psnr"``; an equal name gives equal draws.
-        groups: one key per value; values of a group (draws of the same image) are resampled together, because they
-            are not independent. None takes every value as its own group.
+        clusters: one key per value; values with one key are of one cluster. None: every value is its own.
 
     Raises:
         ValueError: no values, a value that is not finite, or a number of keys that differs.
@@ -55,20 +58,56 @@ def summarise(values: ArrayLike, *name: str | int, groups: Sequence[Hashable] | 
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all():
         raise ValueError("a summary needs at least one value, all finite, in one dimension")
-    members = _members(array, groups)
-    drawn = draws(SEED, "bootstrap", *name).integers(0, len(members), RESAMPLES, len(members))
-    low, high = _interval(drawn, lambda: _means(members, drawn))
-    median_low, median_high = _interval(drawn, lambda: _medians(members, drawn))
+    members = list(by_cluster(array, clusters).values())
+    means = np.array([own.mean() for own in members])
+    medians = np.array([np.median(own) for own in members])
+    std = float(means.std(ddof=1)) if len(means) > 1 else None
+    low, high = _student(means, std)
+    median_low, median_high = _order_statistics(medians)
     return Summary(
         n=array.size,
-        mean=float(array.mean()),
-        median=float(np.median(array)),
-        std=float(array.std(ddof=1)) if array.size > 1 else None,
+        clusters=len(members),
+        mean=float(means.mean()),
+        median=float(np.median(medians)),
+        std=std,
         ci_low=low,
         ci_high=high,
         median_low=median_low,
         median_high=median_high,
     )
+
+
+def paired_difference(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable] | None = None) -> Summary:
+    """Summarise ``first - second``, value by value: what two attackers found in the same updates.
+
+    Args:
+        first: one-dimensional, finite.
+        second: the same length; the values at one place belong together.
+        clusters: as in ``summarise``.
+
+    Raises:
+        ValueError: as ``summarise``, or the lengths differ.
+    """
+    one, other = (np.asarray(values, dtype=np.float64) for values in (first, second))
+    if one.shape != other.shape:
+        raise ValueError(f"pairs need as many values on both sides, not {one.size} and {other.size}")
+    return summarise(one - other, clusters)
+
+
+def by_cluster(values: ArrayLike, clusters: Sequence[Hashable] | None = None) -> dict[Hashable, NDArray[np.float64]]:
+    """Return the values of each cluster, in the order in which the clusters appear.
+
+    Raises:
+        ValueError: the number of keys differs from that of the values.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    keys = range(array.size) if clusters is None else clusters
+    if len(keys) != array.size:
+        raise ValueError(f"{array.size} values but {len(keys)} keys of clusters")
+    found: dict[Hashable, list[float]] = {}
+    for key, value in zip(keys, array.tolist(), strict=True):
+        found.setdefault(key, []).append(value)
+    return {key: np.array(own) for key, own in found.items()}
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float:
@@ -97,37 +136,23 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
     return sum(a * b for a, b in zip(dx, dy, strict=True)) / spread
 
 
-def _members(array: NDArray[np.float64], groups: Sequence[Hashable] | None) -> list[NDArray[np.float64]]:
-    """Return the values of each group, in the order in which the groups appear."""
-    keys = range(array.size) if groups is None else groups
-    if len(keys) != array.size:
-        raise ValueError(f"{array.size} values but {len(keys)} group keys")
-    found: dict[Hashable, list[float]] = {}
-    for key, value in zip(keys, array.tolist(), strict=True):
-        found.setdefault(key, []).append(value)
-    return [np.array(values) for values in found.values()]
-
-
-def _means(members: Sequence[NDArray[np.float64]], drawn: NDArray[np.int64]) -> NDArray[np.float64]:
-    sums, counts = (np.array([take(own) for own in members]) for take in (np.sum, np.size))
-    means: NDArray[np.float64] = sums[drawn].sum(1) / counts[drawn].sum(1)
-    return means
-
-
-def _medians(members: Sequence[NDArray[np.float64]], drawn: NDArray[np.int64]) -> NDArray[np.float64]:
-    if len({own.size for own in members}) == 1:
-        medians: NDArray[np.float64] = np.median(np.stack(members)[drawn].reshape(len(drawn), -1), axis=1)
-        return medians
-    return np.array([np.median(np.concatenate([members[place] for place in places])) for places in drawn])
-
-
-def _interval(
-    drawn: NDArray[np.int64], statistics: Callable[[], NDArray[np.float64]]
-) -> tuple[float, float] | tuple[None, None]:
-    if drawn.shape[1] < 2:
+def _student(means: NDArray[np.float64], std: float | None) -> tuple[float, float] | tuple[None, None]:
+    if std is None or len(means) < LEAST_CLUSTERS:
         return None, None
-    low, high = np.quantile(statistics(), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
+    from scipy.special import stdtrit  # slow to import
+
+    middle = float(means.mean())
+    reach = float(stdtrit(len(means) - 1, (1 + LEVEL) / 2)) * std / math.sqrt(len(means))
+    return middle - reach, middle + reach
+
+
+def _order_statistics(medians: NDArray[np.float64]) -> tuple[float, float] | tuple[None, None]:
+    if len(medians) < LEAST_CLUSTERS:
+        return None, None
+    from scipy.stats import quantile_test  # slow to import
+
+    interval = quantile_test(medians, p=0.5).confidence_interval(LEVEL)
+    return float(interval.low), float(interval.high)
 
 
 def _centered(values: Sequence[float]) -> list[float]:

@@ -35,7 +35,7 @@ class BlockKeys(Record):
     variant: str = AS_DESCRIBED
     overrides: tuple[Override, ...] = ()
     skip: tuple[dict[str, Any], ...] = ()
-    attacker: Literal["as-printed", "adaptive"] = "as-printed"
+    attacker: Literal["paper", "blind", "knowing"] | None = None
 
 
 BLOCK_KEYS = {*BlockKeys.model_fields, "like"}

@@ -2,7 +2,8 @@
 
 A block looks like a spec whose fields may be lists. ``like: other`` starts from another block, ``overrides`` set
 fields where others have a value, ``skip`` leaves combinations out, ``variant`` names the lines that the block makes,
-``attacker: adaptive`` says that the block's attack is not the paper's but one that knows the defense.
+``attacker`` says whose attack it is: the ``paper``'s own, the same but ``blind`` to the defense, or one by somebody
+``knowing`` it. Where a block does not say, attacks without a transform (on text, the printed one) are the paper's.
 ``row`` holds labels that no run knows (``row: {method: [lrp, ada-lrp]}``), for overrides and for the cells' rows.
 """
 
@@ -25,7 +26,7 @@ from leaklab.records.landscape_spec import LandscapeSpec
 from leaklab.records.record import Record
 from leaklab.records.spec_plugins import check_plugins
 from leaklab.records.specs import Spec
-from leaklab.records.text_specs import TEXT_FOLDER, TextAttackSpec, TextScoreSpec
+from leaklab.records.text_specs import PRINTED_ATTACK, TEXT_FOLDER, TextAttackSpec, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 
 LISTS = {"rates", "seeds", "metrics", "evaluate", "input_range", "alpha", "beta", "clients", "indexes"}
@@ -50,14 +51,14 @@ class PlannedRun:
         variant: column ``variant`` of its lines.
         spec: what runs; for ``architecture`` blocks None.
         choice: the block's fields with one value per axis (what row paths point into).
-        adaptive: for attacks: whether the attacker is one who knows the defense.
+        attacker: of attacks: ``paper``, ``blind`` or ``knowing``; else empty.
     """
 
     block: str
     variant: str
     spec: Spec | None
     choice: Mapping[str, Any]
-    adaptive: bool = False
+    attacker: str = ""
 
 
 def expand(item: Item, scale: Scale) -> list[PlannedRun]:
@@ -154,13 +155,16 @@ def _block_runs(item: Item, name: str, block: dict[str, Any], runs: Runs) -> Ite
             chosen, whole = with_state(chosen, runs, where)
             spec = _spec(keys.stage, {k: v for k, v in whole.items() if k != LABELS}, where)
             chosen = _as_data(chosen)
-            # who uses a defense-aware transform is adaptive whatever the block says
-            adaptive = keys.attacker == "adaptive" or _transforms(spec)
-            yield PlannedRun(name, _variant(keys.variant, chosen, f"{where}.variant"), spec, chosen, adaptive)
+            attacker = _attacker(spec, keys.attacker)
+            yield PlannedRun(name, _variant(keys.variant, chosen, f"{where}.variant"), spec, chosen, attacker)
 
 
-def _transforms(spec: Spec | None) -> bool:
-    return isinstance(spec, ScoreSpec | LandscapeSpec) and spec.attack.transform.name != "none"
+def _attacker(spec: Spec | None, declared: str | None) -> str:
+    if isinstance(spec, TextScoreSpec):
+        return declared or ("paper" if spec.attack.attack.name == PRINTED_ATTACK else "knowing")
+    if isinstance(spec, ScoreSpec | LandscapeSpec):
+        return declared or ("paper" if spec.attack.transform.name == "none" else "knowing")
+    return ""
 
 
 def _axes(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[Any]]]:

@@ -38,13 +38,13 @@ class TableLayout(Named):
 
     Attributes:
         rows: row keys (or ``metric``, ``attacker``) whose values make the table's rows, outermost first. Numbers that
-            are not the attacker's own choice are shown only if ``selection`` is among the keys.
+            stand beside the attackers' are shown only if their key (``selection``, ``tried``) is among the keys.
         columns: those that make its columns.
         metric: the metric or metrics shown.
         format: of one cell, with the fields ``value`` and ``std``; one text, or one per metric. A number without a
             standard deviation is shown without the part from `` ±`` on.
         mark_within: keys whose groups have a best and a worst cell each; default: the row keys. Metrics never mix.
-        attackers: attackers shown; the adaptive one needs ``attacker`` among the rows or columns.
+        attackers: attackers shown; several need ``attacker`` among the rows or columns.
     """
 
     rows: tuple[str, ...]
@@ -52,7 +52,7 @@ class TableLayout(Named):
     metric: str | tuple[str, ...]
     format: str | dict[str, str] = "{value:.2f} ± {std:.2f}"
     mark_within: tuple[str, ...] | None = None
-    attackers: tuple[str, ...] = ("as-printed", "")
+    attackers: tuple[str, ...] = ("paper", "")
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ class PicturesLayout(Named):
     count: int = Field(default=5, gt=0)
     arrangement: Literal["beside", "below"] = "below"
     attackers: dict[str, str] = Field(
-        default_factory=lambda: {"as-printed": "paper's attacker", "adaptive": "adaptive"}
+        default_factory=lambda: {"paper": "paper's attacker", "knowing": "knowing attacker"}
     )
     width: float = Field(default=7.0, gt=0)
     note: str = ""
@@ -153,7 +153,7 @@ class CurvesLayout(Named):
     y: str | tuple[str, ...]
     lines: tuple[str, ...] = ()
     panels: tuple[str, ...] = ()
-    attackers: tuple[str, ...] = ("as-printed", "")
+    attackers: tuple[str, ...] = ("paper", "")
     where: dict[str, Any] = Field(default_factory=dict)
     log: tuple[Literal["x", "y"], ...] = ()
     targets: tuple[TargetLine, ...] = ()
@@ -204,7 +204,7 @@ class LandscapeLayout(Named):
     distance: tuple[str, ...] = Field(min_length=1)
     profiled: bool = False
     group: str = "defense"
-    attackers: dict[str, str] = Field(default_factory=lambda: {"as-printed": "", "adaptive": ", adaptive"})
+    attackers: dict[str, str] = Field(default_factory=lambda: {"paper": "", "knowing": ", knowing attacker"})
     note: str = ""
 
 

@@ -9,7 +9,7 @@ from leaklab.records.capture_spec import TextCaptureSpec
 from leaklab.records.record import Component, Record
 
 PRINTED_ATTACK = "tag"
-"""The only attack on text that a paper prints; every other one is an attacker who knows more (``adaptive``)."""
+"""The only attack on text that a paper prints; the others know the defense, unless their block says otherwise."""
 TEXT_FOLDER = "text/"
 """Below the folder of prepared data: where text data sets lie, apart from the images."""
 

@@ -20,13 +20,14 @@ def run(job: Job) -> None:
     capture = spec.attack.capture
     truth = load_truth(job.input("truth"), job.input("truth_facts"))
     found = read_tensors(job.input("reconstruction"))
-    split = read_tensors(job.input("dataset"))[f"{capture.images.split}_images"]
+    dataset, part = read_tensors(job.input("dataset")), capture.images.split
+    split, classes = dataset[f"{part}_images"], dataset[f"{part}_labels"]
     private = private_indices(truth.trials, batch=truth.images.shape[1])
 
     chosen, non_finite = finite(found["images"])
     oracle = oracle_choice(found["candidates"], found["candidate_losses"], chosen, truth.images)
     guesses = {"best-by-loss": chosen, "oracle": finite(oracle)[0]}
-    guesses |= reference_guesses(split, private, capture.images.seed)
+    guesses |= reference_guesses(split, classes, private, capture.images.seed)
     metrics, not_available = load_metrics(names_of_image_metrics(spec.metrics))
     of_update, refusals = load_update_metrics(spec)
     scores = dict(image_scores(metrics, guesses, truth.images, job.device))

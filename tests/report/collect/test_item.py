@@ -150,8 +150,8 @@ class TestTraining:
         assert row.value == pytest.approx(93)
         # deviations -3, -1, 4; two degrees of freedom
         assert row.std == pytest.approx(math.sqrt((9 + 1 + 16) / 2))
-        assert row.n == 3
-        assert 90 <= row.ci_low < 93 < row.ci_high <= 97
+        # three seeds are too few for an interval
+        assert (row.n, row.clusters, row.ci_low, row.ci_high) == (3, 3, None, None)
         assert only(results, "test_accuracy", perturbation=False, **SECOND).value == pytest.approx(83)
         assert only(results, "test_accuracy", perturbation=True, **FIRST).value == pytest.approx(93.5)
 
@@ -244,48 +244,84 @@ class TestSubstitutes:
         assert all(len(row.substitutes) == 3 for row in results.rows)
 
 
-IMAGES = [4, 8, 15]
-# the paper's attacker, the closed form and the free scale; the median is lowest for the last, the mean for the second
-ERRORS = {"none": [0.9, 0.7, 0.8], "closed-form-scale": [0.2, 0.2, 0.2], "profiled-scale": [0.1, 0.1, 5.0]}
 OWN = "best-by-loss"
+IMAGES = [4, 8, 15, 16, 23, 42]
+# the paper's attack, the closed form and the free scale; by the median the last is strongest, by the mean the second
+ERRORS = {
+    "none": [0.9, 0.7, 0.8, 0.8, 0.6, 0.5],
+    "closed-form-scale": [0.2] * 6,
+    "profiled-scale": [0.1, 0.1, 0.1, 0.1, 5.0, 5.0],
+}
+UNDEFENDED = [0.01, 0.02, 0.03, 0.04, 0.05, 0.06]
+MEAN_IMAGE = [0.25, 0.26, 0.27, 0.27, 0.28, 0.29]
+ROW = "  row: {dataset: dataset, defense: defense.name}\n"
+MEANS = [
+    (ROW, ROW + "  over_images: mean\n  metric_as: {attack: {mse: error}}\n"),
+    ("    mse: {better: higher}\n", "    error: {better: higher}\n"),
+]
+SKIP = ("    skip:\n      - {defense: none, transform: [closed-form-scale, profiled-scale]}\n", "")
+
+
+def own_rows(results, metric, attacker, **keys):
+    rows = rows_of(results, metric, **keys)
+    return [row for row in rows if row.attacker == attacker and not row.aside]
 
 
 class TestAttacks:
     @staticmethod
-    def scores(spec, errors):
+    def scores(spec, errors, batch=1, references=True):
         lines = []
-        for trial, (image, error) in enumerate(zip(IMAGES, errors, strict=True)):
-            for selection, value in ((OWN, error), ("oracle", error / 100), ("mean-image", 0.05)):
-                lines.append((trial, image, trial % 2, selection, "mse", value))
-                lines.append((trial, image, trial % 2, selection, "psnr", -10 * math.log10(value)))
-            lines.append((trial, image, trial % 2, OWN, "label_correct", float(trial > 0)))
+        for place, (image, error) in enumerate(zip(IMAGES, errors, strict=True)):
+            kinds = {OWN: error, "oracle": error / 100}
+            if references:
+                kinds |= {"mean-image": MEAN_IMAGE[place], "same-class-image": 2.0}
+            for selection, value in kinds.items():
+                lines.append((place // batch, image, 0, selection, "mse", value))
+                lines.append((place // batch, image, 0, selection, "psnr", -10 * math.log10(value)))
+            lines.append((place // batch, image, 0, OWN, "label_correct", float(place > 1)))
         write_json(run_folder(spec) / "cards.json", {"not_available": {"lpips_vgg": "no weights here"}})
         columns = ["trial", "image", "draw", "selection", "metric", "value"]
         write_table(run_folder(spec) / "scores.csv", pd.DataFrame(lines, columns=columns))
 
-    def collected(self, errors=ERRORS, edits=(), **changes):
+    def collected(self, errors=ERRORS, edits=(), batch=1, by_block=None, **changes):
         item = read_item(ATTACK, *edits)
         for run in expand(item, "small"):
             name = run.spec.attack.transform.name
-            self.scores(run.spec, changes.get(name.partition("-")[0], errors[name]))
+            own = changes.get(name.partition("-")[0], errors[name])
+            own = UNDEFENDED if run.spec.attack.capture.defense.name == "none" else own
+            self.scores(run.spec, (by_block or {}).get(run.block, own), batch)
         return collect(item, "small")
 
     def test_every_image_has_its_row_and_the_reader_gets_the_median(self):
         results = self.collected()
-        keys = {"defense": "lrp", "dataset": "mnist"}
-        own = [r for r in results.select(attackers=["as-printed"]).rows if "selection" not in r.row]
-        own = [row for row in own if row.row["defense"] == "lrp"]
-        single = {(row.row["image"], row.row["draw"]): row.value for row in own if row.metric == "mse"}
-        assert single == {(4, 0): 0.9, (8, 1): 0.7, (15, 0): 0.8}
-        assert all(row.n == 1 for row in own if row.metric == "mse")
-        (median,) = [row for row in own if row.metric == "mse_median"]
-        assert (median.row, median.value, median.n) == (keys, pytest.approx(0.8), 3)
-        assert median.std == pytest.approx(0.1)
+        single = own_rows(results, "mse", "paper", defense="lrp")
+        assert {row.row["image"]: row.value for row in single} == dict(zip(IMAGES, ERRORS["none"], strict=True))
+        assert {(row.n, row.clusters) for row in single} == {(1, 1)}
+        (median,) = own_rows(results, "mse_median", "paper", defense="lrp")
+        assert (median.row, median.value) == ({"defense": "lrp", "dataset": "mnist"}, pytest.approx(0.75))
+        assert (median.n, median.clusters, median.ci_low, median.ci_high) == (6, 6, 0.5, 0.9)
+
+    def test_the_images_of_an_update_are_one_cluster(self):
+        results = self.collected(batch=2)
+        (median,) = own_rows(results, "mse_median", "paper", defense="lrp")
+        # medians of the three updates 0.8, 0.8, 0.55
+        assert (median.value, median.n, median.clusters) == (pytest.approx(0.8), 6, 3)
+        assert (median.ci_low, median.ci_high) == (None, None)
+
+    def test_of_a_single_update_the_draws_are_the_clusters(self):
+        item = read_item(ATTACK)
+        for run in expand(item, "small"):
+            self.scores(run.spec, ERRORS[run.spec.attack.transform.name])
+            path = run_folder(run.spec) / "scores.csv"
+            table = pd.read_csv(path)
+            write_table(path, table.assign(draw=table["trial"], image=4))
+        (median,) = own_rows(collect(item, "small"), "mse_median", "paper", defense="lrp")
+        assert (median.n, median.clusters) == (6, 6)
 
     def test_labels_have_a_share_in_place_of_a_median(self):
-        results = self.collected().select(attackers=["as-printed"])
-        share = only(results, "label_correct_mean", defense="lrp")
-        assert (share.value, share.n) == (pytest.approx(2 / 3), 3)
+        results = self.collected()
+        (share,) = own_rows(results, "label_correct_mean", "paper", defense="lrp")
+        assert (share.value, share.n) == (pytest.approx(2 / 3), 6)
         assert rows_of(results, "label_correct_median") == []
 
     def test_units_and_directions_are_those_of_the_metric(self):
@@ -295,28 +331,75 @@ class TestAttacks:
         for name in ("psnr", "psnr_median"):
             assert {(row.unit, row.better) for row in rows_of(results, name)} == {("dB", "lower")}
 
-    def test_the_adaptive_attacker_is_the_transform_of_the_lower_median_and_is_named(self):
-        results = self.collected().select(attackers=["adaptive"])
-        (worst,) = [row for row in rows_of(results, "mse_median") if "selection" not in row.row]
-        assert (worst.row["transform"], worst.value) == ("profiled-scale", pytest.approx(0.1))
-        (other,) = rows_of(results, "mse_median", transform="closed-form-scale")
-        assert (other.row["selection"], other.value) == ("transform closed-form-scale", pytest.approx(0.2))
+    def test_the_knowing_attacker_is_the_strongest_of_all_and_is_named(self):
+        results = self.collected()
+        (strongest,) = own_rows(results, "mse_median", "knowing", defense="lrp")
+        assert (strongest.row["by"], strongest.value) == ("dlg, profiled scale", pytest.approx(0.1))
+        single = own_rows(results, "mse", "knowing", defense="lrp")
+        assert [row.value for row in single] == ERRORS["profiled-scale"]
 
-    def test_the_choice_follows_the_numbers_not_the_order(self):
-        results = self.collected(closed=[0.05, 0.05, 0.05]).select(attackers=["adaptive"])
-        (worst,) = [row for row in rows_of(results, "mse_median") if "selection" not in row.row]
-        assert worst.row["transform"] == "closed-form-scale"
+    def test_each_statistic_and_metric_has_its_own_strongest(self):
+        (strongest,) = own_rows(self.collected(edits=MEANS), "error", "knowing", defense="lrp")
+        assert (strongest.row["by"], strongest.value) == ("dlg, closed form scale", pytest.approx(0.2))
+        # in dB the mean is of logarithms
+        (strongest,) = own_rows(self.collected(edits=MEANS), "psnr", "knowing", defense="lrp")
+        assert strongest.row["by"] == "dlg, closed form scale"
 
-    def test_another_attack_may_be_the_adaptive_attacker_and_is_named_by_its_block(self):
-        other = "  knowing: {like: attack, attacker: adaptive, defense: lrp, attack: idlg, transform: none}\ncells:\n"
-        item = read_item(ATTACK, ("cells:\n", other))
-        for run in expand(item, "small"):
-            name = run.spec.attack.transform.name
-            self.scores(run.spec, [0.01] * 3 if run.block == "knowing" else ERRORS[name])
-        results = collect(item, "small")
-        (worst,) = [r for r in rows_of(results, "mse_median", transform="knowing") if "selection" not in r.row]
-        assert (worst.attacker, worst.value) == ("adaptive", pytest.approx(0.01))
-        assert only(results, "mse_median", transform="profiled-scale").row["selection"] == "transform profiled-scale"
+    def test_the_papers_attack_is_one_of_them_and_its_images_are_not_repeated(self):
+        results = self.collected(none=[0.001] * 6)
+        (strongest,) = own_rows(results, "mse_median", "knowing", defense="lrp")
+        (paper,) = own_rows(results, "mse_median", "paper", defense="lrp")
+        assert (strongest.row["by"], strongest.value, strongest.runs) == ("dlg", paper.value, paper.runs)
+        assert own_rows(results, "mse", "knowing", defense="lrp") == []
+        (alone,) = own_rows(results, "mse_median", "knowing", defense="none")
+        assert alone.row["by"] == "dlg"
+
+    def test_of_equal_ones_it_is_the_papers(self):
+        results = self.collected(none=[0.1] * 6, closed=[0.1] * 6, profiled=[0.1] * 6)
+        (strongest,) = own_rows(results, "mse_median", "knowing", defense="lrp")
+        assert strongest.row["by"] == "dlg"
+
+    def test_a_blind_attack_stands_beside_the_papers(self):
+        blocks = (
+            "  blind: {like: attack, attacker: blind, defense: lrp, transform: none}\n"
+            "  attack-lrp: {like: attack, attacker: paper, defense: lrp, transform: closed-form-scale}\ncells:\n"
+        )
+        edits = [("defense: [none, lrp]", "defense: none"), ("cells:\n", blocks),
+                 ("    transform: [none, closed-form-scale, profiled-scale]\n", "    transform: none\n"),
+                 SKIP]  # fmt: skip
+        results = self.collected(edits=edits)
+        levels = {a: own_rows(results, "mse_median", a, defense="lrp")[0].value for a in ("paper", "blind", "knowing")}
+        assert levels == {"paper": 0.2, "blind": 0.75, "knowing": 0.2}
+        assert len(own_rows(results, "mse", "blind", defense="lrp")) == 6
+
+    def test_two_attacks_of_the_paper_in_one_cell_are_refused(self):
+        edits = [("cells:\n", "  again: {like: attack, attack: idlg, transform: none}\ncells:\n")]
+        with pytest.raises(UserError, match=r"2 attacks of the attacker 'paper' \(runs.attack, runs.again\)"):
+            self.collected(edits=edits)
+
+    def test_every_attack_that_was_tried_has_its_summary_and_nothing_more(self):
+        results = self.collected()
+        tried = [row for row in results.rows if "tried" in row.row and row.row["defense"] == "lrp"]
+        assert {row.row["tried"] for row in tried} == {"dlg", "dlg, closed form scale", "dlg, profiled scale"}
+        assert {row.metric for row in tried} == {"mse_median", "psnr_median", "label_correct_mean"}
+        assert {row.attacker for row in tried} == {""}
+        (closed,) = rows_of(results, "mse_median", tried="dlg, closed form scale")
+        assert closed.value == pytest.approx(0.2)
+
+    def test_attacks_of_one_name_are_told_apart_by_their_blocks(self):
+        other = "  longer: {like: attack, attacker: knowing, defense: lrp, transform: none, iterations: 9}\ncells:\n"
+        results = self.collected(edits=[("cells:\n", other)], by_block={"longer": [0.01] * 6})
+        (strongest,) = own_rows(results, "mse_median", "knowing", defense="lrp")
+        assert (strongest.row["by"], strongest.value) == ("dlg (longer)", pytest.approx(0.01))
+        assert rows_of(results, "mse_median", tried="dlg (attack)", defense="lrp")
+
+    def test_the_difference_of_the_two_attackers_is_in_pairs(self):
+        results = self.collected()
+        (row,) = [row for row in rows_of(results, "mse_median", defense="lrp") if "difference" in row.row]
+        # image by image 0.1 against 0.9, 0.7, 0.8, 0.8 and 5.0 against 0.6, 0.5
+        assert (row.row["difference"], row.value) == ("knowing - paper", pytest.approx(-0.65))
+        assert (row.ci_low, row.ci_high) == pytest.approx((-0.8, 4.5))
+        assert not [row for row in rows_of(results, "mse_median", defense="none") if "difference" in row.row]
 
     def test_the_oracle_does_not_decide(self):
         """An oracle's error of zero must not make a transform the attacker that counts."""
@@ -327,22 +410,17 @@ class TestAttacks:
         table = pd.read_csv(path)
         table.loc[table.selection == "oracle", "value"] = 0.0
         write_table(path, table)
-        adaptive = collect(item, "small").select(attackers=["adaptive"])
-        (worst,) = [row for row in rows_of(adaptive, "mse_median") if "selection" not in row.row]
-        assert worst.row["transform"] == "profiled-scale"
+        (strongest,) = own_rows(collect(item, "small"), "mse_median", "knowing", defense="lrp")
+        assert strongest.row["by"] == "dlg, profiled scale"
 
-    def test_oracle_and_references_stand_once_beside_the_attacker_that_counts(self):
+    def test_references_stand_once_per_cell_and_the_oracle_beside_the_paper(self):
         results = self.collected()
-        for selection in ("oracle", "mean-image"):
+        for selection, attacker in (("oracle", "paper"), ("mean-image", ""), ("same-class-image", "")):
             for metric in ("mse_median", "psnr_median"):
                 found = rows_of(results, metric, selection=selection, defense="lrp")
-                assert [row.attacker for row in found] == ["as-printed", "adaptive"]
-                assert found[1].row["transform"] == "profiled-scale"
-        assert only(results, "mse_median", selection="oracle", defense="none").attacker == "as-printed"
-
-    def test_without_a_defense_there_is_nothing_to_adapt_to(self):
-        results = self.collected()
-        assert {row.attacker for row in results.rows if row.row["defense"] == "none"} == {"as-printed"}
+                assert [row.attacker for row in found] == [attacker]
+                assert found[0].clusters == 6
+            assert rows_of(results, "mse", selection=selection) == []
 
     def test_no_two_rows_are_the_same_number(self):
         rows = self.collected().rows
@@ -361,16 +439,11 @@ class TestAttacks:
             assert {(row.value, row.n, row.note) for row in found} == {(None, 0, "not available: no weights here")}
 
     def test_an_item_of_means_has_one_number_per_metric_under_the_name_in_print(self):
-        cells = "  row: {dataset: dataset, defense: defense.name}\n"
-        edit = cells, cells + "  over_images: mean\n  metric_as: {attack: {mse: error}}\n"
-        results = self.collected(edits=[edit])
+        results = self.collected(edits=MEANS)
         assert {row.metric for row in results.rows} == {"error", "psnr", "label_correct", "lpips_vgg"}
-        own = [row for row in rows_of(results, "error", defense="lrp") if "selection" not in row.row]
-        printed, adaptive = (row for row in own)
-        assert (printed.value, printed.n) == (pytest.approx(0.8), 3)
-        assert printed.ci_low < 0.8 < printed.ci_high
-        # the worst case is still the transform of the lowest median
-        assert (adaptive.row["transform"], adaptive.value) == ("profiled-scale", pytest.approx(5.2 / 3))
+        (paper,) = own_rows(results, "error", "paper", defense="lrp")
+        assert (paper.value, paper.n) == (pytest.approx(4.3 / 6), 6)
+        assert paper.ci_low < 4.3 / 6 < paper.ci_high
         assert only(results, "lpips_vgg", defense="lrp").value is None
 
     def test_another_network_and_generator_are_named(self):
@@ -385,6 +458,48 @@ class TestAttacks:
             "conditional-gan (1x28x28, 9 steps on digits) in place of biggan-deep",
             "reduced setting of scale small",
         )
+
+
+class TestProtection:
+    HEADLINE = ("renderer: image-grid\n", "renderer: image-grid\nheadline: mse\n")
+
+    def rows(self, *edits, **changes):
+        results = TestAttacks().collected(edits=[self.HEADLINE, *edits], **changes)
+        return {row.attacker: row for row in rows_of(results, "protection_left")}
+
+    def test_zero_is_no_defense_and_a_hundred_the_best_reference(self):
+        # medians: undefended 0.035, mean image 0.27, another image of the class 2.0
+        found = self.rows(none=[0.27] * 6, closed=[0.3] * 6, profiled=UNDEFENDED)
+        assert found["paper"].value == pytest.approx(100)
+        assert found["knowing"].value == 0
+        assert (found["knowing"].row["by"], found["knowing"].row["defense"]) == ("dlg, profiled scale", "lrp")
+        assert (found["paper"].unit, found["paper"].better, found["paper"].clusters) == ("%", "higher", 6)
+
+    def test_it_is_not_clipped_and_has_its_interval_in_pairs(self):
+        found = self.rows()["paper"]
+        assert found.value == pytest.approx(100 * (0.75 - 0.035) / (0.27 - 0.035))
+        assert found.ci_low < found.value < found.ci_high
+
+    def test_an_item_without_a_headline_has_none(self):
+        assert rows_of(TestAttacks().collected(), "protection_left") == []
+
+    def test_where_the_undefended_attack_fails_it_has_no_value_and_says_why(self, monkeypatch):
+        monkeypatch.setitem(globals(), "UNDEFENDED", [0.5] * 6)
+        found = self.rows()
+        assert {row.value for row in found.values()} == {None}
+        assert found["paper"].note.startswith("no premise: no protection can be told")
+
+    def test_other_images_are_no_partner(self):
+        assert (
+            self.rows(("cells:\n", "    overrides: [{when: {defense: none}, set: {images.seed: 3}}]\ncells:\n")) != {}
+        )
+        item = read_item(ATTACK, self.HEADLINE)
+        (none,) = [run.spec for run in expand(item, "small") if run.spec.attack.capture.defense.name == "none"]
+        TestAttacks().collected(edits=[self.HEADLINE])
+        path = run_folder(none) / "scores.csv"
+        table = pd.read_csv(path)
+        write_table(path, table.assign(image=table["image"] + 1))
+        assert rows_of(collect(item, "small"), "protection_left") == []
 
 
 class TestArchitecture:

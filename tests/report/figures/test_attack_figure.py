@@ -20,9 +20,9 @@ def item():
 def shots():
     """One MNIST picture under a factor of 1.5, with every column, out of order."""
     columns = [
-        ("lrp", "adaptive", "dlg"),
-        ("lrp", "as-printed", "dlg"),
-        ("none", "as-printed", "dlg"),
+        ("lrp", "knowing", "dlg"),
+        ("lrp", "paper", "dlg"),
+        ("none", "paper", "dlg"),
         (ORIGINAL,),
     ]
     return [Shot("mnist", 7, 0, column, {} if column == (ORIGINAL,) else {"mse": 0.25}, 1.5) for column in columns]
@@ -32,7 +32,7 @@ def texts(figure):
     return [text.get_text() for axes in figure.axes for text in axes.texts]
 
 
-def test_columns_go_from_the_original_to_the_adaptive_attacker(item):
+def test_columns_go_from_the_original_to_the_knowing_attacker(item):
     pictures = {picture_name(shot): np.zeros((4, 4), dtype=np.uint8) for shot in shots()}
     drawn = attack_figure.draw(item, shots(), pictures)
     words = texts(drawn)

@@ -83,14 +83,19 @@ def project(tmp_path, monkeypatch, channels):
 def results(worst="profiled-scale"):
     rows = []
     for name, spec in [*runs_by_transform().items(), ("none", runs_by_transform("none")["none"])]:
-        extra = {} if name in ("none", worst) else {"selection": f"transform {name}"}
-        keys = {"dataset": "digits", "attack": "dlg", "defense": spec.attack.capture.defense.name, **extra}
+        keys = {"dataset": "digits", "attack": "dlg", "defense": spec.attack.capture.defense.name}
+        own = run_folder(spec).name
+        tried = {"row": {**keys, "tried": name}, "attacker": ""}
+        strongest = {"row": {**keys, "by": name}, "attacker": "knowing"}
+        for fields in [tried, strongest] if name == worst or keys["defense"] == "none" else [tried]:
+            rows.append(ResultRow("lrp", "figure2", metric="mse_median", value=0.5, runs=(own,), **fields))
+        if name not in ("none", worst):
+            continue
         for image in IMAGES:
             for draw in range(spec.attack.capture.draws):
-                attacker = "as-printed" if name == "none" else "adaptive"
+                attacker = "paper" if name == "none" else "knowing"
                 row = {**keys, "image": image, "draw": draw}
                 value = LEVELS[name] + image + draw / 10
-                own = run_folder(spec).name
                 rows.append(ResultRow("lrp", "figure2", row, "mse", value, attacker=attacker, runs=(own,)))
     return ResultTable(tuple(rows))
 
@@ -106,9 +111,9 @@ def shots_of(shots, *column):
 class TestChoice:
     def test_image_after_image_takes_the_next_draw(self):
         shots, _ = gather(item(), "small", results())
-        taken = [(shot.image, shot.draw) for shot in shots_of(shots, "lrp", "as-printed", "dlg")]
+        taken = [(shot.image, shot.draw) for shot in shots_of(shots, "lrp", "paper", "dlg")]
         assert taken == [(12, 0), (45, 1), (7, 0)]
-        assert [shot.scale for shot in shots_of(shots, "lrp", "as-printed", "dlg")] == pytest.approx([0.25, 1.0, 1.25])
+        assert [shot.scale for shot in shots_of(shots, "lrp", "paper", "dlg")] == pytest.approx([0.25, 1.0, 1.25])
 
     def test_no_more_images_than_the_item_asks_for(self):
         shots, pixels = gather(item(pictures=1), "small", results())
@@ -119,25 +124,31 @@ class TestChoice:
         shots, pixels = gather(item(), "small", results())
         assert set(columns(shots)) == {
             (ORIGINAL,),
-            ("none", "as-printed", "dlg"),
-            ("lrp", "as-printed", "dlg"),
-            ("lrp", "adaptive", "dlg"),
+            ("none", "paper", "dlg"),
+            ("lrp", "paper", "dlg"),
+            ("lrp", "knowing", "dlg"),
         }
         assert [shot.image for shot in shots_of(shots, ORIGINAL)] == IMAGES
         assert list(pixels) == [picture_name(shot) for shot in shots]
 
     @pytest.mark.parametrize("worst", ["closed-form-scale", "profiled-scale"])
-    def test_only_the_worst_case_stands_for_the_adaptive_attacker(self, worst):
+    def test_only_the_strongest_stands_for_the_knowing_attacker(self, worst):
         shots, pixels = gather(item(), "small", results(worst))
-        shown = shots_of(shots, "lrp", "adaptive", "dlg")
+        shown = shots_of(shots, "lrp", "knowing", "dlg")
         assert len(shown) == len(IMAGES)
         assert {int(pixels[picture_name(shot)].max()) for shot in shown} == {round(255 * LEVELS[worst])}
 
+    def test_the_papers_own_picture_stands_twice_where_it_is_the_strongest(self):
+        shots, pixels = gather(item(), "small", results("none"))
+        paper, knowing = (shots_of(shots, "lrp", name, "dlg") for name in ("paper", "knowing"))
+        assert [pixels[picture_name(s)].tolist() for s in paper] == [pixels[picture_name(s)].tolist() for s in knowing]
+        assert [shot.scores for shot in paper] == [shot.scores for shot in knowing]
+
     def test_the_scores_are_those_of_the_picture_that_is_shown(self):
         shots, _ = gather(item(), "small", results())
-        printed, adaptive = (shots_of(shots, "lrp", name, "dlg")[1] for name in ("as-printed", "adaptive"))
+        printed, knowing = (shots_of(shots, "lrp", name, "dlg")[1] for name in ("paper", "knowing"))
         assert printed.scores == {"mse": pytest.approx(0.2 + 45 + 0.1)}
-        assert adaptive.scores == {"mse": pytest.approx(0.6 + 45 + 0.1)}
+        assert knowing.scores == {"mse": pytest.approx(0.6 + 45 + 0.1)}
         assert all(shot.scores == {} for shot in shots_of(shots, ORIGINAL))
 
 
@@ -156,7 +167,7 @@ class TestPixels:
         found[0, 0, 0] = torch.tensor([[missing, infinity, -infinity], [1.7, -0.3, 1.0]])
         write_tensors(path, {"images": found})
         _, pixels = gather(item(), "small", results())
-        assert pixels["digits_12_draw0_lrp_as-printed_dlg"].tolist() == [[128, 128, 128], [255, 0, 255]]
+        assert pixels["digits_12_draw0_lrp_paper_dlg"].tolist() == [[128, 128, 128], [255, 0, 255]]
 
     def test_colors_keep_their_places(self):
         path = run_folder(runs_by_transform()["none"].attack) / "reconstruction.safetensors"
@@ -164,7 +175,7 @@ class TestPixels:
         found[0, 0, 1, 0, 1] = 1.0  # green, first line, second place
         write_tensors(path, {"images": found})
         _, pixels = gather(item(), "small", results())
-        picture = pixels["digits_12_draw0_lrp_as-printed_dlg"]
+        picture = pixels["digits_12_draw0_lrp_paper_dlg"]
         assert picture[0, 1].tolist() == [0, 255, 0]
         assert picture.sum() == 255
 
@@ -189,13 +200,13 @@ class TestArchive:
         with np.load(path, allow_pickle=False) as content:
             index = json.loads(content["index"].tobytes())
         assert [line["name"] for line in index] == [picture_name(shot) for shot in shots]
-        line = next(line for line in index if line["name"] == "digits_45_draw1_lrp_adaptive_dlg")
+        line = next(line for line in index if line["name"] == "digits_45_draw1_lrp_knowing_dlg")
         assert line == {
-            "name": "digits_45_draw1_lrp_adaptive_dlg",
+            "name": "digits_45_draw1_lrp_knowing_dlg",
             "dataset": "digits",
             "image": 45,
             "draw": 1,
-            "column": ["lrp", "adaptive", "dlg"],
+            "column": ["lrp", "knowing", "dlg"],
             "scores": {"mse": pytest.approx(45.7)},
             "scale": pytest.approx(1.0),
         }

@@ -225,7 +225,7 @@ def leakage():
     rows = []
     for round_, accuracy in ((0, 10.0), (5, 60.0), (100, 90.0)):
         rows.append(row("test_accuracy", accuracy, unit="%", method="lrp", round=round_))
-        for attacker, psnr in (("as-printed", 6.0), ("adaptive", 60.0 - round_ / 10)):
+        for attacker, psnr in (("paper", 6.0), ("knowing", 60.0 - round_ / 10)):
             keys = {"method": "lrp", "round": round_}
             rows.append(ResultRow("lrp", "figure-training", keys, "psnr_median", psnr, attacker=attacker, unit="dB"))
     return ResultTable(tuple(rows))
@@ -237,13 +237,13 @@ def test_both_attackers_have_panels_with_one_axis_and_round_0_stands_on_it():
         y=("psnr_median", "test_accuracy"),
         lines=("method",),
         panels=("metric", "attacker"),
-        attackers=("as-printed", "adaptive", ""),
+        attackers=("paper", "knowing", ""),
         log=("x",),
     )
     figure = drawn(curves_figure.draw(layout, series.curves(layout, leakage()), "Leakage along a training"))
-    paper, adaptive, accuracy = (axes for axes in figure.axes if axes.get_visible())
-    assert [axes.get_title(loc="left") for axes in (paper, adaptive, accuracy)] == ["as-printed", "adaptive", ""]
-    assert paper.get_ylim() == adaptive.get_ylim() != accuracy.get_ylim()
+    paper, knowing, accuracy = (axes for axes in figure.axes if axes.get_visible())
+    assert [axes.get_title(loc="left") for axes in (paper, knowing, accuracy)] == ["paper", "knowing", ""]
+    assert paper.get_ylim() == knowing.get_ylim() != accuracy.get_ylim()
     assert paper.get_ylim()[0] < 6 < 60 < paper.get_ylim()[1]
     places = paper.transData.transform([(x, 6.0) for x in (0, 5, 100)])[:, 0]
     assert np.all(np.isfinite(places))
@@ -251,7 +251,7 @@ def test_both_attackers_have_panels_with_one_axis_and_round_0_stands_on_it():
     assert [float(tick) for tick in paper.get_xticks()] == [0, 5, 100]
 
 
-def test_without_a_word_the_adaptive_attacker_is_not_shown():
+def test_without_a_word_the_knowing_attacker_is_not_shown():
     layout = CurvesLayout(x="round", y="psnr_median", lines=("method",))
     (curve,) = series.curves(layout, leakage())
     assert curve.y.tolist() == [6.0, 6.0, 6.0]

@@ -42,9 +42,9 @@ def shots():
         found.append(Shot(image, "mean-image", "", level(base + 0.4), {"lpips_vgg": 0.7, "psnr": 12.0}))
         for column, defense in enumerate(DEFENSES, 1):
             scores = {"lpips_vgg": 0.1 * column, "psnr": 30.0 - column, "mse": 0.5}
-            found.append(Shot(image, defense, "as-printed", level(base + 0.05 * column), scores))
+            found.append(Shot(image, defense, "paper", level(base + 0.05 * column), scores))
             if defense != "none":
-                found.append(Shot(image, defense, "adaptive", level(base + 0.05 * column + 0.2), scores))
+                found.append(Shot(image, defense, "knowing", level(base + 0.05 * column + 0.2), scores))
     return found
 
 
@@ -73,15 +73,15 @@ class TestBeside:
 
     def test_headings_name_defense_and_attacker(self):
         found = texts(draw(shots(), LAYOUT))
-        assert (found.count("LRP"), found.count("no defense"), found.count("adaptive")) == (1, 1, 2)
+        assert (found.count("LRP"), found.count("no defense"), found.count("knowing")) == (1, 1, 2)
         assert found.count("reference") == 1
         assert "unrelated image" not in " ".join(found)
 
     @pytest.mark.parametrize("width", [5.0, 7.0])
     def test_where_the_grid_continues_pairs_stay_together(self, width):
         columns = {ORIGINAL: "original", "none": "no defense", **{f"d{i}": f"d{i}" for i in range(6)}}
-        given = [Shot("a", ORIGINAL, "", level(0.0)), Shot("a", "none", "as-printed", level(0.1))]
-        given += [Shot("a", f"d{i}", who, level(0.2)) for i in range(6) for who in ("as-printed", "adaptive")]
+        given = [Shot("a", ORIGINAL, "", level(0.0)), Shot("a", "none", "paper", level(0.1))]
+        given += [Shot("a", f"d{i}", who, level(0.2)) for i in range(6) for who in ("paper", "knowing")]
         found = texts(draw(given, DefenseGridLayout(columns, width=width)))
         blocks = found.count("original")
         assert blocks > 1
@@ -89,7 +89,7 @@ class TestBeside:
         assert all(found.count(f"d{i}") == 1 for i in range(6))
 
     def test_one_attacker_alone_is_not_named(self):
-        only = [shot for shot in shots() if shot.attacker != "adaptive"]
+        only = [shot for shot in shots() if shot.attacker != "knowing"]
         assert not any("attacker" in text for text in texts(draw(only, LAYOUT)))
 
     def test_scores_stand_below_in_the_order_of_the_layout(self):
@@ -103,17 +103,17 @@ class TestBelow:
     LAYOUT = DefenseGridLayout(**{**vars(LAYOUT), "arrangement": "below"})
 
     def test_attackers_make_blocks_of_rows_and_what_belongs_to_none_is_in_both(self):
-        printed, adaptive = [0, 0.05, 0.1, 0.15, 0.4], [0, 0.3, 0.35, 0.4]
-        expected = [*printed, *(0.5 + s for s in printed), *adaptive, *(0.5 + s for s in adaptive)]
+        printed, knowing = [0, 0.05, 0.1, 0.15, 0.4], [0, 0.3, 0.35, 0.4]
+        expected = [*printed, *(0.5 + s for s in printed), *knowing, *(0.5 + s for s in knowing)]
         assert shades(draw(shots(), self.LAYOUT)) == pytest.approx(expected)
 
     def test_rows_name_the_attacker_and_the_image(self):
         found = " ".join(texts(draw(shots(), self.LAYOUT)))
         assert found.count("paper's attacker image 8112") == 1
-        assert found.count("adaptive image 11943") == 1
+        assert found.count("knowing attacker image 11943") == 1
 
     def test_an_empty_place_says_why(self):
-        reasons = [Shot(image, "none", "adaptive", None, reason="nothing to adapt to") for image in IMAGES]
+        reasons = [Shot(image, "none", "knowing", None, reason="nothing to adapt to") for image in IMAGES]
         words = " ".join(texts(draw([*shots(), *reasons], self.LAYOUT)))
         assert "not run" in " ".join(texts(draw(shots(), self.LAYOUT)))
         assert "not run" not in words
@@ -128,7 +128,7 @@ def test_rows_may_be_factors_and_columns_repeats():
     )
     given = [Shot(row, ORIGINAL, "", level(0.0)) for row in ("1", "2")]
     given += [
-        Shot(row, f"repeat {i}", "as-printed", level(0.3 * float(row) + 0.1 * i)) for row in ("1", "2") for i in (1, 2)
+        Shot(row, f"repeat {i}", "paper", level(0.3 * float(row) + 0.1 * i)) for row in ("1", "2") for i in (1, 2)
     ]
     figure = draw(given, layout)
     assert shades(figure) == pytest.approx([0, 0.7, 0.8, 0, 0.4, 0.5])
@@ -137,18 +137,18 @@ def test_rows_may_be_factors_and_columns_repeats():
 
 
 def test_a_perfect_picture_has_an_infinite_ratio():
-    found = texts(draw([Shot("a", "none", "as-printed", level(0.5), {"psnr": float("inf")})], LAYOUT))
+    found = texts(draw([Shot("a", "none", "paper", level(0.5), {"psnr": float("inf")})], LAYOUT))
     assert "∞ dB" in found
 
 
 def test_what_is_kept_is_what_was_given():
     given = shots()
-    kept = arrays([*given, Shot("image 1", "lrp", "adaptive", None, reason="not run")])
+    kept = arrays([*given, Shot("image 1", "lrp", "knowing", None, reason="not run")])
     index = json.loads(kept["index"].tobytes())
     assert len(kept) == 1 + len(given)
-    assert [entry["name"] for entry in index] == [*(shot.name for shot in given), "image 1, lrp, adaptive"]
+    assert [entry["name"] for entry in index] == [*(shot.name for shot in given), "image 1, lrp, knowing"]
     assert [entry["scores"] for entry in index][:-1] == [shot.scores for shot in given]
-    assert kept["image 8112, lrp, adaptive"].tolist() == [[[89] * 3] * 4] * 4
+    assert kept["image 8112, lrp, knowing"].tolist() == [[[89] * 3] * 4] * 4
     assert arrays([Shot("a", "none", "", torch.tensor([[[0.0, 2.0]]]))])["a, none"].tolist() == [[0, 255]]
 
 
@@ -170,7 +170,7 @@ def test_the_same_pictures_give_the_same_bytes(tmp_path):
 )
 def test_pictures_that_cannot_be_shown_are_refused(image, message):
     with pytest.raises(UserError, match=message) as refused:
-        Shot("image 7", "lrp", "adaptive", image)
+        Shot("image 7", "lrp", "knowing", image)
     assert str(refused.value).startswith("picture at image 7, lrp: ")
 
 
@@ -180,10 +180,10 @@ def test_pictures_that_cannot_be_shown_are_refused(image, message):
         ([], {}, "run the item first"),
         (shots(), {"scores": ("mse", "psnr", "ssim")}, "3 scores do not fit"),
         (shots(), {"columns": {"original": "original"}}, "no column 'mean-image'"),
-        (shots(), {"attackers": {"as-printed": "printed"}}, "no attacker 'adaptive'"),
+        (shots(), {"attackers": {"paper": "printed"}}, "no attacker 'knowing'"),
         ([*shots(), shots()[0]], {}, "two pictures at image 8112, original"),
         (shots(), {"formats": {"psnr": "{value:.1f} dB"}}, "format .* of psnr does not fit"),
-        ([Shot("a", "lrp", "adaptive", level(0.5), {"psnr": float("nan")})], {}, "psnr of a, lrp, adaptive is not"),
+        ([Shot("a", "lrp", "knowing", level(0.5), {"psnr": float("nan")})], {}, "psnr of a, lrp, knowing is not"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(given, changes, message):

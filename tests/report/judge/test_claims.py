@@ -6,10 +6,7 @@ from pathlib import Path
 import pytest
 
 from leaklab.records.errors import UserError
-from leaklab.records.expand import expand
-from leaklab.records.items import load_items
 from leaklab.report.judge.claims import CLAIM_COLUMNS, Claim, read_claims
-from leaklab.report.numbers.results import AS_DESCRIBED
 
 ROOT = Path(__file__).parents[3]
 PAPERS = ROOT / "config/papers"
@@ -52,26 +49,6 @@ def test_a_premise_is_no_part_of_its_check_alone(claims):
         assert claim.premise != claim.check
 
 
-def test_the_images_of_an_update_are_those_of_the_item(claims):
-    """A claim on an item whose updates are made of several images says so."""
-    items = load_items(ROOT / "config/items")
-    for claim in claims:
-        for name in set(re.findall(r"'((?:figure|table)[\w-]+)'", f"{claim.check} {claim.premise}")):
-            item = items[f"{claim.paper}/{name}"]
-            for scale in ("small", "paper"):
-                assert claim.batches(scale).get(name, 1) == batch(item, scale), (claim.id, name, scale)
-
-
-def batch(item, scale):
-    """Return the images of one update that claims see of an item at a scale; without updates one."""
-    if item.planned:
-        return 1
-    seen = [run.spec for run in expand(item, scale) if run.variant == AS_DESCRIBED]
-    attacks = [spec.attack for spec in seen if hasattr(spec, "attack")]
-    captures = [attack.capture for attack in attacks if hasattr(attack, "capture")]
-    return max((capture.batch_size for capture in captures if hasattr(capture, "batch_size")), default=1)
-
-
 def line(**cells):
     known = {"id": "X-09", "paper": "lrp", "item": "table1", "about": "utility", "check": "1<2"}
     buffer = io.StringIO()
@@ -88,8 +65,6 @@ def line(**cells):
         ({"premise": "T.x"}, "claim X-09: Attribute"),
         ({"check_per_draw": "1<"}, "claim X-09: the check is not"),
         ({"about": "everything"}, "not one of protection, attack, utility, theory"),
-        ({"images_per_update": "figure6"}, "not e.g. 'figure6=4'"),
-        ({"images_per_update": "figure6=0"}, "not e.g. 'figure6=4'"),
     ],
 )
 def test_a_claim_that_asks_for_more_is_refused_when_read(tmp_path, cells, message):
@@ -108,7 +83,3 @@ def test_a_missing_column_is_named(tmp_path):
 def test_the_check_itself_may_be_the_check_per_draw():
     assert Claim("X", "lrp", "table1", "s", "1<2", check_per_draw="same").draw_check == "1<2"
     assert Claim("X", "lrp", "table1", "s", "1<2").draw_check == ""
-    assert Claim("X", "lrp", "table1", "s", "1<2", images_per_update="a=2 b=3 b@small=1").batches("small") == {
-        "a": 2,
-        "b": 1,
-    }

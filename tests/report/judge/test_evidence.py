@@ -17,7 +17,7 @@ TABLE = ResultTable(
         row({"m": "a", "p": True}, 1.5, std=0.2),
         row({"m": "b", "p": False}, 4.0),
         row({"m": "b", "p": True}, 3.0),
-        row({"m": "a", "p": True}, 9.0, attacker="adaptive"),
+        row({"m": "a", "p": True}, 9.0, attacker="knowing"),
         row({"m": "a", "p": True}, 7.0, variant="partition-seed=3"),
         row({"m": "a", "p": True, "selection": "oracle"}, 8.0),
         row({"m": "a"}, None, metric="capped"),
@@ -54,8 +54,8 @@ def test_all_values_of_a_partial_match(evidence):
     assert plain(evidence.V("table1", "acc", p=False)) == [({"m": "a", "p": False}, 1.0), ({"m": "b", "p": False}, 4.0)]
 
 
-def test_the_adaptive_attacker_only_on_request(evidence):
-    assert evidence.T("table1", "acc", m="a", p=True, attacker="adaptive").value == 9.0
+def test_the_knowing_attacker_only_on_request(evidence):
+    assert evidence.T("table1", "acc", m="a", p=True, attacker="knowing").value == 9.0
 
 
 def test_a_selection_only_on_request(evidence):
@@ -66,12 +66,23 @@ def test_one_draw_sees_its_own_rows_only():
     assert plain(of(TABLE, variant="partition-seed=3").V("table1", "acc")) == [({"m": "a", "p": True}, 7.0)]
 
 
-def test_the_strongest_attacker_on_request(evidence):
-    assert evidence.T("table1", "acc", m="a", p=True, attacker="strongest").value == 1.5
-    lower = ResultTable((row({"m": "a"}, 2.0, attacker="as-printed", better="lower"),
-                         row({"m": "a", "transform": "x"}, 9.0, attacker="adaptive", better="lower")))  # fmt: skip
-    assert of(lower).T("table1", "acc", m="a", attacker="strongest").value == 9.0
-    assert of(lower).T("table1", "acc", m="a").value == 2.0
+def test_the_knowing_attacker_may_be_the_papers():
+    keys, paper, knowing = {"m": "a", "image": 3}, {"attacker": "paper", "runs": ("p",)}, {"attacker": "knowing"}
+    table = of(ResultTable((
+        row(keys, 2.0, **paper),
+        row({"m": "a"}, 2.0, metric="acc_median", **paper),
+        row({"m": "a", "by": "x"}, 2.0, metric="acc_median", **knowing, runs=("p",)),
+    )))  # fmt: skip
+    assert table.T("table1", "acc", m="a", attacker="knowing").value == 2.0
+    assert table.T("table1", "acc_median", m="a", attacker="knowing").value == 2.0
+
+
+def test_rows_beside_the_attackers_are_seen_only_by_those_who_name_their_key():
+    table = of(ResultTable(tuple(row({"m": "a", key: "x"}, 1.0) for key in ("selection", "tried", "difference"))))
+    for key in ("selection", "tried", "difference"):
+        assert table.T("table1", "acc", **{key: "x"}).value == 1.0
+    with pytest.raises(NumberMissingError):
+        table.T("table1", "acc", m="a")
 
 
 def test_a_number_decides_nothing_where_too_little_stands_behind_it():

@@ -120,7 +120,7 @@ def lengths(measured):
     """Return how many points each measured undefended curve has."""
     found = {}
     for row in measured.results.table.rows if measured else ():
-        if row.is_point and row.row.get("defense") == "none" and row.attacker != "adaptive":
+        if row.is_point and row.row.get("defense") == "none" and row.attacker not in ("knowing", "blind"):
             found[row.item, row.metric] = found.get((row.item, row.metric), 0) + 1
     return found
 
@@ -168,7 +168,7 @@ def rows(printed, small):
     for table in (printed, small):
         own = {}
         for row in table.select(variant="as-described").rows:
-            if "selection" not in row.row and row.attacker != "adaptive" and not row.is_point:
+            if not row.aside and row.attacker not in ("knowing", "blind") and not row.is_point:
                 own.setdefault((row.paper, row.item, row.metric), []).append(dict(row.row))
         found = own | found
     for (paper, item, metric), known in list(found.items()):

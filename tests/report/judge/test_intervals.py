@@ -4,9 +4,8 @@ import pytest
 from scipy import stats
 
 from leaklab.report.judge.estimates import Estimate
-from leaklab.report.judge.indexed import Indexed
 from leaklab.report.judge.intervals import measured, share, sign_test, spread
-from leaklab.report.numbers.results import ResultRow, ResultTable
+from leaklab.report.numbers.results import ResultRow
 
 
 def row(value=2.0, **more):
@@ -18,53 +17,53 @@ def ends(number):
 
 
 def test_a_number_that_is_no_sample_is_taken_as_it_is():
-    assert measured(row(), 0).number == Estimate.exact(2.0)
+    assert measured(row()).number == Estimate.exact(2.0)
 
 
 def test_the_interval_of_the_table_goes_first():
-    found = measured(row(n=3, std=9.0, ci_low=1.5, ci_high=2.2), 0)
+    found = measured(row(n=3, std=9.0, ci_low=1.5, ci_high=2.2))
     assert (ends(found.number), found.doubt) == ((1.5, 2.2), "")
 
 
 def test_an_interval_holds_its_number():
-    assert ends(measured(row(n=3, std=9.0, ci_low=2.5, ci_high=3.0), 0).number) == (2.0, 3.0)
+    assert ends(measured(row(n=3, std=9.0, ci_low=2.5, ci_high=3.0)).number) == (2.0, 3.0)
 
 
 def test_without_one_it_reaches_as_far_as_students_t():
     reach = stats.t.ppf(0.975, 2) * 0.3 / math.sqrt(3)
-    assert ends(measured(row(n=3, std=0.3), 0).number) == pytest.approx((2 - reach, 2 + reach))
+    assert ends(measured(row(n=3, std=0.3)).number) == pytest.approx((2 - reach, 2 + reach))
 
 
 def test_whole_numbers_lie_between_whole_numbers():
-    assert ends(measured(row(3.0, n=3, std=0.577, unit="rounds"), 0).number) == (2, 4)
+    assert ends(measured(row(3.0, n=3, std=0.577, unit="rounds")).number) == (2, 4)
 
 
 @pytest.mark.parametrize(
     ("n", "attacker", "updates", "doubt"),
     [
-        (1, "", 0, "one seed"),
-        (2, "", 0, ""),
-        (40, "as-printed", 5, "5 independent updates, 6 are needed"),
-        (40, "adaptive", 1, "1 independent update, 6 are needed"),
-        (6, "as-printed", 6, ""),
+        (1, "", 1, "one seed"),
+        (2, "", 2, ""),
+        (40, "paper", 5, "5 independent updates, 6 are needed"),
+        (40, "knowing", 1, "1 independent update, 6 are needed"),
+        (6, "paper", 6, ""),
     ],
 )
 def test_one_seed_or_fewer_than_six_updates_bound_nothing(n, attacker, updates, doubt):
-    found = measured(row(n=n, std=0.1, ci_low=1.9, ci_high=2.1, attacker=attacker), updates)
+    found = measured(row(n=n, clusters=updates, std=0.1, ci_low=1.9, ci_high=2.1, attacker=attacker))
     assert (found.doubt, found.number.is_open) == (doubt, bool(doubt))
 
 
 def test_a_sample_without_any_spread_bounds_nothing():
-    assert measured(row(n=10), 0).number.is_open
+    assert measured(row(n=10)).number.is_open
 
 
 def test_a_capped_cell_is_worse_than_all_others_and_an_absent_one_is_no_number():
     capped = row(None, n=3, note="capped: 3 of 3 runs did not get there")
-    assert measured(capped, 0).number.value == -math.inf
+    assert measured(capped).number.value == -math.inf
     lower = row(None, n=3, note="capped: 3 of 3 runs did not get there", better="lower")
-    assert measured(lower, 0).number.value == math.inf
-    assert measured(row(None, n=0, note="not run: data not here"), 0) is None
-    assert measured(row(None, n=3, note="diverged: all 3 runs"), 0) is None
+    assert measured(lower).number.value == math.inf
+    assert measured(row(None, n=0, note="not run: data not here")) is None
+    assert measured(row(None, n=3, note="diverged: all 3 runs")) is None
 
 
 def test_the_interval_of_a_spread_is_that_of_the_chi_squared_law():
@@ -84,28 +83,14 @@ def test_a_share_stays_between_none_and_all():
     assert share(7, 7).high == pytest.approx(1)
 
 
-class TestUpdates:
-    def single(self, image, **more):
-        return ResultRow("lrp", "figure6", {"image": image, **more}, "psnr", 1.0, n=1, attacker="as-printed")
+@pytest.mark.parametrize("key", ["selection", "difference"])
+def test_references_and_differences_are_of_attacks(key):
+    beside = {"row": {"m": "a", key: "x"}, "n": 40, "std": 0.1}
+    assert measured(row(**beside, clusters=5)).doubt == "5 independent updates, 6 are needed"
+    assert measured(row(**beside, clusters=6)).doubt == ""
 
-    def summary(self, n=8, **more):
-        return ResultRow("lrp", "figure6", more, "psnr_median", 1.0, n=n, attacker="as-printed")
 
-    def test_draws_of_one_image_count_once(self):
-        rows = [self.single(image, draw=draw, defense="lrp") for image in (1, 2) for draw in (0, 1, 2)]
-        assert Indexed(ResultTable(tuple(rows))).updates(self.summary(defense="lrp"), 1) == 2
-
-    def test_images_of_one_update_count_once(self):
-        rows = [self.single(image, draw=0, defense="lrp") for image in range(8)]
-        assert Indexed(ResultTable(tuple(rows))).updates(self.summary(defense="lrp"), 4) == 2
-
-    def test_settings_are_counted_on_their_own(self):
-        rows = [self.single(image, defense="lrp" if image else "none") for image in range(8)]
-        table = Indexed(ResultTable(tuple(rows)))
-        assert [table.updates(self.summary(defense=name), 1) for name in ("none", "lrp")] == [1, 7]
-
-    def test_without_single_images_the_table_says_how_many(self):
-        assert Indexed(ResultTable()).updates(self.summary(10), 1) == 10
-
-    def test_a_single_image_is_one_update(self):
-        assert Indexed(ResultTable()).updates(self.single(3), 1) == 1
+def test_the_clusters_count_and_not_the_values():
+    reach = stats.t.ppf(0.975, 7) * 0.3 / math.sqrt(8)
+    found = measured(row(n=32, clusters=8, std=0.3, attacker="paper"))
+    assert ends(found.number) == pytest.approx((2 - reach, 2 + reach))

@@ -128,18 +128,9 @@ class TestIntervals:
 
     @pytest.mark.parametrize(("images", "word"), [(5, "undecided"), (6, "reproduced")])
     def test_fewer_than_six_updates_decide_nothing(self, images, word):
-        more = {"attacker": "as-printed", "n": 40, "ci_low": 1.0, "ci_high": 1.0}
-        singles = [
-            ResultRow("lrp", "table1", {"m": m, "image": image, "draw": draw}, "acc", 1.0, attacker="as-printed", n=1)
-            for m in "ab" for image in range(images) for draw in range(4)
-        ]  # fmt: skip
-        cells = [replace(row, **more, metric="acc_median") for row in rows(2.0, 1.0).rows]
-        cells = [replace(row, ci_low=row.value, ci_high=row.value) for row in cells]
-        claim = replace(CLAIM, check=CLAIM.check.replace("'acc'", "'acc_median'"))
-        verdict = judged(ResultTable((*singles, *cells)), claim)
-        assert verdict.verdict == word
-        batches = replace(claim, images_per_update="table1=4")
-        assert judged(ResultTable((*singles, *cells)), batches).verdict == "undecided"
+        more = {"attacker": "paper", "n": 40, "clusters": images}
+        cells = [replace(row, **more, ci_low=row.value, ci_high=row.value) for row in rows(2.0, 1.0).rows]
+        assert judged(ResultTable(tuple(cells))).verdict == word
 
     def test_one_surely_false_case_decides_beside_doubtful_ones(self):
         third = replace(rows(1.5, 1.0).rows[0], row={"m": "c"}, n=1)
@@ -314,32 +305,32 @@ class TestDraws:
 
 
 class TestTheStrongestAttacker:
-    def results(self, adaptive, tried=-9.0):
-        """Rows a and b of the paper's attacker, and b again as two others make it."""
-        own = rows(2.0, 1.0, attacker="as-printed", better="lower")
-        other = replace(own.rows[1], value=adaptive, attacker="adaptive", row={"m": "b", "transform": "profiled"})
-        beaten = replace(other, value=tried, row={**other.row, "selection": "transform other"})
-        return ResultTable((*own.rows, beaten, other))
+    def results(self, knowing, by="profiled"):
+        """Rows a and b of the paper's attacker, and both again under the strongest of all that were tried."""
+        own = rows(2.0, 1.0, attacker="paper", better="lower")
+        known = {"a": own.rows[0].value, "b": knowing}
+        strongest = [replace(r, value=known[r.row["m"]], attacker="knowing", row={**r.row, "by": by}) for r in own.rows]
+        tried = [
+            replace(own.rows[1], attacker="", row={"m": "b", "tried": name}) for name in dict.fromkeys(("own", by))
+        ]
+        return ResultTable((*own.rows, *strongest, *tried))
 
     def test_a_claim_is_judged_on_the_strongest_too(self):
         verdict = judged(self.results(3.0))
         assert verdict.verdict == "reproduced"
-        assert verdict.adaptive.verdict == "not reproduced"
-        assert [(fact.value, fact.attacker) for fact in verdict.adaptive.evidence] == [
-            (2.0, "as-printed"),
-            (3.0, "adaptive"),
+        assert verdict.knowing.verdict == "not reproduced"
+        assert [(fact.value, fact.attacker) for fact in verdict.knowing.evidence] == [
+            (2.0, "knowing"),
+            (3.0, "knowing"),
         ]
 
-    def test_an_attacker_who_was_tried_and_is_the_strongest_counts(self):
-        assert judged(self.results(0.5, tried=4.0)).adaptive.verdict == "not reproduced"
+    def test_where_the_papers_is_the_strongest_of_several_both_verdicts_agree(self):
+        verdict = judged(self.results(1.0))
+        assert verdict.knowing.verdict == verdict.verdict == "reproduced"
 
-    def test_a_weaker_one_takes_nothing_from_the_papers(self):
-        adaptive = judged(self.results(0.5)).adaptive
-        assert adaptive.verdict == "reproduced"
-        assert [(fact.value, fact.attacker) for fact in adaptive.evidence] == [(2.0, "as-printed"), (1.0, "as-printed")]
-
-    def test_without_another_attacker_there_is_no_second_verdict(self):
-        assert judged(rows(2.0, 1.0, attacker="as-printed")).adaptive is None
+    def test_where_nothing_else_was_tried_there_is_no_second_verdict(self):
+        assert judged(self.results(1.0, by="own")).knowing is None
+        assert judged(rows(2.0, 1.0, attacker="paper")).knowing is None
 
     def test_it_survives_json_and_the_table(self, tmp_path):
         verdict = judged(self.results(3.0))
@@ -347,8 +338,8 @@ class TestTheStrongestAttacker:
         write_verdicts(tmp_path / "c.csv", [CLAIM], [verdict])
         with (tmp_path / "c.csv").open(newline="") as handle:
             (line,) = csv.DictReader(handle)
-        assert line["adaptive_verdict"] == "not reproduced"
-        assert "found: 2 %" in line["adaptive_sentence"]
+        assert line["knowing_verdict"] == "not reproduced"
+        assert "found: 2 %" in line["knowing_sentence"]
 
 
 def test_verdicts_survive_json_and_are_written_one_per_line(tmp_path):

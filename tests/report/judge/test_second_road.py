@@ -142,44 +142,56 @@ def read_rows():
     for path in TABLES:
         with path.open(encoding="utf-8", newline="") as file:
             for line in csv.DictReader(file):
-                numbers = {k: float(line[k]) if line[k] else None for k in ("value", "std", "ci_low", "ci_high", "n")}
-                rows.append(line | numbers | {"row": json.loads(line["row"])})
+                rows += points(line | {"row": json.loads(line["row"])})
     return rows
 
 
-def was_tried(row):
-    return str(row["row"].get("selection", "")).startswith(("transform ", "attack "))
+def points(line):
+    """Return the numbers of one line: of a curve one per point."""
+    names, span = ("value", "std", "ci_low", "ci_high", "n", "clusters"), line["row"].get("index")
+    first, last = map(int, span.split("-")) if isinstance(span, str) else (span, span)
+    count = 1 if span is None else last - first + 1
+    columns = {name: line[name].split(" ") if " " in line[name] else [line[name]] * count for name in names}
+    rows = []
+    for place in range(count):
+        numbers = {name: None if own[place] in ("", "-") else float(own[place]) for name, own in columns.items()}
+        index = {} if span is None else {"index": first + place}
+        rows.append(line | numbers | {"row": line["row"] | index, "runs": line["runs"].split(" ")[0]})
+    return rows
 
 
 def setting(row):
-    gone = {"image", "example", "draw", "index", "transform"} | ({"selection"} if was_tried(row) else set())
+    gone = {"image", "example", "draw", "index", "by", "tried"}
     keys = {k: v for k, v in row["row"].items() if k not in gone}
-    return row["item"], row["metric"], row["variant"], json.dumps(keys, sort_keys=True)
+    return row["item"], summarised(row["metric"]), row["variant"], json.dumps(keys, sort_keys=True)
+
+
+def beside(row):
+    return {"selection", "tried", "difference"} & row["row"].keys()
 
 
 def strongest(rows):
-    """Leave in each setting the rows of one attacker, and mark the settings in which there were several."""
-    attackers = defaultdict(lambda: defaultdict(list))
+    """Leave in each setting the rows of the knowing attacker, and mark the settings in which several were tried."""
+    attackers, runs, tried = defaultdict(set), {}, defaultdict(set)
     for row in rows:
-        name = f"{row['attacker']} {row['row']['selection']}" if was_tried(row) else row["attacker"]
-        attackers[setting(row)][name].append(row)
+        if "tried" in row["row"] or (row["attacker"] and "index" in row["row"]):
+            tried[setting(row)].add(row["row"].get("tried", row["attacker"]))
+        if row["attacker"] and not beside(row):
+            attackers[setting(row), row["metric"]].add(row["attacker"])
+            if row["attacker"] == "knowing" and (row["metric"].endswith("_median") or setting(row) not in runs):
+                runs[setting(row)] = row["runs"]
     left = []
-    for own in attackers.values():
-        levels = {
-            n: median(known) for n, r in own.items() if (known := [x["value"] for x in r if x["value"] is not None])
-        }
-        better = {row["better"] for found in own.values() for row in found}
-        if better == {"higher"} and levels:
-            name = min(levels, key=levels.get)
-        elif better == {"lower"} and levels:
-            name = max(levels, key=levels.get)
-        else:
-            name = "adaptive" if "adaptive" in own else next(iter(own))
-        gone = lambda row: {"transform"} | ({"selection"} if was_tried(row) else set())  # noqa: E731
-        left += [
-            row | {"row": {k: v for k, v in row["row"].items() if k not in gone(row)}, "contested": len(own) > 1}
-            for row in own[name]
-        ]
+    for row in rows:
+        own = attackers[setting(row), row["metric"]]
+        if row["attacker"] and not beside(row):
+            if "knowing" not in own and setting(row) in runs:
+                stays = row["runs"] == runs[setting(row)]
+            else:
+                stays = row["attacker"] == next(name for name in ("knowing", "paper", "blind") if name in own)
+            if not stays:
+                continue
+        keys = {k: v for k, v in row["row"].items() if k != "by"}
+        left.append(row | {"row": keys, "contested": len(tried[setting(row)]) > 1})
     return left
 
 
@@ -188,20 +200,17 @@ class Results:
 
     def __init__(self, rows, everyone, claim, variant="as-described", bare=False, knowing=False):
         self.rows, self.everyone, self.variant, self.bare, self.knowing = rows, everyone, variant, bare, knowing
-        self.batches, self.stand_ins = (
-            batches(claim),
-            {} if claim["id"] in STAND_INS["not_for"] else STAND_INS["metrics"],
-        )
+        self.stand_ins = {} if claim["id"] in STAND_INS["not_for"] else STAND_INS["metrics"]
         self.contested = False
 
     def find(self, item, metric, keys, points=False):
         for name in (metric, self.stand_in(metric)):
             rows = [
-                row for row in (STRONG if keys.get("attacker") == "strongest" else self.rows)[item, name]
+                row for row in (STRONG if keys.get("attacker") == "knowing" else self.rows)[item, name]
                 if row["variant"] == self.variant
                 and all(row["row"].get(k) == v for k, v in keys.items() if k != "attacker")
-                and ("selection" in keys or "selection" not in row["row"])
-                and (self.knowing or "attacker" in keys or row["attacker"] != "adaptive")
+                and beside(row) <= keys.keys()
+                and (self.knowing or "attacker" in keys or row["attacker"] in ("", "paper"))
             ]  # fmt: skip
             rows = [row for row in rows if ("index" in row["row"]) == points] or rows
             if any(row["value"] is not None or row["note"].startswith("capped") for row in rows):
@@ -215,12 +224,6 @@ class Results:
                 return metric.replace(own, other)
         return ""
 
-    def updates(self, row):
-        if {"image", "example"} & row["row"].keys():
-            return 1
-        images = len(IMAGES[setting(row | {"metric": summarised(row["metric"])})]) or row["n"]
-        return images // self.batches.get(row["item"], 1)
-
     def n(self, row):
         value = row["value"]
         if value is None and row["note"].startswith("capped"):
@@ -229,8 +232,8 @@ class Results:
             raise GoneError(row)
         if row["n"] is None or self.bare:
             return number(value)
-        n = self.updates(row) if row["attacker"] else row["n"]
-        if n < (6 if row["attacker"] else 2) or (row["std"] is None and row["ci_low"] is None):
+        n, attack = row["clusters"], row["attacker"] or beside(row)
+        if n < (6 if attack else 2) or (row["std"] is None and row["ci_low"] is None):
             return N(value, -math.inf, math.inf)
         reach = stats.t.ppf(0.975, n - 1) * (row["std"] or 0) / math.sqrt(n)
         low, high = (value - reach, value + reach) if row["ci_low"] is None else (row["ci_low"], row["ci_high"])
@@ -272,12 +275,6 @@ class Results:
         return bool(eval(text, {"__builtins__": {}, **FUNCTIONS, **questions}))  # noqa: S307
 
 
-def batches(claim):
-    pairs = dict(part.split("=") for part in claim["images_per_update"].split())
-    usual = {item: int(count) for item, count in pairs.items() if "@" not in item}
-    return usual | {item.split("@")[0]: int(n) for item, n in pairs.items() if item.endswith(f"@{SCALE}")}
-
-
 def summarised(metric):
     return metric.removesuffix("_median").removesuffix("_mean")
 
@@ -291,11 +288,6 @@ def by_metric(rows):
 
 ROWS = read_rows()
 KNOWN, STRONG = by_metric(ROWS), by_metric(strongest(ROWS))
-IMAGES = defaultdict(set)
-for one in ROWS:
-    place = one["row"].get("image", one["row"].get("example"))
-    if place is not None:
-        IMAGES[setting(one)].add(place)
 STAND_INS = yaml.safe_load((PAPERS / "tolerances.yaml").read_text())["stand_ins"]
 
 
@@ -384,7 +376,7 @@ def test_both_roads_say_the_same_under_the_strongest_attacker(catalogue, verdict
     for claim in catalogue:
         verdict, contested = word(claim, knowing=True)
         mine[claim["id"]] = verdict if contested else None
-    assert mine == {name: verdict.adaptive and verdict.adaptive.verdict for name, verdict in verdicts.items()}
+    assert mine == {name: verdict.knowing and verdict.knowing.verdict for name, verdict in verdicts.items()}
 
 
 def test_a_verdicts_line_says_what_was_needed_and_found_or_why_not(verdicts):

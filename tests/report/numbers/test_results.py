@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -23,8 +24,8 @@ def test_the_header_is_the_contract(tmp_path):
     ResultTable().write(tmp_path / "t.csv")
     assert (tmp_path / "t.csv").read_text() == ",".join(COLUMNS) + "\n"
     assert COLUMNS == (
-        "paper", "item", "row", "metric", "value", "std", "ci_low", "ci_high", "n", "unit", "better", "attacker",
-        "variant", "substitutes", "runs", "note",
+        "paper", "item", "row", "metric", "value", "std", "ci_low", "ci_high", "n", "clusters", "unit", "better",
+        "attacker", "variant", "substitutes", "runs", "note",
     )  # fmt: skip
 
 
@@ -99,3 +100,64 @@ def test_a_file_from_before_there_were_notes_is_read(tmp_path):
     lines = (tmp_path / "t.csv").read_text().splitlines()
     (tmp_path / "old.csv").write_text("\n".join(line.rpartition(",")[0] for line in lines) + "\n")
     assert ResultTable.read(tmp_path / "old.csv") == table
+
+
+class TestCompactFiles:
+    """What many rows share is written once, and the rows come back as they were."""
+
+    CURVE = tuple(
+        ResultRow("lrp", "figure5", {"m": m, "index": i}, "loss", None if (m, i) == ("b", 3) else i / 7, std=std, n=3)
+        for m, std in (("a", 0.5), ("b", None)) for i in range(5)
+    )  # fmt: skip
+
+    def lines(self, tmp_path, *rows):
+        table = ResultTable(rows)
+        table.write(tmp_path / "t.csv")
+        assert ResultTable.read(tmp_path / "t.csv") == table
+        return (tmp_path / "t.csv").read_text().splitlines()[1:]
+
+    def test_a_list_is_written_out_once(self, tmp_path):
+        other = replace(ROW, runs=("c-3",), row={"model": "mlp"})
+        lines = self.lines(tmp_path, ROW, replace(ROW, metric="loss"), other, ROW)
+        assert [line.count("subset: 20 people; small net") for line in lines] == [1, 0, 0, 0]
+        ends = ["[0] a-1; b-2,", "[0],", "[1] c-3,", "[0],"]
+        assert all(line.endswith(end) for line, end in zip(lines, ends, strict=True))
+
+    def test_points_that_follow_each_other_are_one_line(self, tmp_path):
+        first, second = self.lines(tmp_path, *self.CURVE)
+        assert '""index"": ""0-4""' in first
+        assert ",0.5,,,3," in first
+        assert second.count(" - ") == 1
+
+    def test_coordinates_of_points_are_a_list_in_their_line(self, tmp_path):
+        places = [(0.25, -1.0), (0.25, 1.0), (1.0, -1.0)]
+        points = [replace(ROW, row={"m": "a", "index": i, "alpha": a, "beta": b}, value=float(i))
+                  for i, (a, b) in enumerate(places)]  # fmt: skip
+        (line,) = self.lines(tmp_path, *points)
+        assert '""alpha"": [0.25, 0.25, 1.0], ""beta"": [-1.0, 1.0, -1.0], ""index"": ""0-2""' in line
+        path = tmp_path / "t.csv"
+        path.write_text(path.read_text().replace("[0.25, 0.25, 1.0]", "[0.25, 1.0]"))
+        with pytest.raises(UserError, match="line 2: alpha, beta has not 3 numbers"):
+            ResultTable.read(path)
+
+    def test_what_differs_or_does_not_follow_is_apart(self, tmp_path):
+        points = self.CURVE[:5]
+        assert len(self.lines(tmp_path, *points[:2], *points[3:])) == 2
+        assert len(self.lines(tmp_path, *points[:2], replace(points[2], note="diverged: all"), *points[3:])) == 3
+        assert len(self.lines(tmp_path, *reversed(points))) == 5
+        assert len(self.lines(tmp_path, points[0], replace(points[0], row={"m": "a"}))) == 2
+
+    def test_text_that_looks_like_it_is_left_alone(self, tmp_path):
+        self.lines(tmp_path, replace(ROW, row={"index": "0-4", "span": "1-2"}.copy() | {"index": 1}, runs=("[x] y",)))
+
+    @pytest.mark.parametrize(
+        ("old", "new", "named"),
+        [("[0] a-1; b-2", "[0]", r"line 2: runs \[0\] is written out nowhere"), ("0.25 0.5", "0.25", "value has")],
+    )
+    def test_a_damaged_file_is_named_with_its_line(self, tmp_path, old, new, named):
+        points = [replace(ROW, row={"index": i}, value=v) for i, v in enumerate((0.125, 0.25, 0.5))]
+        self.lines(tmp_path, *points)
+        path = tmp_path / "t.csv"
+        path.write_text(path.read_text().replace(old, new))
+        with pytest.raises(UserError, match=f"line 2: .*{named.removeprefix('line 2: ')}.*delete what is there"):
+            ResultTable.read(path)

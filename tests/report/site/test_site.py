@@ -7,7 +7,7 @@ import pytest
 
 from leaklab.records.errors import UserError
 from leaklab.records.layouts import TableLayout
-from leaklab.report.judge.attacker_pairs import AttackerPair, attacker_pairs
+from leaklab.report.judge.attacker_pairs import AttackerPair
 from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.comparison import Comparison
 from leaklab.report.judge.verdicts import SIGNS, Fact, Frequency, Judgement, Verdict
@@ -77,7 +77,8 @@ def full_page(folder):
         grid=lay_out(spec, ResultTable((row,)), [beside]),
         comparisons=(beside,),
         claims=(JudgedClaim(claim, verdict),),
-        attackers=(AttackerPair({"defense": "lrp"}, "mse_median", "", "higher", 0.5, 0.001, "closed-form-scale"),
+        attackers=(AttackerPair({"defense": "lrp"}, "mse_median", "", "higher", 0.5, 0.001, "closed-form-scale",
+                                difference=(-0.6, -0.4)),
                    AttackerPair({"defense": "none"}, "mse_median", "", "higher", 0.001, None)),
         reading="One sentence of meaning.",
         settings={"paper": {"rounds": 100, "model": {"seed": 0}}, "small": {"rounds": 10, "model": {"seed": 0}}},
@@ -167,14 +168,14 @@ def test_the_overview_shows_state_reason_and_verdicts(built):
         assert word.capitalize() in text
 
 
-def judged(name, verdict, adaptive=None, about="protection"):
-    second = Judgement(adaptive, f"adaptive line of {name}") if adaptive else None
+def judged(name, verdict, knowing=None, about="protection"):
+    second = Judgement(knowing, f"knowing line of {name}") if knowing else None
     claim = Claim(name, "lrp", "table1", f"Statement {name}.", "T('a')<1", about=about)
-    return JudgedClaim(claim, Verdict(name, Judgement(verdict, f"line of {name}"), adaptive=second))
+    return JudgedClaim(claim, Verdict(name, Judgement(verdict, f"line of {name}"), knowing=second))
 
 
 @pytest.mark.parametrize(
-    ("printed", "adaptive", "standing"),
+    ("printed", "knowing", "standing"),
     [
         ("reproduced", "reproduced", "stands"),
         ("reproduced", "not reproduced", "falls"),
@@ -190,9 +191,9 @@ def judged(name, verdict, adaptive=None, about="protection"):
         ("not run", None, "open"),
     ],
 )
-def test_what_is_left_of_a_claim(printed, adaptive, standing):
-    assert judged("LRP-01", printed, adaptive).standing == standing
-    assert judged("LRP-01", printed, adaptive, about="utility").standing is None
+def test_what_is_left_of_a_claim(printed, knowing, standing):
+    assert judged("LRP-01", printed, knowing).standing == standing
+    assert judged("LRP-01", printed, knowing, about="utility").standing is None
 
 
 def test_a_papers_page_says_what_survives_with_intervals(tmp_path):
@@ -217,7 +218,7 @@ def test_a_papers_page_says_what_survives_with_intervals(tmp_path):
     for part in (
         "What stands",
         "What falls",
-        "adaptive line of LRP-02",
+        "knowing line of LRP-02",
         "line of LRP-05",
         "11.5 to 12.5",
         "30 to 33",
@@ -252,26 +253,6 @@ def test_missing_figures_and_doubled_names_are_refused(tmp_path):
     twice = ItemPage("lrp", "smc", "t", "planned", "r")
     with pytest.raises(UserError, match="two items are called lrp-smc"):
         site.build(data(twice, twice), tmp_path / "out")
-
-
-def test_attackers_are_paired_by_row_and_the_undefended_stays_as_reference():
-    def row(metric, value, attacker, **keys):
-        return ResultRow("lrp", "figure2", keys, metric, value, better="higher", attacker=attacker)
-
-    table = ResultTable(
-        (
-            row("mse", 0.9, "as-printed", defense="lrp", image=3),
-            row("mse_median", 0.5, "as-printed", defense="lrp"),
-            row("mse_median", 0.1, "as-printed", defense="none"),
-            row("mse_median", 0.7, "as-printed", defense="lrp", selection="oracle"),
-            row("mse_median", 0.2, "adaptive", defense="lrp", transform="closed-form-scale"),
-            row("mse_median", 0.4, "adaptive", defense="lrp", transform="x", selection="transform x"),
-        )
-    )
-    lrp, none = attacker_pairs(table)
-    assert (lrp.as_printed, lrp.adaptive, lrp.transform, lrp.leaks_more) == (0.5, 0.2, "closed-form-scale", True)
-    assert (none.as_printed, none.adaptive, none.leaks_more) == (0.1, None, None)
-    assert attacker_pairs(ResultTable(table.rows[:4])) == ()
 
 
 def test_settings_are_flattened_and_changes_come_first():

@@ -58,6 +58,29 @@ def test_lower_can_be_better_and_equal_values_have_no_best():
     assert not grid(table=equal, beside=()).marked
 
 
+def test_a_single_seed_or_update_makes_nothing_the_best():
+    one = ResultTable((row(1.0, clusters=1, n=4), row(2.0, eta=0.02, clusters=3, n=3)))
+    assert not grid(table=one, beside=()).marked
+    assert grid(table=ResultTable((row(1.0, clusters=2), row(2.0, eta=0.02, clusters=3))), beside=()).marked
+
+
+def test_protection_left_is_shown_between_nothing_and_all():
+    keys = [{"d": name} for name in "abc"]
+    rows = [
+        ResultRow("p", "t", k, "protection_left", v, unit="%") for k, v in zip(keys, (-3.0, 42.0, 536.0), strict=True)
+    ]
+    spec = TableLayout(rows=("d",), columns=("metric",), metric="protection_left", format="{value:.0f}")
+    laid = lay_out(spec, ResultTable(tuple(rows)))
+    assert [cells[0].text for cells in laid.cells] == ["0", "42", "100"]
+    assert laid.cells[2][0].result.value == 536
+
+
+def test_it_says_how_many_values_stand_behind_a_number():
+    table = ResultTable((row(1.0, clusters=5, n=20), row(2.0, eta=0.02, clusters=10, n=20)))
+    assert grid(table=table, beside=()).notes == ("behind a number: 20 values of 5 to 10 independent updates or seeds",)
+    assert grid().notes == ()
+
+
 def test_a_printed_cell_that_was_not_run_is_shown_empty():
     absent = Comparison("lrp", "table1", {"model": "mlp", "perturbation": False, "eta": 0.01}, "acc", 88.0)
     cell = grid(beside=(absent,)).cells[2][0]
@@ -67,17 +90,17 @@ def test_a_printed_cell_that_was_not_run_is_shown_empty():
 def test_metrics_and_attackers_can_be_columns():
     table = ResultTable(
         (
-            ResultRow("p", "t", {"d": "lrp"}, "mse", 0.25, better="higher", attacker="as-printed"),
-            ResultRow("p", "t", {"d": "lrp", "transform": "x"}, "mse", 0.5, better="higher", attacker="adaptive"),
-            ResultRow("p", "t", {"d": "lrp"}, "mse_r", 3.0, better="higher", attacker="as-printed"),
-            ResultRow("p", "t", {"d": "lrp", "selection": "oracle"}, "mse", 9.0, attacker="as-printed"),
+            ResultRow("p", "t", {"d": "lrp"}, "mse", 0.25, better="higher", attacker="paper"),
+            ResultRow("p", "t", {"d": "lrp", "transform": "x"}, "mse", 0.5, better="higher", attacker="knowing"),
+            ResultRow("p", "t", {"d": "lrp"}, "mse_r", 3.0, better="higher", attacker="paper"),
+            ResultRow("p", "t", {"d": "lrp", "selection": "oracle"}, "mse", 9.0, attacker="paper"),
         )
     )
     spec = TableLayout(rows=("d",), columns=("metric", "attacker"), metric=("mse_r", "mse"),
                      format={"mse": "{value:.2f}"},
-                     attackers=("as-printed", "adaptive"), titles={"mse_r": "MSE-R"})  # fmt: skip
+                     attackers=("paper", "knowing"), titles={"mse_r": "MSE-R"})  # fmt: skip
     laid = lay_out(spec, table)
-    assert laid.column_labels == (("MSE-R", "as-printed"), ("mse", "as-printed"), ("mse", "adaptive"))
+    assert laid.column_labels == (("MSE-R", "paper"), ("mse", "paper"), ("mse", "knowing"))
     assert [cell.text for cell in laid.cells[0]] == ["3", "0.25", "0.50"]
 
 

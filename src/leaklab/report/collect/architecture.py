@@ -24,9 +24,9 @@ def architecture_rows(source: Source, runs: Sequence[PlannedRun]) -> Iterator[Re
         row = source.row(run)
         for layer in layers:
             for name, value in _numbers(layer).items():
-                yield source.number(name, row={**row, "layer": layer["layer"]}, value=float(value), n=1)
+                yield source.number(name, row={**row, "layer": layer["layer"]}, value=float(value), n=1, clusters=1)
         agrees = _agrees(layers, source.item.expected, run.choice["dataset"])
-        yield source.number(AGREES, row={**row, "layer": WHOLE}, value=float(agrees), n=1)
+        yield source.number(AGREES, row={**row, "layer": WHOLE}, value=float(agrees), n=1, clusters=1)
 
 
 def _numbers(layer: dict[str, Any]) -> dict[str, Any]:

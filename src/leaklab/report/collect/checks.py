@@ -24,6 +24,7 @@ def check_rows(source: Source, runs: Sequence[PlannedRun]) -> Iterator[ResultRow
                 value=None if math.isnan(one.value) else one.value,
                 std=one.std,
                 n=one.n,
+                clusters=one.n,
                 variant=run.variant,
                 substitutes=substitutes,
                 runs=(run_id(run.spec),),

@@ -27,11 +27,11 @@ def collect(item: Item, scale: Scale) -> ResultTable:
         UserError: a run's file is missing or damaged, or a row key does not point into the runs.
     """
     runs, absent = expand(item, scale), expand_absent(item, scale)
-    as_printed = _specs(expand(item, "paper"))
+    at_paper_scale = _specs(expand(item, "paper"))
     meant_here = sorted([*runs, *(run for run, _ in absent)], key=lambda run: list(item.runs).index(run.block))
-    replaced = _replaced(_datasets(_specs(meant_here)), _datasets(as_printed))
-    every = frozenset(canonical_json(spec) for spec in as_printed)
-    networks, generators, distances = _networks(as_printed), _generators(as_printed), _distances(as_printed)
+    replaced = _replaced(_datasets(_specs(meant_here)), _datasets(at_paper_scale))
+    every = frozenset(canonical_json(spec) for spec in at_paper_scale)
+    networks, generators, distances = _networks(at_paper_scale), _generators(at_paper_scale), _distances(at_paper_scale)
     source = Source(item, scale, every, replaced, networks, generators, distances)
     rows: list[ResultRow] = []
     for name in dict.fromkeys(map(_together, runs)):
@@ -41,9 +41,9 @@ def collect(item: Item, scale: Scale) -> ResultTable:
 
 
 def _together(run: PlannedRun) -> str:
-    """Return what is collected together: a block, but all attacks of an item, as they compete for the worst case."""
+    """Return what is collected together: a block, but all attacks of an item, as one of them is the strongest."""
     stage = block_stage(run)
-    return stage if stage in ("score", "landscape") else f"block {run.block}"
+    return stage if stage in ("score", "score-text", "landscape") else f"block {run.block}"
 
 
 def _absent_rows(source: Source, absent: Sequence[tuple[PlannedRun, str]]) -> Iterator[ResultRow]:

@@ -8,8 +8,9 @@ image has points. The other numbers are one per image, and their median over the
   attack's latent, in lengths of the line;
 * ``loss_shape``: Spearman's rank correlation of the loss with that of the same image without defense.
 
-The adaptive attacker's landscape is that of the loss with his transform, around the latent that he finds with it; its
-rows carry ``attacker = adaptive`` and name the transform. Those of planted images carry ``selection = planted``.
+Each attacker's landscape is that of the loss that he minimises, with his transform, around the latent that he finds
+with it; those who know the defense name their attack under ``by``. Those of planted images carry ``selection =
+planted``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,11 +28,12 @@ from leaklab.records.expand import PlannedRun
 from leaklab.records.files import read_json, read_table
 from leaklab.records.ids import run_folder, run_id
 from leaklab.records.landscape_spec import LandscapeSpec
+from leaklab.report.collect.attempts import attack_name
 from leaklab.report.collect.source import Source
-from leaklab.report.numbers.results import ADAPTIVE, AS_PRINTED, INDEX, ResultRow, canonical
+from leaklab.report.numbers.results import BY, INDEX, KNOWING, ResultRow, canonical
 from leaklab.report.numbers.typical import typical
 
-TRANSFORM, SELECTION, PLANTED = "transform", "selection", "planted"
+SELECTION, PLANTED = "selection", "planted"
 IMAGE, ALPHA, BETA, RHO = "image", "alpha", "beta", "rho_"
 UNDEFENDED = "none"
 
@@ -46,13 +48,12 @@ def landscape_rows(source: Source, runs: Sequence[PlannedRun]) -> Iterator[Resul
     plain = {_private(spec): tables[run_id(spec)] for spec in map(_spec, runs) if _is_plain(spec)}
     seen: set[tuple[str, str]] = set()
     for run in runs:
-        attacker = ADAPTIVE if run.adaptive else AS_PRINTED
         keys = _keys(source, run)
-        place = (canonical(keys), attacker)
+        place = (canonical(keys), run.attacker)
         if place in seen:
             raise UserError(
-                f"config/items/{source.item.key}.yaml: runs.{run.block}: a landscape has one paper's and one adaptive "
-                f"attacker, and {place[0]} has two of one kind: choose one transform"
+                f"config/items/{source.item.key}.yaml: runs.{run.block}: a landscape has one run per attacker, and "
+                f"{place[0]} has two of '{run.attacker}': choose one transform"
             )
         seen.add(place)
         yield from _rows(source, run, keys, tables[run_id(_spec(run))], plain.get(_private(_spec(run))))
@@ -62,8 +63,8 @@ def _rows(
     source: Source, run: PlannedRun, keys: Mapping[str, Any], table: pd.DataFrame, plain: pd.DataFrame | None
 ) -> Iterator[ResultRow]:
     spec = _spec(run)
-    row = {**keys, TRANSFORM: spec.attack.transform.name} if run.adaptive else dict(keys)
-    shared = {"attacker": ADAPTIVE if run.adaptive else AS_PRINTED, "variant": run.variant,
+    row = {**keys, BY: attack_name(run)} if run.attacker == KNOWING else dict(keys)
+    shared = {"attacker": run.attacker, "variant": run.variant,
               "substitutes": source.substitutes(spec), "runs": (run_id(spec),)}  # fmt: skip
     measured = [str(name) for name in table.columns if name not in (IMAGE, ALPHA, BETA, PROFILED)]
     shown_as = {name: source.shown_as(run, name) for name in measured}
@@ -73,13 +74,22 @@ def _rows(
     for metric in next(iter(found.values())):
         values = {image: own[metric] for image, own in found.items()}
         for image, value in values.items():
-            yield source.number(metric, row={**row, IMAGE: image}, value=value, n=1, **shared)
-        summary = summarise(list(values.values()), source.item.key, canonical(row), metric)
-        yield source.number(f"{metric}_median", row=row, value=summary.median, std=summary.std, n=summary.n,
-                            ci_low=summary.median_low, ci_high=summary.median_high, **shared)  # fmt: skip
+            yield source.number(metric, row={**row, IMAGE: image}, value=value, n=1, clusters=1, **shared)
+        summary = summarise(list(values.values()))
+        yield source.number(
+            f"{metric}_median",
+            row=row,
+            value=summary.median,
+            std=summary.std,
+            n=summary.n,
+            clusters=summary.clusters,
+            ci_low=summary.median_low,
+            ci_high=summary.median_high,
+            **shared,
+        )
     for metric, reason in read_json(run_folder(spec) / "cards.json")["not_available"].items():
         name = source.shown_as(run, metric)
-        yield source.number(name, row=row, value=None, n=0, note=f"not available: {reason}", **shared)
+        yield source.number(name, row=row, value=None, n=0, clusters=0, note=f"not available: {reason}", **shared)
 
 
 def _points(
@@ -101,11 +111,12 @@ def _points(
     if BETA in columns and distance:
         images = [typical({image: own[RHO + distance] for image, own in found.items()})]
     for image in images:
-        for index, point in enumerate(tables[image].to_dict("records")):
-            where = {name: round(point[name], 9) for name in (ALPHA, BETA) if name in point}
-            for name, shown in series.items():
+        points = tables[image].to_dict("records")
+        for name, shown in series.items():
+            for index, point in enumerate(points):
+                where = {name: round(point[name], 9) for name in (ALPHA, BETA) if name in point}
                 place = {**row, IMAGE: image, INDEX: index, **where}
-                yield source.number(shown, row=place, value=float(point[name]), n=1, **shared)
+                yield source.number(shown, row=place, value=float(point[name]), n=1, clusters=1, **shared)
 
 
 def _of_image(

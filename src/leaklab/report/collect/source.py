@@ -12,15 +12,16 @@ from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.expand import PlannedRun
 from leaklab.records.files import read_json
-from leaklab.records.items import Item, MetricMeaning, RowValue
+from leaklab.records.items import Cells, Item, MetricMeaning, RowValue
 from leaklab.records.landscape_spec import LandscapeSpec
 from leaklab.records.text_specs import TEXT_FOLDER, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
-from leaklab.report.numbers.results import ResultRow
+from leaklab.report.numbers.results import ResultRow, summarised
 
 PREPARED = Path("data/prepared")
 # an item's own unit and direction are those of its accuracies
 KNOWN_MEANINGS = {
+    "protection_left": MetricMeaning(better="higher", unit="%"),
     "round": MetricMeaning(),
     "diverged_runs": MetricMeaning(),
     "capped_runs": MetricMeaning(),
@@ -106,10 +107,14 @@ class Source:
         others = [name for name in spec.metrics if name not in self.distances] or list(spec.metrics)
         return f"{', '.join(others)} in place of {', '.join(absent)}"
 
+    def meaning(self, metric: str) -> MetricMeaning | Cells:
+        """Return the unit and direction of a metric, under the name under which it is shown."""
+        cells, name = self.item.cells, summarised(metric)
+        return (cells.metrics.get(name) if cells else None) or KNOWN_MEANINGS.get(name) or cells or MetricMeaning()
+
     def number(self, metric: str, **fields: Any) -> ResultRow:
         """Return a result row with the item's unit and direction for the metric."""
-        cells, name = self.item.cells, metric.removesuffix("_median").removesuffix("_mean")
-        meaning = (cells.metrics.get(name) if cells else None) or KNOWN_MEANINGS.get(name) or cells or MetricMeaning()
+        meaning = self.meaning(metric)
         return ResultRow(
             paper=self.item.paper,
             item=self.item.item,

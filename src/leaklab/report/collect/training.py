@@ -88,7 +88,7 @@ def absent_training_rows(source: Source, run: PlannedRun, note: str) -> Iterator
         row = source.row(run, rates=list(rates))
         for name in names:
             shown = source.shown_as(run, name)
-            yield source.number(shown, row=row, variant=run.variant, value=None, n=0, note=note)
+            yield source.number(shown, row=row, variant=run.variant, value=None, n=0, clusters=0, note=note)
 
 
 def _without_seeds(spec: TrainSpec, rates: Sequence[float]) -> str:
@@ -116,7 +116,7 @@ def _cell_rows(source: Source, cell: _Cell) -> Iterator[ResultRow]:
     last = lines.groupby("replicate", sort=False).tail(1)
     lost = int(last["diverged"].astype(bool).sum())
     if lost:
-        yield source.number(DIVERGED, row=cell.row, value=float(lost), n=len(last), **shared)
+        yield source.number(DIVERGED, row=cell.row, value=float(lost), n=len(last), clusters=len(last), **shared)
     yield from _final_rows(source, cell, last, shared)
     if cell.spec.goal:
         yield from _goal_rows(source, cell, lines, shared)
@@ -130,10 +130,9 @@ def _final_rows(source: Source, cell: _Cell, last: pd.DataFrame, shared: dict[st
         name = source.shown_as(cell.first, metric)
         if alive.empty:
             note = f"diverged: all {_runs(len(last))}"
-            yield source.number(name, row=cell.row, value=None, n=0, note=note, **shared)
+            yield source.number(name, row=cell.row, value=None, n=0, clusters=0, note=note, **shared)
             continue
-        stream_name = [canonical(cell.row), cell.first.variant, *([] if metric == ACCURACIES[0] else [metric])]
-        summary = summarise(alive[metric].to_numpy(), source.item.key, *stream_name)
+        summary = summarise(alive[metric].to_numpy())
         yield source.number(
             name,
             row=cell.row,
@@ -142,6 +141,7 @@ def _final_rows(source: Source, cell: _Cell, last: pd.DataFrame, shared: dict[st
             ci_low=summary.ci_low,
             ci_high=summary.ci_high,
             n=summary.n,
+            clusters=summary.clusters,
             **shared,
         )
 
@@ -157,13 +157,14 @@ def _goal_rows(source: Source, cell: _Cell, lines: pd.DataFrame, shared: dict[st
     known = math.isfinite(middle)
     note = "" if known else f"capped: {capped} of {_runs(len(first))} did not get there in {cell.spec.rounds} rounds"
     spread = stdev(first) if len(first) > 1 and not capped else None
-    yield source.number(CAPPED, row=cell.row, value=float(capped), n=len(first), **shared)
+    yield source.number(CAPPED, row=cell.row, value=float(capped), n=len(first), clusters=len(first), **shared)
     yield source.number(
         ROUNDS_TO_TARGET,
         row=cell.row,
         value=middle if known else None,
         std=spread,
         n=len(first),
+        clusters=len(first),
         note=note,
         **shared,
     )
@@ -178,10 +179,10 @@ def _series_rows(source: Source, cell: _Cell, lines: pd.DataFrame, shared: dict[
             f"config/items/{source.item.key}.yaml: cells.series: the runs have no column '{missing[0]}': they have "
             f"{', '.join(lines.columns)} (see 'evaluate' of the runs)"
         )
-    for index, (number, of_round) in enumerate(lines.groupby(ROUND)):
-        alive = of_round[~of_round["diverged"].astype(bool)]
-        gone = {} if len(alive) else {"note": f"diverged: all {_runs(len(of_round))}"}
-        for name in wanted:
+    for name in wanted:
+        for index, (number, of_round) in enumerate(lines.groupby(ROUND)):
+            alive = of_round[~of_round["diverged"].astype(bool)]
+            gone = {} if len(alive) or name == ROUND else {"note": f"diverged: all {_runs(len(of_round))}"}
             values = alive[name].astype(float)
             yield source.number(
                 source.shown_as(cell.first, name),
@@ -190,7 +191,8 @@ def _series_rows(source: Source, cell: _Cell, lines: pd.DataFrame, shared: dict[
                 value=float(str(number)) if name == ROUND else float(values.mean()) if len(values) else None,
                 std=float(values.std(ddof=1)) if len(values) > 1 and name != ROUND else None,
                 n=len(values),
-                **({} if name == ROUND else gone),
+                clusters=len(values),
+                **gone,
                 **shared,
             )
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from leaklab.records.items import Item
 from leaklab.report.figures.attack_pictures import ORIGINAL, Pixels, Shot, picture_name
 from leaklab.report.figures.image_grid import GridRow, Picture, image_grid
+from leaklab.report.numbers.results import PAPER
 
 COLUMN_KEYS = ("defense", "attacker", "attack")
 FORMATS = {"mse": "MSE {:.1e}", "ssim": "SSIM {:.2f}", "psnr": "{:.1f} dB"}
@@ -17,7 +18,7 @@ FORMATS = {"mse": "MSE {:.1e}", "ssim": "SSIM {:.2f}", "psnr": "{:.1f} dB"}
 def draw(item: Item, shots: Sequence[Shot], pixels: Mapping[str, Pixels]) -> Figure:
     """Draw the pictures of ``attack_pictures.gather``."""
     columns = list(dict.fromkeys(shot.column for shot in shots))
-    columns.sort(key=lambda column: (column != (ORIGINAL,), column[0] != "none", column[:2] != ("lrp", "as-printed")))
+    columns.sort(key=lambda column: (column != (ORIGINAL,), column[0] != "none", column[:2] != ("lrp", PAPER)))
     rows = []
     for dataset, image in dict.fromkeys((shot.dataset, shot.image) for shot in shots):
         own = {shot.column: shot for shot in shots if (shot.dataset, shot.image) == (dataset, image)}

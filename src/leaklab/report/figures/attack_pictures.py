@@ -21,9 +21,10 @@ from leaklab.records.attack_spec import ScoreSpec
 from leaklab.records.config import Scale
 from leaklab.records.expand import PlannedRun, expand
 from leaklab.records.files import read_json, read_tensors, write_arrays
-from leaklab.records.ids import run_folder
+from leaklab.records.ids import run_folder, run_id
 from leaklab.records.items import Item
-from leaklab.report.numbers.results import ADAPTIVE, AS_PRINTED, ResultTable, canonical, matches
+from leaklab.report.judge.worst_case import knowing_runs
+from leaklab.report.numbers.results import KNOWING, PAPER, ResultTable, canonical, matches
 
 ORIGINAL = "original"
 Pixels = NDArray[np.uint8]
@@ -76,8 +77,10 @@ def write(path: Path, shots: list[Shot], pixels: Mapping[str, Pixels]) -> None:
 def _run_shots(item: Item, run: PlannedRun, spec: ScoreSpec, results: ResultTable) -> list[tuple[Shot, Tensor]]:
     assert item.grid is not None
     attack = spec.attack
-    attacker = ADAPTIVE if run.adaptive else AS_PRINTED
-    if attacker == ADAPTIVE and run_folder(spec).name not in _runs_of_worst_case(results):
+    name = run_id(spec)
+    shown_as = [PAPER] if run.attacker == PAPER else []
+    shown_as += [KNOWING] if name in knowing_runs(results, item.headline or item.grid.scores[0]) else []
+    if not shown_as:
         return []
     truth = read_tensors(run_folder(attack.capture) / "truth.safetensors")
     trials = read_json(run_folder(attack.capture) / "truth_facts.json")["trials"]
@@ -86,23 +89,14 @@ def _run_shots(item: Item, run: PlannedRun, spec: ScoreSpec, results: ResultTabl
     chosen: list[tuple[Shot, Tensor]] = []
     for place, (index, position, image, draw) in enumerate(_first_places(trials, item.grid.pictures)):
         factor = float(truth["rates"][index].nansum()) / assumed_rate(attack.capture)
-        known = {
-            "dataset": attack.capture.dataset,
-            "attack": attack.attack.name,
-            "defense": attack.capture.defense.name,
-        }
-        keys = {key: value for key, value in known.items() if item.cells is None or key in item.cells.row}
-        scores = _scores(results, {**keys, "image": image, "draw": draw}, attacker)
-        column = (attack.capture.defense.name, attacker, attack.attack.name)
-        shot = Shot(attack.capture.dataset, image, draw, column, scores, factor)
+        scores = _scores(results, name, {"image": image, "draw": draw})
         original = Shot(attack.capture.dataset, image, place, (ORIGINAL,), {}, 1.0)
-        chosen += [(original, truth["images"][index, position]), (shot, found[index, position])]
+        chosen.append((original, truth["images"][index, position]))
+        for attacker in shown_as:
+            column = (attack.capture.defense.name, attacker, attack.attack.name)
+            shot = Shot(attack.capture.dataset, image, draw, column, scores, factor)
+            chosen.append((shot, found[index, position]))
     return chosen
-
-
-def _runs_of_worst_case(results: ResultTable) -> set[str]:
-    worst = [row for row in results.select(attackers=(ADAPTIVE,)).rows if "selection" not in row.row]
-    return {name for row in worst for name in row.runs}
 
 
 def _first_places(trials: list[dict[str, Any]], pictures: int) -> list[Place]:
@@ -120,9 +114,8 @@ def _first_places(trials: list[dict[str, Any]], pictures: int) -> list[Place]:
     return places[:pictures]
 
 
-def _scores(results: ResultTable, keys: Mapping[str, Any], attacker: str) -> dict[str, float]:
-    rows = results.select(attackers=(attacker,)).rows
-    own = [row for row in rows if matches(row.row, keys) and "selection" not in row.row]
+def _scores(results: ResultTable, run: str, keys: Mapping[str, Any]) -> dict[str, float]:
+    own = [row for row in results.rows if run in row.runs and matches(row.row, keys) and not row.aside]
     return {row.metric: row.value for row in own if row.value is not None}
 
 

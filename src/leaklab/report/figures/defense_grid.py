@@ -1,6 +1,6 @@
 """Pictures as a reader of a paper expects them: originals first, then a column per defense, factor or repeat.
 
-The drawing is ``image_grid``'s; here is what stands where. The paper's attacker and the adaptive one stand beside each
+The drawing is ``image_grid``'s; here is what stands where. The paper's attacker and the knowing one stand beside each
 other, which compares them picture by picture, or in blocks below each other, which keeps many defenses on one page.
 References (the mean image, an unrelated image) come last: what an attacker without any update would score.
 """
@@ -37,7 +37,7 @@ class Shot:
     Attributes:
         row: key of its row (an image, or a factor where columns are repeats).
         column: key of its column (``original``, a defense, a factor, a repeat, a reference).
-        attacker: ``as-printed`` or ``adaptive``; empty for originals and references.
+        attacker: ``paper``, ``blind`` or ``knowing``; empty for originals and references.
         image: [C, H, W] with C 1 or 3 on the [0, 1] scale (clamped when drawn); None draws an empty box.
         scores: metric -> value.
         reason: why there is no picture, in a few words.
@@ -91,7 +91,7 @@ class DefenseGridLayout:
     rows: Mapping[str, str] = field(default_factory=dict)
     references: tuple[str, ...] = ()
     attackers: Mapping[str, str] = field(
-        default_factory=lambda: {"as-printed": "paper's attacker", "adaptive": "adaptive"}
+        default_factory=lambda: {"paper": "paper's attacker", "knowing": "knowing attacker"}
     )
     arrangement: Literal["beside", "below"] = "beside"
     note: str = ""

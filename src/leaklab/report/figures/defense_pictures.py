@@ -18,7 +18,8 @@ from leaklab.records.items import Item
 from leaklab.records.layouts import PicturesLayout
 from leaklab.report.collect.source import row_of
 from leaklab.report.figures.defense_grid import ORIGINAL, DefenseGridLayout, Shot
-from leaklab.report.numbers.results import ADAPTIVE, AS_PRINTED, ResultTable, matches
+from leaklab.report.judge.worst_case import knowing_runs
+from leaklab.report.numbers.results import KNOWING, ResultTable, matches
 
 IMAGE, DRAW = "image", "draw"
 Keys = Mapping[str, Any]
@@ -30,6 +31,7 @@ class _Found:
 
     keys: Keys
     attacker: str
+    run: str
     original: Tensor
     guess: Tensor
 
@@ -40,7 +42,7 @@ def gather(item: Item, scale: Scale, results: ResultTable) -> tuple[list[Shot], 
     Args:
         item: with a section ``pictures``.
         scale: of the runs.
-        results: the item's result table, which has the scores and knows the worst case among the transforms.
+        results: the item's result table, which has the scores and knows the strongest of the attacks.
 
     Raises:
         UserError: the section is missing, or a row or column is none of the runs' keys.
@@ -76,8 +78,12 @@ def _of_run(item: Item, run: PlannedRun, results: ResultTable) -> Iterator[_Foun
     if not isinstance(run.spec, ScoreSpec):
         return
     attack = run.spec.attack
-    attacker = ADAPTIVE if run.adaptive else AS_PRINTED
-    if attacker == ADAPTIVE and run_id(run.spec) not in _runs_of_worst_case(results):
+    assert item.pictures is not None
+    name = run_id(run.spec)
+    shown_as = [run.attacker] if run.attacker != KNOWING else []
+    shown_as += [KNOWING] if name in knowing_runs(results, item.headline or item.pictures.scores[0]) else []
+    shown_as = [attacker for attacker in shown_as if attacker in item.pictures.attackers]
+    if not shown_as:
         return
     truth = read_tensors(run_folder(attack.capture) / "truth.safetensors")["images"]
     trials = read_json(run_folder(attack.capture) / "truth_facts.json")["trials"]
@@ -87,17 +93,12 @@ def _of_run(item: Item, run: PlannedRun, results: ResultTable) -> Iterator[_Foun
     for place, trial in enumerate(trials):
         for sample, image in enumerate(private[place]):
             keys = {**row_of(item, run), IMAGE: image, DRAW: trial["draw"]}
-            yield _Found(keys, attacker, truth[place, sample], paired[place, sample])
-
-
-def _runs_of_worst_case(results: ResultTable) -> set[str]:
-    worst = [row for row in results.select(attackers=(ADAPTIVE,)).rows if "selection" not in row.row]
-    return {name for row in worst for name in row.runs}
+            for attacker in shown_as:
+                yield _Found(keys, attacker, name, truth[place, sample], paired[place, sample])
 
 
 def _scores(results: ResultTable, layout: PicturesLayout, one: _Found) -> dict[str, float]:
-    rows = results.select(attackers=(one.attacker,)).rows
-    own = [row for row in rows if row.metric in layout.scores and "selection" not in row.row]
+    own = [row for row in results.rows if one.run in row.runs and row.metric in layout.scores and not row.aside]
     return {row.metric: row.value for row in own if row.value is not None and matches(row.row, one.keys)}
 
 

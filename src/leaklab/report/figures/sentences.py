@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from leaklab.metrics.text.recovery import position_recovery
+from leaklab.metrics.text.recovery import TOKEN_RECOVERY_CARD, position_recovery
 from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.expand import expand
@@ -18,7 +18,9 @@ from leaklab.records.ids import run_folder, run_id
 from leaklab.records.items import Item
 from leaklab.records.layouts import SentencesLayout
 from leaklab.records.text_specs import TextScoreSpec
-from leaklab.report.numbers.results import ADAPTIVE, ResultTable
+from leaklab.report.collect.source import row_of
+from leaklab.report.judge.worst_case import knowing_runs
+from leaklab.report.numbers.results import ResultTable
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Reading:
         text: as published.
         group: value of the layout's group key (the defense).
         attack: its name.
-        worst: whether it is the adaptive attacker of its cell, the worst case over those that were tried.
+        worst: whether it is the strongest of the attacks that were tried in its cell.
         factor: rate that the client drew over the rate that the server assumes.
         private: tokens of the sentence.
         read: tokens of the output.
@@ -62,23 +64,22 @@ class Reading:
 
 
 def gather(item: Item, scale: Scale, results: ResultTable) -> list[Reading]:
-    """Return the readings by sentence, group and attacker: the paper's first, then the worst case, then the others.
+    """Return the readings by sentence, group and attacker: in the order of the result table, the paper's first.
 
     Raises:
         UserError: the layout's group is no key of the item's rows, or a file is missing.
     """
     assert item.sentences is not None
-    keys = {name: row.row for row in results.rows for name in row.runs}
-    order = list(keys)  # result rows come in this order
-    chosen = [row for row in results.select(attackers=(ADAPTIVE,)).rows if "selection" not in row.row]
-    worst = {name for row in chosen for name in row.runs}
+    order = list(dict.fromkeys(name for row in results.rows for name in row.runs))
+    worst = knowing_runs(results, item.headline or TOKEN_RECOVERY_CARD.name)
     found: list[tuple[int, int, Reading]] = []
     for run in expand(item, scale):
         if isinstance(run.spec, TextScoreSpec):
             name = run_id(run.spec)
-            if item.sentences.group not in keys[name]:
-                raise UserError(f"config/items/{item.key}.yaml: sentences.group: rows have {', '.join(keys[name])}")
-            group = str(keys[name][item.sentences.group])
+            keys = row_of(item, run)
+            if item.sentences.group not in keys:
+                raise UserError(f"config/items/{item.key}.yaml: sentences.group: rows have {', '.join(keys)}")
+            group = str(keys[item.sentences.group])
             readings = _readings(item.sentences, run.spec, group, name in worst)
             found += [(reading.example, order.index(name), reading) for reading in readings]
     return [reading for _, _, reading in sorted(found, key=lambda one: one[:2])]

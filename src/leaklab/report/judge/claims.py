@@ -15,7 +15,7 @@ About = Literal["protection", "attack", "utility", "theory"]
 SAME = "same"
 CLAIM_COLUMNS = (
     *("id", "paper", "item", "about", "statement", "sentence", "premise", "premise_sentence"),
-    *("check", "check_per_draw", "images_per_update", "paper_numbers"),
+    *("check", "check_per_draw", "paper_numbers"),
 )
 
 
@@ -34,8 +34,6 @@ class Claim:
         premise: an expression that has to hold before the check says anything; empty where none is declared.
         premise_sentence: what the premise measures, for people.
         check_per_draw: the expression for one partition draw of a sensitivity study; empty where there is none.
-        images_per_update: items whose updates are made of several images, and where a scale has another number:
-            ``figure6=4 figure9-one-step=4 figure9-one-step@small=1``.
         paper_numbers: what the paper prints about it.
     """
 
@@ -49,26 +47,12 @@ class Claim:
     premise: str = ""
     premise_sentence: str = ""
     check_per_draw: str = ""
-    images_per_update: str = ""
     paper_numbers: str = ""
 
     @property
     def draw_check(self) -> str:
         """The expression for one partition draw; ``same`` stands for the check itself."""
         return self.check if self.check_per_draw == SAME else self.check_per_draw
-
-    def batches(self, scale: str) -> dict[str, int]:
-        """Return item -> images that one update is made of at a scale.
-
-        Raises:
-            UserError: ``images_per_update`` is not a list such as ``figure6=4 figure9@small=1``.
-        """
-        pairs = [part.partition("=") for part in self.images_per_update.split()]
-        if not all(item and count.isascii() and count.isdigit() and int(count) > 0 for item, _, count in pairs):
-            raise UserError(f"claim {self.id}: images_per_update is {self.images_per_update!r}, not e.g. 'figure6=4'")
-        own = f"@{scale}"
-        usual = {item: int(count) for item, _, count in pairs if "@" not in item}
-        return usual | {item.removesuffix(own): int(count) for item, _, count in pairs if item.endswith(own)}
 
     def parsed(self, text: str) -> Check:
         """Return one of the claim's expressions, ready to run.
@@ -97,7 +81,6 @@ def _claim(path: Path, cells: dict[str, str]) -> Claim:
         raise UserError(f"{path}: claim {cells['id']}: about is {cells['about']!r}, not one of {words}")
     claim = Claim(**{**cells, "about": about})
     try:
-        claim.batches("")
         for text in filter(None, (claim.check, claim.premise, claim.draw_check)):
             claim.parsed(text)
     except UserError as error:

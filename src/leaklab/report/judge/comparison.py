@@ -14,7 +14,7 @@ from leaklab.records.errors import UserError
 from leaklab.report.judge.tolerances import ClassName, Tolerance, Tolerances
 from leaklab.report.numbers.results import (
     AS_DESCRIBED,
-    AS_PRINTED,
+    PAPER,
     UNMARKED,
     ResultRow,
     ResultTable,
@@ -87,8 +87,8 @@ def compare(
     Returns:
         one comparison per printed number, in the order of ``printed``.
     """
-    own = results.select(attackers=(AS_PRINTED, UNMARKED))
-    by_key = {_key(row): row for row in own.select(variant=AS_DESCRIBED).rows}
+    own = results.select(attackers=(PAPER, UNMARKED))
+    by_key = {_key(row): row for row in own.select(variant=AS_DESCRIBED).rows if not row.aside}
     draws = _draws_by_key(own)
     pairs = [
         (_compare_one(target, by_key.get(_key(target)), tolerance, draws.get(_key(target), [])), tolerance)

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from leaklab.report.judge.estimates import Estimate
-from leaklab.report.judge.indexed import SUMMARIES, Indexed
+from leaklab.report.judge.indexed import Indexed
 from leaklab.report.judge.intervals import has_number, measured, spread
 from leaklab.report.numbers.missing import MissingNumber, NumberMissingError
 from leaklab.report.numbers.results import (
     AS_DESCRIBED,
-    AS_PRINTED,
     ATTACKERS,
+    KNOWING,
+    PAPER,
+    SUMMARIES,
     UNMARKED,
     ResultRow,
     ResultTable,
@@ -24,16 +26,14 @@ from leaklab.report.numbers.results import (
     matches,
 )
 
-STRONGEST = "strongest"
-
 
 @dataclass
 class Evidence:
     """The results of one paper, in one variant, as a claim sees them.
 
-    Only the attacker of the paper (``as-printed``) is seen, unless a claim passes ``attacker="adaptive"`` or
-    ``attacker="strongest"`` (see ``worst_case``); rows with a ``selection`` (oracle, reference images) are seen only by
-    a claim that names one. Where a metric has both curves and numbers of their own, ``S`` sees the curves and all
+    Only the attacker of the paper is seen, unless a claim passes ``attacker="blind"`` or ``attacker="knowing"`` (see
+    ``worst_case``); rows beside the attackers' (``selection``, ``tried``, ``difference``) are seen only by a claim that
+    names their key. Where a metric has both curves and numbers of their own, ``S`` sees the curves and all
     others the numbers.
 
     Attributes:
@@ -45,18 +45,16 @@ class Evidence:
         asked: the rows that answers were taken from, in the order of asking.
         doubts: why numbers that were asked for decide nothing, by item.
         stand_ins: metric -> metric that is asked instead where an item has none of its numbers.
-        images_per_update: item -> images that one update is made of, where that is not one.
         as_they_are: numbers are taken without their intervals.
     """
 
     results: Indexed
     printed: ResultTable = field(default_factory=ResultTable)
     variant: str = AS_DESCRIBED
-    attackers: tuple[str, ...] = (AS_PRINTED, UNMARKED)
+    attackers: tuple[str, ...] = (PAPER, UNMARKED)
     asked: dict[tuple[str, ...], ResultRow] = field(default_factory=dict)
     doubts: dict[str, str] = field(default_factory=dict)
     stand_ins: Mapping[str, str] = field(default_factory=dict)
-    images_per_update: Mapping[str, int] = field(default_factory=dict)
     as_they_are: bool = False
 
     def T(self, item: str, metric: str, /, **keys: Any) -> Estimate:  # noqa: N802
@@ -69,9 +67,10 @@ class Evidence:
         self._value(row)
         if row.std is None:
             raise NumberMissingError(f"{item} has no spread of {metric} for {canonical(row.row)}")
-        if self.as_they_are or row.n is None:
+        sampled = row.clusters or row.n
+        if self.as_they_are or sampled is None:
             return Estimate.exact(row.std)
-        return spread(row.std, row.n) if row.n > 1 else Estimate.open(row.std)
+        return spread(row.std, sampled) if sampled > 1 else Estimate.open(row.std)
 
     def V(self, item: str, metric: str, /, **keys: Any) -> list[tuple[RowKeys, Estimate]]:  # noqa: N802
         """Return (row, value) of every row that has all ``keys``."""
@@ -119,7 +118,7 @@ class Evidence:
         return {"T": self.T, "V": self.V, "sd": self.sd, "D": self.D, "S": self.S}
 
     def _value(self, row: ResultRow) -> Estimate:
-        found = measured(row, self.results.updates(row, self.images_per_update.get(row.item, 1)))
+        found = measured(row)
         if found is None:
             note = row.note or "no value"
             raise NumberMissingError(f"{row.item} has no number as {row.metric} of {canonical(row.row)}", note)
@@ -150,16 +149,16 @@ class Evidence:
 
     def _rows(self, item: str, metric: str, keys: Mapping[str, Any], points: bool) -> list[ResultRow]:
         asked = keys.get("attacker")
-        attackers = ATTACKERS if asked == STRONGEST else self.attackers if asked is None else (asked,)
+        attackers = ATTACKERS[:-1] if asked == KNOWING else self.attackers if asked is None else (asked,)
         of_row = {name: value for name, value in keys.items() if name != "attacker"}
-        results = self.results.strongest if asked == STRONGEST else self.results
+        results = self.results.strongest if asked == KNOWING else self.results
         rows = [
             row
             for row in results.by_metric.get((item, metric), [])
             if row.attacker in attackers
             and row.variant == self.variant
             and matches(row.row, of_row)
-            and ("selection" in keys or "selection" not in row.row)
+            and set(row.aside) <= keys.keys()
         ]
         return [row for row in rows if row.is_point == points] or rows
 

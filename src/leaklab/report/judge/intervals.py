@@ -4,13 +4,12 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from leaklab.metrics.statistics import LEAST_CLUSTERS
 from leaklab.report.judge.estimates import Estimate
 from leaklab.report.numbers.results import INDEX, UNMARKED, ResultRow, identity
 
 OUTSIDE = 0.025
 """Share of chance beyond either end of a 95 % interval."""
-LEAST_UPDATES = 6
-"""Below six independent values not even all of them on one side are rare by chance (2 / 2^5 = 6 %)."""
 WHOLE = "rounds"
 CAPPED = "capped"
 
@@ -28,16 +27,12 @@ class Measured:
     doubt: str = ""
 
 
-def measured(row: ResultRow, updates: int) -> Measured | None:
+def measured(row: ResultRow) -> Measured | None:
     """Return the number of a row with its 95 % interval; None where it has none.
 
     A capped cell is worse than all others. A number without ``n`` is no sample and is taken as it is. Of an attack at
     least six independent updates are needed, of a training two seeds. The interval is that of the table; where it has
-    none, it reaches as far as Student's t says from ``std`` and the number of replicates.
-
-    Args:
-        row: the row.
-        updates: independent updates behind it; for attacks only.
+    none, it reaches as far as Student's t says from ``std`` and the number of clusters.
     """
     if not has_number(row):
         return None
@@ -45,11 +40,10 @@ def measured(row: ResultRow, updates: int) -> Measured | None:
         return Measured(Estimate.exact(_worst(row)))
     if row.n is None:
         return Measured(Estimate.exact(row.value))
-    attack = row.attacker != UNMARKED
-    doubt = _doubt(row, attack, updates)
+    doubt = _doubt(row)
     if doubt:
         return Measured(Estimate.open(row.value), doubt)
-    return Measured(_named(row, _interval(row, row.value, updates if attack else row.n)))
+    return Measured(_named(row, _interval(row, row.value, row.clusters or row.n)))
 
 
 def has_number(row: ResultRow) -> bool:
@@ -67,7 +61,7 @@ def spread(std: float, n: int) -> Estimate:
 
 def share(holding: int, cases: int) -> Estimate:
     """Return a share with its 95 % interval after Wilson; fewer than six cases decide nothing."""
-    if cases < LEAST_UPDATES:
+    if cases < LEAST_CLUSTERS:
         return Estimate.open(holding / cases)
     z, part = NormalDist().inv_cdf(1 - OUTSIDE), holding / cases
     middle = part + z * z / (2 * cases)
@@ -90,10 +84,11 @@ def _worst(row: ResultRow) -> float:
     return math.inf if row.better == "lower" else -math.inf
 
 
-def _doubt(row: ResultRow, attack: bool, updates: int) -> str:
-    if attack and updates < LEAST_UPDATES:
-        return f"{updates} independent update{'' if updates == 1 else 's'}, {LEAST_UPDATES} are needed"
-    if not attack and (row.n or 0) < 2:
+def _doubt(row: ResultRow) -> str:
+    attack, updates = row.attacker != UNMARKED or bool(row.aside), row.clusters or 0
+    if attack and updates < LEAST_CLUSTERS:
+        return f"{updates} independent update{'' if updates == 1 else 's'}, {LEAST_CLUSTERS} are needed"
+    if not attack and (row.clusters or row.n or 0) < 2:
         return "one seed"
     return "" if row.std is not None or (row.ci_low is not None and row.ci_high is not None) else "no interval"
 

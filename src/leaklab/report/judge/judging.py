@@ -15,9 +15,9 @@ from leaklab.report.judge.tolerances import StandIns
 from leaklab.report.judge.verdicts import Fact, Frequency, Judgement, Verdict, VerdictName
 from leaklab.report.judge.worst_case import setting_of
 from leaklab.report.numbers.results import (
-    AS_PRINTED,
     ATTACKERS,
     INDEX,
+    PAPER,
     UNMARKED,
     ResultRow,
     ResultTable,
@@ -91,14 +91,14 @@ def judge_all(
 
 def _verdict(claim: Claim, results: Indexed, printed: ResultTable, stand_ins: Mapping[str, str], scale: str) -> Verdict:
     paper, knowing = (
-        Evidence(seen, printed, attackers=attackers, stand_ins=stand_ins, images_per_update=claim.batches(scale))
-        for seen, attackers in ((results, (AS_PRINTED, UNMARKED)), (results.strongest, ATTACKERS))
+        Evidence(seen, printed, attackers=attackers, stand_ins=stand_ins)
+        for seen, attackers in ((results, (PAPER, UNMARKED)), (results.strongest, ATTACKERS))
     )
     frequency = frequency_over_draws(claim, results.table)
     judgement = _judgement(claim, paper, frequency, scale)
-    adaptive = _judgement(claim, knowing, frequency, scale)
+    strongest = _judgement(claim, knowing, frequency, scale)
     contested = any(setting_of(row) in results.contested for row in knowing.touched)
-    return Verdict(claim.id, judgement, _substitutes(paper), frequency, adaptive if contested else None)
+    return Verdict(claim.id, judgement, _substitutes(paper), frequency, strongest if contested else None)
 
 
 def _judgement(claim: Claim, evidence: Evidence, frequency: Frequency | None, scale: str) -> Judgement:

@@ -20,7 +20,7 @@ SIGNS: dict[VerdictName, str] = {
 """The five words, each with the sign that stands beside it."""
 HEADER = (
     *("id", "paper", "item", "about", "verdict", "sentence", "needed", "found", "margin", "margin_low", "margin_high"),
-    *("reason", "adaptive_verdict", "adaptive_sentence", "holds", "draws", "fails_for", "substitutes", "statement"),
+    *("reason", "knowing_verdict", "knowing_sentence", "holds", "draws", "fails_for", "substitutes", "statement"),
     "evidence",
 )
 
@@ -133,14 +133,14 @@ class Verdict:
         judgement: under the attacker of the paper, or where no attacker is involved.
         substitutes: stand-ins behind these numbers.
         frequency: over the partition draws, where the claim has a check for them and draws exist.
-        adaptive: under the strongest of all attackers that were run, where more than one was.
+        knowing: under the strongest of all attackers that were run, where more than one was.
     """
 
     id: str
     judgement: Judgement
     substitutes: tuple[str, ...] = ()
     frequency: Frequency | None = None
-    adaptive: Judgement | None = None
+    knowing: Judgement | None = None
 
     @property
     def verdict(self) -> VerdictName:
@@ -155,7 +155,7 @@ class Verdict:
             judgement=Judgement.from_json(data["judgement"]),
             substitutes=tuple(data["substitutes"]),
             frequency=Frequency.from_json(data["frequency"]) if data["frequency"] else None,
-            adaptive=Judgement.from_json(data["adaptive"]) if data["adaptive"] else None,
+            knowing=Judgement.from_json(data["knowing"]) if data["knowing"] else None,
         )
 
 
@@ -171,13 +171,13 @@ def write_verdicts(path: Path, claims: Iterable[Claim], verdicts: Iterable[Verdi
 def _line(claim: Claim, verdict: Verdict) -> list[Any]:
     own, sides = verdict.judgement, verdict.judgement.sides
     numbers = [sides.needed, sides.found, sides.margin, sides.margin_low, sides.margin_high] if sides else [None] * 5
-    adaptive = [verdict.adaptive.verdict, verdict.adaptive.sentence] if verdict.adaptive else ["", ""]
+    knowing = [verdict.knowing.verdict, verdict.knowing.sentence] if verdict.knowing else ["", ""]
     frequency = verdict.frequency
     counts = [frequency.holds, frequency.draws, " ".join(frequency.fails_for)] if frequency else ["", "", ""]
     facts = json.dumps([[f.item, f.row, f.metric, f.value] for f in own.evidence], sort_keys=True)
     return [claim.id, claim.paper, claim.item, claim.about, own.verdict, own.sentence,
             *("" if number is None else number for number in numbers),
-            own.reason, *adaptive, *counts, "; ".join(verdict.substitutes), claim.statement, facts]  # fmt: skip
+            own.reason, *knowing, *counts, "; ".join(verdict.substitutes), claim.statement, facts]  # fmt: skip
 
 
 def _seeds(draws: tuple[str, ...]) -> str:

@@ -2,79 +2,92 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from statistics import median
 
-from leaklab.report.numbers.results import ADAPTIVE, INDEX, ResultRow, ResultTable, identity
+from leaklab.report.numbers.results import (
+    ATTACKERS,
+    BLIND,
+    BY,
+    INDEX,
+    KNOWING,
+    PAPER,
+    TRIED,
+    ResultRow,
+    ResultTable,
+    identity,
+    summarised,
+)
 
-TRANSFORM = "transform"
-SELECTION = "selection"
-TRIED = ("transform ", "attack ")
-"""How the selection of a row begins that belongs to an attacker who was tried beside the adaptive one."""
 ATTEMPTS = ("image", "example", "draw", INDEX)
+STRONGEST_FIRST = (KNOWING, PAPER, BLIND)
 
 Setting = tuple[str, ...]
-Rivals = dict[str, list[ResultRow]]
 
 
 def worst_case(results: ResultTable) -> ResultTable:
-    """Return the rows with those of one attacker left in each setting: the strongest of all that were run there.
+    """Return the rows with those of one attacker left in each setting: the knowing one's, where there are any.
 
-    A setting is what rows of one metric share besides attacker, transform, image and draw. The strongest attacker is
-    the one whose median leaves the least privacy by the metric's own ``better``, so that another metric may have
-    another; of equal ones the paper's. Where a metric has no direction (curves), it is the adaptive one. Transform
-    and attack are taken out of the row's keys, so that a claim finds the row by the paper's own keys.
+    A setting is what rows of one metric share besides attacker, attack, image and draw. Single images that the table
+    does not repeat, because the knowing attacker's run is the paper's or the blind one, are found by that run. Where
+    no attacker is known to be the strongest (curves), it is the one who knows the defense, else the paper's. ``by`` is
+    taken out of the keys, so that a claim finds the row by the paper's own keys.
     """
-    settings = _settings(results.rows)
-    chosen = {setting: _strongest(rivals) for setting, rivals in settings.items()}
-    return ResultTable(tuple(_named_alike(row) for row in results.rows if _attacker(row) == chosen[setting_of(row)]))
+    attackers: dict[Setting, set[str]] = {}
+    for row in _of_attackers(results.rows):
+        attackers.setdefault(_own_setting(row), set()).add(row.attacker)
+    strongest = {setting: next(a for a in STRONGEST_FIRST if a in found) for setting, found in attackers.items()}
+    runs = _runs_of_knowing(results.rows)
+
+    def left(row: ResultRow) -> bool:
+        if row.attacker not in STRONGEST_FIRST or row.aside:
+            return True
+        setting = _own_setting(row)
+        if strongest[setting] != KNOWING and setting_of(row) in runs:
+            return row.runs == runs[setting_of(row)]
+        return row.attacker == strongest[setting]
+
+    return ResultTable(tuple(replace(row, row=_without_attempt(row)) for row in results.rows if left(row)))
 
 
 def contested(results: ResultTable) -> frozenset[Setting]:
-    """Return the settings in which more than one attacker was run."""
-    return frozenset(setting for setting, rivals in _settings(results.rows).items() if len(rivals) > 1)
+    """Return the settings in which more than one attack was tried."""
+    tried: dict[Setting, set[str]] = {}
+    for row in results.rows:
+        if TRIED in row.row:
+            tried.setdefault(setting_of(row), set()).add(str(row.row[TRIED]))
+        elif row.attacker in ATTACKERS[:-1] and row.is_point:
+            tried.setdefault(setting_of(row), set()).add(row.attacker)
+    return frozenset(setting for setting, names in tried.items() if len(names) > 1)
+
+
+def knowing_runs(results: ResultTable, metric: str) -> frozenset[str]:
+    """Return the runs of the knowing attacker by a metric, in the settings in which more than one attack was tried."""
+    several = contested(results)
+    rows = [row for row in _of_attackers(results.rows) if row.attacker == KNOWING and setting_of(row) in several]
+    return frozenset(run for row in rows if summarised(row.metric) == metric for run in row.runs)
 
 
 def setting_of(row: ResultRow) -> Setting:
-    """Return what rows of all attackers share that are about the same setting and metric."""
-    keys = {key: value for key, value in _own_keys(row).items() if key not in ATTEMPTS}
-    return row.paper, row.item, row.metric, row.variant, identity(keys)
+    """Return what rows of all attackers share that are about the same setting and metric, summaries and images."""
+    keys = {key: value for key, value in row.row.items() if key not in (*ATTEMPTS, BY, TRIED)}
+    return row.paper, row.item, summarised(row.metric), row.variant, identity(keys)
 
 
-def _settings(rows: Iterable[ResultRow]) -> dict[Setting, Rivals]:
-    settings: dict[Setting, Rivals] = {}
-    for row in rows:
-        settings.setdefault(setting_of(row), {}).setdefault(_attacker(row), []).append(row)
-    return settings
+def _own_setting(row: ResultRow) -> Setting:
+    return (*setting_of(row), row.metric)
 
 
-def _attacker(row: ResultRow) -> str:
-    """Return which attacker a row is of: the paper's, the adaptive one, or one that was tried beside it."""
-    return f"{row.attacker} {row.row[SELECTION]}" if _was_tried(row) else row.attacker
+def _of_attackers(rows: Iterable[ResultRow]) -> list[ResultRow]:
+    return [row for row in rows if row.attacker in STRONGEST_FIRST and not row.aside]
 
 
-def _was_tried(row: ResultRow) -> bool:
-    return str(row.row.get(SELECTION, "")).startswith(TRIED)
+def _runs_of_knowing(rows: Iterable[ResultRow]) -> dict[Setting, tuple[str, ...]]:
+    """Return the run of the knowing attacker in each setting; where mean and median differ, the median's."""
+    found: dict[Setting, tuple[str, ...]] = {}
+    for row in _of_attackers(rows):
+        if row.attacker == KNOWING and (setting_of(row) not in found or row.metric.endswith("_median")):
+            found[setting_of(row)] = row.runs
+    return found
 
 
-def _strongest(rivals: Rivals) -> str:
-    better = {row.better for rows in rivals.values() for row in rows}
-    if better not in ({"higher"}, {"lower"}):
-        return ADAPTIVE if ADAPTIVE in rivals else next(iter(rivals))
-    sign = 1 if better == {"higher"} else -1
-    levels = {name: _level(rows) for name, rows in rivals.items()}
-    known = {name: sign * level for name, level in levels.items() if level is not None}
-    return min(known, key=known.__getitem__) if known else next(iter(rivals))
-
-
-def _level(rows: list[ResultRow]) -> float | None:
-    values = [row.value for row in rows if row.value is not None]
-    return median(values) if values else None
-
-
-def _named_alike(row: ResultRow) -> ResultRow:
-    return replace(row, row=_own_keys(row))
-
-
-def _own_keys(row: ResultRow) -> dict[str, object]:
-    gone = (TRANSFORM, SELECTION) if _was_tried(row) else (TRANSFORM,)
-    return {key: value for key, value in row.row.items() if key not in gone}
+def _without_attempt(row: ResultRow) -> dict[str, object]:
+    return {key: value for key, value in row.row.items() if key != BY}

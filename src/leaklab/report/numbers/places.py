@@ -5,7 +5,7 @@ from typing import Any
 
 from leaklab.records.errors import UserError
 from leaklab.records.layouts import Named
-from leaklab.report.numbers.results import ResultRow
+from leaklab.report.numbers.results import SELECTION, TRIED, ResultRow
 
 OWN_CHOICE = "own choice"
 # values tagged by whether they are booleans, because true and 1 are the same dictionary key
@@ -18,7 +18,7 @@ def place_of(row: ResultRow, keys: Sequence[str]) -> Place:
     Raises:
         UserError: the row lacks a key.
     """
-    special = {"metric": row.metric, "attacker": row.attacker, "selection": OWN_CHOICE}
+    special = {"metric": row.metric, "attacker": row.attacker, SELECTION: OWN_CHOICE, TRIED: ""}
     values: Mapping[str, Any] = {**special, **row.row}
     absent = [key for key in keys if key not in values]
     if absent:

@@ -11,16 +11,22 @@ from typing import Any
 
 from leaklab.records import files
 from leaklab.records.errors import UserError
+from leaklab.report.numbers.compact import INDEX as INDEX
+from leaklab.report.numbers.compact import packed, unpacked
 
 AS_DESCRIBED = "as-described"
 AGAIN = "delete what is there and run snakemake for it"
 RESTORE = "restore it from the repository"
 DRAW_PREFIX = "partition-seed="
-AS_PRINTED = "as-printed"
-ADAPTIVE = "adaptive"
-INDEX = "index"
+PAPER, BLIND, KNOWING = "paper", "blind", "knowing"
 UNMARKED = ""
-ATTACKERS = (AS_PRINTED, ADAPTIVE, UNMARKED)
+ATTACKERS = (PAPER, BLIND, KNOWING, UNMARKED)
+BY = "by"
+SELECTION, TRIED, DIFFERENCE = "selection", "tried", "difference"
+ASIDE = (SELECTION, TRIED, DIFFERENCE)
+"""Keys of rows that stand beside the attackers' own results."""
+SUMMARIES = ("_median", "_mean")
+PROTECTION_LEFT = "protection_left"
 DIRECTIONS = ("higher", "lower", "")
 
 RowKeys = dict[str, Any]
@@ -34,18 +40,23 @@ class ResultRow:
         paper: key of the paper, e.g. ``lrp``.
         item: key of the item, e.g. ``table1``.
         row: what the number belongs to, e.g. ``{"model": "cnn", "eta1": 0.005}``; keys as in ``targets.csv``.
-            Numbers behind a curve carry the key ``index``; a row that does not show the attacker's own choice
-            (``oracle``, ``mean-image``, ``unrelated-image``), or shows a control (``planted``), carries the key
-            ``selection``.
+            Numbers behind a curve carry the key ``index``, and those of the knowing attacker ``by``: which attack it
+            was. Rows beside the attackers carry ``selection`` (``oracle``, ``mean-image``, ``unrelated-image``,
+            ``same-class-image``; of a control ``planted``), ``tried`` (one of all attacks that were tried) or
+            ``difference`` (of two attackers, in pairs).
         metric: what was measured.
         value: the number, None where there is none (a capped run, a value lost in print).
-        std: sample standard deviation over the replicates.
-        ci_low: lower end of the 95 % interval of the value, over images (all draws of one together) or replicates.
+        std: sample standard deviation over the clusters.
+        ci_low: lower end of the 95 % interval of the value, over the clusters; None below six of them.
         ci_high: upper end of it.
-        n: number of replicates.
+        n: number of values.
+        clusters: how many of them are independent: updates of attacks (all images and draws of an update are one),
+            replicates of trainings. None where nothing was sampled.
         unit: ``%``, ``dB``, ``s`` or empty.
         better: ``higher`` or ``lower``, the direction in which the paper's subject improves; empty where neither.
-        attacker: ``as-printed``, ``adaptive``, or empty where no attack is involved.
+        attacker: ``paper`` (exactly what the paper ran), ``blind`` (the same without the paper's own transforms for the
+            defense), ``knowing`` (the strongest of all that were run, by this very metric), or empty where a number
+            is no attacker's.
         variant: ``as-described``, or ``partition-seed=3`` for one draw of a sensitivity study.
         substitutes: stand-ins that the number rests on; such a number is never compared with a printed one.
         runs: ids of the runs that it was computed from.
@@ -61,6 +72,7 @@ class ResultRow:
     ci_low: float | None = None
     ci_high: float | None = None
     n: int | None = None
+    clusters: int | None = None
     unit: str = ""
     better: str = ""
     attacker: str = UNMARKED
@@ -74,9 +86,21 @@ class ResultRow:
         """Whether the number is one of those behind a curve."""
         return INDEX in self.row
 
+    @property
+    def shown(self) -> float | None:
+        """The value for readers: protection left is told between nothing and all."""
+        if self.value is None or self.metric != PROTECTION_LEFT:
+            return self.value
+        return min(max(self.value, 0.0), 100.0)
+
+    @property
+    def aside(self) -> tuple[str, ...]:
+        """The keys by which a number stands beside the attackers' own: of a reference, an attack that was tried, ..."""
+        return tuple(key for key in ASIDE if key in self.row)
+
 
 COLUMNS = tuple(field.name for field in fields(ResultRow))
-# files of the papers' numbers and of the first releases do not have it
+# files of the papers' numbers do not have it
 OPTIONAL_COLUMNS = ("note",)
 
 
@@ -94,7 +118,11 @@ class ResultTable:
             UserError: the file is missing, lacks a column, or a line does not parse; the line is named.
         """
         needed = tuple(name for name in COLUMNS if name not in OPTIONAL_COLUMNS)
-        return cls(tuple(_parse(path, line, cells) for line, cells in files.read_cells(path, needed, AGAIN)))
+        lines = unpacked(files.read_cells(path, needed, AGAIN))
+        try:
+            return cls(tuple(_parse(path, line, cells) for line, cells in lines))
+        except ValueError as error:
+            raise UserError(f"{path}, {error}: {AGAIN}") from None
 
     @classmethod
     def read_printed(cls, path: Path) -> "ResultTable":
@@ -104,11 +132,11 @@ class ResultTable:
         return cls(tuple(_parse(path, line, blank | cells) for line, cells in files.read_cells(path, needed, RESTORE)))
 
     def write(self, path: Path) -> None:
-        """Write the table; reading it again gives the same rows."""
+        """Write the table; reading it again gives the same rows (``compact`` has the file's own ways)."""
         buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows([_cell(getattr(row, name)) for name in COLUMNS] for row in self.rows)
+        writer = csv.DictWriter(buffer, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(packed({name: _cell(getattr(row, name)) for name in COLUMNS} for row in self.rows))
         files.write_text(path, buffer.getvalue())
 
     def __add__(self, other: "ResultTable") -> "ResultTable":
@@ -178,7 +206,8 @@ def _parse(path: Path, line: int, cells: Mapping[str, str]) -> ResultRow:
             row=_keys(cells["row"]),
             metric=cells["metric"],
             **{name: _number(cells[name]) for name in ("value", "std", "ci_low", "ci_high")},
-            n=int(float(cells["n"])) if cells["n"] else None,
+            n=_whole(cells["n"]),
+            clusters=_whole(cells["clusters"]),
             unit=cells["unit"],
             better=_one_of(DIRECTIONS, "better", cells["better"]),
             attacker=_one_of(ATTACKERS, "attacker", cells["attacker"]),
@@ -206,6 +235,10 @@ def _number(text: str) -> float | None:
     return None if math.isnan(value) else value
 
 
+def _whole(text: str) -> int | None:
+    return int(float(text)) if text else None
+
+
 def _one_of(allowed: tuple[str, ...], column: str, text: str) -> str:
     if text not in allowed:
         raise ValueError(f"{column} is {text!r}, not one of {', '.join(repr(name) for name in allowed)}")
@@ -214,6 +247,13 @@ def _one_of(allowed: tuple[str, ...], column: str, text: str) -> str:
 
 def _parts(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(";") if part.strip())
+
+
+def summarised(metric: str) -> str:
+    """Return the metric that a summary is of: ``mse`` for ``mse_median``."""
+    for suffix in SUMMARIES:
+        metric = metric.removesuffix(suffix)
+    return metric
 
 
 def _cell(value: Any) -> str:

@@ -13,8 +13,8 @@ from leaklab.report.numbers.gaps import keys_text, word_of
 from leaklab.report.numbers.places import Place, in_order, place_of
 from leaklab.report.numbers.results import (
     AS_DESCRIBED,
-    AS_PRINTED,
     INDEX,
+    PAPER,
     UNMARKED,
     ResultRow,
     ResultTable,
@@ -142,9 +142,9 @@ def points(layout: PathsLayout, results: ResultTable) -> tuple[Point, ...]:
     return tuple(found)
 
 
-def _shown(results: ResultTable, attackers: Sequence[str] = (AS_PRINTED, UNMARKED)) -> list[ResultRow]:
+def _shown(results: ResultTable, attackers: Sequence[str] = (PAPER, UNMARKED)) -> list[ResultRow]:
     rows = results.select(attackers=attackers, variant=AS_DESCRIBED).rows
-    return [row for row in rows if "selection" not in row.row]
+    return [row for row in rows if not row.aside]
 
 
 def _fits(where: Mapping[str, Any], row: ResultRow) -> bool:

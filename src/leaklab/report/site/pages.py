@@ -57,7 +57,7 @@ class JudgedClaim:
     @property
     def strongest(self) -> VerdictName:
         """The word under the strongest attacker that was run; the paper's where no other was."""
-        return (self.verdict.adaptive or self.verdict.judgement).verdict
+        return (self.verdict.knowing or self.verdict.judgement).verdict
 
 
 @dataclass(frozen=True)

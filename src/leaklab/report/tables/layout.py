@@ -12,7 +12,7 @@ from leaklab.records.layouts import TableLayout
 from leaklab.report.judge.comparison import Comparison
 from leaklab.report.numbers.gaps import gaps, word_of
 from leaklab.report.numbers.places import Place, in_order, labels_of, place_of
-from leaklab.report.numbers.results import AS_DESCRIBED, AS_PRINTED, INDEX, UNMARKED, ResultRow, ResultTable, identity
+from leaklab.report.numbers.results import AS_DESCRIBED, INDEX, PAPER, UNMARKED, ResultRow, ResultTable, identity
 from leaklab.report.numbers.signs import MARKS, MINUS, NONE
 
 Mark = Literal["best", "worst", ""]
@@ -59,7 +59,7 @@ class Grid:
         row_labels: for each row, the labels of its keys.
         column_labels: for each column, the labels of its keys.
         cells: rows x columns.
-        notes: what the results lack, and why.
+        notes: how many values stand behind a number; what the results lack, and why.
     """
 
     row_titles: tuple[str, ...]
@@ -96,9 +96,7 @@ def lay_out(spec: TableLayout, results: ResultTable, comparisons: Iterable[Compa
     shown = [
         row
         for row in results.select(attackers=spec.attackers, variant=AS_DESCRIBED).rows
-        if row.metric in spec.metrics
-        and ("selection" in keys or "selection" not in row.row)
-        and (INDEX in keys or not row.is_point)
+        if row.metric in spec.metrics and set(row.aside) <= set(keys) and (INDEX in keys or not row.is_point)
     ]
     beside = {(identity(c.row), c.metric): c for c in comparisons if c.metric in spec.metrics}
     known = {(identity(row.row), row.metric) for row in shown}
@@ -116,7 +114,7 @@ def lay_out(spec: TableLayout, results: ResultTable, comparisons: Iterable[Compa
         row_labels=tuple(labels_of(spec, spec.rows, row) for row in rows),
         column_labels=tuple(labels_of(spec, spec.columns, column) for column in columns),
         cells=tuple(tuple(_cell(spec, placed.get((row, column)), beside, marks) for column in columns) for row in rows),
-        notes=gaps(results),
+        notes=(*_counts(shown), *gaps(results)),
     )
 
 
@@ -127,7 +125,7 @@ def heading(title: str, label: str, joined: str = " ") -> str:
 
 def _empty(comparison: Comparison, keys: tuple[str, ...]) -> ResultRow:
     # what is printed is the work of the paper's attacker
-    attacker = AS_PRINTED if "attacker" in keys else UNMARKED
+    attacker = PAPER if "attacker" in keys else UNMARKED
     return ResultRow(comparison.paper, comparison.item, comparison.row, comparison.metric, None, attacker=attacker)
 
 
@@ -142,7 +140,10 @@ def _place(spec: TableLayout, rows: list[ResultRow]) -> dict[tuple[Place, Place]
 
 
 def _marks(spec: TableLayout, rows: list[ResultRow]) -> dict[int, Mark]:
-    """Return the mark of each marked row by its id; ties are all marked, groups of equal values not at all."""
+    """Return the mark of each marked row by its id.
+
+    Ties are all marked; groups of equal values, and groups with a number of a single update or seed, not at all.
+    """
     within = spec.rows if spec.mark_within is None else spec.mark_within
     groups: dict[Any, list[ResultRow]] = {}
     for row in rows:
@@ -153,10 +154,24 @@ def _marks(spec: TableLayout, rows: list[ResultRow]) -> dict[int, Mark]:
         values = [row.value for row in group if row.value is not None]
         high, low = max(values), min(values)
         best, worst = (high, low) if group[0].better == "higher" else (low, high)
-        if high > low:
+        if high > low and all(row.clusters is None or row.clusters > 1 for row in group):
             marks |= {id(row): "worst" for row in group if row.value == worst}
             marks |= {id(row): "best" for row in group if row.value == best}
     return marks
+
+
+def _counts(rows: Iterable[ResultRow]) -> tuple[str, ...]:
+    """Return one sentence on how many values, and independent ones, stand behind the numbers."""
+    sampled = [(row.n, row.clusters) for row in rows if row.value is not None and row.n and row.clusters]
+    if not sampled:
+        return ()
+    values, clusters = (_span(counts) for counts in zip(*sampled, strict=True))
+    return (f"behind a number: {values} values of {clusters} independent updates or seeds",)
+
+
+def _span(counts: tuple[int, ...]) -> str:
+    low, high = min(counts), max(counts)
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def _cell(
@@ -167,12 +182,12 @@ def _cell(
 ) -> Cell:
     if row is None:
         return Cell()
-    found = beside.get((identity(row.row), row.metric)) if row.attacker != "adaptive" else None
+    found = beside.get((identity(row.row), row.metric)) if row.attacker in (PAPER, UNMARKED) and not row.aside else None
     by_spread = found is not None and found.class_name == "spread"
     delta = found.difference if found and not by_spread else None
     return Cell(
         result=row,
-        text=word_of(row) or NONE if row.value is None else spec.number(row.metric, row.value, row.std),
+        text=word_of(row) or NONE if row.shown is None else spec.number(row.metric, row.shown, row.std),
         printed=spec.number(row.metric, found.printed, found.printed_std) if found else "",
         difference=SPREADS.get(found.within, "") if found and by_spread else _signed(spec, row.metric, delta),
         delta=delta,

@@ -1,0 +1,152 @@
+"""Result rows of one cell of attacks on images or on text.
+
+The attacks of the paper and the blind one have their own numbers. The knowing attacker's are those of the strongest of
+all that were tried, by the metric and statistic of the row, which its key ``by`` names; numbers of single images are
+not repeated where that is the paper's or the blind one: the row's run says which they are. Beside them stand, as
+summaries only, each attack that was ``tried``, the references (once per cell, as they need no attack), the oracle's
+choice among the paper's starts, and the ``difference`` between the knowing and the paper's attacker in pairs.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leaklab.metrics.statistics import Summary, paired_difference
+from leaklab.report.collect.attempts import ORACLE, OWN_CHOICE, Attempt, Cell, Statistic, clusters_of
+from leaklab.report.collect.source import Source
+from leaklab.report.numbers.results import (
+    BLIND,
+    BY,
+    DIFFERENCE,
+    KNOWING,
+    PAPER,
+    SELECTION,
+    TRIED,
+    UNMARKED,
+    ResultRow,
+    RowKeys,
+)
+
+KNOWING_LESS_PAPER = f"{KNOWING} - {PAPER}"
+Singles = Callable[[Attempt, str], Iterator[tuple[RowKeys, dict[str, Any]]]]
+"""Of an attack and a metric: the keys and fields of the rows of single images or sentences."""
+
+
+@dataclass(frozen=True)
+class AttackRows:
+    """How an item shows its attacks.
+
+    Attributes:
+        source: of the item.
+        statistics: of a metric: the summaries that the item shows, the deciding one for single images last.
+        singles: of an attack and a metric: its rows of single images.
+    """
+
+    source: Source
+    statistics: Callable[[str], Sequence[Statistic]]
+    singles: Singles
+
+    def of(self, cell: Cell) -> Iterator[ResultRow]:
+        """Yield the rows of a cell."""
+        for attacker in (PAPER, BLIND):
+            attempt = cell.by(attacker)
+            for metric in attempt.metrics if attempt else ():
+                assert attempt is not None
+                yield from self._single_rows(cell, attempt, metric, attacker, {})
+                yield from self._summary_rows(cell, attempt, metric, attacker, {})
+        for metric in dict.fromkeys(name for attempt in cell.attempts for name in attempt.metrics):
+            yield from self._knowing_rows(cell, metric)
+        for attempt in cell.attempts:
+            for metric in attempt.metrics:
+                yield from self._summary_rows(cell, attempt, metric, UNMARKED, {TRIED: attempt.name})
+        yield from self._aside_rows(cell)
+
+    def strongest(self, cell: Cell, metric: str, statistic: Statistic) -> Attempt | None:
+        """Return the strongest attack of a cell; None for a metric without direction."""
+        shown = self.source.shown_as(cell.attempts[0].run, metric)
+        return cell.strongest(metric, statistic, self.source.meaning(shown).better)
+
+    def _knowing_rows(self, cell: Cell, metric: str) -> Iterator[ResultRow]:
+        strongest = None
+        for statistic in self.statistics(metric):
+            strongest = self.strongest(cell, metric, statistic)
+            if strongest is None:
+                return
+            by = {BY: strongest.name}
+            yield self._summary_row(cell, strongest, metric, statistic, strongest.summary(metric), KNOWING, by)
+            yield from self._difference_rows(cell, strongest, metric, statistic)
+        if strongest is not None and strongest.run.attacker == KNOWING:
+            yield from self._single_rows(cell, strongest, metric, KNOWING, {BY: strongest.name})
+
+    def _difference_rows(
+        self, cell: Cell, strongest: Attempt, metric: str, statistic: Statistic
+    ) -> Iterator[ResultRow]:
+        paper = cell.by(PAPER)
+        if paper is None or paper is strongest or metric not in paper.metrics:
+            return
+        lines, other = strongest.of(metric), paper.of(metric)
+        clusters = clusters_of(lines)
+        if clusters != clusters_of(other):  # other updates: nothing to pair
+            return
+        summary = paired_difference(lines["value"].to_numpy(), other["value"].to_numpy(), clusters)
+        more = {DIFFERENCE: KNOWING_LESS_PAPER}
+        yield self._summary_row(cell, strongest, metric, statistic, summary, UNMARKED, more, (paper.id,))
+
+    def _aside_rows(self, cell: Cell) -> Iterator[ResultRow]:
+        first = cell.attempts[0]
+        for kind in first.references:
+            for metric in first.metrics:
+                yield from self._summary_rows(cell, first, metric, UNMARKED, {SELECTION: kind}, kind)
+        paper = cell.by(PAPER)
+        for metric in paper.metrics if paper else ():
+            assert paper is not None
+            yield from self._summary_rows(cell, paper, metric, PAPER, {SELECTION: ORACLE}, ORACLE)
+
+    def _single_rows(
+        self, cell: Cell, attempt: Attempt, metric: str, attacker: str, more: RowKeys
+    ) -> Iterator[ResultRow]:
+        for place, fields in self.singles(attempt, metric):
+            name = self.source.shown_as(attempt.run, metric)
+            row = {**cell.row, **more, **place}
+            yield self.source.number(name, row=row, clusters=1, **fields, **self._shared(cell, attempt, attacker))
+
+    def _summary_rows(
+        self, cell: Cell, attempt: Attempt, metric: str, attacker: str, more: RowKeys, selection: str = OWN_CHOICE
+    ) -> Iterator[ResultRow]:
+        if attempt.of(metric, selection).empty:
+            return
+        summary = attempt.summary(metric, selection)
+        for statistic in self.statistics(metric):
+            yield self._summary_row(cell, attempt, metric, statistic, summary, attacker, more)
+
+    def _summary_row(
+        self,
+        cell: Cell,
+        attempt: Attempt,
+        metric: str,
+        statistic: Statistic,
+        summary: Summary,
+        attacker: str,
+        more: RowKeys,
+        runs: tuple[str, ...] = (),
+    ) -> ResultRow:
+        low, high = statistic.interval(summary)
+        return self.source.number(
+            f"{self.source.shown_as(attempt.run, metric)}{statistic.suffix}",
+            row={**cell.row, **more},
+            value=statistic.of(summary),
+            std=summary.std,
+            ci_low=low,
+            ci_high=high,
+            n=summary.n,
+            clusters=summary.clusters,
+            **self._shared(cell, attempt, attacker, runs),
+        )
+
+    def _shared(self, cell: Cell, attempt: Attempt, attacker: str, runs: tuple[str, ...] = ()) -> dict[str, Any]:
+        return {
+            "attacker": attacker,
+            "variant": cell.variant,
+            "substitutes": self.source.substitutes(attempt.run.spec),  # type: ignore[arg-type]
+            "runs": (attempt.id, *runs),
+        }

@@ -1,0 +1,189 @@
+"""The attacks that were tried in one cell of an item's table, and which of them is the strongest by a metric.
+
+A cell may have one attack of the paper, one blind one and any number by attackers who know the defense. The knowing
+attacker of a number is the strongest of all of them by that very number; of equal ones the paper's.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from leaklab.metrics.statistics import Summary, summarise
+from leaklab.records.errors import UserError
+from leaklab.records.expand import PlannedRun
+from leaklab.records.files import read_table
+from leaklab.records.ids import run_folder, run_id
+from leaklab.report.collect.source import Source
+from leaklab.report.numbers.results import BLIND, KNOWING, PAPER, canonical
+
+OWN_CHOICE, ORACLE = "best-by-loss", "oracle"
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """One attack with its scores.
+
+    Attributes:
+        run: what ran.
+        scores: ``scores.csv`` of it.
+        name: attack and transform, e.g. ``ggl, clip emulation``.
+    """
+
+    run: PlannedRun
+    scores: pd.DataFrame
+    name: str
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        assert self.run.spec is not None
+        return run_id(self.run.spec)
+
+    @property
+    def undefended(self) -> bool:
+        """Whether the attacked clients had no defense."""
+        return bool(self.run.spec.attack.capture.defense.name == "none")  # type: ignore[union-attr]
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics of the attack's own choice, in the order of the file."""
+        return list(dict.fromkeys(self.scores["metric"]))
+
+    @property
+    def references(self) -> list[str]:
+        """The selections that need no update at all."""
+        return [kind for kind in dict.fromkeys(self.scores["selection"]) if kind not in (OWN_CHOICE, ORACLE)]
+
+    def of(self, metric: str, selection: str = OWN_CHOICE) -> pd.DataFrame:
+        """Return the lines of a metric and selection."""
+        chosen = (self.scores["metric"] == metric) & (self.scores["selection"] == selection)
+        return self.scores[chosen]
+
+    def values(self, metric: str, selection: str = OWN_CHOICE) -> NDArray[np.float64]:
+        """Return the values of a metric and selection."""
+        return self.of(metric, selection)["value"].to_numpy(dtype=np.float64)
+
+    def summary(self, metric: str, selection: str = OWN_CHOICE) -> Summary:
+        """Summarise a metric over the updates."""
+        group = self.of(metric, selection)
+        return summarise(group["value"].to_numpy(), clusters_of(group))
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A summary that a table shows of a metric.
+
+    Attributes:
+        suffix: what it adds to the metric's name.
+        mean: whether it is the mean; else the median.
+    """
+
+    suffix: str
+    mean: bool
+
+    def of(self, summary: Summary) -> float:
+        """Return the number."""
+        return summary.mean if self.mean else summary.median
+
+    def interval(self, summary: Summary) -> tuple[float | None, float | None]:
+        """Return its interval."""
+        return (summary.ci_low, summary.ci_high) if self.mean else (summary.median_low, summary.median_high)
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """All attacks that were tried in one setting, the paper's first.
+
+    Attributes:
+        row: the setting's keys.
+        variant: of its lines.
+        attempts: the attacks.
+    """
+
+    row: dict[str, Any]
+    variant: str
+    attempts: tuple[Attempt, ...]
+
+    def by(self, attacker: str) -> Attempt | None:
+        """Return the attack of the paper or the blind one, if the cell has it."""
+        return next((one for one in self.attempts if one.run.attacker == attacker), None)
+
+    def strongest(self, metric: str, statistic: Statistic, better: str) -> Attempt | None:
+        """Return the attack that leaves the least privacy by a metric; None for a metric without direction."""
+        if better not in ("higher", "lower"):
+            return None
+        sign = 1 if better == "higher" else -1
+        other = replace(statistic, mean=not statistic.mean)
+
+        def rank(attempt: Attempt) -> tuple[float, bool, float]:
+            summary = attempt.summary(metric)
+            return sign * statistic.of(summary), attempt.run.attacker != PAPER, sign * other.of(summary)
+
+        return min((one for one in self.attempts if metric in one.metrics), key=rank, default=None)
+
+
+def cells_of(source: Source, runs: Sequence[PlannedRun]) -> list[Cell]:
+    """Return the cells of an item's attacks, in the order of the item.
+
+    Raises:
+        UserError: two attacks of the paper (or two blind ones, or two of one name) share a cell.
+    """
+    found: dict[tuple[str, str], list[PlannedRun]] = {}
+    for run in runs:
+        found.setdefault((canonical(source.row(run)), run.variant), []).append(run)
+    return [_cell(source, own) for own in found.values()]
+
+
+def clusters_of(scores: pd.DataFrame) -> list[Hashable]:
+    """Return the update of each line: all its images together, whichever draw. A single update counts by its draws."""
+    updates = updates_of(scores)
+    return updates if len(set(updates)) > 1 else scores["trial"].tolist()
+
+
+def updates_of(scores: pd.DataFrame) -> list[Hashable]:
+    """Return the images (or the sentence) of each line's update."""
+    private = "image" if "image" in scores.columns else "example"
+    held = {trial: tuple(sorted(own)) for trial, own in scores.groupby("trial")[private]}
+    return [held[trial] for trial in scores["trial"]]
+
+
+def _cell(source: Source, runs: list[PlannedRun]) -> Cell:
+    where = f"config/items/{source.item.key}.yaml: {canonical(source.row(runs[0]))}"
+    for attacker in (PAPER, BLIND):
+        blocks = [run.block for run in runs if run.attacker == attacker]
+        if len(blocks) > 1:
+            raise UserError(
+                f"{where} has {len(blocks)} attacks of the attacker '{attacker}' (runs.{', runs.'.join(blocks)}): mark "
+                f"the others with 'attacker: {KNOWING}', or add a key to cells.row"
+            )
+    names = _names(runs)
+    if len(set(names)) < len(names):
+        raise UserError(f"{where} has two attacks {Counter(names).most_common(1)[0][0]!r}: add a key to cells.row")
+    attempts = [Attempt(run, _scores(run), name) for run, name in zip(runs, names, strict=True)]
+    attempts.sort(key=lambda one: (PAPER, BLIND, KNOWING).index(one.run.attacker))
+    return Cell(source.row(runs[0]), runs[0].variant, tuple(attempts))
+
+
+def _scores(run: PlannedRun) -> pd.DataFrame:
+    assert run.spec is not None
+    return read_table(run_folder(run.spec) / "scores.csv")
+
+
+def _names(runs: Sequence[PlannedRun]) -> list[str]:
+    """Return what the attacks are called: by attack and transform, where that is not enough also by their block."""
+    plain = [attack_name(run) for run in runs]
+    twice = {name for name, count in Counter(plain).items() if count > 1}
+    return [f"{name} ({run.block})" if name in twice else name for name, run in zip(plain, runs, strict=True)]
+
+
+def attack_name(run: PlannedRun) -> str:
+    """Return attack and transform of a run, e.g. ``ggl, clip emulation``."""
+    attack: Any = run.spec.attack  # type: ignore[union-attr]
+    transform = getattr(attack, "transform", None)
+    known = "" if transform is None or transform.name == "none" else f", {transform.name.replace('-', ' ')}"
+    return f"{attack.attack.name}{known}"

@@ -1,0 +1,93 @@
+"""Result rows ``protection_left``: what each defense leaves of each attacker's result, by the item's headline metric.
+
+0 % is the knowing attacker without defense, 100 % the best reference: the answer of somebody who knows no more than the
+label. A defended cell is compared with the undefended one whose clients held the same images, and of several with the
+one that shares most of its keys.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaklab.metrics.protection import protection_left
+from leaklab.metrics.statistics import by_cluster
+from leaklab.report.collect.attack_rows import AttackRows
+from leaklab.report.collect.attempts import OWN_CHOICE, Attempt, Cell, Statistic, updates_of
+from leaklab.report.numbers.results import BLIND, BY, KNOWING, PAPER, PROTECTION_LEFT, ResultRow
+
+NO_PREMISE = "no premise: no protection can be told, as the undefended attack is no better than the reference"
+Levels = dict[Hashable, float]
+
+
+def protection_rows(shown: AttackRows, cells: Sequence[Cell]) -> Iterator[ResultRow]:
+    """Yield the rows of every defended cell that has an undefended partner; none for an item without a headline."""
+    undefended = [cell for cell in cells if all(attempt.undefended for attempt in cell.attempts)]
+    for cell in cells:
+        metric = _headline(shown, cell)
+        partner = _partner(cell, undefended)
+        if metric and partner and cell not in undefended:
+            yield from _rows(shown, cell, partner, metric)
+
+
+def _headline(shown: AttackRows, cell: Cell) -> str:
+    """Return the metric that the item shows as its headline; empty for none."""
+    first, headline = cell.attempts[0], shown.source.item.headline
+    return next((metric for metric in first.metrics if shown.source.shown_as(first.run, metric) == headline), "")
+
+
+def _partner(cell: Cell, undefended: Sequence[Cell]) -> Cell | None:
+    alike = [one for one in undefended if one.variant == cell.variant and _held(one) == _held(cell)]
+    return max(alike, key=lambda one: sum(one.row.get(k) == v for k, v in cell.row.items()), default=None)
+
+
+def _held(cell: Cell) -> set[Hashable]:
+    capture = cell.attempts[0].run.spec.attack.capture  # type: ignore[union-attr]
+    return {capture.dataset, *updates_of(cell.attempts[0].scores)}
+
+
+def _rows(shown: AttackRows, cell: Cell, partner: Cell, metric: str) -> Iterator[ResultRow]:
+    statistic, better = shown.statistics(metric)[0], shown.source.meaning(shown.source.item.headline).better
+    strongest, before = (shown.strongest(one, metric, statistic) for one in (cell, partner))
+    if strongest is None or before is None:
+        return
+    reference = _best_reference(partner, metric, statistic, better)
+    for attacker, attempt in ((PAPER, cell.by(PAPER)), (BLIND, cell.by(BLIND)), (KNOWING, strongest)):
+        if attempt is None:
+            continue
+        levels = [_levels(before, metric, statistic), _levels(attempt, metric, statistic), reference]
+        keys = list(levels[0])
+        undefended, defended, most = (np.array([of[key] for key in keys]) for of in levels)
+        found = protection_left(undefended, defended, most, better, median=not statistic.mean)  # type: ignore[arg-type]
+        yield shown.source.number(
+            PROTECTION_LEFT,
+            row={**cell.row, **({BY: attempt.name} if attacker == KNOWING else {})},
+            value=found.value if found else None,
+            ci_low=found.low if found else None,
+            ci_high=found.high if found else None,
+            n=len(keys),
+            clusters=len(keys),
+            attacker=attacker,
+            variant=cell.variant,
+            substitutes=shown.source.substitutes(attempt.run.spec),  # type: ignore[arg-type]
+            runs=(attempt.id, before.id),
+            note="" if found else NO_PREMISE,
+        )
+
+
+def _levels(attempt: Attempt, metric: str, statistic: Statistic, selection: str = OWN_CHOICE) -> Levels:
+    """Return each update's level, its draws taken together."""
+    lines = attempt.of(metric, selection)
+    middle = np.mean if statistic.mean else np.median
+    return {key: float(middle(own)) for key, own in by_cluster(lines["value"].to_numpy(), updates_of(lines)).items()}
+
+
+def _best_reference(cell: Cell, metric: str, statistic: Statistic, better: str) -> Levels:
+    first = cell.attempts[0]
+    found = [_levels(first, metric, statistic, kind) for kind in first.references]
+    return (min if better == "higher" else max)(found, key=lambda one: _middle(one, statistic))
+
+
+def _middle(levels: Levels, statistic: Statistic) -> float:
+    values: NDArray[np.float64] = np.array(list(levels.values()))
+    return float(values.mean() if statistic.mean else np.median(values))

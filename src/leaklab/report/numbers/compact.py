@@ -1,0 +1,140 @@
+"""How a result table lies in its file without saying a thing many times.
+
+* Lists that many rows share (``substitutes``, ``runs``) are written out where they first stand, ``[2] first; second``,
+  and as ``[2]`` after that.
+* The points of a curve that follow each other are one line: ``index`` is ``"0-60"`` in the row's keys, and the numbers
+  stand beside each other in their cells, divided by spaces, ``-`` for none. A number that is the same at all points
+  stands once. The coordinates of the points are a list in the row's keys.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+SHARED_COLUMNS = ("substitutes", "runs")
+POINT_COLUMNS = ("value", "std", "ci_low", "ci_high", "n", "clusters")
+INDEX = "index"
+COORDINATES = ("alpha", "beta")
+NO_NUMBER = "-"
+_SHARED = re.compile(r"\[(\d+)\](?: (.+))?")
+_SPAN = re.compile(r"(\d+)-(\d+)")
+
+Cells = dict[str, str]
+
+
+def packed(lines: Iterable[Cells]) -> Iterator[Cells]:
+    """Yield the lines of a file for lines of one number each."""
+    numbers: dict[tuple[str, str], int] = {}
+    for line in _with_curves(lines):
+        for name in SHARED_COLUMNS:
+            line[name] = _numbered(name, line[name], numbers)
+        yield line
+
+
+def unpacked(lines: Iterable[tuple[int, Cells]]) -> Iterator[tuple[int, Cells]]:
+    """Yield one line per number for the lines of a file, each with the number of its line there.
+
+    Raises:
+        ValueError: a list or a point is missing; the message begins with the line.
+    """
+    known: dict[tuple[str, str], str] = {}
+    for place, line in lines:
+        try:
+            for name in SHARED_COLUMNS:
+                line[name] = _written_out(name, line[name], known)
+            yield from ((place, point) for point in _points(line))
+        except ValueError as error:
+            raise ValueError(f"line {place}: {error}") from None
+
+
+def _numbered(name: str, text: str, numbers: dict[tuple[str, str], int]) -> str:
+    if not text:
+        return text
+    known = (name, text) in numbers
+    number = numbers.setdefault((name, text), sum(column == name for column, _ in numbers))
+    return f"[{number}]" if known else f"[{number}] {text}"
+
+
+def _written_out(name: str, text: str, known: dict[tuple[str, str], str]) -> str:
+    found = _SHARED.fullmatch(text)
+    if found is None:
+        return text
+    number, written = found.groups()
+    if written is None and (name, number) not in known:
+        raise ValueError(f"{name} [{number}] is written out nowhere above it")
+    return known.setdefault((name, number), written)
+
+
+def _with_curves(lines: Iterable[Cells]) -> Iterator[Cells]:
+    """Yield the lines with those of a curve in one, where they follow each other."""
+    placed = ((_index(line), line) for line in lines)
+    # points of one curve keep what they share and index minus place
+    numbered = ((place, *pair) for place, pair in enumerate(placed))
+    for key, group in groupby(numbered, key=lambda one: _curve(*one)):
+        members = [line for _, _, line in group]
+        yield from [_curve_line(members)] if key is not None and len(members) > 1 else members
+
+
+def _curve(place: int, index: int | None, line: Cells) -> tuple[Any, ...] | None:
+    if index is None:
+        return None
+    row = json.loads(line["row"])
+    rest = {key: key if key in COORDINATES else value for key, value in row.items() if key != INDEX}
+    shared = tuple(value for name, value in line.items() if name not in (*POINT_COLUMNS, "row"))
+    return index - place, json.dumps(rest, sort_keys=True), shared
+
+
+def _index(line: Cells) -> int | None:
+    if f'"{INDEX}": ' not in line["row"]:
+        return None
+    index = json.loads(line["row"]).get(INDEX)
+    return index if isinstance(index, int) and not isinstance(index, bool) else None
+
+
+def _curve_line(points: Sequence[Cells]) -> Cells:
+    rows = [json.loads(point["row"]) for point in points]
+    row = {**rows[0], INDEX: f"{rows[0][INDEX]}-{rows[-1][INDEX]}"}
+    row |= {name: [one[name] for one in rows] for name in COORDINATES if name in row}
+    return {
+        **points[0],
+        "row": _text(row),
+        **{name: _together([point[name] for point in points]) for name in POINT_COLUMNS},
+    }
+
+
+def _together(numbers: Sequence[str]) -> str:
+    if len(set(numbers)) == 1:
+        return numbers[0]
+    return " ".join(number or NO_NUMBER for number in numbers)
+
+
+def _points(line: Cells) -> Iterator[Cells]:
+    span = _SPAN.search(line["row"]) if f'"{INDEX}": "' in line["row"] else None
+    if span is None:
+        yield line
+        return
+    row, (first, last) = json.loads(line["row"]), map(int, span.groups())
+    count = last - first + 1
+    columns = {name: _apart(line[name], count, name) for name in POINT_COLUMNS}
+    places = {name: row[name] for name in COORDINATES if isinstance(row.get(name), list)}
+    if any(len(own) != count for own in places.values()):
+        raise ValueError(f"{', '.join(places)} has not {count} numbers for as many points")
+    for place in range(count):
+        own = {name: values[place] for name, values in columns.items()}
+        keys = {**row, INDEX: first + place, **{name: values[place] for name, values in places.items()}}
+        yield {**line, **own, "row": _text(keys)}
+
+
+def _text(row: dict[str, Any]) -> str:
+    return json.dumps(row, sort_keys=True, separators=(", ", ": "), ensure_ascii=False)
+
+
+def _apart(text: str, count: int, name: str) -> list[str]:
+    parts = ["" if part == NO_NUMBER else part for part in text.split(" ")]
+    if len(parts) == 1:
+        return parts * count
+    if len(parts) != count:
+        raise ValueError(f"{name} has {len(parts)} numbers for {count} points")
+    return parts
