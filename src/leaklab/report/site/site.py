@@ -4,7 +4,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -12,14 +12,17 @@ from markupsafe import Markup
 from leaklab.records import files
 from leaklab.records.durations import duration
 from leaklab.records.errors import UserError
+from leaklab.report.judge.attacker_pairs import AttackerPair
 from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.numbers.results import RowKeys
 from leaklab.report.numbers.signs import MINUS, NONE, STATES
 from leaklab.report.site.pages import ItemPage, SiteData, Standing
 from leaklab.report.site.setting_lines import setting_lines
+from leaklab.report.site.words import KNOWING_ATTACKER, PAPER_ATTACKER
 from leaklab.report.tables import tables
 
 Page = TypeVar("Page")
+Seen = Literal["more", "less", "equal", "no difference seen"]
 STANDINGS: tuple[tuple[Standing, str, str], ...] = (
     ("stands", "What stands", "Holds against the paper's attacker and against the strongest of all that were run."),
     ("falls", "What falls", "Does not hold against the strongest attacker that was run."),
@@ -139,7 +142,11 @@ def _environment() -> Environment:
         "standings": STANDINGS,
         "strongest_counts": lambda claims: Counter(judged.strongest for judged in claims),
         "printed_counts": lambda claims: Counter(judged.verdict.verdict for judged in claims),
-        "seen_more": lambda page: Counter(pair.leaks_more for pair in page.attackers),
+        "seen_more": lambda page: Counter(seen(pair) for pair in page.attackers),
+        "seen": seen,
+        "compared": lambda page: sum(seen(pair) is not None for pair in page.attackers),
+        "paper_attacker": PAPER_ATTACKER,
+        "knowing_attacker": KNOWING_ATTACKER,
     }
     return environment
 
@@ -152,6 +159,22 @@ def pattern_counts(page: ItemPage) -> Counter[bool]:
     """Count the cells that are near to print, and those that are not, after each group's mean is removed."""
     centered = [row.centered_difference for row in page.comparisons if row.centered_difference is not None]
     return Counter(abs(value) <= NEAR for value in centered)
+
+
+def seen(pair: AttackerPair) -> Seen | None:
+    """Return what the attacker who knows the defense sees beside the paper's; None where that cannot be said.
+
+    Numbers with overlapping intervals are not told apart. The two share their images, so this errs towards no
+    difference.
+    """
+    if pair.leaks_more is None:
+        return None
+    if pair.as_printed == pair.adaptive:
+        return "equal"
+    first, second = pair.as_printed_interval, pair.adaptive_interval
+    if first and second and first[0] <= second[1] and second[0] <= first[1]:
+        return "no difference seen"
+    return "more" if pair.leaks_more else "less"
 
 
 def number(value: float | None) -> str:
