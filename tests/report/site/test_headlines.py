@@ -10,11 +10,11 @@ from leaklab.report.numbers.results import ADAPTIVE, AS_PRINTED, ResultRow, Resu
 from leaklab.report.site.headlines import Headline, HeadlineLine, answer, load_headlines, shown_value
 
 LINE = HeadlineLine(
-    attack="DLG on digits", item="figure2", metric="psnr_median", shown="median PSNR", row={"attack": "dlg"},
+    attack="DLG on digits", hides="images", item="figure2", metric="psnr_median", shown="median PSNR", row={"attack": "dlg"},
     undefended={"defense": "none"}, defended={"defense": "lrp"}, guess={"selection": "mean-image"},
     guess_is="mean image",
 )  # fmt: skip
-HEADLINE = Headline(defense="LRP", hides="images", lines=(LINE,))
+HEADLINE = Headline(defense="LRP", lines=(LINE,))
 
 
 def number(value, attacker=AS_PRINTED, **keys):
@@ -66,9 +66,12 @@ def test_the_sentence_follows_the_numbers(paper, knowing, words):
 
 def test_several_attacks_are_counted():
     other = [replace(row, item="figure3", value=45.0 if row is ROWS[3] else row.value) for row in ROWS]
-    two = HEADLINE.model_copy(update={"lines": (LINE, LINE.model_copy(update={"item": "figure3"}))})
+    two = HEADLINE.model_copy(update={"lines": (LINE, LINE.model_copy(update={"item": "figure3", "hides": "words"}))})
     words = answer("lrp", two, ResultTable((*ROWS, *other))).sentence
-    assert words == "LRP hides images from one of the paper's 2 attackers, and from none of those who know the defense."
+    assert (
+        words
+        == "LRP hides images and words from one of the paper's 2 attackers, and from none of those who know the defense."
+    )
 
 
 @pytest.mark.parametrize("gone", [0, 1, 3, 4])
@@ -110,6 +113,6 @@ def test_the_projects_own_headlines_name_items_and_metrics_that_are_there():
 
 def test_an_unknown_key_is_refused(tmp_path):
     file = tmp_path / "headlines.yaml"
-    file.write_text("lrp: {defense: LRP, hides: images, lines: [], typo: 1}")
+    file.write_text("lrp: {defense: LRP, lines: [], typo: 1}")
     with pytest.raises(UserError, match="typo"):
         load_headlines(file)

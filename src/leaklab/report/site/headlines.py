@@ -25,6 +25,7 @@ class HeadlineLine(Record):
 
     Attributes:
         attack: what was attacked by whom, for readers.
+        hides: what the defense is made to hide from it, in words.
         item: whose result table has the numbers.
         metric: of the numbers.
         shown: the metric in words.
@@ -36,6 +37,7 @@ class HeadlineLine(Record):
     """
 
     attack: str
+    hides: str
     item: str
     metric: str
     shown: str
@@ -51,12 +53,10 @@ class Headline(Record):
 
     Attributes:
         defense: its name.
-        hides: what it is made to hide, in words.
         lines: the attacks.
     """
 
     defense: str
-    hides: str
     lines: tuple[HeadlineLine, ...]
 
 
@@ -172,7 +172,7 @@ def _only(line: HeadlineLine, rows: ResultTable, keys: Mapping[str, Any]) -> Res
 def _sentence(headline: Headline, lines: tuple[AnswerLine, ...]) -> str:
     paper = sum(line.left(line.paper) >= HIDDEN for line in lines)
     knowing = sum(line.left(line.knowing) >= HIDDEN for line in lines)
-    begin = f"{headline.defense} hides {headline.hides} from"
+    begin = f"{headline.defense} hides {' and '.join(dict.fromkeys(line.of.hides for line in lines))} from"
     if len(lines) == 1:
         who = ("no", "the")
         return f"{begin} {who[paper]} attacker of the paper, and from {who[knowing]} attacker who knows the defense."

@@ -11,7 +11,7 @@ from leaklab.records.errors import UserError
 from leaklab.records.ledger import Entry
 
 COSTS, CARDS = "costs.csv", "cards.json"
-COLUMNS = ("item", "runs", "wall_seconds", "cpu_seconds", "peak_memory_mib", "device", "evaluations")
+COLUMNS = ("item", "jobs", "wall_seconds", "cpu_seconds", "peak_memory_mib", "device", "evaluations")
 RESTORE = "restore it from the repository, or delete it and run snakemake for it"
 
 
@@ -80,13 +80,21 @@ def cost_of(entries: Sequence[Entry]) -> Cost:
 
 
 def write_costs(path: Path, costs: Mapping[str, Cost]) -> None:
-    """Write one line per item: number of runs, seconds of all of them, memory of the largest, loss evaluations."""
+    """Write one line per item: number of jobs, seconds of all of them, memory of the largest, loss evaluations."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
     for item, cost in costs.items():
-        numbers = (cost.jobs, cost.wall_seconds, cost.cpu_seconds, cost.peak_memory_mib)
-        writer.writerow([item, *numbers, " ".join(cost.devices), cost.evaluations])
+        measured = (cost.wall_seconds, cost.cpu_seconds, cost.peak_memory_mib)
+        writer.writerow(
+            [
+                item,
+                cost.jobs,
+                *(round(number or 0.0, 2) for number in measured),
+                " ".join(cost.devices),
+                cost.evaluations,
+            ]
+        )
     files.write_text(path, buffer.getvalue())
 
 
@@ -106,7 +114,7 @@ def _read_costs(path: Path) -> dict[str, Cost]:
     for line, cells in files.read_cells(path, COLUMNS, RESTORE):
         try:
             found[cells["item"]] = Cost(
-                jobs=int(cells["runs"]),
+                jobs=int(cells["jobs"]),
                 wall_seconds=float(cells["wall_seconds"]),
                 cpu_seconds=float(cells["cpu_seconds"]),
                 peak_memory_mib=float(cells["peak_memory_mib"]),

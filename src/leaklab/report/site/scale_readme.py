@@ -73,8 +73,8 @@ def _items(pages: Iterable[ItemPage], scale: str) -> str:
 
 def _cost(page: ItemPage) -> str:
     if page.cost:
-        runs = f"{page.cost.jobs} runs, {duration(page.cost.cpu_seconds)} of CPU time"
-        return f"{runs}, {page.cost.peak_memory_mib or 0:.0f} MiB"
+        jobs = f"{page.cost.jobs} jobs, {duration(page.cost.cpu_seconds)} of CPU time"
+        return f"{jobs}, {page.cost.peak_memory_mib or 0:.0f} MiB"
     return f"at most {duration(page.recipe.cpu_seconds)} of CPU time (estimate)" if page.recipe else ""
 
 
