@@ -441,8 +441,8 @@ def test_attackers_with_overlapping_intervals_are_not_told_apart(printed, knowin
 
 def answered(folder, scale):
     line = HeadlineLine(
-        attack="DLG on digits", hides="images", item="table1", metric="psnr_median", shown="median PSNR", row={}, undefended={},
-        defended={}, guess={}, guess_is="mean image",
+        attack="DLG on digits", hides="images", item="table1", metric="psnr_median", shown="median PSNR", row={},
+        undefended={}, defended={}, guess={}, guess_is="mean image",
     )  # fmt: skip
     numbers = AnswerLine(line, "lrp-table1", "dB", 50.0, 14.0, 49.0, 10.0, 7, ("half of LFW",))
     (folder / "in").mkdir()

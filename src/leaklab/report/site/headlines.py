@@ -176,13 +176,15 @@ def _sentence(headline: Headline, lines: tuple[AnswerLine, ...]) -> str:
     if len(lines) == 1:
         who = ("no", "the")
         return f"{begin} {who[paper]} attacker of the paper, and from {who[knowing]} attacker who knows the defense."
-    all_of = len(lines)
-    return (
-        f"{begin} {_count(paper, all_of)} of the paper's {all_of} attackers, and from {_count(knowing, all_of)} of "
-        "those who know the defense."
-    )
+    everybody = len(lines)
+    return f"{begin} {_of(paper, everybody)}, and from {_count(knowing, everybody)} of those who know the defense."
 
 
-def _count(number: int, all_of: int) -> str:
-    words = ("none", "one", "two", "three", "four", "five", "six")
-    return "all" if number == all_of else words[number] if number < len(words) else str(number)
+def _of(number: int, everybody: int) -> str:
+    if number in (0, everybody):
+        return f"{f'all {everybody}' if number else 'none'} of the paper's attackers"
+    return f"{number} of the paper's {everybody} attackers"
+
+
+def _count(number: int, everybody: int) -> str:
+    return "all" if number == everybody else str(number or "none")

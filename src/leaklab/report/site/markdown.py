@@ -13,7 +13,7 @@ def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def answer_text(answer: Answer) -> str:
-    """Return the sentence and its table."""
+    """Return the sentence, its table, and what stands in for what."""
     heads = ("attack", "undefended", PAPER_ATTACKER, KNOWING_ATTACKER, "a guess")
     lines = [
         (
@@ -23,7 +23,8 @@ def answer_text(answer: Answer) -> str:
         )
         for line in answer.lines
     ]
-    return f"**{answer.sentence}**\n\n{table(heads, lines)}"
+    stand_ins = f"\nStand-ins: {'; '.join(answer.substitutes)}.\n" if answer.substitutes else ""
+    return f"**{answer.sentence}**\n\n{table(heads, lines)}{stand_ins}"
 
 
 def _cell(text: str) -> str:

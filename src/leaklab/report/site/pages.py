@@ -9,6 +9,7 @@ from leaklab.report.judge.attacker_pairs import MEDIAN, AttackerPair
 from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.comparison import Comparison
 from leaklab.report.judge.verdicts import Verdict, VerdictName
+from leaklab.report.site.findings import Sentence
 from leaklab.report.site.headlines import Answer
 from leaklab.report.site.publication import Cost, MetricCard
 from leaklab.report.tables.layout import Grid
@@ -152,6 +153,7 @@ class ItemPage:
         provenance: the chain, figure first, dataset last.
         downloads: files to take away.
         headline: metric that stands for the item on its paper's page; empty for none.
+        findings: what came out, one idea each; those that cannot be written have no text.
     """
 
     paper: str
@@ -177,6 +179,7 @@ class ItemPage:
     provenance: tuple[ProvenanceLink, ...] = ()
     downloads: tuple[Download, ...] = ()
     headline: str = ""
+    findings: tuple[Sentence, ...] = ()
 
     @property
     def headline_pairs(self) -> tuple[AttackerPair, ...]:

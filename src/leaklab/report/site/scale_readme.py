@@ -75,7 +75,9 @@ def _cost(page: ItemPage) -> str:
     if page.cost:
         jobs = f"{page.cost.jobs} jobs, {duration(page.cost.cpu_seconds)} of CPU time"
         return f"{jobs}, {page.cost.peak_memory_mib or 0:.0f} MiB"
-    return f"at most {duration(page.recipe.cpu_seconds)} of CPU time (estimate)" if page.recipe else ""
+    if not page.recipe:
+        return ""
+    return f"at most {duration(page.recipe.cpu_seconds)} of CPU time (estimate)" if page.recipe.jobs else "seconds"
 
 
 def _claim(judged: JudgedClaim) -> tuple[str, ...]:

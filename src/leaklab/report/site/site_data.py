@@ -23,6 +23,7 @@ from leaklab.report.judge.verdicts import Judgement, Verdict
 from leaklab.report.numbers.gaps import gaps
 from leaklab.report.numbers.results import ResultTable
 from leaklab.report.site.costs import absent_records, recipe_of
+from leaklab.report.site.findings import Questions, Sentence, load_findings, sentence_of
 from leaklab.report.site.headlines import answer, load_headlines
 from leaklab.report.site.links import chain_of
 from leaklab.report.site.pages import (
@@ -55,6 +56,7 @@ class Evidence:
     claims: tuple[JudgedClaim, ...]
     drawings: Path
     published: Published = field(default_factory=lambda: Published({}, {}))
+    findings: Mapping[str, tuple[Sentence, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,18 @@ def _evidence(scale: Scale, items: Mapping[str, Item], sources: Sources, drawing
     claims = tuple(JudgedClaim(c, verdicts.get(c.id) or _unjudged(c.id)) for c in read_claims(sources.claims))
     published = Published.load(Path("results", scale))
     comparisons = read_comparison(sources.comparison)
-    return Evidence(scale, plan, Ledger.scan(), results, comparisons, claims, drawings, published)
+    found = {} if scale == "demo" else _findings(results)  # stand-in data decide nothing
+    return Evidence(scale, plan, Ledger.scan(), results, comparisons, claims, drawings, published, found)
+
+
+def _findings(results: ResultTable) -> dict[str, tuple[Sentence, ...]]:
+    """Return what came out, by item; sentences that cannot be written have no text."""
+    found: dict[str, tuple[Sentence, ...]] = {}
+    for paper, items in load_findings().items():
+        questions = Questions(paper, results)
+        for item, findings in items.items():
+            found[f"{paper}/{item}"] = tuple(sentence_of(finding, questions) for finding in findings)
+    return found
 
 
 def _unjudged(claim: str) -> Verdict:
@@ -139,6 +152,7 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
         "comparisons": comparisons,
         "attackers": attacker_pairs(results),
         "headline": item.headline,
+        "findings": evidence.findings.get(item.key, ()),
         "reading": item.reading,
         "substitutes": results.substitutes(),
         "gaps": gaps(results),
