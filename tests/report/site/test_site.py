@@ -4,15 +4,17 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from leaklab.records.errors import UserError
 from leaklab.records.layouts import TableLayout
 from leaklab.report.judge.attacker_pairs import AttackerPair, attacker_pairs
 from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.comparison import Comparison
-from leaklab.report.judge.verdicts import SIGNS, Fact, Frequency, Judgement, Verdict
+from leaklab.report.judge.verdicts import SIGNS, Fact, Frequency, Judgement, Sides, Verdict
 from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.report.site import site
+from leaklab.report.site.findings import Sentence
 from leaklab.report.site.headlines import Answer, AnswerLine, HeadlineLine
 from leaklab.report.site.pages import (
     Cost,
@@ -60,7 +62,7 @@ class Page(HTMLParser):
 
 
 def full_page(folder):
-    (folder / "table1.png").write_bytes(b"png")
+    Image.new("RGB", (1200, 600), "white").save(folder / "table1.png")
     (folder / "table1.pdf").write_bytes(b"pdf")
     (folder / "table1.csv").write_text("csv")
     row = ResultRow("lrp", "table1", {"model": "cnn & co"}, "test_accuracy", 90.0, std=0.1, better="higher")
@@ -112,7 +114,7 @@ def test_every_file_written_is_reported(built):
     assert written[0] == folder / "index.html"
     assert set(written) == {path for path in folder.rglob("*") if path.is_file()}
     assert {path.name for path in written} == {
-        "index.html", "style.css", "lrp.html", "lrp-table1.html", "lrp-table2.html",
+        "index.html", "claims.html", "style.css", "lrp.html", "thumbnail.webp", "lrp-table1.html", "lrp-table2.html",
         "table1.png", "table1.pdf", "table1.csv",
     }  # fmt: skip
 
@@ -290,7 +292,7 @@ def test_settings_are_flattened_and_changes_come_first():
 def test_templates_are_packaged():
     folder = Path(site.__file__).parent / "templates"
     names = {path.name for path in folder.iterdir()}
-    assert names == {"base.html", "index.html", "item.html", "macros.html", "paper.html", "style.css"}
+    assert names == {"base.html", "claims.html", "index.html", "item.html", "macros.html", "paper.html", "style.css"}
 
 
 @pytest.mark.parametrize(
@@ -466,3 +468,37 @@ def test_at_the_demos_scale_nothing_is_said_about_a_paper(tmp_path):
     text = " ".join(" ".join(answered(tmp_path, "demo")["index.html"].text).split())
     assert "Stand-in data decide nothing about a paper" in text
     assert "claims not reproduced" not in text
+
+
+def test_tiles_show_small_pictures(built):
+    with Image.open(built[0] / "files/lrp-table1/thumbnail.webp") as thumbnail:
+        assert thumbnail.size == (680, 340)
+    assert "files/lrp-table1/thumbnail.webp" in pages(built[0])["index.html"].links
+
+
+def test_every_claim_stands_on_one_page_with_its_command(tmp_path):
+    (tmp_path / "in").mkdir()
+    page = replace(full_page(tmp_path / "in"), recipe=Recipe("snakemake --cores 2 a.csv", "leaklab plan", 3, 9.0))
+    sides = Sides("at most", 0.3, 0.3073, -0.0073)
+    verdict = Verdict("LRP-01", Judgement("reproduced", sides=sides), adaptive=Judgement("not reproduced"))
+    page = replace(page, claims=(JudgedClaim(page.claims[0].claim, verdict),))
+    site.build(data(page), tmp_path / "out")
+    text = " ".join(" ".join(pages(tmp_path / "out")["claims.html"].text).split())
+    for part in (
+        "Accuracy is <best> there.",
+        "reproduced ✗ not reproduced",
+        "margin −0.0073",
+        "snakemake --cores 2 a.csv",
+    ):
+        assert part in text, part
+
+
+def test_an_item_is_led_by_what_came_out_under_the_strongest_attacker(tmp_path):
+    (tmp_path / "in").mkdir()
+    page = replace(full_page(tmp_path / "in"), findings=(Sentence("LRP hides & fails."), Sentence("", "no number")))
+    verdict = Verdict("LRP-01", Judgement("reproduced"), adaptive=Judgement("not reproduced"))
+    page = replace(page, claims=(JudgedClaim(page.claims[0].claim, verdict),))
+    site.build(data(page), tmp_path / "out")
+    text = " ".join(" ".join(pages(tmp_path / "out")["lrp-table1.html"].text).split())
+    assert text.index("LRP hides & fails.") < text.index("✗ 1") < text.index("How to read it.")
+    assert "claim reproduced" not in text
