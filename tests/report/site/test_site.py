@@ -487,7 +487,7 @@ def test_every_claim_stands_on_one_page_with_its_command(tmp_path):
     for part in (
         "Accuracy is <best> there.",
         "reproduced ✗ not reproduced",
-        "margin −0.0073",
+        f"margin {site.number(-0.0073)}",
         "snakemake --cores 2 a.csv",
     ):
         assert part in text, part
