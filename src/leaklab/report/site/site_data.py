@@ -196,7 +196,7 @@ def _ranges(evidence: Evidence, item: Item, comparisons: Sequence[Comparison]) -
     style.save(ranges.draw(comparisons, item.table, item.table.rows[0], title), path)
     caption = (
         "Bar: range over the declared partition seeds. Tick: the table's own seed. Dot: the printed number, filled "
-        "where it lies in the range."
+        "where it lies in the range, gray where there are no draws."
     )
     return [Picture(path, alt=title, caption=caption)]
 
