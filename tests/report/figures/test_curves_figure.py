@@ -142,6 +142,12 @@ class TestRowKeyAsX:
         figure = self.figure()
         hollow = [line for line in figure.axes[0].lines if line.get_markerfacecolor() == "none"]
         assert [line.get_xdata().tolist() for line in hollow] == [[1], [1]]
+        # above the axis, where no value could be read off
+        assert all(min(line.get_ydata()) > 1 for line in hollow)
+        arrows = [line for line in figure.axes[0].lines if "arrow" in str(line.get_marker())]
+        assert [line.get_xdata().tolist() for line in arrows] == [[1], [1]]
+        title = figure._suptitle.get_window_extent().y0
+        assert all(line.get_window_extent().y1 < title for line in arrows)
         assert "no number (capped)" in "".join(text.get_text() for text in figure.texts)
 
     def test_a_unit_is_not_said_twice(self):

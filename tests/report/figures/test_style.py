@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import seaborn
+from PIL import Image
 
 from leaklab.report.figures import style
 
@@ -47,3 +48,24 @@ def test_the_theme_is_seaborns():
     del theme["image.cmap"]
     own = style._FONT_SIZES | style._LOOK
     assert {key: value for key, value in theme.items() if key not in own} == style._THEME
+
+
+def with_foot(path, foot):
+    with style.styled():
+        figure = style.new_figure()
+        figure.subplots().plot([1, 2, 4])
+    style.save(figure, path.with_suffix(".png"), path.with_suffix(".pdf"), foot)
+    with Image.open(path.with_suffix(".png")) as picture:
+        return np.asarray(picture.convert("L"))
+
+
+@pytest.mark.parametrize(("foot", "lines"), [("Stand-ins: digits for mnist.", 1), ("Stand-ins: a, b. " * 12, 2)])
+def test_a_foot_stands_below_the_figure_and_moves_nothing_in_it(tmp_path, foot, lines):
+    plain, signed = with_foot(tmp_path / "plain", ""), with_foot(tmp_path / "signed", foot)
+    rows, columns = plain.shape
+    assert signed.shape == (rows + round((0.14 * lines + 0.1) * 200), columns)
+    assert np.array_equal(signed[:rows], plain)
+    written = signed[rows:] < 200
+    assert written.any()
+    assert not written[:, -10:].any()
+    assert not written[-4:].any()

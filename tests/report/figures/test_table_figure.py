@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from leaklab.records.errors import UserError
@@ -91,6 +93,15 @@ def test_ranges_show_every_cell_in_its_panel():
     assert [len(axes.get_yticks()) for axes in figure.axes] == [18, 18, 18]
     hollow = [line for axes in figure.axes for line in axes.lines if line.get_markerfacecolor() == "none"]
     assert len(hollow) == 27
+
+
+def test_a_cell_without_draws_is_neither_inside_nor_outside():
+    bare = [replace(row, draws_min=None, draws_max=None, within_draws=None) for row in BESIDE[:2]]
+    figure = ranges.draw([*bare, *BESIDE[2:]], SPEC, "model", "t")
+    fills = [line.get_markerfacecolor() for axes in figure.axes for line in axes.lines if line.get_marker() == "o"]
+    assert fills.count(style.FAINT) == 2
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels[2:] == ["printed, inside the range", "printed, outside", "printed, no draws"]
 
 
 def test_ranges_without_numbers_say_what_to_do():

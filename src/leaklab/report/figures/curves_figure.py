@@ -24,7 +24,8 @@ MOST_MARKED = 15
 MOST_TICKS = 10
 # a logarithmic axis that spans less has 1, 2 and 5 written out, not powers of ten
 PLAIN_NUMBERS = 500
-TOP = 0.965
+# of the axis' height, above its scale: the mark of a missing number and the arrow on it
+ABOVE, ARROW = 1.04, 1.12
 
 
 def draw(layout: CurvesLayout, curves: Sequence[Curve], title: str, notes: Sequence[str] = ()) -> Figure:
@@ -113,8 +114,11 @@ def _line(layout: CurvesLayout, axes: Axes, curve: Curve, look: Stroke, shift: f
         axes.fill_between(curve.x, low, high, color=look.color, alpha=0.15, linewidth=0)
     if any(curve.missing):
         gone = curve.x[[bool(word) for word in curve.missing]]
-        axes.plot(gone, np.full(len(gone), TOP), transform=axes.get_xaxis_transform(), linestyle="", marker=look.marker,
+        above = axes.get_xaxis_transform()
+        axes.plot(gone, np.full(len(gone), ABOVE), transform=above, linestyle="", marker=look.marker,
                   markersize=6, color=look.color, markerfacecolor="none", clip_on=False)  # fmt: skip
+        axes.plot(gone, np.full(len(gone), ARROW), transform=above, linestyle="", marker=r"$\uparrow$",
+                  markersize=7, color=look.color, clip_on=False)  # fmt: skip
 
 
 def _scales(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve]) -> None:
@@ -188,6 +192,6 @@ def _own_notes(layout: CurvesLayout, curves: Sequence[Curve]) -> list[str]:
     replicates = any(np.any(curve.std > 0) for curve in curves)
     return [
         *(["Shaded: one standard deviation over the replicates."] if layout.band == "std" and replicates else []),
-        *([f"Hollow marks at the top edge: no number ({', '.join(words)})."] if words else []),
+        *([f"Hollow marks with an arrow, above the axis: no number ({', '.join(words)})."] if words else []),
         *([layout.note] if layout.note else []),
     ]

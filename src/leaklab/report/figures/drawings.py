@@ -1,7 +1,7 @@
 """From an item and its result table to its figure: which renderer draws it, and which numbers are kept beside it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,9 @@ from leaklab.report.numbers.series import Floats
 from leaklab.report.tables.layout import lay_out
 from leaklab.report.tables.tables import sentence
 
+REDUCED = "reduced setting of scale"
+"""How the stand-in of a setting begins; the scale's own note says more."""
+
 
 @dataclass(frozen=True)
 class Drawing:
@@ -31,11 +34,13 @@ class Drawing:
         figure: to be saved with ``style.save``.
         write: writes the numbers that it shows to an npz file.
         facts: for the record.
+        foot: what stood in for what; written below the figure.
     """
 
     figure: Figure
     write: Callable[[Path], None]
     facts: Mapping[str, Any] = field(default_factory=dict)
+    foot: str = ""
 
 
 def draw(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
@@ -50,7 +55,17 @@ def draw(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Dr
     Raises:
         UserError: the renderer's section of the item's file is missing, or does not fit the results.
     """
-    return RENDERERS[item.renderer](item, scale, results, printed)
+    return replace(RENDERERS[item.renderer](item, scale, results, printed), foot=foot_of(item, scale, results))
+
+
+def foot_of(item: Item, scale: Scale, results: ResultTable) -> str:
+    """Return what stood in for what, and what the scale changed; empty for an item as printed."""
+    if not results.substitutes():
+        return ""
+    stand_ins = [text for text in results.substitutes() if not text.startswith(REDUCED)]
+    named = f"Stand-ins: {'; '.join(stand_ins)}." if stand_ins else ""
+    note = item.scales[scale].note if scale in item.scales else ""
+    return " ".join(filter(None, [named, note and f"Scale {scale}: {note.rstrip('.')}."]))
 
 
 def _attacks(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
@@ -74,14 +89,14 @@ def _table(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> 
         raise _needs(item, "table")
     grid = lay_out(item.table, results, printed.beside(results, [item]))
     numbers = {name: _numbers(results.rows, name) for name in ("value", "std")}
-    return Drawing(table_figure.draw(grid, _title(item, scale)), partial(write_arrays, arrays=numbers))
+    return Drawing(table_figure.draw(grid, item.title), partial(write_arrays, arrays=numbers))
 
 
 def _curves(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
     if item.curves is None:
         raise _needs(item, "curves")
     found = series.curves(item.curves, results)
-    figure = curves_figure.draw(item.curves, found, _title(item, scale), _notes(results))
+    figure = curves_figure.draw(item.curves, found, item.title, _notes(results))
     return Drawing(figure, partial(write_arrays, arrays=curves_figure.arrays(item.curves, found)))
 
 
@@ -89,7 +104,7 @@ def _paths(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> 
     if item.paths is None:
         raise _needs(item, "paths")
     found, marked = series.paths(item.paths, results), series.points(item.paths, results)
-    figure = paths_figure.draw(item.paths, found, marked, _title(item, scale), _notes(results))
+    figure = paths_figure.draw(item.paths, found, marked, item.title, _notes(results))
     return Drawing(figure, partial(write_arrays, arrays=paths_figure.arrays(item.paths, found, marked)))
 
 
@@ -99,7 +114,7 @@ def _sentences(item: Item, scale: Scale, results: ResultTable, printed: Printed)
     if item.sentences is None:
         raise _needs(item, "sentences")
     found = sentences.gather(item, scale, results)
-    figure = sentences_figure.draw(item.sentences, found, _title(item, scale), _notes(results))
+    figure = sentences_figure.draw(item.sentences, found, item.title, _notes(results))
     return Drawing(figure, partial(sentences.write, readings=found), {"readings": len(found)})
 
 
@@ -107,7 +122,7 @@ def _latent_line(item: Item, scale: Scale, results: ResultTable, printed: Printe
     from leaklab.report.figures import landscapes, line_figure
 
     lines, notes = landscapes.lines(item, results), landscapes.notes(item)
-    figure = line_figure.draw(lines, _title(item, scale), [*notes, *_notes(results)], landscapes.words(item, results))
+    figure = line_figure.draw(lines, item.title, [*notes, *_notes(results)], landscapes.words(item, results))
     return Drawing(figure, partial(write_arrays, arrays=line_figure.arrays(lines)))
 
 
@@ -116,7 +131,7 @@ def _latent_plane(item: Item, scale: Scale, results: ResultTable, printed: Print
 
     planes, notes = landscapes.planes(item, results), landscapes.notes(item)
     words = landscapes.words(item, results)
-    figure = landscape_figure.draw(planes, _title(item, scale), [*notes, *_notes(results)], words)
+    figure = landscape_figure.draw(planes, item.title, [*notes, *_notes(results)], words)
     return Drawing(figure, partial(write_arrays, arrays=landscape_figure.arrays(planes)))
 
 
@@ -135,10 +150,6 @@ RENDERERS: dict[str, Callable[[Item, Scale, ResultTable, Printed], Drawing]] = {
 
 def _needs(item: Item, section: str) -> UserError:
     return UserError(f"config/items/{item.key}.yaml: renderer {item.renderer} needs a section '{section}'")
-
-
-def _title(item: Item, scale: Scale) -> str:
-    return f"{item.title} (scale {scale})"
 
 
 def _notes(results: ResultTable) -> list[str]:

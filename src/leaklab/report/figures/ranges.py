@@ -15,16 +15,18 @@ from leaklab.report.numbers.results import RowKeys
 
 LINE_HEIGHT = 0.18
 BAR, TICK, DOT = "#C3CCD6", PALETTE[0], PALETTE[1]
+FILLS = {True: DOT, False: "none", None: FAINT}
+"""Fill of the printed number by whether it lies in the range over the draws; None where there are no draws."""
 
 
 def draw(comparisons: Sequence[Comparison], spec: TableLayout, facet: str, title: str) -> Figure:
     """Draw one panel per value of ``facet`` and one line per cell.
 
     The bar is the range over the draws, the vertical tick the table's own draw, the dot the printed value: filled
-    where it lies in the range, hollow where it does not.
+    where it lies in the range, hollow where it does not, gray where there are no draws.
 
     Args:
-        comparisons: of one item and one metric; cells without draws show tick and dot only.
+        comparisons: of one item and one metric; cells without draws show tick and gray dot only.
         spec: for titles and labels; the keys other than ``facet`` name the lines.
         facet: row key that makes the panels.
         title: shown above.
@@ -54,7 +56,7 @@ def _draw(shown: Sequence[Comparison], spec: TableLayout, facet: str, title: str
         axes.set_xlabel(spec.title(panel[0].metric))
     grid[0][0].set_ylabel(" · ".join(spec.title(key) for key in keys))
     figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-    figure.legend(handles=_handles(), loc="outside lower center", ncols=4, handletextpad=0.4)
+    figure.legend(handles=_handles(), loc="outside lower center", ncols=5, handletextpad=0.4)
     return figure
 
 
@@ -65,7 +67,7 @@ def _panel(axes: Axes, rows: Sequence[Comparison], labels: Sequence[str], named:
             axes.plot([row.draws_min, row.draws_max], [y, y], color=BAR, linewidth=5, solid_capstyle="butt", zorder=1)
         axes.plot([value], [y], marker="|", markersize=8, markeredgewidth=1.4, color=TICK, zorder=2)
         axes.plot([row.printed], [y], marker="o", markersize=4.5, color=DOT, zorder=3, linestyle="",
-                  markerfacecolor="none" if row.within_draws is False else DOT)  # fmt: skip
+                  markerfacecolor=FILLS[row.within_draws])  # fmt: skip
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_yticks(range(len(rows)), list(labels) if named else [""] * len(rows))
     axes.tick_params(axis="y", length=0)
@@ -86,5 +88,6 @@ def _handles() -> list[Line2D]:
             [], [], color=TICK, marker="|", linestyle="", markersize=8, markeredgewidth=1.4, label="this table's draw"
         ),
         Line2D([], [], label="printed, inside the range", **dot),  # type: ignore[arg-type]
-        Line2D([], [], label="printed, outside", markerfacecolor="none", **dot),  # type: ignore[arg-type]
+        Line2D([], [], label="printed, outside", markerfacecolor=FILLS[False], **dot),  # type: ignore[arg-type]
+        Line2D([], [], label="printed, no draws", markerfacecolor=FILLS[None], **dot),  # type: ignore[arg-type]
     ]

@@ -1,5 +1,6 @@
 """One look for all figures, and files whose bytes are the same in every run."""
 
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from leaklab.records.files import atomic
 PAGE_WIDTH = 7.0
 SMALLEST_FONT = 8
 DOTS_PER_INCH = 200
+FOOT_MARGIN, FOOT_LINE, FOOT_LETTERS = 0.1, 0.14, 16  # inches, inches, letters in an inch
 DECIMALS = 9  # of a share of the figure: a millionth of a dot
 # Okabe and Ito's colors, which people with any of the common color-vision deficiencies tell apart; yellow comes last
 # because it is faint on white
@@ -99,13 +101,14 @@ def new_figure(width: float = PAGE_WIDTH, height: float = 3.0) -> Figure:
     return Figure(figsize=(width, height), dpi=DOTS_PER_INCH, layout="constrained")
 
 
-def save(figure: Figure, png: Path | None = None, pdf: Path | None = None) -> None:
+def save(figure: Figure, png: Path | None = None, pdf: Path | None = None, foot: str = "") -> None:
     """Write a figure as png and pdf, each as a whole or not at all, with the same bytes for the same figure.
 
     Args:
         figure: what to draw.
         png: target, at 200 dots per inch; None leaves it out.
         pdf: target, with embedded TrueType fonts; None leaves it out.
+        foot: a line or two below the figure, which moves nothing in it; empty for none.
     """
     # matplotlib would note its version and the time
     undated: list[tuple[Path | None, str, dict[str, None]]] = [
@@ -114,10 +117,24 @@ def save(figure: Figure, png: Path | None = None, pdf: Path | None = None) -> No
     ]
     with styled():
         _settle(figure)
+        page = _with_foot(figure, foot)
         for path, kind, metadata in undated:
             if path is not None:
                 with atomic(path) as temporary:
-                    figure.savefig(temporary, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
+                    figure.savefig(temporary, format=kind, dpi=DOTS_PER_INCH, metadata=metadata, bbox_inches=page)
+
+
+def _with_foot(figure: Figure, foot: str) -> Bbox | None:
+    """Write the foot under the figure's lower edge; return the page that holds both, None for the figure alone."""
+    if not foot:
+        return None
+    width, height = figure.get_size_inches()
+    lines = textwrap.wrap(foot, int((width - 2 * FOOT_MARGIN) * FOOT_LETTERS))
+    figure.text(
+        FOOT_MARGIN / width, 0, "\n".join(lines), fontsize=SMALLEST_FONT, color=QUIET, va="top", linespacing=1.2
+    )
+    whole_dots = round((len(lines) * FOOT_LINE + FOOT_MARGIN) * DOTS_PER_INCH) / DOTS_PER_INCH
+    return Bbox([[0, -whole_dots], [width, height]])
 
 
 def _settle(figure: Figure) -> None:
