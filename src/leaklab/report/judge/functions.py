@@ -9,7 +9,7 @@ from leaklab.metrics import statistics
 from leaklab.report.judge import intervals
 from leaklab.report.judge.estimates import Estimate, Truth, estimate, monotone, shared_curve
 
-E_GRID = (1, 2, 5, 10, 20, 50, 100, 200)
+E_GRID = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 def mean(values: Sequence[Any]) -> Estimate:
