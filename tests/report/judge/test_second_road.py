@@ -133,7 +133,7 @@ FUNCTIONS = {
     "abs": abs, "all": all, "any": any, "len": len, "sorted": sorted, "zip": zip, "range": range,
     "mean": ends_of(fmean), "median": ends_of(median), "max": ends_of(max), "min": ends_of(min), "sum": ends_of(sum),
     "log": log, "slope": slope, "spearman": spearman, "at_lowest": at_lowest,
-    "E_GRID": (1, 2, 5, 10, 20, 50, 100, 200),
+    "E_GRID": (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
 }  # fmt: skip
 
 
