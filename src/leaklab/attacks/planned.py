@@ -14,7 +14,7 @@ from leaklab.attacks.shapes import check_shapes
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records import plugins
-from leaklab.records.attacker_spec import AttackerSpec
+from leaklab.records.attack_spec import AttackerSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

@@ -4,37 +4,10 @@ The capture's spec names the private samples and the seeds of the clients' draws
 stands in the facts of its observation. The run id is the hash of the whole spec.
 """
 
-from typing import Literal
-
-from pydantic import Field
-
-from leaklab.records.attack_spec import AttackSpec
-from leaklab.records.bounds import Count, Seed
-from leaklab.records.generator_spec import GeneratorSpec
-from leaklab.records.record import Component, Record
+from leaklab.records.attack_spec import AttackerSpec, AttackSpec
+from leaklab.records.record import Record
 from leaklab.records.specs import Spec
-from leaklab.records.text_specs import TextAttackSpec
-
-
-class AttackerSpec(Record):
-    """``AttackSpec`` without the capture."""
-
-    attack: Component
-    transform: Component = Component(name="none")
-    iterations: Count
-    restarts: Count = Field(default=1, le=1000)
-    generator: GeneratorSpec | None = None
-    seed: Seed = 0
-
-
-class TextAttackerSpec(Record):
-    """``TextAttackSpec`` without the capture."""
-
-    attack: Component
-    labels: Literal["searched", "inferred", "known"] = "searched"
-    iterations: Count = 1000
-    restarts: Count = Field(default=1, le=1000)
-    seed: Seed = 0
+from leaklab.records.text_specs import TextAttackerSpec, TextAttackSpec
 
 
 def attacker_of(attack: AttackSpec) -> AttackerSpec:

@@ -14,8 +14,8 @@ TEXT_FOLDER = "text/"
 """Below the folder of prepared data: where text data sets lie, apart from the images."""
 
 
-class TextAttackSpec(Record):
-    """One attack on all trials of a capture.
+class TextAttackerSpec(Record):
+    """What the job of an attack is told of it: a ``TextAttackSpec`` without the capture.
 
     Attributes:
         labels: ``searched`` with the sentence, ``inferred`` from the last layer (exact for one sentence), or
@@ -24,12 +24,17 @@ class TextAttackSpec(Record):
         restarts: starts; the best one is chosen by the attack's own matching loss.
     """
 
-    capture: TextCaptureSpec
     attack: Component
     labels: Literal["searched", "inferred", "known"] = "searched"
     iterations: Count = 1000
     restarts: Count = Field(default=1, le=1000)
     seed: Seed = 0
+
+
+class TextAttackSpec(TextAttackerSpec):
+    """One attack on all trials of a capture."""
+
+    capture: TextCaptureSpec
 
 
 TextMetric = Literal["token_recovery", "position_recovery", "rouge_1", "rouge_2", "rouge_l"]

@@ -8,10 +8,10 @@ from leaklab.attacks.text.base import TextAttack, TextBudget
 from leaklab.attacks.text.parts import packed, unpacked
 from leaklab.observations.artefacts import load_observation
 from leaklab.records import plugins
-from leaklab.records.attacker_spec import TextAttackerSpec
 from leaklab.records.files import sha256, write_json, write_table
 from leaklab.records.kept import KeptParts
 from leaklab.records.streams import stream
+from leaklab.records.text_specs import TextAttackerSpec
 from leaklab.steps.base import Job, main
 
 

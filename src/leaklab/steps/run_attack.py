@@ -8,7 +8,7 @@ from leaklab.attacks.starts import starts_table
 from leaklab.models.generators.files import load_generator
 from leaklab.observations.artefacts import load_observation
 from leaklab.observations.requirements import check_prior, check_transform
-from leaklab.records.attacker_spec import AttackerSpec
+from leaklab.records.attack_spec import AttackerSpec
 from leaklab.records.files import sha256, write_table, write_tensors
 from leaklab.records.kept import KeptParts
 from leaklab.steps.base import Job, main
