@@ -156,7 +156,7 @@ def test_every_part_of_an_item_is_on_its_page(built):
         "Two clients", "One sentence of meaning.", "half of LFW", "not reproduced", "Accuracy is <best> there.",
         "Accuracy: needed: above 91 %; found: 90 %.", "about utility", "The check fails.", "Accuracy without defense.",
         "T('b')>2", "holds in 7 of 10 partition draws; fails for partition seed 3", "closed-form-scale",
-        "The knowing attacker, the strongest of all that were tried, sees more in 1 of the 1 numbers in which the two can",
+        "The knowing attacker, the strongest of all that were tried, sees more in 1 of the 1 numbers in which",
         "1 setting differs from the paper's", "1 h 02 min", "2.0 GiB", "1 min 01 s",
         "paper's attacker", "uncommitted changes", "f" * 64, "94.21", "cnn & co", "0 of 1 printed numbers are met",
     ):  # fmt: skip
