@@ -14,6 +14,7 @@ from leaklab.report.judge.comparison import Comparison
 from leaklab.report.judge.verdicts import SIGNS, Fact, Frequency, Judgement, Sides, Verdict
 from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.report.site import site
+from leaklab.report.site.attacks_tried import Left, ProtectionLeft, TriedAttack
 from leaklab.report.site.findings import Sentence
 from leaklab.report.site.headlines import Answer, AnswerLine, HeadlineLine
 from leaklab.report.site.pages import (
@@ -465,3 +466,24 @@ def test_an_item_is_led_by_what_came_out_under_the_strongest_attacker(tmp_path):
     text = " ".join(" ".join(pages(tmp_path / "out")["lrp-table1.html"].text).split())
     assert text.index("LRP hides & fails.") < text.index("✗ 1") < text.index("How to read it.")
     assert "claim reproduced" not in text
+
+
+def test_a_page_shows_every_attack_that_was_tried_and_the_protection_left(tmp_path):
+    row = {"defense": "lrp & co"}
+    tried = (
+        TriedAttack(row, "dlg", "psnr_median", "dB", 12.0, None, False),
+        TriedAttack(row, "dlg, profiled scale", "psnr_median", "dB", 18.0, (17.0, 19.0), True),
+    )
+    protection = (
+        ProtectionLeft(row, {"paper": Left(100.0, (90.0, 100.0)), "knowing": Left(40.4, (0.0, 60.0))}),
+        ProtectionLeft({"defense": "soteria"}, {"paper": Left(None, None, "no premise: nothing to protect")}),
+    )
+    site.build(data(ItemPage("lrp", "figure2", "DLG", "done", tried=tried, protection=protection)), tmp_path)
+    text = words_of(tmp_path / "lrp-figure2.html")
+    for part in (
+        "defense paper's attacker attacker who knows the defense lrp & co 100 % 90 to 100 40 % 0 to 60",
+        "soteria no premise: nothing to protect",
+        "2 numbers: psnr median (dB)",
+        "lrp & co dlg 12 lrp & co dlg, profiled scale , the strongest 18 17 to 19",
+    ):
+        assert part in text, part
