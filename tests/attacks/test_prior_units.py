@@ -125,8 +125,8 @@ SCALE_FREE = {
     "annealed": ("annealed-map", {}, profiled_scale),
     "unrolled": ("annealed-map", {"matching": "unrolled"}, None),
 }
-BELIEVED = ("nominal", "joint", "unrolled")
-"""They take a rate for granted: who sees ten times the update has to believe in ten times the rate."""
+PRESCRIBED = ("nominal", "joint")
+"""They start from the prescribed rate, and a delta is that rate times the gradient: ten times both is ten times it."""
 
 
 @pytest.mark.parametrize("case", SCALE_FREE)
@@ -134,14 +134,18 @@ def test_ten_times_the_observation_has_the_same_optimum(digits, observe, knowled
     """The whole search ends in the same images, prior and all, whatever the size of the matching loss."""
     name, settings, distance = SCALE_FREE[case]
     images, labels = digits[0][:TRIALS, None], digits[1][:TRIALS, None]
-    given = Knowledge("any", dict(knowledge.facts) | {"labels": labels.tolist()})
     found = []
     for factor in FACTORS:
-        believed = {"client_factor": factor} if case in BELIEVED else {}
+        prescribed = factor if case in PRESCRIBED else 1.0
+        facts = dict(knowledge.facts) | {"labels": labels.tolist()}
+        given = Knowledge("any", facts | {"nominal_rate": prescribed * facts["nominal_rate"]})
+        # the unrolled steps are those of a client whose rates are that much larger
+        believed = {"client_factor": factor} if case == "unrolled" else {}
         attack = plugins.load("attacks", name, {"label_rule": "known"} | settings | believed)
         attack = attack.using(waves()) if name == "annealed-map" else attack
         # where the surrogate takes its gradient moves with the update: what it is scaled by stays small
-        seen = observe(images, labels, [factor * (1e-6 if case == "surrogate" else 1.0)] * TRIALS)
+        size = factor / prescribed * (1e-6 if case == "surrogate" else 1.0)
+        seen = observe(images, labels, [size] * TRIALS)
         found.append(attack.reconstruct(seen, given, Budget(12, 1), partial(stream, 0), distance))
     start = attack.reconstruct(seen, given, Budget(1, 1), partial(stream, 0), distance)
     assert torch.allclose(found[1].images, found[0].images, atol=1e-4)

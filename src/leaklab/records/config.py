@@ -129,7 +129,9 @@ def _inner(annotation: Any, part: int | str) -> Any:
         fields = annotation.model_fields.items()
         return _without_none(next((info.annotation for name, info in fields if part in (name, info.alias)), None))
     if get_origin(annotation) in (Union, UnionType):
-        return next((form for form in get_args(annotation) if getattr(form, "__name__", "") == part), None)
+        # a form with validators is called ``function-after[_its_validator(), Form]``
+        name = str(part).rstrip("]").rpartition(" ")[2]
+        return next((form for form in get_args(annotation) if getattr(form, "__name__", "") == name), None)
     # the value of a mapping, the item of a sequence
     return next((_without_none(inner) for inner in reversed(get_args(annotation)) if inner is not Ellipsis), None)
 

@@ -81,8 +81,8 @@ def check_plugins(spec: Spec, where: str) -> None:
     Raises:
         UserError: with that place and what is known.
     """
-    for room, name, settings in plugins_of(spec):
-        try:
+    try:
+        for room, name, settings in plugins_of(spec):
             plugins.check(room, name, settings)
-        except UserError as error:
-            raise UserError(f"{where}: {error}") from None
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None

@@ -8,19 +8,19 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from leaklab.attacks.gan_inversion import Perceptual, Projected, ProjectionSettings, project
+from leaklab.attacks.gan_inversion import Projected, ProjectionSettings, project
 from leaklab.data.dataset import Dataset, unit_range
+from leaklab.metrics.differentiable import differentiable
 from leaklab.metrics.mse import mean_squared_error
-from leaklab.metrics.perceptual import PerceptualDistance
 from leaklab.models.generators.files import load_generator
 from leaklab.observations.planted_images import planted_images
 from leaklab.observations.private_images import choose_images
-from leaklab.records import plugins
-from leaklab.records.errors import UserError
 from leaklab.records.files import write_tensors
 from leaklab.records.landscape_spec import ProjectionSpec
 from leaklab.records.streams import stream
 from leaklab.steps.base import Job, main
+
+SETTINGS = {"inner_steps", "final_steps", "rate", "perceptual_weight"}
 
 
 def run(job: Job) -> None:
@@ -35,21 +35,10 @@ def run(job: Job) -> None:
     images, labels = Dataset.load(job.input("dataset")).part(spec.images.split)
     chosen = choose_images(spec.images, images)
     originals = unit_range(images[chosen], torch.float32).to(job.device)
-    found = project(
-        generator.to(job.device),
-        originals,
-        labels[chosen].to(job.device),
-        partial(stream, spec.seed, "projection"),
-        ProjectionSettings(
-            spec.generations,
-            spec.population,
-            inner_steps=spec.inner_steps,
-            final_steps=spec.final_steps,
-            rate=spec.rate,
-            perceptual_weight=spec.perceptual_weight,
-        ),
-        _perceptual(spec.perceptual),
-    )
+    draws = partial(stream, spec.seed, "projection")
+    settings = ProjectionSettings(spec.generations, spec.population, **spec.model_dump(include=SETTINGS))
+    known = labels[chosen].to(job.device)
+    found = project(generator.to(job.device), originals, known, draws, settings, differentiable(spec.perceptual))
     _write(job, found, originals)
     job.note(images=chosen.tolist())
 
@@ -59,15 +48,6 @@ def _write(job: Job, found: Projected, originals: Tensor) -> None:
     write_tensors(job.outputs["projection"], {name: value.cpu().contiguous() for name, value in tensors.items()})
     errors = mean_squared_error(found.images.cpu(), originals.cpu())
     job.note(mean_squared_errors=[round(float(error), 6) for error in errors])
-
-
-def _perceptual(name: str) -> Perceptual | None:
-    if not name:
-        return None
-    metric = plugins.load("metrics", name)
-    if not isinstance(metric, PerceptualDistance):
-        raise UserError(f"metric '{name}' has no derivative here: choose an lpips one for 'perceptual', or none")
-    return metric.distances
 
 
 if __name__ == "__main__":

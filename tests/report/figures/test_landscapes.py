@@ -6,12 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from leaklab.metrics import latent_landscape
 from leaklab.records.errors import UserError
 from leaklab.records.expand import expand
 from leaklab.records.files import write_json, write_table
 from leaklab.records.ids import run_folder
 from leaklab.records.items import Item
 from leaklab.report.collect.item import collect
+from leaklab.report.collect.landscapes import LOSS, PROFILED
 from leaklab.report.figures import landscapes
 from leaklab.report.judge.evidence import Evidence
 from leaklab.report.judge.indexed import Indexed
@@ -199,3 +201,7 @@ def test_a_missing_section_is_named():
     one = item().model_copy(update={"landscape": None})
     with pytest.raises(UserError, match="renderer latent-line needs a section 'landscape'"):
         landscapes.lines(one, ResultTable())
+
+
+def test_the_columns_of_losses_have_the_names_under_which_they_are_written():
+    assert (LOSS, PROFILED) == (latent_landscape.LOSS, latent_landscape.PROFILED)

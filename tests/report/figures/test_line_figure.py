@@ -9,7 +9,8 @@ from scipy.stats import spearmanr
 
 from leaklab.records.errors import UserError
 from leaklab.report.figures import style
-from leaklab.report.figures.line_figure import LatentLine, Words, arrays, draw
+from leaklab.report.figures.latent_line import LatentLine, Words
+from leaklab.report.figures.line_figure import arrays, draw
 
 ALPHA = np.linspace(-0.25, 1.25, 61)
 DISTANCE = 0.2 + 0.4 * np.abs(ALPHA - 0.1)

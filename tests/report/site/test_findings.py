@@ -3,11 +3,11 @@
 import pytest
 
 from leaklab.records.errors import UserError
-from leaklab.report.numbers.results import ADAPTIVE, AS_PRINTED, ResultRow, ResultTable
+from leaklab.report.numbers.results import KNOWING, PAPER, ResultRow, ResultTable
 from leaklab.report.site.findings import Finding, Questions, load_findings, sentence_of
 
 
-def number(metric, value, attacker=AS_PRINTED, **row):
+def number(metric, value, attacker=PAPER, **row):
     return ResultRow("lrp", "figure2", row, metric, value, attacker=attacker)
 
 
@@ -15,7 +15,7 @@ RESULTS = ResultTable(
     (
         number("psnr", 17.84, defense="none"),
         number("psnr", 12.0, defense="lrp"),
-        number("psnr", 17.94, ADAPTIVE, defense="lrp"),
+        number("psnr", 17.94, KNOWING, defense="lrp"),
         number("found", 0.744, defense="none"),
         number("mse", 0.00107, defense="none"),
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from leaklab.records.errors import UserError
-from leaklab.report.numbers.results import ADAPTIVE, AS_PRINTED, ResultRow, ResultTable
+from leaklab.report.numbers.results import KNOWING, PAPER, UNMARKED, ResultRow, ResultTable
 from leaklab.report.site.headlines import Headline, HeadlineLine, answer, load_headlines, shown_value
 
 LINE = HeadlineLine(
@@ -18,7 +18,7 @@ LINE = HeadlineLine(
 HEADLINE = Headline(defense="LRP", lines=(LINE,))
 
 
-def number(value, attacker=AS_PRINTED, **keys):
+def number(value, attacker=PAPER, **keys):
     row = {"attack": "dlg", **keys}
     return ResultRow(
         "lrp", "figure2", row, "psnr_median", value, n=7, unit="dB", better="lower", attacker=attacker,
@@ -26,13 +26,20 @@ def number(value, attacker=AS_PRINTED, **keys):
     )  # fmt: skip
 
 
-ROWS = (
-    number(50.0, defense="none"),
-    number(10.0, defense="none", selection="mean-image"),
-    number(99.0, defense="none", selection="oracle"),
+UNDEFENDED, GUESS, DEFENDED = (
+    number(50.0, KNOWING, defense="none", by="closed-form-scale"),
+    number(10.0, UNMARKED, defense="none", selection="mean-image"),
     number(14.0, defense="lrp"),
-    number(49.0, ADAPTIVE, defense="lrp", transform="closed-form-scale"),
-    number(30.0, ADAPTIVE, defense="lrp", transform="profiled-scale", selection="transform profiled-scale"),
+)
+ROWS = (
+    UNDEFENDED,
+    GUESS,
+    DEFENDED,
+    number(49.0, KNOWING, defense="lrp", by="closed-form-scale"),
+    number(45.0, defense="none"),
+    number(99.0, defense="none", selection="oracle"),
+    number(30.0, UNMARKED, defense="lrp", tried="profiled-scale"),
+    number(35.0, UNMARKED, defense="lrp", difference="knowing-paper"),
 )
 
 
@@ -61,19 +68,19 @@ def test_what_is_left_of_the_protection_lies_between_undefended_and_guessing():
     ],
 )
 def test_the_sentence_follows_the_numbers(paper, knowing, words):
-    rows = (*ROWS[:3], number(paper, defense="lrp"), number(knowing, ADAPTIVE, defense="lrp"))
+    rows = (UNDEFENDED, GUESS, number(paper, defense="lrp"), number(knowing, KNOWING, defense="lrp"))
     assert answer("lrp", HEADLINE, ResultTable(rows)).sentence == words
 
 
 def test_several_attacks_are_counted():
-    other = [replace(row, item="figure3", value=45.0 if row is ROWS[3] else row.value) for row in ROWS]
+    other = [replace(row, item="figure3", value=45.0 if row is DEFENDED else row.value) for row in ROWS]
     two = HEADLINE.model_copy(update={"lines": (LINE, LINE.model_copy(update={"item": "figure3", "hides": "words"}))})
     words = answer("lrp", two, ResultTable((*ROWS, *other))).sentence
     known = "and from none of those who know the defense."
     assert words == f"LRP hides images and words from 1 of the paper's 2 attackers, {known}"
 
 
-@pytest.mark.parametrize("gone", [0, 1, 3, 4])
+@pytest.mark.parametrize("gone", range(4))
 def test_a_line_without_one_of_its_numbers_is_left_out(gone):
     rows = [row for place, row in enumerate(ROWS) if place != gone]
     assert answer("lrp", HEADLINE, ResultTable(tuple(rows))) is None

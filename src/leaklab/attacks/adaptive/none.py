@@ -29,7 +29,7 @@ class NoTransform:
         Raises:
             UserError: a delta, and the threat model withholds the nominal rate.
         """
-        gradient = observation.as_gradient(knowledge, "as-printed")
+        gradient = observation.as_gradient(knowledge, "none")
         return gradient, torch.ones(len(observation.trials), dtype=torch.float64)
 
 

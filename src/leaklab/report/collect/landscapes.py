@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from leaklab.metrics.latent_landscape import LOSS, PROFILED
 from leaklab.metrics.statistics import spearman, summarise
 from leaklab.records.canonical import canonical_json
 from leaklab.records.capture_spec import ImageChoice
@@ -35,6 +34,8 @@ from leaklab.report.numbers.typical import typical
 
 SELECTION, PLANTED = "selection", "planted"
 IMAGE, ALPHA, BETA, RHO = "image", "alpha", "beta", "rho_"
+# columns of landscape.csv; the module that computes them brings torch
+LOSS, PROFILED = "matching_loss", "profiled_loss"
 UNDEFENDED = "none"
 
 

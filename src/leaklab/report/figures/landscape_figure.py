@@ -17,9 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogFormatterMathtext, MaxNLocator, NullFormatter
 
 from leaklab.records.layouts import MINUS
-from leaklab.report.figures.line_figure import (
-    ALPHA,
-    BETA,
+from leaklab.report.figures.latent_line import (
     ENDS,
     Words,
     agreement,
@@ -28,8 +26,8 @@ from leaklab.report.figures.line_figure import (
     covers,
     is_wide,
     median_agreement,
-    wide_note,
 )
+from leaklab.report.figures.line_figure import ALPHA, BETA, wide_note
 from leaklab.report.figures.strokes import LINE, with_unit
 from leaklab.report.figures.style import DOTS_PER_INCH, FAINT, INK, PAGE_WIDTH, QUIET, SMALLEST_FONT, styled
 from leaklab.report.numbers.series import Floats

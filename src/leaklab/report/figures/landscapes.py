@@ -10,13 +10,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from leaklab.metrics.latent_landscape import LOSS, PROFILED
 from leaklab.records.errors import UserError
 from leaklab.records.items import Item
 from leaklab.records.layouts import LandscapeLayout
-from leaklab.report.collect.landscapes import ALPHA, BETA, IMAGE, PLANTED, RHO, SELECTION
+from leaklab.report.collect.landscapes import ALPHA, BETA, IMAGE, LOSS, PLANTED, PROFILED, RHO, SELECTION
 from leaklab.report.figures.landscape_figure import Landscape
-from leaklab.report.figures.line_figure import LatentLine, Words
+from leaklab.report.figures.latent_line import LatentLine, Words
 from leaklab.report.numbers.results import INDEX, ResultRow, ResultTable
 from leaklab.report.numbers.series import Floats
 from leaklab.report.numbers.typical import typical

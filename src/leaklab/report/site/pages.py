@@ -9,6 +9,7 @@ from leaklab.report.judge.attacker_pairs import MEDIAN, AttackerPair
 from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.comparison import Comparison
 from leaklab.report.judge.verdicts import Verdict, VerdictName
+from leaklab.report.site.attacks_tried import ProtectionLeft, TriedAttack
 from leaklab.report.site.findings import Sentence
 from leaklab.report.site.headlines import Answer
 from leaklab.report.site.publication import Cost, MetricCard
@@ -140,6 +141,8 @@ class ItemPage:
         comparisons: this item's rows of the comparison.
         claims: this item's claims with their verdicts.
         attackers: both attackers side by side (``attacker_pairs``).
+        tried: every attack that was tried, where there are several.
+        protection: what each defended setting leaves of each attacker's result.
         reading: one plain sentence on what it means, from the item's YAML.
         settings: resolved settings by scale, ``{"paper": {...}, "small": {...}, "demo": {...}}``; nested mappings
             are flattened.
@@ -167,6 +170,8 @@ class ItemPage:
     comparisons: tuple[Comparison, ...] = ()
     claims: tuple[JudgedClaim, ...] = ()
     attackers: tuple[AttackerPair, ...] = ()
+    tried: tuple[TriedAttack, ...] = ()
+    protection: tuple[ProtectionLeft, ...] = ()
     reading: str = ""
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     substitutes: tuple[str, ...] = ()

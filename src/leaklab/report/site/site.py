@@ -18,7 +18,7 @@ from leaklab.report.numbers.results import RowKeys
 from leaklab.report.numbers.signs import MINUS, NONE, STATES
 from leaklab.report.site.pages import ItemPage, SiteData, Standing
 from leaklab.report.site.setting_lines import setting_lines
-from leaklab.report.site.words import KNOWING_ATTACKER, PAPER_ATTACKER, for_readers
+from leaklab.report.site.words import ATTACKERS, KNOWING_ATTACKER, PAPER_ATTACKER, for_readers
 from leaklab.report.tables import tables
 
 Page = TypeVar("Page")
@@ -141,6 +141,7 @@ def _environment() -> Environment:
         "keys": keys_text,
         "memory": memory,
         "number": number,
+        "percent": "{:.0f}".format,
         "span": span,
         "sentence": lambda text: tables.sentence(for_readers(text)),
         "readable": for_readers,
@@ -167,7 +168,11 @@ def _environment() -> Environment:
         "strongest_counts": lambda claims: Counter(judged.strongest for judged in claims),
         "printed_counts": lambda claims: Counter(judged.verdict.verdict for judged in claims),
         "seen_more": lambda page: Counter(pair.leaks_more for pair in page.attackers),
+        "shown_attackers": lambda page: [
+            name for name in ATTACKERS if any(name in line.by_attacker for line in page.protection)
+        ],
         "compared": lambda page: sum(pair.leaks_more is not None for pair in page.attackers),
+        "attackers": ATTACKERS,
         "paper_attacker": PAPER_ATTACKER,
         "knowing_attacker": KNOWING_ATTACKER,
     }

@@ -21,7 +21,8 @@ from leaklab.report.judge.claims import read_claims
 from leaklab.report.judge.comparison import Comparison, read_comparison
 from leaklab.report.judge.verdicts import Judgement, Verdict
 from leaklab.report.numbers.gaps import gaps
-from leaklab.report.numbers.results import ResultTable
+from leaklab.report.numbers.results import PROTECTION_LEFT, ResultTable
+from leaklab.report.site.attacks_tried import protection_left, tried_attacks
 from leaklab.report.site.costs import absent_records, recipe_of
 from leaklab.report.site.findings import Questions, Sentence, load_findings, sentence_of
 from leaklab.report.site.headlines import answer, load_headlines
@@ -150,7 +151,9 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
         "pictures": (picture, *_ranges(evidence, item, comparisons)),
         "grid": lay_out(item.table, results, comparisons) if item.table else None,
         "comparisons": comparisons,
-        "attackers": attacker_pairs(results),
+        "attackers": attacker_pairs(ResultTable(tuple(row for row in results.rows if row.metric != PROTECTION_LEFT))),
+        "tried": tried_attacks(results, item.headline),
+        "protection": protection_left(results),
         "headline": item.headline,
         "findings": evidence.findings.get(item.key, ()),
         "reading": item.reading,

@@ -1,0 +1,118 @@
+"""What an item's page shows beside the two attackers: every attack that was tried, and the protection that is left."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from leaklab.report.judge.attacker_pairs import Interval
+from leaklab.report.judge.worst_case import contested, setting_of
+from leaklab.report.numbers.results import (
+    AS_DESCRIBED,
+    BY,
+    KNOWING,
+    PROTECTION_LEFT,
+    SUMMARIES,
+    TRIED,
+    ResultRow,
+    ResultTable,
+    RowKeys,
+    identity,
+)
+
+
+@dataclass(frozen=True)
+class TriedAttack:
+    """One attack in one setting.
+
+    Attributes:
+        row: the setting's keys.
+        attack: attack and transform.
+        metric: what was measured.
+        unit: of the value.
+        value: of the attack.
+        interval: 95 % interval of it over the updates; None where there is none.
+        strongest: whether it is the knowing attacker's.
+    """
+
+    row: RowKeys
+    attack: str
+    metric: str
+    unit: str
+    value: float | None
+    interval: Interval | None
+    strongest: bool
+
+
+@dataclass(frozen=True)
+class Left:
+    """Protection that is left of one attacker, in percent between nothing and all; ``why`` there is no value."""
+
+    value: float | None
+    interval: Interval | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class ProtectionLeft:
+    """Protection that a defended setting leaves, by attacker."""
+
+    row: RowKeys
+    by_attacker: Mapping[str, Left]
+
+
+def tried_attacks(results: ResultTable, headline: str) -> tuple[TriedAttack, ...]:
+    """Return all attacks by an item's headline metric, in the settings in which more than one was tried.
+
+    Args:
+        results: of one item.
+        headline: metric; itself, or its median, or its mean, whichever of them comes first.
+    """
+    rows = results.select(variant=AS_DESCRIBED).rows
+    tried = [row for row in rows if row.aside == (TRIED,)]
+    measured = {row.metric for row in tried}
+    metric = next((name for name in _named(headline) if headline and name in measured), "")
+    several = contested(results)
+    strongest = {
+        (identity(_without(row, BY)), row.row.get(BY))
+        for row in rows
+        if row.attacker == KNOWING and row.metric == metric and not row.aside
+    }
+    return tuple(
+        TriedAttack(
+            row=_without(row, TRIED),
+            attack=str(row.row[TRIED]),
+            metric=row.metric,
+            unit=row.unit,
+            value=row.value,
+            interval=_interval(row),
+            strongest=(identity(_without(row, TRIED)), row.row[TRIED]) in strongest,
+        )
+        for row in tried
+        if row.metric == metric and setting_of(row) in several
+    )
+
+
+def protection_left(results: ResultTable) -> tuple[ProtectionLeft, ...]:
+    """Return an item's protection left, a line per defended setting, in the table's order."""
+    found: dict[str, tuple[RowKeys, dict[str, Left]]] = {}
+    for row in results.select(metric=PROTECTION_LEFT, variant=AS_DESCRIBED).rows:
+        keys = _without(row, BY)
+        ends = _interval(row)
+        interval = (_share(ends[0]), _share(ends[1])) if ends else None
+        found.setdefault(identity(keys), (keys, {}))[1][row.attacker] = Left(row.shown, interval, row.note)
+    return tuple(ProtectionLeft(keys, lines) for keys, lines in found.values())
+
+
+def _named(headline: str) -> Iterator[str]:
+    yield from (f"{headline}{suffix}" for suffix in ("", *SUMMARIES))
+
+
+def _without(row: ResultRow, key: str) -> RowKeys:
+    return {name: value for name, value in row.row.items() if name != key}
+
+
+def _interval(row: ResultRow) -> Interval | None:
+    return None if row.ci_low is None or row.ci_high is None else (row.ci_low, row.ci_high)
+
+
+def _share(value: float) -> float:
+    return min(max(value, 0.0), 100.0)
