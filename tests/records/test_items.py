@@ -10,9 +10,9 @@ from leaklab.records.items import Item, find_item, load_item, load_items
 
 ROOT = Path(__file__).parents[2]
 TABLE1 = ROOT / "config/items/lrp/table1.yaml"
-# derived items (figure 9 with a single local step, and leakage along a training) share a printed item's number
-DERIVED = {"figure9-one-step", "figure-training"}
-COUNTS = {"lrp": 24, "outpost": 13, "hyperfl": 16}
+# derived items (figure 9 with a single local step, leakage along a training, ...) share a printed item's number
+DERIVED = {"figure9-one-step", "figure-training", "figure-rounds", "figure7-large-steps"}
+COUNTS = {"lrp": 26, "outpost": 13, "hyperfl": 16}
 
 
 @pytest.fixture(scope="module")
