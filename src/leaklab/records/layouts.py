@@ -92,12 +92,16 @@ class PicturesLayout(Named):
     """``pictures`` of an item's YAML: reconstructions by row keys, the originals first.
 
     Attributes:
-        columns: row keys (or ``draw``) whose values make a column each.
+        columns: row keys (or ``draw``) whose values make a column each. A key is named where the keys before it leave
+            more than one column.
         rows: row keys (or ``image``, ``draw``) whose values make a row each; a draw that is named nowhere is the first.
+            Images are called by their class.
+        sections: row keys (or ``update``: images of one update, or ``draw``) whose values head groups of rows.
+        classes: data set -> names of its classes, by label; elsewhere an image is called ``class 3``.
         scores: metrics shown below each picture, two at most.
         formats: metric -> format of its line, e.g. ``{lpips_vgg: "LPIPS {:.2f}"}``.
         count: images shown.
-        arrangement: attackers ``beside`` each other in each column, or ``below`` each other in blocks of rows.
+        arrangement: attackers ``beside`` each other in each column, or ``below`` each other in sections of rows.
         attackers: attacker -> heading, in order.
         width: of the figure, in inches; the grid continues below where the columns do not fit.
         note: explained below the figure.
@@ -105,6 +109,8 @@ class PicturesLayout(Named):
 
     columns: tuple[str, ...] = ("defense",)
     rows: tuple[str, ...] = ("image",)
+    sections: tuple[str, ...] = ()
+    classes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     scores: tuple[str, ...]
     formats: dict[str, str] = Field(default_factory=dict)
     count: int = Field(default=5, gt=0)
