@@ -151,6 +151,9 @@ class CurvesLayout(Named):
         log: axes with a logarithmic scale; an x that begins at 0 is linear up to 1.
         targets: horizontal lines.
         band: ``std`` shades one standard deviation around each line.
+        difference_to: values of all line keys, e.g. ``{method: vanilla}``: below each panel another shows the other
+            lines' difference to this one, with this one's standard deviation around zero; for curves that lie on each
+            other.
         units: of x and y where the numbers do not carry one, e.g. ``{round: "", train_loss: nats}``.
         note: explained below the figure.
     """
@@ -164,6 +167,7 @@ class CurvesLayout(Named):
     log: tuple[Literal["x", "y"], ...] = ()
     targets: tuple[TargetLine, ...] = ()
     band: Literal["", "std"] = ""
+    difference_to: dict[str, Any] = Field(default_factory=dict)
     units: dict[str, str] = Field(default_factory=dict)
     note: str = ""
 
