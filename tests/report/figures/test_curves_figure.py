@@ -125,7 +125,7 @@ class TestDifferences:
 
     def test_below_each_panel_stands_the_difference_in_the_same_unit(self):
         labels = [axes.get_ylabel() for axes in self.figure().axes]
-        assert labels == ["training loss (nats)", "difference (nats)", "test accuracy (%)", "difference (%)"]
+        assert labels == ["training loss (nats)", "difference (nats)", "test accuracy (%)", "difference (points)"]
 
     def test_a_line_is_the_curve_minus_the_one_it_is_compared_with(self):
         curves = {dict_of(c.line): c for c in series.curves(self.LAYOUT, convergence()) if c.metric == "train_loss"}
@@ -141,6 +141,12 @@ class TestDifferences:
         (band,) = [c for c in below.collections if len(c.get_paths()) and len(c.get_paths()[0].vertices)]
         heights = band.get_paths()[0].vertices[:, 1]
         assert (heights.min(), heights.max()) == pytest.approx((-0.02, 0.02))
+
+    def test_the_lines_decide_how_far_the_axis_goes(self):
+        wide = ResultTable(tuple(replace(row, std=50.0) for row in convergence().rows))
+        figure = drawn(curves_figure.draw(self.LAYOUT, series.curves(self.LAYOUT, wide), "Convergence"))
+        low, high = figure.axes[1].get_ylim()
+        assert high - low < 1.0
 
     def test_it_says_to_what_and_what_the_band_is(self):
         texts = " ".join(text.get_text() for text in self.figure().texts).replace("\n", " ")

@@ -112,7 +112,13 @@ def _differences(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve], stro
             _band(axes, curve, strokes[curve.line])
     _scale_x(layout, axes, curves)
     units = {layout.units.get(curve.metric, curve.unit) for curve in curves}
-    axes.set_ylabel(with_unit("difference", units.pop() if len(units) == 1 else ""))
+    unit = units.pop() if len(units) == 1 else ""
+    axes.set_ylabel(with_unit("difference", "points" if unit == "%" else unit))
+    values = np.concatenate([curve.y[np.isfinite(curve.y)] for curve in curves] or [np.zeros(1)])
+    if np.ptp(values) > 0:
+        # the lines decide: the spread of the first rounds would hide them
+        margin = 0.15 * np.ptp(values)
+        axes.set_ylim(values.min() - margin, values.max() + margin)
     _rule(axes)
 
 
