@@ -45,6 +45,9 @@ class TableLayout(Named):
             standard deviation is shown without the part from `` ±`` on.
         mark_within: keys whose groups have a best and a worst cell each; default: the row keys. Metrics never mix.
         attackers: attackers shown; several need ``attacker`` among the rows or columns.
+        references: value of ``selection`` -> label of a row below the others, of what no attacker made, e.g.
+            ``{mean-image: mean image}``; where the cells have different ones, their range is shown.
+        below: metrics that stand below the table, a line each, e.g. times of other sizes.
     """
 
     rows: tuple[str, ...]
@@ -53,6 +56,8 @@ class TableLayout(Named):
     format: str | dict[str, str] = "{value:.2f} ± {std:.2f}"
     mark_within: tuple[str, ...] | None = None
     attackers: tuple[str, ...] = ("paper", "")
+    references: dict[str, str] = Field(default_factory=dict)
+    below: tuple[str, ...] = ()
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from itertools import groupby
 
 from leaklab.report.numbers.signs import MINUS, NONE, TIMES, WITHIN
 from leaklab.report.tables.layout import Cell, Grid
+from leaklab.report.tables.notes import heading
 
 WITHIN_WORDS = {"yes": "within tolerance", "no": "outside tolerance"}
 GROUP = ' class="group"'
@@ -131,7 +132,8 @@ def _html_head(grid: Grid) -> list[str]:
         for prefix, group in groupby(_prefixes(grid, depth)):
             span = len(list(group))
             kind = "colgroup" if span > 1 else "col"
-            key = "" if title == "metric" else f'<span class="key">{html.escape(title)}</span> '
+            # a word says itself what it is
+            key = f'<span class="key">{html.escape(title)}</span> ' if heading(title, prefix[-1]) != prefix[-1] else ""
             name = f"{key}{html.escape(prefix[-1])}"
             lines.append(f'<th scope="{kind}" colspan="{span}">{name}</th>')
         lines.append("</tr>")
