@@ -136,7 +136,7 @@ def test_metrics_below_are_lines_of_their_own():
                        format="{value:.1f}", titles={"N": "clients"})  # fmt: skip
     laid = lay_out(spec, ResultTable(tuple(found)))
     assert (laid.row_labels, laid.column_labels) == ((("error",),), (("100",),))
-    assert laid.notes == ("seconds: 5.0 (clients 50), 10.0 (clients 100)",)
+    assert laid.notes == ("seconds: 5.0 at clients = 50, 10.0 at clients = 100",)
 
 
 @pytest.mark.parametrize(("label", "shown"), [("0.01", "η 0.01"), ("MNIST", "MNIST"), ("10", "η 10"), ("", "")])

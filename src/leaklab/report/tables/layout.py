@@ -77,6 +77,20 @@ class Grid:
     notes: tuple[str, ...] = ()
 
     @property
+    def keyed(self) -> tuple[str, ...]:
+        """Titles of the columns whose headings are numbers, which do not say themselves what they are."""
+        return tuple(
+            title
+            for depth, title in enumerate(self.column_titles)
+            if any(notes.heading(title, labels[depth]) != labels[depth] for labels in self.column_labels)
+        )
+
+    @property
+    def differing(self) -> bool:
+        """Whether some cell has a difference from print."""
+        return any(cell.difference for row in self.cells for cell in row)
+
+    @property
     def marked(self) -> bool:
         """Whether some cell is the best or worst of its group."""
         return any(cell.mark for row in self.cells for cell in row)

@@ -53,7 +53,7 @@ def _of(spec: TableLayout, metric: str, rows: Sequence[ResultRow]) -> Mapping[Pl
 
 
 def _line(spec: TableLayout, metric: str, rows: Mapping[Place, ResultRow]) -> str:
-    cells = [f"{text_of(spec, row)} ({_columns(spec, spec.columns, place)})" for place, row in rows.items()]
+    cells = [f"{text_of(spec, row)} at {_columns(spec, spec.columns, place)}" for place, row in rows.items()]
     return f"{spec.title(metric)}: {', '.join(cells)}"
 
 
@@ -64,4 +64,4 @@ def text_of(spec: TableLayout, row: ResultRow) -> str:
 
 def _columns(spec: TableLayout, keys: Sequence[str], place: Place) -> str:
     labels = labels_of(spec, keys, place)
-    return ", ".join(heading(spec.title(key), label) for key, label in zip(keys, labels, strict=True))
+    return ", ".join(heading(spec.title(key), label, " = ") for key, label in zip(keys, labels, strict=True))

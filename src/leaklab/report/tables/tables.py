@@ -29,9 +29,11 @@ def markdown(grid: Grid, caption: str) -> str:
 
 def legend(grid: Grid) -> str:
     """Return one line that explains what the cells show."""
-    parts = [f"Columns: {' / '.join(grid.column_titles)}."]
-    if grid.compared:
+    parts = [f"Columns: {' / '.join(grid.keyed)}."] if grid.keyed else []
+    if grid.differing:
         parts.append("In parentheses: the printed number and the difference from it; ✓ within tolerance, ✗ outside.")
+    elif grid.compared:
+        parts.append("In parentheses: the printed number.")
     if grid.marked:
         parts.append("▲ best, ▼ worst of its group.")
     return " ".join([*parts, *(f"{sentence(note)}" for note in grid.notes)])
