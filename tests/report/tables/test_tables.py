@@ -1,3 +1,4 @@
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -201,6 +202,8 @@ def test_latex():
     assert text.count("{") == text.count("}")
     assert text.count(r"\begin") == text.count(r"\end")
     assert text.isascii()
+    spread = replace(BESIDE[0], class_name="spread")
+    assert tables.latex(grid(beside=(spread,)), "pₖN", "tab:t").isascii()
 
 
 def test_the_page_table_is_well_formed_and_escaped():

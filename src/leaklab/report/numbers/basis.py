@@ -17,13 +17,21 @@ def stand_ins(rows: Iterable[ResultRow]) -> tuple[str, ...]:
 def sampled(rows: Iterable[ResultRow]) -> str:
     """Return how much stands behind one number: ``3 seeds``, ``20 updates``, ``8 values of 2 updates``.
 
-    Attackers' numbers rest on updates, all others on seeds. Empty where nothing was sampled.
+    Attackers' numbers rest on updates; of the others those that have a better side on seeds, as trainings do, and the
+    rest on repetitions. Empty where nothing was sampled, or once without repeating.
     """
     found = [row for row in rows if row.value is not None and row.n and row.clusters and not row.aside]
     if not found:
         return ""
-    word = "update" if any(row.attacker for row in found) else "seed"
     values, clusters = [row.n or 0 for row in found], [row.clusters or 0 for row in found]
+    if any(row.attacker for row in found):
+        word = "update"
+    elif any(row.better for row in found):
+        word = "seed"
+    elif max(values) > 1:
+        word = "repetition"
+    else:
+        return ""
     independent = f"{_span(clusters)} {word}{'' if max(clusters) == 1 else 's'}"
     return independent if values == clusters else f"{_span(values)} values of {independent}"
 
