@@ -133,8 +133,8 @@ def _labels(item: Item, layout: PicturesLayout, keys: tuple[str, ...], found: li
     seen = {_name(keys, one.keys): one.keys for one in found}
     ranks = [_rank(layout, key, [one[key] for one in seen.values()]) for key in keys]
     ordered = sorted(seen, key=lambda name: tuple(rank(seen[name][key]) for rank, key in zip(ranks, keys, strict=True)))
-    known = list(seen.values())
-    return {name: _joined(layout, keys, seen[name], known) for name in ordered}
+    others = list(seen.values())
+    return {name: _joined(layout, keys, seen[name], others) for name in ordered}
 
 
 def _joined(layout: PicturesLayout, keys: tuple[str, ...], one: Keys, known: list[Keys]) -> str:
