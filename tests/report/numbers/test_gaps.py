@@ -60,7 +60,7 @@ class TestTables:
         assert [[cell.text for cell in cells] for cells in self.GRID.cells] == [
             ["not run", "98.0 ± 0.1"],
             ["not run", "diverged"],
-            ["50.0 ± 0.1", "–"],
+            ["50.0 ± 0.1", "\u2013"],
         ]
 
     def test_each_form_of_the_table_explains_it(self):

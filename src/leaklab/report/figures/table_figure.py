@@ -202,7 +202,9 @@ def _notes(grid: Grid, full_tint: float) -> list[str]:
         parts.append(f"Each cell: the regenerated value{' with its standard deviation' if _has_spread(grid) else ''}.")
         notes.append(" ".join([*parts, *(["Grey: printed."] if grid.compared else [])]))
     if grid.differing:
-        notes.append(f"Then the difference, ✓ within tolerance; full tint at ±{full_tint:g}.")
+        notes.append(
+            f"Then the difference, ✓ within tolerance; violet above print, orange below, full tint at ±{full_tint:g}."
+        )
     if grid.marked:
         notes.append("▲ best, ▼ worst of its group.")
     return [
