@@ -45,6 +45,9 @@ class TableLayout(Named):
             standard deviation is shown without the part from `` ±`` on.
         mark_within: keys whose groups have a best and a worst cell each; default: the row keys. Metrics never mix.
         attackers: attackers shown; several need ``attacker`` among the rows or columns.
+        references: value of ``selection`` -> label of a row below the others, of what no attacker made, e.g.
+            ``{mean-image: mean image}``; where the cells have different ones, their range is shown.
+        below: metrics that stand below the table, a line each, e.g. times of other sizes.
     """
 
     rows: tuple[str, ...]
@@ -53,6 +56,8 @@ class TableLayout(Named):
     format: str | dict[str, str] = "{value:.2f} ± {std:.2f}"
     mark_within: tuple[str, ...] | None = None
     attackers: tuple[str, ...] = ("paper", "")
+    references: dict[str, str] = Field(default_factory=dict)
+    below: tuple[str, ...] = ()
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -92,12 +97,16 @@ class PicturesLayout(Named):
     """``pictures`` of an item's YAML: reconstructions by row keys, the originals first.
 
     Attributes:
-        columns: row keys (or ``draw``) whose values make a column each.
+        columns: row keys (or ``draw``) whose values make a column each. A key is named where the keys before it leave
+            more than one column.
         rows: row keys (or ``image``, ``draw``) whose values make a row each; a draw that is named nowhere is the first.
+            Images are called by their class.
+        sections: row keys (or ``update``: images of one update, or ``draw``) whose values head groups of rows.
+        classes: data set -> names of its classes, by label; elsewhere an image is called ``class 3``.
         scores: metrics shown below each picture, two at most.
         formats: metric -> format of its line, e.g. ``{lpips_vgg: "LPIPS {:.2f}"}``.
         count: images shown.
-        arrangement: attackers ``beside`` each other in each column, or ``below`` each other in blocks of rows.
+        arrangement: attackers ``beside`` each other in each column, or ``below`` each other in sections of rows.
         attackers: attacker -> heading, in order.
         width: of the figure, in inches; the grid continues below where the columns do not fit.
         note: explained below the figure.
@@ -105,6 +114,8 @@ class PicturesLayout(Named):
 
     columns: tuple[str, ...] = ("defense",)
     rows: tuple[str, ...] = ("image",)
+    sections: tuple[str, ...] = ()
+    classes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     scores: tuple[str, ...]
     formats: dict[str, str] = Field(default_factory=dict)
     count: int = Field(default=5, gt=0)
@@ -145,6 +156,9 @@ class CurvesLayout(Named):
         log: axes with a logarithmic scale; an x that begins at 0 is linear up to 1.
         targets: horizontal lines.
         band: ``std`` shades one standard deviation around each line.
+        difference_to: values of all line keys, e.g. ``{method: vanilla}``: below each panel another shows the other
+            lines' difference to this one, with this one's standard deviation around zero; for curves that lie on each
+            other.
         units: of x and y where the numbers do not carry one, e.g. ``{round: "", train_loss: nats}``.
         note: explained below the figure.
     """
@@ -158,6 +172,7 @@ class CurvesLayout(Named):
     log: tuple[Literal["x", "y"], ...] = ()
     targets: tuple[TargetLine, ...] = ()
     band: Literal["", "std"] = ""
+    difference_to: dict[str, Any] = Field(default_factory=dict)
     units: dict[str, str] = Field(default_factory=dict)
     note: str = ""
 

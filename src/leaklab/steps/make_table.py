@@ -1,10 +1,9 @@
 """Collect an item's runs into its long result table and print it as Markdown and LaTeX."""
 
 from leaklab.records.files import write_text
-from leaklab.records.items import load_item, with_missing
+from leaklab.records.items import Item, load_item, with_missing
 from leaklab.report.collect.item import collect
 from leaklab.report.judge.printed import Printed
-from leaklab.report.numbers.gaps import gaps
 from leaklab.report.tables import tables
 from leaklab.report.tables.layout import lay_out
 from leaklab.steps.base import Job, main
@@ -18,18 +17,17 @@ def run(job: Job) -> None:
     caption = f"{item.title} (scale {job.spec['scale']})"
     printed = Printed.load(job.input("targets"), job.input("tolerances"))
     grid = lay_out(item.table, results, printed.beside(results, [item])) if item.table else None
-    notes = [tables.sentence(note) for note in gaps(results)]
-    write_text(job.outputs["markdown"], tables.markdown(grid, caption) if grid else _only_csv(caption, "#", notes))
     label = f"tab:{item.paper}-{item.item}"
-    write_text(job.outputs["latex"], tables.latex(grid, caption, label) if grid else _only_csv(caption, "%", notes))
+    markdown, latex = (tables.markdown(grid, caption), tables.latex(grid, caption, label)) if grid else _pointer(item)
+    write_text(job.outputs["markdown"], markdown)
+    write_text(job.outputs["latex"], latex)
     job.note(rows=len(results.rows), substitutes=list(results.substitutes()))
 
 
-def _only_csv(caption: str, mark: str, notes: list[str]) -> str:
-    """Return the text for an item whose numbers are drawn, not tabulated: its title and what is missing."""
-    return "".join(
-        f"{line}\n" for line in (f"{mark} {caption}", *(f"{'%' if mark == '%' else '-'} {n}" for n in notes))
-    )
+def _pointer(item: Item) -> tuple[str, str]:
+    """Return the line of Markdown and of LaTeX for an item whose numbers are drawn, not tabulated: where they are."""
+    text = f"{item.title}: drawn, not tabulated; see {item.item}.png among the figures, and {item.item}.csv"
+    return f"{text}\n", f"% {text}\n"
 
 
 if __name__ == "__main__":

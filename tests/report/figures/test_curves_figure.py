@@ -2,11 +2,13 @@
 
 import io
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
+from leaklab.records.errors import UserError
 from leaklab.records.layouts import CurvesLayout, PathsLayout, TargetLine
 from leaklab.report.figures import curves_figure, paths_figure, style
 from leaklab.report.figures.strokes import stroke
@@ -111,6 +113,74 @@ class TestConvergence:
         assert len(found) == 2 * 4 * 3
         assert found["train_loss, method lrp: x"].tolist() == list(range(0, 200, 5))
         assert found["test_accuracy, method lrp: std"].tolist() == [0.5] * 40
+
+
+class TestDifferences:
+    LAYOUT = CONVERGENCE.model_copy(
+        update={"difference_to": {"method": "vanilla"}, "band": "", "units": {"train_loss": "nats"}}
+    )
+
+    def figure(self, layout=LAYOUT):
+        return drawn(curves_figure.draw(layout, series.curves(layout, convergence()), "Convergence"))
+
+    def test_below_each_panel_stands_the_difference_in_the_same_unit(self):
+        labels = [axes.get_ylabel() for axes in self.figure().axes]
+        assert labels == ["training loss (nats)", "difference (nats)", "test accuracy (%)", "difference (points)"]
+
+    def test_a_line_is_the_curve_minus_the_one_it_is_compared_with(self):
+        curves = {dict_of(c.line): c for c in series.curves(self.LAYOUT, convergence()) if c.metric == "train_loss"}
+        below = self.figure().axes[1]
+        drawn_lines = sorted(tuple(line.get_ydata().tolist()) for line in below.lines if len(line.get_xdata()) == 40)
+        expected = [tuple((curve.y - curves["vanilla"].y).tolist()) for curve in curves.values()]
+        assert drawn_lines == sorted(expected)
+        assert max(abs(y) for y in max(drawn_lines)) > 0.05
+
+    def test_around_zero_lies_the_standard_deviation_of_the_one_compared_with(self):
+        above, below, *_ = self.figure().axes
+        assert not above.collections
+        (band,) = [c for c in below.collections if len(c.get_paths()) and len(c.get_paths()[0].vertices)]
+        heights = band.get_paths()[0].vertices[:, 1]
+        assert (heights.min(), heights.max()) == pytest.approx((-0.02, 0.02))
+
+    def test_the_lines_decide_how_far_the_axis_goes(self):
+        wide = ResultTable(tuple(replace(row, std=50.0) for row in convergence().rows))
+        figure = drawn(curves_figure.draw(self.LAYOUT, series.curves(self.LAYOUT, wide), "Convergence"))
+        low, high = figure.axes[1].get_ylim()
+        assert high - low < 1.0
+
+    def test_it_says_to_what_and_what_the_band_is(self):
+        texts = " ".join(text.get_text() for text in self.figure().texts).replace("\n", " ")
+        assert "Difference: to vanilla (scheme I); shaded: its standard deviation over the replicates" in texts
+
+    def test_without_replicates_no_band_is_promised(self):
+        plain = ResultTable(tuple(replace(row, std=None) for row in convergence().rows))
+        figure = drawn(curves_figure.draw(self.LAYOUT, series.curves(self.LAYOUT, plain), "Convergence"))
+        assert "shaded" not in " ".join(text.get_text() for text in figure.texts)
+
+    def test_curves_at_other_places_are_compared_where_both_have_a_number(self):
+        rows = [row("loss", float(x * x), method="vanilla", E=x) for x in (1, 2, 4)]
+        rows += [row("loss", float(x), method="lrp", E=x) for x in (2, 3, 4)]
+        layout = CurvesLayout(x="E", y="loss", lines=("method",), difference_to={"method": "vanilla"})
+        found = series.differences(layout, series.curves(layout, ResultTable(tuple(rows))))
+        assert [(c.x.tolist(), c.y.tolist()) for c in found] == [([1, 2, 4], [0, 0, 0]), ([2, 4], [-2, -12])]
+
+    def test_an_unknown_line_is_refused(self):
+        layout = self.LAYOUT.model_copy(update={"difference_to": {"method": "fedprox"}})
+        with pytest.raises(UserError, match="difference_to: no line has method fedprox"):
+            self.figure(layout)
+
+    def test_the_differences_are_kept_with_the_numbers(self):
+        found = curves_figure.arrays(self.LAYOUT, series.curves(self.LAYOUT, convergence()))
+        lrp = found["train_loss, method lrp: y"] - found["train_loss, method vanilla: y"]
+        assert found["difference of train_loss, method lrp: y"].tolist() == lrp.tolist()
+
+    def test_no_text_covers_another(self):
+        boxes = [text.get_window_extent() for text in all_texts(self.figure())]
+        assert not any(box.overlaps(other) for place, box in enumerate(boxes) for other in boxes[place + 1 :])
+
+
+def dict_of(line):
+    return line[0][1]
 
 
 def test_the_first_lines_differ_in_dashes_in_marks_and_in_color():

@@ -102,15 +102,37 @@ class TestBeside:
 class TestBelow:
     LAYOUT = DefenseGridLayout(**{**vars(LAYOUT), "arrangement": "below"})
 
-    def test_attackers_make_blocks_of_rows_and_what_belongs_to_none_is_in_both(self):
+    def test_attackers_make_sections_of_rows_and_what_belongs_to_none_is_in_both(self):
         printed, knowing = [0, 0.05, 0.1, 0.15, 0.4], [0, 0.3, 0.35, 0.4]
         expected = [*printed, *(0.5 + s for s in printed), *knowing, *(0.5 + s for s in knowing)]
         assert shades(draw(shots(), self.LAYOUT)) == pytest.approx(expected)
 
-    def test_rows_name_the_attacker_and_the_image(self):
-        found = " ".join(texts(draw(shots(), self.LAYOUT)))
-        assert found.count("paper's attacker image 8112") == 1
-        assert found.count("knowing attacker image 11943") == 1
+    def test_each_section_is_headed_once_and_its_rows_name_the_image_alone(self):
+        found = texts(draw(shots(), self.LAYOUT))
+        assert found.count("paper's attacker") == found.count("knowing attacker") == 1
+        assert found.index("paper's attacker") < found.index("image 8112") < found.index("knowing attacker")
+        assert found.count("image 8112") == 2
+
+    def test_a_group_of_rows_has_its_own_heading_within_each_attacker(self):
+        sections = {IMAGES[0]: "update 1", IMAGES[1]: "update 2"}
+        below = texts(draw(shots(), DefenseGridLayout(**{**vars(self.LAYOUT), "sections": sections})))
+        heads = [text for text in below if "update" in text]
+        assert heads == [f"{who} attacker, update {n}" for who in ("paper's", "knowing") for n in (1, 2)]
+        beside = texts(draw(shots(), DefenseGridLayout(**{**vars(LAYOUT), "sections": sections})))
+        assert [text for text in beside if "update" in text] == ["update 1", "update 2"]
+
+    def test_eight_columns_and_ten_rows_stay_on_one_page(self):
+        names = [ORIGINAL, "none", *(f"d{i}" for i in range(6))]
+        given = [Shot(f"i{row}", ORIGINAL, "", level(0.0)) for row in range(5)]
+        scores = {"lpips_vgg": 0.25, "psnr": 10.0}
+        given += [
+            Shot(f"i{row}", name, who, level(0.2), scores)
+            for row in range(5) for name in names[1:] for who in ("paper", "knowing")
+        ]  # fmt: skip
+        layout = DefenseGridLayout(**{**vars(self.LAYOUT), "columns": {name: name for name in names}})
+        figure = draw(given, layout)
+        assert texts(figure).count("d0") == 1
+        assert figure.get_figheight() <= 16.0
 
     def test_an_empty_place_says_why(self):
         reasons = [Shot(image, "none", "knowing", None, reason="nothing to adapt to") for image in IMAGES]

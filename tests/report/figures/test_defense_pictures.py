@@ -32,6 +32,7 @@ ATTACK = {
     ],
 }
 IMAGES = [[12, 45], [7, 3]]
+CLASS = {12: 1, 45: 0, 7: 1, 3: 2}
 LEVEL = {("none", "none"): 0.1, ("lrp", "none"): 0.3, ("lrp", "profiled-scale"): 0.6}
 
 
@@ -66,7 +67,8 @@ def results(tmp_path, monkeypatch):
         trials = [{"image": images, "draw": draw} for images in IMAGES for draw in range(2)]
         levels = torch.tensor([[level(image) for image in trial["image"]] for trial in trials], dtype=torch.float64)
         truth = levels.view(4, 2, 1, 1, 1).expand(4, 2, 1, 4, 4).contiguous()
-        write_tensors(run_folder(attack.capture) / "truth.safetensors", {"images": truth})
+        labels = torch.tensor([[CLASS[image] for image in trial["image"]] for trial in trials])
+        write_tensors(run_folder(attack.capture) / "truth.safetensors", {"images": truth, "labels": labels})
         write_json(run_folder(attack.capture) / "truth_facts.json", {"trials": trials})
         shift = LEVEL[attack.capture.defense.name, attack.transform.name]
         # the attack returns a batch in another order
@@ -94,8 +96,8 @@ def shade(shot):
 def test_every_image_has_its_original_and_a_picture_per_column_and_attacker(results):
     shots, layout = gather(item(), "small", results)
     found = {(shot.row, shot.column, shot.attacker): shot for shot in shots}
-    assert list(layout.columns.values()) == ["original", "none, theta 2.0", "lrp, theta 0.5", "lrp, theta 2.0"]
-    assert list(layout.rows.values()) == ["image 12", "image 45", "image 7", "image 3"]
+    assert list(layout.columns.values()) == ["original", "none", "lrp, theta 0.5", "lrp, theta 2.0"]
+    assert list(layout.rows.values()) == ["class 1 (1)", "class 0", "class 1 (2)", "class 2"]
     for image in (12, 45, 7, 3):
         row = f"image {image}"
         assert shade(found[row, ORIGINAL, ""]) == level(image)
@@ -110,8 +112,24 @@ def test_every_image_has_its_original_and_a_picture_per_column_and_attacker(resu
 def test_labels_give_names_and_their_order_and_count_limits_the_images(results):
     labels = {"defense": {"lrp": "LRP", "none": "no defense"}, "theta": {"2.0": "θ = 2", "0.5": "θ = 0.5"}}
     shots, layout = gather(item(labels=labels, count=2), "small", results)
-    assert list(layout.columns.values()) == ["original", "LRP, θ = 2", "LRP, θ = 0.5", "no defense, θ = 2"]
+    assert list(layout.columns.values()) == ["original", "LRP, θ = 2", "LRP, θ = 0.5", "no defense"]
     assert {shot.row for shot in shots} == {"image 12", "image 45"}
+
+
+def test_images_are_called_by_the_names_of_their_classes(results):
+    _, layout = gather(item(classes={"digits": ["zero", "one", "two"]}), "small", results)
+    assert list(layout.rows.values()) == ["one (1)", "zero", "one (2)", "two"]
+
+
+def test_a_class_without_a_name_is_refused(results):
+    with pytest.raises(UserError, match="pictures: digits has a class 2, but names for 2: complete 'classes'"):
+        gather(item(classes={"digits": ["zero", "one"]}), "small", results)
+
+
+def test_the_images_of_an_update_make_a_section(results):
+    _, layout = gather(item(sections=["update"]), "small", results)
+    assert list(layout.sections.values()) == ["update 1", "update 1", "update 2", "update 2"]
+    assert list(layout.sections) == list(layout.rows)
 
 
 def test_rows_and_columns_may_be_settings_and_draws(results):
@@ -129,7 +147,7 @@ def test_of_those_who_know_the_defense_only_the_strongest_is_shown(results):
 
 
 def test_an_unknown_key_is_refused_with_the_known_ones(results):
-    with pytest.raises(UserError, match="pictures: no key 'client': there are defense, theta, image, draw"):
+    with pytest.raises(UserError, match="pictures: no key 'client': there are defense, theta, image, draw, update"):
         gather(item(columns=["client"]), "small", results)
 
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -8,6 +9,7 @@ from leaklab.report.judge.comparison import Comparison
 from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.report.tables import tables
 from leaklab.report.tables.layout import lay_out
+from leaklab.report.tables.notes import heading
 
 SPEC = TableLayout(
     rows=("model", "perturbation"),
@@ -77,8 +79,70 @@ def test_protection_left_is_shown_between_nothing_and_all():
 
 def test_it_says_how_many_values_stand_behind_a_number():
     table = ResultTable((row(1.0, clusters=5, n=20), row(2.0, eta=0.02, clusters=10, n=20)))
-    assert grid(table=table, beside=()).notes == ("behind a number: 20 values of 5 to 10 independent updates or seeds",)
+    assert grid(table=table, beside=()).notes == ("behind a number: 20 values of 5 to 10 seeds",)
+    attacked = ResultTable((row(1.0, clusters=20, n=20, attacker="paper"),))
+    assert grid(table=attacked, beside=()).notes == ("behind a number: 20 updates",)
+    assert grid(table=ResultTable((row(1.0, clusters=1, n=1),)), beside=()).notes == ("behind a number: 1 seed",)
     assert grid().notes == ()
+
+
+def test_columns_that_rest_on_different_things_say_so_each():
+    own = {"substitutes": ("reduced setting of scale small", "resnet-small in place of resnet-18"), "n": 1}
+    table = ResultTable((row(1.0, eta="mnist", n=3, clusters=3), row(2.0, eta="cifar10", clusters=1, **own)))
+    assert grid(table=table, beside=()).notes == (
+        "mnist: 3 seeds",
+        "cifar10: resnet-small in place of resnet-18; 1 seed",
+    )
+
+
+def test_a_column_without_any_number_is_left_out_and_named():
+    table = ResultTable((row(1.0), row(None, eta=0.02, note="not available: no weights")))
+    laid = grid(table=table, beside=())
+    assert laid.column_labels == (("0.01",),)
+    assert [len(cells) for cells in laid.cells] == [1]
+    assert laid.notes == (
+        "left out, as there is no number: 0.02",
+        "not available: no weights (1 number: model cnn, perturbation false, eta 0.02)",
+    )
+    nothing = grid(table=ResultTable((row(None), row(None, eta=0.02))), beside=())
+    assert nothing.column_labels == (("0.01",), ("0.02",))
+
+
+class TestReferences:
+    SPEC = TableLayout(rows=("d", "attacker"), columns=("metric",), metric=("mse", "psnr"), format="{value:.2f}",
+                       attackers=("paper",), references={"mean-image": "mean image", "absent": "absent"})  # fmt: skip
+
+    def laid(self, *values):
+        own = [ResultRow("p", "t", {"d": "lrp"}, metric, 0.5, attacker="paper") for metric in ("mse", "psnr")]
+        beside = [
+            ResultRow("p", "t", {"d": name, "selection": kind}, "mse", value)
+            for name, value in zip(("none", "lrp"), values, strict=False)
+            for kind in ("mean-image", "oracle")
+        ]
+        return lay_out(self.SPEC, ResultTable((*beside, *own)))
+
+    def test_they_stand_once_below_all_others(self):
+        laid = self.laid(0.111, 0.112)
+        assert laid.row_labels == (("lrp", "paper"), ("mean image", ""))
+        assert [cell.text for cell in laid.cells[1]] == ["0.11", "\u2013"]
+
+    def test_different_ones_are_shown_as_a_range(self):
+        assert self.laid(0.3, 0.1).cells[1][0].text == "0.10 to 0.30"
+
+
+def test_metrics_below_are_lines_of_their_own():
+    found = [ResultRow("p", "t", {"N": n}, "seconds", n / 10) for n in (100, 50)]
+    found.append(ResultRow("p", "t", {"N": 100}, "error", 0.0))
+    spec = TableLayout(rows=("metric",), columns=("N",), metric=("error", "seconds"), below=("seconds",),
+                       format="{value:.1f}", titles={"N": "clients"})  # fmt: skip
+    laid = lay_out(spec, ResultTable(tuple(found)))
+    assert (laid.row_labels, laid.column_labels) == ((("error",),), (("100",),))
+    assert laid.notes == ("seconds: 5.0 at clients = 50, 10.0 at clients = 100",)
+
+
+@pytest.mark.parametrize(("label", "shown"), [("0.01", "η 0.01"), ("MNIST", "MNIST"), ("10", "η 10"), ("", "")])
+def test_a_heading_names_its_key_at_numbers_only(label, shown):
+    assert heading("η", label) == shown
 
 
 def test_a_printed_cell_that_was_not_run_is_shown_empty():
@@ -138,6 +202,8 @@ def test_latex():
     assert text.count("{") == text.count("}")
     assert text.count(r"\begin") == text.count(r"\end")
     assert text.isascii()
+    spread = replace(BESIDE[0], class_name="spread")
+    assert tables.latex(grid(beside=(spread,)), "pₖN", "tab:t").isascii()
 
 
 def test_the_page_table_is_well_formed_and_escaped():
@@ -160,10 +226,13 @@ def test_the_page_table_names_its_headers_and_does_not_rely_on_color():
     assert widths == {3}
 
 
-@pytest.mark.parametrize(("within", "word", "sign"), [("yes", "unstable", "✓"), ("no", "stable here", "✗")])
-def test_where_only_the_spread_is_judged_the_cell_says_so_in_place_of_a_difference(within, word, sign):
+@pytest.mark.parametrize("within", ["yes", "no"])
+def test_where_only_the_spread_is_judged_the_difference_has_no_sign_of_agreement(within):
     judged = Comparison("lrp", "table1", TABLE.rows[1].row, "acc", 60.0, printed_std=9.0, value=90.0, difference=30.0,
                         class_name="spread", within=within)  # fmt: skip
     (cell,) = [cell for cells in grid(beside=(judged,)).cells for cell in cells if cell.printed]
-    assert (cell.difference, cell.delta, cell.within) == (word, None, within)
-    assert f"(60.0 ± 9.0, {word} {sign})" in tables.markdown(grid(beside=(judged,)), "T")
+    assert (cell.difference, cell.delta, cell.within) == ("+30.0", 30.0, "")
+    text = tables.markdown(grid(beside=(judged,)), "T")
+    assert "(60.0 ± 9.0, +30.0)" in text
+    assert "only the spread is compared" in text
+    assert "spread" not in tables.markdown(grid(), "T")

@@ -14,10 +14,12 @@ from leaklab.report.figures.strokes import COLUMN_WIDTH, Stroke, extra_height, f
 from leaklab.report.figures.style import FAINT, PAGE_WIDTH, QUIET, SMALLEST_FONT, new_figure, styled
 from leaklab.report.numbers.places import Place, labels_of
 from leaklab.report.numbers.results import same
-from leaklab.report.numbers.series import Curve, Floats
+from leaklab.report.numbers.series import Curve, Floats, differences
 
 MOST_IN_ONE_COLUMN = 4
 PANEL_HEIGHT = 2.1
+# of a panel of differences, relative to the panel above it
+DIFFERENCE_SHARE = 0.75
 # of many points a few have marks, this share of the panel's diagonal apart; of few points each
 MARK_DISTANCE = 0.13
 MOST_MARKED = 15
@@ -41,41 +43,57 @@ def draw(layout: CurvesLayout, curves: Sequence[Curve], title: str, notes: Seque
     lines = list(dict.fromkeys(curve.line for curve in curves))
     strokes = {line: stroke(place) for place, line in enumerate(lines)}
     below = [*_own_notes(layout, curves), *notes]
-    columns = 1 if len(panels) <= MOST_IN_ONE_COLUMN else 2
+    columns = 1 if len(panels) <= MOST_IN_ONE_COLUMN or layout.difference_to else 2
     rows = -(-len(panels) // columns)
     width = COLUMN_WIDTH if columns == 1 else PAGE_WIDTH
+    shares = (1.0, DIFFERENCE_SHARE) if layout.difference_to else (1.0,)
     with styled():
         handles = _handles(layout, strokes)
-        figure = new_figure(width, rows * PANEL_HEIGHT + 0.35 + extra_height(title, handles, below, width))
-        axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey="metric" not in layout.panels)
+        height = rows * PANEL_HEIGHT * sum(shares) + 0.35 + extra_height(title, handles, below, width)
+        figure = new_figure(width, height)
+        shared = "metric" not in layout.panels and not layout.difference_to
+        axes = figure.subplots(rows * len(shares), columns, squeeze=False, sharex=True, sharey=shared,
+                               height_ratios=shares * rows).ravel()  # fmt: skip
+        upper, lower = list(axes[:: len(shares)]), list(axes[1 :: len(shares)]) if layout.difference_to else []
         for place, panel in enumerate(panels):
             own = [curve for curve in curves if curve.panel == panel]
-            _panel(layout, axes.flat[place], own, strokes, lowest=place + columns >= len(panels))
-        _share_scales(layout, list(axes.flat), curves, panels)
-        for unused in axes.flat[len(panels) :]:
+            _panel(layout, upper[place], own, strokes)
+        for place, panel in enumerate(panels if lower else []):
+            _differences(layout, lower[place], [curve for curve in differences(layout, curves) if curve.panel == panel],
+                         strokes)  # fmt: skip
+        _share_scales(layout, upper, curves, panels)
+        for lowest in (lower or upper[: len(panels)])[-columns:]:
+            _name_x(layout, lowest)
+        for unused in upper[len(panels) :]:
             unused.set_visible(False)
         if "metric" not in layout.panels:
             label = _y_label(layout, curves)
-            axes.flat[0].set_ylabel(label) if rows == 1 else figure.supylabel(label, fontsize="medium")
+            upper[0].set_ylabel(label) if rows == 1 or lower else figure.supylabel(label, fontsize="medium")
         finish(figure, title, handles, below)
     return figure
 
 
 def arrays(layout: CurvesLayout, curves: Sequence[Curve]) -> dict[str, Floats]:
     """Return the numbers that the figure shows, each line's x, y and std under the names of its keys."""
-    found: dict[str, Floats] = {}
-    for curve in curves:
-        keys = zip((*layout.panels, *layout.lines), (*curve.panel, *curve.line), strict=True)
-        name = ", ".join([curve.metric, *(f"{key} {value}" for key, (_, value) in keys if key != "metric")])
-        found |= {f"{name}: {part}": getattr(curve, part) for part in ("x", "y", "std")}
-    return found
+    shown = {"": curves, "difference of ": differences(layout, curves) if layout.difference_to else ()}
+    return {
+        f"{kind}{_name(layout, curve)}: {part}": getattr(curve, part)
+        for kind, of_kind in shown.items()
+        for curve in of_kind
+        for part in ("x", "y", "std")
+    }
 
 
-def _panel(
-    layout: CurvesLayout, axes: Axes, curves: Sequence[Curve], strokes: dict[Place, Stroke], lowest: bool
-) -> None:
+def _name(layout: CurvesLayout, curve: Curve) -> str:
+    keys = zip((*layout.panels, *layout.lines), (*curve.panel, *curve.line), strict=True)
+    return ", ".join([curve.metric, *(f"{key} {value}" for key, (_, value) in keys if key != "metric")])
+
+
+def _panel(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve], strokes: dict[Place, Stroke]) -> None:
     for place, curve in enumerate(curves):
-        _line(layout, axes, curve, strokes[curve.line], place / len(curves))
+        _line(axes, curve, strokes[curve.line], place / len(curves))
+        if layout.band == "std":
+            _band(axes, curve, strokes[curve.line], positive="y" in layout.log)
     _scales(layout, axes, curves)
     _targets(layout, axes, curves)
     names = [name for key, name in zip(layout.panels, labels_of(layout, layout.panels, curves[0].panel), strict=True)
@@ -84,34 +102,50 @@ def _panel(
         axes.set_title(" · ".join(names), loc="left", fontweight="bold")
     if "metric" in layout.panels:
         axes.set_ylabel(_y_label(layout, curves))
-    if lowest:
-        axes.set_xlabel(with_unit(layout.title(layout.x), layout.units.get(layout.x, "")))
-        axes.tick_params(labelbottom=True)
+    _rule(axes)
+
+
+def _differences(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve], strokes: dict[Place, Stroke]) -> None:
+    for place, curve in enumerate(curves):
+        _line(axes, curve, strokes[curve.line], place / len(curves))
+        if np.any(curve.std > 0):
+            _band(axes, curve, strokes[curve.line])
+    _scale_x(layout, axes, curves)
+    units = {layout.units.get(curve.metric, curve.unit) for curve in curves}
+    unit = units.pop() if len(units) == 1 else ""
+    axes.set_ylabel(with_unit("difference", "points" if unit == "%" else unit))
+    values = np.concatenate([curve.y[np.isfinite(curve.y)] for curve in curves] or [np.zeros(1)])
+    if np.ptp(values) > 0:
+        # the lines decide: the spread of the first rounds would hide them
+        margin = 0.15 * np.ptp(values)
+        axes.set_ylim(values.min() - margin, values.max() + margin)
+    _rule(axes)
+
+
+def _name_x(layout: CurvesLayout, axes: Axes) -> None:
+    axes.set_xlabel(with_unit(layout.title(layout.x), layout.units.get(layout.x, "")))
+    axes.tick_params(labelbottom=True)
+
+
+def _rule(axes: Axes) -> None:
     axes.grid(visible=True, linewidth=0.4, color=FAINT, alpha=0.35)
     axes.set_axisbelow(True)
 
 
 def _share_scales(layout: CurvesLayout, axes: Sequence[Axes], curves: Sequence[Curve], panels: Sequence[Place]) -> None:
     """Give panels of the same metric the same y axis, so that they can be compared by eye."""
-    if "metric" not in layout.panels:
-        return  # all panels share one already
-    metric_of = {curve.panel: curve.metric for curve in curves}
-    for metric in layout.metrics:
+    metric_of = {curve.panel: curve.metric if "metric" in layout.panels else "" for curve in curves}
+    for metric in set(metric_of.values()):
         own = [axes[place] for place, panel in enumerate(panels) if metric_of[panel] == metric]
         limits = [panel.get_ylim() for panel in own]
         for panel in own if len(own) > 1 else []:
             panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
 
 
-def _line(layout: CurvesLayout, axes: Axes, curve: Curve, look: Stroke, shift: float) -> None:
+def _line(axes: Axes, curve: Curve, look: Stroke, shift: float) -> None:
     marks: Any = 1 if len(curve.x) <= MOST_MARKED else (shift * MARK_DISTANCE, MARK_DISTANCE)
     axes.plot(curve.x, curve.y, color=look.color, linestyle=look.dashes, marker=look.marker, markevery=marks,
               markersize=4.5, markeredgecolor="white", markeredgewidth=0.5)  # fmt: skip
-    if layout.band == "std":
-        low, high = curve.y - curve.std, curve.y + curve.std
-        if "y" in layout.log:
-            low = np.maximum(low, np.nanmin(curve.y) / 2)
-        axes.fill_between(curve.x, low, high, color=look.color, alpha=0.15, linewidth=0)
     if any(curve.missing):
         gone = curve.x[[bool(word) for word in curve.missing]]
         above = axes.get_xaxis_transform()
@@ -121,10 +155,15 @@ def _line(layout: CurvesLayout, axes: Axes, curve: Curve, look: Stroke, shift: f
                   markersize=7, color=look.color, clip_on=False)  # fmt: skip
 
 
+def _band(axes: Axes, curve: Curve, look: Stroke, positive: bool = False) -> None:
+    """Shade one standard deviation around a line; on a logarithmic axis it ends above zero."""
+    low, high = curve.y - curve.std, curve.y + curve.std
+    if positive:
+        low = np.maximum(low, np.nanmin(curve.y) / 2)
+    axes.fill_between(curve.x, low, high, color=look.color, alpha=0.15, linewidth=0)
+
+
 def _scales(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve]) -> None:
-    if "x" in layout.log:
-        from_zero = any(np.any(curve.x <= 0) for curve in curves)
-        axes.set_xscale("symlog", linthresh=1) if from_zero else axes.set_xscale("log")
     if "y" in layout.log and any(np.any(curve.y > 0) for curve in curves):
         axes.set_yscale("log")
     low, high = axes.get_ylim()
@@ -132,6 +171,13 @@ def _scales(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve]) -> None:
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    _scale_x(layout, axes, curves)
+
+
+def _scale_x(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve]) -> None:
+    if "x" in layout.log:
+        from_zero = any(np.any(curve.x <= 0) for curve in curves)
+        axes.set_xscale("symlog", linthresh=1) if from_zero else axes.set_xscale("log")
     values = np.unique(np.concatenate([curve.x for curve in curves]))
     if "x" in layout.log and len(values) <= MOST_TICKS:
         axes.xaxis.set_major_locator(FixedLocator(values.tolist()))
@@ -192,6 +238,12 @@ def _own_notes(layout: CurvesLayout, curves: Sequence[Curve]) -> list[str]:
     replicates = any(np.any(curve.std > 0) for curve in curves)
     return [
         *(["Shaded: one standard deviation over the replicates."] if layout.band == "std" and replicates else []),
+        *([_difference_note(layout, replicates)] if layout.difference_to else []),
         *([f"Hollow marks with an arrow, above the axis: no number ({', '.join(words)})."] if words else []),
         *([layout.note] if layout.note else []),
     ]
+
+
+def _difference_note(layout: CurvesLayout, replicates: bool) -> str:
+    name = ", ".join(layout.label(key, value) for key, value in layout.difference_to.items())
+    return f"Difference: to {name}" + ("; shaded: its standard deviation over the replicates." if replicates else ".")

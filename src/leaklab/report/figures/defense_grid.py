@@ -1,7 +1,7 @@
 """Pictures as a reader of a paper expects them: originals first, then a column per defense, factor or repeat.
 
 The drawing is ``image_grid``'s; here is what stands where. The paper's attacker and the knowing one stand beside each
-other, which compares them picture by picture, or in blocks below each other, which keeps many defenses on one page.
+other, which compares them picture by picture, or in sections below each other, which keeps many defenses on one page.
 References (the mean image, an unrelated image) come last: what an attacker without any update would score.
 """
 
@@ -78,9 +78,10 @@ class DefenseGridLayout:
         scores: metrics below each picture, two at most.
         formats: metric -> format of its line, e.g. ``{lpips_vgg: "LPIPS {:.2f}"}``.
         rows: row key -> label, in order; rows without one come after them, in order of appearance.
+        sections: row key -> heading above the first of the rows that share it (an update); rows without one have none.
         references: columns under the common heading ``reference``.
         attackers: attacker -> heading, in order.
-        arrangement: attackers ``beside`` each other in each column, or ``below`` in blocks of rows.
+        arrangement: attackers ``beside`` each other in each column, or ``below`` in sections of rows.
         note: explained below the figure.
         width: of the figure in inches; where the grid continues below, a narrower one has smaller pictures.
     """
@@ -89,6 +90,7 @@ class DefenseGridLayout:
     scores: tuple[str, ...] = ("mse", "psnr")
     formats: Mapping[str, str] = field(default_factory=dict)
     rows: Mapping[str, str] = field(default_factory=dict)
+    sections: Mapping[str, str] = field(default_factory=dict)
     references: tuple[str, ...] = ()
     attackers: Mapping[str, str] = field(
         default_factory=lambda: {"paper": "paper's attacker", "knowing": "knowing attacker"}
@@ -126,8 +128,9 @@ def draw(shots: Sequence[Shot], layout: DefenseGridLayout) -> Figure:
         cells = [(column, ANYONE) for column in columns]
     lines = [
         GridRow(
-            _row_label(layout, row, block if len(blocks) > 1 else []),
+            layout.rows.get(row, row),
             tuple(_picture(found, layout, row, cell, block) for cell in cells),
+            _section(layout, row, block if len(blocks) > 1 else []),
         )
         for block in blocks
         for row in rows
@@ -199,8 +202,8 @@ def _heading(layout: DefenseGridLayout, cell: Cell, several: bool) -> str:
     return f"{layout.columns[column]}\n{layout.attackers[attacker]}" if several and attacker else layout.columns[column]
 
 
-def _row_label(layout: DefenseGridLayout, row: str, block: Sequence[str]) -> str:
-    return "\n".join([*(layout.attackers[name] for name in block), layout.rows.get(row, row)])
+def _section(layout: DefenseGridLayout, row: str, block: Sequence[str]) -> str:
+    return ", ".join(filter(None, [*(layout.attackers[name] for name in block), layout.sections.get(row, "")]))
 
 
 def _picture(found: Found, layout: DefenseGridLayout, row: str, cell: Cell, block: Sequence[str]) -> Picture:

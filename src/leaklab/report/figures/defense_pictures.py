@@ -1,5 +1,6 @@
 """From the runs of an item to the pictures of its grid of defenses, each with the scores of its result table."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ from leaklab.report.figures.defense_grid import ORIGINAL, DefenseGridLayout, Sho
 from leaklab.report.judge.worst_case import knowing_runs
 from leaklab.report.numbers.results import KNOWING, ResultTable, matches
 
-IMAGE, DRAW = "image", "draw"
+IMAGE, DRAW, UPDATE = "image", "draw", "update"
 Keys = Mapping[str, Any]
 
 
@@ -32,6 +33,7 @@ class _Found:
     keys: Keys
     attacker: str
     run: str
+    kind: str
     original: Tensor
     guess: Tensor
 
@@ -55,7 +57,10 @@ def gather(item: Item, scale: Scale, results: ResultTable) -> tuple[list[Shot], 
     found = [one for one in found if one.keys[IMAGE] in images]
     if DRAW not in (*layout.rows, *layout.columns):
         found = [one for one in found if one.keys[DRAW] == 0]
-    rows, columns = (_labels(item, layout, keys, found) for keys in (layout.rows, layout.columns))
+    rows = _row_labels(item, layout, found)
+    sections = _labels(item, layout, layout.sections, found) if layout.sections else {}
+    columns = _labels(item, layout, layout.columns, found)
+    section_of = {_name(layout.rows, one.keys): _name(layout.sections, one.keys) for one in found}
     shots: dict[tuple[str, str, str], Shot] = {}
     for one in found:
         row, column = (_name(keys, one.keys) for keys in (layout.rows, layout.columns))
@@ -67,6 +72,7 @@ def gather(item: Item, scale: Scale, results: ResultTable) -> tuple[list[Shot], 
         scores=layout.scores,
         formats=layout.formats,
         rows=rows,
+        sections={row: sections.get(section_of[row], "") for row in rows},
         attackers=layout.attackers,
         arrangement=layout.arrangement,
         note=layout.note,
@@ -85,21 +91,37 @@ def _of_run(item: Item, run: PlannedRun, results: ResultTable) -> Iterator[_Foun
     shown_as = [attacker for attacker in shown_as if attacker in item.pictures.attackers]
     if not shown_as:
         return
-    truth = read_tensors(run_folder(attack.capture) / "truth.safetensors")["images"]
+    private_side = read_tensors(run_folder(attack.capture) / "truth.safetensors")
+    truth, labels = private_side["images"], private_side["labels"]
     trials = read_json(run_folder(attack.capture) / "truth_facts.json")["trials"]
     guesses = finite(read_tensors(run_folder(attack) / "reconstruction.safetensors")["images"])[0]
     paired = reorder(guesses, match(guesses, truth))
     private = private_indices(trials, batch=truth.shape[1])
+    updates = list(dict.fromkeys(map(tuple, private)))
     for place, trial in enumerate(trials):
         for sample, image in enumerate(private[place]):
-            keys = {**row_of(item, run), IMAGE: image, DRAW: trial["draw"]}
+            update = updates.index(tuple(private[place])) + 1
+            keys = {**row_of(item, run), IMAGE: image, DRAW: trial["draw"], UPDATE: update}
+            kind = _class(item, attack.capture.dataset, int(labels[place, sample]))
             for attacker in shown_as:
-                yield _Found(keys, attacker, name, truth[place, sample], paired[place, sample])
+                yield _Found(keys, attacker, name, kind, truth[place, sample], paired[place, sample])
+
+
+def _class(item: Item, dataset: str, label: int) -> str:
+    assert item.pictures is not None
+    names = item.pictures.classes.get(dataset)
+    if names is None:
+        return f"class {label}"
+    if label >= len(names):
+        raise UserError(f"config/items/{item.key}.yaml: pictures: {dataset} has a class {label}, but names for "
+                        f"{len(names)}: complete 'classes'")  # fmt: skip
+    return names[label]
 
 
 def _scores(results: ResultTable, layout: PicturesLayout, one: _Found) -> dict[str, float]:
     own = [row for row in results.rows if one.run in row.runs and row.metric in layout.scores and not row.aside]
-    return {row.metric: row.value for row in own if row.value is not None and matches(row.row, one.keys)}
+    keys = {key: value for key, value in one.keys.items() if key != UPDATE}  # a result table numbers no updates
+    return {row.metric: row.value for row in own if row.value is not None and matches(row.row, keys)}
 
 
 def _labels(item: Item, layout: PicturesLayout, keys: tuple[str, ...], found: list[_Found]) -> dict[str, str]:
@@ -111,7 +133,33 @@ def _labels(item: Item, layout: PicturesLayout, keys: tuple[str, ...], found: li
     seen = {_name(keys, one.keys): one.keys for one in found}
     ranks = [_rank(layout, key, [one[key] for one in seen.values()]) for key in keys]
     ordered = sorted(seen, key=lambda name: tuple(rank(seen[name][key]) for rank, key in zip(ranks, keys, strict=True)))
-    return {name: ", ".join(filter(None, (_label(layout, key, seen[name][key]) for key in keys))) for name in ordered}
+    others = list(seen.values())
+    return {name: _joined(layout, keys, seen[name], others) for name in ordered}
+
+
+def _joined(layout: PicturesLayout, keys: tuple[str, ...], one: Keys, known: list[Keys]) -> str:
+    """Return the labels of the keys that tell one place from the others, the first key's in any case."""
+    telling = [key for depth, key in enumerate(keys) if depth == 0 or _several(keys[:depth], one, known)]
+    return ", ".join(filter(None, (_label(layout, key, one[key]) for key in telling)))
+
+
+def _row_labels(item: Item, layout: PicturesLayout, found: list[_Found]) -> dict[str, str]:
+    """Return the labels of the rows; images are called by their class, with a number where a class comes again."""
+    labels = _labels(item, layout, layout.rows, found)
+    if layout.rows != (IMAGE,):
+        return labels
+    kinds = {_name(layout.rows, one.keys): one.kind for one in found}
+    often, met = Counter(kinds.values()), Counter[str]()
+    for name in labels:
+        kind = kinds[name]
+        met[kind] += 1
+        labels[name] = f"{kind} ({met[kind]})" if often[kind] > 1 else kind
+    return labels
+
+
+def _several(keys: tuple[str, ...], one: Keys, all_of_them: list[Keys]) -> bool:
+    """Return whether more than one has these keys' values."""
+    return sum(all(other[key] == one[key] for key in keys) for other in all_of_them) > 1
 
 
 def _rank(layout: PicturesLayout, key: str, values: list[Any]) -> Callable[[Any], float]:

@@ -16,14 +16,12 @@ from leaklab.records.items import Item
 from leaklab.report.figures import curves_figure, paths_figure, table_figure
 from leaklab.report.judge.printed import Printed
 from leaklab.report.numbers import series
+from leaklab.report.numbers.basis import sampled, stand_ins
 from leaklab.report.numbers.gaps import gaps
-from leaklab.report.numbers.results import ResultRow, ResultTable
+from leaklab.report.numbers.results import AS_DESCRIBED, ResultRow, ResultTable
 from leaklab.report.numbers.series import Floats
 from leaklab.report.tables.layout import lay_out
 from leaklab.report.tables.tables import sentence
-
-REDUCED = "reduced setting of scale"
-"""How the stand-in of a setting begins; the scale's own note says more."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Drawing:
         figure: to be saved with ``style.save``.
         write: writes the numbers that it shows to an npz file.
         facts: for the record.
-        foot: what stood in for what; written below the figure.
+        foot: how much stands behind its numbers and what stood in for what; written below the figure.
     """
 
     figure: Figure
@@ -59,13 +57,24 @@ def draw(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Dr
 
 
 def foot_of(item: Item, scale: Scale, results: ResultTable) -> str:
-    """Return what stood in for what, and what the scale changed; empty for an item as printed."""
-    if not results.substitutes():
-        return ""
-    stand_ins = [text for text in results.substitutes() if not text.startswith(REDUCED)]
-    named = f"Stand-ins: {'; '.join(stand_ins)}." if stand_ins else ""
-    note = item.scales[scale].note if scale in item.scales else ""
-    return " ".join(filter(None, [named, note and f"Scale {scale}: {note.rstrip('.')}."]))
+    """Return what stands behind curves and pictures, what stood in for what, and what the scale changed."""
+    behind = _behind(item, results)
+    replaced = "; ".join(stand_ins(results.rows))
+    # without a stand-in everything is as printed
+    note = item.scales[scale].note.rstrip(".") if results.substitutes() and scale in item.scales else ""
+    return " ".join(filter(None, [behind, replaced and f"Stand-ins: {replaced}.", note and f"Scale {scale}: {note}."]))
+
+
+def _behind(item: Item, results: ResultTable) -> str:
+    """Return how much stands behind a curve or was attacked in all; a table says it itself."""
+    rows = results.select(variant=AS_DESCRIBED).rows
+    if item.curves:
+        counted = sampled(row for row in rows if row.metric in item.curves.metrics)
+        return f"Behind a number: {counted}." if counted else ""
+    if item.pictures or item.grid:
+        counted = sampled(row for row in rows if row.attacker and "image" not in row.row)
+        return f"Pictures: the first of {counted}." if counted else ""
+    return ""
 
 
 def _attacks(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:

@@ -48,10 +48,17 @@ class Picture:
 
 @dataclass(frozen=True)
 class GridRow:
-    """One line of the grid: a label and one picture per column."""
+    """One line of the grid.
+
+    Attributes:
+        label: stands before the pictures.
+        pictures: one per column.
+        section: heading of the rows from here on, written once above the first row that has it; empty for none.
+    """
 
     label: str
     pictures: tuple[Picture, ...]
+    section: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,7 @@ class _Layout:
     aspect: float
     heading_lines: tuple[int, ...]
     score_lines: tuple[int, ...]
+    sections: tuple[str, ...]
 
     @property
     def heading(self) -> float:
@@ -74,8 +82,12 @@ class _Layout:
         """Height of a picture."""
         return self.picture * self.aspect
 
+    def above(self, index: int) -> float:
+        """Height of the heading of the section that begins with a row."""
+        return LINE + SPACE + GAP if self.sections[index] else 0.0
+
     def row(self, index: int) -> float:
-        return self.height + self.score_lines[index] * LINE + SPACE + GAP
+        return self.above(index) + self.height + self.score_lines[index] * LINE + SPACE + GAP
 
     @property
     def block(self) -> float:
@@ -172,7 +184,16 @@ def _layout(rows: Sequence[GridRow], headings: Sequence[str], width: float, labe
         aspect=max((height / side for _, height, side in shapes), default=1.0),
         heading_lines=_heading_lines([heading.split("\n") for heading in headings], picture),
         score_lines=tuple(max((len(p.scores) for p in row.pictures if p.image is not None), default=0) for row in rows),
+        sections=tuple(_begun(rows)),
     )
+
+
+def _begun(rows: Sequence[GridRow]) -> Iterator[str]:
+    """Yield for each row the section that begins with it, else nothing."""
+    previous = ""
+    for row in rows:
+        yield row.section if row.section != previous else ""
+        previous = row.section
 
 
 def _heading_lines(headings: Sequence[Sequence[str]], picture: float) -> tuple[int, ...]:
@@ -220,11 +241,16 @@ def _draw_headings(canvas: Axes, headings: Sequence[Sequence[str]], layout: _Lay
 def _draw_rows(
     figure: Figure, canvas: Axes, rows: Sequence[GridRow], block: Sequence[int], layout: _Layout, top: float
 ) -> None:
+    right = layout.left(len(block) - 1) + layout.picture
     for index, row in enumerate(rows):
+        below = top + layout.above(index)
+        if layout.sections[index]:
+            _write(canvas, MARGIN, top + GAP, [layout.sections[index]], ha="left", weight="bold")
+            canvas.plot([MARGIN, right], [below - SPACE / 2] * 2, color=FAINT, linewidth=0.6, solid_capstyle="butt")
         label = _lines(row.label, LABEL_CHARACTERS)
-        _write(canvas, MARGIN, top + (layout.height - len(label) * LINE) / 2, label, ha="left")
+        _write(canvas, MARGIN, below + (layout.height - len(label) * LINE) / 2, label, ha="left")
         for place, column in enumerate(block):
-            _draw_picture(figure, canvas, row.pictures[column], layout, (layout.left(place), top))
+            _draw_picture(figure, canvas, row.pictures[column], layout, (layout.left(place), below))
         top += layout.row(index)
 
 

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from leaklab.report.figures.style import DOTS_PER_INCH, INK, PAGE_WIDTH, QUIET, SMALLEST_FONT, styled
 from leaklab.report.numbers.signs import WITHIN
-from leaklab.report.tables.layout import Cell, Grid, heading
+from leaklab.report.tables.layout import Cell, Grid
+from leaklab.report.tables.notes import heading
 from leaklab.report.tables.tables import sentence
 
 # mean advance of the font in inches: digits and signs, small letters, bold small letters
@@ -22,6 +23,8 @@ HEAD = 0.23
 GAP = 0.14
 MARGIN = 0.05
 NARROWEST_CELL = 0.56
+# of a single column, whose numbers would else stand far from what they belong to
+WIDEST_CELL = 1.4
 TINT = "PuOr"
 # as many letters as fit into a page's width
 NOTE_LETTERS = int((PAGE_WIDTH - 2 * MARGIN) / LETTER)
@@ -53,19 +56,21 @@ class _Drawing:
         self.label_width = sum(self.label_widths)
         columns = max(len(grid.column_labels), 1)
         share = (PAGE_WIDTH - 2 * MARGIN - self.label_width) / columns
+        share = min(share, WIDEST_CELL) if columns == 1 else share
         self.cell_width = max(NARROWEST_CELL, share, _longest_word(grid) * BOLD_LETTER + GAP)
         self.contents = [[_lines(cell, self.cell_width) for cell in row] for row in grid.cells]
         most = max((len(lines) for row in self.contents for lines in row), default=1)
         self.row_height = LINE * most + 0.1
         self.width = self.label_width + self.cell_width * columns
-        titles = wrap(title, int(self.width / (BOLD_LETTER * TITLE_SIZE / SMALLEST_FONT)))
+        self.page = max(self.width, PAGE_WIDTH - 2 * MARGIN)
+        titles = wrap(title, int(self.page / (BOLD_LETTER * TITLE_SIZE / SMALLEST_FONT)))
         self.head_top = 0.36 + TITLE_LINE * (len(titles) - 1)
         self.body_top = self.head_top + HEAD * len(grid.column_titles) + 0.05
         self.body_end = self.body_top + self.row_height * len(grid.row_labels)
         self.notes = _notes(grid, full_tint)
         self.height = self.body_end + 0.1 + LINE * len(self.notes) + 0.05
         self.tint = Normalize(-full_tint, full_tint, clip=True)
-        self.figure = Figure(figsize=(self.width + 2 * MARGIN, self.height), dpi=DOTS_PER_INCH)
+        self.figure = Figure(figsize=(self.page + 2 * MARGIN, self.height), dpi=DOTS_PER_INCH)
         self.axes = self._axes()
         for place, line in enumerate(titles):
             self._text(0, 0.15 + TITLE_LINE * place, line, weight="bold", size=TITLE_SIZE)
@@ -76,7 +81,7 @@ class _Drawing:
 
     def _axes(self) -> Axes:
         axes = self.figure.add_axes((0.0, 0.0, 1.0, 1.0))
-        axes.set_xlim(-MARGIN, self.width + MARGIN)
+        axes.set_xlim(-MARGIN, self.page + MARGIN)
         axes.set_ylim(self.height, 0)
         axes.set_axis_off()
         return axes
@@ -117,6 +122,15 @@ class _Drawing:
             if ruled:
                 self._rule(y + HEAD / 2 - 0.01, 0.5, self._left(start) + 0.06, self._left(start + span) - 0.06)
             start += span
+        if title in self.grid.keyed and not titled:
+            self._key(depth, title, y)
+
+    def _key(self, depth: int, title: str, y: float) -> None:
+        """Write a key before its headings, where they have no room for it and the titles of the rows leave some."""
+        last = depth == len(self.grid.column_titles) - 1
+        taken = sum(self.label_widths[:-1]) + len(self.grid.row_titles[-1]) * LETTER if last else 0.0
+        if self.label_width - taken > (len(title) + 2) * LETTER:
+            self._text(self.label_width - 0.04, y, f"{title} =", color=QUIET, align="right")
 
     def _body(self) -> None:
         previous: tuple[str, ...] = ()
@@ -133,7 +147,9 @@ class _Drawing:
     def _row_labels(self, labels: tuple[str, ...], previous: tuple[str, ...], y: float) -> None:
         for depth, label in enumerate(labels):
             if depth == len(labels) - 1 or labels[: depth + 1] != previous[: depth + 1]:
-                self._text(sum(self.label_widths[:depth]), y, label, weight="normal" if depth else "bold")
+                self._text(
+                    sum(self.label_widths[:depth]), y, label, weight="normal" if depth or len(labels) == 1 else "bold"
+                )
 
     def _cell(self, cell: Cell, lines: list[list[Line]], left: float, top: float) -> None:
         if cell.delta is not None:
@@ -181,17 +197,13 @@ def _label_widths(grid: Grid) -> list[float]:
 
 def _notes(grid: Grid, full_tint: float) -> list[str]:
     notes = []
-    if any(len(prefix) for prefix in grid.column_titles):
-        notes.append(f"Columns: {' / '.join(grid.column_titles)}. Each cell: the regenerated value"
-                     + (" with its standard deviation" if _has_spread(grid) else "") + ".")  # fmt: skip
-    if grid.compared:
+    if grid.compared or _has_spread(grid):
+        parts = [f"Columns: {' / '.join(grid.keyed)}."] if grid.keyed else []
+        parts.append(f"Each cell: the regenerated value{' with its standard deviation' if _has_spread(grid) else ''}.")
+        notes.append(" ".join([*parts, *(["Grey: printed."] if grid.compared else [])]))
+    if grid.differing:
         notes.append(
-            "Grey: printed."
-            + (
-                f" Then the difference, ✓ within tolerance; full tint at ±{full_tint:g}."
-                if _has_difference(grid)
-                else ""
-            )
+            f"Then the difference, ✓ within tolerance; violet above print, orange below, full tint at ±{full_tint:g}."
         )
     if grid.marked:
         notes.append("▲ best, ▼ worst of its group.")
@@ -199,10 +211,6 @@ def _notes(grid: Grid, full_tint: float) -> list[str]:
         *notes,
         *(line for note in grid.notes for line in wrap(sentence(note), NOTE_LETTERS, break_on_hyphens=False)),
     ]
-
-
-def _has_difference(grid: Grid) -> bool:
-    return any(cell.difference for row in grid.cells for cell in row)
 
 
 def _has_spread(grid: Grid) -> bool:

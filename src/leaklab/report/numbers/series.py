@@ -1,7 +1,7 @@
 """From result rows to the curves and paths of a figure: which numbers belong together, and in which order."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -100,6 +100,32 @@ def curves(layout: CurvesLayout, results: ResultTable) -> tuple[Curve, ...]:
     return tuple(
         _curve(panel, line, groups[panel, line]) for panel in panels for line in lines if (panel, line) in groups
     )
+
+
+def differences(layout: CurvesLayout, found: Sequence[Curve]) -> tuple[Curve, ...]:
+    """Return each curve minus the line ``difference_to`` of its panel, where both have an x.
+
+    That line's own difference is zero, with its standard deviation; the others' is left out (NaN), as that of a
+    difference depends on how the replicates pair. A panel without the line has no differences.
+
+    Raises:
+        UserError: no curve is that line.
+    """
+    reference = {curve.panel: curve for curve in found if _is_reference(layout, curve)}
+    if not reference:
+        raise UserError(f"curves: difference_to: no line has {keys_text(layout.difference_to)}")
+    return tuple(_minus(curve, reference[curve.panel]) for curve in found if curve.panel in reference)
+
+
+def _is_reference(layout: CurvesLayout, curve: Curve) -> bool:
+    keys = {key: value for key, (_, value) in zip(layout.lines, curve.line, strict=True)}
+    return matches(keys, layout.difference_to)
+
+
+def _minus(curve: Curve, reference: Curve) -> Curve:
+    x, own, other = np.intersect1d(curve.x, reference.x, assume_unique=True, return_indices=True)
+    std = curve.std if curve is reference else np.full(len(x), np.nan)
+    return replace(curve, x=x, y=curve.y[own] - reference.y[other], std=std, missing=("",) * len(x))
 
 
 def paths(layout: PathsLayout, results: ResultTable) -> tuple[Path, ...]:

@@ -10,14 +10,22 @@ from typing import Any, Literal
 from leaklab.records.errors import UserError
 from leaklab.records.layouts import TableLayout
 from leaklab.report.judge.comparison import Comparison
-from leaklab.report.numbers.gaps import gaps, word_of
+from leaklab.report.numbers.gaps import gaps
 from leaklab.report.numbers.places import Place, in_order, labels_of, place_of
-from leaklab.report.numbers.results import AS_DESCRIBED, INDEX, PAPER, UNMARKED, ResultRow, ResultTable, identity
+from leaklab.report.numbers.results import (
+    AS_DESCRIBED,
+    INDEX,
+    PAPER,
+    SELECTION,
+    UNMARKED,
+    ResultRow,
+    ResultTable,
+    identity,
+)
 from leaklab.report.numbers.signs import MARKS, MINUS, NONE
+from leaklab.report.tables import notes
 
 Mark = Literal["best", "worst", ""]
-# in place of a difference, where print is unstable and only the spread is judged
-SPREADS = {"yes": "unstable", "no": "stable here"}
 
 
 @dataclass(frozen=True)
@@ -28,10 +36,9 @@ class Cell:
         result: the regenerated number, None where the table has none.
         text: it, formatted; where there is none, why (``not run``), or ``–``.
         printed: the printed number, formatted; empty where nothing was printed.
-        difference: regenerated minus printed, formatted with its sign, or in words where the spread is compared;
-            empty where not compared.
+        difference: regenerated minus printed, formatted with its sign; empty where not compared.
         delta: the same as a number.
-        within: of the comparison; empty where there is none.
+        within: of the comparison; empty where there is none, and where only the spread is compared.
         mark: best or worst of its group.
     """
 
@@ -59,7 +66,7 @@ class Grid:
         row_labels: for each row, the labels of its keys.
         column_labels: for each column, the labels of its keys.
         cells: rows x columns.
-        notes: how many values stand behind a number; what the results lack, and why.
+        notes: lines of the table's own, what stands behind a number, what was left out or lacks, and why.
     """
 
     row_titles: tuple[str, ...]
@@ -68,6 +75,20 @@ class Grid:
     column_labels: tuple[tuple[str, ...], ...]
     cells: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def keyed(self) -> tuple[str, ...]:
+        """Titles of the columns whose headings are numbers, which do not say themselves what they are."""
+        return tuple(
+            title
+            for depth, title in enumerate(self.column_titles)
+            if any(notes.heading(title, labels[depth]) != labels[depth] for labels in self.column_labels)
+        )
+
+    @property
+    def differing(self) -> bool:
+        """Whether some cell has a difference from print."""
+        return any(cell.difference for row in self.cells for cell in row)
 
     @property
     def marked(self) -> bool:
@@ -89,6 +110,8 @@ def lay_out(spec: TableLayout, results: ResultTable, comparisons: Iterable[Compa
         comparisons: the item's comparisons; printed cells that were not run get an empty cell with the printed
             number.
 
+    A column without any number is left out, as long as another has one, and named in the notes.
+
     Raises:
         UserError: two numbers fall into one cell, or a row lacks a key of the table.
     """
@@ -98,7 +121,11 @@ def lay_out(spec: TableLayout, results: ResultTable, comparisons: Iterable[Compa
         for row in results.select(attackers=spec.attackers, variant=AS_DESCRIBED).rows
         if row.metric in spec.metrics and set(row.aside) <= set(keys) and (INDEX in keys or not row.is_point)
     ]
-    beside = {(identity(c.row), c.metric): c for c in comparisons if c.metric in spec.metrics}
+    lines = notes.lines(spec, (row for row in shown if row.metric in spec.below))
+    shown = [row for row in shown if row.metric not in spec.below]
+    beside = {
+        (identity(c.row), c.metric): c for c in comparisons if c.metric in spec.metrics and c.metric not in spec.below
+    }
     known = {(identity(row.row), row.metric) for row in shown}
     missing = [_empty(c, keys) for key, c in beside.items() if key not in known]
     placed = _place(spec, [*shown, *missing])
@@ -107,20 +134,55 @@ def lay_out(spec: TableLayout, results: ResultTable, comparisons: Iterable[Compa
     rows, columns = (
         in_order(spec, spec.metrics, keys, found) for keys, found in ((spec.rows, rows), (spec.columns, columns))
     )
+    columns, empty = _with_numbers(columns, placed)
     marks = _marks(spec, shown)
+    cells = tuple(tuple(_cell(spec, placed.get((row, column)), beside, marks) for column in columns) for row in rows)
+    references = _references(spec, results, columns)
+    spreads = any(cell.delta is not None and not cell.within for row in cells for cell in row)
     return Grid(
         row_titles=tuple(spec.title(key) for key in spec.rows),
         column_titles=tuple(spec.title(key) for key in spec.columns),
-        row_labels=tuple(labels_of(spec, spec.rows, row) for row in rows),
+        row_labels=(*(labels_of(spec, spec.rows, row) for row in rows), *references),
         column_labels=tuple(labels_of(spec, spec.columns, column) for column in columns),
-        cells=tuple(tuple(_cell(spec, placed.get((row, column)), beside, marks) for column in columns) for row in rows),
-        notes=(*_counts(shown), *gaps(results)),
+        cells=(*cells, *references.values()),
+        notes=(
+            *lines,
+            *notes.basis(spec, shown),
+            *([notes.SPREAD] if spreads else []),
+            *notes.left_out([" / ".join(labels_of(spec, spec.columns, column)) for column in empty]),
+            *gaps(results),
+        ),
     )
 
 
-def heading(title: str, label: str, joined: str = " ") -> str:
-    """Return a column's heading, ``title label``; a metric's name needs no title."""
-    return label if title == "metric" else f"{title}{joined}{label}"
+def _with_numbers(
+    columns: list[Place], placed: Mapping[tuple[Place, Place], ResultRow]
+) -> tuple[list[Place], list[Place]]:
+    """Return the columns that have a number and those that have none; without any number all stay."""
+    having = {column for (_, column), row in placed.items() if row.value is not None} or set(columns)
+    return [c for c in columns if c in having], [c for c in columns if c not in having]
+
+
+def _references(
+    spec: TableLayout, results: ResultTable, columns: list[Place]
+) -> dict[tuple[str, ...], tuple[Cell, ...]]:
+    """Return label -> cells of the rows that no attacker made; a kind that was not measured has none."""
+    found: dict[tuple[str, ...], tuple[Cell, ...]] = {}
+    for kind, label in spec.references.items():
+        own = [
+            row
+            for row in results.select(attackers=(UNMARKED,), variant=AS_DESCRIBED).rows
+            if row.row.get(SELECTION) == kind and row.metric in spec.metrics
+        ]
+        if own:
+            by_column = [[row for row in own if place_of(row, spec.columns) == column] for column in columns]
+            found[label, *[""] * (len(spec.rows) - 1)] = tuple(_range(spec, rows) for rows in by_column)
+    return found
+
+
+def _range(spec: TableLayout, rows: list[ResultRow]) -> Cell:
+    texts = [notes.text_of(spec, row) for row in sorted(rows, key=lambda row: row.shown or 0) if row.shown is not None]
+    return Cell(text=" to ".join(dict.fromkeys((texts[0], texts[-1])))) if texts else Cell()
 
 
 def _empty(comparison: Comparison, keys: tuple[str, ...]) -> ResultRow:
@@ -160,20 +222,6 @@ def _marks(spec: TableLayout, rows: list[ResultRow]) -> dict[int, Mark]:
     return marks
 
 
-def _counts(rows: Iterable[ResultRow]) -> tuple[str, ...]:
-    """Return one sentence on how many values, and independent ones, stand behind the numbers."""
-    sampled = [(row.n, row.clusters) for row in rows if row.value is not None and row.n and row.clusters]
-    if not sampled:
-        return ()
-    values, clusters = (_span(counts) for counts in zip(*sampled, strict=True))
-    return (f"behind a number: {values} values of {clusters} independent updates or seeds",)
-
-
-def _span(counts: tuple[int, ...]) -> str:
-    low, high = min(counts), max(counts)
-    return str(low) if low == high else f"{low} to {high}"
-
-
 def _cell(
     spec: TableLayout,
     row: ResultRow | None,
@@ -184,14 +232,14 @@ def _cell(
         return Cell()
     found = beside.get((identity(row.row), row.metric)) if row.attacker in (PAPER, UNMARKED) and not row.aside else None
     by_spread = found is not None and found.class_name == "spread"
-    delta = found.difference if found and not by_spread else None
+    delta = found.difference if found else None
     return Cell(
         result=row,
-        text=word_of(row) or NONE if row.shown is None else spec.number(row.metric, row.shown, row.std),
+        text=notes.text_of(spec, row),
         printed=spec.number(row.metric, found.printed, found.printed_std) if found else "",
-        difference=SPREADS.get(found.within, "") if found and by_spread else _signed(spec, row.metric, delta),
+        difference=_signed(spec, row.metric, delta),
         delta=delta,
-        within=found.within if found else "",
+        within=found.within if found and not by_spread else "",
         mark=marks.get(id(row), ""),
     )
 

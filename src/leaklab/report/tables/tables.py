@@ -6,6 +6,7 @@ from itertools import groupby
 
 from leaklab.report.numbers.signs import MINUS, NONE, TIMES, WITHIN
 from leaklab.report.tables.layout import Cell, Grid
+from leaklab.report.tables.notes import heading
 
 WITHIN_WORDS = {"yes": "within tolerance", "no": "outside tolerance"}
 GROUP = ' class="group"'
@@ -28,9 +29,11 @@ def markdown(grid: Grid, caption: str) -> str:
 
 def legend(grid: Grid) -> str:
     """Return one line that explains what the cells show."""
-    parts = [f"Columns: {' / '.join(grid.column_titles)}."]
-    if grid.compared:
+    parts = [f"Columns: {' / '.join(grid.keyed)}."] if grid.keyed else []
+    if grid.differing:
         parts.append("In parentheses: the printed number and the difference from it; ✓ within tolerance, ✗ outside.")
+    elif grid.compared:
+        parts.append("In parentheses: the printed number.")
     if grid.marked:
         parts.append("▲ best, ▼ worst of its group.")
     return " ".join([*parts, *(f"{sentence(note)}" for note in grid.notes)])
@@ -131,7 +134,8 @@ def _html_head(grid: Grid) -> list[str]:
         for prefix, group in groupby(_prefixes(grid, depth)):
             span = len(list(group))
             kind = "colgroup" if span > 1 else "col"
-            key = "" if title == "metric" else f'<span class="key">{html.escape(title)}</span> '
+            # a word says itself what it is
+            key = f'<span class="key">{html.escape(title)}</span> ' if heading(title, prefix[-1]) != prefix[-1] else ""
             name = f"{key}{html.escape(prefix[-1])}"
             lines.append(f'<th scope="{kind}" colspan="{span}">{name}</th>')
         lines.append("</tr>")
@@ -163,7 +167,8 @@ def _html_cell(cell: Cell) -> str:
 TEX_ESCAPES = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", MINUS: "$-$", NONE: "--", "η": r"$\eta$",
-    "θ": r"$\theta$", "₁": r"$_1$", "₂": r"$_2$", TIMES: r"$\times$", "→": r"$\to$",
+    "θ": r"$\theta$", "₁": r"$_1$", "₂": r"$_2$", TIMES: r"$\times$", "ₖ": r"$_k$",
+    "→": r"$\to$", "✓": r"$\checkmark$", "✗": r"$\times$",
 }  # fmt: skip
 
 
