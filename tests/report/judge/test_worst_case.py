@@ -70,6 +70,8 @@ def test_the_runs_behind_the_knowing_attacker():
     table = ResultTable((PAPER, KNOWING, *TRIED, row(8.0, "knowing", "psnr_median", by="dlg"), *psnr))
     assert knowing_runs(table, "mse") == {"k"}
     assert knowing_runs(table, "psnr") == {"p"}
+    assert knowing_runs(table, "", "lpips", "psnr", "mse") == {"p"}, "the first of them that was computed"
+    assert knowing_runs(table, "lpips") == frozenset()
     assert knowing_runs(ResultTable((PAPER, KNOWING, TRIED[0])), "mse") == frozenset()
 
 

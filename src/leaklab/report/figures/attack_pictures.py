@@ -79,7 +79,7 @@ def _run_shots(item: Item, run: PlannedRun, spec: ScoreSpec, results: ResultTabl
     attack = spec.attack
     name = run_id(spec)
     shown_as = [PAPER] if run.attacker == PAPER else []
-    shown_as += [KNOWING] if name in knowing_runs(results, item.headline or item.grid.scores[0]) else []
+    shown_as += [KNOWING] if name in knowing_runs(results, item.headline, *item.grid.scores) else []
     if not shown_as:
         return []
     truth = read_tensors(run_folder(attack.capture) / "truth.safetensors")

@@ -87,7 +87,7 @@ def _of_run(item: Item, run: PlannedRun, results: ResultTable) -> Iterator[_Foun
     assert item.pictures is not None
     name = run_id(run.spec)
     shown_as = [run.attacker] if run.attacker != KNOWING else []
-    shown_as += [KNOWING] if name in knowing_runs(results, item.headline or item.pictures.scores[0]) else []
+    shown_as += [KNOWING] if name in knowing_runs(results, item.headline, *item.pictures.scores) else []
     shown_as = [attacker for attacker in shown_as if attacker in item.pictures.attackers]
     if not shown_as:
         return

@@ -59,11 +59,17 @@ def contested(results: ResultTable) -> frozenset[Setting]:
     return frozenset(setting for setting, names in tried.items() if len(names) > 1)
 
 
-def knowing_runs(results: ResultTable, metric: str) -> frozenset[str]:
-    """Return the runs of the knowing attacker by a metric, in the settings in which more than one attack was tried."""
+def knowing_runs(results: ResultTable, *metrics: str) -> frozenset[str]:
+    """Return the runs of the knowing attacker in the settings in which more than one attack was tried.
+
+    Args:
+        results: of an item.
+        metrics: by which it is the strongest: the first that the table has.
+    """
     several = contested(results)
     rows = [row for row in _of_attackers(results.rows) if row.attacker == KNOWING and setting_of(row) in several]
-    return frozenset(run for row in rows if summarised(row.metric) == metric for run in row.runs)
+    by_metric = ([row for row in rows if summarised(row.metric) == metric] for metric in metrics)
+    return frozenset(run for row in next(filter(None, by_metric), []) for run in row.runs)
 
 
 def setting_of(row: ResultRow) -> Setting:
