@@ -11,8 +11,8 @@ from leaklab.records.items import Item, find_item, load_item, load_items
 ROOT = Path(__file__).parents[2]
 TABLE1 = ROOT / "config/items/lrp/table1.yaml"
 # derived items (figure 9 with a single local step, leakage along a training, ...) share a printed item's number
-DERIVED = {"figure9-one-step", "figure-training", "figure-rounds", "figure7-large-steps"}
-COUNTS = {"lrp": 26, "outpost": 13, "hyperfl": 16}
+DERIVED = {"figure9-one-step", "figure-training", "figure-rounds", "figure7-large-steps", "figure-noise"}
+COUNTS = {"lrp": 27, "outpost": 13, "hyperfl": 16}
 
 
 @pytest.fixture(scope="module")
