@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from leaklab.models.dlg_lenet import DLGLeNet
 from leaklab.models.resnet_18 import ResNet18
-from leaklab.records.config import Scale, parse, read_yaml
+from leaklab.records.config import read_yaml
 
 ITEM = Path(__file__).parents[2] / "config/items/lrp/figure-noise.yaml"
 PRINTED = 0.1
