@@ -6,7 +6,4 @@ NONE = "\u2013"
 TIMES = "\u00d7"
 MARKS = {"best": "▲", "worst": "▼", "": ""}
 WITHIN = {"yes": "✓", "no": "✗"}
-# not used any more (report/judge/verdicts.py has the words): goes with the next change of the tables' code, whose
-# digest holds this module
-VERDICTS = {"reproduced": "✓", "not reproduced": "✗", "not testable": NONE}
 STATES = {"done": "●", "not run": "○", "planned": "◌"}
