@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from leaklab.records.errors import UserError
-from leaklab.records.items import Item, load_item, load_items
+from leaklab.records.items import Item, find_item, load_item, load_items
 
 ROOT = Path(__file__).parents[2]
 TABLE1 = ROOT / "config/items/lrp/table1.yaml"
@@ -158,3 +158,15 @@ def test_what_is_no_item_is_refused_in_one_line(tmp_path, text):
 def test_an_empty_folder_says_where_to_run(tmp_path):
     with pytest.raises(UserError, match="project's root folder"):
         load_items(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["lrp/table1", "lrp table1", " lrp:table1 ", "lrp.table1"])
+def test_an_item_is_found_by_its_name(items, name):
+    assert find_item(name, items) is items["lrp/table1"]
+
+
+def test_an_unknown_item_brings_up_its_neighbors(items):
+    with pytest.raises(UserError, match=r"'lrp/table11'.*lrp/table1, "):
+        find_item("lrp/table11", items)
+    with pytest.raises(UserError, match="choose from lrp, outpost, hyperfl"):
+        find_item("nothing", items)

@@ -1,5 +1,6 @@
 """Items: each table, figure and theorem of the papers is one YAML file, ``config/items/<paper>/<item>.yaml``."""
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -182,6 +183,22 @@ def load_items(root: Path = ITEMS) -> Mapping[str, Item]:
         raise UserError(f"no items below {root}: run from the project's root folder")
     items = sorted((load_item(path) for path in paths), key=lambda i: (places[i.paper], i.number, i.item))
     return {item.key: item for item in items}
+
+
+def find_item(name: str, items: Mapping[str, Item]) -> Item:
+    """Return the item called ``lrp/table1`` or ``lrp table1``.
+
+    Raises:
+        UserError: unknown item, with near names.
+    """
+    key = re.sub(r"[\s:.]+", "/", name.strip())
+    if key in items:
+        return items[key]
+    paper = key.split("/")[0]
+    near = [known for known in items if known.startswith(f"{paper}/")] or list(
+        dict.fromkeys(item.paper for item in items.values())
+    )
+    raise UserError(f"unknown item '{name}': choose from {', '.join(near)}")
 
 
 def item_file(item: Item) -> Path:
