@@ -3,7 +3,15 @@
 import pytest
 
 from leaklab.report.numbers.results import ResultRow, ResultTable
-from leaklab.report.site.attacks_tried import Left, protection_left, tried_attacks
+from leaklab.report.site.attacks_tried import (
+    Left,
+    ProtectionLeft,
+    TriedAttack,
+    Unbroken,
+    protection_left,
+    tried_attacks,
+    unbroken,
+)
 
 
 def row(value, attacker="", metric="psnr_median", low=None, high=None, note="", **keys):
@@ -44,3 +52,25 @@ def test_protection_left_is_told_between_nothing_and_all_with_its_interval():
     assert lrp.row == {"defense": "lrp"}
     assert lrp.by_attacker == {"paper": Left(100.0, (90.0, 100.0)), "knowing": Left(40.0, (0.0, 60.0))}
     assert soteria.by_attacker == {"paper": Left(None, None, "no premise: nothing to protect")}
+
+
+def left(low, defense="lrp", attacker="knowing"):
+    return ProtectionLeft({"defense": defense}, {attacker: Left(80.0, None if low is None else (low, 100.0))})
+
+
+def tried(attack, defense="lrp"):
+    return TriedAttack({"defense": defense}, attack, "mse", "", 0.1, None, strongest=False)
+
+
+def test_a_setting_is_not_broken_where_more_than_half_is_surely_left_after_all_that_was_tried():
+    setting = left(50.1)
+    assert unbroken([setting], [tried("ggl"), tried("idlg"), tried("ggl", "none")]) == (
+        Unbroken({"defense": "lrp"}, setting.by_attacker["knowing"], ("ggl", "idlg")),
+    )
+
+
+@pytest.mark.parametrize(
+    "setting", [left(50.0), left(None), left(90.0, attacker="paper"), left(90.0, defense="soteria")]
+)
+def test_nothing_is_called_unbroken_on_half_on_few_updates_by_the_paper_alone_or_untried(setting):
+    assert unbroken([setting], [tried("ggl"), tried("idlg")]) == ()

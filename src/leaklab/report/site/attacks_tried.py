@@ -1,6 +1,6 @@
 """What an item's page shows beside the two attackers: every attack that was tried, and the protection that is left."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from leaklab.report.judge.attacker_pairs import Interval
@@ -59,6 +59,25 @@ class ProtectionLeft:
     by_attacker: Mapping[str, Left]
 
 
+@dataclass(frozen=True)
+class Unbroken:
+    """A defended setting of which no attack that was tried read much.
+
+    Attributes:
+        row: the setting's keys.
+        left: protection left of the knowing attacker, with its interval.
+        attacks: all that were tried on it, attack and transform.
+    """
+
+    row: RowKeys
+    left: Left
+    attacks: tuple[str, ...]
+
+
+HALF = 50.0
+"""Percent of protection that must be left, by the lower end of the interval, for a setting to count as not broken."""
+
+
 def tried_attacks(results: ResultTable, headline: str) -> tuple[TriedAttack, ...]:
     """Return all attacks by an item's headline metric, in the settings in which more than one was tried.
 
@@ -100,6 +119,22 @@ def protection_left(results: ResultTable) -> tuple[ProtectionLeft, ...]:
         interval = (_share(ends[0]), _share(ends[1])) if ends else None
         found.setdefault(identity(keys), (keys, {}))[1][row.attacker] = Left(row.shown, interval, row.note)
     return tuple(ProtectionLeft(keys, lines) for keys, lines in found.values())
+
+
+def unbroken(protection: Iterable[ProtectionLeft], tried: Iterable[TriedAttack]) -> tuple[Unbroken, ...]:
+    """Return the settings that the knowing attacker surely leaves more than half of their protection.
+
+    A setting with fewer updates than an interval needs is none of them, nor is one on which one attack was tried.
+    """
+    attacks: dict[str, list[str]] = {}
+    for one in tried:
+        attacks.setdefault(identity(one.row), []).append(one.attack)
+    left = ((line, line.by_attacker.get(KNOWING)) for line in protection)
+    return tuple(
+        Unbroken(line.row, known, tuple(attacks[identity(line.row)]))
+        for line, known in left
+        if known and known.interval and known.interval[0] > HALF and identity(line.row) in attacks
+    )
 
 
 def _named(headline: str) -> Iterator[str]:

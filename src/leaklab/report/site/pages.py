@@ -9,7 +9,7 @@ from leaklab.report.judge.attacker_pairs import MEDIAN, AttackerPair
 from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.comparison import Comparison
 from leaklab.report.judge.verdicts import Verdict, VerdictName
-from leaklab.report.site.attacks_tried import ProtectionLeft, TriedAttack
+from leaklab.report.site.attacks_tried import ProtectionLeft, TriedAttack, Unbroken
 from leaklab.report.site.findings import Sentence
 from leaklab.report.site.headlines import Answer
 from leaklab.report.site.publication import Cost, MetricCard
@@ -143,6 +143,7 @@ class ItemPage:
         attackers: both attackers side by side (``attacker_pairs``).
         tried: every attack that was tried, where there are several.
         protection: what each defended setting leaves of each attacker's result.
+        unbroken: the settings of which no attack that was tried read much.
         reading: one plain sentence on what it means, from the item's YAML.
         settings: resolved settings by scale, ``{"paper": {...}, "small": {...}, "demo": {...}}``; nested mappings
             are flattened.
@@ -172,6 +173,7 @@ class ItemPage:
     attackers: tuple[AttackerPair, ...] = ()
     tried: tuple[TriedAttack, ...] = ()
     protection: tuple[ProtectionLeft, ...] = ()
+    unbroken: tuple[Unbroken, ...] = ()
     reading: str = ""
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     substitutes: tuple[str, ...] = ()

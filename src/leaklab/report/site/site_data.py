@@ -22,7 +22,7 @@ from leaklab.report.judge.comparison import Comparison, read_comparison
 from leaklab.report.judge.verdicts import Judgement, Verdict
 from leaklab.report.numbers.gaps import gaps
 from leaklab.report.numbers.results import PROTECTION_LEFT, ResultTable
-from leaklab.report.site.attacks_tried import protection_left, tried_attacks
+from leaklab.report.site.attacks_tried import protection_left, tried_attacks, unbroken
 from leaklab.report.site.costs import absent_records, recipe_of
 from leaklab.report.site.findings import Questions, Sentence, load_findings, sentence_of
 from leaklab.report.site.headlines import answer, load_headlines
@@ -145,6 +145,7 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
     comparisons = tuple(c for c in evidence.comparisons if (c.paper, c.item) == (item.paper, item.item))
     files = result_files(item, evidence.scale)
     jobs = evidence.plan.jobs_of(evidence.scale, item)
+    tried, protection = tried_attacks(results, item.headline), protection_left(results)
     picture = Picture(files["png"], alt=f"{item.title}: {item.shows}", caption=item.shows, pdf=files["pdf"])
     return {
         "pictures_first": item.kind == "figure" or item.renderer in ("curves", "paths", "sentences"),
@@ -152,8 +153,9 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
         "grid": lay_out(item.table, results, comparisons) if item.table else None,
         "comparisons": comparisons,
         "attackers": attacker_pairs(ResultTable(tuple(row for row in results.rows if row.metric != PROTECTION_LEFT))),
-        "tried": tried_attacks(results, item.headline),
-        "protection": protection_left(results),
+        "tried": tried,
+        "protection": protection,
+        "unbroken": unbroken(protection, tried),
         "headline": item.headline,
         "findings": evidence.findings.get(item.key, ()),
         "reading": item.reading,
