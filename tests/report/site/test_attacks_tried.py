@@ -63,9 +63,8 @@ def tried(attack, defense="lrp"):
 
 
 def test_a_setting_is_not_broken_where_more_than_half_is_surely_left_after_all_that_was_tried():
-    setting = left(50.1)
-    assert unbroken([setting], [tried("ggl"), tried("idlg"), tried("ggl", "none")]) == (
-        Unbroken({"defense": "lrp"}, setting.by_attacker["knowing"], ("ggl", "idlg")),
+    assert unbroken([left(50.1)], [tried("ggl"), tried("idlg"), tried("ggl", "none")]) == (
+        Unbroken({"defense": "lrp"}, 80.0, (50.1, 100.0), ("ggl", "idlg")),
     )
 
 

@@ -65,12 +65,14 @@ class Unbroken:
 
     Attributes:
         row: the setting's keys.
-        left: protection left of the knowing attacker, with its interval.
+        left: protection left of the knowing attacker, in percent between nothing and all.
+        interval: of it.
         attacks: all that were tried on it, attack and transform.
     """
 
     row: RowKeys
-    left: Left
+    left: float
+    interval: Interval
     attacks: tuple[str, ...]
 
 
@@ -131,9 +133,10 @@ def unbroken(protection: Iterable[ProtectionLeft], tried: Iterable[TriedAttack])
         attacks.setdefault(identity(one.row), []).append(one.attack)
     left = ((line, line.by_attacker.get(KNOWING)) for line in protection)
     return tuple(
-        Unbroken(line.row, known, tuple(attacks[identity(line.row)]))
+        Unbroken(line.row, known.value, known.interval, tuple(attacks[identity(line.row)]))
         for line, known in left
-        if known and known.interval and known.interval[0] > HALF and identity(line.row) in attacks
+        if known and known.value is not None and known.interval and known.interval[0] > HALF
+        if identity(line.row) in attacks
     )
 
 

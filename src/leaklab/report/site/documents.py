@@ -15,6 +15,7 @@ from leaklab.records.durations import duration
 from leaklab.records.errors import UserError
 from leaklab.records.items import load_items
 from leaklab.report.judge.verdicts import SIGNS
+from leaklab.report.site.attacks_tried import Unbroken
 from leaklab.report.site.markdown import answer_text, table
 from leaklab.report.site.pages import ItemPage, JudgedClaim, SiteData
 from leaklab.report.site.scale_readme import scale_readme
@@ -87,12 +88,22 @@ def _item(page: ItemPage) -> str:
     lines = [one.text for one in page.findings if one.text]
     if met:
         lines.append(f"{met.count('yes')} of {len(met)} printed numbers are met within tolerance.")
+    lines += [_unbroken(setting) for setting in page.unbroken]
     lines += [_claim(judged) for judged in page.claims]
     if page.substitutes:
         lines.append(f"Stand-ins: {'; '.join(page.substitutes)}.")
     if not lines:
         lines.append("No printed numbers and no claims of its own.")
     return f"### {page.item}: {page.title}\n\n" + "".join(f"* {line}\n" for line in lines)
+
+
+def _unbroken(setting: Unbroken) -> str:
+    low, high = setting.interval
+    return (
+        f"Not broken by the attackers tried: {' · '.join(str(value) for value in setting.row.values())}, "
+        f"{setting.left:.0f} % of the protection left ({low:.0f} to {high:.0f}). "
+        f"Tried: {'; '.join(setting.attacks)}."
+    )
 
 
 def _claim(judged: JudgedClaim) -> str:
