@@ -15,6 +15,7 @@ from leaklab.report.collect.attempts import Attempt, Statistic, cells_of
 from leaklab.report.collect.protection import protection_rows
 from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import PAPER, ResultRow, RowKeys
+from leaklab.report.numbers.unavailable import unavailable
 
 # zero or one per trial: its mean is the share of labels found
 SHARE_METRIC = "label_correct"
@@ -50,7 +51,7 @@ def absent_attack_rows(source: Source, run: PlannedRun, note: str) -> Iterator[R
 def _unavailable_rows(source: Source, run: PlannedRun) -> Iterator[ResultRow]:
     """Yield the metrics that could not be computed here, and why."""
     assert run.spec is not None
-    reasons = read_json(run_folder(run.spec) / "cards.json")["not_available"]
+    reasons = unavailable(read_json(run_folder(run.spec) / "cards.json"))
     for metric, reason in reasons.items():
         names = {source.shown_as(run, metric), _summary_name(source, run, metric)}
         yield from (_without_value(source, run, name, f"{NOT_AVAILABLE}: {reason}") for name in sorted(names))

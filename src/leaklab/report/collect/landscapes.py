@@ -31,6 +31,7 @@ from leaklab.report.collect.attempts import attack_name
 from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import BY, INDEX, KNOWING, ResultRow, canonical
 from leaklab.report.numbers.typical import typical
+from leaklab.report.numbers.unavailable import unavailable
 
 SELECTION, PLANTED = "selection", "planted"
 IMAGE, ALPHA, BETA, RHO = "image", "alpha", "beta", "rho_"
@@ -88,7 +89,7 @@ def _rows(
             ci_high=summary.median_high,
             **shared,
         )
-    for metric, reason in read_json(run_folder(spec) / "cards.json")["not_available"].items():
+    for metric, reason in unavailable(read_json(run_folder(spec) / "cards.json")).items():
         name = source.shown_as(run, metric)
         yield source.number(name, row=row, value=None, n=0, clusters=0, note=f"not available: {reason}", **shared)
 

@@ -19,7 +19,6 @@ from leaklab.report.site.attacks_tried import Unbroken
 from leaklab.report.site.markdown import answer_text, table
 from leaklab.report.site.pages import ItemPage, JudgedClaim, SiteData
 from leaklab.report.site.scale_readme import scale_readme
-from leaklab.report.site.words import for_readers
 from leaklab.report.tables.tables import sentence
 
 README = Path("README.md")
@@ -109,7 +108,7 @@ def _unbroken(setting: Unbroken) -> str:
 def _claim(judged: JudgedClaim) -> str:
     own, strongest = judged.verdict.judgement, judged.verdict.knowing
     measured = own.sentence.partition("; on stand-ins")[0]
-    said = f"{judged.claim.id} {SIGNS[own.verdict]} {own.verdict}: {sentence(for_readers(measured))}"
+    said = f"{judged.claim.id} {SIGNS[own.verdict]} {own.verdict}: {sentence(measured)}"
     if strongest and strongest.verdict != own.verdict:
         said += f" Against the strongest attacker that was run: {SIGNS[strongest.verdict]} {strongest.verdict}."
     return said

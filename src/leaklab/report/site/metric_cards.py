@@ -5,6 +5,7 @@ from pathlib import Path
 
 from leaklab.records.files import read_json
 from leaklab.records.ledger import Entry
+from leaklab.report.numbers.unavailable import unavailable
 from leaklab.report.site.publication import MetricCard
 
 ACCURACY = MetricCard(
@@ -37,5 +38,5 @@ def _from_file(path: Path) -> dict[str, MetricCard]:
         )
         for name, facts in content["metrics"].items()
     }
-    absent = {name: MetricCard(name, {"not available": why}) for name, why in content["not_available"].items()}
+    absent = {name: MetricCard(name, {"not available": why}) for name, why in unavailable(content).items()}
     return {**found, **absent}

@@ -18,7 +18,7 @@ from leaklab.report.numbers.results import RowKeys
 from leaklab.report.numbers.signs import MINUS, NONE, STATES
 from leaklab.report.site.pages import ItemPage, SiteData, Standing
 from leaklab.report.site.setting_lines import setting_lines
-from leaklab.report.site.words import ATTACKERS, KNOWING_ATTACKER, PAPER_ATTACKER, for_readers
+from leaklab.report.site.words import ATTACKERS, KNOWING_ATTACKER, PAPER_ATTACKER
 from leaklab.report.tables import tables
 
 Page = TypeVar("Page")
@@ -143,8 +143,7 @@ def _environment() -> Environment:
         "number": number,
         "percent": "{:.0f}".format,
         "span": span,
-        "sentence": lambda text: tables.sentence(for_readers(text)),
-        "readable": for_readers,
+        "sentence": tables.sentence,
         "paper_name": lambda key: key.upper(),
         "values": values_text,
         "words": lambda name: name.replace("_", " "),
