@@ -34,13 +34,15 @@ class UpdateMetric(ABC):
         """Return why an attack has no such number, or None if it has one."""
 
     @abstractmethod
-    def values(self, observation: Observation, knowledge: Knowledge, generator: Generator, truth: Truth) -> Tensor:
+    def values(
+        self, observation: Observation, knowledge: Knowledge, generator: Generator | None, truth: Truth
+    ) -> Tensor:
         """Return the value at each private image.
 
         Args:
             observation: all T trials of the capture.
             knowledge: what the threat model grants.
-            generator: the attack's, frozen.
+            generator: the attack's, frozen; None where it has none.
             truth: the private images.
 
         Returns:

@@ -12,7 +12,14 @@ from pathlib import Path
 from leaklab.data.catalog import Entry, find_entry, load_catalog
 from leaklab.data.text.catalog import find_text
 from leaklab.observations.requirements import check as check_threat_model
-from leaklab.observations.requirements import check_batch, check_clients, check_generator, check_transform
+from leaklab.observations.requirements import (
+    check_batch,
+    check_clients,
+    check_generator,
+    check_server,
+    check_transform,
+    samples_seen,
+)
 from leaklab.observations.text_requirements import check as check_text
 from leaklab.planning.code import code_of
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
@@ -219,8 +226,10 @@ def _check_attack(attack: AttackSpec) -> None:
         attack.transform.settings,
         attack.capture.kind,
     )
-    check_batch(attack.attack.name, attack.capture.batch_size)
-    check_transform(attack.transform.name, attack.capture.defense.name, attack.capture.batch_size)
+    check_server(attack.capture)
+    seen = samples_seen(attack.capture)
+    check_batch(attack.attack.name, seen)
+    check_transform(attack.transform.name, attack.capture.defense.name, seen)
     check_generator(attack)
     check_clients(attack.capture)
 

@@ -143,10 +143,12 @@ class CaptureSpec(CapturedRound):
         augmentation: how clients of a deal change their images.
         algorithm: what clients of a deal receive, do and send, and the factors of their rates.
         num_classes: outputs of the network, where that is more than the classes of the data set that is at hand.
+        server: a malicious server (``observations/servers/``), which sends weights of its own making.
     """
 
     LATER: ClassVar[frozenset[str]] = CapturedRound.LATER | {
         "state", "optimizer", "weight_decay", "schedule", "augmentation", "algorithm", "num_classes",
+        "server",
     }  # fmt: skip
 
     images: ImageChoice | ClientChoice
@@ -162,6 +164,7 @@ class CaptureSpec(CapturedRound):
     augmentation: Component = Component(name="none")
     algorithm: Literal["scheme1", "scheme2"] | Component = "scheme1"
     num_classes: Count | None = None
+    server: Component | None = None
 
     @field_validator("input_range")
     @classmethod
@@ -195,6 +198,16 @@ class CaptureSpec(CapturedRound):
                 raise ValueError("clients of a deal do all steps of a round at one rate: leave rate_schedule out")
         elif self.augmentation.name != "none" or self.algorithm != "scheme1":
             raise ValueError("drawn images know no augmentation or algorithm: name clients of a deal or leave both out")
+        return self
+
+    @model_validator(mode="after")
+    def _fits_the_server(self) -> Self:
+        if self.server is None:
+            return self
+        if isinstance(self.images, ClientChoice):
+            raise ValueError("a malicious server asks drawn images (images.count) only: leave images.clients out")
+        if self.local_steps > 1 or self.rounds > 1:
+            raise ValueError("a malicious server reads one local step of one round: leave local_steps and rounds out")
         return self
 
     @property

@@ -17,23 +17,23 @@ from leaklab.steps.base import Job, main
 def run(job: Job) -> None:
     """Write the score table and the cards that say how each number was computed."""
     spec = ScoreSpec.model_validate(job.spec)
-    capture = spec.attack.capture
     truth = load_truth(job.input("truth"), job.input("truth_facts"))
     found = read_tensors(job.input("reconstruction"))
-    dataset, part = read_tensors(job.input("dataset")), capture.images.split
+    dataset, part = read_tensors(job.input("dataset")), spec.attack.capture.images.split
     split, classes = dataset[f"{part}_images"], dataset[f"{part}_labels"]
     private = private_indices(truth.trials, batch=truth.images.shape[1])
 
     chosen, non_finite = finite(found["images"])
     oracle = oracle_choice(found["candidates"], found["candidate_losses"], chosen, truth.images)
     guesses = {"best-by-loss": chosen, "oracle": finite(oracle)[0]}
-    guesses |= reference_guesses(split, classes, private, capture.images.seed)
+    guesses |= reference_guesses(split, classes, private, spec.attack.capture.images.seed)
     metrics, not_available = load_metrics(names_of_image_metrics(spec.metrics))
     of_update, refusals = load_update_metrics(spec)
     scores = dict(image_scores(metrics, guesses, truth.images, job.device))
+    generator = load_generator(job.input("generator")) if of_update and spec.attack.generator else None
     for one in of_update:
         observed = load_observation(job.input("observation"), job.input("facts"))
-        scores["best-by-loss", one.card.name] = one.values(*observed, load_generator(job.input("generator")), truth)
+        scores["best-by-loss", one.card.name] = one.values(*observed, generator, truth)
     labels = recovered_labels(found["labels"], truth.labels)
     scores["best-by-loss", LABEL_CARD.name] = labels
     write_table(job.outputs["scores"], score_table(scores, private, [trial["draw"] for trial in truth.trials]))
