@@ -193,7 +193,7 @@ def build_plan(items: Mapping[str, Item]) -> Plan:
     plan = Plan(items)
     for item in items.values():
         for scale in SCALES:
-            if item.runs and scale in item.scales and not item.scales[scale].planned:
+            if item.made and scale in item.scales and not item.scales[scale].planned:
                 runs = expand(item, scale)
                 if not runs and item.scales[scale].missing:
                     continue
