@@ -15,6 +15,7 @@ from leaklab.observations.requirements import check as check_threat_model
 from leaklab.observations.requirements import check_batch, check_clients, check_generator, check_transform
 from leaklab.observations.text_requirements import check as check_text
 from leaklab.planning.code import code_of
+from leaklab.planning.least_batch import check_least_batch
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.attacker_spec import told
 from leaklab.records.canonical import canonical_json
@@ -198,7 +199,10 @@ def build_plan(items: Mapping[str, Item]) -> Plan:
 
 def _add_checked(plan: Plan, item: Item, run: PlannedRun) -> None:
     try:
+        if isinstance(run.spec, TrainSpec):
+            check_least_batch(run.spec)
         if isinstance(run.spec, ScoreSpec | LandscapeSpec):
+            check_least_batch(run.spec.attack.capture)
             _check_attack(run.spec.attack)
         if isinstance(run.spec, LandscapeSpec):
             _check_landscape(run.spec)
