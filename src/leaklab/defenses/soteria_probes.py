@@ -87,19 +87,9 @@ def _forward(front: nn.Sequential, values: Tensor, tangents: Tensor) -> tuple[Te
             unbiased = {"bias": torch.zeros_like(layer.bias)} if layer.bias is not None else {}
             moved = functional_call(layer, unbiased, (tangents.flatten(0, 1),))
             values, tangents = layer(values), moved.unflatten(0, (len(tangents), -1))
-        elif isinstance(layer, nn.Sigmoid | nn.ReLU):
-            values, tangents = _entry_by_entry(layer, values, tangents)
         else:
             values, tangents = _by_derivative(layer, values, tangents)
     return values, tangents
-
-
-def _entry_by_entry(layer: nn.Module, values: Tensor, tangents: Tensor) -> tuple[Tensor, Tensor]:
-    with torch.enable_grad():
-        inputs = values.detach().requires_grad_()
-        after = layer(inputs)
-        (slopes,) = torch.autograd.grad(after.sum(), inputs)
-    return after.detach(), tangents * slopes
 
 
 def _by_derivative(layer: nn.Module, values: Tensor, tangents: Tensor) -> tuple[Tensor, Tensor]:
