@@ -22,6 +22,7 @@ from leaklab.observations.requirements import (
 )
 from leaklab.observations.text_requirements import check as check_text
 from leaklab.planning.code import code_of
+from leaklab.planning.least_batch import check_least_batch
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.attacker_spec import told
 from leaklab.records.canonical import canonical_json
@@ -205,7 +206,10 @@ def build_plan(items: Mapping[str, Item]) -> Plan:
 
 def _add_checked(plan: Plan, item: Item, run: PlannedRun) -> None:
     try:
+        if isinstance(run.spec, TrainSpec):
+            check_least_batch(run.spec)
         if isinstance(run.spec, ScoreSpec | LandscapeSpec):
+            check_least_batch(run.spec.attack.capture)
             _check_attack(run.spec.attack)
         if isinstance(run.spec, LandscapeSpec):
             _check_landscape(run.spec)
