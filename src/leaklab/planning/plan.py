@@ -12,9 +12,10 @@ from pathlib import Path
 from leaklab.data.catalog import Entry, find_entry, load_catalog
 from leaklab.data.text.catalog import find_text
 from leaklab.observations.requirements import check as check_threat_model
-from leaklab.observations.requirements import check_batch, check_clients, check_generator, check_transform
+from leaklab.observations.requirements import check_batch, check_generator, check_transform
 from leaklab.observations.text_requirements import check as check_text
 from leaklab.planning.code import code_of
+from leaklab.planning.several_batches import check_batches
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.attacker_spec import told
 from leaklab.records.canonical import canonical_json
@@ -222,7 +223,7 @@ def _check_attack(attack: AttackSpec) -> None:
     check_batch(attack.attack.name, attack.capture.batch_size)
     check_transform(attack.transform.name, attack.capture.defense.name, attack.capture.batch_size)
     check_generator(attack)
-    check_clients(attack.capture)
+    check_batches(attack)
 
 
 def _check_landscape(spec: LandscapeSpec) -> None:
