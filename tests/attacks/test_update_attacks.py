@@ -159,6 +159,20 @@ def test_batch_statistics_are_those_of_the_training_state_and_the_network_stays_
     assert not torch.allclose(ours, network.eval()(images), rtol=0, atol=1e-2)
 
 
+@pytest.mark.parametrize("name", ["delta-dlg", "csdlg"])
+@pytest.mark.parametrize("case", CLIENTS)
+def test_derivatives_equal_finite_differences_away_from_the_truth(sent, case, name):
+    """At the truth all derivatives vanish; torch's own batch normalisation fails here in training state."""
+    client, draws, step = sent(case), stream(0, "direction"), 1e-6
+    attack = client.attack(name)
+    inversion = attack.inversion(client.observation.as_gradient(client.knowledge), client.knowledge, attack.distance())
+    rows = torch.arange(TRIALS)
+    points, direction = draws.uniform(TRIALS, inversion.unknowns), draws.normal(TRIALS, inversion.unknowns)
+    slope = (inversion(points, rows)[1] * direction).sum(1)
+    ahead, behind = (inversion(points + sign * step * direction, rows)[0] for sign in (1, -1))
+    assert torch.allclose(slope, (ahead - behind) / (2 * step), rtol=1e-4)
+
+
 def test_one_plain_step_is_the_gradient_attack(sent):
     client = sent("one step")
     gradient = client.observation.as_gradient(client.knowledge)
