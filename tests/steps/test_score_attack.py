@@ -174,3 +174,13 @@ def test_a_metric_of_the_update_is_written_once_beside_the_attack(job, tmp_path)
     table, cards = scored(job)
     assert "linear_posterior" not in set(table.metric)
     assert "additive-noise and clipping-noise" in cards["not_available"]["linear_posterior"]
+
+
+def test_the_loss_of_the_search_is_a_metric_without_a_truth_reference_or_oracle(job):
+    job.spec["metrics"] = ["mse", "reconstruction-loss"]
+    table, cards = scored(job)
+    found = table[table.metric == "reconstruction_loss"]
+    assert set(found.selection) == {"best-by-loss"}
+    assert found.value.tolist() == pytest.approx([0.1, 0.1, 0.1, 1e12])
+    assert set(table[table.metric == "mse"].selection) > {"best-by-loss", "oracle"}
+    assert cards["metrics"]["reconstruction_loss"]["better"] == "higher"

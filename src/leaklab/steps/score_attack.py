@@ -3,6 +3,7 @@
 from dataclasses import asdict
 
 from leaklab.metrics.labels import LABEL_CARD, recovered_labels
+from leaklab.metrics.of_search import load_search_metrics, reads_the_search
 from leaklab.metrics.of_update import load_update_metrics, names_of_image_metrics
 from leaklab.metrics.scoring import image_scores, load_metrics, score_table
 from leaklab.metrics.selections import SELECTIONS, finite, oracle_choice, private_indices, reference_guesses
@@ -28,12 +29,15 @@ def run(job: Job) -> None:
     oracle = oracle_choice(found["candidates"], found["candidate_losses"], chosen, truth.images)
     guesses = {"best-by-loss": chosen, "oracle": finite(oracle)[0]}
     guesses |= reference_guesses(split, classes, private, capture.images.seed)
-    metrics, not_available = load_metrics(names_of_image_metrics(spec.metrics))
+    of_images = [name for name in names_of_image_metrics(spec.metrics) if not reads_the_search(name)]
+    metrics, not_available = load_metrics(of_images)
     of_update, refusals = load_update_metrics(spec)
+    of_search = load_search_metrics(spec.metrics)
     scores = dict(image_scores(metrics, guesses, truth.images, job.device))
     for one in of_update:
         observed = load_observation(job.input("observation"), job.input("facts"))
         scores["best-by-loss", one.card.name] = one.values(*observed, load_generator(job.input("generator")), truth)
+    scores |= {("best-by-loss", one.card.name): one.values(found) for one in of_search}
     labels = recovered_labels(found["labels"], truth.labels)
     scores["best-by-loss", LABEL_CARD.name] = labels
     write_table(job.outputs["scores"], score_table(scores, private, [trial["draw"] for trial in truth.trials]))
@@ -50,7 +54,7 @@ def run(job: Job) -> None:
     }
     cards = {
         card.name: asdict(card)
-        for card in [*(metric.card for metric in metrics), *(one.card for one in of_update), LABEL_CARD]
+        for card in [*(metric.card for metric in metrics), *(one.card for one in (*of_update, *of_search)), LABEL_CARD]
     }
     write_json(job.outputs["cards"], {"metrics": cards, "selections": SELECTIONS, **facts})
     job.note(**facts)
