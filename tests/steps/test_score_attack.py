@@ -203,3 +203,13 @@ def test_queries_of_a_malicious_server_are_scored_without_a_generator(job, tmp_p
     assert set(table.image) == {truth.trials[0]["image"]} <= {4, 8}
     job.spec["attack"]["capture"] = {**fished, "server": None}
     assert scored(job)[1]["not_available"]["queries"] == "the server sends honest weights, once"
+
+
+def test_the_loss_of_the_search_is_a_metric_without_a_truth_reference_or_oracle(job):
+    job.spec["metrics"] = ["mse", "reconstruction-loss"]
+    table, cards = scored(job)
+    found = table[table.metric == "reconstruction_loss"]
+    assert set(found.selection) == {"best-by-loss"}
+    assert found.value.tolist() == pytest.approx([0.1, 0.1, 0.1, 1e12])
+    assert set(table[table.metric == "mse"].selection) > {"best-by-loss", "oracle"}
+    assert cards["metrics"]["reconstruction_loss"]["better"] == "higher"

@@ -7,6 +7,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from leaklab.metrics.base import MetricCard
+from leaklab.metrics.of_search import reads_the_search
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.truth import Truth
@@ -67,4 +68,4 @@ def load_update_metrics(spec: ScoreSpec) -> tuple[list[UpdateMetric], dict[str, 
 
 def names_of_image_metrics(names: Iterable[str]) -> list[str]:
     """Return those of the names whose metrics compare images."""
-    return [name for name in names if not reads_the_update(name)]
+    return [name for name in names if not (reads_the_update(name) or reads_the_search(name))]

@@ -14,7 +14,6 @@ from leaklab.data.text.catalog import find_text
 from leaklab.observations.requirements import check as check_threat_model
 from leaklab.observations.requirements import (
     check_batch,
-    check_clients,
     check_generator,
     check_server,
     check_transform,
@@ -23,6 +22,8 @@ from leaklab.observations.requirements import (
 from leaklab.observations.text_requirements import check as check_text
 from leaklab.planning.code import code_of
 from leaklab.planning.least_batch import check_least_batch
+from leaklab.planning.several_batches import check_batches
+from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.attacker_spec import told
 from leaklab.records.canonical import canonical_json
@@ -235,14 +236,14 @@ def _check_attack(attack: AttackSpec) -> None:
     check_batch(attack.attack.name, seen)
     check_transform(attack.transform.name, attack.capture.defense.name, seen)
     check_generator(attack)
-    check_clients(attack.capture)
+    check_batches(attack)
 
 
 def _check_landscape(spec: LandscapeSpec) -> None:
     """Refuse a metric that measures no distance between images."""
     for name in spec.metrics:
-        if reads_the_update(name):
-            raise UserError(f"metric '{name}' is of an update and compares no images: name it in a block of attacks")
+        if reads_the_update(name) or plugins.class_attribute("metrics", name, "reads_the_search") is not None:
+            raise UserError(f"metric '{name}' compares no images: name it in a block of attacks")
 
 
 def result_files(item: Item, scale: str) -> dict[str, Path]:
