@@ -50,8 +50,11 @@ def run(job: Job) -> None:
         "not_available": not_available | refusals,
         "substitute": read_json(job.input("card")).get("substitute"),
     }
-    cards = {card.name: asdict(card) for card in [*(one.card for one in (*metrics, *of_update, *of_search)), LABEL_CARD]}
-    write_json(job.outputs["cards"], {"metrics": cards, "selections": SELECTIONS, **facts})
+    cards = [*(one.card for one in (*metrics, *of_update, *of_search)), LABEL_CARD]
+    write_json(
+        job.outputs["cards"],
+        {"metrics": {card.name: asdict(card) for card in cards}, "selections": SELECTIONS, **facts},
+    )
     job.note(**facts)
 
 
