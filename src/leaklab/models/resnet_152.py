@@ -25,7 +25,10 @@ class ResNet152(ResNet18):
         Raises:
             UserError: unknown stem.
         """
-        shallow, deep = super().layers(input_shape, num_classes), dict(resnet152(num_classes=num_classes).named_children())
+        shallow, deep = (
+            super().layers(input_shape, num_classes),
+            dict(resnet152(num_classes=num_classes).named_children()),
+        )
         return {name: layer if name in STEM else deep.get(name, layer) for name, layer in shallow.items()}
 
 

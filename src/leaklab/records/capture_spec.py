@@ -24,9 +24,11 @@ class ImageChoice(Record):
         indexes: positions in the split, from 0, instead of a draw; as many as ``count``.
         planted: a generator that makes the images from latents drawn by ``seed``, one class after another, instead of
             the split: the control of an attack that searches among that generator's images.
+        label: drawn images have this label ``of_label`` times; None leaves labels to the draw.
+        of_label: how often.
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"indexes", "planted"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"indexes", "planted", "label", "of_label"})
 
     split: Literal["train", "test"] = "test"
     count: Count
@@ -34,6 +36,8 @@ class ImageChoice(Record):
     min_contrast: Share = 0.1
     indexes: tuple[Natural, ...] = ()
     planted: GeneratorSpec | None = None
+    label: Natural | None = None
+    of_label: Natural = 0
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -41,6 +45,10 @@ class ImageChoice(Record):
             raise ValueError(f"indexes are different positions in the split, as many as count: {self.count}")
         if self.indexes and self.planted:
             raise ValueError("planted images have no positions in a split: leave indexes out")
+        if self.label is not None and (self.indexes or self.planted):
+            raise ValueError("label and of_label are of drawn images: leave indexes and planted out")
+        if self.of_label > (0 if self.label is None else self.count):
+            raise ValueError(f"of_label is how many of the {self.count} images have the label: state label, lower it")
         return self
 
 

@@ -124,6 +124,15 @@ def test_a_delta_is_fished_like_a_gradient(dataset, batches):
     same(delta.update, {name: value[0] for name, value in gradient.update.items()}, scale=-0.05)
 
 
+def test_a_search_that_samples_of_other_classes_spoil_ends_in_its_circle(dataset, separable):
+    batch, server = separable
+    others = (dataset.test_labels != 3).nonzero().flatten().tolist()
+    # more of the feature than the two samples of the class have
+    spoiled = (*others[:14], *batch[-2:])
+    knowledge = capture(spec(spoiled, server, model="resnet-small"), dataset)[1]
+    assert 3 <= knowledge.facts["queries"] <= 10
+
+
 def test_noise_keeps_the_search_going(dataset, separable):
     batch, server = separable
     noise = {"name": "additive-noise", "sigma": 0.1}

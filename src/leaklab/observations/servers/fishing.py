@@ -13,8 +13,8 @@ W'(p - y) = -y_t W_t:
 Where the batch has several samples of class t, the row is m at one feature j and the cut f decides who answers:
 p_t = 1 for h_j > f (no answer, if t is the label) and p_t = 0 below. The mean of h_j over those who answer is
 dW_tj / db_t, free of any factor on the update. The cut goes to that mean, again and again, until the mean stays: one
-sample is left. Samples of other classes must lie below the cut, or they answer too: the server takes the feature that
-speaks most for class t.
+sample is left. Samples of other classes must lie below the cut, or they answer too, and the means go in a circle: the
+server takes the feature that speaks most for class t.
 
 Source: "Fishing for User Data in Large-Batch Federated Learning via Gradient Magnification" (Wen et al. 2022), sections
 3 and 4. The authors' code leaves the other biases at 1000 while it cuts, which moves every cut by 1000 / m; here they
@@ -22,6 +22,7 @@ are 0 then.
 """
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import ClassVar, Literal
 
 import torch
@@ -30,6 +31,9 @@ from torch import Tensor
 from leaklab.observations.servers.base import Catch, Server, Tensors, Victims, head_names
 from leaklab.records.bounds import Count, Natural, Positive
 from leaklab.records.errors import UserError
+
+CIRCLE, SAME = 5, 0.01
+"""A mean that is one of the last four again, to this share of the tolerance, came back without noise: it will again."""
 
 
 @dataclass(frozen=True)
@@ -123,15 +127,17 @@ class Fishing:
     def _narrowed(self, victims: Victims, deaf: Tensors) -> tuple[Tensors, int]:
         """Return the update in which one sample is left, and the number of queries."""
         update = victims.ask(deaf)
-        mean, queries = self._mean(victims, update), 1
-        while queries < self.most_queries:
-            narrower = victims.ask(self._cut(victims, deaf, mean + self.tolerance))
-            found, queries = self._mean(victims, narrower), queries + 1
-            if abs(found - mean) <= self.tolerance or not torch.isfinite(torch.tensor(found)):
+        means = [self._mean(victims, update)]
+        while len(means) < self.most_queries:
+            narrower = victims.ask(self._cut(victims, deaf, means[-1] + self.tolerance))
+            means.append(self._mean(victims, narrower))
+            if abs(means[-1] - means[-2]) <= self.tolerance or not isfinite(means[-1]):
                 # the wider cut is the sharper one: nobody is near it
                 break
-            update, mean = narrower, found
-        return update, queries
+            update = narrower
+            if min(abs(means[-1] - mean) for mean in means[-CIRCLE:-1]) <= self.tolerance * SAME:
+                break
+        return update, len(means)
 
     def _mean(self, victims: Victims, update: Tensors) -> float:
         """Return the mean of feature j over the samples that answer."""
