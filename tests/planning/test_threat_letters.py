@@ -29,7 +29,7 @@ def test_the_page_explains_every_letter():
     [
         ({"attack": "ig", "settings": {"label_rule": "bias"}}, "B"),
         ({"attack": "idlg", "transform": "closed-form-scale", "kind": "delta"}, "B"),
-        ({"attack": "idlg", "transform": "matched-noise"}, "B+d"),
+        ({"attack": "idlg", "transform": "matched-noise"}, "C+d"),
         ({"attack": "annealed-map", "settings": {"label_rule": "known"}}, "D+y"),
         ({"attack": "ggl", "manipulated": True}, "G"),
     ],
