@@ -29,32 +29,30 @@ def run(job: Job) -> None:
     guesses = {"best-by-loss": chosen, "oracle": finite(oracle)[0]}
     guesses |= reference_guesses(split, classes, private, images.seed)
     metrics, not_available = load_metrics(names_of_image_metrics(spec.metrics))
-    of_update, refusals = load_update_metrics(spec)
-    of_search = load_search_metrics(spec.metrics)
+    (of_update, refusals), of_search = load_update_metrics(spec), load_search_metrics(spec.metrics)
     scores = dict(image_scores(metrics, guesses, truth.images, job.device))
-    generator = load_generator(job.input("generator")) if of_update and spec.attack.generator else None
-    observed = load_observation(job.input("observation"), job.input("facts")) if of_update else ()
-    others = {one.card.name: one.values(*observed, generator, truth) for one in of_update}
-    others |= {one.card.name: one.values(found) for one in of_search}
-    others[LABEL_CARD.name] = labels = recovered_labels(found["labels"], truth.labels)
+    labels = recovered_labels(found["labels"], truth.labels)
+    others = {LABEL_CARD.name: labels} | {one.card.name: one.values(found) for one in of_search}
+    if of_update:
+        generator = load_generator(job.input("generator")) if spec.attack.generator else None
+        observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
+        others |= {one.card.name: one.values(observation, knowledge, generator, truth) for one in of_update}
     scores |= {("best-by-loss", name): values for name, values in others.items()}
     write_table(job.outputs["scores"], score_table(scores, private, [trial["draw"] for trial in truth.trials]))
 
     starts = read_table(job.input("trials"))
     facts = {
         "trials": len(truth.trials),
-        "batch_size": truth.images.shape[1],
+        "batch_size": len(private[0]),
         "non_finite_trials": int(non_finite.sum()),
         "diverged_trials": int((starts["diverged"] & starts["chosen"]).sum()),
         "label_accuracy": float(labels.mean()),
         "not_available": not_available | refusals,
         "substitute": read_json(job.input("card")).get("substitute"),
     }
-    cards = [*(one.card for one in (*metrics, *of_update, *of_search)), LABEL_CARD]
-    write_json(
-        job.outputs["cards"],
-        {"metrics": {card.name: asdict(card) for card in cards}, "selections": SELECTIONS, **facts},
-    )
+    of_found = [*(one.card for one in of_update), *(one.card for one in of_search), LABEL_CARD]
+    cards = {card.name: asdict(card) for card in [*(metric.card for metric in metrics), *of_found]}
+    write_json(job.outputs["cards"], {"metrics": cards, "selections": SELECTIONS, **facts})
     job.note(**facts)
 
 

@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -146,7 +147,7 @@ def _bar(axes: Axes, bar: Bar, sides: tuple[float, float], middle: float, line: 
     width = right - left
     start, end = left + 0.44 * width, right - 0.27 * width
     share = min(max(bar.value / layout.bars.most, 0), 1)
-    look = {"va": "center", "fontsize": SMALLEST_FONT, "zorder": 3}
+    look: dict[str, Any] = {"va": "center", "fontsize": SMALLEST_FONT, "zorder": 3}
     axes.text(start - 0.03, middle, bar.label, ha="right", **look)
     axes.barh(middle, (end - start) * share, left=start, height=0.6 * line, color=BAR, zorder=3)
     axes.text(start + (end - start) * share + 0.02, middle, f"{bar.value:.2f}", ha="left", **look)
@@ -160,9 +161,19 @@ def _arrow(
     axes: Axes, arrow: DiagramArrow, boxes: Mapping[str, DiagramBox], patches: Mapping[str, FancyBboxPatch]
 ) -> FancyArrowPatch:
     (x, y), (to_x, to_y) = boxes[arrow.source].at, boxes[arrow.target].at
-    look = {"color": INK, "linewidth": 1.0, "linestyle": (0, (4, 2)) if arrow.dashed else "-", "zorder": 1}
-    ends = {"patchA": patches[arrow.source], "patchB": patches[arrow.target], "shrinkA": 1, "shrinkB": 1}
-    style = {"arrowstyle": "-|>", "mutation_scale": 11, "connectionstyle": f"arc3,rad={arrow.bend}"}
+    look: dict[str, Any] = {
+        "color": INK,
+        "linewidth": 1.0,
+        "linestyle": (0, (4, 2)) if arrow.dashed else "-",
+        "zorder": 1,
+    }
+    ends: dict[str, Any] = {
+        "patchA": patches[arrow.source],
+        "patchB": patches[arrow.target],
+        "shrinkA": 1,
+        "shrinkB": 1,
+    }
+    style: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 11, "connectionstyle": f"arc3,rad={arrow.bend}"}
     patch = FancyArrowPatch((x, y), (to_x, to_y), **ends, **style, **look)
     axes.add_patch(patch)
     return patch
@@ -171,10 +182,10 @@ def _arrow(
 def _label(axes: Axes, text: str, patch: FancyArrowPatch) -> None:
     """Write a text onto the middle of an arrow, where the layout has put it."""
     # a parabola with its control point; the head follows
-    points = patch.get_transform().transform(patch.get_path().vertices[:3])
-    middle = axes.transData.inverted().transform(np.average(points, axis=0, weights=(1, 2, 1)))
+    points = patch.get_transform().transform(np.asarray(patch.get_path().vertices)[:3])
+    x, y = axes.transData.inverted().transform(np.average(points, axis=0, weights=(1, 2, 1)))
     back = {"facecolor": "white", "edgecolor": "none", "pad": 1.2, "alpha": 0.85}
-    written = axes.text(*middle, text, ha="center", va="center", fontsize=SMALLEST_FONT, zorder=4, bbox=back)
+    written = axes.text(x, y, text, ha="center", va="center", fontsize=SMALLEST_FONT, zorder=4, bbox=back)
     # the arrow must not move away from under it
     written.set_in_layout(False)
 
