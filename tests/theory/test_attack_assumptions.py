@@ -1,6 +1,6 @@
 """OUTPOST table II as data: the marks follow from what the attacks' papers state."""
 
-from leaklab.theory.attack_assumptions import TABLE, AttackAssumptions, Assumptions
+from leaklab.theory.attack_assumptions import TABLE, Assumptions, AttackAssumptions
 
 
 def test_only_an_attack_that_faces_several_epochs_samples_and_batches_holds_in_practice():
