@@ -50,3 +50,12 @@ def test_another_shape_is_named(field, shape, wanted):
 def test_something_else_is_named():
     with pytest.raises(UserError, match=r"attacks/my_attack\.py: reconstruct returned Tensor"):
         check_shapes(torch.zeros(3), OBSERVATION, KNOWLEDGE, "my-attack")
+
+
+def test_an_update_of_several_steps_may_have_a_batch_for_each():
+    facts = Knowledge("honest-but-curious", {**KNOWLEDGE.facts, "batch_size": B // 2, "local_steps": 2})
+    check_shapes(GOOD, OBSERVATION, facts, "my-attack")
+    for batch, steps in ((B // 2, 1), (B - 1, 2), (2 * B, 2)):
+        facts = Knowledge("honest-but-curious", {**KNOWLEDGE.facts, "batch_size": batch, "local_steps": steps})
+        with pytest.raises(UserError, match=rf"make it \[{T}, {batch}"):
+            check_shapes(GOOD, OBSERVATION, facts, "my-attack")

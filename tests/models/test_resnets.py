@@ -64,6 +64,7 @@ def test_weights_of_torchvision_load_strictly():
     [
         ("resnet-18", {}, 11_173_962),
         ("resnet-18", {"stem": "imagenet"}, 11_181_642),
+        ("resnet-152", {}, 58_156_618),
         ("resnet-small", {"blocks": 3}, 269_722),
         ("resnet-small", {"blocks": 5}, 464_154),
     ],

@@ -101,14 +101,34 @@ def test_truth_names_the_images(dataset):
         assert torch.equal(unit_range(dataset.test_images[trial["image"]], torch.float64), image[0])
 
 
+@pytest.mark.parametrize("of_label", [0, 1, 3])
+def test_a_label_can_be_drawn_so_often_and_no_more(dataset, of_label):
+    choice = ImageChoice(count=20, seed=2, label=3, of_label=of_label)
+    chosen = choose_images(choice, dataset.test_images, dataset.test_labels)
+    assert len(set(chosen.tolist())) == 20
+    assert int((dataset.test_labels[chosen] == 3).sum()) == of_label
+    free = choose_images(ImageChoice(count=40, seed=2), dataset.test_images, dataset.test_labels)
+    others = [i for i in free.tolist() if dataset.test_labels[i] != 3][: 20 - of_label]
+    assert [i for i in chosen.tolist() if dataset.test_labels[i] != 3] == others
+
+
+def test_how_often_a_label_is_drawn_has_to_be_possible():
+    with pytest.raises(ValueError, match="how many of the 4 images have the label"):
+        ImageChoice(count=4, label=1, of_label=5)
+    with pytest.raises(ValueError, match="state label"):
+        ImageChoice(count=4, of_label=1)
+    with pytest.raises(ValueError, match="are of drawn images"):
+        ImageChoice(count=1, label=1, indexes=(3,))
+
+
 def test_images_without_contrast_are_passed_over():
     images = torch.zeros(40, 1, 4, 4, dtype=torch.uint8)
     images[::4, :, :2] = 255
-    chosen = choose_images(ImageChoice(count=10), images)
+    chosen = choose_images(ImageChoice(count=10), images, torch.zeros(40))
     assert sorted(chosen.tolist()) == list(range(0, 40, 4))
     assert chosen.tolist() != sorted(chosen.tolist())
     with pytest.raises(UserError, match="only 10 test images"):
-        choose_images(ImageChoice(count=11), images)
+        choose_images(ImageChoice(count=11), images, torch.zeros(40))
 
 
 def test_a_network_may_have_more_outputs_than_the_data_has_classes(dataset):
@@ -124,13 +144,18 @@ def test_a_network_may_have_more_outputs_than_the_data_has_classes(dataset):
 
 
 def test_named_images_are_taken_in_their_order(dataset):
-    assert choose_images(ImageChoice(count=2, indexes=(5, 3)), dataset.test_images).tolist() == [5, 3]
+    assert choose_images(ImageChoice(count=2, indexes=(5, 3)), dataset.test_images, dataset.test_labels).tolist() == [
+        5,
+        3,
+    ]
     with pytest.raises(UserError, match=r"images.indexes: the test part has the positions 0 to \d+, not 99999"):
-        choose_images(ImageChoice(count=1, indexes=(99_999,)), dataset.test_images)
+        choose_images(ImageChoice(count=1, indexes=(99_999,)), dataset.test_images, dataset.test_labels)
 
 
 def test_choosing_more_images_keeps_the_first(dataset):
-    few, many = (choose_images(ImageChoice(count=count, seed=3), dataset.test_images) for count in (3, 9))
+    few, many = (
+        choose_images(ImageChoice(count=count, seed=3), dataset.test_images, dataset.test_labels) for count in (3, 9)
+    )
     assert torch.equal(few, many[:3])
     assert len(set(many.tolist())) == 9
 

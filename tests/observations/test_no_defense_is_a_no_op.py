@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from leaklab.defenses.additive_noise import AdditiveNoise
+from leaklab.defenses.outpost import Outpost
 from leaklab.observations.capture import capture
 from leaklab.records import plugins
 from leaklab.records.capture_spec import CaptureSpec
@@ -56,3 +57,16 @@ def test_a_hook_that_returns_its_input_is_caught(dataset, monkeypatch):
     monkeypatch.setattr(AdditiveNoise, "gradient", lambda self, gradients, context: gradients)
     monkeypatch.setattr(AdditiveNoise, "update", lambda self, update, context: update)
     assert not differs(seen(dataset, "additive-noise"), seen(dataset, "none"))
+
+
+def test_a_result_that_is_never_written_back_is_caught(dataset, monkeypatch):
+    """OUTPOST's public code in its later form: it perturbs, gives the result a name of its own, returns its input."""
+    perturb, perturbed = Outpost.gradient, []
+
+    def lost(self, gradients, context):
+        perturbed.append(perturb(self, gradients, context))
+        return gradients
+
+    monkeypatch.setattr(Outpost, "gradient", lost)
+    assert not differs(seen(dataset, "outpost"), seen(dataset, "none"))
+    assert perturbed

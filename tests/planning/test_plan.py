@@ -244,6 +244,34 @@ class TestRefusals:
         for scale_free in ("none", "closed-form-scale", "profiled-scale"):
             assert plan_of(item({**transform, "transform": scale_free})).jobs["capture"]
 
+    def test_a_malicious_server_whose_threat_model_is_not_granted(self):
+        fished = {**ATTACK, "server": {"name": "fishing", "target": 3}, "batch_size": 2}
+        assert refusal(fished) == (
+            "server 'fishing' changes the weights that it sends, which threat model 'honest-but-curious' does not "
+            "grant: set threat_model: malicious-server"
+        )
+        # idlg reads one sample, and one is what fishing leaves of a batch
+        malicious = {**fished, "threat_model": "malicious-server"}
+        assert plan_of(item(malicious)).jobs["attack"]
+        imprinted = {**malicious, "server": {"name": "imprint", "mean": 0.3, "std": 0.1}}
+        assert "works for batch_size <= 1, not 2" in refusal({**imprinted, "transform": "closed-form-scale"})
+        assert refusal({**malicious, "server": "fishing"}).startswith(
+            "observations/servers plug-in 'fishing' needs the setting 'target'"
+        )
+
+    def test_a_malicious_server_on_a_head_without_a_bias(self, source, monkeypatch):
+        monkeypatch.setattr(plugins, "PACKAGE_FOLDER", source)
+        text = (source / "models/dlg_lenet.py").read_text(encoding="utf-8")
+        fields = "    head_bias: ClassVar[bool] = False\n    n_conv: Count = 4"
+        (source / "models/unbiased.py").write_text(text.replace("    n_conv: Count = 4", fields), encoding="utf-8")
+        plugins.available.cache_clear()
+        fished = {**ATTACK, "server": {"name": "fishing", "target": 3}, "threat_model": "malicious-server"}
+        assert refusal({**fished, "model": "unbiased"}) == (
+            "server 'fishing' changes a last affine layer with a bias, and that of model 'unbiased' has none: choose "
+            "another model"
+        )
+        plugins.available.cache_clear()
+
     def test_a_gradient_under_a_threat_model_without_the_rate(self):
         assert "choose kind: delta" in refusal({**ATTACK, "threat_model": "blind-rate"})
 

@@ -70,6 +70,13 @@ def test_the_blocks_as_they_stand_are_planned(tmp_path, block):
     [
         # not numbers (I1)
         (TRAIN, "defense: {name: additive-noise, sigma: .nan}", "runs.main.defense.sigma: .nan is not a number"),
+        (TRAIN, "defense: {name: laplace-noise, variance: .inf}", "runs.main.defense.variance: .inf is not a number"),
+        (ATTACK, "defense: {name: outpost, pruned: 0.0}", "runs.main: defenses plug-in 'outpost': pruned"),
+        (ATTACK, "defense: {name: outpost, noised: 1.4}", "runs.main: defenses plug-in 'outpost': noised"),
+        (TRAIN, "defense: {name: soteria-probes, probes: 0}", "runs.main: defenses plug-in 'soteria-probes': probes"),
+        # a root set that no batch holds
+        (TRAIN, "defense: {name: grad-defense, root_samples: 5}", "runs.main: defense 'grad-defense' looks at 5 samp"),
+        (ATTACK, "defense: {name: grad-defense, root_samples: 2}", "runs.main: defense 'grad-defense' looks at 2 samp"),
         (TRAIN, "rates: [[.inf]]", "runs.main.rates.0.0: .inf is not"),
         # malformed keys of blocks (I2)
         (TRAIN, "overrides: {when: none}", "runs.main: overrides"),

@@ -174,3 +174,42 @@ def test_a_metric_of_the_update_is_written_once_beside_the_attack(job, tmp_path)
     table, cards = scored(job)
     assert "linear_posterior" not in set(table.metric)
     assert "additive-noise and clipping-noise" in cards["not_available"]["linear_posterior"]
+
+
+def test_queries_of_a_malicious_server_are_scored_without_a_generator(job, tmp_path):
+    one = torch.ones(1)
+    dataset = Dataset("digits", 4, SPLIT, CLASSES, SPLIT, CLASSES, 0 * one, one)
+    fished = {"dataset": "digits", "images": {"count": 4, "indexes": [2, 3, 4, 8]}, "batch_size": 4}
+    server = {"name": "fishing", "target": 0, "strategy": "feature", "most_queries": 5}
+    fished |= {"model": "dlg-lenet", "threat_model": "malicious-server", "server": server}
+    observation, knowledge, truth = capture(CaptureSpec.model_validate(fished), dataset)
+    files = {name: tmp_path / f"{name}.safetensors" for name in ("observation", "truth", "reconstruction")}
+    save_observation(files["observation"], tmp_path / "facts.json", observation, knowledge)
+    save_truth(files["truth"], tmp_path / "truth.json", truth)
+    guess = truth.images[:, None].clone()
+    write_tensors(files["reconstruction"], {
+        "images": guess[:, 0].clone(),
+        "labels": truth.labels,
+        "scale": torch.ones(1),
+        "candidates": guess,
+        "candidate_losses": torch.zeros(1, 1),
+    })  # fmt: skip
+    job.inputs.update({name: [path] for name, path in {**files, "facts": tmp_path / "facts.json"}.items()})
+    job.spec["attack"]["capture"] = fished
+    job.spec["metrics"] = ["mse", "queries"]
+    table = scored(job)[0]
+    assert list(values(table, "best-by-loss", "queries").values()) == [knowledge.facts["queries"]]
+    assert list(values(table, "best-by-loss", "mse").values()) == [0]
+    assert set(table.image) == {truth.trials[0]["image"]} <= {4, 8}
+    job.spec["attack"]["capture"] = {**fished, "server": None}
+    assert scored(job)[1]["not_available"]["queries"] == "the server sends honest weights, once"
+
+
+def test_the_loss_of_the_search_is_a_metric_without_a_truth_reference_or_oracle(job):
+    job.spec["metrics"] = ["mse", "reconstruction-loss"]
+    table, cards = scored(job)
+    found = table[table.metric == "reconstruction_loss"]
+    assert set(found.selection) == {"best-by-loss"}
+    assert found.value.tolist() == pytest.approx([0.1, 0.1, 0.1, 1e12])
+    assert set(table[table.metric == "mse"].selection) > {"best-by-loss", "oracle"}
+    assert cards["metrics"]["reconstruction_loss"]["better"] == "higher"

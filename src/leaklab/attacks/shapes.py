@@ -11,7 +11,8 @@ def check_shapes(found: Reconstruction, observation: Observation, knowledge: Kno
     Args:
         found: what ``reconstruct`` returned.
         observation: the T trials that it was given.
-        knowledge: tells the samples B of an update and the shape of an input, where the threat model grants them.
+        knowledge: tells the samples B of a step and the shape of an input, where the threat model grants them; an
+            update of E steps may have up to E B samples, of whole batches.
         attack: plug-in name, for the message.
 
     Raises:
@@ -20,7 +21,9 @@ def check_shapes(found: Reconstruction, observation: Observation, knowledge: Kno
     file = f"attacks/{attack.replace('-', '_')}.py"
     if not isinstance(found, Reconstruction):
         raise UserError(f"{file}: reconstruct returned {type(found).__name__}: return a Reconstruction")
-    trials, batch = len(observation.trials), knowledge.facts.get("batch_size", found.labels.shape[-1])
+    trials, own = len(observation.trials), found.labels.shape[-1]
+    batch, steps = knowledge.facts.get("batch_size", own), knowledge.facts.get("local_steps", 1)
+    batch = own if own in range(batch, steps * batch + 1, batch) else batch
     sample = tuple(knowledge.facts.get("input_shape", found.images.shape[2:]))
     starts = tuple(found.candidates.shape[1:2])
     expected = {
@@ -31,6 +34,6 @@ def check_shapes(found: Reconstruction, observation: Observation, knowledge: Kno
         "scale": (trials,),
     }
     for field, shape in expected.items():
-        own = tuple(getattr(found, field).shape)
-        if own != shape:
-            raise UserError(f"{file}: reconstruct returned {field} of shape {list(own)}: make it {list(shape)}")
+        returned = tuple(getattr(found, field).shape)
+        if returned != shape:
+            raise UserError(f"{file}: reconstruct returned {field} of shape {list(returned)}: make it {list(shape)}")

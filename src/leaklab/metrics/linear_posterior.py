@@ -117,8 +117,11 @@ class LinearPosterior(UpdateMetric):
             return f"its prior is the generator {PRIOR}"
         return "it is that of one local step" if spec.capture.local_steps > 1 else None
 
-    def values(self, observation: Observation, knowledge: Knowledge, generator: Generator, truth: Truth) -> Tensor:
+    def values(
+        self, observation: Observation, knowledge: Knowledge, generator: Generator | None, truth: Truth
+    ) -> Tensor:
         """Return the expected errors [T, B]; see ``UpdateMetric``."""
+        assert generator is not None  # refusal() asks for it
         scene = scene_of(NAME, generator, observation.as_gradient(knowledge, NAME), knowledge, squared_l2)
         pairs = zip(truth.images, truth.labels, strict=True)
         return torch.stack([self._at(scene, images.double(), labels) for images, labels in pairs])

@@ -7,6 +7,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from leaklab.metrics.base import MetricCard
+from leaklab.metrics.of_search import reads_the_search
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.truth import Truth
@@ -34,13 +35,15 @@ class UpdateMetric(ABC):
         """Return why an attack has no such number, or None if it has one."""
 
     @abstractmethod
-    def values(self, observation: Observation, knowledge: Knowledge, generator: Generator, truth: Truth) -> Tensor:
+    def values(
+        self, observation: Observation, knowledge: Knowledge, generator: Generator | None, truth: Truth
+    ) -> Tensor:
         """Return the value at each private image.
 
         Args:
             observation: all T trials of the capture.
             knowledge: what the threat model grants.
-            generator: the attack's, frozen.
+            generator: the attack's, frozen; None where it has none.
             truth: the private images.
 
         Returns:
@@ -65,4 +68,4 @@ def load_update_metrics(spec: ScoreSpec) -> tuple[list[UpdateMetric], dict[str, 
 
 def names_of_image_metrics(names: Iterable[str]) -> list[str]:
     """Return those of the names whose metrics compare images."""
-    return [name for name in names if not reads_the_update(name)]
+    return [name for name in names if not (reads_the_update(name) or reads_the_search(name))]

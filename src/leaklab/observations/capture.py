@@ -16,6 +16,7 @@ from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.client_round import Steps, client_round
 from leaklab.observations.dealt_clients import dealt_clients
+from leaklab.observations.manipulation import manipulated
 from leaklab.observations.observe import Held, observe
 from leaklab.observations.prescribed import round_factor
 from leaklab.observations.private_images import PrivateImages, drawn_images
@@ -49,9 +50,12 @@ def capture(
     Raises:
         UserError: too few images, a batch size that does not divide their number, clients that the deal does not
             have, a state of another architecture, a defense that hides everything or that changes the batches of a
-            deal, or a gradient where the threat model withholds the rate.
+            deal, a gradient where the threat model withholds the rate, or clients that a malicious server cannot read.
     """
-    return observe(spec, hold_images(spec, dataset, deal, trained, generator))
+    dataset = _with_outputs(dataset, spec.num_classes)
+    start = start_of(spec, dataset, trained)
+    hold = partial(_hold, spec, deal=deal, generator=generator)
+    return observe(spec, hold(start)) if spec.server is None else manipulated(spec, spec.server, start, hold)
 
 
 def hold_images(
@@ -61,9 +65,13 @@ def hold_images(
     trained: Mapping[str, Tensor] | None = None,
     generator: Generator | None = None,
 ) -> Held[Truth]:
-    """Return what the clients of a capture hold; see ``capture``."""
-    dataset = _with_outputs(dataset, spec.num_classes)
-    start = start_of(spec, dataset, trained)
+    """Return what the clients of a capture hold under an honest server; see ``capture``."""
+    start = start_of(spec, _with_outputs(dataset, spec.num_classes), trained)
+    return _hold(spec, start, deal, generator)
+
+
+def _hold(spec: CaptureSpec, start: Start, deal: Sequence[Tensor], generator: Generator | None) -> Held[Truth]:
+    dataset = start.dataset
     architecture: Architecture = plugins.load("models", spec.model.name, spec.model.settings)
     build = partial(architecture.build, dataset.shape, dataset.num_classes)
     network = build()

@@ -62,7 +62,7 @@ def drawn_images(
         inputs: Tensor = spec.on_input_range(unit)
     else:
         images, classes = start.dataset.part(choice.split)
-        positions = groups(choose_images(choice, images), spec.batch_size)
+        positions = groups(choose_images(choice, images, classes), spec.batch_size)
         unit, labels = unit_range(images[positions], dtype), classes[positions]
         inputs = start.inputs(images[positions], spec)
     batch = Batch(inputs, labels, {})
@@ -82,12 +82,13 @@ def drawn_images(
     return PrivateImages([batch] * spec.local_steps, contexts, unit, batch.labels, positions)
 
 
-def choose_images(choice: ImageChoice, images: Tensor) -> Tensor:
+def choose_images(choice: ImageChoice, images: Tensor, labels: Tensor) -> Tensor:
     """Return the positions [count] of the first images of a random order that have enough contrast, or the named ones.
 
     Args:
         choice: how many, from which seed, or which.
         images: uint8 [N, C, H, W], the part that is drawn from.
+        labels: theirs, [N]; read where the choice says how many have one.
 
     Raises:
         UserError: fewer images qualify, or there is no such position.
@@ -100,15 +101,18 @@ def choose_images(choice: ImageChoice, images: Tensor) -> Tensor:
             )
         return torch.tensor(choice.indexes)
     chosen: list[int] = []
+    room = {True: choice.of_label, False: choice.count - choice.of_label}
     for index in stream(choice.seed, "private images", choice.split).permutation(len(images)).tolist():
         if len(chosen) == choice.count:
             break
-        if _contrast(images[index]) >= choice.min_contrast:
+        own = choice.label is not None and int(labels[index]) == choice.label
+        if (choice.label is None or room[own]) and _contrast(images[index]) >= choice.min_contrast:
+            room[own] -= 1
             chosen.append(index)
     if len(chosen) < choice.count:
         raise UserError(
-            f"only {len(chosen)} {choice.split} images have a contrast of {choice.min_contrast}: "
-            f"ask for fewer than {choice.count} or lower min_contrast"
+            f"only {len(chosen)} {choice.split} images have a contrast of {choice.min_contrast} and the labels asked "
+            f"for: ask for fewer than {choice.count} or lower min_contrast"
         )
     return torch.tensor(chosen)
 

@@ -3,6 +3,7 @@
 Planning a hundred jobs imports no torch: what a plug-in declares is read from its source (``declared.py``).
 """
 
+import ast
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from leaklab.records.capture_spec import CaptureSpec, ClientChoice
 from leaklab.records.errors import UserError
 from leaklab.records.generator_spec import GeneratorSpec
 
-ATTACKS, TRANSFORMS = "attacks", "attacks/adaptive"
+ATTACKS, TRANSFORMS, SERVERS = "attacks", "attacks/adaptive", "observations/servers"
 
 
 def refusal(attack: str, fact: str, threat_model: str) -> UserError:
@@ -118,6 +119,39 @@ def check_most(plugin: str, field: str, number: int, most: int | None) -> None:
     """
     if most is not None and number > most:
         raise UserError(f"{plugin} works for {field} <= {most}, not {number}: lower it, or choose another one")
+
+
+def samples_seen(capture: CaptureSpec) -> int:
+    """Return of how many samples the observed update speaks; imports no torch."""
+    isolates = capture.server is not None and _says(SERVERS, capture.server.name, "isolates")
+    return 1 if isolates else capture.batch_size
+
+
+def check_server(capture: CaptureSpec) -> None:
+    """Refuse a malicious server under a threat model without one, or on a model that it cannot change; no torch.
+
+    Raises:
+        UserError: says what to set.
+    """
+    if capture.server is None:
+        return
+    name = capture.server.name
+    if "server" not in granted(capture.threat_model):
+        raise UserError(
+            f"server '{name}' changes the weights that it sends, which threat model '{capture.threat_model}' does not "
+            "grant: set threat_model: malicious-server"
+        )
+    if _says(SERVERS, name, "needs_head") and not _says("models", capture.model.name, "head_bias", default=True):
+        raise UserError(
+            f"server '{name}' changes a last affine layer with a bias, and that of model '{capture.model.name}' has "
+            "none: choose another model"
+        )
+
+
+def _says(room: str, name: str, attribute: str, *, default: bool = False) -> bool:
+    """Return a class variable of a plug-in, read from its source."""
+    node = plugins.class_attribute(room, name, attribute)
+    return default if node is None else bool(ast.literal_eval(node))
 
 
 def check_prior(attack: str, prior: GeneratorSpec | None) -> None:

@@ -24,6 +24,8 @@ Fact = Literal[
     "algorithm",
     "round",
     "rounds",
+    "server",
+    "queries",
     "labels",
 ]
 """What can be granted; a misspelt fact is refused by the type checker."""
@@ -45,15 +47,19 @@ FACTS: dict[Fact, str] = {
     "algorithm": "how the server averages and scales the clients' rates",
     "round": "number of the captured round",
     "rounds": "how many updates of the same batch the observation is the mean of, where there are several",
+    "server": "what a malicious server changes in the weights that it sends: name and settings",
+    "queries": "how often a malicious server asked the client for an update of the same samples",
     "labels": "the labels of the private samples",
 }
 
-_HONEST_BUT_CURIOUS: frozenset[Fact] = frozenset(FACTS) - {"labels"}
+_MALICIOUS: frozenset[Fact] = frozenset({"server", "queries"})
+_HONEST_BUT_CURIOUS: frozenset[Fact] = frozenset(FACTS) - {"labels"} - _MALICIOUS
 
 THREAT_MODELS: dict[str, frozenset[Fact]] = {
     "honest-but-curious": _HONEST_BUT_CURIOUS,
     "honest-but-curious-with-labels": _HONEST_BUT_CURIOUS | {"labels"},
     "blind-rate": _HONEST_BUT_CURIOUS - {"nominal_rate"},
+    "malicious-server": _HONEST_BUT_CURIOUS | _MALICIOUS,
 }
 
 

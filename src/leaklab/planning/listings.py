@@ -87,7 +87,7 @@ def _waiting_papers(items: Mapping[str, Item], words: Words) -> dict[str, int]:
 
 
 def _counts(items: Mapping[str, Item], words: Words) -> str:
-    running = sum(bool(item.runs) for item in items.values())
+    running = sum(item.made for item in items.values())
     done = (f"{sum(own[k] == 'done' for own in words.values())} at {scale}" for k, scale in enumerate(SCALES))
     return f"{running} of {len(items)} items run; results here: {', '.join(done)}"
 

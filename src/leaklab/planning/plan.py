@@ -12,9 +12,18 @@ from pathlib import Path
 from leaklab.data.catalog import Entry, find_entry, load_catalog
 from leaklab.data.text.catalog import find_text
 from leaklab.observations.requirements import check as check_threat_model
-from leaklab.observations.requirements import check_batch, check_clients, check_generator, check_transform
+from leaklab.observations.requirements import (
+    check_batch,
+    check_generator,
+    check_server,
+    check_transform,
+    samples_seen,
+)
 from leaklab.observations.text_requirements import check as check_text
 from leaklab.planning.code import code_of
+from leaklab.planning.least_batch import check_least_batch
+from leaklab.planning.several_batches import check_batches
+from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.attacker_spec import told
 from leaklab.records.canonical import canonical_json
@@ -186,7 +195,7 @@ def build_plan(items: Mapping[str, Item]) -> Plan:
     plan = Plan(items)
     for item in items.values():
         for scale in SCALES:
-            if item.runs and scale in item.scales and not item.scales[scale].planned:
+            if item.made and scale in item.scales and not item.scales[scale].planned:
                 runs = expand(item, scale)
                 if not runs and item.scales[scale].missing:
                     continue
@@ -198,7 +207,10 @@ def build_plan(items: Mapping[str, Item]) -> Plan:
 
 def _add_checked(plan: Plan, item: Item, run: PlannedRun) -> None:
     try:
+        if isinstance(run.spec, TrainSpec):
+            check_least_batch(run.spec)
         if isinstance(run.spec, ScoreSpec | LandscapeSpec):
+            check_least_batch(run.spec.attack.capture)
             _check_attack(run.spec.attack)
         if isinstance(run.spec, LandscapeSpec):
             _check_landscape(run.spec)
@@ -219,17 +231,19 @@ def _check_attack(attack: AttackSpec) -> None:
         attack.transform.settings,
         attack.capture.kind,
     )
-    check_batch(attack.attack.name, attack.capture.batch_size)
-    check_transform(attack.transform.name, attack.capture.defense.name, attack.capture.batch_size)
+    check_server(attack.capture)
+    seen = samples_seen(attack.capture)
+    check_batch(attack.attack.name, seen)
+    check_transform(attack.transform.name, attack.capture.defense.name, seen)
     check_generator(attack)
-    check_clients(attack.capture)
+    check_batches(attack)
 
 
 def _check_landscape(spec: LandscapeSpec) -> None:
     """Refuse a metric that measures no distance between images."""
     for name in spec.metrics:
-        if reads_the_update(name):
-            raise UserError(f"metric '{name}' is of an update and compares no images: name it in a block of attacks")
+        if reads_the_update(name) or plugins.class_attribute("metrics", name, "reads_the_search") is not None:
+            raise UserError(f"metric '{name}' compares no images: name it in a block of attacks")
 
 
 def result_files(item: Item, scale: str) -> dict[str, Path]:

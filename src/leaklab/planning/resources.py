@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from leaklab.observations.declared import declared
-from leaklab.observations.requirements import ATTACKS
+from leaklab.observations.requirements import ATTACKS, samples_seen
 from leaklab.observations.text_requirements import ATTACKS as TEXT_ATTACKS
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
@@ -116,7 +116,8 @@ def _evaluations(spec: AttackSpec) -> int:
     """Return the largest number of evaluations: of L-BFGS per outer iteration, or of a population per generation."""
     if not declared(ATTACKS, spec.attack.name).searches:
         return 0
-    searches = spec.capture.image_count * spec.capture.draws * spec.restarts * spec.iterations
+    batches = spec.capture.image_count // spec.capture.batch_size
+    searches = batches * samples_seen(spec.capture) * spec.capture.draws * spec.restarts * spec.iterations
     return searches * (
         int(spec.attack.settings.get("population") or POPULATION) if spec.generator else INNER_ITERATIONS
     )

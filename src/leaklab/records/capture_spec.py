@@ -24,9 +24,11 @@ class ImageChoice(Record):
         indexes: positions in the split, from 0, instead of a draw; as many as ``count``.
         planted: a generator that makes the images from latents drawn by ``seed``, one class after another, instead of
             the split: the control of an attack that searches among that generator's images.
+        label: drawn images have this label ``of_label`` times; None leaves labels to the draw.
+        of_label: how often.
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"indexes", "planted"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"indexes", "planted", "label", "of_label"})
 
     split: Literal["train", "test"] = "test"
     count: Count
@@ -34,6 +36,8 @@ class ImageChoice(Record):
     min_contrast: Share = 0.1
     indexes: tuple[Natural, ...] = ()
     planted: GeneratorSpec | None = None
+    label: Natural | None = None
+    of_label: Natural = 0
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -41,6 +45,10 @@ class ImageChoice(Record):
             raise ValueError(f"indexes are different positions in the split, as many as count: {self.count}")
         if self.indexes and self.planted:
             raise ValueError("planted images have no positions in a split: leave indexes out")
+        if self.label is not None and (self.indexes or self.planted):
+            raise ValueError("label and of_label are of drawn images: leave indexes and planted out")
+        if self.of_label > (0 if self.label is None else self.count):
+            raise ValueError(f"of_label is how many of the {self.count} images have the label: state label, lower it")
         return self
 
 
@@ -143,10 +151,12 @@ class CaptureSpec(CapturedRound):
         augmentation: how clients of a deal change their images.
         algorithm: what clients of a deal receive, do and send, and the factors of their rates.
         num_classes: outputs of the network, where that is more than the classes of the data set that is at hand.
+        server: a malicious server (``observations/servers/``), which sends weights of its own making.
     """
 
     LATER: ClassVar[frozenset[str]] = CapturedRound.LATER | {
         "state", "optimizer", "weight_decay", "schedule", "augmentation", "algorithm", "num_classes",
+        "server",
     }  # fmt: skip
 
     images: ImageChoice | ClientChoice
@@ -162,6 +172,7 @@ class CaptureSpec(CapturedRound):
     augmentation: Component = Component(name="none")
     algorithm: Literal["scheme1", "scheme2"] | Component = "scheme1"
     num_classes: Count | None = None
+    server: Component | None = None
 
     @field_validator("input_range")
     @classmethod
@@ -195,6 +206,16 @@ class CaptureSpec(CapturedRound):
                 raise ValueError("clients of a deal do all steps of a round at one rate: leave rate_schedule out")
         elif self.augmentation.name != "none" or self.algorithm != "scheme1":
             raise ValueError("drawn images know no augmentation or algorithm: name clients of a deal or leave both out")
+        return self
+
+    @model_validator(mode="after")
+    def _fits_the_server(self) -> Self:
+        if self.server is None:
+            return self
+        if isinstance(self.images, ClientChoice):
+            raise ValueError("a malicious server asks drawn images (images.count) only: leave images.clients out")
+        if self.local_steps > 1 or self.rounds > 1:
+            raise ValueError("a malicious server reads one local step of one round: leave local_steps and rounds out")
         return self
 
     @property

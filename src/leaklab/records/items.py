@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from leaklab.records.config import Scale, parse, read_yaml
+from leaklab.records.diagram_layout import DiagramLayout
 from leaklab.records.errors import UserError
 from leaklab.records.layouts import (
     CurvesLayout,
@@ -33,6 +34,7 @@ Renderer = Literal[
     "sentences",
     "latent-line",
     "latent-plane",
+    "diagram",
 ]
 
 
@@ -139,17 +141,23 @@ class Item(Record):
     paths: PathsLayout | None = None
     sentences: SentencesLayout | None = None
     landscape: LandscapeLayout | None = None
+    diagram: DiagramLayout | None = None
     comparison: Comparison | None = None
     expected: dict[str, Any] = Field(default_factory=dict)
     scales: dict[Scale, ScaleChange] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _runs_or_reason(self) -> "Item":
-        if bool(self.runs) == bool(self.planned):
-            raise ValueError("an item has either 'runs' or a reason under 'planned'")
-        if self.runs and not self.renderer:
-            raise ValueError("an item with runs needs a 'renderer'")
+        if self.made == bool(self.planned):
+            raise ValueError("an item has either 'runs' or a reason under 'planned' (a 'diagram' needs neither)")
+        if self.made and not self.renderer:
+            raise ValueError("an item with runs or a diagram needs a 'renderer'")
         return self
+
+    @property
+    def made(self) -> bool:
+        """Whether there is something to make: runs, or a drawing that needs none."""
+        return bool(self.runs or self.diagram)
 
     @property
     def key(self) -> str:

@@ -40,6 +40,8 @@ def plugins_of(spec: Spec) -> list[tuple[str, str, Mapping[str, Any]]]:
         ]
         if isinstance(spec.images, ImageChoice) and spec.images.planted:
             own.append(("models/generators", spec.images.planted.model))
+        if spec.server is not None:
+            own.append(("observations/servers", spec.server))
         if spec.state is not None:
             own += [("federated/algorithms", spec.algorithm_plugin), ("data/augmentations", spec.augmentation)]
     elif isinstance(spec, AttackSpec):

@@ -33,7 +33,7 @@ def run(job: Job) -> None:
         _write(job, Projected(planted.latents, planted.images, torch.zeros(len(planted.labels))), planted.images)
         return
     images, labels = Dataset.load(job.input("dataset")).part(spec.images.split)
-    chosen = choose_images(spec.images, images)
+    chosen = choose_images(spec.images, images, labels)
     originals = unit_range(images[chosen], torch.float32).to(job.device)
     draws = partial(stream, spec.seed, "projection")
     settings = ProjectionSettings(spec.generations, spec.population, **spec.model_dump(include=SETTINGS))

@@ -3,6 +3,7 @@
 from dataclasses import asdict
 
 from leaklab.metrics.labels import LABEL_CARD, recovered_labels
+from leaklab.metrics.of_search import load_search_metrics
 from leaklab.metrics.of_update import load_update_metrics, names_of_image_metrics
 from leaklab.metrics.scoring import image_scores, load_metrics, score_table
 from leaklab.metrics.selections import SELECTIONS, finite, oracle_choice, private_indices, reference_guesses
@@ -17,41 +18,40 @@ from leaklab.steps.base import Job, main
 def run(job: Job) -> None:
     """Write the score table and the cards that say how each number was computed."""
     spec = ScoreSpec.model_validate(job.spec)
-    capture = spec.attack.capture
     truth = load_truth(job.input("truth"), job.input("truth_facts"))
     found = read_tensors(job.input("reconstruction"))
-    dataset, part = read_tensors(job.input("dataset")), capture.images.split
-    split, classes = dataset[f"{part}_images"], dataset[f"{part}_labels"]
+    dataset, images = read_tensors(job.input("dataset")), spec.attack.capture.images
+    split, classes = dataset[f"{images.split}_images"], dataset[f"{images.split}_labels"]
     private = private_indices(truth.trials, batch=truth.images.shape[1])
 
     chosen, non_finite = finite(found["images"])
     oracle = oracle_choice(found["candidates"], found["candidate_losses"], chosen, truth.images)
     guesses = {"best-by-loss": chosen, "oracle": finite(oracle)[0]}
-    guesses |= reference_guesses(split, classes, private, capture.images.seed)
+    guesses |= reference_guesses(split, classes, private, images.seed)
     metrics, not_available = load_metrics(names_of_image_metrics(spec.metrics))
-    of_update, refusals = load_update_metrics(spec)
+    (of_update, refusals), of_search = load_update_metrics(spec), load_search_metrics(spec.metrics)
     scores = dict(image_scores(metrics, guesses, truth.images, job.device))
-    for one in of_update:
-        observed = load_observation(job.input("observation"), job.input("facts"))
-        scores["best-by-loss", one.card.name] = one.values(*observed, load_generator(job.input("generator")), truth)
     labels = recovered_labels(found["labels"], truth.labels)
-    scores["best-by-loss", LABEL_CARD.name] = labels
+    others = {LABEL_CARD.name: labels} | {one.card.name: one.values(found) for one in of_search}
+    if of_update:
+        generator = load_generator(job.input("generator")) if spec.attack.generator else None
+        observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
+        others |= {one.card.name: one.values(observation, knowledge, generator, truth) for one in of_update}
+    scores |= {("best-by-loss", name): values for name, values in others.items()}
     write_table(job.outputs["scores"], score_table(scores, private, [trial["draw"] for trial in truth.trials]))
 
     starts = read_table(job.input("trials"))
     facts = {
         "trials": len(truth.trials),
-        "batch_size": truth.images.shape[1],
+        "batch_size": len(private[0]),
         "non_finite_trials": int(non_finite.sum()),
         "diverged_trials": int((starts["diverged"] & starts["chosen"]).sum()),
         "label_accuracy": float(labels.mean()),
         "not_available": not_available | refusals,
         "substitute": read_json(job.input("card")).get("substitute"),
     }
-    cards = {
-        card.name: asdict(card)
-        for card in [*(metric.card for metric in metrics), *(one.card for one in of_update), LABEL_CARD]
-    }
+    of_found = [*(one.card for one in of_update), *(one.card for one in of_search), LABEL_CARD]
+    cards = {card.name: asdict(card) for card in [*(metric.card for metric in metrics), *of_found]}
     write_json(job.outputs["cards"], {"metrics": cards, "selections": SELECTIONS, **facts})
     job.note(**facts)
 

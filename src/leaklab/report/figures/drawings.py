@@ -13,7 +13,7 @@ from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_arrays
 from leaklab.records.items import Item
-from leaklab.report.figures import curves_figure, paths_figure, table_figure
+from leaklab.report.figures import curves_figure, diagram_figure, paths_figure, table_figure
 from leaklab.report.judge.printed import Printed
 from leaklab.report.numbers import series
 from leaklab.report.numbers.basis import sampled, stand_ins
@@ -144,6 +144,14 @@ def _latent_plane(item: Item, scale: Scale, results: ResultTable, printed: Print
     return Drawing(figure, partial(write_arrays, arrays=landscape_figure.arrays(planes)))
 
 
+def _diagram(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    if item.diagram is None:
+        raise _needs(item, "diagram")
+    bars = diagram_figure.bars(item.diagram, results)
+    figure = diagram_figure.draw(item.diagram, bars, item.title)
+    return Drawing(figure, partial(write_arrays, arrays=diagram_figure.arrays(bars)))
+
+
 RENDERERS: dict[str, Callable[[Item, Scale, ResultTable, Printed], Drawing]] = {
     "image-grid": _attacks,
     "defense-grid": _defense_grid,
@@ -154,6 +162,7 @@ RENDERERS: dict[str, Callable[[Item, Scale, ResultTable, Printed], Drawing]] = {
     "sentences": _sentences,
     "latent-line": _latent_line,
     "latent-plane": _latent_plane,
+    "diagram": _diagram,
 }
 
 
