@@ -8,7 +8,7 @@ RUN ?=
 # options of `make bench`: for training, for attacks, and for steps under defenses
 BENCH ?=
 ATTACKS ?= $(filter --quick,$(BENCH))
-DEFENSES ?=
+DEFENSES ?= $(filter --quick,$(BENCH))
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
