@@ -5,9 +5,10 @@ CORES ?= 2
 SCALE ?= demo
 MINUTES := 10
 RUN ?=
-# options of `make bench`: for the training half, and for the attack half
+# options of `make bench`: for training, for attacks, and for steps under defenses
 BENCH ?=
 ATTACKS ?= $(filter --quick,$(BENCH))
+DEFENSES ?= $(filter --quick,$(BENCH))
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -63,6 +64,7 @@ share: $(READY) ## record what was made in dvc.lock and push it to your DVC remo
 bench: $(READY) ## measure training and attacks beside plain loops and peers: make bench BENCH=--quick
 	@PYTHONPATH=benchmarks $(BIN)/python -m training_speed $(BENCH)
 	@PYTHONPATH=benchmarks $(BIN)/python -m attack_speed $(ATTACKS)
+	@PYTHONPATH=benchmarks $(BIN)/python -m defense_speed $(DEFENSES)
 
 clean: ## remove what the demo made; small and paper results stay
 	@rm -rf results/demo figures/demo logs benchmarks/jobs

@@ -147,7 +147,7 @@ class EndToEnd:
 
     def apart(self, flat: Tensor) -> dict[str, Tensor]:
         """Return the tensors of a vector."""
-        parts = flat.split([shape.numel() for shape in self._shapes.values()])
+        parts = torch.split(flat, [shape.numel() for shape in self._shapes.values()])
         return {name: part.view(shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
 
     def pieces(self, first: int, end: int) -> list[tuple[str, int, int]]:

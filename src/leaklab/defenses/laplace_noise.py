@@ -42,8 +42,8 @@ class LaplaceNoise(Defense):
 
     def _noise(self, name: str, like: Tensor, context: ClientContext) -> Tensor:
         # the difference of two exponential draws; both are finite, as a uniform draw is never 1
-        first, second = -(-context.stream(f"noise of {name}").uniform(2, *like.shape)).log1p()
-        return (self.scale * (first - second)).to(like)
+        drawn = (-context.stream(f"noise of {name}").uniform(2, *like.shape)).log1p()
+        return (self.scale * (drawn[1] - drawn[0])).to(like)
 
 
 PLUGIN = LaplaceNoise

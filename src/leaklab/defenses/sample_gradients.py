@@ -31,8 +31,12 @@ def _has_formulas(network: nn.Sequential) -> bool:
 
 
 def _plain(layer: nn.Module) -> bool:
-    numbers = isinstance(layer, nn.Conv2d) and not isinstance(layer.padding, str)
-    return numbers and layer.groups == 1 and layer.padding_mode == "zeros"
+    return (
+        isinstance(layer, nn.Conv2d)
+        and not isinstance(layer.padding, str)
+        and layer.groups == 1
+        and layer.padding_mode == "zeros"
+    )
 
 
 def _written_out(network: nn.Sequential, batch: Mapping[str, Tensor], names: Sequence[str]) -> dict[str, Tensor]:
@@ -50,13 +54,13 @@ def _written_out(network: nn.Sequential, batch: Mapping[str, Tensor], names: Seq
         slopes = torch.autograd.grad(loss, outputs)
     found = {}
     for (name, layer), given, slope in zip(layers, inputs, slopes, strict=True):
-        kernels = isinstance(layer, nn.Conv2d)
         if f"{name}.weight" in names:
-            found[f"{name}.weight"] = (
-                _of_kernels(layer, given, slope) if kernels else slope[:, :, None] * given[:, None]
-            )
+            if isinstance(layer, nn.Conv2d):
+                found[f"{name}.weight"] = _of_kernels(layer, given, slope)
+            else:
+                found[f"{name}.weight"] = slope[:, :, None] * given[:, None]
         if f"{name}.bias" in names:
-            found[f"{name}.bias"] = slope.sum((2, 3)) if kernels else slope
+            found[f"{name}.bias"] = slope.flatten(2).sum(2) if slope.dim() == 4 else slope
     return found
 
 
@@ -70,7 +74,8 @@ def _of_kernels(layer: nn.Conv2d, inputs: Tensor, slope: Tensor) -> Tensor:
         inputs: [B, C, H, W].
         slope: of the sample's loss by the layer's output, [B, O, H', W'].
     """
-    (top, left), (down, right), (high, wide) = layer.padding, layer.stride, layer.kernel_size  # type: ignore[misc]
+    assert not isinstance(layer.padding, str)
+    (top, left), (down, right), (high, wide) = layer.padding, layer.stride, layer.kernel_size
     padded = F.pad(inputs, (left, left, top, top)).permute(0, 2, 3, 1).contiguous()
     batch, row, column, channel = padded.stride()
     samples, outputs, height, width = slope.shape

@@ -93,8 +93,8 @@ def _forward(front: nn.Sequential, values: Tensor, tangents: Tensor) -> tuple[Te
 
 
 def _by_derivative(layer: nn.Module, values: Tensor, tangents: Tensor) -> tuple[Tensor, Tensor]:
-    result: tuple[Tensor, Tensor] = vmap(lambda own: jvp(layer, (values,), (own,)), out_dims=(None, 0))(tangents)
-    return result
+    moved = vmap(lambda own: jvp(layer, (values,), (own,))[1])(tangents)
+    return layer(values), moved
 
 
 def _before(network: nn.Sequential, layer: str) -> nn.Sequential:

@@ -1,6 +1,7 @@
 """A defense that looks at several samples of a batch says so, and a smaller batch is refused while planning."""
 
 import ast
+from typing import Any
 
 from leaklab.records import plugins
 from leaklab.records.capture_spec import CaptureSpec
@@ -20,8 +21,10 @@ def check_least_batch(spec: TrainSpec | CaptureSpec) -> None:
     if name is None:
         return
     setting = ast.literal_eval(name)
+    needed: Any = spec.defense.settings.get(setting)
     default = plugins.class_attribute("defenses", spec.defense.name, setting)
-    needed = spec.defense.settings.get(setting, ast.literal_eval(default) if default is not None else 1)
+    if needed is None and default is not None:
+        needed = ast.literal_eval(default)
     if spec.batch_size < needed:
         raise UserError(
             f"defense '{spec.defense.name}' looks at {needed} samples of a batch, which has "
