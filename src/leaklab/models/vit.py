@@ -22,8 +22,9 @@ NORM_EPSILON = 1e-6
 
 
 class LayerNorm(nn.Module):
-    """Layer normalisation of the last axis, written out: mapped by ``torch.func``, torch's own has a wrong second
-    derivative.
+    """Layer normalisation of the last axis, written out.
+
+    Mapped by ``torch.func``, torch's own has a wrong second derivative.
     """
 
     def __init__(self, width: int) -> None:
