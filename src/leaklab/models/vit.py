@@ -107,7 +107,8 @@ class Block(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """Return the new tokens."""
         tokens = tokens + self.attn(self.norm1(tokens))
-        return tokens + self.mlp(self.norm2(tokens))
+        out: Tensor = tokens + self.mlp(self.norm2(tokens))
+        return out
 
 
 class ClassToken(nn.Module):
