@@ -52,7 +52,12 @@ def run(job: Job) -> None:
         "not_available": not_available | refusals,
         "substitute": read_json(job.input("card")).get("substitute"),
     }
-    used = [*(one.card for one in metrics), *(one.card for one in of_update), *(one.card for one in of_search), LABEL_CARD]
+    used = [
+        *(one.card for one in metrics),
+        *(one.card for one in of_update),
+        *(one.card for one in of_search),
+        LABEL_CARD,
+    ]
     cards = {card.name: asdict(card) for card in used}
     write_json(job.outputs["cards"], {"metrics": cards, "selections": SELECTIONS, **facts})
     job.note(**facts)
