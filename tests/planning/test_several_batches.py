@@ -1,4 +1,4 @@
-"""Clients with batches of their own are attacked by those who take them apart, and who know how many samples to find."""
+"""Clients with batches of their own: attacked by those who take them apart and know how many samples to find."""
 
 import pytest
 

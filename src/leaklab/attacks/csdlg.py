@@ -17,7 +17,7 @@ from leaklab.attacks.labels import fixed_labels
 from leaklab.attacks.lbfgs import LbfgsSettings
 from leaklab.attacks.matching import PROFILED_SIZE, Distance
 from leaklab.attacks.priors import Box, WithPrior, total_variation
-from leaklab.attacks.search import Matching, SearchResult, search
+from leaklab.attacks.search import Matching, Objective, SearchResult, search
 from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
 from leaklab.attacks.update_attack import UpdateAttack
 from leaklab.observations.base import Knowledge, Observation
@@ -80,10 +80,9 @@ class CosineDeepLeakage(UpdateAttack):
         size = PROFILED_SIZE if self.optimizer == "lbfgs" else 1.0
         matching: Matching = _Sized(inversion, size)
         nothing = matching.loss_of_nothing()
+        objective: Objective = matching
         if self.total_variation > 0:
             objective = WithPrior(matching, total_variation, self.total_variation, inversion.shape, nothing)
-        else:
-            objective = matching
 
         def start_of(row: int, number: int) -> Tensor:
             return inversion.normal_start(streams("start", observation.trials[row], number))

@@ -12,7 +12,6 @@ from torch import Tensor
 from leaklab.metrics.base import MetricCard
 from leaklab.metrics.of_search import SearchMetric
 
-
 LARGEST = 1e12
 """Stands for the loss of a trial all of whose starts diverged, so that it is scored and not dropped."""
 

@@ -15,8 +15,9 @@ STEM = ("conv1", "bn1", "relu", "maxpool")
 
 @dataclass(frozen=True)
 class ResNet152(ResNet18):
-    """Four stages of 3, 8, 36 and 3 bottlenecks behind the first layer of ``resnet-18``; 58,341,028 parameters on
-    CIFAR-100.
+    """Four stages of 3, 8, 36 and 3 bottlenecks behind the first layer of ``resnet-18``.
+
+    58,341,028 parameters on CIFAR-100.
     """
 
     def layers(self, input_shape: Shape, num_classes: int) -> Mapping[str, nn.Module]:
@@ -25,10 +26,8 @@ class ResNet152(ResNet18):
         Raises:
             UserError: unknown stem.
         """
-        shallow, deep = (
-            super().layers(input_shape, num_classes),
-            dict(resnet152(num_classes=num_classes).named_children()),
-        )
+        shallow = super().layers(input_shape, num_classes)
+        deep = dict(resnet152(num_classes=num_classes).named_children())
         return {name: layer if name in STEM else deep.get(name, layer) for name, layer in shallow.items()}
 
 

@@ -22,8 +22,9 @@ NORM_EPSILON = 1e-6
 
 
 class LayerNorm(nn.Module):
-    """Layer normalisation of the last axis, written out: mapped by ``torch.func``, torch's own has a wrong second
-    derivative.
+    """Layer normalisation of the last axis, written out.
+
+    Mapped by ``torch.func``, torch's own has a wrong second derivative.
     """
 
     def __init__(self, width: int) -> None:
@@ -106,7 +107,8 @@ class Block(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """Return the new tokens."""
         tokens = tokens + self.attn(self.norm1(tokens))
-        return tokens + self.mlp(self.norm2(tokens))
+        out: Tensor = tokens + self.mlp(self.norm2(tokens))
+        return out
 
 
 class ClassToken(nn.Module):
