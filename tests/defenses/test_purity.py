@@ -36,7 +36,8 @@ def test_inputs_stay_and_types_are_kept(name, tensors, hook, context):
     before = {key: value.clone() for key, value in tensors.items()}
     state = torch.get_rng_state()
     images = stream(1, "images").normal(2, 1, 4, 4).to(before["fc.bias"])
-    at_step = context.at(Alone(0, dict(before), {"images": images, "labels": torch.zeros(2, dtype=torch.int64)}, network))
+    batch = {"images": images, "labels": torch.zeros(2, dtype=torch.int64)}
+    at_step = context.at(Alone(0, dict(before), batch, network))
     result = getattr(plugins.load("defenses", name), hook)(tensors, at_step)
     assert torch.equal(state, torch.get_rng_state())
     assert set(result) == set(before)

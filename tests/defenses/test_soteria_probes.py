@@ -42,10 +42,10 @@ def test_the_estimate_is_the_exact_ratio_along_the_probes(victim, probes):
     """In the coordinates of the probes, t -> r(x + V t), the Jacobian's rows are what the probes see of the lengths."""
     _, features_of, _ = victim
     images = stream(0, "images").normal(3, *SHAPE)
-    tangents = stream(7, "probes").normal(probes, *images.shape)
+    tangents = 2.0 * stream(7, "probes").integers(0, 2, probes, *images.shape) - 1
 
     def along(coordinates):
-        return features_of(images + torch.einsum("bk,kbchw->bchw", coordinates.flatten(1), tangents))
+        return features_of(images + torch.einsum("bk,kbchw->bchw", coordinates.flatten(1), tangents.double()))
 
     exact = sensitivity_ratios(along, torch.zeros(3, probes, 1, 1, dtype=torch.float64))
     found = probed_ratios(features_of, images, probes, stream(7, "probes"))
@@ -143,7 +143,7 @@ def test_wrong_use_is_refused(context):
     with pytest.raises(UserError, match="of 20 features is none: raise pruned"):
         SoteriaProbes(0.01).gradient({}, context.at(Alone(0, state, batch, partial(model.build, SHAPE, CLASSES))))
     with pytest.raises(UserError, match="defense soteria-probes: the network has no affine layer"):
-        SoteriaProbes().gradient({}, context.at(Alone(0, {"w": torch.zeros(1)}, batch, Unlayered)))
+        SoteriaProbes().gradient({}, ClientContext(1.0, 0, 0).at(Alone(0, {"w": torch.zeros(1)}, batch, Unlayered)))
 
 
 class Unlayered(nn.Sequential):

@@ -4,7 +4,7 @@ Source: "Protect Privacy from Gradient Leakage Attack in Federated Learning", in
 clipping; used by OUTPOST table III, figures 3 to 5. The server's compensation is not part of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
@@ -12,12 +12,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
 
 from leaklab.defenses.base import ClientContext, Defense
 from leaklab.defenses.gradient_sensitivity import sensitivities
+from leaklab.defenses.network_of_round import network_of_round
+from leaklab.defenses.sample_gradients import sample_gradients
 from leaklab.defenses.settings import require_between
 from leaklab.records.bounds import Count, Flag, OpenShare, Positive
 from leaklab.records.errors import UserError
@@ -64,18 +64,23 @@ class GradDefense(Defense):
         Raises:
             UserError: no network at hand, gradients that are not its parameters', or too few samples for the root set.
         """
-        network = context.network()
+        network = network_of_round(context)
         self._check(gradients, network, context)
-        cuts, flat = self._cuts(list(gradients), network, context), _flat(gradients)
+        cuts = self._cuts(list(gradients), network, context)
         chosen = context.stream("chosen slices").permutation(self.slices)[: max(1, round(self.noised * self.slices))]
         ranges = [(cuts[place], cuts[place + 1]) for place in sorted(chosen.tolist())]
-        by_sample = sample_gradients(network, context.batch, list(gradients)) if self.clip else None
+        laid = EndToEnd(gradients)
+        changed = laid.flat(gradients)
+        if self.clip:
+            pieces = [laid.pieces(first, end) for first, end in ranges]
+            touched = dict.fromkeys(name for inside in pieces for name, _, _ in inside)
+            by_sample = sample_gradients(network, context.batch, list(touched))
+            for (first, end), inside in zip(ranges, pieces, strict=True):
+                rows = [by_sample[name][:, low:high] for name, low, high in inside]
+                changed[first:end] = clipped_mean(rows, self.sigma)
         for first, end in ranges:
-            if by_sample is not None:
-                flat[first:end] = clipped_mean(by_sample[:, first:end], self.sigma)
-            flat[first:end] += self.sigma * context.stream("noise").normal(end - first).to(flat)
-        parts = flat.split([value.numel() for value in gradients.values()])
-        return {name: part.view(value.shape) for (name, value), part in zip(gradients.items(), parts, strict=True)}
+            changed[first:end] += self.sigma * context.stream("noise").normal(end - first).to(changed)
+        return laid.apart(changed)
 
     def _check(self, gradients: Mapping[str, Tensor], network: nn.Sequential, context: ClientContext) -> None:
         foreign = set(gradients) - {name for name, _ in network.named_parameters()}
@@ -114,26 +119,45 @@ def equal_cuts(sensitivity: list[float], sizes: list[int], slices: int) -> list[
     return places
 
 
-def sample_gradients(network: nn.Sequential, batch: Mapping[str, Tensor], names: list[str]) -> Tensor:
-    """Return the gradient of each sample's loss, the tensors end to end: [B, entries]."""
-    held = {name: value.detach() for name, value in network.state_dict().items()}
-    asked = {name: held[name] for name in names}
+def clipped_mean(rows: Sequence[Tensor], bound: float) -> Tensor:
+    """Return the mean over samples of their rows, each divided by max(1, its norm over ``bound``).
 
-    def loss(parameters: dict[str, Tensor], image: Tensor, label: Tensor) -> Tensor:
-        return F.cross_entropy(functional_call(network, {**held, **parameters}, (image[None],)), label[None])
-
-    each = vmap(grad(loss), in_dims=(None, 0, 0))(asked, batch["images"], batch["labels"])
-    return torch.cat([each[name].flatten(1) for name in names], 1)
-
-
-def clipped_mean(by_sample: Tensor, bound: float) -> Tensor:
-    """Return the mean of the rows [B, n], each divided by max(1, its norm over ``bound``)."""
-    factors = 1 / (by_sample.norm(dim=1) / bound).clamp(min=1)
-    return factors @ by_sample / len(by_sample)
+    Args:
+        rows: the rows in pieces that lie side by side, [B, n_1], [B, n_2], ...; none for an empty slice.
+        bound: C, positive.
+    """
+    if not rows:
+        return torch.empty(0)
+    norms = torch.stack([piece.norm(dim=1) for piece in rows]).norm(dim=0)
+    factors = 1 / (norms / bound).clamp(min=1) / len(norms)
+    return torch.cat([factors @ piece for piece in rows])
 
 
-def _flat(gradients: Mapping[str, Tensor]) -> Tensor:
-    return torch.cat([value.flatten() for value in gradients.values()])
+class EndToEnd:
+    """Tensors laid end to end in one vector."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self._shapes = {name: value.shape for name, value in tensors.items()}
+        sizes = [value.numel() for value in tensors.values()]
+        self._starts = dict(zip(self._shapes, np.cumsum([0, *sizes]).tolist(), strict=False))
+
+    def flat(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return a new vector of all entries."""
+        return torch.cat([value.flatten() for value in tensors.values()])
+
+    def apart(self, flat: Tensor) -> dict[str, Tensor]:
+        """Return the tensors of a vector."""
+        parts = flat.split([shape.numel() for shape in self._shapes.values()])
+        return {name: part.view(shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
+
+    def pieces(self, first: int, end: int) -> list[tuple[str, int, int]]:
+        """Return which entries of which tensors lie at the places from ``first`` to below ``end``, in order."""
+        found = []
+        for name, start in self._starts.items():
+            low, high = max(first - start, 0), min(end - start, self._shapes[name].numel())
+            if low < high:
+                found.append((name, low, high))
+        return found
 
 
 PLUGIN = GradDefense
