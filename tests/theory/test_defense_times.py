@@ -23,7 +23,9 @@ def test_the_curve_is_that_of_so_many_steps():
     found = run(defense="outpost", points=4, steps_per_point=7)
     step = found[("step_seconds", None)]
     assert step > 0
-    assert [found[("elapsed", place)] for place in range(4)] == pytest.approx([7 * step * place for place in range(4)])
+    assert [found[("elapsed", place)] for place in range(4)] == pytest.approx(
+        [7 * step * number for number in range(1, 5)]
+    )
     assert found[("seconds", None)] == found[("elapsed", 3)]
     assert ("elapsed", 0) not in run()
 

@@ -2,7 +2,7 @@
 
 A client trains alone on batches of noise; the median over the repetitions counts, after one round that is not timed.
 The undefended client is timed right before each repetition, so that a slow moment of the machine slows both. For a
-curve against time, ``elapsed`` is what ``steps_per_point`` such steps take, times the place of the point.
+curve against time, ``elapsed`` is what ``steps_per_point`` such steps take, times the number of the point from 1.
 
 Source: time of local training in OUTPOST, figure 3.
 """
@@ -42,7 +42,7 @@ class DefenseTimes:
         batch_size: samples a step.
         steps: local steps of a repetition.
         repetitions: how many.
-        points: of the curve ``elapsed``, the first of which is 0; none without.
+        points: of the curve ``elapsed``, and the last one once more as ``seconds``; neither without.
         steps_per_point: steps of all clients between two of its points.
     """
 
@@ -74,9 +74,9 @@ class DefenseTimes:
         yield Number("step_seconds", step, n=count)
         yield Number("step_ratio", median(one[1] / one[0] for one in times), n=count)
         for place in range(self.points):
-            yield Number("elapsed", place * self.steps_per_point * step, index=place, n=count)
+            yield Number("elapsed", (place + 1) * self.steps_per_point * step, index=place, n=count)
         if self.points:
-            yield Number("seconds", (self.points - 1) * self.steps_per_point * step, n=count)
+            yield Number("seconds", self.points * self.steps_per_point * step, n=count)
 
     def _repetition(self, name: str, seed: int) -> float:
         """Return how long one client's local steps take under a defense [s]."""
