@@ -12,9 +12,7 @@ def run(**settings):
 
 
 def test_a_pass_a_feature_is_slow_and_probes_are_not():
-    slow, quick = (
-        run(defense=name, side=28, steps=1)[("step_ratio", None)] for name in ("soteria", "soteria-probes")
-    )
+    slow, quick = (run(defense=name, side=28, steps=1)[("step_ratio", None)] for name in ("soteria", "soteria-probes"))
     assert slow > 20
     assert quick < slow / 2
 

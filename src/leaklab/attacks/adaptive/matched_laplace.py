@@ -70,7 +70,7 @@ def _polynomial(sizes: Tensor, draws: int) -> Tensor:
 
 
 def _coefficient(k: int, draws: int) -> float:
-    return factorial(draws - 1 + k) / (factorial(k) * factorial(draws - 1 - k) * 2**k)
+    return float(factorial(draws - 1 + k)) / (factorial(k) * factorial(draws - 1 - k)) / 2.0**k
 
 
 @dataclass(frozen=True)

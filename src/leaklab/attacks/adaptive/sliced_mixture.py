@@ -81,7 +81,8 @@ def _of_tensor(gradient: Tensor, observed: Tensor, law: SlicedLaw, error: float)
 
 def _blocks(entries: Tensor) -> Tensor:
     """Return [T, n] as [T, blocks, BLOCK], the last block filled up with zeros."""
-    return F.pad(entries, (0, -entries.shape[1] % BLOCK)).unflatten(1, (-1, BLOCK))
+    padded = F.pad(entries, (0, -entries.shape[1] % BLOCK))
+    return padded.reshape(len(entries), -1, BLOCK)
 
 
 @dataclass(frozen=True)
