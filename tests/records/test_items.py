@@ -11,8 +11,18 @@ from leaklab.records.items import Item, find_item, load_item, load_items
 ROOT = Path(__file__).parents[2]
 TABLE1 = ROOT / "config/items/lrp/table1.yaml"
 # derived items (figure 9 with a single local step, leakage along a training, ...) share a printed item's number
-DERIVED = {"figure9-one-step", "figure-training", "figure-rounds", "figure7-large-steps", "figure-noise", "ablation"}
-COUNTS = {"lrp": 27, "outpost": 14, "hyperfl": 16}
+DERIVED = {
+    "figure9-one-step",
+    "figure-training",
+    "figure-rounds",
+    "figure7-large-steps",
+    "figure-noise",
+    "ablation",
+    "defenses-compared",
+    "figure-production",
+    "figure3-time",
+}
+COUNTS = {"lrp": 27, "outpost": 17, "hyperfl": 16}
 
 
 @pytest.fixture(scope="module")

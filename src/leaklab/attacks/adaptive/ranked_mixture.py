@@ -1,0 +1,202 @@
+"""Ranked mixture: the likelihood of an update that OUTPOST perturbed.
+
+Per tensor, OUTPOST zeroes the smallest entries but a share, ``kept``, and adds N(0, s^2) to those with the largest
+Fisher information, their squares; s = noise_scale * Var(w) is known from the sent weights. So the ranks of the true
+gradient g decide what an observed entry o is. From the smallest to the largest, where more are noised than kept:
+
+    o = 0 exactly  |  o = n ~ N(0, s^2)  |  o = g + n
+
+and otherwise o = 0, o = g exactly, o = g + n. Which entries are zero is thus a side channel without noise: they are
+the smallest. What the others are, the ranks of the dummy gradient say, softly (``soft_ranks``), and the density of o is
+the mixture.
+
+Where N steps (of all rounds) are averaged, of which M were perturbed, an entry is ((N - M) g + M times the above) / N:
+no entry is zero as soon as one step was left as it is, the smallest are (1 - M / N) g exactly, and the noise has the
+variance M s^2 / N^2. The density is the mixture over M, with the chances of the schedule. That gradients move from step
+to step is not modelled.
+
+Source: the defense is algorithm 1 of the OUTPOST paper; the attacker is ours.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import log
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from leaklab.attacks.adaptive.base import Transform
+from leaklab.attacks.adaptive.lawful import Lawful
+from leaklab.attacks.adaptive.soft_ranks import rank_logits
+from leaklab.attacks.likelihood import Differentiated, OnlyWidened, mean_square
+from leaklab.attacks.matching import Distance
+from leaklab.defenses.gradient_compression import dropped_count
+from leaklab.defenses.outpost import Outpost
+from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
+from leaklab.records.errors import UserError
+
+SURE = 1e30
+"""A logit that leaves no doubt, where all entries are of one kind."""
+
+
+@dataclass(frozen=True)
+class RankedLaw(OnlyWidened):
+    """How OUTPOST makes an observed update of a gradient; a ``likelihood.Likelihood``.
+
+    Attributes:
+        pruned: share of each tensor's smallest entries that a perturbed step sets to zero, in [0, 1).
+        noised: share of its largest ones that get noise, in [0, 1].
+        noise_scale: standard deviation of the noise over the variance of the tensor's weights, which counts as 1 at
+            most.
+        chances: of M = 0 to N perturbed steps among the N whose mean was observed.
+    """
+
+    pruned: float
+    noised: float
+    noise_scale: float
+    chances: tuple[float, ...] = (0.0, 1.0)
+
+    @property
+    def steps(self) -> int:
+        """N, the steps whose mean was observed."""
+        return len(self.chances) - 1
+
+    def widened(self, error: float, weights: Mapping[str, Tensor]) -> Distance:
+        """Return the negative log-likelihood at an error; see ``likelihood.Likelihood``."""
+        deviations = [self.noise_scale * min(float(w.double().var(correction=0)), 1.0) for w in weights.values()]
+        return Differentiated(partial(_negative_log_likelihood, law=self, deviations=deviations, error=error))
+
+    @property
+    def zeroes(self) -> bool:
+        """Whether a perturbed step leaves zeros."""
+        return self.pruned > 0 and self.noised < 1
+
+    def counts(self, entries: int) -> tuple[int, int]:
+        """Return how many of a tensor's entries are kept, and how many get noise."""
+        noised = entries - dropped_count(entries, 1 - self.noised)
+        return entries - dropped_count(entries, self.pruned), noised if self.noised > 0 else 0
+
+
+def _negative_log_likelihood(
+    gradients: Sequence[Tensor], observed: Sequence[Tensor], law: RankedLaw, deviations: Sequence[float], error: float
+) -> Tensor:
+    """Return the value [T] of all tensors, up to a constant that depends on no gradient."""
+    sparse = _is_sparse(observed, law)
+    tensors = [
+        _Entries(g.flatten(1), o.flatten(1), deviation, law, error, sparse)
+        for g, o, deviation in zip(gradients, observed, deviations, strict=True)
+    ]
+    values = []
+    for perturbed, chance in enumerate(law.chances):
+        if chance > 0:
+            value = log(chance) + torch.stack([entries.log_density(perturbed) for entries in tensors]).sum(0)
+            # zeros are left only where every step was perturbed
+            possible = sparse == (perturbed == law.steps) if law.zeroes and law.steps > 1 else sparse | True
+            values.append(torch.where(possible, value, -torch.inf))
+    return -torch.stack(values).logsumexp(0)
+
+
+def _is_sparse(observed: Sequence[Tensor], law: RankedLaw) -> Tensor:
+    """Tell of which trials at least half of the entries are zero that are when every step is perturbed: [T]."""
+    zeros = torch.stack([(o.flatten(1) == 0).sum(1) for o in observed]).sum(0)
+    return 2 * zeros >= sum(o[0].numel() - max(law.counts(o[0].numel())) for o in observed)
+
+
+class _Entries:
+    """The entries of one tensor of T trials: their kinds by the ranks of the gradient, and densities by kind.
+
+    Args:
+        gradient: g, [T, n].
+        observed: o, [T, n].
+        deviation: s.
+        law: of the update.
+        error: see ``likelihood``.
+        sparse: of which trials every step was perturbed, [T].
+    """
+
+    def __init__(
+        self, gradient: Tensor, observed: Tensor, deviation: float, law: RankedLaw, error: float, sparse: Tensor
+    ) -> None:
+        self.gradient, self.observed, self.law = gradient, observed, law
+        self.zero = (observed == 0) & sparse[:, None]
+        self.floor = error**2 * mean_square(observed).clamp(min=torch.finfo(observed.dtype).tiny)
+        self.variance = deviation**2 / law.steps
+        kept, noised = law.counts(observed.shape[1])
+        self.noise_between = noised > kept
+        changed = torch.where(sparse, (~self.zero).sum(1), max(kept, noised))
+        self.small, self.changed = self._log_shares(changed, error)
+        self.between, self.large = self._log_shares(torch.full_like(changed, min(kept, noised)), error)
+
+    def _log_shares(self, largest: Tensor, error: float) -> tuple[Tensor, Tensor]:
+        """Return the log-probabilities [T, n] not to be among the k largest [T], and to be."""
+        entries = self.gradient.shape[1]
+        logits = torch.zeros_like(self.gradient)
+        some = (largest > 0) & (largest < entries)
+        if bool(some.any()):
+            logits = rank_logits(self.gradient**2, largest.clamp(1, entries - 1), error)
+        logits = torch.where(some[:, None], logits, torch.where(largest == 0, -SURE, SURE)[:, None])
+        return logsigmoid(-logits), logsigmoid(logits)
+
+    def log_density(self, perturbed: int) -> Tensor:
+        """Return the log-density [T] if so many steps were perturbed.
+
+        Densities are multiples of the noise's in N perturbed steps, which may depend on the error only.
+        """
+        left = 1 - perturbed / self.law.steps
+        noise = perturbed / self.law.steps * self.variance + self.floor
+        large = self.large + self._normal(1.0, noise)
+        between = self.between + (self._normal(left, noise) if self.noise_between else self._normal(1.0, self.floor))
+        changed = self.changed + torch.logaddexp(large, between)
+        if left == 0:
+            return torch.where(self.zero, self.small, changed).sum(1)
+        return torch.logaddexp(self.small + self._normal(left, self.floor), changed).sum(1)
+
+    def _normal(self, factor: float, variance: Tensor) -> Tensor:
+        """Return the log-density [T, n] of o around ``factor`` g."""
+        residual = self.observed - factor * self.gradient
+        return -(residual**2) / (2 * variance) - torch.log(variance / (self.variance + self.floor)) / 2
+
+
+@dataclass(frozen=True)
+class RankedMixture(Lawful):
+    """Match by the likelihood of an update under OUTPOST, with its settings and its schedule; see ``Lawful``."""
+
+    name: ClassVar[str] = "ranked-mixture"
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=("defense", "local_steps"), facts_for_delta=PRESCRIBED_STEPS, fits=("outpost",)
+    )
+
+    def law(self, defense: Outpost, steps: int, rounds: int) -> RankedLaw:
+        """Return the law of the defense as the paper describes it.
+
+        Raises:
+            UserError: the defense is that of the public code.
+        """
+        if defense.as_coded:
+            raise UserError("transform 'ranked-mixture' knows outpost as described only: leave as_coded out")
+        return RankedLaw(
+            pruned=0.0 if defense.parts == "noise" else defense.pruned,
+            noised=0.0 if defense.parts == "prune" else defense.noised,
+            noise_scale=defense.noise_scale,
+            chances=perturbed_steps(steps, rounds, defense.decay),
+        )
+
+
+def perturbed_steps(steps: int, rounds: int, decay: float) -> tuple[float, ...]:
+    """Return the chances of 0, 1, ... perturbed steps in so many rounds of ``steps`` steps each.
+
+    Step i of a round is perturbed with probability 1 / (1 + decay i), the first one always.
+    """
+    chances = [1.0]
+    for share in [1.0, *(1 / (1 + decay * i) for i in range(2, steps + 1))] * rounds:
+        chances = [
+            (1 - share) * before + share * one_less
+            for before, one_less in zip([*chances, 0.0], [0.0, *chances], strict=True)
+        ]
+    return tuple(chances)
+
+
+PLUGIN: type[Transform] = RankedMixture

@@ -1,0 +1,172 @@
+"""Annealed likelihood: annealed MAP where the likelihood is the law of a defense, which narrows from stage to stage.
+
+``annealed-map`` narrows a distance by its weight. A defense that leaves parts of an update exact, or says something by
+which entries it changed, has a likelihood of another shape at every error (``likelihood``); its weight is always one,
+that of a log-likelihood beside a log-prior. Everything else is as there.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from leaklab.attacks.annealed_map import _reconstruction, _starts
+from leaklab.attacks.annealing import Ladder
+from leaklab.attacks.backtracking import Descent, descend
+from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
+from leaklab.attacks.generative import GenerativeAttack
+from leaklab.attacks.likelihood import Likelihood
+from leaklab.attacks.matching import Distance
+from leaklab.attacks.mean_weights import at_mean_weights
+from leaklab.attacks.neighbours import near_posterior
+from leaklab.attacks.parts import joined
+from leaklab.attacks.posterior import Posterior, posterior_of
+from leaklab.attacks.public_labels import labels_of
+from leaklab.attacks.scene import scene_of
+from leaklab.models.generators.base import Generator
+from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements
+from leaklab.records.bounds import Count, Natural, NonNegative, Positive
+from leaklab.records.errors import UserError
+
+NAME = "annealed-likelihood"
+PLACES = ("sent", "mean")
+
+
+@dataclass(frozen=True)
+class AnnealedLikelihood:
+    """Search the latents of all images of an update by their posterior, from coarse to fine; computed in float64.
+
+    It goes with a transform that has a likelihood to be narrowed (``ranked-mixture``, ``matched-laplace``), and with
+    the generator ``class-gaussian``. The budget's iterations are evaluations per stage.
+
+    Attributes:
+        label_rule: as in ``annealed-map``; ``likelihood`` reads the label by the coarsest likelihood.
+        coarsest: error of each entry of the dummy gradient in the first stage, relative to the root mean square of its
+            tensor; see ``likelihood``.
+        finest: the same in the last stage.
+        stages: how many.
+        box: weight of the squares by which pixels leave [0, 1], beside a negative log-density.
+        spread: standard deviation of a start's latents; as in ``annealed-map``.
+        history: pairs kept by L-BFGS.
+        refinements: how often the last stage is repeated with the Gaussian of the public images nearest to what was
+            found (``neighbours``); takes one restart and a ``class-gaussian`` that keeps images.
+        neighbours: public images of the class in that Gaussian; at least two.
+        place: weights at which the gradient is taken: ``sent``, or ``mean`` of those that the local steps saw
+            (``mean_weights``), which are the same for one step.
+    """
+
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=(*SAMPLES, "input_range"),
+        facts_when={"label_rule": KNOWN_LABELS, "place": {"mean": PRESCRIBED_STEPS}},
+        generator=True,
+    )
+
+    label_rule: str = "likelihood"
+    coarsest: Positive = 0.1
+    finest: Positive = 3e-3
+    stages: Count = 4
+    box: NonNegative = 100.0
+    spread: NonNegative = 0.3
+    history: Count = 40
+    refinements: Natural = 0
+    neighbours: Count = 1000
+    place: str = "sent"
+
+    def __post_init__(self) -> None:
+        """Refuse stages that do not narrow, an unknown place, and too few neighbours."""
+        self.ladder()
+        if self.place not in PLACES:
+            raise UserError(f"{NAME} takes the gradient at no place '{self.place}': choose from {', '.join(PLACES)}")
+        if self.neighbours < 2:
+            raise UserError(f"{NAME} needs at least two neighbours, not {self.neighbours}")
+
+    def ladder(self) -> Ladder:
+        """Return the stages.
+
+        Raises:
+            UserError: ``coarsest`` is below ``finest``.
+        """
+        return Ladder(self.coarsest, self.finest, self.stages)
+
+    def using(self, generator: Generator) -> Attack:
+        """Return the attack with its generator, frozen, which makes the victim's images and classes."""
+        return _WithGenerator(self, generator)
+
+
+@dataclass(frozen=True)
+class _WithGenerator:
+    """The attack; ``settings`` and ``generator`` are what ``using`` was called with."""
+
+    requirements: ClassVar[Requirements] = AnnealedLikelihood.requirements
+
+    settings: AnnealedLikelihood
+    generator: Generator
+
+    def reconstruct(
+        self,
+        observation: Observation,
+        knowledge: Knowledge,
+        budget: Budget,
+        streams: Streams,
+        distance: Distance | None = None,
+    ) -> Reconstruction:
+        """Reconstruct every trial; see ``Attack.reconstruct``. All starts run, side by side.
+
+        Raises:
+            UserError: the transform has no likelihood to be narrowed; else as ``annealed-map``.
+        """
+        if not isinstance(distance, Likelihood):
+            raise UserError(
+                f"{NAME} needs a transform with a likelihood of its own, such as ranked-mixture for outpost: choose "
+                "one that fits the defense, or attack annealed-map"
+            )
+        if self.settings.place == "sent":
+            return self._sought(observation, knowledge, budget, streams, distance)
+        alone = [at_mean_weights(observation.select([row]), knowledge, NAME) for row in range(len(observation.trials))]
+        return joined([self._sought(one, knowledge, budget, streams, distance) for one in alone])
+
+    def _sought(
+        self, observation: Observation, knowledge: Knowledge, budget: Budget, streams: Streams, distance: Likelihood
+    ) -> Reconstruction:
+        errors = self.settings.ladder().errors()
+        likelihoods = [distance.widened(error, observation.weights) for error in errors]
+        scene = scene_of(NAME, self.generator, observation, knowledge, likelihoods[0])
+        labels = labels_of(scene, self.settings.label_rule, streams)
+        posteriors = [posterior_of(replace(scene, distance=one), labels, self.settings.box) for one in likelihoods]
+        start = _starts(posteriors[0], observation.trials, budget.restarts, streams, self.settings.spread)
+        stages = _narrowed(posteriors, start, budget.iterations, self.settings.history)
+        posterior = posteriors[-1]
+        if self.settings.refinements:
+            posterior, stages = self._refined(posterior, stages, labels, budget)
+        return _reconstruction(posterior, stages, labels, observation.trials, refined=self.settings.refinements > 0)
+
+    def _refined(
+        self, posterior: Posterior, stages: list[Descent], labels: Tensor, budget: Budget
+    ) -> tuple[Posterior, list[Descent]]:
+        """Return the posterior under the prior of the nearest public images, and all stages so far."""
+        if budget.restarts > 1:
+            raise UserError(f"{NAME} refines a single guess: set restarts: 1, or refinements: 0")
+        rows, of_class = torch.arange(len(labels), device=labels.device), posterior
+        for _ in range(self.settings.refinements):
+            with torch.no_grad():
+                guess = posterior.images(stages[-1].points, rows)
+            posterior = near_posterior(of_class, guess, labels, self.settings.neighbours)
+            start = guess.new_zeros(len(labels), posterior.unknowns)
+            stages = [*stages, *_narrowed([posterior], start, budget.iterations, self.settings.history)]
+        return posterior, stages
+
+
+def _narrowed(posteriors: list[Posterior], start: Tensor, iterations: int, history: int) -> list[Descent]:
+    """Return where the starts [T * R, n] ended under each posterior; each begins where the one before ended."""
+    trials = torch.arange(len(posteriors[0].classes), device=start.device)
+    rows = trials.repeat_interleave(len(start) // len(trials))
+    stages: list[Descent] = []
+    for posterior in posteriors:
+        points = stages[-1].points if stages else start
+        stages.append(descend(posterior, points, rows, iterations, history))
+    return stages
+
+
+PLUGIN: type[GenerativeAttack] = AnnealedLikelihood

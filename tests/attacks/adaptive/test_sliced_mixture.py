@@ -1,0 +1,67 @@
+"""The likelihood of an update whose slices are noise or exact: a slow version, its law, and its derivative."""
+
+from math import comb, exp, log, pi, sqrt
+
+import pytest
+import torch
+
+from leaklab.attacks.adaptive.sliced_mixture import BLOCK, SlicedLaw, SlicedMixture
+from leaklab.observations.base import Knowledge
+from leaklab.records.errors import UserError
+from leaklab.records.streams import stream
+
+SIGMA = 0.05
+ENTRIES = 2 * BLOCK + 6
+
+
+@pytest.mark.parametrize("shortened", [True, False])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_it_is_the_mixture_over_the_steps_that_perturbed_a_block(steps, shortened):
+    law, error = SlicedLaw(0.4, SIGMA, shortened, steps), 0.2
+    gradients = [0.1 * stream(0, which).normal(ENTRIES) for which in range(2)]
+    observed = 0.1 * stream(1, "o").normal(ENTRIES)
+
+    def plain(gradient):
+        total = 0.0
+        for first in range(0, ENTRIES, BLOCK):
+            g, o = gradient[first : first + BLOCK].tolist(), observed[first : first + BLOCK].tolist()
+            floor = error**2 * sum(x**2 for x in o) / len(o)
+            block = 0.0
+            for number in range(steps + 1):
+                part = comb(steps, number) * 0.4**number * 0.6 ** (steps - number)
+                left = 1 - number / steps if shortened else 1.0
+                variance = number * SIGMA**2 / steps**2 + floor
+                for a, b in zip(g, o, strict=True):
+                    part *= exp(-((b - left * a) ** 2) / (2 * variance)) / sqrt(2 * pi * variance)
+                block += part
+            total -= log(block)
+        return total
+
+    ours = [float(law.widened(error, {})([g[None]], [observed[None]])[0]) for g in gradients]
+    assert ours[1] - ours[0] == pytest.approx(plain(gradients[1]) - plain(gradients[0]), rel=1e-9)
+
+
+def test_exact_blocks_are_matched_and_blocks_of_noise_are_not():
+    gradient, noise = (stream(2, name).normal(4, ENTRIES) for name in ("g", "n"))
+    observed = gradient.clone()
+    observed[:, :BLOCK] = SIGMA * noise[:, :BLOCK]
+    _, (slope,), _ = SlicedLaw(0.5, SIGMA).widened(1e-3, {})([1.01 * gradient], [observed])
+    assert float(slope[:, :BLOCK].abs().max()) < 1e-9
+    expected = 0.01 * gradient[:, BLOCK : 2 * BLOCK]
+    floor = 1e-6 * (observed[:, BLOCK : 2 * BLOCK] ** 2).mean(1, keepdim=True)
+    assert torch.allclose(slope[:, BLOCK : 2 * BLOCK], expected / floor, rtol=1e-6)
+
+
+def test_the_derivative_equals_differences():
+    gradient, observed, way = (0.1 * stream(3, name).normal(4, 5, 30) for name in "gow")
+    distance, step = SlicedLaw(0.5, SIGMA, steps=2).widened(0.3, {}), 1e-6
+    ahead, behind = (distance([gradient + sign * step * way], [observed])[0] for sign in (1, -1))
+    _, (slope,), _ = distance([gradient], [observed])
+    assert torch.allclose((ahead - behind) / (2 * step), (slope * way).flatten(1).sum(1), rtol=1e-5)
+
+
+def test_it_reads_the_defense_from_the_facts():
+    facts = {"defense": {"name": "grad-defense", "settings": {"noised": 0.35}}, "local_steps": 2}
+    assert SlicedMixture().informed(Knowledge("any", facts)).distance == SlicedLaw(0.4, 0.01, True, 2)
+    with pytest.raises(UserError, match="made for grad-defense"):
+        SlicedMixture().informed(Knowledge("any", {**facts, "defense": {"name": "lrp", "settings": {}}}))
