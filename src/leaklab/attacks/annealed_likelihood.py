@@ -11,9 +11,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from leaklab.attacks.annealed_map import _reconstruction, _starts
 from leaklab.attacks.annealing import Ladder
-from leaklab.attacks.backtracking import Descent, descend
+from leaklab.attacks.backtracking import Descent
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
 from leaklab.attacks.generative import GenerativeAttack
 from leaklab.attacks.likelihood import Likelihood
@@ -22,6 +21,7 @@ from leaklab.attacks.mean_weights import at_mean_weights
 from leaklab.attacks.neighbours import near_posterior
 from leaklab.attacks.parts import joined
 from leaklab.attacks.posterior import Posterior, posterior_of
+from leaklab.attacks.posterior_search import latent_starts, likeliest, narrowed
 from leaklab.attacks.public_labels import labels_of
 from leaklab.attacks.scene import scene_of
 from leaklab.models.generators.base import Generator
@@ -135,12 +135,12 @@ class _WithGenerator:
         scene = scene_of(NAME, self.generator, observation, knowledge, likelihoods[0])
         labels = labels_of(scene, self.settings.label_rule, streams)
         posteriors = [posterior_of(replace(scene, distance=one), labels, self.settings.box) for one in likelihoods]
-        start = _starts(posteriors[0], observation.trials, budget.restarts, streams, self.settings.spread)
-        stages = _narrowed(posteriors, start, budget.iterations, self.settings.history)
+        start = latent_starts(posteriors[0], observation.trials, budget.restarts, streams, self.settings.spread)
+        stages = narrowed(posteriors, start, budget.iterations, self.settings.history)
         posterior = posteriors[-1]
         if self.settings.refinements:
             posterior, stages = self._refined(posterior, stages, labels, budget)
-        return _reconstruction(posterior, stages, labels, observation.trials, refined=self.settings.refinements > 0)
+        return likeliest(posterior, stages, labels, observation.trials, refined=self.settings.refinements > 0)
 
     def _refined(
         self, posterior: Posterior, stages: list[Descent], labels: Tensor, budget: Budget
@@ -154,19 +154,8 @@ class _WithGenerator:
                 guess = posterior.images(stages[-1].points, rows)
             posterior = near_posterior(of_class, guess, labels, self.settings.neighbours)
             start = guess.new_zeros(len(labels), posterior.unknowns)
-            stages = [*stages, *_narrowed([posterior], start, budget.iterations, self.settings.history)]
+            stages = [*stages, *narrowed([posterior], start, budget.iterations, self.settings.history)]
         return posterior, stages
-
-
-def _narrowed(posteriors: list[Posterior], start: Tensor, iterations: int, history: int) -> list[Descent]:
-    """Return where the starts [T * R, n] ended under each posterior; each begins where the one before ended."""
-    trials = torch.arange(len(posteriors[0].classes), device=start.device)
-    rows = trials.repeat_interleave(len(start) // len(trials))
-    stages: list[Descent] = []
-    for posterior in posteriors:
-        points = stages[-1].points if stages else start
-        stages.append(descend(posterior, points, rows, iterations, history))
-    return stages
 
 
 PLUGIN: type[GenerativeAttack] = AnnealedLikelihood

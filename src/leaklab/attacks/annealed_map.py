@@ -16,15 +16,15 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.annealing import Ladder
-from leaklab.attacks.backtracking import Descent, descend
+from leaklab.attacks.backtracking import Descent
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
 from leaklab.attacks.generative import GenerativeAttack
 from leaklab.attacks.matching import Distance, profiled_scale, squared_l2
 from leaklab.attacks.neighbours import near_posterior
 from leaklab.attacks.posterior import Posterior, posterior_of
+from leaklab.attacks.posterior_search import latent_starts, likeliest, narrowed
 from leaklab.attacks.public_labels import labels_of
 from leaklab.attacks.scene import Scene, scene_of
-from leaklab.attacks.starts import StartRecord
 from leaklab.attacks.unrolled import unrolled_posterior
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
@@ -127,11 +127,11 @@ class _WithGenerator:
         scene = scene_of(NAME, self.generator, observation, knowledge, distance or squared_l2)
         labels = labels_of(self._of_labels(scene), self.settings.label_rule, streams)
         posterior = self._posterior(scene, labels)
-        starts = _starts(posterior, observation.trials, budget.restarts, streams, self.settings.spread)
+        starts = latent_starts(posterior, observation.trials, budget.restarts, streams, self.settings.spread)
         stages = _narrowed(posterior, starts, budget.iterations, self.settings)
         if self.settings.refinements:
             posterior, stages = self._refined(posterior, stages, labels, budget)
-        return _reconstruction(posterior, stages, labels, observation.trials, refined=self.settings.refinements > 0)
+        return likeliest(posterior, stages, labels, observation.trials, refined=self.settings.refinements > 0)
 
     def _refined(
         self, posterior: Posterior, stages: list[Descent], labels: Tensor, budget: Budget
@@ -159,80 +159,10 @@ class _WithGenerator:
         return posterior_of(scene, labels, box)
 
 
-def _starts(posterior: Posterior, trials: tuple[int, ...], restarts: int, streams: Streams, spread: float) -> Tensor:
-    """Return the first unknowns of all starts, those of one trial after another: [T * R, n]."""
-    alone = posterior.classes.shape[1] == 1
-
-    def start_of(trial: int, number: int) -> Tensor:
-        width = 0.0 if alone and number == 0 else spread
-        return width * streams("start", trial, number).normal(posterior.unknowns)
-
-    points = [start_of(trial, number) for trial in trials for number in range(restarts)]
-    return torch.stack(points).to(posterior.classes)
-
-
 def _narrowed(posterior: Posterior, starts: Tensor, iterations: int, settings: AnnealedMap) -> list[Descent]:
-    """Return where the starts [T * R, n] ended in each stage; every stage begins where the last one ended."""
-    nothing = posterior.inversion.loss_of_nothing()
-    trials = torch.arange(len(nothing), device=starts.device)
-    rows = trials.repeat_interleave(len(starts) // len(nothing))
-    stages: list[Descent] = []
-    for weight in settings.ladder().weights(posterior.scene.distance, nothing):
-        points = stages[-1].points if stages else starts
-        stages.append(descend(posterior.weighted(weight), points, rows, iterations, settings.history))
-    return stages
-
-
-def _reconstruction(
-    posterior: Posterior, stages: list[Descent], labels: Tensor, trials: tuple[int, ...], refined: bool
-) -> Reconstruction:
-    """Return the images of all starts, and of each trial those of the likeliest one.
-
-    Latents of a refined search belong to no generator that is kept.
-    """
-    number, last = len(trials), stages[-1]
-    rows = torch.arange(number, device=labels.device)
-    losses = last.losses.view(number, -1)
-    points = last.points.view(number, losses.shape[1], -1)
-    with torch.no_grad():
-        images = torch.stack([posterior.images(one, rows) for one in points.unbind(1)], 1)
-        candidates = posterior.scene.as_inputs(images)
-    chosen = losses.argmin(1)
-    return Reconstruction(
-        images=candidates[rows, chosen],
-        labels=labels,
-        candidates=candidates,
-        candidate_losses=losses,
-        starts=_records(stages, trials),
-        scale=torch.ones(number, dtype=torch.float64),
-        latents=None if refined else posterior.latents(points[rows, chosen]),
-    )
-
-
-def _records(stages: list[Descent], trials: tuple[int, ...]) -> tuple[StartRecord, ...]:
-    """Return one record per start, with the work of all its stages and the loss of the last."""
-    last = stages[-1]
-    restarts = len(last.losses) // len(trials)
-    steps, evaluations = (sum(getattr(stage, name) for stage in stages) for name in ("iterations", "evaluations"))
-    return tuple(
-        StartRecord(
-            trial=trials[place // restarts],
-            start=place % restarts,
-            matching_loss=float(last.losses[place]),
-            iterations=int(steps[place]),
-            evaluations=int(evaluations[place]),
-            diverged=not bool(last.losses[place].isfinite()),
-            stopped=_reason(last, place),
-        )
-        for place in range(len(last.losses))
-    )
-
-
-def _reason(last: Descent, place: int) -> str:
-    """Return why a start ended; see ``starts.STOPPED``."""
-    if not bool(last.losses[place].isfinite()):
-        return "diverged"
-    return "stagnated" if bool(last.stalled[place]) else "budget"
+    """Return where the starts [T * R, n] ended in each stage, whose distance weighs more and more."""
+    weights = settings.ladder().weights(posterior.scene.distance, posterior.inversion.loss_of_nothing())
+    return narrowed([posterior.weighted(one) for one in weights], starts, iterations, settings.history)
 
 
 PLUGIN: type[GenerativeAttack] = AnnealedMap
