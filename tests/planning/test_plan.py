@@ -123,7 +123,7 @@ class TestNeeds:
             "generator": set(),
             "capture": {"partition", "train", "generator"},
             "attack": {"capture", "generator"},
-            "score": {"capture", "attack"},
+            "score": {"capture", "attack", "generator"},
             "projection": {"generator"},
             "landscape": {"capture", "generator", "attack", "projection"},
             "capture-text": set(),
