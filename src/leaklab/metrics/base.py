@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # cards are read by steps without tensors
     from torch import Tensor
 
 BATCH_ASSIGNMENT = "batches larger than one: Hungarian on clamped MSE, the same permutation for every image metric"
-PER_IMAGE = "one value per image; tables take the mean of the per-image values"
+PER_IMAGE = "one value per image; each table says whether it shows their mean or their median"
 
 
 @dataclass(frozen=True)
