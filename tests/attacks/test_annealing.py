@@ -29,11 +29,17 @@ def test_a_residual_of_one_error_costs_a_half_whatever_is_matched_and_however_la
         assert torch.allclose(weight * nothing, torch.full((TRIALS,), 1 / (2 * error**2)).double())
 
 
-@pytest.mark.parametrize("name", plugins.available("attacks/adaptive"))
-def test_of_all_transforms_matched_noise_alone_has_a_likelihood(name):
-    settings = {"sigma": 0.1} if name == "matched-noise" else {}
-    distance = plugins.load("attacks/adaptive", name, settings).distance or squared_l2
-    assert is_log_likelihood(distance) == (name == "matched-noise")
+LIKELIHOODS = {"matched-noise": {"sigma": 0.1}, "matched-laplace": {}, "ranked-mixture": {}, "sliced-mixture": {}}
+"""What a defense does by chance has a likelihood; its settings come with the facts where none stand here."""
+
+
+@pytest.mark.parametrize("name", [name for name in plugins.available("attacks/adaptive") if name not in LIKELIHOODS])
+def test_what_is_no_law_of_a_defense_has_no_likelihood(name):
+    assert not is_log_likelihood(plugins.load("attacks/adaptive", name, {}).distance or squared_l2)
+
+
+def test_a_law_of_a_defense_is_a_likelihood():
+    assert is_log_likelihood(plugins.load("attacks/adaptive", "matched-noise", LIKELIHOODS["matched-noise"]).distance)
 
 
 @pytest.mark.parametrize("bound", [None, 2.0])

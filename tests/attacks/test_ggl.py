@@ -374,7 +374,7 @@ def test_two_digits_are_found_better_together_than_one_at_a_time(digits, observe
         assert torch.equal(found.labels, classes)
         costs = ((found.images[:, :, None] - truth[:, None]) ** 2).flatten(3).mean(3)
         errors[joint] = torch.minimum(costs[:, 0, 0] + costs[:, 1, 1], costs[:, 0, 1] + costs[:, 1, 0]) / 2
-    assert bool((errors[True] < 0.01 * errors[False]).all())
+    assert bool((errors[True] < 0.05 * errors[False]).all())
 
 
 def test_what_cannot_be_attacked_is_refused(generator, observation, knowledge, observe, planted, waves):

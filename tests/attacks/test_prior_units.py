@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 import torch
 
-from leaklab.attacks import delta_ig, ig
+from leaklab.attacks import csdlg, delta_ig, ig
 from leaklab.attacks.adaptive.clip_emulation import after_clipping
 from leaklab.attacks.adaptive.matched_noise import MatchedNoise
 from leaklab.attacks.base import Budget
@@ -24,7 +24,7 @@ from leaklab.records import plugins
 from leaklab.records.streams import stream
 
 TRIALS, WEIGHT = 3, 0.25
-PRIORS = {"delta-ig": "smoothness", "ig": "total_variation", "ggl": "penalty"}
+PRIORS = {"csdlg": "total_variation", "delta-ig": "smoothness", "ig": "total_variation", "ggl": "penalty"}
 TEXT_PRIORS = {"mean-cosine": "norm_weight"}
 DISTANCES = [squared_l2, profiled_scale, after_clipping, MatchedNoise(sigma=0.01).distance]
 FACTORS = (1.0, 10.0)
@@ -44,7 +44,7 @@ def objective_of(monkeypatch, digits, observe, knowledge):
     def caught(objective, *arguments):
         raise SeenError(objective)
 
-    for room in (ig, delta_ig):
+    for room in (ig, delta_ig, csdlg):
         monkeypatch.setattr(room, "signed_adam", caught)
 
     def make(name, factor, distance=None, **settings):
@@ -78,6 +78,17 @@ def test_ig(objective_of, distance, factor):
     prior = total_variation(images_at(points))
     assert held(objective(points, rows)[0], plain(points, rows)[0], plain.loss_of_nothing(), prior)
     assert torch.allclose(plain.loss_of_nothing(), torch.ones(TRIALS).double())
+
+
+@pytest.mark.parametrize("factor", FACTORS)
+@pytest.mark.parametrize("distance", [None, *DISTANCES])
+def test_csdlg(objective_of, distance, factor):
+    settings = {"optimizer": "signed-adam", "boxed": False, "total_variation": WEIGHT}
+    objective = objective_of("csdlg", factor, distance, **settings)
+    points, rows = stream(1, "x").uniform(TRIALS, 64), torch.arange(TRIALS)
+    plain = objective.objective
+    prior = total_variation(images_at(points))
+    assert held(objective(points, rows)[0], plain(points, rows)[0], plain.loss_of_nothing(), prior)
 
 
 @pytest.mark.parametrize("factor", FACTORS)
@@ -118,6 +129,7 @@ def test_ggl(waves, digits, observe, network_of, distance, factor):
 SCALE_FREE = {
     "ig": ("ig", {"total_variation": 0.1}, None),
     "ig, profiled": ("ig", {"total_variation": 0.1}, profiled_scale),
+    "csdlg": ("csdlg", {"total_variation": 0.1, "optimizer": "signed-adam", "boxed": False}, None),
     "nominal": ("delta-ig", {"matching": "nominal", "smoothness": 0.1}, None),
     "joint": ("delta-ig", {"matching": "joint-rates", "smoothness": 0.1}, None),
     "profiled": ("delta-ig", {"matching": "profiled-rates", "smoothness": 0.1}, None),

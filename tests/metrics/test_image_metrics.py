@@ -25,7 +25,7 @@ NAMES = [
         "mse-raw",
         "mse-signed",
     ),
-    *("psnr", "psnr-signed", "queries", "ssim"),
+    *("psnr", "psnr-signed", "queries", "reconstruction-loss", "ssim"),
 ]
 
 

@@ -33,7 +33,7 @@ class ReconstructionLoss(SearchMetric):
             peak=None,
             clamping=f"{LARGEST:g} where all starts diverged",
             network="",
-            input_range="",
+            input_range="none: no image is compared",
             assignment="none: one value an update, repeated for each of its images",
             note="what the attacker sees of its success; a small loss does not say that the images show anything",
         )

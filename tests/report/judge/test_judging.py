@@ -248,7 +248,9 @@ class TestStandIns:
         for claim in claims:
             if claim.id in declared.not_for:
                 assert re.search(r"[<>]=?0?\.\d", claim.check)
-        for name in (*declared.metrics, *declared.metrics.values()):
+        # what is replaced may bear the name that a paper prints it under
+        printed = {target.metric for target in ResultTable.read_printed(PAPERS / "targets.csv").rows}
+        for name in declared.metrics.keys() - printed | set(declared.metrics.values()):
             plugins.check("metrics", name.replace("_", "-"), {})
 
 
