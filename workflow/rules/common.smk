@@ -20,6 +20,7 @@ from leaklab.planning.outputs import (
 )
 from leaklab.planning.plan import PREPARED, result_files
 from leaklab.planning.resources import memory_mb, minutes
+from leaklab.planning.scheduling import drop_default_limit
 from leaklab.planning.slurm import choose_status_command
 from leaklab.planning.state import state_of
 from leaklab.records.canonical import canonical_json
