@@ -31,6 +31,7 @@ WORDS = {
     "check_theory": "theorems",
     "fetch_text": "sentences",
     "make_table": "line per number",
+    "publish_runs": "costs, cards, deals",
     "build_report": "pages",
     "build_crate": "RO-Crate",
 }

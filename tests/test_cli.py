@@ -225,7 +225,7 @@ class TestReport:
 
     def test_it_is_built_from_what_is_in_git(self, leaklab, clone):
         absent, shown = leaklab("report", "--scale", "small", folder=clone).splitlines()
-        assert absent.startswith("built from the results in this checkout. Not in it, and with them cost and ")
+        assert absent.startswith("built from the results in this checkout; not in it are the records of ")
         assert shown == f"report: {(clone / self.PAGE).resolve()}"
         assert "Networks attacked by DLG and iDLG" in (clone / self.PAGE).read_text()
         assert sorted(path.name for path in (clone / "results/small").iterdir()) == [

@@ -203,10 +203,25 @@ def report(scale: ScaleOption = "demo") -> None:
     found = report_page(_scale(scale))
     if found.absent_records:
         out.print(
-            "built from the results in this checkout. Not in it, and with them cost and metric cards: "
-            f"{found.absent_records} records of runs and data"
+            "built from the results in this checkout; not in it are the records of "
+            f"{found.absent_records} runs and data sets"
         )
     out.print(f"report: {found.page.resolve()}")
+
+
+@app.command()
+def findings(scale: ScaleOption = "small") -> None:
+    """Write the documents that quote results: docs/findings.md, the tables of README.md, results/<scale>/README.md."""
+    from leaklab.records.files import write_text
+    from leaklab.report.site.checkout import published_data
+    from leaklab.report.site.documents import documents, unsaid
+
+    data = published_data(_scale(scale))
+    for path, text in documents(data).items():
+        write_text(path, text)
+        out.print(str(path))
+    for line in unsaid(data):
+        out.print(line)
 
 
 @app.command()

@@ -32,6 +32,7 @@ ALLOWED = {
     "map_landscape": TABLES_OF_TENSORS,
     "partition_data": NONE,
     "project_image": {"torch", "torchvision", "lpips", "scipy", "matplotlib"},
+    "publish_runs": NONE,
     "run_attack": TABLES_OF_TENSORS,
     "score_attack": TABLES_OF_TENSORS,
     "score_text": {"pandas"},

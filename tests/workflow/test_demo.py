@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 
 import pytest
 
@@ -87,6 +88,22 @@ def test_the_page_shows_who_holds_what_and_what_was_not_run(demo):
     absent = [line for line in lines if "data not here" in line["note"]]
     assert absent
     assert {line["value"] for line in absent} == {""}
+
+
+def test_a_checkout_without_runs_shows_costs_cards_and_deals(demo, tmp_path):
+    bare = demo.copy(tmp_path / "bare")
+    for gone in ("results/runs", "data/prepared", "results/demo/report"):
+        shutil.rmtree(bare.folder / gone)
+    assert "records of" in bare.must("leaklab", "report")
+    for name in RUNNING:
+        page = (bare.folder / f"results/demo/report/lrp-{name}.html").read_text()
+        assert "time to make, measured" in page, name
+        assert f"snakemake --cores 2 results/demo/lrp/{name}.csv" in page
+    assert "Metric cards" in (bare.folder / "results/demo/report/lrp-figure2.html").read_text()
+    assert "Who holds what" in (bare.folder / "results/demo/report/lrp-table2.html").read_text()
+    readme = (demo.folder / "results/demo/README.md").read_text()
+    for target in re.findall(r"\]\(([^)]+)\)", readme):
+        assert (demo.folder / "results/demo" / target).exists(), target
 
 
 def test_a_figure_that_stands_apart_is_made_by_its_name(demo, tmp_path):

@@ -1,3 +1,35 @@
+# What a checkout without runs shows of them beside the results of a scale: costs, metric cards, drawings of deals.
+rule publish_runs:
+    input:
+        figures=of_ready_items("png"),
+        figure_records=of_ready_items("figure_record"),
+        table_records=of_ready_items("table_record"),
+        records=records_of_scale,
+        run_cards=cards_of_scale,
+        deals=deals_of_scale,
+    output:
+        costs="results/{scale}/costs.csv",
+        cards="results/{scale}/cards.json",
+        run="results/{scale}/costs.run.json",
+    log:
+        "logs/publish-runs/{scale}.log",
+    benchmark:
+        "benchmarks/jobs/publish-runs/{scale}.tsv"
+    conda:
+        "../envs/leaklab.yaml"
+    resources:
+        mem_mb=1000,
+    params:
+        spec=scale_spec,
+        code=code_of_rule("publish_runs"),
+    shell:
+        "python -m leaklab.steps.publish_runs --spec {params.spec:q} --code {params.code}"
+        " --input $(printf ' figures=%s' {input.figures}) $(printf ' figure_records=%s' {input.figure_records})"
+        " $(printf ' table_records=%s' {input.table_records}) $(printf ' records=%s' {input.records})"
+        " $(printf ' run_cards=%s' {input.run_cards}) $(printf ' deals=%s' {input.deals})"
+        " --output costs={output.costs} cards={output.cards} run={output.run} 2> {log}"
+
+
 # A static page that a stranger can read.
 rule build_report:
     input:
@@ -7,16 +39,19 @@ rule build_report:
         figures=of_ready_items("png"),
         figure_records=of_ready_items("figure_record"),
         records=records_of_scale,
-        cards=cards_of_scale,
-        deals=deals_of_scale,
+        costs="results/{scale}/costs.csv",
+        cards="results/{scale}/cards.json",
+        publication="results/{scale}/costs.run.json",
         comparison="results/{scale}/comparison.csv",
         verdicts="results/{scale}/verdicts.json",
         judgement="results/{scale}/judgement.run.json",
         papers=PAPER_FILES,
         templates=TEMPLATES,
         judged="config/papers/claims.csv",
+        headlines="config/papers/headlines.yaml",
     output:
         index="results/{scale}/report/index.html",
+        readme="results/{scale}/README.md",
         run="results/{scale}/report/run.json",
     log:
         "logs/report/{scale}.log",
@@ -32,10 +67,10 @@ rule build_report:
     shell:
         "python -m leaklab.steps.build_report --spec {params.spec:q} --code {params.code}"
         " --input comparison={input.comparison} verdicts={input.verdicts}"
-        " judgement={input.judgement}"
+        " judgement={input.judgement} headlines={input.headlines}"
+        " costs={input.costs} cards={input.cards} publication={input.publication}"
         " $(printf ' papers=%s' {input.papers}) $(printf ' templates=%s' {input.templates}) judged={input.judged}"
         " $(printf ' item_files=%s' {input.item_files}) $(printf ' tables=%s' {input.tables})"
         " $(printf ' table_records=%s' {input.table_records}) $(printf ' figures=%s' {input.figures})"
         " $(printf ' figure_records=%s' {input.figure_records}) $(printf ' records=%s' {input.records})"
-        " $(printf ' cards=%s' {input.cards}) $(printf ' deals=%s' {input.deals})"
-        " --output index={output.index} run={output.run} 2> {log}"
+        " --output index={output.index} readme={output.readme} run={output.run} 2> {log}"

@@ -27,7 +27,7 @@ from leaklab.records.specs import Spec
 START_SECONDS = 3.0
 FETCH_SECONDS = 10.0
 # they describe other records, so each is repeated alone, among the records of the older code
-READ_RECORDS = ("build_report", "audit_provenance", "build_crate")
+READ_RECORDS = ("publish_runs", "build_report", "audit_provenance", "build_crate")
 
 
 @dataclass(frozen=True)

@@ -3,21 +3,24 @@
 from pathlib import Path
 
 from leaklab.planning.missing import without_missing
+from leaklab.records.files import write_text
 from leaklab.records.items import load_items
 from leaklab.records.papers import load_papers
 from leaklab.report.site import site
+from leaklab.report.site.scale_readme import scale_readme
 from leaklab.report.site.site_data import Sources, gather
 from leaklab.steps.base import Job, main
 
 
 def run(job: Job) -> None:
-    """Write ``index.html``, a page per item and copies of all figures; each is recorded with its hash."""
+    """Write ``index.html``, a page per item, copies of all figures, and ``README.md`` for a forge, each recorded."""
     folder = job.outputs["index"].parent
     sources = Sources(job.input("comparison"), job.input("verdicts"), job.input("judged"), load_papers())
     scale = job.spec["scale"]
     items = without_missing(load_items(), {scale: job.spec.get("missing", {})})
     data = gather(scale, items, sources, folder / "drawings")
     written = site.build(data, folder)
+    write_text(job.outputs["readme"], scale_readme(data))
     job.outputs.update({str(path): Path(path) for path in written[1:]})
     job.note(pages=len(written))
 

@@ -12,10 +12,11 @@ from leaklab.records.items import Item, load_items
 from leaklab.records.ledger import Entry, Ledger
 from leaklab.records.partition_spec import PartitionSpec
 from leaklab.report.numbers.results import ResultTable
-from leaklab.report.site.costs import absent_records, cost_of
+from leaklab.report.site.costs import absent_records
 from leaklab.report.site.links import chain_of
 from leaklab.report.site.metric_cards import ACCURACY, cards_of
 from leaklab.report.site.pages import Recipe
+from leaklab.report.site.publication import cost_of
 from leaklab.report.site.setting_lines import setting_lines
 from leaklab.report.site.site_data import Evidence, _page, _plain, _settings, partition_pictures
 
@@ -102,13 +103,14 @@ class TestChain:
 
 def test_costs_are_summed_and_the_largest_job_counts_for_memory():
     jobs = [
-        entry("a", "1", [], wall_seconds=10.0, cpu_seconds=4.0, peak_memory_mb=300.0),
-        entry("b", "2", [], wall_seconds=2.5, cpu_seconds=2.0, peak_memory_mb=900.0, device="cuda"),
+        entry("a", "1", [], wall_seconds=10.0, cpu_seconds=4.0, peak_memory_mb=300.0, facts={"evaluations": 300}),
+        entry("b", "2", [], wall_seconds=2.5, cpu_seconds=2.0, peak_memory_mb=900.0, device="cuda",
+              facts={"evaluations": 100}),
         entry("c", "3", [], wall_seconds=0.5, cpu_seconds=0.25, peak_memory_mb=20.0),
-    ]
+    ]  # fmt: skip
     cost = cost_of(jobs)
     assert (cost.jobs, cost.wall_seconds, cost.cpu_seconds) == (3, 13.0, 6.25)
-    assert (cost.peak_memory_mib, cost.devices) == (900.0, ("cpu", "cuda"))
+    assert (cost.peak_memory_mib, cost.devices, cost.evaluations) == (900.0, ("cpu", "cuda"), 400)
 
 
 def test_each_job_behind_an_item_is_paid_once():
@@ -301,15 +303,15 @@ class TestPartitions:
         other = PartitionSpec.model_validate({"dataset": "mnist", "partition": {"name": "iid"}})
         return [Job(deal, (), "mnist"), Job(other, (), "mnist")]
 
-    def test_a_deal_is_shown_where_it_was_drawn(self, jobs):
-        assert partition_pictures(jobs) == ()
-        jobs[0].folder.mkdir(parents=True)
-        (jobs[0].folder / "partition.png").write_bytes(b"png")
-        (picture,) = partition_pictures(jobs)
-        assert (picture.path, picture.pdf) == (jobs[0].folder / "partition.png", None)
+    def test_a_deal_is_shown_where_it_was_published(self, jobs):
+        assert partition_pictures("small", jobs) == ()
+        drawn = Path(f"figures/small/partition-{jobs[0].name}.png")
+        drawn.parent.mkdir(parents=True)
+        drawn.write_bytes(b"png")
+        (picture,) = partition_pictures("small", jobs)
+        assert (picture.path, picture.pdf) == (drawn, None)
         assert picture.caption == "mnist, label-shards (shard_size 100, seed 3, set aside 20 %)"
-        (jobs[0].folder / "partition.pdf").write_bytes(b"pdf")
-        assert partition_pictures(jobs)[0].pdf == jobs[0].folder / "partition.pdf"
+        assert partition_pictures("demo", jobs) == ()
 
 
 def test_a_block_that_cannot_run_here_says_why_in_place_of_its_settings():

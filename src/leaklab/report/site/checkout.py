@@ -14,6 +14,7 @@ from leaklab.records.items import Item, load_items
 from leaklab.records.papers import load_papers
 from leaklab.report.site import site
 from leaklab.report.site.costs import absent_records
+from leaklab.report.site.pages import SiteData
 from leaklab.report.site.site_data import Sources, gather
 
 CLAIMS = Path("config/papers/claims.csv")
@@ -46,9 +47,7 @@ def report_page(scale: Scale) -> Found:
     page = folder / "report/index.html"
     if page.is_file() and _of_workflow(folder):
         return Found(page)
-    sources = Sources(folder / "comparison.csv", folder / "verdicts.json", CLAIMS, load_papers())
-    if not (sources.comparison.is_file() and sources.verdicts.is_file()):
-        raise UserError(f"no results of scale {scale} here: {_how_to_have_some(scale, page)}")
+    sources = _sources(scale)
     items = _as_made(items, scale)
     plan = build_plan(items)
     absent = absent_records(plan, scale, plan.ready(scale))
@@ -56,6 +55,26 @@ def report_page(scale: Scale) -> Found:
         raise UserError(f"no report of the results here yet: run `snakemake --cores 2 {page}`")
     _build(scale, items, sources, page.parent)
     return Found(page, absent)
+
+
+def published_data(scale: Scale) -> SiteData:
+    """Return what the results of a scale in this checkout show; nothing is run.
+
+    Raises:
+        UserError: this is no project, or the scale has no judged results here.
+    """
+    items, sources = load_items(), _sources(scale)
+    with tempfile.TemporaryDirectory() as scratch:
+        return gather(scale, _as_made(items, scale), sources, Path(scratch))
+
+
+def _sources(scale: Scale) -> Sources:
+    folder = Path("results", scale)
+    sources = Sources(folder / "comparison.csv", folder / "verdicts.json", CLAIMS, load_papers())
+    if not (sources.comparison.is_file() and sources.verdicts.is_file()):
+        page = folder / "report/index.html"
+        raise UserError(f"no results of scale {scale} here: {_how_to_have_some(scale, page)}")
+    return sources
 
 
 def _how_to_have_some(scale: Scale, page: Path) -> str:

@@ -1,4 +1,4 @@
-"""What an item cost, summed over the records behind it, and what it is expected to cost whoever makes it."""
+"""What an item is expected to cost whoever makes it, and whether what was measured can be seen here."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,19 +8,7 @@ from leaklab.planning.plan import Job, Plan
 from leaklab.planning.state import how_to_make
 from leaklab.records.config import Scale
 from leaklab.records.items import Item
-from leaklab.records.ledger import Entry
-from leaklab.report.site.pages import Cost, DataSource, Recipe
-
-
-def cost_of(entries: Sequence[Entry]) -> Cost:
-    """Return wall and CPU time of all jobs, one after another, and the memory of the largest."""
-    return Cost(
-        jobs=len(entries),
-        wall_seconds=sum(entry.content["wall_seconds"] for entry in entries),
-        cpu_seconds=sum(entry.content["cpu_seconds"] for entry in entries),
-        peak_memory_mib=max(entry.content["peak_memory_mb"] for entry in entries),
-        devices=tuple(sorted({entry.content["device"] for entry in entries})),
-    )
+from leaklab.report.site.pages import DataSource, Recipe
 
 
 def recipe_of(item: Item, scale: Scale, jobs: Sequence[Job]) -> Recipe:

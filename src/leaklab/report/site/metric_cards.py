@@ -5,7 +5,7 @@ from pathlib import Path
 
 from leaklab.records.files import read_json
 from leaklab.records.ledger import Entry
-from leaklab.report.site.pages import MetricCard
+from leaklab.report.site.publication import MetricCard
 
 ACCURACY = MetricCard(
     "test_accuracy",

@@ -9,6 +9,9 @@ from leaklab.report.judge.attacker_pairs import MEDIAN, AttackerPair
 from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.comparison import Comparison
 from leaklab.report.judge.verdicts import Verdict, VerdictName
+from leaklab.report.site.findings import Sentence
+from leaklab.report.site.headlines import Answer
+from leaklab.report.site.publication import Cost, MetricCard
 from leaklab.report.tables.layout import Grid
 
 State = Literal["done", "not run", "planned"]
@@ -58,33 +61,6 @@ class JudgedClaim:
     def strongest(self) -> VerdictName:
         """The word under the strongest attacker that was run; the paper's where no other was."""
         return (self.verdict.adaptive or self.verdict.judgement).verdict
-
-
-@dataclass(frozen=True)
-class MetricCard:
-    """How a metric is computed: domain, peak, clamping, network and input range, assignment, averaging."""
-
-    metric: str
-    facts: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What it took to make an item, summed over its run records and benchmark files.
-
-    Attributes:
-        jobs: number of runs.
-        wall_seconds: of all jobs, one after another.
-        cpu_seconds: of all jobs; None where not measured.
-        peak_memory_mib: of the largest job; None where not measured.
-        devices: devices used, e.g. ``cpu``.
-    """
-
-    jobs: int
-    wall_seconds: float
-    cpu_seconds: float | None = None
-    peak_memory_mib: float | None = None
-    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -172,11 +148,12 @@ class ItemPage:
         partitions: who holds what in the deals behind its runs.
         cards: metric cards of its metrics.
         recipe: how to make it; None for an item that does not run at this scale.
-        cost: what it took; None where run records are absent, because the sum over the others would be wrong.
+        cost: what it took; None where it was not published.
         absent_records: number of runs and data sets behind it whose records are not in this checkout.
         provenance: the chain, figure first, dataset last.
         downloads: files to take away.
         headline: metric that stands for the item on its paper's page; empty for none.
+        findings: what came out, one idea each; those that cannot be written have no text.
     """
 
     paper: str
@@ -202,6 +179,7 @@ class ItemPage:
     provenance: tuple[ProvenanceLink, ...] = ()
     downloads: tuple[Download, ...] = ()
     headline: str = ""
+    findings: tuple[Sentence, ...] = ()
 
     @property
     def headline_pairs(self) -> tuple[AttackerPair, ...]:
@@ -223,12 +201,19 @@ class PaperPages:
         title: of the paper.
         items: all its items, whatever their state.
         citation: authors and year; may be empty.
+        answer: what its defense hides, in one sentence and a few numbers; None where they are not there.
     """
 
     key: str
     title: str
     items: tuple[ItemPage, ...]
     citation: str = ""
+    answer: Answer | None = None
+
+    @property
+    def done(self) -> tuple[ItemPage, ...]:
+        """The items whose results are here."""
+        return tuple(page for page in self.items if page.state == "done")
 
     @property
     def claims(self) -> tuple[JudgedClaim, ...]:

@@ -4,22 +4,27 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from PIL import Image
 
 from leaklab.records import files
 from leaklab.records.durations import duration
 from leaklab.records.errors import UserError
+from leaklab.report.judge.attacker_pairs import AttackerPair
 from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.numbers.results import RowKeys
 from leaklab.report.numbers.signs import MINUS, NONE, STATES
 from leaklab.report.site.pages import ItemPage, SiteData, Standing
 from leaklab.report.site.setting_lines import setting_lines
+from leaklab.report.site.words import KNOWING_ATTACKER, PAPER_ATTACKER, for_readers
 from leaklab.report.tables import tables
 
 Page = TypeVar("Page")
+THUMBNAIL_WIDTH = 680
+Seen = Literal["more", "less", "equal", "no difference seen"]
 STANDINGS: tuple[tuple[Standing, str, str], ...] = (
     ("stands", "What stands", "Holds against the paper's attacker and against the strongest of all that were run."),
     ("falls", "What falls", "Does not hold against the strongest attacker that was run."),
@@ -30,7 +35,7 @@ STANDINGS: tuple[tuple[Standing, str, str], ...] = (
 
 
 def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
-    """Write ``index.html``, pages of papers and items, the style sheet, and copies of all figures and downloads.
+    """Write the overview, all claims, pages of papers and items, the style sheet, copies of figures and downloads.
 
     Args:
         data: what to show.
@@ -47,10 +52,16 @@ def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
     if doubled:
         raise UserError(f"report: two items are called {doubled[0]}: give each item its own name")
     environment = _environment()
-    written = [folder / "index.html", folder / "style.css", *(folder / f"{paper.key}.html" for paper in data.papers)]
+    written = [
+        folder / "index.html",
+        folder / "style.css",
+        folder / "claims.html",
+        *(folder / f"{paper.key}.html" for paper in data.papers),
+    ]
     files.write_text(written[0], environment.get_template("index.html").render(site=data, pages=pages))
     files.write_text(written[1], environment.get_template("style.css").render())
-    for place, (paper, path) in enumerate(zip(data.papers, written[2:], strict=True)):
+    files.write_text(written[2], environment.get_template("claims.html").render(site=data))
+    for place, (paper, path) in enumerate(zip(data.papers, written[3:], strict=True)):
         text = environment.get_template("paper.html").render(site=data, paper=paper, **_neighbors(data.papers, place))
         files.write_text(path, text)
     for place, page in enumerate(pages):
@@ -94,6 +105,22 @@ def _copies(page: ItemPage, folder: Path) -> Iterable[Path]:
         with files.atomic(target) as temporary:
             shutil.copyfile(source, temporary)
         yield target
+    if page.pictures:
+        yield _thumbnail(page, folder)
+
+
+def thumbnail_name(page: ItemPage) -> str:
+    """Return where the site keeps the small picture of an item, relative to the site's folder."""
+    return f"files/{page.name}/thumbnail.webp"
+
+
+def _thumbnail(page: ItemPage, folder: Path) -> Path:
+    """Write the main picture in the width of a tile on a dense screen."""
+    target = folder / thumbnail_name(page)
+    with Image.open(page.pictures[0].path) as picture, files.atomic(target) as temporary:
+        size = (THUMBNAIL_WIDTH, max(1, round(picture.height * THUMBNAIL_WIDTH / picture.width)))
+        picture.convert("RGB").resize(size, Image.Resampling.LANCZOS).save(temporary, format="WEBP", quality=80)
+    return target
 
 
 def _table(page: ItemPage) -> Markup:
@@ -111,12 +138,14 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "copied": lambda path, page: copied_name(page, path),
+        "thumbnail": thumbnail_name,
         "duration": duration,
         "keys": keys_text,
         "memory": memory,
         "number": number,
         "span": span,
-        "sentence": tables.sentence,
+        "sentence": lambda text: tables.sentence(for_readers(text)),
+        "readable": for_readers,
         "paper_name": lambda key: key.upper(),
         "values": values_text,
         "words": lambda name: name.replace("_", " "),
@@ -128,7 +157,7 @@ def _environment() -> Environment:
         "state_counts": lambda pages: Counter(page.state for page in pages),
         "verdicts": tuple(SIGNS),
         "verdict_symbols": SIGNS,
-        "verdict_counts": lambda pages: Counter(j.verdict.verdict for page in pages for j in page.claims),
+        "verdict_counts": lambda pages: Counter(j.strongest for page in pages for j in page.claims),
         "within_counts": lambda page: Counter(row.within for row in page.comparisons),
         "draw_counts": lambda page: Counter(row.within_draws for row in page.comparisons),
         "pattern_counts": pattern_counts,
@@ -139,7 +168,11 @@ def _environment() -> Environment:
         "standings": STANDINGS,
         "strongest_counts": lambda claims: Counter(judged.strongest for judged in claims),
         "printed_counts": lambda claims: Counter(judged.verdict.verdict for judged in claims),
-        "seen_more": lambda page: Counter(pair.leaks_more for pair in page.attackers),
+        "seen_more": lambda page: Counter(seen(pair) for pair in page.attackers),
+        "seen": seen,
+        "compared": lambda page: sum(seen(pair) is not None for pair in page.attackers),
+        "paper_attacker": PAPER_ATTACKER,
+        "knowing_attacker": KNOWING_ATTACKER,
     }
     return environment
 
@@ -152,6 +185,22 @@ def pattern_counts(page: ItemPage) -> Counter[bool]:
     """Count the cells that are near to print, and those that are not, after each group's mean is removed."""
     centered = [row.centered_difference for row in page.comparisons if row.centered_difference is not None]
     return Counter(abs(value) <= NEAR for value in centered)
+
+
+def seen(pair: AttackerPair) -> Seen | None:
+    """Return what the attacker who knows the defense sees beside the paper's; None where that cannot be said.
+
+    Numbers with overlapping intervals are not told apart. The two share their images, so this errs towards no
+    difference.
+    """
+    if pair.leaks_more is None:
+        return None
+    if pair.as_printed == pair.adaptive:
+        return "equal"
+    first, second = pair.as_printed_interval, pair.adaptive_interval
+    if first and second and first[0] <= second[1] and second[0] <= first[1]:
+        return "no difference seen"
+    return "more" if pair.leaks_more else "less"
 
 
 def number(value: float | None) -> str:

@@ -1,7 +1,7 @@
 """Fill the site's pages: one ``ItemPage`` per item from its results, its verdicts and the records behind it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,10 @@ from leaklab.report.judge.comparison import Comparison, read_comparison
 from leaklab.report.judge.verdicts import Judgement, Verdict
 from leaklab.report.numbers.gaps import gaps
 from leaklab.report.numbers.results import ResultTable
-from leaklab.report.site.costs import absent_records, cost_of, recipe_of
+from leaklab.report.site.costs import absent_records, recipe_of
+from leaklab.report.site.findings import Questions, Sentence, load_findings, sentence_of
+from leaklab.report.site.headlines import answer, load_headlines
 from leaklab.report.site.links import chain_of
-from leaklab.report.site.metric_cards import cards_of
 from leaklab.report.site.pages import (
     Download,
     ItemPage,
@@ -33,6 +34,7 @@ from leaklab.report.site.pages import (
     Picture,
     SiteData,
 )
+from leaklab.report.site.publication import Published, published_deal
 from leaklab.report.tables.layout import lay_out
 
 GENERAL_NOTES = {
@@ -53,6 +55,8 @@ class Evidence:
     comparisons: tuple[Comparison, ...]
     claims: tuple[JudgedClaim, ...]
     drawings: Path
+    published: Published = field(default_factory=lambda: Published({}, {}))
+    findings: Mapping[str, tuple[Sentence, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ def gather(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: 
     """Read everything that the site of a scale shows.
 
     Args:
-        scale: of the results.
+        scale: of the results; what was published of its runs is read from ``results/<scale>``.
         items: all items.
         sources: what was judged before.
         drawings: folder for figures that only the pages show (ranges over draws).
@@ -78,6 +82,7 @@ def gather(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: 
         UserError: a result, record or configuration file is missing or damaged.
     """
     evidence = _evidence(scale, items, sources, drawings)
+    headlines = load_headlines()
     return SiteData(
         scale=scale,
         scale_note=GENERAL_NOTES[scale],
@@ -87,6 +92,7 @@ def gather(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: 
                 title=paper.title,
                 citation=paper.citation,
                 items=tuple(_page(evidence, item) for item in items.values() if item.paper == key),
+                answer=answer(key, headlines[key], evidence.results) if key in headlines else None,
             )
             for key, paper in sources.papers.items()
         ),
@@ -101,7 +107,20 @@ def _evidence(scale: Scale, items: Mapping[str, Item], sources: Sources, drawing
     results = sum((ResultTable.read(result_files(item, scale)["csv"]) for item in done), ResultTable())
     verdicts = {verdict["id"]: Verdict.from_json(verdict) for verdict in read_json(sources.verdicts)}
     claims = tuple(JudgedClaim(c, verdicts.get(c.id) or _unjudged(c.id)) for c in read_claims(sources.claims))
-    return Evidence(scale, plan, Ledger.scan(), results, read_comparison(sources.comparison), claims, drawings)
+    published = Published.load(Path("results", scale))
+    comparisons = read_comparison(sources.comparison)
+    found = {} if scale == "demo" else _findings(results)  # stand-in data decide nothing
+    return Evidence(scale, plan, Ledger.scan(), results, comparisons, claims, drawings, published, found)
+
+
+def _findings(results: ResultTable) -> dict[str, tuple[Sentence, ...]]:
+    """Return what came out, by item; sentences that cannot be written have no text."""
+    found: dict[str, tuple[Sentence, ...]] = {}
+    for paper, items in load_findings().items():
+        questions = Questions(paper, results)
+        for item, findings in items.items():
+            found[f"{paper}/{item}"] = tuple(sentence_of(finding, questions) for finding in findings)
+    return found
 
 
 def _unjudged(claim: str) -> Verdict:
@@ -125,8 +144,6 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
     comparisons = tuple(c for c in evidence.comparisons if (c.paper, c.item) == (item.paper, item.item))
     files = result_files(item, evidence.scale)
     jobs = evidence.plan.jobs_of(evidence.scale, item)
-    absent = absent_records(evidence.plan, evidence.scale, [item])
-    entries = evidence.ledger.behind(str(files["png"])).entries
     picture = Picture(files["png"], alt=f"{item.title}: {item.shows}", caption=item.shows, pdf=files["pdf"])
     return {
         "pictures_first": item.kind == "figure" or item.renderer in ("curves", "paths", "sentences"),
@@ -135,30 +152,30 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
         "comparisons": comparisons,
         "attackers": attacker_pairs(results),
         "headline": item.headline,
+        "findings": evidence.findings.get(item.key, ()),
         "reading": item.reading,
         "substitutes": results.substitutes(),
         "gaps": gaps(results),
-        "partitions": partition_pictures(jobs),
-        "absent_records": absent,
-        "cards": () if absent else cards_of(entries),
-        "cost": None if absent else cost_of(entries),
+        "partitions": partition_pictures(evidence.scale, jobs),
+        "absent_records": absent_records(evidence.plan, evidence.scale, [item]),
+        "cards": evidence.published.cards.get(item.key, ()),
+        "cost": evidence.published.costs.get(item.key),
         "provenance": chain_of(evidence.ledger, str(files["png"])),
         "downloads": tuple(Download(files[name].name, files[name]) for name in ("csv", "markdown", "latex")),
     }
 
 
-def partition_pictures(jobs: Sequence[Job]) -> tuple[Picture, ...]:
-    """Return the drawings of who holds what in the deals among the jobs, where they were made."""
-    deals = [(job.folder, job.spec) for job in jobs if isinstance(job.spec, PartitionSpec)]
+def partition_pictures(scale: Scale, jobs: Sequence[Job]) -> tuple[Picture, ...]:
+    """Return the drawings of who holds what in the deals among the jobs, where they were published."""
+    deals = [(published_deal(scale, job.folder), job.spec) for job in jobs if isinstance(job.spec, PartitionSpec)]
     return tuple(
         Picture(
-            folder / "partition.png",
+            path,
             alt=f"Who holds what: the labels that each client of the deal {_deal(spec)} trains on",
             caption=f"{spec.dataset}, {_deal(spec)}",
-            pdf=folder / "partition.pdf" if (folder / "partition.pdf").is_file() else None,
         )
-        for folder, spec in deals
-        if (folder / "partition.png").is_file()
+        for path, spec in deals
+        if path.is_file()
     )
 
 

@@ -1,0 +1,176 @@
+"""Documents that quote results: the findings, the generated parts of the README, and a scale's own page.
+
+Each is made again from the published results by ``leaklab findings``; a test compares them with the files.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from leaklab.planning.estimate import estimate
+from leaklab.planning.outputs import jobs_behind
+from leaklab.planning.plan import build_plan
+from leaklab.records.config import SCALES
+from leaklab.records.durations import duration
+from leaklab.records.errors import UserError
+from leaklab.records.items import load_items
+from leaklab.report.judge.verdicts import SIGNS
+from leaklab.report.site.markdown import answer_text, table
+from leaklab.report.site.pages import ItemPage, JudgedClaim, SiteData
+from leaklab.report.site.scale_readme import scale_readme
+from leaklab.report.site.words import for_readers
+from leaklab.report.tables.tables import sentence
+
+README = Path("README.md")
+FINDINGS = Path("docs/findings.md")
+PART = re.compile(r"(<!-- generated: ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def documents(data: SiteData) -> dict[Path, str]:
+    """Return path -> text of every document that quotes the results of a scale.
+
+    Raises:
+        UserError: the README is missing, or has a generated part that nobody makes.
+    """
+    if not README.is_file():
+        raise UserError(f"no {README} here: run from the project's root folder")
+    return {
+        README: with_parts(README.read_text(encoding="utf-8"), data),
+        FINDINGS: findings_text(data),
+        Path("results", data.scale, "README.md"): scale_readme(data),
+    }
+
+
+def unsaid(data: SiteData) -> list[str]:
+    """Return a line for each finding that cannot be written, with the reason."""
+    return [
+        f"left out of {page.paper} {page.item}: {one.why}"
+        for paper in data.papers
+        for page in paper.items
+        for one in page.findings
+        if not one.text
+    ]
+
+
+def with_parts(text: str, data: SiteData) -> str:
+    """Return a Markdown text with its generated parts made anew.
+
+    Raises:
+        UserError: there is no such part.
+    """
+
+    def made(found: re.Match[str]) -> str:
+        if found[2] not in PARTS:
+            raise UserError(f"{README}: no part is called {found[2]!r}: choose from {', '.join(PARTS)}")
+        return f"{found[1]}{PARTS[found[2]](data).rstrip()}\n{found[3]}"
+
+    return PART.sub(made, text)
+
+
+def findings_text(data: SiteData) -> str:
+    """Return what came out at a scale, by item: sentences, printed numbers met, and each claim's own line."""
+    parts = [
+        "# Findings\n",
+        f"What came out at scale `{data.scale}`. Written by `leaklab findings` from the result tables, "
+        "`config/papers/findings.yaml` and the verdicts; do not edit. [verdicts.md](verdicts.md) says what the five "
+        "words mean, and [scales.md](scales.md) what a scale changes.\n",
+    ]
+    for paper in data.papers:
+        if paper.done:
+            parts += [f"## {paper.title}\n", *([answer_text(paper.answer)] if paper.answer else [])]
+            parts += [_item(page) for page in paper.done]
+    return "\n".join(line for part in parts for line in _wrapped(part))
+
+
+def _item(page: ItemPage) -> str:
+    met = [row.within for row in page.comparisons if row.within in ("yes", "no")]
+    lines = [one.text for one in page.findings if one.text]
+    if met:
+        lines.append(f"{met.count('yes')} of {len(met)} printed numbers are met within tolerance.")
+    lines += [_claim(judged) for judged in page.claims]
+    if page.substitutes:
+        lines.append(f"Stand-ins: {'; '.join(page.substitutes)}.")
+    if not lines:
+        lines.append("No printed numbers and no claims of its own.")
+    return f"### {page.item}: {page.title}\n\n" + "".join(f"* {line}\n" for line in lines)
+
+
+def _claim(judged: JudgedClaim) -> str:
+    own, strongest = judged.verdict.judgement, judged.verdict.adaptive
+    measured = own.sentence.partition("; on stand-ins")[0]
+    said = f"{judged.claim.id} {SIGNS[own.verdict]} {own.verdict}: {sentence(for_readers(measured))}"
+    if strongest and strongest.verdict != own.verdict:
+        said += f" Against the strongest attacker that was run: {SIGNS[strongest.verdict]} {strongest.verdict}."
+    return said
+
+
+def _wrapped(part: str, width: int = 120) -> Iterable[str]:
+    """Yield lines of at most ``width`` signs; tables and headings stay whole."""
+    for line in part.split("\n"):
+        if len(line) <= width or line.startswith(("|", "#")):
+            yield line
+            continue
+        indent = "  " if line.startswith("* ") else ""
+        current = ""
+        for word in line.split(" "):
+            if current and len(current) + 1 + len(word) > width:
+                yield current
+                current = indent + word
+            else:
+                current = f"{current} {word}" if current else word
+        yield current
+
+
+def _answers(data: SiteData) -> str:
+    text = "\n".join(answer_text(paper.answer) for paper in data.papers if paper.answer)
+    return "\n".join(_wrapped(text))
+
+
+def _items(data: SiteData) -> str:
+    done = [page for paper in data.papers for page in paper.done]
+    every = [page for paper in data.papers for page in paper.items]
+    lines = [
+        (
+            f"[{page.paper} {page.item}](figures/{data.scale}/{page.paper}/{page.item}.png)",
+            page.title,
+            " ".join(f"{SIGNS[judged.strongest]} {judged.claim.id}" for judged in page.claims),
+            _cost(page),
+        )
+        for page in done
+    ]
+    waiting = ", ".join(f"{len(paper.items)} of {paper.key.upper()}" for paper in data.papers if not paper.done)
+    return (
+        f"{len(done)} of {len(every)} items have results; `leaklab items --why` says what the others wait for "
+        f"({waiting}).\n\n"
+        + table(("item", "what it is", "claims, under the strongest attacker", "cost"), lines)
+        + "\n"
+        + ", ".join(f"{sign} {word}" for word, sign in SIGNS.items())
+        + "\n"
+    )
+
+
+def _cost(page: ItemPage) -> str:
+    if page.cost:
+        return f"{duration(page.cost.cpu_seconds)} CPU"
+    if not page.recipe:
+        return ""
+    return f"at most {duration(page.recipe.cpu_seconds)} CPU" if page.recipe.jobs else "seconds"
+
+
+def _scales(_: SiteData) -> str:
+    plan = build_plan(load_items())
+    costs = {
+        scale: [
+            f"{len(plan.ready(scale))}",
+            f"{len(jobs := jobs_behind(plan, scale, plan.ready(scale))):,}",
+            duration(estimate(jobs).seconds),
+        ]
+        for scale in SCALES
+    }
+    return table(
+        ("scale", "items", "runs", "CPU time, at most"), ([f"`{name}`", *cost] for name, cost in costs.items())
+    )
+
+
+PARTS: Mapping[str, Callable[[SiteData], str]] = {"answer": _answers, "items": _items, "scales": _scales}
+"""Generated parts of the README by their names."""

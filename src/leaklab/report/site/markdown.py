@@ -1,0 +1,31 @@
+"""Pieces of Markdown that the README of a scale, the project's README and the findings share."""
+
+from collections.abc import Iterable, Sequence
+
+from leaklab.report.site.headlines import Answer
+from leaklab.report.site.words import KNOWING_ATTACKER, PAPER_ATTACKER
+
+
+def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return a table; ``|`` in a cell is escaped."""
+    rows = [heads, ["---"] * len(heads), *lines]
+    return "\n".join("| " + " | ".join(_cell(text) for text in row) + " |" for row in rows) + "\n"
+
+
+def answer_text(answer: Answer) -> str:
+    """Return the sentence, its table, and what stands in for what."""
+    heads = ("attack", "undefended", PAPER_ATTACKER, KNOWING_ATTACKER, "a guess")
+    lines = [
+        (
+            f"{line.of.attack}: {line.of.shown}",
+            *(line.shown(value) for value in (line.undefended, line.paper, line.knowing)),
+            f"{line.shown(line.guess)} ({line.of.guess_is})",
+        )
+        for line in answer.lines
+    ]
+    stand_ins = f"\nStand-ins: {'; '.join(answer.substitutes)}.\n" if answer.substitutes else ""
+    return f"**{answer.sentence}**\n\n{table(heads, lines)}{stand_ins}"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,59 @@
+"""Costs, cards and drawings are taken from the runs behind each figure, and from no other."""
+
+from pathlib import Path
+
+import pytest
+
+from leaklab.records.files import write_json
+from leaklab.records.provenance import Recorder
+from leaklab.report.site.publication import Published
+from leaklab.steps.base import Job
+from leaklab.steps.publish_runs import run
+
+SCORES, FIGURE = "results/runs/score/a/scores.csv", "figures/demo/lrp/figure2.png"
+
+
+def record(path, rule, inputs, outputs, seconds, **facts):
+    content = {
+        "rule": rule, "inputs": dict.fromkeys(inputs, "0"), "outputs": dict.fromkeys(outputs, "0"), "spec": {},
+        "code": "", "facts": facts, "wall_seconds": seconds, "cpu_seconds": seconds / 2, "peak_memory_mb": seconds,
+        "device": "cpu",
+    }  # fmt: skip
+    write_json(Path(path), content)
+
+
+@pytest.fixture
+def published(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    record("results/runs/attack/a/run.json", "run_attack", [], ["results/runs/attack/a/r"], 8.0, evaluations=70)
+    cards = "results/runs/score/a/cards.json"
+    write_json(Path(cards), {"metrics": {"mse": {"name": "mse", "domain": "[0, 1]"}}, "not_available": {}})
+    record("results/runs/score/a/run.json", "score_attack", ["results/runs/attack/a/r"], [SCORES, cards], 1.0)
+    record("results/demo/lrp/figure2.run.json", "make_table", [SCORES], ["results/demo/lrp/figure2.csv"], 0.5)
+    record("figures/demo/lrp/figure2.run.json", "make_figure", ["results/demo/lrp/figure2.csv"], [FIGURE], 0.5)
+    record("results/runs/attack/b/run.json", "run_attack", [], ["results/runs/attack/b/r"], 99.0, evaluations=9)
+    drawing = Path("results/runs/partition/digits-iid-1/partition.png")
+    for path in (drawing, Path("figures/demo/partition-of-an-older-deal.png"), Path(FIGURE)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(path.name.encode())
+    outputs = {"costs": Path("results/demo/costs.csv"), "cards": Path("results/demo/cards.json")}
+    job = Job(
+        {"scale": "demo"}, {"figures": [Path(FIGURE)], "deals": [drawing]}, outputs, "cpu", Recorder("publish_runs")
+    )
+    run(job)
+    return job
+
+
+def test_an_item_costs_what_stands_behind_its_figure(published):
+    found = Published.load(Path("results/demo"))
+    cost = found.costs["lrp/figure2"]
+    assert (cost.jobs, cost.wall_seconds, cost.cpu_seconds, cost.peak_memory_mib) == (4, 10.0, 5.0, 8.0)
+    assert (cost.evaluations, cost.devices) == (70, ("cpu",))
+    assert [card.metric for card in found.cards["lrp/figure2"]] == ["mse"]
+
+
+def test_drawings_are_copied_and_those_of_older_deals_go(published):
+    (drawn,) = Path("figures/demo").glob("partition-*")
+    assert drawn.name == "partition-digits-iid-1.png"
+    assert drawn.read_bytes() == b"partition.png"
+    assert drawn in published.outputs.values()
