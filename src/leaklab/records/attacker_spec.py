@@ -2,6 +2,9 @@
 
 The capture's spec names the private samples and the seeds of the clients' draws. What a server may know of a capture
 stands in the facts of its observation. The run id is the hash of the whole spec.
+
+The fields are declared a second time here: the records of published results hash the module of ``AttackSpec``. A test
+holds both declarations equal.
 """
 
 from typing import Literal
