@@ -24,6 +24,8 @@ from leaklab.federated.optimizers.sgd import Sgd
 from leaklab.federated.seen import cut_factor
 from leaklab.models.hypernetwork import BIAS, HEADS, HIDDEN, WEIGHT, generated_names, is_hypernetwork
 
+LEAST_TOGETHER = 5
+"""Models that should train together, since they share A_0 but each needs room for its terms (25 MB in 60 steps)."""
 W, B, C, V = "W", "b", "c", "v"
 """What is small: of the hidden layer, the heads' biases side by side [M, P], and the embeddings."""
 
@@ -88,7 +90,6 @@ def fits(form: TrainableNetwork, phase: Phase, moving: Tensors, embedding: str) 
     return bool(hyper) and set(moving) == {*hyper, embedding} and apart and not form.buffers
 
 
-@torch.no_grad()
 def low_rank_steps(
     form: TrainableNetwork,
     phase: Phase,

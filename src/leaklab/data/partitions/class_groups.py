@@ -67,11 +67,12 @@ class ClassGroups:
         pools = [members[draws.permutation(len(members))] for members in _members(labels, classes)]
         pile = _Pile([list(pool) for pool in pools], draws)
         spread = round(self.spread * self.samples)
+        # first what all classes give, or the last clients would find nothing of the classes that many groups share
+        common = [pile.take(range(classes), spread, f"client {client}") for client in range(self.clients)]
         own = [
             pile.take(groups[client % len(groups)], self.samples - spread, f"client {client}'s group of classes")
             for client in range(self.clients)
         ]
-        common = [pile.take(range(classes), spread, f"client {client}") for client in range(self.clients)]
         return [np.array([*first, *rest], dtype=np.int64) for first, rest in zip(own, common, strict=True)]
 
 
