@@ -24,7 +24,7 @@ from leaklab.federated.optimizers.sgd import Sgd
 from leaklab.federated.seen import cut_factor
 from leaklab.models.hypernetwork import BIAS, HEADS, HIDDEN, WEIGHT, generated_names, is_hypernetwork
 
-LEAST_TOGETHER = 5
+LEAST_TOGETHER = 10
 """Models that should train together, since they share A_0 but each needs room for its terms (25 MB in 60 steps)."""
 W, B, C, V = "W", "b", "c", "v"
 """What is small: of the hidden layer, the heads' biases side by side [M, P], and the embeddings."""

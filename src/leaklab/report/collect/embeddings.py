@@ -1,19 +1,19 @@
 """Result rows of clients' embeddings: where they lie in the plane, and whether groups of classes lie together."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaklab.data.partitions.class_groups import ClassGroups
+from leaklab.data.partitions.class_groups import GROUPS, ClassGroups
 from leaklab.metrics.statistics import summarise
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.expand import PlannedRun
-from leaklab.records.files import read_json, read_tensors
+from leaklab.records.files import read_tensors
 from leaklab.records.ids import run_folder, run_id
 from leaklab.records.train_spec import TrainSpec
-from leaklab.report.collect.source import PREPARED, Source
+from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import ResultRow
 
 Floats = NDArray[np.float64]
@@ -85,9 +85,9 @@ def _groups(source: Source, spec: TrainSpec, clients: int) -> list[str]:
             f"config/items/{source.item.key}.yaml: cells.embedding: partition '{spec.partition.name}' has no groups of "
             "classes: use class-groups"
         )
-    groups = deal.class_groups(read_json(PREPARED / f"{spec.dataset}.json")["num_classes"])
+    groups = GROUPS[deal.groups]
     return [_named(groups[client % len(groups)]) for client in range(clients)]
 
 
-def _named(group: list[int]) -> str:
+def _named(group: Sequence[int]) -> str:
     return ", ".join(map(str, group)) if len(group) <= LISTED else f"{group[0]} to {group[-1]}"
