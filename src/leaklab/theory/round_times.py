@@ -7,6 +7,7 @@ algorithms that were timed on one machine mean something.
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import mean, stdev
 from typing import Any, ClassVar
 
@@ -65,8 +66,9 @@ class RoundTimes:
     def run(self, seed: int, clients: Clients | None, track: Track) -> Iterable[Number]:
         """Return the numbers; the deal is not looked at.
 
-        ``seconds_per_round``; ``client_step_milliseconds``, the same by client and optimizer step, a classifier's steps
-        included; ``megabytes_sent``, what one client uploads in a round.
+        ``seconds_per_round`` of wall time; ``client_step_milliseconds`` of processor time by client and optimizer step,
+        a classifier's steps included, which a busy machine changes less; ``megabytes_sent``, what one client uploads in
+        a round.
 
         Raises:
             UserError: unknown plug-ins or settings.
@@ -74,22 +76,24 @@ class RoundTimes:
         return list(self._numbers(seed, track))
 
     def _numbers(self, seed: int, track: Track) -> Iterator[Number]:
-        spec, ends = self._spec(seed), []
+        wall: list[float] = []
+        processor: list[float] = []
 
         def timing(rounds: Iterable[int], total: int, label: str) -> Iterator[int]:
             for index in track(rounds, total, label):
-                ends.append(time.perf_counter())
+                wall.append(time.perf_counter())
+                processor.append(time.process_time())
                 yield index
 
         sizes = [self.samples] * self.clients
         dataset = noise_dataset(seed, (self.channels, self.side, self.side), self.classes, sum(sizes), ONE_TEST)
         tests = [torch.zeros(ONE_TEST, dtype=torch.int64)] * self.clients
-        sweep = train(spec, dataset, dealt_in_order(sizes), tests=tests, track=timing)
+        sweep = train(self._spec(seed), dataset, dealt_in_order(sizes), tests=tests, track=timing)
         # the last round is tested, so it only ends the one before
-        times = [after - before for before, after in zip(ends[self.warm_up :], ends[self.warm_up + 1 :], strict=False)]
+        times, busy = ([b - a for a, b in pairwise(clock[self.warm_up :])] for clock in (wall, processor))
         steps = sweep.client_steps / self._all_rounds
         yield Number("seconds_per_round", mean(times), std=stdev(times) if len(times) > 1 else None, n=len(times))
-        yield Number("client_step_milliseconds", 1e3 * mean(times) / steps, n=len(times))
+        yield Number("client_step_milliseconds", 1e3 * mean(busy) / steps, n=len(busy))
         yield Number("megabytes_sent", self.message_bytes(seed) / 1e6)
 
     @property

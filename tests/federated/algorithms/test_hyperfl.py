@@ -229,6 +229,20 @@ def message(spec, dataset, clients, monkeypatch, defense=None):
     return found
 
 
+def test_before_local_training_a_client_is_tested_with_the_new_hypernetwork_and_what_it_kept(hyper, dataset, clients):
+    """Also one that sat out; its own training for the test after it is thrown away."""
+    own = {"clients_per_round": 1, "evaluate_every": 1}
+    first, both = (train(hyper(until=rounds, **own), dataset, clients, tests=TESTS) for rounds in (1, 2))
+    algorithm = plugins.load("federated/algorithms", "hyperfl", hyper().algorithm.settings)
+    net = plugins.load("models", "cnn-leaky").initialised(dataset.shape, 4, 5, torch.float64)
+    images = dataset.normalised(dataset.test_images, torch.float64)[TESTS[0]]
+    losses, server = [], {name: value[0] for name, value in first.weights.items()}
+    for k in range(len(clients)):
+        state = algorithm.network({**server, **{name: value[0, k] for name, value in first.clients.items()}})
+        losses.append(float(F.cross_entropy(functional_call(net, state, (images,)), dataset.test_labels[TESTS[0]])))
+    assert both.table["own_before_loss"].tolist()[-1] == pytest.approx(sum(losses) / len(losses), rel=1e-10)
+
+
 @pytest.mark.parametrize("low_rank", [False, True])
 def test_nothing_but_the_hypernetwork_leaves_the_client(hyper, dataset, clients, monkeypatch, low_rank):
     spec = hyper({"low_rank": low_rank}, rounds=1, clients_per_round=None)
