@@ -56,9 +56,9 @@ class State:
     def to(self, device: torch.device) -> "State":
         """Return the same state on a device."""
         vectors = {name: getattr(self, name).to(device) for name in VECTORS}
-        parts = {name: getattr(self, name) for name in ("server", "clients", "noted")}
-        held = {part: {name: value.to(device) for name, value in own.items()} for part, own in parts.items()}
-        return replace(self, **held, **vectors)
+        parts = (self.server, self.clients, self.noted)
+        server, clients, noted = ({name: value.to(device) for name, value in part.items()} for part in parts)
+        return replace(self, server=server, clients=clients, noted=noted, **vectors)
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> str:

@@ -200,7 +200,7 @@ class _Layout:
 
     def apart(self, together: Tensor) -> dict[str, Tensor]:
         """Cut [M, P, ...] into tensors by name, [M, *shape, ...]."""
-        parts = together.split([prod(shape) for shape in self.shapes.values()], 1)
+        parts = torch.split(together, [prod(shape) for shape in self.shapes.values()], 1)
         return {
             name: part.view(len(part), *shape, *part.shape[2:])
             for part, (name, shape) in zip(parts, self.shapes.items(), strict=True)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import sqrt
 from typing import Literal
 
 import torch
@@ -63,7 +64,7 @@ class Hypernetwork:
         for name, value in network.items():
             head = self._drawn(draws, *value.shape, self.hidden, fan_in=self.hidden)
             # half of the entries of u are 0, so that u has length sqrt(hidden / 2) in the mean
-            spread = 2**0.5 * float(value.double().std(correction=0))
+            spread = sqrt(2) * float(value.double().std(correction=0))
             match self.start:
                 case "biases":
                     weights[HEADS + name + WEIGHT] = self.spread * spread * head
@@ -98,12 +99,12 @@ class Hypernetwork:
         """Return weights from N(0, 1 / fan_in), or from torch's uniform law."""
         if self.start == "pytorch":
             return self._small(draws, *shape, fan_in=fan_in)
-        return draws.normal(*shape) / fan_in**0.5
+        return draws.normal(*shape) / sqrt(fan_in)
 
     def _small(self, draws: Stream, *shape: int, fan_in: int) -> Tensor:
         """Return biases: 0, or from torch's uniform law."""
         if self.start == "pytorch":
-            return (2 * draws.uniform(*shape) - 1) / fan_in**0.5
+            return (2 * draws.uniform(*shape) - 1) / sqrt(fan_in)
         return torch.zeros(shape, dtype=torch.float64)
 
     def _refuse_too_large(self, network: Mapping[str, Tensor]) -> None:

@@ -158,7 +158,8 @@ class _Case:
     def averaged(self) -> Iterator[Number]:
         clients = [self.worked(client, self.algorithm, self.check.local_steps) for client in range(len(SIZES))]
         shares = [size / sum(SIZES) for size in SIZES]
-        wanted = {n: sum(s * c[n] for s, c in zip(shares, clients, strict=True)) for n in self.server}
+        weighed = [{n: share * own[n] for n in self.server} for share, own in zip(shares, clients, strict=True)]
+        wanted = {n: torch.stack([own[n] for own in weighed]).sum(0) for n in self.server}
         whole = {name: value[0] for name, value in self.swept(self.algorithm, len(SIZES)).weights.items()}
         yield Number("mean_error", _difference(whole, wanted))
         fewer = self.swept(self.algorithm, len(SIZES) - 1)

@@ -11,7 +11,7 @@ from leaklab.records.expand import expand
 from leaklab.records.files import write_json, write_tensors
 from leaklab.records.ids import run_folder
 from leaklab.records.items import load_item
-from leaklab.report.collect.embeddings import distances, embedding_rows, plane
+from leaklab.report.collect.embeddings import chance, distances, embedding_rows, plane
 from leaklab.report.collect.source import Source
 
 ITEM = """
@@ -81,6 +81,14 @@ def test_every_client_has_a_point_under_its_group_and_distances_are_over_all_see
 def test_distances_are_means_over_pairs():
     embeddings = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 3.0], [0.0, -1.0]])
     assert distances(embeddings, ["a", "a", "b", "b"]) == pytest.approx(((0 + 2) / 2, 1.0))
+
+
+def test_chance_tells_groups_that_lie_together_from_those_that_do_not():
+    groups = ["a"] * 5 + ["b"] * 5
+    centers = np.repeat([[3.0, 0, 0, 0], [0, 3.0, 0, 0]], 5, 0)
+    assert chance(centers + 0.3 * draws(10, 4).numpy(), groups) < 0.05
+    shuffled = [groups[place] for place in (0, 5, 1, 6, 2, 7, 3, 8, 4, 9)]
+    assert chance(centers + 0.3 * draws(10, 4).numpy(), shuffled) > 0.2
 
 
 def test_the_plane_keeps_what_lies_in_a_plane():

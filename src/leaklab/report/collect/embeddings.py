@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from leaklab.data.partitions.class_groups import GROUPS, ClassGroups
 from leaklab.metrics.statistics import summarise
 from leaklab.records import plugins
+from leaklab.records.draws import draws
 from leaklab.records.errors import UserError
 from leaklab.records.expand import PlannedRun
 from leaklab.records.files import read_tensors
@@ -17,6 +18,7 @@ from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import ResultRow
 
 Floats = NDArray[np.float64]
+DEALS, ROUNDING = 999, 1e-12
 LISTED = 4
 """Classes that a group's name lists; of more, the first and the last."""
 
@@ -26,7 +28,8 @@ def embedding_rows(source: Source, run: PlannedRun, name: str) -> Iterator[Resul
 
     ``embedding_x`` and ``embedding_y`` by client and group of classes: the two main directions over the clients of the
     first replicate. ``cosine_within`` and ``cosine_between``, over all replicates: the mean cosine distance of clients
-    of one group, and of different ones.
+    of one group, and of different ones. ``grouping_chance``: how often groups that are drawn anew lie at least as near
+    together as the true ones, in the first replicate; near 1 / 1000 the groups are told apart, near 1 / 2 they are not.
 
     Raises:
         UserError: clients keep no such thing, or the deal has no groups of classes.
@@ -48,6 +51,8 @@ def embedding_rows(source: Source, run: PlannedRun, name: str) -> Iterator[Resul
         yield source.number(
             metric, row=source.row(run), value=summary.mean, std=summary.std, n=summary.n, clusters=summary.n, **shared
         )
+    found = chance(replicates[0], groups)
+    yield source.number("grouping_chance", row=source.row(run), value=found, n=1, clusters=1, **shared)
 
 
 def plane(embeddings: Floats) -> Floats:
@@ -76,6 +81,22 @@ def distances(embeddings: Floats, groups: list[str]) -> tuple[float, float]:
     if same.all() or not same.any():
         raise UserError("embeddings: clients of one group and of several are needed: deal to more clients")
     return float(apart[same].mean()), float(apart[~same].mean())
+
+
+def chance(embeddings: Floats, groups: list[str]) -> float:
+    """Return the share of random deals of the groups to the clients with as large a gap as the true one, or larger.
+
+    The gap is the mean distance between groups less that within; the true deal counts as one of the random ones.
+    """
+
+    def gap(order: Sequence[int]) -> float:
+        within, between = distances(embeddings, [groups[place] for place in order])
+        return between - within
+
+    source, true = draws(0, "deals of groups"), gap(range(len(groups)))
+    # a deal that only renames the groups has the same gap up to rounding
+    as_large = sum(gap(source.permutation(len(groups)).tolist()) >= true - ROUNDING for _ in range(DEALS))
+    return (1 + as_large) / (1 + DEALS)
 
 
 def _groups(source: Source, spec: TrainSpec, clients: int) -> list[str]:
