@@ -109,7 +109,7 @@ def test_items_that_run_say_what_each_scale_changes(items):
     ("old", "new", "place", "known"),
     [
         ("title:", "titel:", "titel", "cells, claims, comparison"),
-        ("  unit:", "  units:", "cells.units", "better, metric_as, metrics, over_images, row, series, unit"),
+        ("  unit:", "  units:", "cells.units", "better, embedding, metric_as, metrics, over_images, row"),
         ("{class: tight,", "{klass: tight,", "comparison.klass", "center_by, class"),
         (
             "    set: {dataset: digits",
