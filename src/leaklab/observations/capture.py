@@ -76,13 +76,17 @@ def _hold(spec: CaptureSpec, start: Start, deal: Sequence[Tensor], generator: Ge
     build = partial(architecture.build, dataset.shape, dataset.num_classes)
     network = build()
     parameters: Sequence[str] = [name for name, _ in network.named_parameters()]
+    statistics = frozenset(name for name, _ in network.named_buffers())
     defense: Defense = plugins.load("defenses", spec.defense.name, spec.defense.settings)
     form = trainable(network, dataset.shape, training=spec.mode == "train")
     optimizer: Optimizer = plugins.load("federated/optimizers", spec.optimizer.name, spec.optimizer.settings)
     steps = Steps(spec.local_steps, spec.rate * round_factor(spec), spec.step_factors, optimizer, spec.weight_decay)
+    of_algorithm: dict[str, Any] = {}
     if isinstance(spec.images, ClientChoice):
         clients = dealt_clients(spec, spec.images, start, deal, form, defense, build)
-        private, parameters, one_round = clients.images, clients.sent, clients.round
+        private, parameters, one_round = clients.images, list(clients.unmoved), clients.round
+        own = clients.own_of(start.state)
+        of_algorithm = {"silent": clients.silent, "own": own, "unmoved": clients.unmoved if own else {}}
     else:
         private = drawn_images(spec, spec.images, start, generator)
         one_round = partial(client_round, steps, form, start.state, defense, build)
@@ -97,6 +101,8 @@ def _hold(spec: CaptureSpec, start: Start, deal: Sequence[Tensor], generator: Ge
         facts=_facts(spec, start),
         secret=partial(_truth, spec, private),
         hidden=defense.hidden(network),
+        statistics=statistics,
+        **of_algorithm,
     )
 
 
