@@ -75,7 +75,7 @@ class Held(Generic[Secret]):
         return len(self.contexts) // len(self.batches[0].labels)
 
     def before(self, name: str) -> Tensor:
-        """Return what an update of ``name`` is counted from: one tensor [...] for all clients, or one each, [T, ...]."""
+        """Return what an update of ``name`` is counted from: one tensor for all clients, or one each, [T, ...]."""
         return self.unmoved[name].repeat_interleave(self.draws, 0) if name in self.unmoved else self.state[name]
 
 
