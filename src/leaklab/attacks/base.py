@@ -6,9 +6,9 @@ from typing import ClassVar, Protocol
 
 from torch import Tensor, nn
 
-from leaklab.attacks.hyper_message import is_message
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.starts import StartRecord
+from leaklab.models.hypernetwork import is_hypernetwork
 from leaklab.models.normalised import normalised
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import Requirements
@@ -140,7 +140,7 @@ def _refuse_other_weights(observation: Observation, parameters: list[str]) -> No
         if observation.own:
             raise UserError("the server sent each client weights of its own: attack one trial after another")
         return
-    if is_message(seen):
+    if any(map(is_hypernetwork, seen)):
         raise UserError(
             "clients send a hypernetwork's gradient, not the network's: choose transform linear-heads, two-level or "
             "drawn-embedding"

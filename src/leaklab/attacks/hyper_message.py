@@ -16,15 +16,10 @@ from math import prod
 import torch
 from torch import Tensor
 
+from leaklab.models.hypernetwork import BIAS, HEADS, HIDDEN, WEIGHT, generated_names
 from leaklab.records.errors import UserError
 
-PREFIX, FACTOR, OFFSET = "hyper.", ".a", ".c"
-WEIGHT, BIAS = "hyper.w", "hyper.b"
-
-
-def is_message(names: Sequence[str]) -> bool:
-    """Whether a client's message is that of a hypernetwork."""
-    return WEIGHT in names
+LAYER = (HIDDEN + WEIGHT, HIDDEN + BIAS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +42,7 @@ class Heads:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor], order: Sequence[str], needed_by: str) -> "Heads":
-        """Read the message ``hyper.w``, ``hyper.b`` and, for each generated tensor, ``hyper.<name>.a`` and ``.c``.
+        """Read the message of a hypernetwork (names as in ``models/hypernetwork.py``).
 
         Args:
             tensors: by name, without a leading axis.
@@ -57,31 +52,30 @@ class Heads:
         Raises:
             UserError: it is no such message, or it makes tensors that the network does not have.
         """
-        named = [name for name in order if f"{PREFIX}{name}{FACTOR}" in tensors]
-        wanted = [f"{PREFIX}{name}{part}" for name in named for part in (FACTOR, OFFSET)]
-        if not named or {*wanted, WEIGHT, BIAS} != set(tensors):
-            odd = sorted({*wanted, WEIGHT, BIAS} ^ set(tensors))
+        named = [name for name in order if name in generated_names(tensors)]
+        wanted = {*LAYER, *(HEADS + name + part for name in named for part in (WEIGHT, BIAS))}
+        if not named or wanted != set(tensors):
+            odd = [*sorted(wanted ^ set(tensors)), HEADS]
             raise UserError(
                 f"'{needed_by}' reads the message of a hypernetwork with linear heads, which this is not ('{odd[0]}' "
                 "is missing or not one of its tensors): attack a capture of algorithm hyperfl"
             )
         return cls(
-            {name: tuple(tensors[f"{PREFIX}{name}{OFFSET}"].shape) for name in named},
-            torch.cat([tensors[f"{PREFIX}{name}{FACTOR}"].flatten(0, -2) for name in named]),
-            torch.cat([tensors[f"{PREFIX}{name}{OFFSET}"].flatten() for name in named]),
-            tensors[WEIGHT],
-            tensors[BIAS],
+            {name: tuple(tensors[HEADS + name + BIAS].shape) for name in named},
+            torch.cat([tensors[HEADS + name + WEIGHT].flatten(0, -2) for name in named]),
+            torch.cat([tensors[HEADS + name + BIAS].flatten() for name in named]),
+            *(tensors[name] for name in LAYER),
         )
 
     def tensors(self) -> dict[str, Tensor]:
         """Return them by name, as a client sends them."""
         factors = torch.split(self.a, [prod(shape) for shape in self.shapes.values()])
         heads = {
-            f"{PREFIX}{name}{FACTOR}": part.view(*shape, -1)
+            HEADS + name + WEIGHT: part.view(*shape, -1)
             for part, (name, shape) in zip(factors, self.shapes.items(), strict=True)
         }
-        offsets = {f"{PREFIX}{name}{OFFSET}": part for name, part in self.apart(self.c).items()}
-        return {WEIGHT: self.w, BIAS: self.b, **heads, **offsets}
+        offsets = {HEADS + name + BIAS: part for name, part in self.apart(self.c).items()}
+        return {**dict(zip(LAYER, (self.w, self.b), strict=True)), **heads, **offsets}
 
     def apart(self, flat: Tensor) -> dict[str, Tensor]:
         """Return generated weights [P] as tensors by name."""

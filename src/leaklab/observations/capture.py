@@ -1,6 +1,6 @@
 """Capture of clients with images: what they send in one round, and the secret behind it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -84,7 +84,7 @@ def _hold(spec: CaptureSpec, start: Start, deal: Sequence[Tensor], generator: Ge
     of_algorithm: dict[str, Any] = {}
     if isinstance(spec.images, ClientChoice):
         clients = dealt_clients(spec, spec.images, start, deal, form, defense, build)
-        private, parameters, one_round = clients.images, list(clients.unmoved), clients.round
+        private, parameters, one_round = clients.images, _in_order(clients.unmoved, parameters), clients.round
         own = clients.own_of(start.state)
         of_algorithm = {"silent": clients.silent, "own": own, "unmoved": clients.unmoved if own else {}}
     else:
@@ -104,6 +104,13 @@ def _hold(spec: CaptureSpec, start: Start, deal: Sequence[Tensor], generator: Ge
         statistics=statistics,
         **of_algorithm,
     )
+
+
+def _in_order(sent: Iterable[str], parameters: Sequence[str]) -> list[str]:
+    """Return the names of a message; those of a network in the network's order, whatever that of the message is."""
+    names = list(sent)
+    known = [name for name in parameters if name in names]
+    return known if len(known) == len(names) else names
 
 
 def _with_outputs(dataset: Dataset, outputs: int | None) -> Dataset:
