@@ -136,7 +136,7 @@ def test_clients_of_pfedhn_send_the_change_of_weights_that_the_server_made_for_e
         images, labels, _ = batch_of(dataset, deal, client, 2)
         loss = F.cross_entropy(functional_call(network(), {**tracked, **own}, (images,)), labels)
         for name, gradient in zip(tracked, torch.autograd.grad(loss, list(tracked.values())), strict=True):
-            assert torch.equal(observation.own[name][row], made[name])
+            assert_close(observation.own[name][row], made[name], **EXACT)
             assert_close(observation.update[name][row], gradient, **EXACT)
     first, second = observation.one_by_one()
     assert torch.equal(second.weights["fc1.weight"], observation.own["fc1.weight"][1])

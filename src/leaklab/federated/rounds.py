@@ -15,6 +15,7 @@ from leaklab.federated.client_work import ClientWork, Worked
 from leaklab.federated.own_tests import OwnTests, Tally
 from leaklab.federated.population import Population
 from leaklab.federated.sweep import Part, Piece, pieces
+from leaklab.federated.watched import Notes, Watch
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,14 @@ class Outcome:
         clients: what the clients keep, by name, [R, N, ...].
         finite: whether losses and values are finite, [R].
         own: the clients' tests, where they were asked for.
+        notes: what was noted of local training, likewise.
     """
 
     server: dict[str, Tensor]
     clients: dict[str, Tensor]
     finite: Tensor
     own: Tally | None
+    notes: Notes | None = None
 
 
 @dataclass(eq=False)
@@ -44,6 +47,7 @@ class Rounds:
         augmentation: how they change their images.
         chunk: models that train together.
         tests: the clients' own tests; None if they are not asked for.
+        watch: notes of local training; None if there are none.
         client_steps: optimizer steps of all clients so far.
     """
 
@@ -52,6 +56,7 @@ class Rounds:
     augmentation: Augmentation
     chunk: int
     tests: OwnTests | None = None
+    watch: Watch | None = None
     client_steps: int = field(default=0, init=False)
 
     @property
@@ -66,6 +71,7 @@ class Rounds:
         running = state.running.view(-1, self._settings).any(1).tolist()
         parts = [part for part in self.population.parts(index) if running[part.seed_index]]
         own = self.tests.tally(len(state.diverged)) if self.tests and tested else None
+        notes = self.watch.notes(len(state.diverged)) if self.watch else None
         total: dict[str, Tensor] = {}
         clients = {name: value.clone() for name, value in state.clients.items()}
         finite = torch.ones_like(state.diverged)
@@ -74,6 +80,8 @@ class Rounds:
             server = {name: _held(value, rows) for name, value in state.server.items()}
             kept = {name: value[rows, who] for name, value in clients.items()}
             before, worked, contexts = self._worked(piece, server, kept, schedule_factor, own)
+            if self.watch and notes:
+                self.watch.add(notes, piece, worked, self._settings)
             message = self.work.message(before, worked.values, contexts)
             left = self.work.like("keep", self.work.lifted("keep", kept, worked.values), kept)
             term, absorbed = self.work.lifted("absorb", server, left, message)
@@ -88,7 +96,7 @@ class Rounds:
         server = dict(self.work.like("server_step", after, state.server))
         for value in server.values():
             finite &= _rows_finite(value)
-        return Outcome(server, clients, finite, own)
+        return Outcome(server, clients, finite, own, notes)
 
     def _test_the_others(self, state: State, parts: Sequence[Part], schedule_factor: float, own: Tally) -> None:
         for piece in self._pieces(self.population.others(parts)):
@@ -110,7 +118,7 @@ class Rounds:
         self.client_steps += worked.steps
         if own is not None and self.tests is not None:
             for when, values in (("before", before), ("after", worked.values)):
-                self.tests.add(own, when, piece, self.work.lifted("network", values), self._settings)
+                self.tests.add(own, when, piece, self.work.networks(values), self._settings)
         return before, worked, contexts
 
     def _pieces(self, parts: Sequence[Part]) -> Iterator[Piece]:

@@ -163,7 +163,7 @@ def test_the_low_rank_form_is_taken_where_it_fits_and_only_there(hyper, dataset,
     assert count(algorithm={"low_rank": False}) == 0
     assert count(optimizer="adam") == 0
     assert count(defense="lrp") == 0
-    assert count(defense={"name": "gaussian-noise", "std": 0.01}) == 0
+    assert count(defense="laplace-noise") == 0
     assert count(model="resnet-small") == 0  # running statistics move too
 
 
