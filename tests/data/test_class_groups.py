@@ -1,11 +1,11 @@
-"""Clients with much of one group of classes: exact counts, nobody shares a training sample, tests have the same skew."""
+"""Clients with much of one group of classes: exact counts, no training sample twice, tests with the same skew."""
 
 import numpy as np
 import pytest
 
 from leaklab.data.deal import deal
 from leaklab.data.own_tests import counts_like
-from leaklab.data.partitions.class_groups import KINDS, TRIPLES, ClassGroups
+from leaklab.data.partitions.class_groups import CHARACTERS, OVERLAPPING, ClassGroups
 from leaklab.records.draws import draws
 from leaklab.records.errors import UserError
 from leaklab.records.partition_spec import PartitionSpec
@@ -33,13 +33,14 @@ def test_a_fifth_is_spread_and_the_rest_is_of_the_clients_group(clients):
     found = counts(FASHION, held)
     assert (found.sum(1) == 600).all()
     for client, own in enumerate(found):
-        group = TRIPLES[client % 5]
+        group = OVERLAPPING[client % 5]
         others = np.delete(own, list(group))
         assert (others == 12).all()
-        alone = next(label for label in group if sum(label in one for one in TRIPLES) == 1)
-        assert abs(own[alone] - 12 - 240) <= 1
-        assert all(abs(own[label] - 12 - 120) <= 1 for label in group if label != alone)
         assert own[list(group)].sum() == 36 + 480
+        # of twenty clients nobody lacks samples; of a hundred, two groups share what there is of a class
+        alone = next(label for label in group if sum(label in one for one in OVERLAPPING) == 1)
+        assert abs(own[alone] - 12 - (160 if clients == 20 else 240)) <= 1
+        assert all(abs(own[label] - 12 - (160 if clients == 20 else 120)) <= 1 for label in group if label != alone)
 
 
 def test_a_hundred_clients_use_every_sample():
@@ -58,18 +59,21 @@ def test_tests_have_the_same_skew_and_may_be_shared_while_training_samples_never
     assert both["clients"] == content(clients=100)["clients"]
 
 
-def test_frequencies_of_unequal_classes_are_kept_in_both_parts():
+def test_classes_that_run_out_are_made_up_for_by_the_others_alike_for_all_clients():
     labels = np.repeat(np.arange(62), LETTERS)
-    held = ClassGroups(clients=3, samples=100, spread=0.5, groups="kinds").deal(labels, draws(1, "letters"))
+    held = ClassGroups(clients=3, samples=100, spread=0.5, groups="characters").deal(labels, draws(1, "letters"))
     found = counts(labels, held, 62)
-    spread = counts_like(np.array(LETTERS), 150)
+    # 150 of 62 classes: two of each, and a third of the first 26; then 50 of what is left of a group
+    spread = np.array([3] * 26 + [2] * 36)
     for client, own in enumerate(found):
-        group = list(KINDS[client])
-        outside = np.delete(own, group)
-        assert (abs(outside - np.delete(spread, group) / 3) < 1).all()
-        assert own[group].sum() == 100 - outside.sum()
-        left = counts_like(np.array(LETTERS)[group] - spread[group], 50)
-        assert (abs(own[group] - left - spread[group] / 3) < 1).all()
+        group = list(CHARACTERS[client])
+        assert (abs(np.delete(own, group) - np.delete(spread, group) / 3) < 1).all()
+        assert own.sum() == 100
+    small = found[2][36:] - 2 / 3
+    assert (abs(small - 50 / 26) < 2).all()
+    scarce = np.array([0] * 8 + [1] * 300 + [2] * 300)
+    own = counts(scarce, ClassGroups(clients=1, samples=60, spread=0.0).deal(scarce, draws(0, "d")), 3)[0]
+    assert own.tolist() == [8, 26, 26]
 
 
 def test_draws_decide_which_samples_and_nothing_else():
@@ -83,13 +87,13 @@ def test_everything_or_nothing_may_be_spread():
     even = counts(FASHION, ClassGroups(clients=5, samples=100, spread=1.0).deal(FASHION, draws(0, "d")))
     assert (even == 10).all()
     own = counts(FASHION, ClassGroups(clients=5, samples=100, spread=0.0).deal(FASHION, draws(0, "d")))
-    assert all(row[list(TRIPLES[k])].sum() == 100 for k, row in enumerate(own))
+    assert all(row[list(OVERLAPPING[k])].sum() == 100 for k, row in enumerate(own))
 
 
 def test_too_few_samples_and_foreign_classes_are_refused_in_one_line():
     with pytest.raises(UserError, match=r"14400 samples of all classes are needed, but there are 60: lower samples"):
         ClassGroups(clients=120).deal(np.arange(60) % 10, draws(0, "d"))
-    with pytest.raises(UserError, match="of group 0 of 'triples' are needed"):
+    with pytest.raises(UserError, match="of group 0 of 'overlapping' are needed"):
         ClassGroups(clients=100, samples=640).deal(FASHION, draws(0, "d"))
     with pytest.raises(UserError, match="made for 10 classes, but there is a class 61"):
         ClassGroups().deal(np.arange(62), draws(0, "d"))

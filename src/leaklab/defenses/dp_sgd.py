@@ -40,7 +40,7 @@ class DpSgd(Defense):
     budget: ClassVar[tuple[str, str]] = ("epsilon", "sigma")
 
     bound: Positive = 0.04
-    sigma: NonNegative = 10.63
+    sigma: NonNegative = 10.62
     epsilon: Positive | None = None
     delta: OpenShare = 1e-5
     sampling: Literal["shuffled", "poisson"] = "shuffled"

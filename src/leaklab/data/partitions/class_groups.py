@@ -15,32 +15,33 @@ from leaklab.records.bounds import Count, Share
 from leaklab.records.draws import Draws
 from leaklab.records.errors import UserError
 
-TRIPLES = ((0, 1, 2), (2, 3, 4), (4, 5, 6), (6, 7, 8), (8, 9, 0))
-KINDS = (tuple(range(10)), tuple(range(10, 36)), tuple(range(36, 62)))
-GROUPS = {"triples": TRIPLES, "kinds": KINDS}
+OVERLAPPING = ((0, 1, 2), (2, 3, 4), (4, 5, 6), (6, 7, 8), (8, 9, 0))
+CHARACTERS = (tuple(range(10)), tuple(range(10, 36)), tuple(range(36, 62)))
+GROUPS = {"overlapping": OVERLAPPING, "characters": CHARACTERS}
 
 
 @dataclass(frozen=True)
 class ClassGroups:
     """Deal each client ``samples``: a share of all classes, the rest of the group of its number.
 
-    Both parts follow the frequencies of the classes that are there. A class of several groups is divided among them in
-    proportion to their clients, so that 100 clients with 600 samples use all of 60,000: a group of three then has half
-    of its samples of the class that no other group has. A client's numbers are as equal to those of the others as
-    whole numbers can be; which samples, is drawn.
+    Both parts are divided among their classes as equally as the samples allow. The part of all classes is laid aside
+    for everybody first. Then a class of several groups is divided among them in proportion to their clients, so that no
+    client finds it used up: 100 clients with 600 samples use all of 60,000, and a group of three then has half of its
+    part of the class that no other group has. Clients of a group have the same numbers but for one sample a class;
+    which samples, is drawn.
 
     Attributes:
         clients: number of clients; client k has the group k mod the number of groups.
         samples: of each client.
         spread: share of them, rounded, that is taken from all classes.
-        groups: ``triples`` for ten classes, {0, 1, 2}, {2, 3, 4} ... {8, 9, 0}; ``kinds`` for 62 characters, digits,
-            capitals and small letters.
+        groups: ``overlapping`` for ten classes, {0, 1, 2}, {2, 3, 4} ... {8, 9, 0}; ``characters`` for the 62 of EMNIST
+            by class, digits, capitals and small letters.
     """
 
     clients: Count = 20
     samples: Count = 600
     spread: Share = 0.2
-    groups: Literal["triples", "kinds"] = "triples"
+    groups: Literal["overlapping", "characters"] = "overlapping"
 
     def __post_init__(self) -> None:
         require_positive("class-groups", clients=self.clients, samples=self.samples)
@@ -85,7 +86,7 @@ class ClassGroups:
 
 
 def _taken(pools: Sequence[Integers], count: int, of: str) -> tuple[Integers, list[Integers]]:
-    """Return ``count`` samples in proportion to the pools, sorted by pool, and what is left of the pools.
+    """Return ``count`` samples, sorted by pool and as many of each as equally as can be, and what is left of the pools.
 
     Raises:
         UserError: the pools have fewer.
@@ -98,9 +99,22 @@ def _taken(pools: Sequence[Integers], count: int, of: str) -> tuple[Integers, li
         )
     if not count:
         return np.empty(0, dtype=np.int64), list(pools)
-    taken = counts_like(sizes, count)
+    taken = _equal_parts(sizes, count)
     pairs = list(zip(pools, taken.tolist(), strict=True))
     return np.concatenate([pool[:own] for pool, own in pairs]), [pool[own:] for pool, own in pairs]
+
+
+def _equal_parts(sizes: Integers, count: int) -> Integers:
+    """Return how many each pool gives, as equal as their sizes allow; where one is over, the first ones give it."""
+    level = 0
+    while np.minimum(sizes, level + 1).sum() <= count:
+        level += 1
+        if level > sizes.max():
+            break
+    parts: Integers = np.minimum(sizes, level)
+    more = np.flatnonzero(sizes > level)[: count - int(parts.sum())]
+    parts[more] += 1
+    return parts
 
 
 def _hands(sorted_samples: Integers, clients: int) -> list[Integers]:
