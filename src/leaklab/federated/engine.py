@@ -21,6 +21,7 @@ from leaklab.federated.batches import Visit
 from leaklab.federated.checkpoint import State
 from leaklab.federated.client_work import ClientWork
 from leaklab.federated.evaluation import Evaluation, evaluate
+from leaklab.federated.low_rank import LEAST_TOGETHER
 from leaklab.federated.memory import keep_freed_memory
 from leaklab.federated.network import default_chunk, trainable
 from leaklab.federated.optimizers.base import Optimizer
@@ -29,6 +30,7 @@ from leaklab.federated.population import Population
 from leaklab.federated.refusals import refuse, refuse_other_networks
 from leaklab.federated.rounds import Rounds
 from leaklab.federated.spent_budget import SpentBudget
+from leaklab.federated.watched import Watch
 from leaklab.models.base import Architecture
 from leaklab.records import plugins
 from leaklab.records.canonical import canonical_json
@@ -47,8 +49,9 @@ class Sweep:
     Attributes:
         table: one row per replicate and evaluated round: replicate, seed, rate_0 ... (as in the spec), round (rounds
             done), accuracy (percent) and loss on every part that the spec evaluates (test_accuracy, train_loss,
-            own_before_accuracy ...), epsilon (what was spent by then, where the defense has an accountant), diverged,
-            reached (with a goal), steps (of a client so far); its last row reached the goal or is the last.
+            own_before_accuracy ...), what it watches (local_loss, extractor_change), epsilon (what was spent by then,
+            where the defense has an accountant), diverged, reached (with a goal), steps (of a client so far); its last
+            row reached the goal or is the last.
         weights: what the servers hold at the end by name, [R, ...]: global weights and running statistics.
         clients: what the clients keep at the end by name, [R, N, ...]; empty under federated averaging.
         diverged: number of replicates that were frozen at their last finite weights.
@@ -137,7 +140,8 @@ class _Federation:
         self._schedule = _plugin("federated/schedules", spec.schedule)
         network = self._model.build(self._shape, self._num_classes)
         self._work = self._client_work(network)
-        self._chunk = chunk or default_chunk(network, self._work.network, device)
+        together = LEAST_TOGETHER if self._work.algorithm.generates_from else 1
+        self._chunk = chunk or max(together, default_chunk(network, self._work.network, device))
         self._population = Population.of(spec, dataset, clients, self._work.algorithm, device)
         test_images = dataset.normalised(dataset.test_images.to(device), self._dtype)
         self._parts = {
@@ -149,7 +153,8 @@ class _Federation:
             form = self._work.network
             own = OwnTests.of(form, dataset, self._parts["test"], tests, len(clients), self._chunk)
         augmentation: Augmentation = _plugin("data/augmentations", spec.augmentation)
-        self.rounds = Rounds(self._population, self._work, augmentation, self._chunk, own)
+        self._watch = Watch.of(self._population, self._work, network.state_dict()) if spec.watch else None
+        self.rounds = Rounds(self._population, self._work, augmentation, self._chunk, own, self._watch)
         self.identity = {"spec": canonical_json(spec), "data": self._fingerprint()}
         self._seconds = 0.0
 
@@ -175,6 +180,7 @@ class _Federation:
             reached=torch.zeros(replicates, dtype=torch.bool, device=self.device),
             steps=torch.zeros(replicates, dtype=torch.int64, device=self.device),
             rows=[],
+            noted=self._watch.first(server, clients) if self._watch else {},
         )
 
     def next_state(self, state: State, index: int) -> State:
@@ -189,8 +195,10 @@ class _Federation:
         steps = state.steps + learned * self._work.steps
         self._seconds += time.perf_counter() - started
         diverged = ~found.finite & ~state.reached | state.diverged
-        after = State(number, server, clients, diverged, state.reached, steps, state.rows)
-        return self.evaluated(after, found.own) if due else after
+        noted = (found.notes.extractor if found.notes else {}) or state.noted
+        after = State(number, server, clients, diverged, state.reached, steps, state.rows, noted)
+        watched = self._watch.columns(found.notes, state.noted) if self._watch and found.notes and due else ()
+        return self.evaluated(after, found.own, watched) if due else after
 
     def refuse(self) -> None:
         """Refuse a training that spends more of its clients' privacy than was asked for.
@@ -243,8 +251,8 @@ class _Federation:
         tensors += self.rounds.tests.samples if self.rounds.tests else []
         return checkpoints.fingerprint(tensors)
 
-    def evaluated(self, state: State, own: Tally | None = None) -> State:
-        """Return the state with the lines of its round; ``own`` has the clients' own tests in that round."""
+    def evaluated(self, state: State, own: Tally | None = None, watched: Sequence[Mapping[str, float]] = ()) -> State:
+        """Return the state with the lines of its round: tests, ``own`` tests and what was ``watched``, by replicate."""
         shown = (~state.reached).nonzero().flatten().tolist()
         parts: list[str] = [part for part in self.spec.evaluate if part != OWN_TEST]
         held = {name: value[shown] for name, value in state.server.items()}
@@ -266,6 +274,7 @@ class _Federation:
                 **numbers,
                 **(own.means(replicate) if own else {}),
                 **({} if spent is None else {"epsilon": spent}),
+                **(watched[replicate] if watched else {}),
                 "diverged": bool(diverged[replicate]),
                 **({"reached": bool(reached[replicate])} if self.spec.goal else {}),
                 "steps": int(state.steps[replicate]),

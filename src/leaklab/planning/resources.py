@@ -41,6 +41,7 @@ STEP_MICROSECONDS = {
     "mlp": 200.0,
     "cnn-small": 2500.0,
     "cnn-mnist": 13_000.0,
+    "cnn-leaky": 17_000.0,
     "resnet-small": 60_000.0,
     "resnet-18": 1_400_000.0,
     "rexnet": 1_400_000.0,

@@ -29,7 +29,7 @@ from leaklab.records.specs import Spec
 from leaklab.records.text_specs import PRINTED_ATTACK, TEXT_FOLDER, TextAttackSpec, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 
-LISTS = {"rates", "seeds", "metrics", "evaluate", "input_range", "alpha", "beta", "clients", "indexes"}
+LISTS = {"rates", "seeds", "metrics", "evaluate", "input_range", "alpha", "beta", "clients", "indexes", "watch"}
 LABELS = "row"
 SPECS: dict[str, type[TrainSpec] | type[CheckSpec]] = {"train": TrainSpec, "check": CheckSpec}
 # what the parts of a flat attack block become

@@ -2,13 +2,15 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from leaklab.records.bounds import Count, Distinct, Natural, NonNegative, Rate, Seed
+from leaklab.records.bounds import Count, Distinct, Natural, NonNegative, Rate, Seed, distinct
 from leaklab.records.partition_spec import PartitionChoice
 from leaklab.records.record import Component, Record
 
 OWN_TEST: Literal["own-test"] = "own-test"
+LOCAL_LOSS: Literal["local-loss"] = "local-loss"
+EXTRACTOR_CHANGE: Literal["extractor-change"] = "extractor-change"
 SCHEMES = {f"scheme{number}": Component(name="fedavg", settings={"scheme": number}) for number in (1, 2)}
 
 
@@ -40,9 +42,12 @@ class TrainSpec(Record):
         schedule: how the nominal rate changes from round to round.
         until: stop after so many of the ``rounds`` and test there; schedules do not notice. The state that a capture
             starts from.
+        watch: what is noted of local training beside the tests: ``local-loss`` is the mean loss of the clients' last
+            epoch, ``extractor-change`` how far the first client's weights, its classifier aside, moved since the round
+            before.
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"until"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"until", "watch"})
 
     dataset: str
     partition: PartitionChoice
@@ -64,6 +69,7 @@ class TrainSpec(Record):
     goal: Goal | None = None
     dtype: Literal["float32", "float64"] = "float32"
     until: Natural | None = None
+    watch: Annotated[tuple[Literal["local-loss", "extractor-change"], ...], AfterValidator(distinct)] = ()
 
     @property
     def algorithm_plugin(self) -> Component:
@@ -76,6 +82,16 @@ class TrainSpec(Record):
             raise ValueError("evaluate: own-test needs test images for every client: set partition.tests above 0")
         if OWN_TEST in self.evaluate and self.until == 0:
             raise ValueError("evaluate: own-test belongs to a round, and until is 0: set until above 0 or leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_watched(self) -> "TrainSpec":
+        if self.watch and self.until == 0:
+            raise ValueError("watch: local training belongs to a round, and until is 0: set until above 0")
+        if EXTRACTOR_CHANGE in self.watch and self.clients_per_round is not None:
+            raise ValueError(
+                "watch: extractor-change follows the first client through every round: leave clients_per_round out"
+            )
         return self
 
     @model_validator(mode="before")
