@@ -78,6 +78,11 @@ def _hold(spec: CaptureSpec, start: Start, deal: Sequence[Tensor], generator: Ge
     parameters: Sequence[str] = [name for name, _ in network.named_parameters()]
     statistics = frozenset(name for name, _ in network.named_buffers())
     defense: Defense = plugins.load("defenses", spec.defense.name, spec.defense.settings)
+    if defense.poisson_batches():
+        raise UserError(
+            f"defense '{spec.defense.name}': batches of a capture have one size: set sampling: shuffled, which clips "
+            "and adds noise alike"
+        )
     form = trainable(network, dataset.shape, training=spec.mode == "train")
     optimizer: Optimizer = plugins.load("federated/optimizers", spec.optimizer.name, spec.optimizer.settings)
     steps = Steps(spec.local_steps, spec.rate * round_factor(spec), spec.step_factors, optimizer, spec.weight_decay)
