@@ -1,4 +1,4 @@
-"""Attacks on clients that keep their classifier, and on hypernetworks: against captures by the algorithms themselves."""
+"""Attacks on hypernetworks and on clients that keep their classifier, against captures by the algorithms."""
 
 from dataclasses import replace
 from functools import partial
@@ -254,27 +254,28 @@ def test_what_attacks_lack_they_say_in_one_line(caught, knowledge, digits, obser
     (each, of_each, _), _ = caught({"name": "pfedhn", "embedding": 5})
     plain = observe(digits[0][:1, None], digits[1][:1, None])
     labelled = Knowledge("test", {**knowledge.facts, "labels": [[int(digits[1][0])]]})
-    ig, budget = InvertingGradients(), Budget(1, 1)
+
+    def attacked_by_ig(observation, facts):
+        return InvertingGradients().reconstruct(observation, facts, Budget(1, 1), STREAMS)
+
     heads, two_level = (plugins.load("attacks/adaptive", name) for name in ("linear-heads", "two-level"))
     still = replace(hyper, update={name: torch.zeros_like(value) for name, value in hyper.update.items()})
-    unlabelled = Knowledge("test", {fact: value for fact, value in told.facts.items() if fact != "labels"})
+    of_one = {**told.facts, "batch_size": 1}
+    unlabelled = Knowledge("test", {fact: value for fact, value in of_one.items() if fact != "labels"})
     one = hyper.one_by_one()[0]
-    for line, fails in {
-        "choose transform linear-heads, two-level or drawn-embedding": lambda: ig.reconstruct(hyper, told, budget, STREAMS),
-        "the server never had the client's 'fc2.weight': choose transform private-classifier": lambda: ig.reconstruct(
-            private, of_private, budget, STREAMS
-        ),
-        "each client weights of its own: attack one trial": lambda: ig.reconstruct(each, of_each, budget, STREAMS),
+    calls = {
+        "choose transform linear-heads, two-level or drawn-embedding": lambda: attacked_by_ig(hyper, told),
+        "'fc2.weight': choose transform private-classifier": lambda: attacked_by_ig(private, of_private),
+        "each client weights of its own: attack one trial": lambda: attacked_by_ig(each, of_each),
         "attack a capture of algorithm hyperfl": lambda: heads.of_trial(plain.one_by_one()[0], labelled),
         "prepare one trial at a time": lambda: heads.prepare(hyper, told),
         "fitted to one sample, not to 2: set classifier: drawn": lambda: heads.of_trial(one, told),
         "'linear-heads': the update is zero": lambda: heads.of_trial(still.one_by_one()[0], told),
         "'two-level': the update is zero": lambda: two_level.of_trial(still.one_by_one()[0], told),
         "has no classifier 'guessed'": lambda: replace(heads, classifier="guessed").of_trial(one, told),
-        "needs 'labels'": lambda: heads.of_trial(caught(HYPERFL)[0][0].one_by_one()[0], unlabelled
-                                                 if unlabelled.facts["batch_size"] == 1 else
-                                                 Knowledge("test", unlabelled.facts | {"batch_size": 1})),
-    }.items():  # fmt: skip
+        "needs 'labels'": lambda: heads.of_trial(one, unlabelled),
+    }
+    for line, fails in calls.items():
         with pytest.raises(UserError, match=line) as caught_line:
             fails()
         assert "\n" not in str(caught_line.value)
