@@ -56,7 +56,7 @@ def _written_out(network: nn.Sequential, batch: Mapping[str, Tensor], names: Seq
     for (name, layer), given, slope in zip(layers, inputs, slopes, strict=True):
         if f"{name}.weight" in names:
             if isinstance(layer, nn.Conv2d):
-                found[f"{name}.weight"] = _of_kernels(layer, given, slope)
+                found[f"{name}.weight"] = kernel_gradients(layer, given, slope)
             else:
                 found[f"{name}.weight"] = slope[:, :, None] * given[:, None]
         if f"{name}.bias" in names:
@@ -64,7 +64,7 @@ def _written_out(network: nn.Sequential, batch: Mapping[str, Tensor], names: Seq
     return found
 
 
-def _of_kernels(layer: nn.Conv2d, inputs: Tensor, slope: Tensor) -> Tensor:
+def kernel_gradients(layer: nn.Conv2d, inputs: Tensor, slope: Tensor) -> Tensor:
     """Return each sample's gradient by a convolution's kernels, [B, O, C, K, K].
 
     The patches are copied from channels-last memory, in rows of K C numbers; ``F.unfold`` took four times as long.

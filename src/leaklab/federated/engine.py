@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from leaklab.data.augmentations.base import Augmentation
 from leaklab.data.dataset import Dataset
-from leaklab.defenses.base import Defense
+from leaklab.defenses.base import Defense, overrides
 from leaklab.federated import checkpoint as checkpoints
 from leaklab.federated.algorithms.base import Algorithm
 from leaklab.federated.batches import Visit
@@ -29,6 +29,7 @@ from leaklab.federated.own_tests import OwnTests, Tally
 from leaklab.federated.population import Population
 from leaklab.federated.refusals import refuse, refuse_other_networks
 from leaklab.federated.rounds import Rounds
+from leaklab.federated.spent_budget import SpentBudget
 from leaklab.federated.watched import Watch
 from leaklab.models.base import Architecture
 from leaklab.records import plugins
@@ -48,8 +49,9 @@ class Sweep:
     Attributes:
         table: one row per replicate and evaluated round: replicate, seed, rate_0 ... (as in the spec), round (rounds
             done), accuracy (percent) and loss on every part that the spec evaluates (test_accuracy, train_loss,
-            own_before_accuracy ...), what it watches (local_loss, extractor_change), diverged, reached (with a goal),
-            steps (of a client so far); its last row reached the goal or is the last.
+            own_before_accuracy ...), what it watches (local_loss, extractor_change), epsilon (what was spent by then,
+            where the defense has an accountant), diverged, reached (with a goal), steps (of a client so far); its last
+            row reached the goal or is the last.
         weights: what the servers hold at the end by name, [R, ...]: global weights and running statistics.
         clients: what the clients keep at the end by name, [R, N, ...]; empty under federated averaging.
         diverged: number of replicates that were frozen at their last finite weights.
@@ -100,6 +102,7 @@ def train(
     """
     keep_freed_memory()
     federation = _Federation(spec, dataset, clients, tests, chunk, torch.device(device))
+    federation.refuse()
     state = checkpoints.resume(checkpoint, federation.identity, federation.device) or federation.first_state()
     saved = time.monotonic()
     last = spec.rounds if spec.until is None else spec.until
@@ -197,6 +200,20 @@ class _Federation:
         watched = self._watch.columns(found.notes, state.noted) if self._watch and found.notes and due else ()
         return self.evaluated(after, found.own, watched) if due else after
 
+    def refuse(self) -> None:
+        """Refuse a training that spends more of its clients' privacy than was asked for.
+
+        Raises:
+            UserError: with both budgets.
+        """
+        if self._work.defense.largest_budget is not None:
+            self._budget(self.first_state()).refuse_more()
+
+    def _budget(self, state: State) -> SpentBudget:
+        own = state.clients.keys() - self._work.algorithm.at_server
+        shared = (state.server.keys() | state.clients.keys()) - own - set(self._work.network.buffers)
+        return SpentBudget(self._work, self._population, shared)
+
     def clipped_clients(self) -> int:
         """Return for how many clients the defense cut a value."""
         people = self._population
@@ -242,18 +259,21 @@ class _Federation:
         weights = self._work.lifted("network", self._work.lifted("receive", held, {})) if parts else {}
         found = {part: evaluate(self._work.network, weights, *self._parts[part], self._chunk) for part in parts}
         diverged, reached = state.diverged.clone(), state.reached.clone()
+        budget = self._budget(state) if overrides(self._work.defense, "spent") else None
         rows = []
         for place, replicate in enumerate(shown):
-            numbers = _numbers(found, place)
+            numbers, seed = _numbers(found, place), self.spec.seeds[replicate // len(self.spec.rates)]
+            spent = budget and budget.after(seed, state.round)
             diverged[replicate] |= not all(isfinite(number) for number in numbers.values())
             reached[replicate] = self._reaches(numbers) and not diverged[replicate]
             rows.append({
                 "replicate": replicate,
-                "seed": self.spec.seeds[replicate // len(self.spec.rates)],
+                "seed": seed,
                 **self._rate_columns(replicate % len(self.spec.rates)),
                 "round": state.round,
                 **numbers,
                 **(own.means(replicate) if own else {}),
+                **({} if spent is None else {"epsilon": spent}),
                 **(watched[replicate] if watched else {}),
                 "diverged": bool(diverged[replicate]),
                 **({"reached": bool(reached[replicate])} if self.spec.goal else {}),

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.func import functional_call, grad_and_value, vmap
 
 from leaklab.federated.batches import Batch, DropoutSite
 from leaklab.federated.optimizers.base import Weights, leaves_of
@@ -67,6 +67,29 @@ class OneByOne:
         leaves = leaves_of({name: value for name, value in weights.items() if name not in self.buffers}, wanted)
         loss = F.cross_entropy(self._call({**weights, **leaves}, images), labels)
         return loss.detach(), dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
+
+    def sample_gradients(
+        self, weights: Mapping[str, Tensor], images: Tensor, labels: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return one model's losses [B] and gradients by name, [B, ...], of each sample, lifted over the samples.
+
+        Raises:
+            UserError: samples mix in a batch normalisation.
+        """
+        if self._training and self.buffers:
+            raise UserError(
+                f"'{self.buffers[0]}': samples mix in a batch normalisation, so that none has a gradient of its own to "
+                "clip: choose a model without"
+            )
+        self._network.train(self._training)
+        held = {name: weights[name] for name in self.buffers}
+
+        def loss(leaves: dict[str, Tensor], image: Tensor, label: Tensor) -> Tensor:
+            return F.cross_entropy(functional_call(self._network, {**held, **leaves}, (image[None],)), label[None])
+
+        leaves = {name: value.detach() for name, value in weights.items() if name not in self.buffers}
+        gradients, losses = vmap(grad_and_value(loss), in_dims=(None, 0, 0))(leaves, images, labels)
+        return losses, gradients
 
     def _call(self, weights: Weights, images: Tensor) -> Tensor:
         outputs: Tensor = functional_call(

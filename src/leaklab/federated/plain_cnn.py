@@ -34,6 +34,11 @@ class PlainCnn(OneByOne):
         super().__init__(network)
         self._layers = list(network.named_children())
 
+    @property
+    def layers(self) -> list[tuple[str, nn.Module]]:
+        """The layers by name; they hold no weights."""
+        return self._layers
+
     @torch.no_grad()
     def _gradient(
         self, weights: Mapping[str, Tensor], images: Tensor, labels: Tensor, wanted: Collection[str] | None
@@ -145,6 +150,11 @@ _FORWARD: Mapping[type[nn.Module], Callable[..., tuple[Tensor, Back]]] = {
     nn.LeakyReLU: _leaky_relu,
     nn.Flatten: _flatten,
 }
+
+
+def forward(name: str, layer: nn.Module, weights: Mapping[str, Tensor], values: Tensor) -> tuple[Tensor, Back]:
+    """Return a layer's outputs and its backward pass, in which a ReLU may have changed ``values``."""
+    return _FORWARD[type(layer)](layer, _Parameters.of(weights, name), values)
 
 
 def _is_known(layer: nn.Module) -> bool:

@@ -13,6 +13,7 @@ from leaklab.federated.batches import Batch, batch_stream
 from leaklab.federated.checkpoint import State
 from leaklab.federated.client_work import ClientWork, Worked
 from leaklab.federated.own_tests import OwnTests, Tally
+from leaklab.federated.poisson_batches import poisson_stream
 from leaklab.federated.population import Population
 from leaklab.federated.sweep import Part, Piece, pieces
 from leaklab.federated.watched import Notes, Watch
@@ -131,6 +132,10 @@ class Rounds:
 
     def _batches(self, piece: Piece) -> Iterator[Batch]:
         people, visits = self.population, [part.visit for part in piece.parts]
+        if self.work.defense.poisson_batches():
+            return poisson_stream(
+                people.images, people.labels, visits, self.work.steps, people.spec.batch_size, self.augmentation
+            )
         return batch_stream(
             people.images, people.labels, visits, self.work.network.dropouts,
             self.work.steps, people.spec.batch_size, self.augmentation,

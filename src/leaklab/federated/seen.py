@@ -51,6 +51,11 @@ class Seen:
         values = {**self._resting, **moving}
         return dict(self._generate(values)) if self._generate else values
 
+    @property
+    def form(self) -> TrainableNetwork:
+        """The network itself."""
+        return self._form
+
     def logits(self, weights: Weights, images: Tensor, masks: Mapping[str, Tensor]) -> Tensor:
         """Return the outputs [M, classes, B]; see ``TrainableNetwork.logits``."""
         return self._form.logits(self.whole(weights), images, masks)

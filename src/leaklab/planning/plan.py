@@ -20,6 +20,7 @@ from leaklab.observations.requirements import (
     samples_seen,
 )
 from leaklab.observations.text_requirements import check as check_text
+from leaklab.planning.asked_budget import check_asked_budget
 from leaklab.planning.code import code_of
 from leaklab.planning.least_batch import check_least_batch
 from leaklab.planning.several_batches import check_batches
@@ -209,8 +210,10 @@ def _add_checked(plan: Plan, item: Item, run: PlannedRun) -> None:
     try:
         if isinstance(run.spec, TrainSpec):
             check_least_batch(run.spec)
+            check_asked_budget(run.spec)
         if isinstance(run.spec, ScoreSpec | LandscapeSpec):
             check_least_batch(run.spec.attack.capture)
+            check_asked_budget(run.spec.attack.capture)
             _check_attack(run.spec.attack)
         if isinstance(run.spec, LandscapeSpec):
             _check_landscape(run.spec)
