@@ -19,7 +19,7 @@ from leaklab.defenses.base import overrides as defense_overrides
 from leaklab.federated.algorithms.base import Algorithm, Phase, Tensors, overrides
 from leaklab.federated.batches import Batch
 from leaklab.federated.local import LocalResult, local_steps, sent_weights
-from leaklab.federated.low_rank import fits, low_rank_steps
+from leaklab.federated.low_rank import fits, generate, low_rank_steps
 from leaklab.federated.network import TrainableNetwork
 from leaklab.federated.optimizers.base import Optimizer
 from leaklab.federated.optimizers.sgd import Sgd
@@ -119,6 +119,12 @@ class ClientWork:
     def _file(self) -> str:
         return f"federated/algorithms/{type(self.algorithm).__module__.rpartition('.')[2]}.py"
 
+    def networks(self, values: Tensors) -> Tensors:
+        """Return the networks' weights and running statistics that the values stand for, [M, ...]."""
+        embedding = self.algorithm.generates_from
+        found: Tensors = self.lifted("network", values) if embedding is None else generate(values, embedding)
+        return found
+
     def train(
         self,
         before: Tensors,
@@ -176,13 +182,13 @@ class ClientWork:
             return low_rank_steps(
                 self.network, phase, values, embedding, batches, rates, self.optimizer, self.weight_decay
             )
-        generate = partial(self.lifted, "network") if overrides(self.algorithm, "network") else None
-        if generate and embedding is not None and not any(is_hypernetwork(n) or n == embedding for n in moving):
-            values, generate = generate(values), None  # what generates the network stands still: once will do
+        made = partial(self.lifted, "network") if overrides(self.algorithm, "network") else None
+        if made and embedding is not None and not any(is_hypernetwork(n) or n == embedding for n in moving):
+            values, made = self.networks(values), None  # what generates the network stands still: once will do
         resting = {name: value for name, value in values.items() if name not in moving}
-        plain = not resting and phase.bound is None and not generate
+        plain = not resting and phase.bound is None and not made
         return local_steps(
-            self.network if plain else Seen(self.network, phase, moving, resting, generate),
+            self.network if plain else Seen(self.network, phase, moving, resting, made),
             moving,
             batches,
             contexts,

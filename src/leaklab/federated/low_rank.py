@@ -24,7 +24,7 @@ from leaklab.federated.optimizers.sgd import Sgd
 from leaklab.federated.seen import cut_factor
 from leaklab.models.hypernetwork import BIAS, HEADS, HIDDEN, WEIGHT, generated_names, is_hypernetwork
 
-LEAST_TOGETHER = 5
+LEAST_TOGETHER = 10
 """Models that should train together, since they share A_0 but each needs room for its terms (25 MB in 60 steps)."""
 W, B, C, V = "W", "b", "c", "v"
 """What is small: of the hidden layer, the heads' biases side by side [M, P], and the embeddings."""
@@ -90,6 +90,19 @@ def fits(form: TrainableNetwork, phase: Phase, moving: Tensors, embedding: str) 
     return bool(hyper) and set(moving) == {*hyper, embedding} and apart and not form.buffers
 
 
+def generate(values: Tensors, embedding: str) -> dict[str, Tensor]:
+    """Return the networks that hypernetworks make of their clients' embeddings, beside what is not generated.
+
+    Args:
+        values: by name, [M, ...]; heads that all models share are read once.
+        embedding: its name.
+    """
+    layout = _Layout(values)
+    u = _hidden(values[HIDDEN + WEIGHT], values[HIDDEN + BIAS], values[embedding])
+    theta = _times(u, layout.first_heads(values).transpose(1, 2)) + layout.side_by_side(values, BIAS)
+    return {**layout.apart(theta), **chosen(values, lambda name: not is_hypernetwork(name) and name != embedding)}
+
+
 def low_rank_steps(
     form: TrainableNetwork,
     phase: Phase,
@@ -126,7 +139,7 @@ def low_rank_steps(
     own = chosen(values, lambda name: not is_hypernetwork(name) and name != embedding)
     used, state, losses = rates.to(small[V]), optimizer.start(small), []
     for batch in batches:
-        u = torch.baddbmm(small[B][:, :, None], small[W], small[V][:, :, None])[:, :, 0].relu_()
+        u = _hidden(small[W], small[B], small[V])
         theta = heads.generate(u).add_(small[C])
         loss, found = form.gradients({**layout.apart(theta), **own}, batch, layout.shapes)
         g = torch.cat([found[name].flatten(1) for name in layout.shapes], 1)
@@ -138,6 +151,11 @@ def low_rank_steps(
     moved |= {HEADS + name + BIAS: value for name, value in layout.apart(small[C]).items()}
     moved |= {HEADS + name + WEIGHT: value for name, value in layout.apart(heads.whole()).items()}
     return LocalResult(moved, rates[:, None].repeat(1, len(losses)), torch.stack(losses, 1))
+
+
+def _hidden(weight: Tensor, bias: Tensor, embeddings: Tensor) -> Tensor:
+    """Return u = relu(W v + b) of every model, [M, H]."""
+    return torch.baddbmm(bias[:, :, None], weight, embeddings[:, :, None])[:, :, 0].relu_()
 
 
 def _gradients(

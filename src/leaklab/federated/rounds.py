@@ -119,7 +119,7 @@ class Rounds:
         self.client_steps += worked.steps
         if own is not None and self.tests is not None:
             for when, values in (("before", before), ("after", worked.values)):
-                self.tests.add(own, when, piece, self.work.lifted("network", values), self._settings)
+                self.tests.add(own, when, piece, self.work.networks(values), self._settings)
         return before, worked, contexts
 
     def _pieces(self, parts: Sequence[Part]) -> Iterator[Piece]:

@@ -84,7 +84,7 @@ class Watch:
 
     def extractor(self, values: Tensors) -> dict[str, Tensor]:
         """Return the weights of the network behind the values, [M, ...], without the classifier."""
-        network: Tensors = self.work.lifted("network", values)
+        network = self.work.networks(values)
         return {n: v for n, v in network.items() if n not in self.classifier and not is_statistic(n)}
 
     def columns(self, notes: Notes, before: Mapping[str, Tensor]) -> list[dict[str, float]]:

@@ -83,9 +83,9 @@ CHECK_SECONDS = 60.0
 
 
 def cost(spec: Spec, clients: int = 2) -> Cost:
-    """Return the largest cost of a job; ``clients`` take part in each round of a training job."""
+    """Return the largest cost of a job; ``clients`` take part in a round of a training whose deal does not say."""
     if isinstance(spec, TrainSpec):
-        taking_part = spec.clients_per_round or clients
+        taking_part = spec.clients_per_round or int(spec.partition.settings.get("clients") or clients)
         steps = len(spec.seeds) * len(spec.rates) * spec.rounds * spec.local_steps * taking_part
         return Cost(
             steps=steps, seconds=steps * STEP_MICROSECONDS.get(spec.model.name, UNKNOWN_STEP_MICROSECONDS) / 1e6

@@ -41,7 +41,7 @@ class TrainSpec(Record):
         augmentation: how a client changes its training images.
         schedule: how the nominal rate changes from round to round.
         until: stop after so many of the ``rounds`` and test there; schedules do not notice. The state that a capture
-            starts from.
+            starts from. ``own-test`` belongs to a round: after none, clients are not tested.
         watch: what is noted of local training beside the tests: ``local-loss`` is the mean loss of the clients' last
             epoch, ``extractor-change`` how far the first client's weights, its classifier aside, moved since the round
             before.
@@ -80,8 +80,6 @@ class TrainSpec(Record):
     def _clients_can_be_tested(self) -> "TrainSpec":
         if OWN_TEST in self.evaluate and not self.partition.tests:
             raise ValueError("evaluate: own-test needs test images for every client: set partition.tests above 0")
-        if OWN_TEST in self.evaluate and self.until == 0:
-            raise ValueError("evaluate: own-test belongs to a round, and until is 0: set until above 0 or leave it out")
         return self
 
     @model_validator(mode="after")

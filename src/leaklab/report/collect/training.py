@@ -15,6 +15,7 @@ from leaklab.records.expand import PlannedRun
 from leaklab.records.files import read_table
 from leaklab.records.ids import run_folder, run_id
 from leaklab.records.train_spec import TrainSpec
+from leaklab.report.collect.embeddings import embedding_rows
 from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import INDEX, ResultRow, RowKeys, canonical
 
@@ -78,6 +79,9 @@ def training_rows(source: Source, runs: Sequence[PlannedRun]) -> Iterator[Result
             cell.sweeps.append(_replicates(sweep, rates))
     for cell in cells.values():
         yield from _cell_rows(source, cell)
+    if source.item.cells and source.item.cells.embedding:
+        for run in runs:
+            yield from embedding_rows(source, run, source.item.cells.embedding)
 
 
 def absent_training_rows(source: Source, run: PlannedRun, note: str) -> Iterator[ResultRow]:

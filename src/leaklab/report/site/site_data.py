@@ -148,7 +148,7 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
     tried, protection = tried_attacks(results, item.headline), protection_left(results)
     picture = Picture(files["png"], alt=f"{item.title}: {item.shows}", caption=item.shows, pdf=files["pdf"])
     return {
-        "pictures_first": item.kind == "figure" or item.renderer in ("curves", "paths", "sentences"),
+        "pictures_first": item.kind == "figure" or item.renderer in ("curves", "paths", "scatter", "sentences"),
         "pictures": (picture, *_ranges(evidence, item, comparisons)),
         "grid": lay_out(item.table, results, comparisons) if item.table else None,
         "comparisons": comparisons,
