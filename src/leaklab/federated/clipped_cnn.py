@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from leaklab.defenses.sample_gradients import kernel_gradients
+from leaklab.defenses.sample_gradients import patches
 from leaklab.federated.affine import affine
 from leaklab.federated.plain_cnn import PlainCnn, forward
 
@@ -105,12 +105,15 @@ def _affine(layer: nn.Module, inside: Tensor, delta: Tensor) -> tuple[dict[str, 
 def _convolution(layer: nn.Module, inside: Tensor, delta: Tensor) -> tuple[dict[str, Tensor], Sums]:
     """Return the squared norms of each sample's gradients, [B], and their sums."""
     assert isinstance(layer, nn.Conv2d)
-    kernels, biases = kernel_gradients(layer, inside, delta), delta.flatten(2).sum(2)
+    slopes = delta.permute(0, 2, 3, 1).flatten(1, 2)
+    kernels = torch.bmm(slopes.transpose(1, 2), patches(layer, inside, delta)).flatten(1)
+    biases, (high, wide) = slopes.sum(1), layer.kernel_size
 
     def sums(factors: Tensor) -> dict[str, Tensor]:
-        return {"weight": torch.tensordot(factors, kernels, 1), "bias": factors @ biases}
+        weighed = (factors @ kernels).view(layer.out_channels, high, wide, -1)
+        return {"weight": weighed.permute(0, 3, 1, 2).contiguous(), "bias": factors @ biases}
 
-    return {"weight": kernels.flatten(1).square().sum(1), "bias": biases.square().sum(1)}, sums
+    return {"weight": torch.linalg.vecdot(kernels, kernels), "bias": biases.square().sum(1)}, sums
 
 
 def _inside(layer: nn.Module, weight: Tensor, inside: Tensor, delta: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from leaklab.data.augmentations.base import Augmentation
 from leaklab.data.dataset import Dataset
-from leaklab.defenses.base import Defense, overrides
+from leaklab.defenses.base import Defense
 from leaklab.federated import checkpoint as checkpoints
 from leaklab.federated.algorithms.base import Algorithm
 from leaklab.federated.batches import Visit
@@ -30,6 +30,7 @@ from leaklab.federated.population import Population
 from leaklab.federated.refusals import refuse, refuse_other_networks
 from leaklab.federated.rounds import Rounds
 from leaklab.federated.spent_budget import SpentBudget
+from leaklab.federated.sweep import rate_columns
 from leaklab.federated.watched import Watch
 from leaklab.models.base import Architecture
 from leaklab.records import plugins
@@ -102,7 +103,6 @@ def train(
     """
     keep_freed_memory()
     federation = _Federation(spec, dataset, clients, tests, chunk, torch.device(device))
-    federation.refuse()
     state = checkpoints.resume(checkpoint, federation.identity, federation.device) or federation.first_state()
     saved = time.monotonic()
     last = spec.rounds if spec.until is None else spec.until
@@ -172,7 +172,7 @@ class _Federation:
             {name: value.repeat_interleave(settings, 0).to(self.device) for name, value in _stacked(rows).items()}
             for rows in zip(*held, strict=True)
         )
-        return State(
+        state = State(
             round=0,
             server=server,
             clients=clients,
@@ -182,6 +182,8 @@ class _Federation:
             rows=[],
             noted=self._watch.first(server, clients) if self._watch else {},
         )
+        SpentBudget.of(self._work, self._population, state).refuse_more()
+        return state
 
     def next_state(self, state: State, index: int) -> State:
         """Do round ``index`` (from 0) and evaluate if the spec asks for it."""
@@ -199,20 +201,6 @@ class _Federation:
         after = State(number, server, clients, diverged, state.reached, steps, state.rows, noted)
         watched = self._watch.columns(found.notes, state.noted) if self._watch and found.notes and due else ()
         return self.evaluated(after, found.own, watched) if due else after
-
-    def refuse(self) -> None:
-        """Refuse a training that spends more of its clients' privacy than was asked for.
-
-        Raises:
-            UserError: with both budgets.
-        """
-        if self._work.defense.largest_budget is not None:
-            self._budget(self.first_state()).refuse_more()
-
-    def _budget(self, state: State) -> SpentBudget:
-        own = state.clients.keys() - self._work.algorithm.at_server
-        shared = (state.server.keys() | state.clients.keys()) - own - set(self._work.network.buffers)
-        return SpentBudget(self._work, self._population, shared)
 
     def clipped_clients(self) -> int:
         """Return for how many clients the defense cut a value."""
@@ -259,21 +247,20 @@ class _Federation:
         weights = self._work.lifted("network", self._work.lifted("receive", held, {})) if parts else {}
         found = {part: evaluate(self._work.network, weights, *self._parts[part], self._chunk) for part in parts}
         diverged, reached = state.diverged.clone(), state.reached.clone()
-        budget = self._budget(state) if overrides(self._work.defense, "spent") else None
+        budget = SpentBudget.of(self._work, self._population, state)
         rows = []
         for place, replicate in enumerate(shown):
             numbers, seed = _numbers(found, place), self.spec.seeds[replicate // len(self.spec.rates)]
-            spent = budget and budget.after(seed, state.round)
             diverged[replicate] |= not all(isfinite(number) for number in numbers.values())
             reached[replicate] = self._reaches(numbers) and not diverged[replicate]
             rows.append({
                 "replicate": replicate,
                 "seed": seed,
-                **self._rate_columns(replicate % len(self.spec.rates)),
+                **rate_columns(self.spec.rates, replicate % len(self.spec.rates)),
                 "round": state.round,
                 **numbers,
                 **(own.means(replicate) if own else {}),
-                **({} if spent is None else {"epsilon": spent}),
+                **budget.column(seed, state.round),
                 **(watched[replicate] if watched else {}),
                 "diverged": bool(diverged[replicate]),
                 **({"reached": bool(reached[replicate])} if self.spec.goal else {}),
@@ -288,11 +275,6 @@ class _Federation:
         if goal.metric not in numbers:
             raise UserError(f"goal.metric is {goal.metric}: name its part under 'evaluate'")
         return numbers[goal.metric] >= goal.value
-
-    def _rate_columns(self, setting: int) -> dict[str, float | None]:
-        """Return the setting's rates as given; a setting with one rate for all leaves the other columns empty."""
-        width, given = max(len(rates) for rates in self.spec.rates), self.spec.rates[setting]
-        return {f"rate_{i}": given[i] if i < len(given) else None for i in range(width)}
 
 
 def _plugin(room: str, component: Component) -> Any:

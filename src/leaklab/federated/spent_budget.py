@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from leaklab.defenses.base import overrides
+from leaklab.federated.checkpoint import State
 from leaklab.federated.client_work import ClientWork
 from leaklab.federated.population import Population
 from leaklab.federated.sweep import sampled_clients
@@ -27,9 +29,18 @@ class SpentBudget:
     population: Population
     shared: Collection[str]
 
+    @classmethod
+    def of(cls, work: ClientWork, population: Population, state: State) -> "SpentBudget":
+        """Return it for a sweep; ``state`` says who holds what."""
+        own = state.clients.keys() - work.algorithm.at_server
+        shared = (state.server.keys() | state.clients.keys()) - own - set(work.network.buffers)
+        return cls(work, population, shared)
+
     def after(self, seed: int, rounds: int) -> float | None:
         """Return the largest epsilon of a client after so many rounds; None where nothing counts it."""
         people, spec = self.population, self.population.spec
+        if not overrides(self.work.defense, "spent"):
+            return None
         steps = sum(phase.steps for phase in self.work.phases if any(map(phase.moves, self.shared)))
         taken: Counter[int] = Counter()
         for index in range(rounds):
@@ -44,6 +55,11 @@ class SpentBudget:
         ]
         known = [epsilon for epsilon in found if epsilon is not None]
         return max(known) if known else None
+
+    def column(self, seed: int, rounds: int) -> dict[str, float]:
+        """Return ``after`` as a column of the sweep's table; none where nothing counts it."""
+        spent = self.after(seed, rounds)
+        return {} if spent is None else {"epsilon": spent}
 
     def refuse_more(self) -> None:
         """Refuse a training that spends more than was asked for.

@@ -38,6 +38,7 @@ def run(job: Job) -> None:
         clipped_clients=sweep.clipped_clients,
         random_numbers="batches, dropout masks and the defense's draws are common to all settings of a seed",
         substitute=dataset.substitute,
+        **({"epsilon": float(sweep.table["epsilon"].max())} if "epsilon" in sweep.table else {}),
     )
 
 

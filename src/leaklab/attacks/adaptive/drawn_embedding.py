@@ -68,10 +68,10 @@ def matched_through(
     direction = sent.through(embedding, gradient) / unit
     weights = sent.generated(sent.hidden(embedding))
     seen = of_extractor(observation, sent, weights, direction)
-    return completed(seen, knowledge, "drawn", draw, needed_by), _cosine_through(sent, embedding)
+    return completed(seen, knowledge, "drawn", draw, needed_by), cosine_through(sent, embedding)
 
 
-def _cosine_through(sent: Heads, embedding: Tensor) -> Distance:
+def cosine_through(sent: Heads, embedding: Tensor) -> Distance:
     """Return 1 - <g', p> / |J^T g'| as a ``Distance``; a gradient of zero has no direction and counts as orthogonal."""
     hidden = sent.hidden(embedding)
     heads, inner = hidden @ hidden + 1, embedding @ embedding + 1

@@ -25,6 +25,7 @@ KNOWN_MEANINGS = {
     "round": MetricMeaning(),
     "diverged_runs": MetricMeaning(),
     "capped_runs": MetricMeaning(),
+    "epsilon": MetricMeaning(better="lower"),
     "rounds_to_target": MetricMeaning(better="lower", unit="rounds"),
     "train_loss": MetricMeaning(better="lower"),
     "test_loss": MetricMeaning(better="lower"),

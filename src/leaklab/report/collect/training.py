@@ -25,6 +25,7 @@ DIVERGED = "diverged_runs"
 CAPPED = "capped_runs"
 ROUNDS_TO_TARGET = "rounds_to_target"
 ROUND = "round"
+BUDGET = "epsilon"
 
 
 @dataclass
@@ -122,6 +123,10 @@ def _cell_rows(source: Source, cell: _Cell) -> Iterator[ResultRow]:
     if lost:
         yield source.number(DIVERGED, row=cell.row, value=float(lost), n=len(last), clusters=len(last), **shared)
     yield from _final_rows(source, cell, last, shared)
+    if BUDGET in last.columns:
+        # the client, seed and deal that spend most
+        spent = float(last[BUDGET].max())
+        yield source.number(BUDGET, row=cell.row, value=spent, n=len(last), clusters=len(last), **shared)
     if cell.spec.goal:
         yield from _goal_rows(source, cell, lines, shared)
     yield from _series_rows(source, cell, lines, shared)
