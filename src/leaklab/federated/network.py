@@ -1,6 +1,6 @@
 """Which form of a network trains fastest, and what all forms have in common."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 import torch
@@ -38,8 +38,10 @@ class TrainableNetwork(Protocol):
         """Return the outputs [M, classes, B] for images [G, B, C, H, W]."""
         ...
 
-    def gradients(self, weights: Weights, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the losses [M] and the gradients by name, [M, ...]."""
+    def gradients(
+        self, weights: Weights, batch: Batch, wanted: Collection[str] | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the losses [M] and the gradients by name, [M, ...], of the ``wanted`` parameters; None: of all."""
         ...
 
 

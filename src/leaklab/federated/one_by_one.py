@@ -4,7 +4,7 @@ Batching across models loses on CPUs for such networks, because their activation
 with channels-last weights and images is the fastest form there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from leaklab.federated.batches import Batch, DropoutSite
-from leaklab.federated.optimizers.base import Weights
+from leaklab.federated.optimizers.base import Weights, leaves_of
 from leaklab.records.errors import UserError
 
 
@@ -45,13 +45,15 @@ class OneByOne:
         outputs = [self._call(_model(weights, index), images[index // shared]) for index in range(models)]
         return torch.stack(outputs).transpose(1, 2)
 
-    def gradients(self, weights: Weights, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    def gradients(
+        self, weights: Weights, batch: Batch, wanted: Collection[str] | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return each model's mean cross-entropy [M] and its gradient by name; running statistics move in place."""
         self._network.train(self._training)
         models = len(next(iter(weights.values())))
         shared = models // len(batch.labels)
         found = [
-            self._gradient(_model(weights, index), batch.images[index // shared], batch.labels[index // shared])
+            self._gradient(_model(weights, index), batch.images[index // shared], batch.labels[index // shared], wanted)
             for index in range(models)
         ]
         names = found[0][1].keys()
@@ -59,8 +61,10 @@ class OneByOne:
             name: _stacked([gradient[name] for _, gradient in found]) for name in names
         }
 
-    def _gradient(self, weights: Weights, images: Tensor, labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        leaves = {name: value.detach().requires_grad_() for name, value in weights.items() if name not in self.buffers}
+    def _gradient(
+        self, weights: Weights, images: Tensor, labels: Tensor, wanted: Collection[str] | None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        leaves = leaves_of({name: value for name, value in weights.items() if name not in self.buffers}, wanted)
         loss = F.cross_entropy(self._call({**weights, **leaves}, images), labels)
         return loss.detach(), dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
 

@@ -71,7 +71,7 @@ class Rounds:
         finite = torch.ones_like(state.diverged)
         for piece in self._pieces(parts):
             rows, who = self._rows(piece)
-            server = {name: value[rows] for name, value in state.server.items()}
+            server = {name: _held(value, rows) for name, value in state.server.items()}
             kept = {name: value[rows, who] for name, value in clients.items()}
             before, worked, contexts = self._worked(piece, server, kept, schedule_factor, own)
             message = self.work.message(before, worked.values, contexts)
@@ -93,7 +93,7 @@ class Rounds:
     def _test_the_others(self, state: State, parts: Sequence[Part], schedule_factor: float, own: Tally) -> None:
         for piece in self._pieces(self.population.others(parts)):
             rows, who = self._rows(piece)
-            server = {name: value[rows] for name, value in state.server.items()}
+            server = {name: _held(value, rows) for name, value in state.server.items()}
             kept = {name: value[rows, who] for name, value in state.clients.items()}
             self._worked(piece, server, kept, schedule_factor, own)
 
@@ -141,6 +141,11 @@ class Rounds:
             learned = learned & _rows_finite(value)
         for _, rows, models in piece.places(self._settings):
             finite[rows] &= learned[models]
+
+
+def _held(value: Tensor, rows: Sequence[int]) -> Tensor:
+    """Return what the servers hold for each model, [M, ...]; where one server has them all, without a copy for each."""
+    return value[rows[0]].expand(len(rows), *value.shape[1:]) if len(set(rows)) == 1 else value[rows]
 
 
 def _rows_finite(value: Tensor) -> Tensor:
