@@ -32,6 +32,10 @@ class Architecture:
         """
         raise NotImplementedError  # every model has its own layers; tests build each of them
 
+    def frozen(self, name: str) -> bool:
+        """Tell whether a parameter or running statistic never moves: a backbone, given from outside; here none is."""
+        return False
+
     def build(self, input_shape: Shape, num_classes: int) -> nn.Sequential:
         """Return the network with all parameters zero, float32 on the CPU; torch's generators are not touched.
 

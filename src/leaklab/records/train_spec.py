@@ -24,6 +24,24 @@ class Goal(Record):
     value: Annotated[NonNegative, Field(le=100)]
 
 
+class Backbone(Record):
+    """Where a model's frozen part comes from: published weights, or the global network of another training.
+
+    Attributes:
+        weights: key of ``config/weights.yaml``.
+        train: the training; its first replicate is taken, where it stops.
+    """
+
+    weights: str | None = None
+    train: "TrainSpec | None" = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "Backbone":
+        if (self.weights is None) == (self.train is None):
+            raise ValueError("a backbone is {weights: <key of config/weights.yaml>} or {block: <a block of trainings>}")
+        return self
+
+
 class TrainSpec(Record):
     """A sweep: one model, one dataset, one algorithm, one defense; replicates = seeds x rates.
 
@@ -40,9 +58,10 @@ class TrainSpec(Record):
         schedule: how the nominal rate changes from round to round.
         until: stop after so many of the ``rounds`` and test there; schedules do not notice. The state that a capture
             starts from.
+        backbone: of a model that has a frozen part; None for an untrained one, the same for all seeds.
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"until"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"until", "backbone"})
 
     dataset: str
     partition: PartitionChoice
@@ -64,6 +83,7 @@ class TrainSpec(Record):
     goal: Goal | None = None
     dtype: Literal["float32", "float64"] = "float32"
     until: Natural | None = None
+    backbone: Backbone | None = None
 
     @property
     def algorithm_plugin(self) -> Component:
