@@ -10,7 +10,10 @@ from leaklab.federated.batches import Visit
 from leaklab.federated.engine import train
 from leaklab.models.adapters import is_frozen
 from leaklab.records import plugins
+from leaklab.records.capture_spec import CaptureSpec, ImageChoice
 from leaklab.records.errors import UserError
+from leaklab.records.spec_plugins import check_plugins
+from leaklab.report.collect.source import _substitute_backbone
 
 torch.set_num_threads(1)
 ADAPTED = {"name": "resnet-small-adapted", "width": 4, "channels": 1}
@@ -142,3 +145,21 @@ def test_a_model_without_a_frozen_part_wants_no_backbone(spec, dataset, clients)
 def test_a_backbone_has_one_source(spec, wrong):
     with pytest.raises(ValueError, match="backbone"):
         varied(spec, backbone=wrong)
+
+
+def test_plans_refuse_a_backbone_without_a_frozen_part_and_captures_of_one(spec):
+    with pytest.raises(UserError, match="x: model 'mlp' has no frozen part"):
+        check_plugins(varied(spec, backbone={"weights": "resnet20-cifar10"}), "x")
+    check_plugins(varied(spec, model=ADAPTED, backbone={"weights": "resnet20-cifar10"}), "x")
+    capture = CaptureSpec(dataset="digits", images=ImageChoice(count=1), model=ADAPTED)
+    with pytest.raises(UserError, match="has a frozen part, which a capture does not know"):
+        check_plugins(capture, "x")
+
+
+def test_the_readers_are_told_what_the_backbone_saw(spec):
+    plain = varied(spec, model={"name": "resnet-small", "width": 4})
+    told = {None: "untrained backbone", "train": "backbone resnet-small trained on stripes", "weights": ""}
+    given = {None: None, "train": {"train": plain.model_dump()}, "weights": {"weights": "resnet20-cifar10"}}
+    for kind, text in told.items():
+        assert _substitute_backbone(varied(spec, model=ADAPTED, backbone=given[kind])) == text
+    assert _substitute_backbone(plain) == ""

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -20,7 +21,12 @@ class Architecture:
     """Base of all models; a subclass declares its settings as fields and its layers in ``layers``.
 
     A subclass must have a field ``initialisation`` (a scheme of ``models/initialisations.py``).
+
+    Attributes:
+        has_frozen_part: whether ``frozen`` tells of a backbone; plans read it from the source.
     """
+
+    has_frozen_part: ClassVar[bool] = False
 
     initialisation: str
 

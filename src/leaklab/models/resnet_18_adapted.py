@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import nn
 
@@ -21,6 +22,8 @@ class AdaptedResNet18(ResNet18):
         channels: that the backbone takes.
         side: images are enlarged to so many pixels first; 0 for as they are.
     """
+
+    has_frozen_part: ClassVar[bool] = True
 
     stem: Stem = "imagenet"
     tuning: Tuning = "adapter"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import nn
 
@@ -20,6 +21,8 @@ class AdaptedSmallResNet(SmallResNet):
         channels: that the backbone takes.
         side: images are enlarged to so many pixels first; 0 for as they are.
     """
+
+    has_frozen_part: ClassVar[bool] = True
 
     tuning: Tuning = "adapter"
     channels: Count = 3

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -33,6 +34,8 @@ class AdaptedVisionTransformer(VisionTransformer):
         channels: that the backbone takes.
         reduction: the width over that of an adapter's inside.
     """
+
+    has_frozen_part: ClassVar[bool] = True
 
     tuning: Tuning = "adapter"
     channels: Count = 3
