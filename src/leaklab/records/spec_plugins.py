@@ -6,7 +6,7 @@ from typing import Any
 
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
-from leaklab.records.capture_spec import CapturedRound, CaptureSpec, ImageChoice, TextCaptureSpec
+from leaklab.records.capture_spec import CaptureSpec, ImageChoice, TextCaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.errors import UserError
 from leaklab.records.generator_spec import GeneratorSpec
@@ -95,7 +95,7 @@ def check_plugins(spec: Spec, where: str) -> None:
             plugins.check(room, name, settings)
         if isinstance(spec, TrainSpec) and spec.backbone and not has_frozen_part(spec.model.name):
             raise UserError(f"model '{spec.model.name}' has no frozen part: leave backbone out, or change model")
-        if isinstance(spec, CapturedRound) and has_frozen_part(spec.model.name):
+        if isinstance(spec, CaptureSpec) and has_frozen_part(spec.model.name):
             raise UserError(f"model '{spec.model.name}' has a frozen part, which a capture does not know: change model")
     except UserError as error:
         raise UserError(f"{where}: {error}") from None
