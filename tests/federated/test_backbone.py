@@ -1,4 +1,4 @@
-"""A frozen part is a constant of the sweep: in no state, in no average, unchanged, and a shortcut where it comes first."""
+"""A frozen part is a constant of the sweep: in no state and no average, unchanged, a shortcut where it comes first."""
 
 import pytest
 import torch
@@ -65,7 +65,9 @@ def test_a_frozen_extractor_is_computed_once(spec, dataset, clients, model, monk
     """Its training steps never see an image; and the numbers are those of a network that does."""
     spec, seen = varied(spec, model=model, evaluate=("test", "train")), []
     features = backbone.Backbone.features
-    monkeypatch.setattr(backbone.Backbone, "features", lambda self, images: seen.append(self.shape) or features(self, images))
+    monkeypatch.setattr(
+        backbone.Backbone, "features", lambda self, images: seen.append(self.shape) or features(self, images)
+    )
     fast = train(spec, dataset, clients)
     monkeypatch.setattr(backbone, "_constant_layers", lambda *_: 0)
     slow = train(spec, dataset, clients)

@@ -12,7 +12,10 @@ from leaklab.theory.ridge_softmax import made_up
 torch.set_num_threads(1)
 SIZES = Sizes(features=3, classes=3, units=2, hidden=3, embedding=2)
 REPEATS, CLIENTS, SAMPLES, LENGTHS = 2, 3, 5, [3, 7, 16]
-RATES = [{"head": 0.3, "hypernetwork": 0.5, "embedding": 0.2}, *2 * [{"head": 0.1, "hypernetwork": 0.2, "embedding": 0.4}]]
+RATES = [
+    {"head": 0.3, "hypernetwork": 0.5, "embedding": 0.2},
+    *2 * [{"head": 0.1, "hypernetwork": 0.2, "embedding": 0.4}],
+]
 
 
 def task(local_steps):

@@ -56,9 +56,7 @@ def test_squares_are_the_means_over_single_samples(values, data):
     found = slopes(values, data.features, data.labels)
     for client in range(CLIENTS):
         own = alone(values, 1, client)
-        of_samples = [
-            gradient_of(own, data.features[client, [s]], data.labels[client, [s]]) for s in range(SAMPLES)
-        ]
+        of_samples = [gradient_of(own, data.features[client, [s]], data.labels[client, [s]]) for s in range(SAMPLES)]
         for group, names in GROUPS.items():
             mean = sum(sum(float(one[name].square().sum()) for name in names) for one in of_samples) / SAMPLES
             assert float(found.squares[group][1, client]) == pytest.approx(mean, rel=1e-12)

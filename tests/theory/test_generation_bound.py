@@ -32,11 +32,11 @@ def test_the_condition_on_the_factor_is_met_with_equality(its):
 
 @pytest.mark.parametrize("its", [ONE, FIVE])
 def test_no_other_rate_has_a_smaller_value_with_this_factor(its):
-    l, g, d, t, m = its.smoothness, its.gradient_square, its.gap, 200, its.factor(200)
-    values = [d / (t * eta) + l * m * g * eta / 2 for eta in its.rate(t) * np.geomspace(0.1, 10, 201)]
+    curved, g, d, t, m = its.smoothness, its.gradient_square, its.gap, 200, its.factor(200)
+    values = [d / (t * eta) + curved * m * g * eta / 2 for eta in its.rate(t) * np.geomspace(0.1, 10, 201)]
     assert min(values) == pytest.approx(its.bound(t), rel=1e-12)
     assert int(np.argmin(values)) == 100
-    assert its.bound(t) == pytest.approx(2 * sqrt(l * m * g * d / (2 * t)), rel=1e-12)
+    assert its.bound(t) == pytest.approx(2 * sqrt(curved * m * g * d / (2 * t)), rel=1e-12)
 
 
 def test_with_one_local_step_the_factor_is_two_and_the_bound_falls_like_one_over_the_root():

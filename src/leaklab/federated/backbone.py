@@ -92,7 +92,7 @@ class Backbone:
         """Return what ``rest`` gets for normalised images [N, C, H, W]: [N, *shape]."""
         if not len(self.extractor):
             return images
-        return torch.cat([self.extractor(part) for part in images.split(BATCH)]).view(len(images), *self.shape)
+        return torch.cat([self.extractor(part) for part in torch.split(images, BATCH)]).view(len(images), *self.shape)
 
     @property
     def columns(self) -> dict[str, float]:

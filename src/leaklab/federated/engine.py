@@ -230,8 +230,9 @@ class _Federation:
 
     def _fingerprint(self) -> str:
         people = self._population
-        tensors = [people.images, people.labels, *self._parts["test"], *people.samples, *self.backbone.constant.values()]
+        tensors = [people.images, people.labels, *self._parts["test"], *people.samples]
         tensors += self.rounds.tests.samples if self.rounds.tests else []
+        tensors += self.backbone.constant.values()
         return checkpoints.fingerprint(tensors)
 
     def evaluated(self, state: State, own: Tally | None = None) -> State:

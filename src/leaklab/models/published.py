@@ -51,7 +51,7 @@ def _read(path: Path, renamed: Mapping[str, str]) -> dict[str, Tensor]:
     # weights_only runs no code
     saved = torch.load(path, map_location="cpu", weights_only=True)
     state = {}
-    for name, value in (saved["state_dict"] if "state_dict" in saved else saved).items():
+    for name, value in saved.get("state_dict", saved).items():
         for theirs, ours in renamed.items():
             name = name.replace(theirs, ours)
         state[name] = value

@@ -33,7 +33,7 @@ def with_backbone(fields: dict[str, Any], name: str, runs: Runs, where: str) -> 
     found = {canonical_json(spec): spec for spec in specs if isinstance(spec, TrainSpec)}
     if len(found) != 1:
         raise UserError(
-            f"{where}.block: '{backbone['block']}' has {len(found)} trainings: name a block with stage: train and no axes"
+            f"{where}.block: '{backbone['block']}' has {len(found)} trainings: name one with stage: train and no axes"
         )
     (training,) = found.values()
     return {**fields, "backbone": {"train": training.model_dump()}}

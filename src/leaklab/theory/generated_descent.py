@@ -14,7 +14,6 @@ from leaklab.records.streams import Stream, stream
 from leaklab.theory.base import Track
 from leaklab.theory.generated_softmax import GROUPS, Values, curvature, slopes, squared_norm
 
-
 CHECKPOINTS = frozenset({0, *(4**power for power in range(20))})
 
 
@@ -56,7 +55,7 @@ class Way:
 
 def descend(task: Task, lengths: Sequence[int], rates: Sequence[Mapping[str, float]], track: Track, label: str) -> Way:
     """Do runs of ascending ``lengths`` together; run s moves each group at its rate in ``rates[s]``."""
-    runs, (repeats, clients) = len(lengths), task.start["v"].shape[:2]
+    runs, repeats = len(lengths), len(task.start["v"])
     values = {name: value.expand(runs, *value.shape).clone() for name, value in task.start.items()}
     steps = {group: torch.tensor([own[group] for own in rates], dtype=torch.float64) for group in GROUPS}
     own, shared = (torch.zeros(runs, repeats, dtype=torch.float64) for _ in range(2))

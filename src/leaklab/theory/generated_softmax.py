@@ -1,8 +1,8 @@
 """A small smooth non-convex task for HyperFL's theorem: each client's first layer is generated from its embedding.
 
-Client i classifies x by softmax(P tanh(Theta x) + q) with Theta = A u + c and u = tanh(W v + b). Its head is (P, q), its
-embedding is v; (W, b, A, c) is the hypernetwork (HyperFL, section 3.2, with one head for one tensor). Gradients are
-written out, because those of single samples then cost no more than their mean.
+Client i classifies x by softmax(P tanh(Theta x) + q) with Theta = A u + c and u = tanh(W v + b). Its head is (P, q),
+its embedding is v; (W, b, A, c) is the hypernetwork (HyperFL, section 3.2, with one head for one tensor). Gradients
+are written out, because those of single samples then cost no more than their mean.
 """
 
 from collections.abc import Mapping
@@ -110,7 +110,9 @@ def slopes(values: Values, features: Tensor, labels: Tensor) -> Slopes:
         "v": at_v.mean(-2),
     }
     theta_squares = _square(g) * _square(features)
-    generated = theta_squares * (_square(u) + 1).unsqueeze(-1) + _square(at_s) * (_square(values["v"]) + 1).unsqueeze(-1)
+    generated = theta_squares * (_square(u) + 1).unsqueeze(-1) + _square(at_s) * (_square(values["v"]) + 1).unsqueeze(
+        -1
+    )
     squares = {"head": _square(r) * (_square(z) + 1), "hypernetwork": generated, "embedding": _square(at_v)}
     return Slopes(losses, gradients, {name: value.mean(-1) for name, value in squares.items()})
 
@@ -132,7 +134,7 @@ def curvature(values: Values, features: Tensor, labels: Tensor) -> float:
     flat = torch.cat([value.flatten(1) for value in values.values()], 1)
 
     def loss(point: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        parts = point.split([shape.numel() for shape in shapes.values()])
+        parts = torch.split(point, [shape.numel() for shape in shapes.values()])
         own = {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
         u = torch.tanh(own["w"] @ own["v"] + own["b"])
         logits = torch.tanh(x @ (own["a"] @ u + own["c"]).T) @ own["p"].T + own["q"]

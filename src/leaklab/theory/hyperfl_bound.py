@@ -1,8 +1,9 @@
 """HyperFL theorem 1, checked: the measured mean squared gradient of generated networks against its bound.
 
 The theorem's rate depends on the number of steps T, so every T is a run of its own. L, G^2 and D are those of the set
-where the runs stay: cross-entropies are never negative, so D is the largest first loss; L and G^2 are the largest values
-met on the way. As rates depend on them, they are raised until no run meets larger ones than its rate was made for.
+where the runs stay: cross-entropies are never negative, so D is the largest first loss; L and G^2 are the largest
+values met on the way. As rates depend on them, they are raised until no run meets larger ones than its rate was made
+for.
 """
 
 from collections.abc import Iterable, Iterator
