@@ -17,6 +17,7 @@ from leaklab.data.dataset import Dataset
 from leaklab.defenses.base import Defense
 from leaklab.federated import checkpoint as checkpoints
 from leaklab.federated.algorithms.base import Algorithm
+from leaklab.federated.backbone import Backbone, normalised_for
 from leaklab.federated.batches import Visit
 from leaklab.federated.checkpoint import State
 from leaklab.federated.client_work import ClientWork
@@ -51,8 +52,9 @@ class Sweep:
         table: one row per replicate and evaluated round: replicate, seed, rate_0 ... (as in the spec), round (rounds
             done), accuracy (percent) and loss on every part that the spec evaluates (test_accuracy, train_loss,
             own_before_accuracy ...), what it watches (local_loss, extractor_change), epsilon (what was spent by then,
-            where the defense has an accountant), diverged, reached (with a goal), steps (of a client so far); its last
-            row reached the goal or is the last.
+            where the defense has an accountant), diverged, reached (with a goal), steps (of a client so far), and of
+            models with a frozen part backbone_checksum_changed (0 or 1, at the end); its last row reached the goal or
+            is the last.
         weights: what the servers hold at the end by name, [R, ...]: global weights and running statistics.
         clients: what the clients keep at the end by name, [R, N, ...]; empty under federated averaging.
         diverged: number of replicates that were frozen at their last finite weights.
@@ -76,6 +78,7 @@ def train(
     clients: list[Tensor],
     *,
     tests: Sequence[Tensor] = (),
+    pretrained: Mapping[str, Tensor] | None = None,
     chunk: int | None = None,
     device: str = "cpu",
     checkpoint: Path | None = None,
@@ -92,6 +95,7 @@ def train(
         dataset: images are normalised with its mean and std.
         clients: positions in the training part, one tensor a client.
         tests: positions in the test part, one tensor a client, for ``own-test``.
+        pretrained: weights of the training that the spec's backbone is from, [R, ...] by name.
         chunk: models that train together; changes the speed only. None chooses by model and device.
         device: ``cpu`` or ``cuda``.
         checkpoint: file to go on from and to save to; the caller removes it at the end.
@@ -102,7 +106,7 @@ def train(
         UserError: the spec does not fit the dataset or the partition, or names an unknown plug-in or layer.
     """
     keep_freed_memory()
-    federation = _Federation(spec, dataset, clients, tests, chunk, torch.device(device))
+    federation = _Federation(spec, dataset, clients, tests, pretrained or {}, chunk, torch.device(device))
     state = checkpoints.resume(checkpoint, federation.identity, federation.device) or federation.first_state()
     saved = time.monotonic()
     last = spec.rounds if spec.until is None else spec.until
@@ -116,7 +120,7 @@ def train(
             checkpoints.save(checkpoint, state, federation.identity)
             saved = time.monotonic()
     return Sweep(
-        table=pd.DataFrame(state.rows),
+        table=pd.DataFrame(state.rows).assign(**federation.backbone.columns),
         weights={name: value.cpu() for name, value in state.server.items()},
         clients={name: value.cpu() for name, value in state.clients.items()},
         diverged=int(state.diverged.sum()),
@@ -130,20 +134,23 @@ class _Federation:
     """The parts of a sweep that do not change from round to round."""
 
     def __init__(
-        self, spec: TrainSpec, dataset: Dataset, clients: list[Tensor], tests: Sequence[Tensor], chunk: int | None,
-        device: torch.device,
+        self, spec: TrainSpec, dataset: Dataset, clients: list[Tensor], tests: Sequence[Tensor],
+        pretrained: Mapping[str, Tensor], chunk: int | None, device: torch.device,
     ) -> None:  # fmt: skip
+        dataset = normalised_for(spec, dataset)
         self.spec, self.device = spec, device
         self._dtype = getattr(torch, spec.dtype)
         self._shape, self._num_classes = dataset.shape, dataset.num_classes
         self._model: Architecture = _plugin("models", spec.model)
         self._schedule = _plugin("federated/schedules", spec.schedule)
-        network = self._model.build(self._shape, self._num_classes)
+        self.backbone = Backbone.of(spec, self._model, dataset, pretrained, device)
+        network = self.backbone.rest
         self._work = self._client_work(network)
         together = LEAST_TOGETHER if self._work.algorithm.generates_from else 1
         self._chunk = chunk or max(together, default_chunk(network, self._work.network, device))
-        self._population = Population.of(spec, dataset, clients, self._work.algorithm, device)
-        test_images = dataset.normalised(dataset.test_images.to(device), self._dtype)
+        people = Population.of(spec, dataset, clients, self._work.algorithm, device)
+        self._population = replace(people, images=self.backbone.features(people.images))
+        test_images = self.backbone.features(dataset.normalised(dataset.test_images.to(device), self._dtype))
         self._parts = {
             "test": (test_images, dataset.test_labels.to(device)),
             "train": (self._population.images, self._population.labels),
@@ -216,7 +223,7 @@ class _Federation:
         optimizer: Optimizer = _plugin("federated/optimizers", spec.optimizer)
         return ClientWork(
             algorithm=algorithm,
-            network=trainable(network, self._shape, self.device),
+            network=trainable(network, self.backbone.shape, self.device, frozen=self.backbone.within),
             defense=defense,
             optimizer=optimizer,
             weight_decay=spec.weight_decay,
@@ -227,7 +234,8 @@ class _Federation:
     def _start(self, seed: int) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
         """Return what a seed's server holds and, [N, ...], what its clients keep before the first round."""
         algorithm, count = self._work.algorithm, len(self._population.samples)
-        network = self._model.initialised(self._shape, self._num_classes, seed, self._dtype).state_dict()
+        whole = self._model.initialised(self._shape, self._num_classes, seed, self._dtype).state_dict()
+        network = {name: value for name, value in whole.items() if not self._model.frozen(name)}
         server = algorithm.server_start(network, stream(seed, "server", "start"))
         kept = [algorithm.client_start(network, stream(seed, "client", k, "start")) for k in range(count)]
         refuse_other_networks(self.spec.algorithm_plugin.name, algorithm, server, kept[0], network)
@@ -237,6 +245,7 @@ class _Federation:
         people = self._population
         tensors = [people.images, people.labels, *self._parts["test"], *people.samples]
         tensors += self.rounds.tests.samples if self.rounds.tests else []
+        tensors += self.backbone.constant.values()
         return checkpoints.fingerprint(tensors)
 
     def evaluated(self, state: State, own: Tally | None = None, watched: Sequence[Mapping[str, float]] = ()) -> State:

@@ -46,7 +46,11 @@ class TrainableNetwork(Protocol):
 
 
 def trainable(
-    network: nn.Sequential, input_shape: Shape, device: torch.device = CPU, training: bool = True
+    network: nn.Sequential,
+    input_shape: Shape,
+    device: torch.device = CPU,
+    training: bool = True,
+    frozen: Mapping[str, Tensor] | None = None,
 ) -> TrainableNetwork:
     """Return the form that was measured to be fastest on the device.
 
@@ -58,10 +62,13 @@ def trainable(
         input_shape: (C, H, W).
         device: on which it will train.
         training: whether normalization layers use the batch, as in training, or their running statistics.
+        frozen: tensors that all models share and that never move, on the device; the form's weights are the others.
 
     Raises:
         UserError: a network that no form can train.
     """
+    if frozen:
+        return OneByOne(network, training, frozen)
     if is_dense(network):
         return DenseNetwork(network, input_shape)
     if device.type == "cpu" and is_plain_cnn(network):

@@ -24,8 +24,13 @@ class OneByOne:
         buffers: names of the running statistics; ``gradients`` updates them in place in training state.
     """
 
-    def __init__(self, network: nn.Module, training: bool = True) -> None:
+    def __init__(self, network: nn.Module, training: bool = True, frozen: Mapping[str, Tensor] | None = None) -> None:
         """Wrap ``network``; its layers are in training state during ``gradients`` or, as in evaluation, not.
+
+        Args:
+            network: may lose its weights.
+            training: the state.
+            frozen: tensors that all models share and that never move; weights from outside have the others.
 
         Raises:
             UserError: the network has a dropout layer.
@@ -33,9 +38,9 @@ class OneByOne:
         dropping = [name for name, layer in network.named_modules() if isinstance(layer, nn.Dropout) and layer.p > 0]
         if dropping:
             raise UserError(f"layer '{dropping[0]}' drops units inside a composite network: set its dropout to 0")
-        self._network, self._training = network.to("meta"), training
+        self._network, self._training, self._frozen = network.to("meta"), training, dict(frozen or {})
         self.dropouts: Mapping[str, DropoutSite] = {}
-        self.buffers = tuple(name for name, _ in network.named_buffers())
+        self.buffers = tuple(name for name, _ in network.named_buffers() if name not in self._frozen)
 
     def logits(self, weights: Weights, images: Tensor, masks: Mapping[str, Tensor]) -> Tensor:
         """Return the outputs [M, classes, B] in evaluation state; see ``StackedNetwork.logits``."""
@@ -93,7 +98,7 @@ class OneByOne:
 
     def _call(self, weights: Weights, images: Tensor) -> Tensor:
         outputs: Tensor = functional_call(
-            self._network, dict(weights), (images.contiguous(memory_format=torch.channels_last),)
+            self._network, {**self._frozen, **weights}, (images.contiguous(memory_format=torch.channels_last),)
         )
         return outputs
 

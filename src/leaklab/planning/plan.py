@@ -159,7 +159,9 @@ def _needs(spec: Spec) -> tuple[tuple[Spec, ...], str]:
     if isinstance(spec, TextCaptureSpec):
         return (), TEXT_FOLDER + spec.dataset
     if isinstance(spec, TrainSpec):
-        return (PartitionSpec(dataset=spec.dataset, partition=spec.partition),), spec.dataset
+        pretrained = spec.backbone and spec.backbone.train
+        deal = PartitionSpec(dataset=spec.dataset, partition=spec.partition)
+        return (deal, *filter(None, [pretrained])), spec.dataset
     if isinstance(spec, AttackSpec):
         return (spec.capture, *filter(None, [spec.generator])), ""
     if isinstance(spec, ProjectionSpec):

@@ -26,6 +26,24 @@ class Goal(Record):
     value: Annotated[NonNegative, Field(le=100)]
 
 
+class Backbone(Record):
+    """Where a model's frozen part comes from: published weights, or the global network of another training.
+
+    Attributes:
+        weights: key of ``config/weights.yaml``.
+        train: the training; its first replicate is taken, where it stops.
+    """
+
+    weights: str | None = None
+    train: "TrainSpec | None" = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "Backbone":
+        if (self.weights is None) == (self.train is None):
+            raise ValueError("a backbone is {weights: <key of config/weights.yaml>} or {block: <a block of trainings>}")
+        return self
+
+
 class TrainSpec(Record):
     """A sweep: one model, one dataset, one algorithm, one defense; replicates = seeds x rates.
 
@@ -45,9 +63,10 @@ class TrainSpec(Record):
         watch: what is noted of local training beside the tests: ``local-loss`` is the mean loss of the clients' last
             epoch, ``extractor-change`` how far the first client's weights, its classifier aside, moved since the round
             before.
+        backbone: of a model that has a frozen part; None for an untrained one, the same for all seeds.
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"until", "watch"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"until", "watch", "backbone"})
 
     dataset: str
     partition: PartitionChoice
@@ -70,6 +89,7 @@ class TrainSpec(Record):
     dtype: Literal["float32", "float64"] = "float32"
     until: Natural | None = None
     watch: Annotated[tuple[Literal["local-loss", "extractor-change"], ...], AfterValidator(distinct)] = ()
+    backbone: Backbone | None = None
 
     @property
     def algorithm_plugin(self) -> Component:

@@ -20,6 +20,7 @@ from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import INDEX, ResultRow, RowKeys, canonical
 
 ACCURACIES = ("test_accuracy", "train_accuracy", "own_after_accuracy", "own_before_accuracy")
+BACKBONE_CHANGED = "backbone_checksum_changed"
 FIRST_OF = {"test": "test_accuracy", "train": "train_accuracy", "own-test": "own_after_accuracy"}
 DIVERGED = "diverged_runs"
 CAPPED = "capped_runs"
@@ -135,7 +136,7 @@ def _cell_rows(source: Source, cell: _Cell) -> Iterator[ResultRow]:
 def _final_rows(source: Source, cell: _Cell, last: pd.DataFrame, shared: dict[str, Any]) -> Iterator[ResultRow]:
     """Yield the accuracy in each replicate's last round; replicates may stop in different ones."""
     alive = last[~last["diverged"].astype(bool)]
-    for metric in (name for name in ACCURACIES if name in last.columns):
+    for metric in (name for name in (*ACCURACIES, BACKBONE_CHANGED) if name in last.columns):
         name = source.shown_as(cell.first, metric)
         if alive.empty:
             note = f"diverged: all {_runs(len(last))}"
