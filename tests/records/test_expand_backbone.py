@@ -69,5 +69,5 @@ def test_what_cannot_be_meant_is_refused(first, backbone, message):
 
 
 def test_a_model_without_a_frozen_part_is_refused_while_planning():
-    with pytest.raises(UserError, match="runs.second: model 'mlp' has no frozen part"):
+    with pytest.raises(UserError, match=r"runs.second: model 'mlp' has no frozen part"):
         specs_of(item_of(first=PLAIN, second={**ADAPTED, "model": "mlp"}))
