@@ -159,9 +159,9 @@ def _needs(spec: Spec) -> tuple[tuple[Spec, ...], str]:
     if isinstance(spec, TextCaptureSpec):
         return (), TEXT_FOLDER + spec.dataset
     if isinstance(spec, TrainSpec):
-        pretrained = spec.backbone and spec.backbone.train
+        pretrained = spec.backbone.train if spec.backbone else None
         deal = PartitionSpec(dataset=spec.dataset, partition=spec.partition)
-        return (deal, *filter(None, [pretrained])), spec.dataset
+        return ((deal, pretrained) if isinstance(pretrained, TrainSpec) else (deal,)), spec.dataset
     if isinstance(spec, AttackSpec):
         return (spec.capture, *filter(None, [spec.generator])), ""
     if isinstance(spec, ProjectionSpec):

@@ -21,15 +21,24 @@ def noise_dataset(seed: int, shape: Shape, classes: int, samples: int, tests: in
         samples: images of the training part.
         tests: images of the test part.
     """
-    parts = {}
+    parts: dict[str, Tensor] = {}
     for part, count in (("train", samples), ("test", tests)):
         drawn = stream(seed, "noise", part).uniform(count * prod(shape)).view(count, *shape)
         parts[f"{part}_images"] = (drawn * BRIGHTEST).to(torch.uint8)
         parts[f"{part}_labels"] = torch.arange(count) % classes
     level = torch.full((shape[0],), 0.5)
-    return Dataset(name="noise", num_classes=classes, mean=level, std=level / 2, **parts)
+    return Dataset(
+        name="noise",
+        num_classes=classes,
+        mean=level,
+        std=level / 2,
+        train_images=parts["train_images"],
+        train_labels=parts["train_labels"],
+        test_images=parts["test_images"],
+        test_labels=parts["test_labels"],
+    )
 
 
 def dealt_in_order(sizes: Sequence[int]) -> list[Tensor]:
     """Return the positions of each client's samples, one client after the other."""
-    return list(torch.arange(sum(sizes)).split(list(sizes)))
+    return list(torch.split(torch.arange(sum(sizes)), list(sizes)))

@@ -139,7 +139,7 @@ class _Case:
         given = replace(lower, weights={**lower.weights, **self.classifier})
         yield (TWO_LEVELS, GIVEN), self._found(given, distance)
         shared = replace(lower, weights={name: lower.weights[name] for name in lower.update})
-        yield (TWO_LEVELS, FITTED), self._found(completed(shared, knowledge, FITTED, self.seed, NAME), distance)
+        yield (TWO_LEVELS, FITTED), self._found(completed(shared, knowledge, "fitted", self.seed, NAME), distance)
 
     def _hypernetwork_given(self) -> tuple[Observation, Distance]:
         """Return the observation of (8) with embedding and classifier known, and its loss."""
@@ -168,7 +168,7 @@ class _Case:
         return Knowledge(NAME, facts)
 
     def _found(self, observation: Observation, distance: Distance | None) -> Tensor:
-        def streams(use: str, *place: object) -> Stream:
+        def streams(use: str, *place: str | int) -> Stream:
             return stream(self.seed, NAME, use, *place)
 
         result = InvertingGradients().reconstruct(
