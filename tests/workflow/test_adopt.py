@@ -36,7 +36,7 @@ def made(checkout, tmp_path_factory):
 def test_a_renamed_function_is_adopted_twice_and_a_changed_word_is_not(made, tmp_path):
     work = made.copy(tmp_path / "work")
     assert "nothing to adopt" in work.must("leaklab", "adopt")
-    work.edit(STEP, "_only_csv", "_without_grid")
+    work.edit(STEP, "_pointer", "_elsewhere")
     assert "commit the code first" in work.run("leaklab", "adopt").stdout
     commit(work)
     assert not nothing_to_do(work)
@@ -57,7 +57,7 @@ def test_a_renamed_function_is_adopted_twice_and_a_changed_word_is_not(made, tmp
     assert nothing_to_do(work)
     assert "adopted on the evidence of" in work.must("leaklab", "audit")
 
-    work.edit(STEP, "_without_grid", "_csv_alone")
+    work.edit(STEP, "_elsewhere", "_csv_alone")
     commit(work)
     assert not nothing_to_do(work)
     work.must("leaklab", "adopt")
