@@ -21,7 +21,7 @@ from leaklab.federated.backbone import Backbone, normalised_for
 from leaklab.federated.batches import Visit
 from leaklab.federated.checkpoint import State
 from leaklab.federated.client_work import ClientWork
-from leaklab.federated.evaluation import Evaluation, evaluate
+from leaklab.federated.evaluation import evaluate, numbers_of
 from leaklab.federated.low_rank import LEAST_TOGETHER
 from leaklab.federated.memory import keep_freed_memory
 from leaklab.federated.network import default_chunk, trainable
@@ -259,7 +259,7 @@ class _Federation:
         budget = SpentBudget.of(self._work, self._population, state)
         rows = []
         for place, replicate in enumerate(shown):
-            numbers, seed = _numbers(found, place), self.spec.seeds[replicate // len(self.spec.rates)]
+            numbers, seed = numbers_of(found, place), self.spec.seeds[replicate // len(self.spec.rates)]
             diverged[replicate] |= not all(isfinite(number) for number in numbers.values())
             reached[replicate] = self._reaches(numbers) and not diverged[replicate]
             rows.append({
@@ -288,15 +288,6 @@ class _Federation:
 
 def _plugin(room: str, component: Component) -> Any:
     return plugins.load(room, component.name, component.settings)
-
-
-def _numbers(found: Mapping[str, Evaluation], place: int) -> dict[str, float]:
-    """Return accuracy and loss of one model on every evaluated part."""
-    numbers = {}
-    for part, result in found.items():
-        numbers[f"{part}_accuracy"] = float(result.accuracy[place])
-        numbers[f"{part}_loss"] = float(result.loss[place])
-    return numbers
 
 
 def _where(condition: Tensor, chosen: Tensor, other: Tensor) -> Tensor:
