@@ -90,7 +90,8 @@ def cost(spec: Spec, clients: int = 2) -> Cost:
     """Return the largest cost of a job; ``clients`` take part in a round of a training whose deal does not say."""
     if isinstance(spec, TrainSpec):
         taking_part = spec.clients_per_round or int(spec.partition.settings.get("clients") or clients)
-        steps = len(spec.seeds) * len(spec.rates) * spec.rounds * spec.local_steps * taking_part
+        rounds = spec.rounds if spec.until is None else spec.until
+        steps = len(spec.seeds) * len(spec.rates) * rounds * spec.local_steps * taking_part
         return Cost(
             steps=steps, seconds=steps * STEP_MICROSECONDS.get(spec.model.name, UNKNOWN_STEP_MICROSECONDS) / 1e6
         )

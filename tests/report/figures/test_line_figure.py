@@ -29,7 +29,14 @@ PRINTED = (
 
 
 def axes_of(figure, count=3):
-    return figure.axes[:count], figure.axes[count:]
+    """Return the axes of the losses and, below each, of the distances: two panels abreast."""
+    columns = min(2, count)
+    uppers = [place // columns * 2 * columns + place % columns for place in range(count)]
+    return [figure.axes[place] for place in uppers], [figure.axes[place + columns] for place in uppers]
+
+
+def shown_axes(figure):
+    return [axes for axes in figure.axes if axes.get_visible()]
 
 
 def curves(axes):
@@ -55,7 +62,7 @@ class TestWhatIsDrawn:
             assert all(np.array_equal(own.get_xdata(), ALPHA) for own in (raw, profiled, distance))
 
     def test_both_latents_are_marked_in_all_axes(self, figure):
-        for axes in figure.axes:
+        for axes in shown_axes(figure):
             assert sorted(own.get_xdata()[0] for own in axes.lines if list(own.get_xdata()) in ([0, 0], [1, 1])) == [
                 0,
                 1,
@@ -72,7 +79,7 @@ class TestWhatIsDrawn:
         assert min(text.get_window_extent().y0 for text in upper.texts) > highest
 
     def test_the_smallest_value_of_each_curve_is_marked(self, figure):
-        for axes in figure.axes:
+        for axes in shown_axes(figure):
             marked = [(own.get_xdata()[0], own.get_ydata()[0]) for own in axes.lines if len(own.get_xdata()) == 1]
             least = [own.get_ydata().argmin() for own in curves(axes)]
             assert marked == [(ALPHA[i], own.get_ydata()[i]) for i, own in zip(least, curves(axes), strict=True)]
@@ -84,16 +91,30 @@ class TestWhatIsDrawn:
             assert lower.get_title(loc="left") == expected
             assert upper.get_title(loc="left") == given.name
 
+    def test_long_names_and_spreads_keep_clear_of_each_other(self):
+        names = (
+            "compression, without transforms",
+            "clipping, without transforms",
+            "compression, entries that were sent",
+        )
+        many = {"correlations": (-0.92, -0.87, 0.07), "other_losses": BOWL[None], "other_distances": DISTANCE[None]}
+        shown = draw([line(name, **many) for name in names], "T")
+        FigureCanvasAgg(shown).draw()
+        titles = [axes._left_title.get_window_extent() for axes in shown_axes(shown)]
+        page = shown.bbox.width
+        assert all(title.x1 <= page for title in titles)
+        assert not any(one.overlaps(other) for place, one in enumerate(titles) for other in titles[:place])
+
     def test_a_constant_curve_has_no_rank_correlation(self):
         constant = draw([line(loss=np.ones(61))], "Constant")
         assert axes_of(constant, 1)[1][0].get_title(loc="left") == "Spearman undefined"
 
     def test_axes_are_named_once_and_x_below_the_last(self, figure):
         upper, lower = axes_of(figure)
-        assert [axes.get_ylabel() for axes in upper] == ["matching loss", "", ""]
-        assert [axes.get_ylabel() for axes in lower] == ["LPIPS", "", ""]
+        assert [axes.get_ylabel() for axes in upper] == ["matching loss", "", "matching loss"]
+        assert [axes.get_ylabel() for axes in lower] == ["LPIPS", "", "LPIPS"]
         assert {axes.get_xlabel() for axes in upper} == {""}
-        assert {axes.get_xlabel() for axes in lower} == {r"$\alpha$"}
+        assert [axes.get_xlabel() for axes in lower] == ["", r"$\alpha$", r"$\alpha$"]
 
     def test_units_stand_beside_the_names(self):
         upper, lower = draw([line()], "T", words=Words(loss_unit="a.u.", distance="LPIPS (VGG)")).axes

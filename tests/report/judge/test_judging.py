@@ -158,6 +158,17 @@ class TestPremise:
         verdict = judged(ResultTable(tuple(cells)), self.CLAIM)
         assert (verdict.verdict, verdict.judgement.reason) == ("undecided", "the premise lies inside its interval")
 
+    def test_a_doubt_is_named_only_where_it_keeps_something_open(self):
+        one_seed = tuple(replace(rows(9.0, 1.0).rows[0], row={"m": f"c{place}"}, n=1) for place in range(8))
+        cells = [replace(row, n=3, ci_low=row.value - 0.2, ci_high=row.value + 0.2) for row in rows(9.0, 1.6).rows]
+        names = tuple(f"c{place}" for place in range(8))
+        claim = replace(self.CLAIM, check=f"share([T('table1','acc',m=m)>1.4 for m in {names}])>=0.5")
+        verdict = judged(ResultTable((*cells, *one_seed)), claim)
+        assert (verdict.verdict, verdict.judgement.reason) == ("undecided", "the premise lies inside its interval")
+        claim = replace(claim, check="T('table1','acc',m='c0')>1.4")
+        verdict = judged(ResultTable((*cells, *one_seed)), claim)
+        assert verdict.judgement.reason == "table1: one seed; the premise lies inside its interval"
+
     def test_a_premise_that_was_not_run_is_not_run(self):
         claim = replace(self.CLAIM, premise="T('table1','acc',m='c')>=1.5")
         assert judged(rows(2.0, 1.0), claim).verdict == "not run"

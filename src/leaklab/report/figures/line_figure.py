@@ -26,7 +26,7 @@ from leaklab.report.figures.style import FAINT, INK, PAGE_WIDTH, QUIET, SMALLEST
 from leaklab.report.numbers.series import Floats
 
 ALPHA, BETA = r"$\alpha$", r"$\beta$"
-MOST_ABREAST = 3
+MOST_ABREAST = 2  # narrower panels have no room for their names
 PANEL_HEIGHT = 2.9
 NAMES_SHARE = 0.14
 # numbers of these powers of ten are written out
@@ -35,7 +35,7 @@ LOSS, PROFILED, DISTANCE = (stroke(place) for place in range(3))
 
 
 def draw(lines: Sequence[LatentLine], title: str, notes: Sequence[str] = (), words: Words | None = None) -> Figure:
-    """Draw one panel per defense, three abreast.
+    """Draw one panel per defense, two abreast.
 
     The distance has the same limits in all panels, the loss its own in each: defenses change its level by orders.
 

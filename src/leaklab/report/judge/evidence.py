@@ -43,7 +43,7 @@ class Evidence:
         variant: ``as-described``, or one draw of a sensitivity study.
         attackers: whose rows are seen where a claim does not say.
         asked: the rows that answers were taken from, in the order of asking.
-        doubts: why numbers that were asked for decide nothing, by item.
+        doubts: why numbers that were asked for since ``doubts_so_far`` decide nothing, by item.
         stand_ins: metric -> metric that is asked instead where an item has none of its numbers.
         as_they_are: numbers are taken without their intervals.
     """
@@ -112,6 +112,12 @@ class Evidence:
         if len(set(places)) < len(places):
             raise NumberMissingError(f"{item} has more than one series {series} for {canonical(keys)}: name more keys")
         return [self._value(row) for row in rows]
+
+    def doubts_so_far(self) -> list[str]:
+        """Return why numbers that were asked for since the last call decide nothing, and forget it."""
+        found = [f"{item}: {doubt}" for item, doubt in self.doubts.items()]
+        self.doubts.clear()
+        return found
 
     def questions(self) -> dict[str, Callable[..., Any]]:
         """Return every question of the claims' language by its name."""

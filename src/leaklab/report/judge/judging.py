@@ -121,6 +121,7 @@ def _finding(claim: Claim, evidence: Evidence, frequency: Frequency | None) -> F
     """Return the word: not run before no premise before what the numbers decide."""
     check = outcome_of(claim, claim.check, evidence)
     numbers = len(evidence.touched)
+    of_check = evidence.doubts_so_far()
     premise = outcome_of(claim, claim.premise, evidence) if claim.premise else Outcome(())
     for answer in (check, premise):
         if isinstance(answer, Unanswered):
@@ -131,7 +132,7 @@ def _finding(claim: Claim, evidence: Evidence, frequency: Frequency | None) -> F
     truth = with_draws(check.truth, frequency)
     if truth.decided and premise.truth.surely:
         return _decided(truth.surely, check, numbers, claim.sentence)
-    doubts = _doubts(check, premise, evidence)
+    doubts = _doubts(check, of_check, premise, evidence.doubts_so_far())
     if not truth.decided and frequency and check.truth.decided:
         doubts.append("the partition draws do not agree")
     return Finding("undecided", "; ".join(doubts), check, claim.sentence)
@@ -150,14 +151,14 @@ def _failing(what: str, outcome: Outcome) -> str:
     return f"the {what} fails{f' for {names}' if names else ''}"
 
 
-def _doubts(check: Outcome, premise: Outcome, evidence: Evidence) -> list[str]:
-    """Return why the table decides nothing."""
-    doubts = [f"{item}: {doubt}" for item, doubt in evidence.doubts.items()]
-    if not check.truth.decided and not doubts:
-        doubts.append(INSIDE)
-    if not premise.truth.surely and not evidence.doubts:
-        doubts.append("the premise lies inside its interval")
-    return doubts
+def _doubts(check: Outcome, of_check: list[str], premise: Outcome, of_premise: list[str]) -> list[str]:
+    """Return why the table decides nothing: what is wrong with the numbers of the part that is not decided."""
+    doubts = []
+    if not check.truth.decided:
+        doubts += of_check or [INSIDE]
+    if not premise.truth.surely:
+        doubts += of_premise or ["the premise lies inside its interval"]
+    return list(dict.fromkeys(doubts))
 
 
 def _substitutes(evidence: Evidence) -> tuple[str, ...]:
