@@ -322,3 +322,27 @@ def test_what_cannot_work_is_refused_in_one_line(hyper, dataset, clients, monkey
         UserError, match=r"with 9 hidden units for this model has \d+,\d+ weights: 3 copies take .* GiB"
     ):
         run(hyper())
+
+
+def test_heads_without_biases_keep_none_and_send_none(hyper, dataset, clients, monkeypatch):
+    spec = hyper({"biases": False, "start": "weights"}, rounds=2, clients_per_round=None)
+    sweep = train(spec, dataset, clients, tests=TESTS)
+    biases = {name for name in sweep.weights if name.startswith(HEADS) and name.endswith(BIAS)}
+    assert biases
+    assert not any(sweep.weights[name].any() for name in biases)
+    for own, after in message(spec, dataset, clients, monkeypatch):
+        assert set(own) == {name for name in after if is_hypernetwork(name)} - biases
+    with pytest.raises(UserError, match="without biases cannot begin with start: biases: set start: weights"):
+        train(hyper({"biases": False}), dataset, clients, tests=TESTS)
+
+
+def test_clients_with_heads_of_their_own_send_the_hidden_layer_alone(hyper, dataset, clients, monkeypatch):
+    spec = hyper({"shared": "hidden-layer"}, rounds=2, clients_per_round=None)
+    sweep = train(spec, dataset, clients, tests=TESTS)
+    layer = {HIDDEN + WEIGHT, HIDDEN + BIAS}
+    assert set(sweep.weights) == layer
+    heads = [name for name in sweep.clients if name.startswith(HEADS)]
+    assert heads
+    for name in heads:
+        assert not torch.equal(sweep.clients[name][0, 0], sweep.clients[name][0, 1])
+    assert all(set(own) == layer for own, _ in message(spec, dataset, clients, monkeypatch))

@@ -9,8 +9,9 @@ from typing import Literal
 
 from leaklab.federated.algorithms.base import Algorithm, Phase, Tensors, chosen
 from leaklab.federated.algorithms.parts import classifier_names, is_statistic
-from leaklab.models.hypernetwork import Hypernetwork, is_hypernetwork
+from leaklab.models.hypernetwork import BIAS, HEADS, Hypernetwork, is_hypernetwork
 from leaklab.records.bounds import Count, Flag, Natural, Positive, Rate
+from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
 
 EMBEDDING = "embedding"
@@ -33,6 +34,11 @@ class HyperFL(Algorithm):
         bound: largest gradient norm in the second phase, of hypernetwork and embedding apart; None: there is none.
         low_rank: do the second phase without forming any client's heads where the optimizer allows it: the same
             numbers up to rounding, in less time (``federated/low_rank.py``).
+        biases: the heads have biases; without them they stay 0 and are not sent (``start`` has to be ``weights``).
+        shared: ``all`` of the hypernetwork, or its ``hidden-layer`` alone, so that each client has heads of its own.
+
+    Raises:
+        UserError: heads without biases that would begin in them.
     """
 
     embedding: Count = 64
@@ -43,6 +49,14 @@ class HyperFL(Algorithm):
     classifier_rate: Rate = 0.1
     bound: Positive | None = 50.0
     low_rank: Flag = True
+    biases: Flag = True
+    shared: Literal["all", "hidden-layer"] = "all"
+
+    def __post_init__(self) -> None:
+        if not self.biases and self.start != "weights":
+            raise UserError(
+                f"algorithm hyperfl: heads without biases cannot begin with start: {self.start}: set start: weights"
+            )
 
     @property
     def generator(self) -> Hypernetwork:
@@ -51,21 +65,20 @@ class HyperFL(Algorithm):
 
     @property
     def generates_from(self) -> str | None:
-        """The embedding, unless the slow form is asked for."""
-        return EMBEDDING if self.low_rank else None
+        """The embedding, unless the slow form is asked for, or needed: the fast one moves and sends all heads."""
+        whole = self.biases and self.shared == "all"
+        return EMBEDDING if self.low_rank and whole else None
 
     def server_start(self, network: Tensors, draws: Stream) -> Tensors:
-        """Return the hypernetwork's first weights."""
-        private = classifier_names(network)
-        return self.generator.first_weights(
-            chosen(network, lambda name: name not in private and not is_statistic(name)), draws
-        )
+        """Return the first weights of what is shared of the hypernetwork."""
+        return chosen(self._first_weights(network, draws), lambda name: not self._is_kept(name))
 
     def client_start(self, network: Tensors, draws: Stream) -> Tensors:
-        """Return an embedding of the client's own, and the classifier with which all clients begin."""
+        """Return an embedding of the client's own, heads if it keeps them, and the classifier that all begin with."""
         private = classifier_names(network)
         kept = chosen(network, lambda name: name in private or is_statistic(name))
-        return {EMBEDDING: self.generator.first_embedding(draws, next(iter(network.values()))), **kept}
+        heads = {} if self.shared == "all" else chosen(self._first_weights(network, draws), self._is_kept)
+        return {EMBEDDING: self.generator.first_embedding(draws, next(iter(network.values()))), **heads, **kept}
 
     def network(self, values: Tensors) -> Tensors:
         """Return the generated extractor and the client's own tensors."""
@@ -76,12 +89,32 @@ class HyperFL(Algorithm):
         """Return the classifier's steps, and those of hypernetwork and embedding."""
         return (
             Phase(self.classifier_steps, _is_classifier, self.classifier_rate),
-            Phase(local_steps, lambda name: not _is_classifier(name), bound=self.bound, groups=_group),
+            Phase(local_steps, self._moves, bound=self.bound, groups=_group),
         )
 
     def upload(self, before: Tensors, after: Tensors) -> Tensors:
-        """Return the hypernetwork, and nothing else."""
-        return chosen(after, is_hypernetwork)
+        """Return what is shared of the hypernetwork, and nothing else."""
+        return chosen(
+            after, lambda name: is_hypernetwork(name) and not self._is_kept(name) and not self._is_still(name)
+        )
+
+    def _first_weights(self, network: Tensors, draws: Stream) -> Tensors:
+        private = classifier_names(network)
+        return self.generator.first_weights(
+            chosen(network, lambda name: name not in private and not is_statistic(name)), draws
+        )
+
+    def _moves(self, name: str) -> bool:
+        """Tell whether a value moves in the second phase."""
+        return not _is_classifier(name) and not self._is_still(name)
+
+    def _is_kept(self, name: str) -> bool:
+        """Tell whether a part of the hypernetwork stays with the client."""
+        return self.shared != "all" and name.startswith(HEADS)
+
+    def _is_still(self, name: str) -> bool:
+        """Tell whether a value is a bias of heads that have none."""
+        return not self.biases and name.startswith(HEADS) and name.endswith(BIAS)
 
 
 def _is_generating(name: str) -> bool:
