@@ -28,6 +28,8 @@ def test_the_procedure_is_as_the_paper_says():
     for error in ("mean_error", "generated_gradient_error", "low_rank_error"):
         assert found[error] < 1e-10
     assert found["sat_out_change"] == 0
+    assert found["head_attack_gradient_error"] < 1e-8
+    assert found["head_attack_weights_error"] < 1e-8
     assert found["uploaded_others"] == 0
     assert found["uploaded_tensors"] == 2 + 2 * 6
     generated = 16 * 26 + 32 * (16 * 25 + 1) + 128 * (32 * 4 + 1)

@@ -8,8 +8,12 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+from torch.func import functional_call
 
+from leaklab.attacks.adaptive.linear_heads import hidden_units as read_units
+from leaklab.attacks.hyper_message import Heads
 from leaklab.data.dataset import Dataset
 from leaklab.defenses.base import ClientContext, Defense
 from leaklab.federated.algorithms.base import Tensors
@@ -68,9 +72,13 @@ class HyperFLProcedure:
         weights against the written-out products. ``low_rank_error``: of the fast form after a round. Errors are
         Euclidean and relative. ``uploaded_tensors``, ``uploaded_others`` (not the hypernetwork's, or equal to
         something private) and ``uploaded_megabytes`` in float32, beside ``network_megabytes``, which FedAvg sends.
+        ``head_attack_gradient_error`` and ``head_attack_weights_error``: of the extractor's gradient and weights that
+        the message of one plain step tells (``attacks/adaptive/linear_heads.py``).
         """
         case = _Case(self, seed)
-        return [*case.moved(), *case.averaged(), *case.gradients(), *case.low_rank(), *case.uploaded()]
+        return [
+            *case.moved(), *case.averaged(), *case.gradients(), *case.low_rank(), *case.uploaded(), *case.head_attack(),
+        ]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,12 +114,14 @@ class _Case:
     def kept(self, client: int) -> dict[str, Tensor]:
         return dict(self.algorithm.client_start(self.first, stream(self.seed, "client", client, "start")))
 
-    def worked(self, client: int, algorithm: HyperFL, local_steps: int) -> dict[str, Tensor]:
+    def worked(
+        self, client: int, algorithm: HyperFL, local_steps: int, momentum: float = MOMENTUM, decay: float = DECAY
+    ) -> dict[str, Tensor]:
         """Return a client's values after its round from the start."""
         model: Architecture = plugins.load("models", self.check.model)
         defense: Defense = plugins.load("defenses", "none")
         form = trainable(model.build(self.shape, self.check.classes), self.shape)
-        work = ClientWork(algorithm, form, defense, Sgd(MOMENTUM), DECAY, local_steps)
+        work = ClientWork(algorithm, form, defense, Sgd(momentum), decay, local_steps)
         values = {name: value[None] for name, value in {**self.server, **self.kept(client)}.items()}
         context = ClientContext(RATE, self.seed, client)
         done = work.train(values, self.kept(client), self.batches(client, work.steps), [context], [1.0])
@@ -195,6 +205,23 @@ class _Case:
         yield Number("uploaded_others", float(len(others)))
         yield Number("uploaded_megabytes", 4 * sum(value.numel() for value in sent.values()) / 1e6)
         yield Number("network_megabytes", 4 * sum(value.numel() for value in self.first.values()) / 1e6)
+
+    def head_attack(self) -> Iterator[Number]:
+        """Compare what the message of one plain step tells with the extractor that the client had."""
+        plain = replace(self.algorithm, classifier_steps=0, bound=None)
+        after, order = self.worked(0, plain, 1, momentum=0.0, decay=0.0), list(self.first)
+        change = {name: (value - after[name]) / RATE for name, value in self.server.items()}
+        sent, gradient = (Heads.of(tensors, order, "hyperfl-procedure") for tensors in (self.server, change))
+        made = self.algorithm.network({**self.server, **self.kept(0)})
+        leaves = {name: value.detach().requires_grad_() for name, value in made.items()}
+        batch = next(self.batches(0, 1))
+        model: Architecture = plugins.load("models", self.check.model)
+        logits = functional_call(model.build(self.shape, self.check.classes), leaves, (batch.images[0],))
+        F.cross_entropy(logits, batch.labels[0]).backward()
+        slopes = {name: value.grad for name, value in leaves.items() if name in sent.shapes and value.grad is not None}
+        yield Number("head_attack_gradient_error", _difference(sent.apart(gradient.c), slopes))
+        weights = sent.apart(sent.generated(read_units(gradient)))
+        yield Number("head_attack_weights_error", _difference(weights, {name: made[name] for name in sent.shapes}))
 
 
 def explicit_gradients(values: Tensors, embedding: str, g: Tensors) -> dict[str, Tensor]:
