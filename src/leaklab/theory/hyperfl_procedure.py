@@ -217,8 +217,8 @@ class _Case:
         batch = next(self.batches(0, 1))
         model: Architecture = plugins.load("models", self.check.model)
         logits = functional_call(model.build(self.shape, self.check.classes), leaves, (batch.images[0],))
-        F.cross_entropy(logits, batch.labels[0]).backward()
-        slopes = {name: value.grad for name, value in leaves.items() if name in sent.shapes and value.grad is not None}
+        loss = F.cross_entropy(logits, batch.labels[0])
+        slopes = dict(zip(sent.shapes, torch.autograd.grad(loss, [leaves[name] for name in sent.shapes]), strict=True))
         yield Number("head_attack_gradient_error", _difference(sent.apart(gradient.c), slopes))
         weights = sent.apart(sent.generated(read_units(gradient)))
         yield Number("head_attack_weights_error", _difference(weights, {name: made[name] for name in sent.shapes}))
