@@ -395,11 +395,37 @@ class TestAttacks:
 
     def test_the_difference_of_the_two_attackers_is_in_pairs(self):
         results = self.collected()
-        (row,) = [row for row in rows_of(results, "mse_median", defense="lrp") if "difference" in row.row]
+        (row,) = rows_of(results, "mse_median", defense="lrp", difference="knowing - paper")
         # image by image 0.1 against 0.9, 0.7, 0.8, 0.8 and 5.0 against 0.6, 0.5
-        assert (row.row["difference"], row.value) == ("knowing - paper", pytest.approx(-0.65))
+        assert row.value == pytest.approx(-0.65)
         assert (row.ci_low, row.ci_high) == pytest.approx((-0.8, 4.5))
-        assert not [row for row in rows_of(results, "mse_median", defense="none") if "difference" in row.row]
+        assert not rows_of(results, "mse_median", defense="none", difference="knowing - paper")
+
+    def test_what_an_attacker_has_over_the_best_guess_is_in_pairs(self):
+        results = self.collected()
+        found = {("none", "paper"): UNDEFENDED, ("lrp", "paper"): ERRORS["none"]}
+        found["lrp", "knowing"] = ERRORS["profiled-scale"]
+        for (defense, attacker), errors in found.items():
+            (row,) = [
+                row
+                for row in rows_of(results, "mse_median", defense=defense, difference="attack - best guess")
+                if row.attacker == attacker
+            ]
+            pairs = sorted(own - guess for own, guess in zip(errors, MEAN_IMAGE, strict=True))
+            assert row.value == pytest.approx((pairs[2] + pairs[3]) / 2)
+            assert (row.n, row.clusters) == (6, 6)
+
+    def test_what_a_defense_changes_is_in_pairs(self):
+        results = self.collected()
+        rows = rows_of(results, "mse_median", defense="lrp", difference="defended - undefended")
+        assert [row.attacker for row in rows] == ["paper", "knowing"]
+        (paper, knowing) = rows
+        undefended = {row.row["image"]: row.value for row in own_rows(results, "mse", "paper", defense="none")}
+        defended = {row.row["image"]: row.value for row in own_rows(results, "mse", "paper", defense="lrp")}
+        changes = sorted(defended[image] - undefended[image] for image in defended)
+        assert paper.value == pytest.approx((changes[2] + changes[3]) / 2)
+        assert knowing.value < paper.value
+        assert not rows_of(results, "mse_median", defense="none", difference="defended - undefended")
 
     def test_the_oracle_does_not_decide(self):
         """An oracle's error of zero must not make a transform the attacker that counts."""

@@ -170,20 +170,25 @@ def beside(row):
     return {"selection", "tried", "difference"} & row["row"].keys()
 
 
+def of_attacker(row):
+    own = row["row"].get("difference") in ("attack - best guess", "defended - undefended") or not beside(row)
+    return bool(row["attacker"]) and own
+
+
 def strongest(rows):
     """Leave in each setting the rows of the knowing attacker, and mark the settings in which several were tried."""
     attackers, runs, tried = defaultdict(set), {}, defaultdict(set)
     for row in rows:
         if "tried" in row["row"] or (row["attacker"] and "index" in row["row"]):
             tried[setting(row)].add(row["row"].get("tried", row["attacker"]))
-        if row["attacker"] and not beside(row):
+        if of_attacker(row):
             attackers[setting(row), row["metric"]].add(row["attacker"])
             if row["attacker"] == "knowing" and (row["metric"].endswith("_median") or setting(row) not in runs):
                 runs[setting(row)] = row["runs"]
     left = []
     for row in rows:
         own = attackers[setting(row), row["metric"]]
-        if row["attacker"] and not beside(row):
+        if of_attacker(row):
             if "knowing" not in own and setting(row) in runs:
                 stays = row["runs"] == runs[setting(row)]
             else:

@@ -4,14 +4,15 @@ The attacks of the paper and the blind one have their own numbers. The knowing a
 all that were tried, by the metric and statistic of the row, which its key ``by`` names; numbers of single images are
 not repeated where that is the paper's or the blind one: the row's run says which they are. Beside them stand, as
 summaries only, each attack that was ``tried``, the references (once per cell, as they need no attack), the oracle's
-choice among the paper's starts, and the ``difference`` between the knowing and the paper's attacker in pairs.
+choice among the paper's starts, and the ``difference`` between the knowing and the paper's attacker in pairs. What an
+attacker has over the best reference is a ``difference`` of his own, again in pairs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from leaklab.metrics.statistics import Summary, paired_difference
+from leaklab.metrics.statistics import Summary, paired_difference, summarise
 from leaklab.report.collect.attempts import ORACLE, OWN_CHOICE, Attempt, Cell, Statistic, clusters_of
 from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import (
@@ -19,6 +20,7 @@ from leaklab.report.numbers.results import (
     BY,
     DIFFERENCE,
     KNOWING,
+    OVER_GUESS,
     PAPER,
     SELECTION,
     TRIED,
@@ -54,6 +56,8 @@ class AttackRows:
                 assert attempt is not None
                 yield from self._single_rows(cell, attempt, metric, attacker, {})
                 yield from self._summary_rows(cell, attempt, metric, attacker, {})
+                for statistic in self.statistics(metric):
+                    yield from self._over_guess_rows(cell, attempt, metric, statistic, attacker, {})
         for metric in dict.fromkeys(name for attempt in cell.attempts for name in attempt.metrics):
             yield from self._knowing_rows(cell, metric)
         for attempt in cell.attempts:
@@ -73,7 +77,8 @@ class AttackRows:
             if strongest is None:
                 return
             by = {BY: strongest.name}
-            yield self._summary_row(cell, strongest, metric, statistic, strongest.summary(metric), KNOWING, by)
+            yield self.summary_row(cell, strongest, metric, statistic, strongest.summary(metric), KNOWING, by)
+            yield from self._over_guess_rows(cell, strongest, metric, statistic, KNOWING, by)
             yield from self._difference_rows(cell, strongest, metric, statistic)
         if strongest is not None and strongest.run.attacker == KNOWING:
             yield from self._single_rows(cell, strongest, metric, KNOWING, {BY: strongest.name})
@@ -90,7 +95,25 @@ class AttackRows:
             return
         summary = paired_difference(lines["value"].to_numpy(), other["value"].to_numpy(), clusters)
         more = {DIFFERENCE: KNOWING_LESS_PAPER}
-        yield self._summary_row(cell, strongest, metric, statistic, summary, UNMARKED, more, (paper.id,))
+        yield self.summary_row(cell, strongest, metric, statistic, summary, UNMARKED, more, (paper.id,))
+
+    def _over_guess_rows(
+        self, cell: Cell, attempt: Attempt, metric: str, statistic: Statistic, attacker: str, more: RowKeys
+    ) -> Iterator[ResultRow]:
+        """Yield what an attacker has over the reference that is best by the statistic, update by update."""
+        better = self.source.meaning(self.source.shown_as(attempt.run, metric)).better
+        own = attempt.of(metric)
+        clusters = clusters_of(own)
+        guesses = [attempt.of(metric, kind) for kind in attempt.references]
+        guesses = [lines for lines in guesses if not lines.empty and clusters_of(lines) == clusters]
+        if not better or not guesses:
+            return
+        sign = 1 if better == "lower" else -1
+        values = [lines["value"].to_numpy() for lines in guesses]
+        best = max(values, key=lambda guess: sign * statistic.of(summarise(guess, clusters)))
+        summary = paired_difference(own["value"].to_numpy(), best, clusters)
+        more = {**more, DIFFERENCE: OVER_GUESS}
+        yield self.summary_row(cell, attempt, metric, statistic, summary, attacker, more)
 
     def _aside_rows(self, cell: Cell) -> Iterator[ResultRow]:
         first = cell.attempts[0]
@@ -117,9 +140,9 @@ class AttackRows:
             return
         summary = attempt.summary(metric, selection)
         for statistic in self.statistics(metric):
-            yield self._summary_row(cell, attempt, metric, statistic, summary, attacker, more)
+            yield self.summary_row(cell, attempt, metric, statistic, summary, attacker, more)
 
-    def _summary_row(
+    def summary_row(
         self,
         cell: Cell,
         attempt: Attempt,
@@ -130,6 +153,18 @@ class AttackRows:
         more: RowKeys,
         runs: tuple[str, ...] = (),
     ) -> ResultRow:
+        """Return the row of a summary.
+
+        Args:
+            cell: whose keys it has.
+            attempt: whose run and metric it is.
+            metric: its name in the scores.
+            statistic: which number of the summary.
+            summary: over the updates.
+            attacker: whose number it is; ``UNMARKED`` for nobody's.
+            more: keys beside the cell's.
+            runs: ids of other runs that it rests on.
+        """
         low, high = statistic.interval(summary)
         return self.source.number(
             f"{self.source.shown_as(attempt.run, metric)}{statistic.suffix}",

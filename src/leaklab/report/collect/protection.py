@@ -1,8 +1,9 @@
-"""Result rows ``protection_left``: what each defense leaves of each attacker's result, by the item's headline metric.
+"""Result rows of defenses: ``protection_left`` by the item's headline metric, and what each metric changes by.
 
 0 % is the knowing attacker without defense, 100 % the best reference: the answer of somebody who knows no more than the
 label. A defended cell is compared with the undefended one whose clients held the same images, and of several with the
-one that shares most of its keys.
+one that shares most of its keys. A change is that of the same update under the same attacker (the knowing one's
+strongest attack on either side).
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -11,23 +12,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaklab.metrics.protection import protection_left
-from leaklab.metrics.statistics import by_cluster
+from leaklab.metrics.statistics import by_cluster, paired_difference
 from leaklab.report.collect.attack_rows import AttackRows
 from leaklab.report.collect.attempts import OWN_CHOICE, Attempt, Cell, Statistic, updates_of
-from leaklab.report.numbers.results import BLIND, BY, KNOWING, PAPER, PROTECTION_LEFT, ResultRow
+from leaklab.report.numbers.results import (
+    BLIND,
+    BY,
+    BY_DEFENSE,
+    DIFFERENCE,
+    KNOWING,
+    PAPER,
+    PROTECTION_LEFT,
+    ResultRow,
+)
 
 NO_PREMISE = "no premise: no protection can be told, as the undefended attack is no better than the reference"
 Levels = dict[Hashable, float]
 
 
 def protection_rows(shown: AttackRows, cells: Sequence[Cell]) -> Iterator[ResultRow]:
-    """Yield the rows of every defended cell that has an undefended partner; none for an item without a headline."""
+    """Yield the rows of every defended cell that has an undefended partner; only changes without a headline."""
     undefended = [cell for cell in cells if all(attempt.undefended for attempt in cell.attempts)]
     for cell in cells:
         metric = _headline(shown, cell)
-        partner = _partner(cell, undefended)
-        if metric and partner and cell not in undefended:
+        partner = None if cell in undefended else _partner(cell, undefended)
+        if partner and metric:
             yield from _rows(shown, cell, partner, metric)
+        if partner:
+            yield from _changes(shown, cell, partner)
 
 
 def _headline(shown: AttackRows, cell: Cell) -> str:
@@ -73,6 +85,25 @@ def _rows(shown: AttackRows, cell: Cell, partner: Cell, metric: str) -> Iterator
             runs=(attempt.id, before.id),
             note="" if found else NO_PREMISE,
         )
+
+
+def _changes(shown: AttackRows, cell: Cell, partner: Cell) -> Iterator[ResultRow]:
+    """Yield, of each metric with a direction, the result under the defense minus that without, update by update."""
+    for metric in dict.fromkeys(name for attempt in cell.attempts for name in attempt.metrics):
+        for statistic in shown.statistics(metric):
+            strongest, before = (shown.strongest(one, metric, statistic) for one in (cell, partner))
+            for attacker, attempt, undefended in (
+                (PAPER, cell.by(PAPER), partner.by(PAPER)),
+                (KNOWING, strongest, before),
+            ):
+                if strongest is None or attempt is None or undefended is None:
+                    continue
+                one, other = (_levels(each, metric, statistic) for each in (attempt, undefended))
+                if not one or one.keys() != other.keys():
+                    continue
+                summary = paired_difference(list(one.values()), [other[key] for key in one])
+                keys = {**({BY: attempt.name} if attacker == KNOWING else {}), DIFFERENCE: BY_DEFENSE}
+                yield shown.summary_row(cell, attempt, metric, statistic, summary, attacker, keys, (undefended.id,))
 
 
 def _levels(attempt: Attempt, metric: str, statistic: Statistic, selection: str = OWN_CHOICE) -> Levels:

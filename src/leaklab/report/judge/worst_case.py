@@ -38,7 +38,7 @@ def worst_case(results: ResultTable) -> ResultTable:
     runs = _runs_of_knowing(results.rows)
 
     def left(row: ResultRow) -> bool:
-        if row.attacker not in STRONGEST_FIRST or row.aside:
+        if not row.of_attacker:
             return True
         setting = _own_setting(row)
         if strongest[setting] != KNOWING and setting_of(row) in runs:
@@ -83,7 +83,7 @@ def _own_setting(row: ResultRow) -> Setting:
 
 
 def _of_attackers(rows: Iterable[ResultRow]) -> list[ResultRow]:
-    return [row for row in rows if row.attacker in STRONGEST_FIRST and not row.aside]
+    return [row for row in rows if row.of_attacker]
 
 
 def _runs_of_knowing(rows: Iterable[ResultRow]) -> dict[Setting, tuple[str, ...]]:

@@ -25,6 +25,8 @@ BY = "by"
 SELECTION, TRIED, DIFFERENCE = "selection", "tried", "difference"
 ASIDE = (SELECTION, TRIED, DIFFERENCE)
 """Keys of rows that stand beside the attackers' own results."""
+OVER_GUESS, BY_DEFENSE = "attack - best guess", "defended - undefended"
+"""Differences, update by update, that each attacker has: to the best reference, and to the same without defense."""
 SUMMARIES = ("_median", "_mean")
 PROTECTION_LEFT = "protection_left"
 DIRECTIONS = ("higher", "lower", "")
@@ -97,6 +99,12 @@ class ResultRow:
     def aside(self) -> tuple[str, ...]:
         """The keys by which a number stands beside the attackers' own: of a reference, an attack that was tried, ..."""
         return tuple(key for key in ASIDE if key in self.row)
+
+    @property
+    def of_attacker(self) -> bool:
+        """Whether an attacker has this number: a result of his own, or a difference that is made of his results."""
+        own = not self.aside or self.row.get(DIFFERENCE) in (OVER_GUESS, BY_DEFENSE)
+        return self.attacker in (PAPER, BLIND, KNOWING) and own
 
 
 COLUMNS = tuple(field.name for field in fields(ResultRow))
