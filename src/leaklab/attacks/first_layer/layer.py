@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from leaklab.records.errors import UserError
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
 
 LIVE = 1e-9
 """Rows and columns smaller than this share of the largest one have no part in a product."""
@@ -47,7 +48,8 @@ class FirstLayer:
         units, size = self.weight_update.shape
         if count > min(units, size):
             raise UserError(
-                f"{count} samples cannot be told apart in a first layer of {units} units: attack smaller batches"
+                f"{count} samples cannot be told apart in a first layer of {units} units and {size} inputs: attack "
+                "smaller batches"
             )
         left, sizes, right = np.linalg.svd(self.weight_update, full_matrices=False)
         if not sizes[0] > 0:
@@ -116,7 +118,8 @@ def scaled(layer: FirstLayer, count: int, directions: Floats) -> Floats:
     left, right = layer.factors(count)
     lengths = np.linalg.lstsq(directions, left.T @ layer.bias_update, rcond=None)[0]
     mixed = directions * lengths
-    return np.linalg.solve(mixed, right) if np.all(lengths) else np.linalg.pinv(mixed) @ right
+    found = np.linalg.solve(mixed, right) if np.all(lengths) else np.linalg.pinv(mixed) @ right
+    return np.asarray(found, dtype=np.float64)
 
 
 def agreement(layer: FirstLayer, count: int, directions: Floats, images: Floats, tolerance: float = 1e-5) -> float:
@@ -127,7 +130,7 @@ def agreement(layer: FirstLayer, count: int, directions: Floats, images: Floats,
     return float(((derivatives > tolerance * derivatives.max(1, keepdims=True)) == active).mean())
 
 
-def independent(directions: Floats, count: int) -> Floats:
+def independent(directions: Floats, count: int) -> Places:
     """Return the indices of the first ``count`` rows that are linearly independent, fewer if there are none."""
     chosen: list[int] = []
     basis = np.zeros((0, directions.shape[1]))

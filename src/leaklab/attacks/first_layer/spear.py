@@ -13,7 +13,16 @@ import time
 import numpy as np
 import torch
 
-from leaklab.attacks.first_layer.layer import LIVE, FirstLayer, Floats, Reading, agreement, independent, scaled
+from leaklab.attacks.first_layer.layer import (
+    LIVE,
+    FirstLayer,
+    Floats,
+    Places,
+    Reading,
+    agreement,
+    independent,
+    scaled,
+)
 from leaklab.records.streams import Stream
 
 TOGETHER = 2048
@@ -29,7 +38,8 @@ def read(layer: FirstLayer, count: int, draws: Stream) -> Reading:
     sizes = np.linalg.norm(left, axis=1)
     rows = torch.from_numpy(left[sizes > LIVE * sizes.max()])
     best = Reading(np.full((count, layer.weight.shape[1]), np.nan), 0, 0.0)
-    pool, zeros, floor = np.zeros((0, count)), np.zeros(0, dtype=np.int64), count
+    pool, floor = np.zeros((0, count)), count
+    zeros: Places = np.zeros(0, dtype=np.int64)
     start, drawn = time.process_time(), 0
     while len(rows) >= count and drawn < MOST_INVERSES and time.process_time() - start < SECONDS:
         drawn += TOGETHER
@@ -48,7 +58,7 @@ def read(layer: FirstLayer, count: int, draws: Stream) -> Reading:
     return best
 
 
-def _candidates(rows: torch.Tensor, count: int, floor: int, draws: Stream) -> tuple[Floats, Floats]:
+def _candidates(rows: torch.Tensor, count: int, floor: int, draws: Stream) -> tuple[Floats, Places]:
     """Return unit directions [*, b] that vanish on more than ``floor`` rows, and on how many."""
     picked = draws.uniform(TOGETHER, len(rows)).topk(count, 1).indices
     inverses, failed = torch.linalg.inv_ex(rows[picked])
@@ -63,7 +73,7 @@ def _candidates(rows: torch.Tensor, count: int, floor: int, draws: Stream) -> tu
     return _polished(seen[order], rows, count), zeros[order].numpy()
 
 
-def _first_of_each(directions: Floats) -> Floats:
+def _first_of_each(directions: Floats) -> Places:
     """Return the places of directions that differ, in their order."""
     if not len(directions):
         return np.zeros(0, dtype=np.int64)
@@ -82,7 +92,7 @@ def _polished(seen: torch.Tensor, rows: torch.Tensor, count: int) -> Floats:
     return _upright(np.array(exact).reshape(-1, count)) if exact else np.zeros((0, count))
 
 
-def _merged(pool: Floats, zeros: Floats, more: Floats, counted: Floats) -> tuple[Floats, Floats]:
+def _merged(pool: Floats, zeros: Places, more: Floats, counted: Places) -> tuple[Floats, Places]:
     """Return both sets of directions without repetitions, the sparsest first."""
     whole, numbers = np.vstack([pool, more]), np.concatenate([zeros, counted])
     _, first = np.unique(whole.round(5), axis=0, return_index=True)
