@@ -49,7 +49,8 @@ def _zero_of(layer: FirstLayer, count: int) -> float:
 def _complement(known: Floats, count: int) -> Floats:
     """Return an orthonormal basis [b, b - k] of what is orthogonal to k known directions."""
     whole = np.linalg.svd(known, full_matrices=True)[0] if known.shape[1] else np.eye(count)
-    return np.asarray(whole[:, known.shape[1] :], dtype=np.float64)
+    rest: Floats = whole[:, known.shape[1] :]
+    return rest
 
 
 def _images(mixtures: Floats, sums: Floats, layer: FirstLayer, draws: Stream, tries: int) -> Floats:
