@@ -48,8 +48,9 @@ def _zero_of(layer: FirstLayer, count: int) -> float:
 
 def _complement(known: Floats, count: int) -> Floats:
     """Return an orthonormal basis [b, b - k] of what is orthogonal to k known directions."""
-    whole = np.linalg.svd(known, full_matrices=True)[0] if known.shape[1] else np.eye(count)
-    rest: Floats = whole[:, known.shape[1] :]
+    if not known.shape[1]:
+        return np.eye(count)
+    rest: Floats = np.linalg.svd(known, full_matrices=True)[0][:, known.shape[1] :]
     return rest
 
 
