@@ -57,7 +57,8 @@ def _complement(known: Floats, count: int) -> Floats:
 def _images(mixtures: Floats, sums: Floats, layer: FirstLayer, draws: Stream, tries: int) -> Floats:
     """Return images that the mixtures may be of: as FastICA has them, and moved to black pixels."""
     if len(mixtures) == 1:
-        return mixtures / sums[0]
+        alone: Floats = mixtures / sums[0]
+        return alone
     contrast = CONTRASTS[tries % len(CONTRASTS)]
     rest = FirstLayer(mixtures, sums, layer.weight, layer.bias, layer.side)
     try:
