@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, blank
 from leaklab.attacks.first_layer import black_pixels, peel, ratio, spear, unmixing
 from leaklab.attacks.first_layer.layer import FirstLayer, Floats, Reading
+from leaklab.attacks.imprint import NO_LABEL
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.starts import StartRecord
 from leaklab.observations.base import Knowledge, Observation
@@ -23,7 +24,7 @@ from leaklab.observations.declared import SAMPLES, Requirements
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
 
-NAME, NO_LABEL = "exact-batch", -1
+NAME = "exact-batch"
 METHODS: dict[str, Callable[[FirstLayer, int, Stream], Reading]] = {
     "ratio": ratio.read,
     "spear": spear.read,
