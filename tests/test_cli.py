@@ -157,7 +157,7 @@ class TestPlan:
         text = leaklab("plan", "lrp/figure2", "--scale", "demo")
         stages = [line.split()[0] for line in text.splitlines() if re.match(r"\s*(capture|attack|score)\b", line)]
         assert stages == ["capture", "attack", "score"]
-        assert {f"data {name}" for name in ("digits", "faces")} <= set(re.findall(r"data \w+", text))
+        assert "data digits: " in text
 
     def test_the_last_line_adds_up_the_others(self, leaklab):
         text = leaklab("plan", "lrp", "table1", "--scale", "small")

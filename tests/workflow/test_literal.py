@@ -73,7 +73,7 @@ def test_the_command_line_chooses_another_scale(unmade, profile):
 
 def test_what_has_no_data_is_shown_as_not_run_and_nothing_else_stops(demo, tmp_path):
     poor = demo.copy(tmp_path / "poor")
-    for name, dataset in (("figure2", ["digits", "mnist"]), ("figure9-one-step", "cifar10")):
+    for name, dataset in (("figure2", ["digits", "mnist"]), ("table5", "cifar10")):
         path = poor.folder / f"config/items/lrp/{name}.yaml"
         item = yaml.safe_load(path.read_text())
         item["scales"]["demo"].setdefault("set", {})["dataset"] = dataset
@@ -89,7 +89,7 @@ def test_what_has_no_data_is_shown_as_not_run_and_nothing_else_stops(demo, tmp_p
     absent = [(value, note) for dataset, value, note in lines if dataset == "mnist"]
     assert absent
     assert all(not value and note.startswith("not run: data not here: MNIST") for value, note in absent)
-    page = (poor.folder / "results/demo/report/lrp-figure9-one-step.html").read_text()
+    page = (poor.folder / "results/demo/report/lrp-table5.html").read_text()
     assert "not run" in page
     assert "data not here: CIFAR-10" in page
     assert "audit passed" in poor.run("leaklab", "audit").stdout or "uncommitted" in poor.run("leaklab", "audit").stdout

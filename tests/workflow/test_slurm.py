@@ -66,6 +66,4 @@ def shorten(cluster):
         if path.stem == "table1":
             small = {"dataset": "digits", "partition.shard_size": 25, "model": "mlp", "rounds": 5, "seeds": [1024]}
             item["scales"]["demo"] = {"drop": ["draws", "cnn-corners"], "set": small}
-        if path.stem == "figure2":
-            item["scales"]["demo"]["set"]["dataset"] = "digits"
         path.write_text(yaml.safe_dump(item, allow_unicode=True), encoding="utf-8")

@@ -16,6 +16,8 @@ def table(low=-0.5, high=-0.1, run="k"):
         row(0.5, "", tried="dlg"),
         row(0.2, "", "k", tried="dlg, free scale"),
         row(-0.3, "", "k", low, high, difference="knowing - paper"),
+        row(-0.4, "knowing", "k", -0.9, -0.8, difference="attack - best guess", by="dlg, free scale"),
+        row(0.0, "knowing", "k", 0.0, 0.0, difference="defended - undefended", by="dlg, free scale"),
         row(0.1, defense="none"),
         row(0.1, "knowing", defense="none", by="dlg"),
         row(0.1, "", defense="none", tried="dlg"),

@@ -17,7 +17,7 @@ from leaklab.records.files import atomic
 PAGE_WIDTH = 7.0
 SMALLEST_FONT = 8
 DOTS_PER_INCH = 200
-RASTER_DOTS_PER_INCH = 150  # of surfaces and maps in a pdf, whose lines and letters stay lines
+RASTER_DOTS_PER_INCH = 100  # of surfaces and maps in a pdf, whose lines and letters stay lines
 PALETTE_ERROR = 0.5  # of 255: largest mean error of a color channel for which a png gets a palette
 FOOT_MARGIN, FOOT_LINE, FOOT_LETTERS = 0.1, 0.14, 16  # inches, inches, letters in an inch
 DECIMALS = 9  # of a share of the figure: a millionth of a dot
@@ -131,13 +131,13 @@ def save(figure: Figure, png: Path | None = None, pdf: Path | None = None, foot:
 
 
 def _with_palette(png: Path) -> None:
-    """Give a png 256 colors where nobody would see it, which makes it a third as large; photographs keep theirs."""
+    """Give a png 256 colors where nobody would see it, which makes it a third as large; photographs only lose their alpha channel."""
     with Image.open(png) as opened:
         full = opened.convert("RGB")
     few = full.quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     errors = ImageStat.Stat(ImageChops.difference(full, few.convert("RGB"))).mean
-    if max(errors) <= PALETTE_ERROR:
-        few.save(png, format="png", optimize=True, dpi=(DOTS_PER_INCH, DOTS_PER_INCH))
+    lighter = few if max(errors) <= PALETTE_ERROR else full
+    lighter.save(png, format="png", optimize=True, dpi=(DOTS_PER_INCH, DOTS_PER_INCH))
 
 
 def _with_foot(figure: Figure, foot: str) -> Bbox | None:

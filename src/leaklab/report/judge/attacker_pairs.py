@@ -72,7 +72,8 @@ def attacker_pairs(results: ResultTable) -> tuple[AttackerPair, ...]:
     knowing = {_pair_key(row): row for row in own if row.attacker == KNOWING and setting_of(row) in several}
     if not knowing:
         return ()
-    differences = {_pair_key(row): row for row in shown if row.aside == (DIFFERENCE,)}
+    # a difference that belongs to one attacker is to a guess, or to no defense
+    differences = {_pair_key(row): row for row in shown if row.aside == (DIFFERENCE,) and not row.attacker}
     return tuple(
         _pair(row, knowing.get(_pair_key(row)), differences.get(_pair_key(row))) for row in own if row.attacker == PAPER
     )

@@ -14,7 +14,7 @@ def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 def answer_text(answer: Answer) -> str:
     """Return the sentence, its table, and what stands in for what."""
-    heads = ("attack", "undefended", PAPER_ATTACKER, KNOWING_ATTACKER, "a guess")
+    heads = ("attack", "undefended, strongest attacker", PAPER_ATTACKER, KNOWING_ATTACKER, "a guess")
     lines = [
         (
             f"{line.of.attack}: {line.of.shown}",
