@@ -131,7 +131,7 @@ def save(figure: Figure, png: Path | None = None, pdf: Path | None = None, foot:
 
 
 def _with_palette(png: Path) -> None:
-    """Give a png 256 colors where nobody would see it, which makes it a third as large; photographs only lose their alpha channel."""
+    """Give a png 256 colors where nobody would see it, for a third of its size; photographs only lose their alpha."""
     with Image.open(png) as opened:
         full = opened.convert("RGB")
     few = full.quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
