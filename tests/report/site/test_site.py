@@ -236,6 +236,14 @@ def test_a_papers_page_says_what_survives_with_intervals(tmp_path):
     assert "numbers" in page.ids
 
 
+def test_claims_of_protection_that_were_not_run_are_not_called_refuted(tmp_path):
+    claims = (judged("LRP-01", "not run"), judged("LRP-02", "not run"))
+    site.build(data(ItemPage("lrp", "figure9", "IG", "done", claims=claims)), tmp_path)
+    text = " ".join(" ".join(Page((tmp_path / "lrp.html").read_text()).text).split())
+    assert "None of the 2 claims of protection was tested at this scale." in text
+    assert "is reproduced against" not in text
+
+
 def test_a_page_of_an_item_that_was_not_run_has_no_empty_sections(built):
     assert pages(built[0])["lrp-table2.html"].ids == ["main"]
 
