@@ -151,6 +151,17 @@ def test_a_run_of_another_machine_is_no_break_where_the_published_result_cannot_
     assert line in found().breaks
 
 
+def test_the_record_of_a_run_that_was_made_again_is_no_break_where_the_published_costs_cannot_be():
+    """Costs are read from the records of runs, and no run takes the same time twice."""
+    of_run, record = SWEEP.parent / "run.json", TABLE.with_suffix(".run.json")
+    inputs = {**read_json(record)["inputs"], str(of_run): "1" * 64}
+    change_record(record, inputs=inputs)
+    line = f"{of_run}: not the file that {record} was made from"
+    assert (found().breaks, found().remade) == ([line], [])
+    change_record(record, inputs={**inputs, str(SWEEP.with_name("weights.safetensors")): "2" * 64})
+    assert (found().breaks, found().remade) == ([], [line])
+
+
 def test_a_result_of_uncommitted_code_is_stale():
     record = TABLE.with_suffix(".run.json")
     change_record(record, dirty=True)
