@@ -158,8 +158,12 @@ def test_the_record_of_a_run_that_was_made_again_is_no_break_where_the_published
     change_record(record, inputs=inputs)
     line = f"{of_run}: not the file that {record} was made from"
     assert (found().breaks, found().remade) == ([line], [])
-    change_record(record, inputs={**inputs, str(SWEEP.with_name("weights.safetensors")): "2" * 64})
+    inputs[str(SWEEP.with_name("weights.safetensors"))] = "2" * 64
+    change_record(record, inputs=inputs, started="2000-01-01T00:00:00+00:00")
     assert (found().breaks, found().remade) == ([], [line])
+    # a record older than its reader was not made again: somebody changed it
+    change_record(record, started="2999-01-01T00:00:00+00:00")
+    assert (found().breaks, found().remade) == ([line], [])
 
 
 def test_a_result_of_uncommitted_code_is_stale():

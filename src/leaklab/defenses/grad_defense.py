@@ -139,6 +139,7 @@ class EndToEnd:
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self._shapes = {name: value.shape for name, value in tensors.items()}
         sizes = [value.numel() for value in tensors.values()]
+        # one start more than tensors: the last is the end of all
         self._starts = dict(zip(self._shapes, np.cumsum([0, *sizes]).tolist(), strict=False))
 
     def flat(self, tensors: Mapping[str, Tensor]) -> Tensor:

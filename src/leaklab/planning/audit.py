@@ -107,11 +107,12 @@ def _is_remade(path: str, entry: Entry, ledger: Ledger, hashes: _Hashes) -> bool
     """Tell whether a run was made again, and the published result that rests on it cannot be, for want of other runs.
 
     Two machines need not agree in the last bit, and no run takes the same time twice. The run is then what its own
-    record says of it, and the record is its own witness.
+    record says of it, and a record that was written after its reader is its own witness.
     """
     maker = ledger.makers.get(path)
-    is_record = any(run.path == Path(path) for run in ledger.entries)
-    stated = is_record or (maker is not None and maker.outputs[path] == hashes.of(path))
+    # ISO 8601 in UTC, so the text sorts as the time does; an older record that differs was changed by hand
+    later = {run.path for run in ledger.entries if run.content["started"] > entry.content["started"]}
+    stated = Path(path) in later or (maker is not None and maker.outputs[path] == hashes.of(path))
     made_here = stated and Path(path).is_relative_to(RUNS)
     return made_here and any(hashes.of(other) is None for other in entry.inputs)
 

@@ -39,7 +39,7 @@ class Lawful(InferredGradient):
         Raises:
             UserError: the law of these settings is not known.
         """
-        raise NotImplementedError
+        raise NotImplementedError  # every transform has its own law
 
     def informed(self, knowledge: Knowledge) -> "Informed":
         """Return the transform with the law of the defense; see ``InformedTransform``.
