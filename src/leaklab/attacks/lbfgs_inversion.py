@@ -11,6 +11,7 @@ from leaklab.attacks.base import Budget, Reconstruction, Streams, victim
 from leaklab.attacks.inversion import Inversion
 from leaklab.attacks.lbfgs import LbfgsSettings
 from leaklab.attacks.matching import Distance, squared_l2
+from leaklab.attacks.rank_one_head import inversion_of
 from leaklab.attacks.search import SearchResult, StopRules, search
 from leaklab.attacks.starts import numbered
 from leaklab.observations.base import Knowledge, Observation
@@ -94,4 +95,4 @@ def _inversion(
         raise UserError(f"attack '{attack}': the observed gradients are not finite: capture them again at a lower rate")
     shape = (int(knowledge.require("batch_size", attack)), *knowledge.require("input_shape", attack))
     classes = int(knowledge.require("num_classes", attack))
-    return Inversion(victim(observation, knowledge, attack), observed, shape, classes, distance, labels)
+    return inversion_of(victim(observation, knowledge, attack), observed, shape, classes, distance, labels)

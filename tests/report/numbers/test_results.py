@@ -14,10 +14,18 @@ ROW = ResultRow(
 
 
 def test_a_table_survives_writing_and_reading(tmp_path):
-    third = ResultRow("lrp", "table5", {}, "acc", 0.1 + 0.2, std=1e-300)
+    third = ResultRow("lrp", "table5", {}, "acc", 0.3000000007, std=1e-300)
     table = ResultTable((ROW, third, ResultRow("lrp", "figure10", {"E": 5}, "rounds_to_target", None)))
     table.write(tmp_path / "t.csv")
     assert ResultTable.read(tmp_path / "t.csv") == table
+
+
+def test_numbers_keep_ten_digits(tmp_path):
+    values = [1 / 3e9, 2e5 / 3, 1e-300 / 3, 123_456_789_012.0]
+    ResultTable(tuple(replace(ROW, value=value) for value in values)).write(tmp_path / "t.csv")
+    read = [row.value for row in ResultTable.read(tmp_path / "t.csv").rows]
+    assert read == pytest.approx(values, rel=1e-9, abs=0)
+    assert ",3.333333333e-10," in (tmp_path / "t.csv").read_text()
 
 
 def test_the_header_is_the_contract(tmp_path):
@@ -106,7 +114,7 @@ class TestCompactFiles:
     """What many rows share is written once, and the rows come back as they were."""
 
     CURVE = tuple(
-        ResultRow("lrp", "figure5", {"m": m, "index": i}, "loss", None if (m, i) == ("b", 3) else i / 7, std=std, n=3)
+        ResultRow("lrp", "figure5", {"m": m, "index": i}, "loss", None if (m, i) == ("b", 3) else i / 8, std=std, n=3)
         for m, std in (("a", 0.5), ("b", None)) for i in range(5)
     )  # fmt: skip
 

@@ -29,6 +29,8 @@ OVER_GUESS, BY_DEFENSE = "attack - best guess", "defended - undefended"
 """Differences, update by update, that each attacker has: to the best reference, and to the same without defense."""
 SUMMARIES = ("_median", "_mean")
 PROTECTION_LEFT = "protection_left"
+DIGITS = 10
+"""Significant digits of a number in the file: more than any interval is narrow, a fifth less to keep in git."""
 DIRECTIONS = ("higher", "lower", "")
 
 RowKeys = dict[str, Any]
@@ -140,7 +142,7 @@ class ResultTable:
         return cls(tuple(_parse(path, line, blank | cells) for line, cells in files.read_cells(path, needed, RESTORE)))
 
     def write(self, path: Path) -> None:
-        """Write the table; reading it again gives the same rows (``compact`` has the file's own ways)."""
+        """Write the table; reading it again gives the same rows, numbers to ten digits (see ``compact``)."""
         buffer = io.StringIO()
         writer = csv.DictWriter(buffer, COLUMNS, lineterminator="\n")
         writer.writeheader()
@@ -271,4 +273,6 @@ def _cell(value: Any) -> str:
         return canonical(value)
     if isinstance(value, tuple):
         return "; ".join(value)
+    if isinstance(value, float):
+        return f"{value:.{DIGITS}g}"
     return str(value)
