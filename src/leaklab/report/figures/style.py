@@ -16,7 +16,7 @@ from leaklab.records.files import atomic
 
 PAGE_WIDTH = 7.0
 SMALLEST_FONT = 8
-DOTS_PER_INCH = 200
+DOTS_PER_INCH = 160
 RASTER_DOTS_PER_INCH = 100  # of surfaces and maps in a pdf, whose lines and letters stay lines
 PALETTE_ERROR = 0.5  # of 255: largest mean error of a color channel for which a png gets a palette
 FOOT_MARGIN, FOOT_LINE, FOOT_LETTERS = 0.1, 0.14, 16  # inches, inches, letters in an inch
@@ -109,7 +109,7 @@ def save(figure: Figure, png: Path | None = None, pdf: Path | None = None, foot:
 
     Args:
         figure: what to draw.
-        png: target, at 200 dots per inch; None leaves it out.
+        png: target, at 160 dots per inch; None leaves it out.
         pdf: target, with embedded TrueType fonts; None leaves it out.
         foot: a line or two below the figure, which moves nothing in it; empty for none.
     """
