@@ -9,7 +9,7 @@ from torch.func import functional_call
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from leaklab.attacks.adaptive.drawn_embedding import _cosine_through
+from leaklab.attacks.adaptive.drawn_embedding import cosine_through
 from leaklab.attacks.adaptive.linear_heads import extractor, hidden_units, message_of
 from leaklab.attacks.base import Budget, victim
 from leaklab.attacks.gradients import trial_gradients
@@ -189,7 +189,7 @@ def test_a_fitted_classifier_makes_the_true_image_the_one_that_matches_exactly(c
         assert misses[1] > 1e-3 * size
 
 
-def test_the_cosine_through_the_heads_is_that_of_the_gradients_that_autograd_forms(caught, dataset, deal):
+def test_thecosine_through_the_heads_is_that_of_the_gradients_that_autograd_forms(caught, dataset, deal):
     now = caught(HYPERFL)
     observation, knowledge, _ = now[0]
     one = observation.one_by_one()[0]
@@ -201,7 +201,7 @@ def test_the_cosine_through_the_heads_is_that_of_the_gradients_that_autograd_for
     cosine = inner / (formed.squared_norm() * gradient.squared_norm()).sqrt()
     derivative = torch.autograd.grad(1 - cosine, list(dummy.values()))
     wanted = sent.apart(sent.through(embedding, gradient) / gradient.squared_norm().sqrt())
-    value, residuals, factor = _cosine_through(sent, embedding)(
+    value, residuals, factor = cosine_through(sent, embedding)(
         [value.detach() for value in dummy.values()], [value[None] for value in wanted.values()]
     )
     assert_close(value[0], (1 - cosine).detach(), **EXACT)
@@ -211,10 +211,10 @@ def test_the_cosine_through_the_heads_is_that_of_the_gradients_that_autograd_for
     theirs = first_of(now[1], CLIENTS_SEEN[0])[1]["embedding"]
     there = sent.apart(sent.through(theirs, gradient) / gradient.squared_norm().sqrt())
     true = [value[None] for value in sent.apart(gradient.c).values()]
-    value, residuals, _ = _cosine_through(sent, theirs)(true, [value[None] for value in there.values()])
+    value, residuals, _ = cosine_through(sent, theirs)(true, [value[None] for value in there.values()])
     assert value.abs() < 1e-12
     assert max(float(part.abs().max()) for part in residuals) < 1e-8 / float(gradient.c.norm())
-    nothing = _cosine_through(sent, embedding)([torch.zeros_like(value) for value in true], true)
+    nothing = cosine_through(sent, embedding)([torch.zeros_like(value) for value in true], true)
     assert (float(nothing[0]), float(nothing[2])) == (1.0, 0.0)
 
 
