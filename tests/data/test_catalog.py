@@ -11,9 +11,9 @@ ROOT = Path(__file__).parents[2]
 CATALOG = ROOT / "config/datasets.yaml"
 NAMES = {"digits", "faces", "photographs", "mnist", "fashion-mnist", "cifar10", "cifar100", "cifar100-pretraining",
          "emnist-balanced", "emnist-byclass", "lfw", "femnist", "imagenet", "imagenet-validation",
-         "tiny-imagenet"}  # fmt: skip
+         "tiny-imagenet", "cinic10"}  # fmt: skip
 SUBSTITUTES = {"cifar100", "cifar100-pretraining", "emnist-balanced", "emnist-byclass", "lfw", "imagenet"}
-BY_HAND = {"femnist", "imagenet", "imagenet-validation", "tiny-imagenet"}
+BY_HAND = {"femnist", "imagenet", "imagenet-validation", "tiny-imagenet", "cinic10"}
 
 
 @pytest.fixture
