@@ -6,7 +6,7 @@ the patches that the layer's kernel sees. The products are formed and not expand
 difference of large numbers would lose what the attack is looking for.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,30 +43,17 @@ def layered_gradients(network: nn.Sequential, inputs: Tensor, targets: Tensor) -
     Returns:
         One tensor [T, *parameter] per parameter, in the network's order.
     """
-    return form_gradients(layer_products(network, inputs, targets))
-
-
-def layer_products(network: nn.Sequential, inputs: Tensor, targets: Tensor) -> list["LayerProduct"]:
-    """Return what the gradients of ``layered_gradients`` are products of, layer by layer; arguments as there."""
     trials, batch = inputs.shape[:2]
     passes, logits = _forward(network, inputs.flatten(0, 1))
     total = soft_cross_entropy(logits, targets.flatten(0, 1)).sum() / batch
     deltas = torch.autograd.grad(total, [layer.output for layer in passes], create_graph=True)
-    products = []
+    gradients = []
     for affine, delta in zip(passes, deltas, strict=True):
         by_trial, patches = (samples_side_by_side(value, trials) for value in (delta, affine.patches))
-        products.append(LayerProduct(affine.layer, by_trial, patches))
-    return products
-
-
-def form_gradients(products: Sequence["LayerProduct"]) -> list[Tensor]:
-    """Return the gradients [T, *parameter] of the layers' weights and biases, in the network's order."""
-    gradients = []
-    for product in products:
-        weight: Tensor = _WeightGradient.apply(product.delta, product.patches)
-        gradients.append(weight.view(len(weight), *product.layer.weight.shape))
-        if product.layer.bias is not None:
-            gradients.append(product.delta.sum(2))
+        weight: Tensor = _WeightGradient.apply(by_trial, patches)
+        gradients.append(weight.view(trials, *affine.layer.weight.shape))
+        if affine.layer.bias is not None:
+            gradients.append(by_trial.sum(2))
     return gradients
 
 
@@ -78,15 +65,6 @@ def general_gradients(network: nn.Sequential, inputs: Tensor, targets: Tensor) -
         return soft_cross_entropy(functional_call(network, current, (one_input,)), one_target).mean()
 
     return list(vmap(grad(loss), in_dims=(None, 0, 0))(parameters, inputs, targets).values())
-
-
-@dataclass(frozen=True)
-class LayerProduct:
-    """A layer's derivative at its outputs [T, O, P] and the patches U that it saw [T, K, P]; dL/dW = delta U^T."""
-
-    layer: nn.Conv2d | nn.Linear
-    delta: Tensor
-    patches: Tensor
 
 
 @dataclass(frozen=True)

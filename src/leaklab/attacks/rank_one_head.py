@@ -12,8 +12,9 @@ of them, and loses nothing near a match, as no two large numbers are subtracted.
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from leaklab.attacks.gradients import form_gradients, layer_products, layered_gradients, trial_gradients
+from leaklab.attacks.gradients import layered_gradients, trial_gradients
 from leaklab.attacks.inversion import Inversion
 from leaklab.attacks.matching import Distance
 
@@ -47,6 +48,8 @@ class RankOneHeadInversion(Inversion):
         outputs, self._features = factors
         coordinates = torch.cat([outputs, torch.zeros_like(self._features)], 1)
         super().__init__(network, [*below, coordinates, bias], shape, num_classes, distance, labels)
+        self._head = _FixedHead(network[-1])
+        self._with_fixed_head = nn.Sequential(*network[:-1], self._head)
         self._gradients = self._short_gradients
 
     def __call__(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -54,13 +57,26 @@ class RankOneHeadInversion(Inversion):
         self._direction = self._features[rows]
         return super().__call__(points, rows)
 
-    def _short_gradients(self, network: nn.Sequential, inputs: Tensor, targets: Tensor) -> list[Tensor]:
-        *below, head = layer_products(network, inputs, targets)
-        delta, features = head.delta.squeeze(2), head.patches.squeeze(2)
+    def _short_gradients(self, _: nn.Sequential, inputs: Tensor, targets: Tensor) -> list[Tensor]:
+        below = layered_gradients(self._with_fixed_head, inputs, targets)
+        features, target = self._head.features, targets.squeeze(1)
+        delta = target.sum(1, keepdim=True) * torch.softmax(self._head.logits, 1) - target
         along = (features * self._direction).sum(1, keepdim=True)
         across = features - along * self._direction
         length = torch.linalg.vector_norm(delta, dim=1, keepdim=True)
-        return [*form_gradients(below), torch.cat([along * delta, length * across], 1), delta]
+        return [*below, torch.cat([along * delta, length * across], 1), delta]
+
+
+class _FixedHead(nn.Module):
+    """The head as a function without weights of its own, which keeps the features [S, I] and logits [S, O] it saw."""
+
+    def __init__(self, head: nn.Module) -> None:
+        super().__init__()
+        self._affine = list(head.parameters())
+
+    def forward(self, features: Tensor) -> Tensor:
+        self.features, self.logits = features, F.linear(features, *self._affine)
+        return self.logits
 
 
 def inversion_of(
@@ -86,7 +102,7 @@ def outer_factors(matrices: Tensor) -> tuple[Tensor, Tensor] | None:
     if not bool((lengths.amax(1) > 0).all()):
         return None
     largest = lengths.argmax(1)
-    features = torch.nn.functional.normalize(matrices[torch.arange(len(matrices)), largest], dim=1)
+    features = F.normalize(matrices[torch.arange(len(matrices)), largest], dim=1)
     outputs = torch.einsum("toi,ti->to", matrices, features)
     for matrix, output, feature in zip(matrices, outputs, features, strict=True):
         remainder = torch.linalg.vector_norm(matrix - torch.outer(output, feature))
