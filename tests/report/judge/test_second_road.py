@@ -147,15 +147,17 @@ def read_rows():
 
 
 def points(line):
-    """Return the numbers of one line: of a curve one per point."""
+    """Return the numbers of one line: of a curve one per point, of several images one per image."""
     names, span = ("value", "std", "ci_low", "ci_high", "n", "clusters"), line["row"].get("index")
     first, last = map(int, span.split("-")) if isinstance(span, str) else (span, span)
-    count = 1 if span is None else last - first + 1
+    images = line["row"].get("image")
+    count = len(images) if isinstance(images, list) else 1 if span is None else last - first + 1
     columns = {name: line[name].split(" ") if " " in line[name] else [line[name]] * count for name in names}
     rows = []
     for place in range(count):
         numbers = {name: None if own[place] in ("", "-") else float(own[place]) for name, own in columns.items()}
-        index = {} if span is None else {"index": first + place}
+        index = {"image": images[place]} if isinstance(images, list) else {}
+        index |= {} if span is None else {"index": first + place}
         rows.append(line | numbers | {"row": line["row"] | index, "runs": line["runs"].split(" ")[0]})
     return rows
 

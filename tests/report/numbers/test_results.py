@@ -155,6 +155,22 @@ class TestCompactFiles:
         assert len(self.lines(tmp_path, *reversed(points))) == 5
         assert len(self.lines(tmp_path, points[0], replace(points[0], row={"m": "a"}))) == 2
 
+    def test_images_that_follow_each_other_are_one_line(self, tmp_path):
+        images = [replace(ROW, row={"attack": "dlg", "draw": d, "image": i}, value=v, std=None)
+                  for d in (0, 1) for i, v in ((8773, 0.5), (826, None), (4223, 0.25))]  # fmt: skip
+        first, second = self.lines(tmp_path, *images)
+        assert '""draw"": 0, ""image"": [8773, 826, 4223]' in first
+        assert ",0.5 - 0.25,,94,94.5," in first
+        assert '""draw"": 1' in second
+        alone, other = self.lines(tmp_path, images[0], replace(images[1], metric="psnr"))
+        assert '""image"": 8773' in alone
+        assert '""image"": 826' in other
+        path = tmp_path / "t.csv"
+        self.lines(tmp_path, *images)
+        path.write_text(path.read_text().replace("[8773, 826, 4223]", "[8773, 826]"))
+        with pytest.raises(UserError, match="line 2: value has 3 numbers for 2 points"):
+            ResultTable.read(path)
+
     def test_text_that_looks_like_it_is_left_alone(self, tmp_path):
         self.lines(tmp_path, replace(ROW, row={"index": "0-4", "span": "1-2"}.copy() | {"index": 1}, runs=("[x] y",)))
 

@@ -17,7 +17,7 @@ from leaklab.records.files import atomic
 PAGE_WIDTH = 7.0
 SMALLEST_FONT = 8
 DOTS_PER_INCH = 160
-RASTER_DOTS_PER_INCH = 100  # of surfaces and maps in a pdf, whose lines and letters stay lines
+RASTER_DOTS_PER_INCH = 75  # of surfaces and maps in a pdf, whose lines and letters stay lines
 PALETTE_ERROR = 0.5  # of 255: largest mean error of a color channel for which a png gets a palette
 FOOT_MARGIN, FOOT_LINE, FOOT_LETTERS = 0.1, 0.14, 16  # inches, inches, letters in an inch
 DECIMALS = 9  # of a share of the figure: a millionth of a dot

@@ -5,6 +5,7 @@
 * The points of a curve that follow each other are one line: ``index`` is ``"0-60"`` in the row's keys, and the numbers
   stand beside each other in their cells, divided by spaces, ``-`` for none. A number that is the same at all points
   stands once. The coordinates of the points are a list in the row's keys.
+* So are the images of one setting that follow each other: ``image`` is a list in the row's keys.
 """
 
 import json
@@ -15,7 +16,7 @@ from typing import Any
 
 SHARED_COLUMNS = ("substitutes", "runs")
 POINT_COLUMNS = ("value", "std", "ci_low", "ci_high", "n", "clusters")
-INDEX = "index"
+INDEX, IMAGE = "index", "image"
 COORDINATES = ("alpha", "beta")
 NO_NUMBER = "-"
 _SHARED = re.compile(r"\[(\d+)\](?: (.+))?")
@@ -27,7 +28,7 @@ Cells = dict[str, str]
 def packed(lines: Iterable[Cells]) -> Iterator[Cells]:
     """Yield the lines of a file for lines of one number each."""
     numbers: dict[tuple[str, str], int] = {}
-    for line in _with_curves(lines):
+    for line in _with_images(_with_curves(lines)):
         for name in SHARED_COLUMNS:
             line[name] = _numbered(name, line[name], numbers)
         yield line
@@ -77,13 +78,35 @@ def _with_curves(lines: Iterable[Cells]) -> Iterator[Cells]:
         yield from [_curve_line(members)] if key is not None and len(members) > 1 else members
 
 
+def _with_images(lines: Iterable[Cells]) -> Iterator[Cells]:
+    """Yield the lines with those of several images of one setting in one, where they follow each other."""
+    for setting, group in groupby(lines, key=_of_images):
+        members = list(group)
+        if setting is None or len(members) == 1:
+            yield from members
+            continue
+        rows = [json.loads(line["row"]) for line in members]
+        yield members[0] | {"row": _text({**rows[0], IMAGE: [row[IMAGE] for row in rows]})} | _numbers(members)
+
+
+def _of_images(line: Cells) -> tuple[Any, ...] | None:
+    """Return what a line shares with those of other images, None for a line that is not of one image."""
+    row = json.loads(line["row"])
+    if INDEX in row or not isinstance(row.get(IMAGE), int):
+        return None
+    return _text({**row, IMAGE: IMAGE}), _shared(line)
+
+
 def _curve(place: int, index: int | None, line: Cells) -> tuple[Any, ...] | None:
     if index is None:
         return None
     row = json.loads(line["row"])
     rest = {key: key if key in COORDINATES else value for key, value in row.items() if key != INDEX}
-    shared = tuple(value for name, value in line.items() if name not in (*POINT_COLUMNS, "row"))
-    return index - place, json.dumps(rest, sort_keys=True), shared
+    return index - place, json.dumps(rest, sort_keys=True), _shared(line)
+
+
+def _shared(line: Cells) -> tuple[str, ...]:
+    return tuple(value for name, value in line.items() if name not in (*POINT_COLUMNS, "row"))
 
 
 def _index(line: Cells) -> int | None:
@@ -97,11 +120,11 @@ def _curve_line(points: Sequence[Cells]) -> Cells:
     rows = [json.loads(point["row"]) for point in points]
     row = {**rows[0], INDEX: f"{rows[0][INDEX]}-{rows[-1][INDEX]}"}
     row |= {name: [one[name] for one in rows] for name in COORDINATES if name in row}
-    return {
-        **points[0],
-        "row": _text(row),
-        **{name: _together([point[name] for point in points]) for name in POINT_COLUMNS},
-    }
+    return points[0] | {"row": _text(row)} | _numbers(points)
+
+
+def _numbers(points: Sequence[Cells]) -> Cells:
+    return {name: _together([point[name] for point in points]) for name in POINT_COLUMNS}
 
 
 def _together(numbers: Sequence[str]) -> str:
@@ -111,20 +134,28 @@ def _together(numbers: Sequence[str]) -> str:
 
 
 def _points(line: Cells) -> Iterator[Cells]:
-    span = _SPAN.search(line["row"]) if f'"{INDEX}": "' in line["row"] else None
-    if span is None:
+    row = json.loads(line["row"]) if f'"{INDEX}": "' in line["row"] or f'"{IMAGE}": [' in line["row"] else {}
+    places: list[dict[str, Any]]
+    if span := _SPAN.fullmatch(str(row.get(INDEX))):
+        places = _along(row, *map(int, span.groups()))
+    elif isinstance(row.get(IMAGE), list):
+        places = [{IMAGE: image} for image in row[IMAGE]]
+    else:
         yield line
         return
-    row, (first, last) = json.loads(line["row"]), map(int, span.groups())
+    columns = {name: _apart(line[name], len(places), name) for name in POINT_COLUMNS}
+    for number, place in enumerate(places):
+        own = {name: values[number] for name, values in columns.items()}
+        yield line | own | {"row": _text(row | place)}
+
+
+def _along(row: dict[str, Any], first: int, last: int) -> list[dict[str, Any]]:
+    """Return what the points of a curve have in their keys: index, and coordinates."""
     count = last - first + 1
-    columns = {name: _apart(line[name], count, name) for name in POINT_COLUMNS}
-    places = {name: row[name] for name in COORDINATES if isinstance(row.get(name), list)}
-    if any(len(own) != count for own in places.values()):
-        raise ValueError(f"{', '.join(places)} has not {count} numbers for as many points")
-    for place in range(count):
-        own = {name: values[place] for name, values in columns.items()}
-        keys = {**row, INDEX: first + place, **{name: values[place] for name, values in places.items()}}
-        yield {**line, **own, "row": _text(keys)}
+    own = {name: row[name] for name in COORDINATES if isinstance(row.get(name), list)}
+    if any(len(values) != count for values in own.values()):
+        raise ValueError(f"{', '.join(own)} has not {count} numbers for as many points")
+    return [{INDEX: first + number} | {name: values[number] for name, values in own.items()} for number in range(count)]
 
 
 def _text(row: dict[str, Any]) -> str:
