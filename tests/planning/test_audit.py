@@ -174,6 +174,17 @@ def test_a_result_of_uncommitted_code_is_stale():
     assert result.breaks == []
 
 
+@pytest.mark.parametrize("here", [False, True, None])
+def test_other_changes_beside_a_run_do_not_count_where_its_code_is_all_in_git(monkeypatch, here):
+    """The flag speaks of the whole checkout, the digest of what ran."""
+    monkeypatch.setattr("leaklab.planning.audit.git_state", lambda: {"commit": "c" * 40, "dirty": here})
+    same, other = SWEEP.parent / "run.json", TABLE.with_suffix(".run.json")
+    change_record(same, dirty=True)
+    change_record(other, dirty=True, code="0" * 16)
+    lines = [line.split(": ")[0] for line in found().stale if "uncommitted" in line]
+    assert sorted(lines) == sorted(map(str, [other] if here is False else [same, other]))
+
+
 @pytest.mark.parametrize("record", [SWEEP.parent / "run.json", TABLE.with_suffix(".run.json")])
 def test_a_result_of_other_code_is_stale(record):
     change_record(record, code="0" * 16)

@@ -13,6 +13,7 @@ from leaklab.records.files import sha256
 from leaklab.records.ids import RUNS, STAGES
 from leaklab.records.ledger import Entry, Ledger
 from leaklab.records.observed import OBSERVED
+from leaklab.records.provenance import git_state
 from leaklab.records.specs import Spec
 
 STAGE_OF_RULE = {rule: stage for stage, rule in RULE_OF_STAGE.items()}
@@ -60,11 +61,12 @@ def audit(ledger: Ledger) -> Audit:
     adopted = Adopted.load(ledger.root)
     hashes = _Hashes(ledger)
     wanted = behind_results(ledger)
+    committed = git_state()["dirty"] is False
     for entry in ledger.entries:
         changed = f"changed since {entry.path} recorded it"
         result.breaks.extend(f"{path}: {changed}" for path in hashes.changed(entry.outputs))
         if entry.path in wanted:
-            result.stale.extend(_code_breaks(entry, ledger, adopted, result))
+            result.stale.extend(_code_breaks(entry, ledger, adopted, result, committed))
             for path in hashes.changed(entry.inputs):
                 kind = result.remade if _is_remade(path, entry, ledger, hashes) else result.breaks
                 kind.append(f"{path}: not the file that {entry.path} was made from")
@@ -117,15 +119,21 @@ def _is_remade(path: str, entry: Entry, ledger: Ledger, hashes: _Hashes) -> bool
     return made_here and any(hashes.of(other) is None for other in entry.inputs)
 
 
-def _code_breaks(entry: Entry, ledger: Ledger, adopted: Adopted, result: Audit) -> Iterator[str]:
-    if entry.content.get("dirty"):
-        yield f"{entry.path}: made by uncommitted code: commit, then run snakemake again"
+def _code_breaks(entry: Entry, ledger: Ledger, adopted: Adopted, result: Audit, committed: bool) -> Iterator[str]:
+    """Yield what is wrong with the code that made a result; ``committed``: nothing differs from git here.
+
+    Of a checkout with changes of its own only the code counts that the run used. Where its digest is that of the code
+    here, and all of that is in git, so was it.
+    """
     made, code = made_by(entry, ledger), entry.content["code"]
-    if made and code != made.code and code in adopted.same(*made):
+    known = made is not None and (code == made.code or code in adopted.same(*made))
+    if entry.content.get("dirty") and not (known and committed):
+        yield f"{entry.path}: made by uncommitted code: commit, then run snakemake again"
+    if made is None or not known:
+        yield f"{entry.path}: made by other code than the code here: run snakemake again, or `leaklab adopt`"
+    elif code != made.code:
         result.adopted.add(entry.path)
         result.evidence.update(one.record for adoption in adopted.stands_for(*made) for one in adoption.evidence)
-    elif made is None or code != made.code:
-        yield f"{entry.path}: made by other code than the code here: run snakemake again, or `leaklab adopt`"
 
 
 def made_by(entry: Entry, ledger: Ledger) -> Made | None:
