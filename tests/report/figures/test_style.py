@@ -63,7 +63,7 @@ def with_foot(path, foot):
 def test_a_foot_stands_below_the_figure_and_moves_nothing_in_it(tmp_path, foot, lines):
     plain, signed = with_foot(tmp_path / "plain", ""), with_foot(tmp_path / "signed", foot)
     rows, columns = plain.shape
-    assert signed.shape == (rows + round((0.14 * lines + 0.1) * 200), columns)
+    assert signed.shape == (rows + round((0.14 * lines + 0.1) * style.DOTS_PER_INCH), columns)
     # each has a palette of its own
     assert np.abs(signed[:rows].astype(int) - plain).max() < 32
     written = signed[rows:] < 200
