@@ -1,6 +1,7 @@
 """From run files to an item's result table, on runs whose numbers are written by the test."""
 
 import math
+import statistics
 from pathlib import Path
 
 import pandas as pd
@@ -307,6 +308,24 @@ class TestAttacks:
         # medians of the three updates 0.8, 0.8, 0.55
         assert (median.value, median.n, median.clusters) == (pytest.approx(0.8), 6, 3)
         assert (median.ci_low, median.ci_high) == (None, None)
+
+    def test_runs_that_differ_in_the_seed_of_their_images_are_one_attack(self):
+        item = read_item(ATTACK, ("seed: 0}", "seed: [0, 1]}"))
+        for run in expand(item, "small"):
+            self.scores(run.spec, ERRORS[run.spec.attack.transform.name])
+            path = run_folder(run.spec) / "scores.csv"
+            table = pd.read_csv(path)
+            seed = run.spec.attack.capture.images.seed
+            write_table(path, table.assign(image=table["image"] + 1000 * seed, value=table["value"] * (1 + seed)))
+        results = collect(item, "small")
+        (median,) = own_rows(results, "mse_median", "paper", defense="lrp")
+        assert (median.n, median.clusters, len(median.runs)) == (12, 12, 2)
+        both = [*ERRORS["none"], *(2 * value for value in ERRORS["none"])]
+        assert median.value == pytest.approx(statistics.median(both))
+        single = own_rows(results, "mse", "paper", defense="lrp")
+        assert sorted(row.value for row in single) == pytest.approx(sorted(both))
+        (strongest,) = own_rows(results, "mse_median", "knowing", defense="lrp")
+        assert strongest.n == 12
 
     def test_of_a_single_update_the_draws_are_the_clusters(self):
         item = read_item(ATTACK)

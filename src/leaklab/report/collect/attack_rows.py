@@ -95,7 +95,7 @@ class AttackRows:
             return
         summary = paired_difference(lines["value"].to_numpy(), other["value"].to_numpy(), clusters)
         more = {DIFFERENCE: KNOWING_LESS_PAPER}
-        yield self.summary_row(cell, strongest, metric, statistic, summary, UNMARKED, more, (paper.id,))
+        yield self.summary_row(cell, strongest, metric, statistic, summary, UNMARKED, more, paper.ids)
 
     def _over_guess_rows(
         self, cell: Cell, attempt: Attempt, metric: str, statistic: Statistic, attacker: str, more: RowKeys
@@ -183,5 +183,5 @@ class AttackRows:
             "attacker": attacker,
             "variant": cell.variant,
             "substitutes": self.source.substitutes(attempt.run.spec),  # type: ignore[arg-type]
-            "runs": (attempt.id, *runs),
+            "runs": (*attempt.ids, *runs),
         }

@@ -32,17 +32,18 @@ class Attempt:
         run: what ran.
         scores: ``scores.csv`` of it.
         name: attack and transform, e.g. ``ggl, clip emulation``.
+        others: runs of the same on images of other seeds, whose scores are among these.
     """
 
     run: PlannedRun
     scores: pd.DataFrame
     name: str
+    others: tuple[PlannedRun, ...] = ()
 
     @property
-    def id(self) -> str:
-        """The run's id."""
-        assert self.run.spec is not None
-        return run_id(self.run.spec)
+    def ids(self) -> tuple[str, ...]:
+        """The ids of its runs."""
+        return tuple(run_id(run.spec) for run in (self.run, *self.others) if run.spec is not None)
 
     @property
     def undefended(self) -> bool:
@@ -154,24 +155,42 @@ def updates_of(scores: pd.DataFrame) -> list[Hashable]:
 
 def _cell(source: Source, runs: list[PlannedRun]) -> Cell:
     where = f"config/items/{source.item.key}.yaml: {canonical(source.row(runs[0]))}"
+    attacks = _by_attack(runs)
+    first = [own[0] for own in attacks]
     for attacker in (PAPER, BLIND):
-        blocks = [run.block for run in runs if run.attacker == attacker]
+        blocks = [run.block for run in first if run.attacker == attacker]
         if len(blocks) > 1:
             raise UserError(
                 f"{where} has {len(blocks)} attacks of the attacker '{attacker}' (runs.{', runs.'.join(blocks)}): mark "
                 f"the others with 'attacker: {KNOWING}', or add a key to cells.row"
             )
-    names = _names(runs)
+    names = _names(first)
     if len(set(names)) < len(names):
         raise UserError(f"{where} has two attacks {Counter(names).most_common(1)[0][0]!r}: add a key to cells.row")
-    attempts = [Attempt(run, _scores(run), name) for run, name in zip(runs, names, strict=True)]
+    attempts = [Attempt(own[0], _scores(own), name, tuple(own[1:])) for own, name in zip(attacks, names, strict=True)]
     attempts.sort(key=lambda one: (PAPER, BLIND, KNOWING).index(one.run.attacker))
     return Cell(source.row(runs[0]), runs[0].variant, tuple(attempts))
 
 
-def _scores(run: PlannedRun) -> pd.DataFrame:
-    assert run.spec is not None
-    return read_table(run_folder(run.spec) / "scores.csv")
+def _by_attack(runs: Sequence[PlannedRun]) -> list[list[PlannedRun]]:
+    """Return the runs with those together that differ in the seed of their images alone: more images of one attack."""
+    found: dict[str, list[PlannedRun]] = {}
+    for run in runs:
+        spec = run.spec.model_dump(mode="json")  # type: ignore[union-attr]
+        spec["attack"]["capture"].get("images", {}).pop("seed", None)
+        found.setdefault(canonical({"block": run.block, "attacker": run.attacker, "spec": spec}), []).append(run)
+    return list(found.values())
+
+
+def _scores(runs: Sequence[PlannedRun]) -> pd.DataFrame:
+    """Return the scores of runs one after another, their trials numbered through."""
+    tables: list[pd.DataFrame] = []
+    for run in runs:
+        assert run.spec is not None
+        table = read_table(run_folder(run.spec) / "scores.csv")
+        before = 1 + max((int(other["trial"].max()) for other in tables), default=-1)
+        tables.append(table.assign(trial=table["trial"] + before))
+    return pd.concat(tables, ignore_index=True)
 
 
 def _names(runs: Sequence[PlannedRun]) -> list[str]:

@@ -82,7 +82,7 @@ def _rows(shown: AttackRows, cell: Cell, partner: Cell, metric: str) -> Iterator
             attacker=attacker,
             variant=cell.variant,
             substitutes=shown.source.substitutes(attempt.run.spec),  # type: ignore[arg-type]
-            runs=(attempt.id, before.id),
+            runs=(*attempt.ids, *before.ids),
             note="" if found else NO_PREMISE,
         )
 
@@ -103,7 +103,7 @@ def _changes(shown: AttackRows, cell: Cell, partner: Cell) -> Iterator[ResultRow
                     continue
                 summary = paired_difference(list(one.values()), [other[key] for key in one])
                 keys = {**({BY: attempt.name} if attacker == KNOWING else {}), DIFFERENCE: BY_DEFENSE}
-                yield shown.summary_row(cell, attempt, metric, statistic, summary, attacker, keys, (undefended.id,))
+                yield shown.summary_row(cell, attempt, metric, statistic, summary, attacker, keys, undefended.ids)
 
 
 def _levels(attempt: Attempt, metric: str, statistic: Statistic, selection: str = OWN_CHOICE) -> Levels:

@@ -1,0 +1,28 @@
+"""Every item's attacks find their cells, at every scale, before a run of hours ends in a table that cannot be made."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from leaklab.records.expand import expand
+from leaklab.records.ids import stage_of
+from leaklab.records.items import load_items
+from leaklab.report.collect import attempts
+from leaklab.report.collect.source import Source
+
+ROOT = Path(__file__).parents[3]
+ITEMS = [item for item in load_items(ROOT / "config/items").values() if not item.planned]
+SCALES = ("demo", "small", "paper")
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("item", ITEMS, ids=lambda item: item.key)
+def test_no_two_attacks_share_a_place(monkeypatch, item, scale):
+    monkeypatch.setattr(attempts, "_scores", lambda runs: pd.DataFrame())
+    source = SimpleNamespace(item=item, row=lambda run: Source.row(SimpleNamespace(item=item), run))
+    for stage in ("score", "score-text"):
+        runs = [run for run in expand(item, scale) if run.spec is not None and stage_of(run.spec) == stage]
+        cells = attempts.cells_of(source, runs)
+        assert sum(len(one.ids) for cell in cells for one in cell.attempts) == len(runs)
