@@ -132,6 +132,13 @@ def test_the_images_of_an_update_make_a_section(results):
     assert list(layout.sections) == list(layout.rows)
 
 
+def test_an_image_that_comes_again_in_another_section_has_a_row_in_each(results):
+    shots, layout = gather(item(sections=["defense"], columns=["theta"]), "small", results)
+    assert list(layout.sections.values()) == ["none"] * 4 + ["lrp"] * 4
+    assert list(layout.rows)[0] == "defense none, image 12"
+    assert sum(shot.column == ORIGINAL for shot in shots) == 8
+
+
 def test_rows_and_columns_may_be_settings_and_draws(results):
     shots, layout = gather(item(rows=["defense", "theta"], columns=["draw"], count=1), "small", results)
     assert list(layout.columns.values()) == ["original", "draw 0", "draw 1"]

@@ -60,10 +60,10 @@ def gather(item: Item, scale: Scale, results: ResultTable) -> tuple[list[Shot], 
     rows = _row_labels(item, layout, found)
     sections = _labels(item, layout, layout.sections, found) if layout.sections else {}
     columns = _labels(item, layout, layout.columns, found)
-    section_of = {_name(layout.rows, one.keys): _name(layout.sections, one.keys) for one in found}
+    section_of = {_name(_places(layout), one.keys): _name(layout.sections, one.keys) for one in found}
     shots: dict[tuple[str, str, str], Shot] = {}
     for one in found:
-        row, column = (_name(keys, one.keys) for keys in (layout.rows, layout.columns))
+        row, column = (_name(keys, one.keys) for keys in (_places(layout), layout.columns))
         shots.setdefault((row, ORIGINAL, ""), Shot(row, ORIGINAL, "", one.original))
         scores = _scores(results, layout, one)
         shots.setdefault((row, column, one.attacker), Shot(row, column, one.attacker, one.guess, scores))
@@ -143,18 +143,25 @@ def _joined(layout: PicturesLayout, keys: tuple[str, ...], one: Keys, known: lis
     return ", ".join(filter(None, (_label(layout, key, one[key]) for key in telling)))
 
 
+def _places(layout: PicturesLayout) -> tuple[str, ...]:
+    """Return the keys that tell one row from the others: an image may come again in another section."""
+    return *layout.sections, *(key for key in layout.rows if key not in layout.sections)
+
+
 def _row_labels(item: Item, layout: PicturesLayout, found: list[_Found]) -> dict[str, str]:
     """Return the labels of the rows; images are called by their class, with a number where a class comes again."""
     labels = _labels(item, layout, layout.rows, found)
+    row_of_place = {_name(_places(layout), one.keys): _name(layout.rows, one.keys) for one in found}
+    places = {place: labels[row_of_place[place]] for place in _labels(item, layout, _places(layout), found)}
     if layout.rows != (IMAGE,):
-        return labels
-    kinds = {_name(layout.rows, one.keys): one.kind for one in found}
+        return places
+    kinds = {_name(_places(layout), one.keys): one.kind for one in found}
     often, met = Counter(kinds.values()), Counter[str]()
-    for name in labels:
+    for name in places:
         kind = kinds[name]
         met[kind] += 1
-        labels[name] = f"{kind} ({met[kind]})" if often[kind] > 1 else kind
-    return labels
+        places[name] = f"{kind} ({met[kind]})" if often[kind] > 1 else kind
+    return places
 
 
 def _several(keys: tuple[str, ...], one: Keys, all_of_them: list[Keys]) -> bool:

@@ -17,7 +17,8 @@ LEGEND_LETTERS = 80
 TITLE_LETTERS = 58
 LINE = SMALLEST_FONT * 1.35 / 72
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.4)), (0, (6, 1.5, 1.5, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
-SIGNS = ("o", "s", "^", "D", "v", "P", "X", "*")
+# one more than colors, so that a color that comes again has another sign
+SIGNS = ("o", "s", "^", "D", "v", "P", "X", "*", "p")
 
 
 @dataclass(frozen=True)
