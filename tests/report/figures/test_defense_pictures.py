@@ -135,7 +135,7 @@ def test_the_images_of_an_update_make_a_section(results):
 def test_an_image_that_comes_again_in_another_section_has_a_row_in_each(results):
     shots, layout = gather(item(sections=["defense"], columns=["theta"]), "small", results)
     assert list(layout.sections.values()) == ["none"] * 4 + ["lrp"] * 4
-    assert list(layout.rows)[0] == "defense none, image 12"
+    assert next(iter(layout.rows)) == "defense none, image 12"
     assert sum(shot.column == ORIGINAL for shot in shots) == 8
 
 
