@@ -137,8 +137,8 @@ class TestBelow:
     def test_an_empty_place_says_why(self):
         reasons = [Shot(image, "none", "knowing", None, reason="nothing to adapt to") for image in IMAGES]
         words = " ".join(texts(draw([*shots(), *reasons], self.LAYOUT)))
-        assert "not run" in " ".join(texts(draw(shots(), self.LAYOUT)))
-        assert "not run" not in words
+        assert "no picture" in " ".join(texts(draw(shots(), self.LAYOUT)))
+        assert "no picture" not in words
         assert words.count("nothing to") == 2
 
 

@@ -8,6 +8,7 @@ from leaklab.records.expand import expand
 from leaklab.records.files import write_json, write_tensors
 from leaklab.records.ids import run_folder, run_id
 from leaklab.records.items import Item
+from leaklab.report.figures import defense_pictures
 from leaklab.report.figures.defense_grid import ORIGINAL
 from leaklab.report.figures.defense_pictures import gather
 from leaklab.report.numbers.results import ResultRow, ResultTable
@@ -137,6 +138,12 @@ def test_an_image_that_comes_again_in_another_section_has_a_row_in_each(results)
     assert list(layout.sections.values()) == ["none"] * 4 + ["lrp"] * 4
     assert next(iter(layout.rows)) == "defense none, image 12"
     assert sum(shot.column == ORIGINAL for shot in shots) == 8
+
+
+def test_true_and_false_have_the_order_of_their_labels():
+    layout = item(labels={"collision": {"true": "two images", "false": "one image"}}).pictures
+    rank = defense_pictures._rank(layout, "collision", [False, True])
+    assert sorted([False, True], key=rank) == [True, False]
 
 
 def test_rows_and_columns_may_be_settings_and_draws(results):

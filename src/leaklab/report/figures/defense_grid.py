@@ -27,7 +27,7 @@ ANYONE = ""
 """Attacker of originals and references, which belong to no attacker."""
 
 MOST_SCORES = 2
-NOT_RUN = "not run"
+NO_PICTURE = "no picture"
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +212,7 @@ def _picture(found: Found, layout: DefenseGridLayout, row: str, cell: Cell, bloc
     wanted = [(row, column, name) for name in ([attacker] if attacker else [*block[:1], ANYONE])]
     shot = next((found[place] for place in wanted if place in found), None)
     if shot is None or shot.image is None:
-        return Picture(None, (shot.reason if shot and shot.reason else NOT_RUN,))
+        return Picture(None, (shot.reason if shot and shot.reason else NO_PICTURE,))
     return Picture(shot.image, tuple(_score(layout, shot, name) for name in layout.scores if name in shot.scores))
 
 

@@ -172,7 +172,9 @@ def _several(keys: tuple[str, ...], one: Keys, all_of_them: list[Keys]) -> bool:
 def _rank(layout: PicturesLayout, key: str, values: list[Any]) -> Callable[[Any], float]:
     order = list(layout.labels.get(key, ()))
     if order:
-        return lambda value: order.index(str(value)) if str(value) in order else len(order)
+        ranks = {text: rank for rank, text in enumerate(order)}
+        # YAML's true is a word among the labels
+        return lambda value: ranks.get(str(value).lower() if isinstance(value, bool) else str(value), len(order))
     if key != IMAGE and all(isinstance(value, int | float) for value in values):
         return float
     return list(dict.fromkeys(values)).index
