@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[2]
 CATALOG = ROOT / "config/datasets.yaml"
 NAMES = {"digits", "faces", "photographs", "mnist", "fashion-mnist", "cifar10", "cifar100", "emnist-balanced",
          "emnist-byclass", "lfw", "femnist", "imagenet", "imagenet-validation", "tiny-imagenet"}  # fmt: skip
-SUBSTITUTES = {"cifar100", "emnist-balanced", "emnist-byclass", "lfw", "imagenet"}
-BY_HAND = {"femnist", "imagenet", "imagenet-validation", "tiny-imagenet"}
+SUBSTITUTES = {"cifar100", "emnist-balanced", "emnist-byclass", "lfw", "imagenet", "tiny-imagenet"}
+BY_HAND = {"femnist", "imagenet", "imagenet-validation"}
 
 
 @pytest.fixture

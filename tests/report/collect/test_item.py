@@ -525,6 +525,12 @@ class TestProtection:
         assert found.value == pytest.approx(100 * (0.75 - 0.035) / (0.27 - 0.035))
         assert found.ci_low < found.value < found.ci_high
 
+    def test_another_headline_changes_nothing_where_the_error_was_measured(self):
+        by_decibels = ("renderer: image-grid\n", "renderer: image-grid\nheadline: psnr\n")
+        results = TestAttacks().collected(edits=[by_decibels])
+        (found,) = [row for row in rows_of(results, "protection_left") if row.attacker == "paper"]
+        assert found.value == self.rows()["paper"].value
+
     def test_an_item_without_a_headline_has_none(self):
         assert rows_of(TestAttacks().collected(), "protection_left") == []
 

@@ -13,6 +13,7 @@ from leaklab.data.readers.idx import Idx
 from leaklab.data.readers.image_folders import ImageFolders
 from leaklab.data.readers.leaf import Leaf
 from leaklab.data.readers.photographs import Photographs
+from leaklab.data.readers.tiny_imagenet import TinyImageNet
 from leaklab.records.record import Component
 
 # Imported by name, not found by name: the digest of the code that fetch_dataset runs then covers every reader.
@@ -27,6 +28,7 @@ READERS: dict[str, type[Reader]] = {
     "image-folders": ImageFolders,
     "leaf": Leaf,
     "photographs": Photographs,
+    "tiny-imagenet": TinyImageNet,
 }
 
 
