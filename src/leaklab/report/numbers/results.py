@@ -30,7 +30,7 @@ OVER_GUESS, BY_DEFENSE = "attack - best guess", "defended - undefended"
 SUMMARIES = ("_median", "_mean")
 PROTECTION_LEFT = "protection_left"
 DIGITS = 10
-"""Significant digits of a number in the file: more than any interval is narrow, a fifth less to keep in git."""
+"""Significant digits of a number in the file: more than any interval is narrow."""
 DIRECTIONS = ("higher", "lower", "")
 
 RowKeys = dict[str, Any]
