@@ -58,7 +58,8 @@ def test_images_stand_by_class_and_number(write, members, tmp_path):
     assert samples.class_names == ("n01", "n02")
     assert samples.train_labels.tolist() == [0, 1, 1]
     assert samples.test_labels.tolist() == [0, 1]
-    assert samples.train_images.shape == (3, 3, 64, 64) and samples.train_images.dtype == np.uint8
+    assert samples.train_images.shape == (3, 3, 64, 64)
+    assert samples.train_images.dtype == np.uint8
     # by number, so n02_9 stands before n02_10; the validation images go by their listed classes
     assert samples.train_images.mean((1, 2, 3)) == pytest.approx([30, 40, 50], abs=1)
     assert samples.test_images.mean((1, 2, 3)) == pytest.approx([70, 60], abs=1)

@@ -6,14 +6,13 @@ Source: see ``layer_input``.
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
+from leaklab.attacks.closed_form import read_off
 from leaklab.attacks.labels import fixed_labels
 from leaklab.attacks.layer_input import layer_input
 from leaklab.attacks.matching import Distance
-from leaklab.attacks.starts import StartRecord
 from leaklab.models.normalised import unnormalised
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
@@ -52,18 +51,8 @@ class AnalyticReconstruction:
         network = victim(observation, knowledge, "analytic")
         found = layer_input(*_first_layer(network, observation))
         images = unnormalised(network, found.view(-1, 1, *knowledge.require("input_shape", "analytic")))
-        seen = images.flatten(1).isfinite().all(1).tolist()
-        losses = torch.tensor([0.0 if read else torch.inf for read in seen]).to(images)
-        return Reconstruction(
-            images=images,
-            labels=fixed_labels("analytic", self.label_rule, observation, knowledge, distance),
-            candidates=images[:, None].clone(),
-            candidate_losses=losses[:, None],
-            starts=tuple(
-                StartRecord(trial, 0, losses[row].item(), 0, 0, not seen[row], "matched" if seen[row] else "diverged")
-                for row, trial in enumerate(observation.trials)
-            ),
-            scale=torch.ones(len(images), dtype=torch.float64),
+        return read_off(
+            observation, images, fixed_labels("analytic", self.label_rule, observation, knowledge, distance)
         )
 
 

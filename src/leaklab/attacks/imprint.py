@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
+from leaklab.attacks.closed_form import read_off
 from leaklab.attacks.matching import Distance
-from leaklab.attacks.starts import StartRecord
 from leaklab.models.normalised import unnormalised
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import SAMPLES, Requirements
@@ -62,14 +62,8 @@ class ImprintReading:
         found = inputs.new_full((len(inputs), batch, inputs.shape[2]), torch.nan)
         found[:, : first.shape[1]] = inputs.gather(1, first[..., None].expand(-1, -1, inputs.shape[2]))
         images = unnormalised(network, found.view(*found.shape[:2], *shape))
-        return Reconstruction(
-            images=images,
-            labels=torch.full((len(images), batch), NO_LABEL, device=images.device),
-            candidates=images[:, None].clone(),
-            candidate_losses=images.new_zeros(len(images), 1),
-            starts=tuple(StartRecord(trial, 0, 0.0, 0, 0, False, "matched") for trial in observation.trials),
-            scale=torch.ones(len(images), dtype=torch.float64),
-        )
+        unread = torch.full((len(images), batch), NO_LABEL, device=images.device)
+        return read_off(observation, images, unread)
 
 
 def _bins(weight: Tensor, bias: Tensor, cuts: Tensor) -> tuple[Tensor, Tensor]:

@@ -67,7 +67,7 @@ def _part(
     images = np.empty((len(ordered), *SHAPE), dtype=np.uint8)
     for k, path in enumerate(ordered):
         try:
-            images[k] = Image.open(io.BytesIO(members[path])).convert("RGB")
+            images[k] = np.asarray(Image.open(io.BytesIO(members[path])).convert("RGB"))
         except (OSError, ValueError) as error:
             raise UserError(f"{archive}: {path} is no image of 64 x 64 pixels ({error}): get it again") from None
     labels = np.array([classes.index(part[path]) for path in ordered], dtype=np.int64)

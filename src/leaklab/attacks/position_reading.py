@@ -1,0 +1,126 @@
+"""Read the image that a vision transformer saw, patch by patch, from the gradient of its position embedding.
+
+A position is added to a token, so its gradient is the derivative d_p of the token. The patches share one affine layer,
+whose gradient is G = sum_p d_p x_p'. With the d_p known, the patches x_p solve a linear system, and they are its only
+solution if no d_p is a sum of the others: no search, no label. Both sides add up over local steps on the same image, so
+hidden rates, one per step, are in both and change nothing.
+
+Source of the idea: "APRIL: Finding the Achilles' Heel on Privacy for Vision Transformers" (Lu et al. 2022). Its closed
+form reads the input of the first attention by the same gradient, and needs a transformer without a norm in between; one
+layer earlier there is no norm.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
+from leaklab.attacks.closed_form import read_off
+from leaklab.attacks.labels import fixed_labels
+from leaklab.attacks.matching import Distance
+from leaklab.models.normalised import unnormalised
+from leaklab.models.vit import PatchEmbedding, Tokens
+from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
+from leaklab.observations.requirements import check_batch
+from leaklab.records.bounds import PartShare
+from leaklab.records.errors import UserError
+
+
+@dataclass(frozen=True)
+class PositionReading:
+    """Solve for the patches by least squares; exact for one sample and any rates, in one local step or several.
+
+    Attributes:
+        label_rule: see ``labels.fixed_labels``.
+        noise: share of the largest singular value of the d_p below which a direction is left out; in such directions
+            the mean square of the patches is smallest. The smallest by default: the accuracy of float32 updates.
+    """
+
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=SAMPLES, facts_when={"label_rule": KNOWN_LABELS}, largest_batch=1, searches=False
+    )
+
+    label_rule: str = "bias"
+    noise: PartShare = 1e-7
+
+    def reconstruct(
+        self,
+        observation: Observation,
+        knowledge: Knowledge,
+        budget: Budget,
+        streams: Streams,
+        distance: Distance | None = None,
+    ) -> Reconstruction:
+        """Read every image without spending the budget.
+
+        Raises:
+            UserError: facts are withheld, there are several samples per update, the network is no transformer with
+                learned positions, or it has more patches than its tokens are wide.
+        """
+        check_batch("position-reading", int(knowledge.require("batch_size", "position-reading")))
+        network = victim(observation, knowledge, "position-reading")
+        shape = knowledge.require("input_shape", "position-reading")
+        embedding, gradient, derivatives = _embedding(network, observation)
+        # d_p [T, p, width] and G [T, width, pixels of a patch]: G = sum_p d_p x_p', so x = pinv(d') G
+        solved = torch.linalg.pinv(derivatives.mT, rtol=self.noise) @ gradient
+        images = _reduced(_assembled(solved, embedding.proj, _seen(network, shape)), shape)
+        images = unnormalised(network, images[:, None].to(next(iter(observation.update.values())).dtype))
+        return read_off(
+            observation, images, fixed_labels("position-reading", self.label_rule, observation, knowledge, distance)
+        )
+
+
+def _embedding(network: nn.Sequential, observation: Observation) -> tuple[PatchEmbedding, Tensor, Tensor]:
+    """Return the patches' layer, its update [T, width, I] and that of the patches' positions [T, P, width], float64."""
+    named = list(network.named_children())
+    found = next(((name, layer) for name, layer in named if isinstance(layer, PatchEmbedding)), None)
+    tokens = next((name for name, layer in named if isinstance(layer, Tokens)), None)
+    needed = [f"{found[0]}.proj.weight", f"{tokens}.pos_embed"] if found and tokens else []
+    if not found or not needed or not set(needed) <= set(observation.update):
+        raise UserError(
+            "attack 'position-reading' needs the updates of a vision transformer's patches and learned positions: "
+            "choose another attack"
+        )
+    weight, positions = (observation.update[name].double() for name in needed)
+    derivatives = positions[:, 0, 1:]  # without the class token's
+    patches, width = derivatives.shape[1:]
+    if patches > width:
+        raise UserError(
+            f"attack 'position-reading' cannot tell {patches} patches apart by tokens of width {width}: "
+            "choose another attack"
+        )
+    return found[1], weight.flatten(2), derivatives
+
+
+def _seen(network: nn.Sequential, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return [C, H, W] of what the patches' layer sees."""
+    resize = next((layer for layer in network if isinstance(layer, nn.Upsample)), None)
+    return (shape[0], *resize.size) if resize else tuple(shape)  # type: ignore[misc]
+
+
+def _assembled(patches: Tensor, layer: nn.Conv2d, shape: tuple[int, ...]) -> Tensor:
+    """Return images [T, C, H, W] of patches [T, P, I] that stand row by row."""
+    return F.fold(patches.mT, shape[1:], layer.kernel_size, stride=layer.stride)
+
+
+def _reduced(images: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Undo the enlargement in front of the patches, by least squares; it is linear in rows and in columns."""
+    if tuple(images.shape[1:]) == tuple(shape):
+        return images
+    rows, columns = (_shrinking(now, to).to(images) for now, to in zip(images.shape[2:], shape[1:], strict=True))
+    return rows @ images @ columns.mT
+
+
+def _shrinking(side: int, original: int) -> Tensor:
+    """Return the left inverse [original, side] of linear interpolation from ``original`` to ``side`` places."""
+    unit = torch.eye(original, dtype=torch.float64)[:, None]
+    enlarging = F.interpolate(unit, size=side, mode="linear")[:, 0].T
+    inverse: Tensor = torch.linalg.pinv(enlarging)
+    return inverse
+
+
+PLUGIN: type[Attack] = PositionReading
