@@ -7,7 +7,9 @@ import time
 from pathlib import Path
 
 EVERY_SECONDS = 15
-PIP = ("-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "--require-hashes", "-r")
+# without --no-compile every module of every package is compiled, the few that are imported and the many that are not
+QUIET = ("--disable-pip-version-check", "--progress-bar", "off")
+PIP = ("-m", "pip", "install", *QUIET, "--no-compile", "--require-hashes", "-r")
 
 
 def main(lock: str) -> int:

@@ -53,6 +53,11 @@ def test_client_steps_of_a_sweep_are_counted_exactly():
     assert cost(spec("train", until=5)).steps == 2 * 3 * 5 * 25 * 2
 
 
+def test_a_step_on_a_larger_batch_takes_longer_in_proportion():
+    usual, large, small = (cost(spec("train", batch_size=size)) for size in (32, 128, 4))
+    assert (usual.steps, large.seconds, small.seconds) == (large.steps, 4 * usual.seconds, usual.seconds)
+
+
 def test_evaluations_of_an_attack_are_bounded_by_its_budget():
     assert cost(spec("attack")).evaluations == 5 * 4 * 2 * 100 * 20
 

@@ -35,15 +35,19 @@ class Cost:
     seconds: float = 0.0
 
 
-# measured on one core of a 2-core CPU machine (benchmarks/); microseconds per client step of batch 32
+# measured on one core of a 2-core CPU machine (benchmarks/); microseconds per client step of batch 32, which smaller
+# batches take too; of the transformer with its own settings (four blocks of width 128)
+MEASURED_BATCH = 32
 STEP_MICROSECONDS = {
     "logistic-regression": 80.0,
     "mlp": 200.0,
     "cnn-small": 2500.0,
     "cnn-mnist": 13_000.0,
+    "dlg-lenet": 4000.0,
     "resnet-small": 60_000.0,
     "resnet-18": 1_400_000.0,
     "rexnet": 1_400_000.0,
+    "vit": 220_000.0,
 }
 EVALUATION_MILLISECONDS = 2.0
 # one evaluation of a matching loss on text: 4 layers of width 128, a sentence of 12 tokens
@@ -87,9 +91,8 @@ def cost(spec: Spec, clients: int = 2) -> Cost:
         taking_part = spec.clients_per_round or clients
         rounds = spec.rounds if spec.until is None else spec.until
         steps = len(spec.seeds) * len(spec.rates) * rounds * spec.local_steps * taking_part
-        return Cost(
-            steps=steps, seconds=steps * STEP_MICROSECONDS.get(spec.model.name, UNKNOWN_STEP_MICROSECONDS) / 1e6
-        )
+        step = STEP_MICROSECONDS.get(spec.model.name, UNKNOWN_STEP_MICROSECONDS) / 1e6
+        return Cost(steps=steps, seconds=steps * step * max(1.0, spec.batch_size / MEASURED_BATCH))
     if isinstance(spec, GeneratorSpec):
         seconds = spec.steps * spec.batch_size * GAN_MICROSECONDS / 1e6
         return Cost(steps=spec.steps, seconds=seconds + GENERATOR_SECONDS)
