@@ -65,6 +65,16 @@ def test_what_single_precision_leaves_of_it(dataset):
     assert -10 * torch.log10(error) > 30
 
 
+def test_what_the_equations_leave_over_says_how_far_to_trust_them(dataset):
+    """Weak noise: plain least squares multiply it where the derivatives are small, the default does not."""
+    observation, knowledge, truth = observed(
+        dataset, defense={"name": "additive-noise", "sigma": 1e-4}, dtype="float64"
+    )
+    trusting, doubting = (attack(observation, knowledge, **settings) for settings in ({"doubt": 0.0}, {}))
+    errors = [float((found.images - truth.images).square().mean()) for found in (trusting, doubting)]
+    assert errors[1] < errors[0] / 2
+
+
 def test_noise_and_pruning_break_it(dataset):
     """Least squares take noise for signal; the same image without it is there."""
     for defense in ({"name": "additive-noise", "sigma": 0.01}, {"name": "gradient-compression", "dropped": 0.8}):

@@ -26,7 +26,7 @@ from leaklab.models.vit import PatchEmbedding, Tokens
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 from leaklab.observations.requirements import check_batch
-from leaklab.records.bounds import PartShare
+from leaklab.records.bounds import NonNegative
 from leaklab.records.errors import UserError
 
 
@@ -36,8 +36,10 @@ class PositionReading:
 
     Attributes:
         label_rule: see ``labels.fixed_labels``.
-        noise: share of the largest singular value of the d_p below which a direction is left out; in such directions
-            the mean square of the patches is smallest. The smallest by default: the accuracy of float32 updates.
+        doubt: how many standard deviations of what the equations leave over weigh as much as one of the patches (unit
+            variance). There are more equations than unknowns, so rounding, noise and other samples show in what is left
+            over; directions in which they are larger than the d_p are shrunk to 0. What lies within the span of the d_p
+            does not show, hence more than 1.
     """
 
     requirements: ClassVar[Requirements] = Requirements(
@@ -45,7 +47,7 @@ class PositionReading:
     )
 
     label_rule: str = "bias"
-    noise: PartShare = 1e-7
+    doubt: NonNegative = 3.0
 
     def reconstruct(
         self,
@@ -65,9 +67,9 @@ class PositionReading:
         network = victim(observation, knowledge, "position-reading")
         shape = knowledge.require("input_shape", "position-reading")
         embedding, gradient, derivatives = _embedding(network, observation)
-        # d_p [T, p, width] and G [T, width, pixels of a patch]: G = sum_p d_p x_p', so x = pinv(d') G
-        solved = torch.linalg.pinv(derivatives.mT, rtol=self.noise) @ gradient
-        images = _reduced(_assembled(solved, embedding.proj, _seen(network, shape)), shape)
+        images = _reduced(
+            _assembled(_patches(gradient, derivatives, self.doubt), embedding.proj, _seen(network, shape)), shape
+        )
         images = unnormalised(network, images[:, None].to(next(iter(observation.update.values())).dtype))
         return read_off(
             observation, images, fixed_labels("position-reading", self.label_rule, observation, knowledge, distance)
@@ -94,6 +96,20 @@ def _embedding(network: nn.Sequential, observation: Observation) -> tuple[PatchE
             "choose another attack"
         )
     return found[1], weight.flatten(2), derivatives
+
+
+def _patches(gradient: Tensor, derivatives: Tensor, doubt: float) -> Tensor:
+    """Return x [T, P, I] of G = sum_p d_p x_p' by ridge regression; G [T, width, I], d [T, P, width]."""
+    left, sizes, right = torch.linalg.svd(derivatives.mT, full_matrices=False)
+    seen = left.mT @ gradient
+    over = (gradient - left @ seen).square().sum((1, 2), keepdim=True)
+    unknown = (gradient.shape[1] - sizes.shape[1]) * gradient.shape[2]
+    sizes = sizes[..., None]
+    weight = doubt**2 * over / max(unknown, 1)
+    # without anything left over no direction is shrunk, and one that is not there at all stays 0
+    shrunk = sizes / (sizes.square() + weight)
+    patches: Tensor = right.mT @ (shrunk.nan_to_num(0.0, 0.0, 0.0) * seen)
+    return patches
 
 
 def _seen(network: nn.Sequential, shape: tuple[int, ...]) -> tuple[int, ...]:
