@@ -192,7 +192,8 @@ def _sentence(headline: Headline, lines: tuple[AnswerLine, ...]) -> str:
 
 def _of(number: int, everybody: int) -> str:
     if number in (0, everybody):
-        return f"{f'all {everybody}' if number else 'none'} of the paper's attackers"
+        everyone = "both" if everybody == 2 else f"all {everybody}"
+        return f"{everyone if number else 'none'} of the paper's attackers"
     return f"{number} of the paper's {everybody} attackers"
 
 
