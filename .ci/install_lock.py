@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 EVERY_SECONDS = 15
-# without --no-compile every module of every package is compiled, the few that are imported and the many that are not
 QUIET = ("--disable-pip-version-check", "--progress-bar", "off")
+# without --no-compile every module of every package is compiled, the few that are imported and the many that are not
 PIP = ("-m", "pip", "install", *QUIET, "--no-compile", "--require-hashes", "-r")
 
 

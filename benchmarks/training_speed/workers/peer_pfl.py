@@ -44,7 +44,6 @@ class Pfl:
     def train_cell(self, cell: Cell, rounds: int) -> None:
         """Train one cell."""
         # an own generator: only the cost is compared, and our named streams would be charged to the peer
-        # a contestant is a program of its own, without the project's streams; only its work is compared
         workload, generator = self._workload, torch.Generator().manual_seed(cell.seed)
 
         def user_data(user: int) -> Dataset:

@@ -32,7 +32,6 @@ class PlainLoop:
         """Train one cell."""
         network = network_of(self._workload, cell.seed)
         # an own generator: only the cost is compared, and our named streams would be charged to the plain loop
-        # a contestant is a program of its own, without the project's streams; only its work is compared
         generator = torch.Generator().manual_seed(cell.seed)
         for index in range(rounds):
             chosen = participants(self._workload, cell.seed, index)

@@ -32,14 +32,17 @@ from leaklab.records.errors import UserError
 
 @dataclass(frozen=True)
 class PositionReading:
-    """Solve for the patches by least squares; exact for one sample and any rates, in one local step or several.
+    """Solve for the patches by least squares; exact for one sample and any rates.
+
+    Several local steps may be behind the update, if they were on the same image and without weight decay, which would
+    add what is not of this form.
 
     Attributes:
         label_rule: see ``labels.fixed_labels``.
         doubt: how many standard deviations of what the equations leave over weigh as much as one of the patches (unit
             variance). There are more equations than unknowns, so rounding, noise and other samples show in what is left
-            over; directions in which they are larger than the d_p are shrunk to 0. What lies within the span of the d_p
-            does not show, hence more than 1.
+            over; directions in which they are larger than the d_p are shrunk towards 0. What lies within the span of
+            the d_p does not show, hence more than 1.
     """
 
     requirements: ClassVar[Requirements] = Requirements(

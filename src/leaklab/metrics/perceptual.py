@@ -86,7 +86,6 @@ def _prepared(images: Tensor) -> Tensor:
 @cache
 def _network(net: str, weights: str, device: torch.device) -> Any:
     # weights_path has checked the file against its published checksum; weights_only runs no code
-    # weights_only: tensors alone are read, nothing in the file is run
     state = torch.load(weights_path(weights), map_location="cpu", weights_only=True)
     # the package draws an initialisation from the global generator, and torchvision grumbles about its old keyword
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():

@@ -35,8 +35,8 @@ class Cost:
     seconds: float = 0.0
 
 
-# measured on one core of a 2-core CPU machine (benchmarks/); microseconds per client step of batch 32, which smaller
-# batches take too; of the transformer with its own settings (four blocks of width 128)
+# measured on one core of a 2-core CPU machine (benchmarks/, and of LeNet and transformer the records of trainings);
+# microseconds per client step of batch 32, which smaller batches take too; the transformer has four blocks of width 128
 MEASURED_BATCH = 32
 STEP_MICROSECONDS = {
     "logistic-regression": 80.0,

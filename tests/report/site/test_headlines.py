@@ -78,6 +78,8 @@ def test_several_attacks_are_counted():
     words = answer("lrp", two, ResultTable((*ROWS, *other))).sentence
     known = "and from none of those who know the defense."
     assert words == f"LRP hides images and words from 1 of the paper's 2 attackers, {known}"
+    both = answer("lrp", two, ResultTable((*ROWS, *(replace(row, item="figure3") for row in ROWS)))).sentence
+    assert both == f"LRP hides images and words from both of the paper's attackers, {known}"
 
 
 @pytest.mark.parametrize("gone", range(4))

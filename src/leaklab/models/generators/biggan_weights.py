@@ -139,7 +139,6 @@ def _read(path: Path) -> dict[str, Tensor]:
         return read_tensors(path)
     try:
         # the published format; weights_only runs no code, and anything but tensors is refused below
-        # weights_only: tensors alone are read, nothing in the file is run
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise UserError(f"{path} is missing: put the published weights there") from None

@@ -1,7 +1,7 @@
 """Result rows of defenses: ``protection_left`` by the mean squared error, and what each metric changes by.
 
 Where images have no such error (text, features), it goes by the item's headline metric. A share of decibels would tell
-another story: from 56 dB to 21 dB three quarters of them are gone, and hardly anything of the picture.
+another story: most of them may be gone while everybody still recognises the picture.
 
 0 % is the knowing attacker without defense, 100 % the best reference: the answer of somebody who knows no more than the
 label. A defended cell is compared with the undefended one whose clients held the same images, and of several with the
