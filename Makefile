@@ -14,6 +14,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 
+# the installation compiles nothing: a process that may not keep what it compiles on import compiles torch each time
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check lint report share bench clean
 

@@ -124,5 +124,5 @@ def checkout(tmp_path_factory):
 @pytest.fixture(scope="session")
 def demo(checkout):
     """The checkout after `snakemake demo`; tests that change anything take a copy."""
-    checkout.must("snakemake", "--cores", "2", "--quiet", "rules", "progress", "--", "demo", timeout=900)
+    checkout.must("snakemake", "--cores", "2", "--quiet", "rules", "progress", "--", "demo", timeout=2400)
     return checkout

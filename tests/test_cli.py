@@ -1,6 +1,7 @@
 """The command: what it prints, and that a mistake is one line and exit status 1."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -69,6 +70,17 @@ def mistake(leaklab):
 
 
 @pytest.fixture
+def with_a_planned_item(tmp_path):
+    """A checkout's config with one item more, whose runs are still to be written."""
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    (tmp_path / "config/items/lrp/table99.yaml").write_text(
+        "paper: lrp\nitem: table99\nnumber: 22\nkind: table\ntitle: To come\nshows: Nothing yet.\n"
+        "planned: needs a network that is not written yet\n"
+    )
+    return tmp_path
+
+
+@pytest.fixture
 def project(tmp_path, monkeypatch):
     """Dataset, table and figure with their records, outside of any checkout."""
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
@@ -103,17 +115,16 @@ class TestItems:
         return sum(set(words) != {"planned"} for words in self.expected(*papers).values())
 
     @pytest.mark.parametrize("columns", [80, 200])
-    def test_papers_that_run_are_listed_and_the_others_take_one_line_each(self, leaklab, columns):
+    def test_papers_that_run_are_listed(self, leaklab, columns):
         text = leaklab("items", columns=columns)
-        assert self.listed(text) == self.expected("lrp", "outpost")
+        assert self.listed(text) == self.expected("lrp", "outpost", "hyperfl")
         assert text.lstrip().startswith(f"{len(load_items())} items")
-        assert re.search(r"^ *hyperfl +16 items +planned +planned +planned *$", text, re.MULTILINE)
-        running = self.running("lrp", "outpost")
+        running = self.running("lrp", "outpost", "hyperfl")
         assert text.splitlines()[-1].startswith(f"{running} of {len(load_items())} items run; results here: ")
 
     def test_titles_have_room_at_80_columns(self, leaklab):
         row = next(line for line in leaklab("items", columns=80).splitlines() if "lrp table3" in line)
-        assert "Privacy of six defense" in row
+        assert "Privacy of six def" in row
 
     def test_one_paper_is_listed_whole_in_any_case(self, leaklab):
         text, expected = leaklab("items", "OUTPOST", columns=200), self.expected("outpost")
@@ -124,11 +135,12 @@ class TestItems:
     def test_an_unknown_paper_brings_up_the_known_ones(self, mistake):
         assert mistake("items", "lpr") == "unknown paper 'lpr': choose from lrp, outpost, hyperfl"
 
-    def test_reasons_are_given_on_request(self, leaklab):
-        reason = load_items(ROOT / "config/items")["hyperfl/figure4"].planned[:40]
-        assert reason not in leaklab("items", columns=200)
-        assert reason in leaklab("items", "--why", columns=200)
-        assert reason in leaklab("items", "hyperfl", "--why", columns=200)
+    def test_reasons_are_given_on_request(self, leaklab, with_a_planned_item):
+        here = {"columns": 200, "folder": with_a_planned_item}
+        reason = "needs a network that is not written yet"
+        assert reason not in leaklab("items", **here)
+        assert reason in leaklab("items", "--why", **here)
+        assert reason in leaklab("items", "lrp", "--why", **here)
 
     def test_outside_of_a_checkout_it_says_where_to_run(self, mistake, tmp_path):
         line = mistake("items", folder=tmp_path)
@@ -175,7 +187,8 @@ class TestPlan:
     def test_it_fails_on_request_where_much_would_run(self, mistake, leaklab, capsys):
         line = mistake("plan", "--scale", "paper", "--stop-above", "10")
         assert re.fullmatch(
-            r"nothing was started: what is still to run may take \d+ days of one CPU core, more than 10 min 00 s", line
+            r"nothing was started: what is still to run may take [\d,]+ days of one CPU core, more than 10 min 00 s",
+            line,
         )
         assert "scale paper" in capsys.readouterr().out
         assert "lrp/table4" in leaklab("plan", "lrp", "table4", "--stop-above", "0")
@@ -200,8 +213,9 @@ class TestPlan:
     def test_an_unknown_item_brings_up_what_was_meant(self, mistake, item, offered):
         assert mistake("plan", *item.split()).startswith(f"unknown item '{item}': {offered}")
 
-    def test_an_item_that_does_not_run_yet_says_why(self, mistake):
-        assert mistake("plan", "hyperfl", "figure4").startswith("hyperfl/figure4 does not run yet: ")
+    def test_an_item_that_does_not_run_yet_says_why(self, mistake, with_a_planned_item):
+        line = mistake("plan", "lrp", "table99", folder=with_a_planned_item)
+        assert line == "lrp/table99 does not run yet: needs a network that is not written yet"
 
     @pytest.mark.parametrize("arguments", [["plan", "lrp", "table1"], ["report"]])
     def test_an_unknown_scale_is_refused_with_the_known_ones(self, mistake, arguments):
@@ -375,6 +389,15 @@ def test_make_report_starts_hours_of_work_on_request_only(run, started):
     assert ("workflow started" in done.stdout) is started
     assert ("nothing was started" in done.stderr) is not started
     assert ("make report SCALE=paper RUN=1 starts it" in done.stderr) is not started
+
+
+def test_what_is_compiled_on_import_is_kept_whatever_the_environment_says():
+    show = "shown: ; @echo kept=$$PYTHONDONTWRITEBYTECODE"
+    done = subprocess.run(
+        ["make", "--no-print-directory", "--eval", show, "shown"],
+        capture_output=True, text=True, check=True, cwd=ROOT, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )  # fmt: skip
+    assert done.stdout == "kept=\n"
 
 
 def test_the_published_results_pass_the_audit():

@@ -91,7 +91,8 @@ class TestPosterior:
         observation = observe(images.view(2, 2, *SHAPE), self.LABELS)
 
         def build(weight=1.0, box=0.0, distance=squared_l2):
-            scene = scene_of("the test", generator, observation, knowledge, distance)
+            facts = known(knowledge, self.LABELS)
+            scene = scene_of("the test", generator, observation, facts, distance)
             return posterior_of(scene, self.LABELS, box).weighted(torch.full((2,), weight).double())
 
         return build

@@ -29,7 +29,10 @@ def test_a_residual_of_one_error_costs_a_half_whatever_is_matched_and_however_la
         assert torch.allclose(weight * nothing, torch.full((TRIALS,), 1 / (2 * error**2)).double())
 
 
-LIKELIHOODS = {"matched-noise": {"sigma": 0.1}, "matched-laplace": {}, "ranked-mixture": {}, "sliced-mixture": {}}
+LIKELIHOODS = {
+    "matched-noise": {"sigma": 0.1}, "matched-dp-sgd": {}, "matched-laplace": {}, "ranked-mixture": {},
+    "sliced-mixture": {},
+}  # fmt: skip
 """What a defense does by chance has a likelihood; its settings come with the facts where none stand here."""
 
 

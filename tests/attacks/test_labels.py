@@ -1,5 +1,7 @@
 """Labels that are read off the last layer are the true ones; those that cannot be are refused."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -128,6 +130,14 @@ def test_granted_labels_are_taken_by_trial_number(observe, private):
     assert torch.equal(found, LABELS[[2, 0]])
 
 
+def test_a_server_that_fishes_knows_the_class_whatever_a_defense_left_of_the_head(observe, private):
+    observation = observe(private[:, :1], LABELS[:, :1])
+    observation = replace(observation, update={name: 0 * value for name, value in observation.update.items()})
+    server = {"name": "fishing", "settings": {"target": 7}}
+    found = fixed_labels("test", "target", observation, knowing(batch_size=1, server=server))
+    assert found.tolist() == [[7]] * len(LABELS)
+
+
 @pytest.mark.parametrize(
     ("rule", "facts", "message"),
     [
@@ -135,7 +145,9 @@ def test_granted_labels_are_taken_by_trial_number(observe, private):
         ("distinct", {"batch_size": 11}, "11 samples cannot have different labels of 10"),
         ("known", {"batch_size": 4}, "needs 'labels'"),
         ("distinct", {}, "needs 'batch_size'"),
-        ("best", {"batch_size": 1}, "choose from bias, row-sum, distinct, counts, unmixed, known"),
+        ("target", {"batch_size": 1}, "needs 'server'"),
+        ("target", {"batch_size": 1, "server": {"name": "imprint", "settings": {}}}, "set label_rule: bias"),
+        ("best", {"batch_size": 1}, "choose from bias, row-sum, distinct, counts, unmixed, known, target"),
     ],
 )
 def test_rules_that_do_not_fit_are_refused(observe, private, rule, facts, message):

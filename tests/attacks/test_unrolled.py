@@ -71,13 +71,18 @@ def test_with_the_true_images_and_rates_the_simulation_is_the_capture(captured, 
     assert (off < 1e-12 * squared_norm(found).sqrt()).all()
 
 
-@pytest.mark.parametrize("fields", [{}, {"batch_size": 2}, {"client_weight": 2.0, "client_factor": 2.0}])
+SGD = {"name": "sgd", "settings": {"momentum": 0.9}}
+
+
+@pytest.mark.parametrize("fields", [
+    {}, {"batch_size": 2}, {"client_weight": 2.0, "client_factor": 2.0}, {"optimizer": SGD}, {"weight_decay": 0.01},
+])  # fmt: skip
 def test_at_the_truth_nothing_is_left_but_the_prior(captured, generator, fields):
     posterior, point, _ = posterior_at(captured, generator, weight=1e3, **fields)
     value, slope = posterior(point, torch.arange(len(point)))
     latents = point[:, :-STEPS]
     assert torch.allclose(value, (latents**2).sum(1) / 2, rtol=1e-6)
-    assert torch.allclose(slope, torch.cat([latents, torch.zeros_like(point[:, -STEPS:])], 1), atol=1e-3)
+    assert torch.allclose(slope, torch.cat([latents, torch.zeros_like(point[:, -STEPS:])], 1), atol=5e-3)
 
 
 def test_the_derivative_is_that_of_the_value_also_where_a_rate_leaves_its_interval(captured, generator):

@@ -7,7 +7,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from leaklab.attacks.annealed_likelihood import AnnealedLikelihood
+from leaklab.attacks.annealed_map import AnnealedMap
 from leaklab.attacks.base import Budget
+from leaklab.attacks.likelihood import Differentiated, OnlyWidened
+from leaklab.attacks.matching import squared_l2, squared_norm
+from leaklab.attacks.posterior import posterior_of
+from leaklab.attacks.scene import scene_of
 from leaklab.attacks.shapes import check_shapes
 from leaklab.attacks.simulation import LocalSteps, simulated_delta
 from leaklab.attacks.update_inversion import batch_order, steps_of
@@ -18,6 +24,7 @@ from leaklab.federated.local import local_training
 from leaklab.federated.network import trainable
 from leaklab.federated.optimizers.sgd import Sgd
 from leaklab.models.batch_statistics import with_batch_statistics
+from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
@@ -240,3 +247,69 @@ def test_what_does_not_fit_is_one_clear_line(sent):
     with pytest.raises(UserError, match="not finite"):
         client.run("delta-dlg", 1)
     assert steps_of(client.knowledge, None, "csdlg") == LocalSteps()
+
+
+class Nearby(OnlyWidened):
+    """A normal likelihood, as if the defense added noise of the error that is asked for."""
+
+    def widened(self, error, weights):
+        return Differentiated(
+            lambda ours, observed: (
+                squared_norm([g - o for g, o in zip(ours, observed, strict=True)])
+                / (2 * (error**2 * squared_norm(observed) / sum(o[0].numel() for o in observed)))
+            )
+        )
+
+
+class TestSearchesOfAPrior:
+    """Annealed MAP and likelihood on a client whose two steps have an image each."""
+
+    @pytest.fixture(scope="class")
+    def generator(self, digits):
+        return ClassGaussian().fitted(digits[0][400:], digits[1][400:], CLASSES)
+
+    @pytest.fixture
+    def client(self, sent):
+        return sent("two steps on an image each")
+
+    def test_the_truth_is_a_zero_of_the_distance_and_a_batch_of_both_images_is_not(self, client, generator):
+        gradient = client.observation.as_gradient(client.knowledge)
+        scene = scene_of("the test", generator, gradient, client.knowledge, squared_l2)
+        points, rows = client.images.flatten(1), torch.arange(TRIALS)
+        nothing = posterior_of(scene, client.labels, 0.0).inversion.loss_of_nothing()
+        assert (posterior_of(scene, client.labels, 0.0).inversion(points, rows)[0] < 1e-20 * nothing).all()
+        together = replace(client.knowledge, facts={**client.knowledge.facts, "batch_size": 2})
+        batch = posterior_of(replace(scene, knowledge=together), client.labels, 0.0)
+        assert (batch.inversion(points, rows)[0] > 1e-6 * nothing).all()
+
+    @pytest.mark.parametrize(
+        ("attack", "distance"),
+        [
+            (AnnealedMap(label_rule="known", samples=2), None),
+            (AnnealedMap(label_rule="known", samples=2, matching="unrolled"), None),
+            (AnnealedLikelihood(label_rule="known", samples=2), Nearby()),
+        ],
+        ids=["map", "hidden rates", "likelihood"],
+    )
+    def test_it_reads_both_images(self, client, generator, attack, distance):
+        gradient = client.observation.as_gradient(client.knowledge)
+        found = attack.using(generator).reconstruct(gradient, client.knowledge, Budget(60, 1), STREAMS, distance)
+        errors, means = (
+            ((images - client.images) ** 2).flatten(2).mean(2)
+            for images in (found.images, generator.mean.double()[client.labels].view_as(client.images))
+        )
+        assert (errors < means / 8).all()
+
+    def test_what_does_not_fit_is_one_clear_line(self, client, generator):
+        gradient = client.observation.as_gradient(client.knowledge)
+
+        def run(**settings):
+            attack = AnnealedMap(**settings).using(generator)
+            attack.reconstruct(gradient, client.knowledge, Budget(1, 1), STREAMS)
+
+        with pytest.raises(UserError, match="told of 2 labels and searches 1 samples: set samples: 2"):
+            run(label_rule="known")
+        with pytest.raises(UserError, match="reads one batch, not 2 samples: use label_rule: known"):
+            run(label_rule="likelihood", samples=2)
+        with pytest.raises(UserError, match="batches of their own from the weights sent: set place: sent"):
+            AnnealedLikelihood(samples=2, place="mean")

@@ -9,10 +9,12 @@ from leaklab.records.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 CATALOG = ROOT / "config/datasets.yaml"
-NAMES = {"digits", "faces", "photographs", "mnist", "fashion-mnist", "cifar10", "cifar100", "emnist-balanced",
-         "emnist-byclass", "lfw", "femnist", "imagenet", "imagenet-validation", "tiny-imagenet"}  # fmt: skip
-SUBSTITUTES = {"cifar100", "emnist-balanced", "emnist-byclass", "lfw", "imagenet", "tiny-imagenet"}
-BY_HAND = {"femnist", "imagenet", "imagenet-validation"}
+NAMES = {"digits", "faces", "photographs", "mnist", "fashion-mnist", "cifar10", "cifar100", "cifar100-pretraining",
+         "emnist-balanced", "emnist-byclass", "lfw", "femnist", "imagenet", "imagenet-validation",
+         "tiny-imagenet", "cinic10"}  # fmt: skip
+SUBSTITUTES = {"cifar100", "cifar100-pretraining", "emnist-balanced", "emnist-byclass", "lfw", "imagenet",
+               "tiny-imagenet"}  # fmt: skip
+BY_HAND = {"femnist", "imagenet", "imagenet-validation", "cinic10"}
 
 
 @pytest.fixture

@@ -46,6 +46,7 @@ LABELS_OF_MNIST = shuffled_labels(MNIST_COUNTS)
 DIGITS_COUNTS = [142, 145, 141, 146, 144, 145, 144, 143, 139, 144]
 OTHERS = {
     "by-writer": {"clients": 2},
+    "class-groups": {"clients": 5, "samples": 60},
     "dirichlet": {"clients": 2},
     "iid": {"clients": 2},
     "label-shards": {"clients": 10, "shard_size": 10},
@@ -55,7 +56,7 @@ SMALL = shuffled_labels([60] * 10)
 
 
 def test_the_room_offers_exactly_its_plug_ins():
-    assert available(ROOM) == ["by-writer", "dirichlet", "iid", "label-shards", "two-clients"]
+    assert available(ROOM) == ["by-writer", "class-groups", "dirichlet", "iid", "label-shards", "two-clients"]
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,14 @@ def test_facts_are_those_of_the_threat_model(dataset):
         assert set(everything[1].facts) - set(facts) == missing
 
 
+def test_how_clients_step_is_a_fact_where_it_is_not_plain(dataset):
+    assert not capture(spec(), dataset)[1].knows("optimizer")
+    momentum = Component(name="sgd", settings={"momentum": 0.9})
+    facts = capture(spec(optimizer=momentum, weight_decay=0.01), dataset)[1].facts
+    assert facts["optimizer"] == {"name": "sgd", "settings": {"momentum": 0.9}}
+    assert facts["weight_decay"] == 0.01
+
+
 def test_a_gradient_without_the_rate_is_refused(dataset):
     with pytest.raises(UserError, match="kind: delta"):
         capture(spec(threat_model="blind-rate"), dataset)

@@ -182,5 +182,9 @@ def test_generators_are_held_against_the_attack_that_uses_them():
         requirements.check_generator(attack_spec("dlg", prior))
     with pytest.raises(UserError, match="very images that are attacked"):
         requirements.check_generator(attack_spec(generator=prior, split="train"))
+    other = {**prior, "split": "test"}
+    requirements.check_generator(attack_spec(generator=other, split="train"))
+    with pytest.raises(UserError, match="very images that are attacked, the test part"):
+        requirements.check_generator(attack_spec(generator=other))
     published = {"dataset": "digits", "steps": 0}
     requirements.check_generator(attack_spec(generator=published, split="train"))

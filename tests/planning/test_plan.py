@@ -119,7 +119,7 @@ class TestNeeds:
         assert below == {
             "partition": set(),
             "check": {"partition"},
-            "train": {"partition"},
+            "train": {"partition", "train"},  # a backbone is trained first
             "generator": set(),
             "capture": {"partition", "train", "generator"},
             "attack": {"capture", "generator"},

@@ -77,6 +77,10 @@ def test_the_blocks_as_they_stand_are_planned(tmp_path, block):
         # a root set that no batch holds
         (TRAIN, "defense: {name: grad-defense, root_samples: 5}", "runs.main: defense 'grad-defense' looks at 5 samp"),
         (ATTACK, "defense: {name: grad-defense, root_samples: 2}", "runs.main: defense 'grad-defense' looks at 2 samp"),
+        # a budget without noise
+        (TRAIN, "defense: {name: dp-sgd, sigma: 0, epsilon: 4}", "runs.main: defense 'dp-sgd': sigma 0 adds no noise"),
+        (ATTACK, "defense: {name: dp-sgd, sigma: 0.0, epsilon: 4}", "runs.main: defense 'dp-sgd': sigma 0 adds no"),
+        (TRAIN, "defense: {name: dp-sgd, sampling: drawn}", "runs.main: defenses plug-in 'dp-sgd': sampling: "),
         (TRAIN, "rates: [[.inf]]", "runs.main.rates.0.0: .inf is not"),
         # malformed keys of blocks (I2)
         (TRAIN, "overrides: {when: none}", "runs.main: overrides"),

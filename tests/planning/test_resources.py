@@ -50,6 +50,7 @@ def test_client_steps_of_a_sweep_are_counted_exactly():
     assert cost(spec("train")).steps == 2 * 3 * 100 * 25 * 2
     assert cost(spec("train"), clients=7).steps == 2 * 3 * 100 * 25 * 7
     assert cost(spec("train", clients_per_round=10), clients=100).steps == 2 * 3 * 100 * 25 * 10
+    assert cost(spec("train", partition={"name": "iid", "clients": 20})).steps == 2 * 3 * 100 * 25 * 20
     assert cost(spec("train", until=5)).steps == 2 * 3 * 5 * 25 * 2
 
 

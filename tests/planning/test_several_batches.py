@@ -25,6 +25,8 @@ def spec(name="csdlg", steps=2, clients=True, **settings):
 
 def test_what_fits_passes():
     check_batches(spec(samples=6))
+    check_batches(spec("annealed-map", samples=6))
+    check_batches(spec("annealed-likelihood", samples=6))
     check_batches(spec(samples=3, steps=1))
     check_batches(spec(steps=1))
     check_batches(spec(clients=False))  # drawn images are one batch, which all steps repeat

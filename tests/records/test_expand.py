@@ -264,7 +264,7 @@ class TestRefusals:
 
     def test_unknown_fields_of_a_training_block(self):
         message = refusal({"main": {**TRAIN, "round": 3}})
-        assert message.startswith("runs.main: round: unknown key; known keys are algorithm, augmentation, batch_size, ")
+        assert message.startswith("runs.main: round: unknown key; known keys are algorithm, augmentation, backbone, ")
 
     def test_unknown_fields_of_an_attack_block(self):
         message = refusal({"main": {**ATTACK, "iteration": 3}})

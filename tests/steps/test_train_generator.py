@@ -174,6 +174,15 @@ def test_a_fitted_generator_is_judged_like_a_trained_one(step):
     assert {one.name for one in folder.iterdir()} == set(OUTPUTS.values())
 
 
+def test_the_test_part_may_be_the_public_one(step):
+    folders = {split: step(split, model="class-gaussian", steps=1, split=split) for split in ("train", "test")}
+    card = read_json(folders["test"] / "card.json")
+    assert card["trained_on"].endswith(" test images of digits")
+    assert "classifier_accuracy_on_train_images" in card["recognition"]
+    means = [read_tensors(folder / "generator.safetensors")["mean"] for folder in folders.values()]
+    assert not torch.allclose(*means)
+
+
 @pytest.mark.usefixtures("published")
 def test_a_published_generator_of_other_images_is_refused(step, tmp_path):
     card = tmp_path / "digits.json"

@@ -6,9 +6,13 @@ from leaklab.records.errors import UserError
 from leaklab.theory.defense_times import DefenseTimes
 
 
-def run(**settings):
+def all_of(**settings):
     check = DefenseTimes(**{"side": 8, "batch_size": 4, "steps": 2, "repetitions": 3, **settings})
-    return {(one.metric, one.index): one.value for one in check.run(0, None, lambda rows, total, label: rows)}
+    return list(check.run(0, None, lambda rows, total, label: rows))
+
+
+def run(**settings):
+    return {(one.metric, one.index): one.value for one in all_of(**settings)}
 
 
 def test_a_pass_a_feature_is_slow_and_probes_are_not():
@@ -26,6 +30,16 @@ def test_the_curve_is_that_of_so_many_steps():
     )
     assert found[("seconds", None)] == found[("elapsed", 3)]
     assert ("elapsed", 0) not in run()
+
+
+def test_a_time_says_how_far_its_repetitions_lie_apart():
+    numbers = all_of(points=2, steps_per_point=5)
+    found = {(one.metric, one.index): one for one in numbers}
+    assert all(one.n == 3 and one.std > 0 for one in numbers)
+    assert found[("seconds", None)].std == pytest.approx(10 * found[("step_seconds", None)].std)
+    assert found[("elapsed", 0)].std == pytest.approx(found[("seconds", None)].std / 2)
+    (single, *_) = all_of(repetitions=1)
+    assert (single.n, single.std) == (1, None)
 
 
 def test_all_that_is_measured_is_called_so():

@@ -53,8 +53,12 @@ def test_unknown_item(fresh):
 
 
 def test_planned_item_says_what_is_missing(fresh):
-    line = refused(fresh, "results/demo/hyperfl/table3.csv")
-    assert "cannot make hyperfl/table3 at scale demo: needs" in line
+    (fresh.folder / "config/items/lrp/table99.yaml").write_text(
+        "paper: lrp\nitem: table99\nnumber: 22\nkind: table\ntitle: To come\nshows: Nothing yet.\n"
+        "planned: needs a network that is not written yet\n"
+    )
+    line = refused(fresh, "results/demo/lrp/table99.csv")
+    assert "cannot make lrp/table99 at scale demo: needs" in line
     assert "not written yet" in line
 
 

@@ -231,7 +231,13 @@ def run_files_of(wildcards, stage, name):
 
 
 def item_sweeps(wildcards):
-    return run_files_of(wildcards, "train", "sweep.parquet")
+    cells = item_of(wildcards).cells
+    kept = ["weights.safetensors"] if cells and cells.embedding else []
+    return [
+        file
+        for name in ["sweep.parquet", *kept]
+        for file in run_files_of(wildcards, "train", name)
+    ]
 
 
 def item_scores(wildcards):

@@ -4,6 +4,7 @@ rule train_federated:
         dataset=dataset_of("train", ".safetensors"),
         card=dataset_of("train", ".json"),
         partition=needed("train", "partition", "partition.json"),
+        backbone=if_needed("train", "train", "weights.safetensors"),
     output:
         sweep="results/runs/train/{run}/sweep.parquet",
         weights="results/runs/train/{run}/weights.safetensors",
@@ -27,4 +28,5 @@ rule train_federated:
         "python -m leaklab.steps.train_federated --spec {params.spec:q} --code {params.code}"
         " --device {params.device} --threads {threads}"
         " --input dataset={input.dataset} card={input.card} partition={input.partition}"
+        " $(printf ' backbone=%s' {input.backbone})"
         " --output sweep={output.sweep} weights={output.weights} run={output.run} 2> {log}"

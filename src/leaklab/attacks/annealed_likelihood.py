@@ -55,8 +55,11 @@ class AnnealedLikelihood:
         neighbours: public images of the class in that Gaussian; at least two.
         place: weights at which the gradient is taken: ``sent``, or ``mean`` of those that the local steps saw
             (``mean_weights``), which are the same for one step.
+        samples: of the client's round, where each of its local steps has a batch of its own: the steps are simulated in
+            their order, and ``label_rule`` is ``known``; 0 for one batch, which all steps repeat.
     """
 
+    several_batches: ClassVar[bool] = True
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, "input_range"),
         facts_when={"label_rule": KNOWN_LABELS, "place": {"mean": PRESCRIBED_STEPS}},
@@ -73,6 +76,7 @@ class AnnealedLikelihood:
     refinements: Natural = 0
     neighbours: Count = 1000
     place: str = "sent"
+    samples: Natural = 0
 
     def __post_init__(self) -> None:
         """Refuse stages that do not narrow, an unknown place, and too few neighbours."""
@@ -81,6 +85,8 @@ class AnnealedLikelihood:
             raise UserError(f"{NAME} takes the gradient at no place '{self.place}': choose from {', '.join(PLACES)}")
         if self.neighbours < 2:
             raise UserError(f"{NAME} needs at least two neighbours, not {self.neighbours}")
+        if self.samples and self.place == "mean":
+            raise UserError(f"{NAME} simulates steps with batches of their own from the weights sent: set place: sent")
 
     def ladder(self) -> Ladder:
         """Return the stages.
@@ -133,7 +139,7 @@ class _WithGenerator:
         errors = self.settings.ladder().errors()
         likelihoods = [distance.widened(error, observation.weights) for error in errors]
         scene = scene_of(NAME, self.generator, observation, knowledge, likelihoods[0])
-        labels = labels_of(scene, self.settings.label_rule, streams)
+        labels = labels_of(scene, self.settings.label_rule, streams, self.settings.samples)
         posteriors = [posterior_of(replace(scene, distance=one), labels, self.settings.box) for one in likelihoods]
         start = latent_starts(posteriors[0], observation.trials, budget.restarts, streams, self.settings.spread)
         stages = narrowed(posteriors, start, budget.iterations, self.settings.history)

@@ -60,8 +60,11 @@ class AnnealedMap:
         refinements: how often the search is repeated with the Gaussian of the public images nearest to what was found
             (``neighbours``); takes one restart and a ``class-gaussian`` that keeps images.
         neighbours: public images of the class in that Gaussian; at least two.
+        samples: of the client's round, where each of its local steps has a batch of its own: the steps are simulated in
+            their order, and ``label_rule`` is ``known``; 0 for one batch, which all steps repeat.
     """
 
+    several_batches: ClassVar[bool] = True
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, "input_range"),
         facts_when={"label_rule": KNOWN_LABELS, "matching": {"unrolled": PRESCRIBED_STEPS}},
@@ -79,6 +82,7 @@ class AnnealedMap:
     client_factor: Positive = 1.0
     refinements: Natural = 0
     neighbours: Count = 1000
+    samples: Natural = 0
 
     def __post_init__(self) -> None:
         """Refuse stages that do not narrow, an unknown matching, and too few neighbours."""
@@ -125,7 +129,7 @@ class _WithGenerator:
                 finite, or the generator does not make the victim's images and classes.
         """
         scene = scene_of(NAME, self.generator, observation, knowledge, distance or squared_l2)
-        labels = labels_of(self._of_labels(scene), self.settings.label_rule, streams)
+        labels = labels_of(self._of_labels(scene), self.settings.label_rule, streams, self.settings.samples)
         posterior = self._posterior(scene, labels)
         starts = latent_starts(posterior, observation.trials, budget.restarts, streams, self.settings.spread)
         stages = _narrowed(posterior, starts, budget.iterations, self.settings)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.starts import StartRecord
+from leaklab.models.hypernetwork import is_hypernetwork
 from leaklab.models.normalised import normalised
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import Requirements
@@ -100,12 +101,8 @@ def victim(observation: Observation, knowledge: Knowledge, needed_by: str) -> nn
     Raises:
         UserError: facts are withheld, or the weights do not belong to the model.
     """
-    model = plugins.load("models", observation.model["name"], observation.model["settings"])
-    shape = tuple(knowledge.require("input_shape", needed_by))
-    network: nn.Sequential = model.build(shape, knowledge.require("num_classes", needed_by))
-    names = [name for name, _ in network.named_parameters()]
-    if names != list(observation.weights):
-        raise UserError(f"the observed weights are not those of model '{observation.model['name']}': capture again")
+    network = blank(observation, knowledge, needed_by)
+    _refuse_other_weights(observation, [name for name, _ in network.named_parameters()])
     like = next(iter(observation.weights.values()))
     network = network.to(device=like.device, dtype=like.dtype)
     network.load_state_dict({**observation.weights, **observation.buffers}, strict=True)
@@ -118,6 +115,43 @@ def victim(observation: Observation, knowledge: Knowledge, needed_by: str) -> nn
     if observation.mode == "train" and any(isinstance(layer, nn.Dropout) for layer in network.modules()):
         raise UserError("the client's dropout masks are unknown to the attacker: capture a model without dropout")
     return network.train(observation.mode == "train").requires_grad_(requires_grad=False)
+
+
+def blank(observation: Observation, knowledge: Knowledge, needed_by: str) -> nn.Sequential:
+    """Return a network of the observed architecture, all weights zero, float32 on the CPU.
+
+    Raises:
+        UserError: facts are withheld.
+    """
+    model = plugins.load("models", observation.model["name"], observation.model["settings"])
+    shape = tuple(knowledge.require("input_shape", needed_by))
+    network: nn.Sequential = model.build(shape, knowledge.require("num_classes", needed_by))
+    return network
+
+
+def _refuse_other_weights(observation: Observation, parameters: list[str]) -> None:
+    """Refuse weights that are not all those of the network, and say which transform brings them about.
+
+    Raises:
+        UserError: see above.
+    """
+    seen = list(observation.weights or observation.own)
+    if seen == parameters:
+        if observation.own:
+            raise UserError("the server sent each client weights of its own: attack one trial after another")
+        return
+    if any(map(is_hypernetwork, seen)):
+        raise UserError(
+            "clients send a hypernetwork's gradient, not the network's: choose transform linear-heads, two-level or "
+            "drawn-embedding"
+        )
+    kept = [name for name in parameters if name not in seen]
+    if kept and seen == [name for name in parameters if name in seen]:
+        raise UserError(
+            f"the server never had the client's '{kept[0]}': choose transform private-classifier, which puts something "
+            "in its place"
+        )
+    raise UserError(f"the observed weights are not those of model '{observation.model['name']}': capture again")
 
 
 def _fix(network: nn.Module, name: str) -> None:

@@ -23,6 +23,7 @@ from leaklab.attacks.search import SearchResult, StopRules, search
 from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
 from leaklab.attacks.starts import numbered
 from leaklab.attacks.surrogate import Surrogate
+from leaklab.attacks.update_inversion import steps_of
 from leaklab.models.normalised import unnormalised
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements
@@ -131,7 +132,7 @@ class DeltaInversion(StopRules):
         if self.matching == "profiled-rates":
             return ProfiledRates(network, observed, samples, rates)
         kind = JointRates if self.matching == "joint-rates" else DeltaMatching
-        return kind(network, observed, samples, rates, distance)
+        return kind(network, observed, samples, rates, distance, steps_of(knowledge, None, "delta-ig"))
 
     def _starts(
         self, objective: DeltaMatching | Surrogate, observation: Observation, streams: Streams

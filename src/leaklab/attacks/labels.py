@@ -36,7 +36,7 @@ def row_sum_rule(observation: Observation) -> Tensor:
 
 SINGLE_RULES = {"bias": bias_rule, "row-sum": row_sum_rule}
 BATCH_RULES = ("counts", "unmixed")
-LABEL_RULES = (*SINGLE_RULES, "distinct", *BATCH_RULES, "known")
+LABEL_RULES = (*SINGLE_RULES, "distinct", *BATCH_RULES, "known", "target")
 BLIND_TO_SCALE: tuple[Distance, ...] = (profiled_scale, after_clipping)
 """Distances for updates whose scale is not that of the gradient."""
 
@@ -55,7 +55,8 @@ def fixed_labels(
         rule: ``bias`` or ``row-sum`` (smallest bias gradient, or row sum of the weight gradient, of the head, for one
             sample per update), ``distinct`` (the B smallest bias gradients, for samples of B different classes),
             ``counts`` (what the bias gradient leaves of the mean prediction on noise, at a known scale), ``unmixed``
-            (the same at any scale, see ``unmixed_labels``) or ``known``.
+            (the same at any scale, see ``unmixed_labels``), ``known``, or ``target`` (the class that a malicious
+            server fishes for, which a defense cannot hide from it).
         observation: T trials.
         knowledge: must grant ``labels`` or ``batch_size``, as the rule needs.
         distance: that of the attack, which may say that the scale is unknown.
@@ -71,6 +72,8 @@ def fixed_labels(
         device = next(iter(observation.update.values())).device
         return torch.tensor([granted[trial] for trial in observation.trials], device=device)
     batch = int(knowledge.require("batch_size", attack))
+    if rule == "target":
+        return target_rule(attack, observation, knowledge, batch)
     if rule == "distinct":
         return distinct_rule(observation, batch)
     if rule in BATCH_RULES:
@@ -80,6 +83,19 @@ def fixed_labels(
     if batch != 1:
         raise UserError(f"{attack}'s rule '{rule}' reads one label: use label_rule: unmixed, distinct or known")
     return SINGLE_RULES[rule](observation)
+
+
+def target_rule(attack: str, observation: Observation, knowledge: Knowledge, batch: int) -> Tensor:
+    """Return the class that the server fished for, [T, 1].
+
+    Raises:
+        UserError: there is no malicious server with a target, or it caught several samples.
+    """
+    target = knowledge.require("server", attack)["settings"].get("target")
+    if target is None or batch != 1:
+        raise UserError(f"{attack}'s rule 'target' is for a server that fishes for one sample: set label_rule: bias")
+    update = next(iter(observation.update.values()))
+    return torch.full((len(observation.trials), 1), int(target), device=update.device)
 
 
 def batch_labels(
@@ -104,6 +120,19 @@ def batch_labels(
     if distance in BLIND_TO_SCALE:
         raise UserError("label_rule 'counts' needs the scale of the gradient: use label_rule: unmixed or known")
     return counted_labels(observed.bias_update, mean_prediction(network, images), batch)
+
+
+def check_told(attack: str, labels: Tensor, samples: int) -> None:
+    """Refuse labels [T, n] of another number of samples than the attack searches.
+
+    Raises:
+        UserError: says what to set.
+    """
+    if labels.shape[1] != samples:
+        raise UserError(
+            f"attack '{attack}' was told of {labels.shape[1]} labels and searches {samples} samples: set samples: "
+            f"{labels.shape[1]}"
+        )
 
 
 def distinct_rule(observation: Observation, batch: int) -> Tensor:

@@ -6,10 +6,11 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
-from leaklab.attacks.adaptive.base import InformedTransform, Transform
+from leaklab.attacks.adaptive.base import InformedTransform, Transform, prepared_by
 from leaklab.attacks.base import Attack, Budget, Reconstruction
 from leaklab.attacks.latent_matching import LatentMatching
 from leaklab.attacks.matching import Distance
+from leaklab.attacks.parts import joined
 from leaklab.attacks.shapes import check_shapes
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
@@ -46,13 +47,16 @@ def attacked(
         UserError: see ``Transform.prepare`` and ``Attack.reconstruct``.
     """
     transform, attack = _planned(spec, knowledge, generator)
-    prepared, scale = transform.prepare(observation.to(device), knowledge)
     budget = Budget(spec.iterations, spec.restarts)
     streams = partial(stream, spec.seed, "attack")
-    found = attack.reconstruct(prepared, knowledge, budget, streams, transform.distance)
-    check_shapes(found, prepared, knowledge, spec.attack.name)
     unit = partial(_on_unit_range, knowledge.require("input_range", spec.attack.name))
-    return replace(found, images=unit(found.images), candidates=unit(found.candidates), scale=scale.cpu()).cpu()
+    parts = []
+    for one in prepared_by(transform, observation.to(device), knowledge):
+        found = attack.reconstruct(one.observation, knowledge, budget, streams, one.distance)
+        check_shapes(found, one.observation, knowledge, spec.attack.name)
+        on_unit = replace(found, images=unit(found.images), candidates=unit(found.candidates), scale=one.scale)
+        parts.append(on_unit.cpu())
+    return parts[0] if len(parts) == 1 else joined(parts)
 
 
 def planned_matching(
@@ -77,8 +81,10 @@ def planned_matching(
     transform, attack = _planned(spec, knowledge, generator)
     if not isinstance(attack, LatentAttack):
         raise UserError(f"attack '{spec.attack.name}' shows no loss of latents: choose ggl")
-    prepared, _ = transform.prepare(observation, knowledge)
-    matching, _ = attack.matching(prepared, knowledge, distance or transform.distance)
+    alone = prepared_by(transform, observation, knowledge)
+    if len(alone) > 1:
+        raise UserError(f"transform '{spec.transform.name}' makes a network for each client: show one trial")
+    matching, _ = attack.matching(alone[0].observation, knowledge, distance or alone[0].distance)
     if matching.batch > 1:
         raise UserError(f"attack '{spec.attack.name}' searches {matching.batch} images together: set joint: false")
     return matching

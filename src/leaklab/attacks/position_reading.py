@@ -106,9 +106,9 @@ def _patches(gradient: Tensor, derivatives: Tensor, doubt: float) -> Tensor:
     left, sizes, right = torch.linalg.svd(derivatives.mT, full_matrices=False)
     seen = left.mT @ gradient
     over = (gradient - left @ seen).square().sum((1, 2), keepdim=True)
-    unknown = (gradient.shape[1] - sizes.shape[1]) * gradient.shape[2]
+    surplus = (gradient.shape[1] - sizes.shape[1]) * gradient.shape[2]
     sizes = sizes[..., None]
-    weight = doubt**2 * over / max(unknown, 1)
+    weight = doubt**2 * over / max(surplus, 1)
     # without anything left over no direction is shrunk, and one that is not there at all stays 0
     shrunk = sizes / (sizes.square() + weight)
     patches: Tensor = right.mT @ (shrunk.nan_to_num(0.0, 0.0, 0.0) * seen)

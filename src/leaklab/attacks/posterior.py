@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from leaklab.attacks.delta_matching import DeltaMatching
 from leaklab.attacks.inversion import Inversion
 from leaklab.attacks.scene import Scene
+from leaklab.attacks.update_inversion import UpdateInversion, batch_order, steps_of
 
 
 @dataclass(frozen=True)
@@ -87,11 +88,42 @@ class Posterior:
 
 
 def posterior_of(scene: Scene, labels: Tensor, box: float) -> Posterior:
-    """Return the posterior of a scene's trials for labels [T, B]; the distance weighs 1."""
+    """Return the posterior of a scene's trials for labels [T, B]; the distance weighs 1.
+
+    Where each local step had a batch of its own the labels are those of all steps, and the steps are simulated at the
+    rates that the server prescribed; the mean of their gradients is compared.
+
+    Raises:
+        UserError: labels that neither fill one batch nor one for each step, or rates that are withheld.
+    """
     like, classes = scene.observed[0], scene.generator.num_classes
-    shape = (labels.shape[1], *scene.generator.image_shape)
-    inversion = Inversion(scene.network, scene.observed, shape, classes, scene.distance, labels)
+    inversion = _inversion(scene, labels, (labels.shape[1], *scene.generator.image_shape))
     return Posterior(scene, inversion, F.one_hot(labels, classes).to(like), like.new_ones(len(labels)), box)
+
+
+def _inversion(scene: Scene, labels: Tensor, shape: tuple[int, ...]) -> Inversion:
+    common = (scene.network, scene.observed, shape, scene.generator.num_classes, scene.distance, labels)
+    order = own_batches(scene, labels)
+    if order is None:
+        return Inversion(*common)
+    rates = torch.tensor(scene.knowledge.assumed_rates(scene.attack), dtype=torch.float64)
+    return UpdateInversion(*common, rates, steps_of(scene.knowledge, order, scene.attack))
+
+
+def own_batches(scene: Scene, labels: Tensor) -> Tensor | None:
+    """Return which samples each step uses, [E, B]; None for one batch, which all steps repeat.
+
+    Args:
+        scene: whose facts say how many samples a step has.
+        labels: [T, B] of one batch, or of one for each step, in their order.
+
+    Raises:
+        UserError: they are neither.
+    """
+    samples, batch = labels.shape[1], int(scene.knowledge.require("batch_size", scene.attack))
+    if samples == batch:
+        return None
+    return batch_order(samples, batch, int(scene.knowledge.require("local_steps", scene.attack)))
 
 
 def outside(images: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from leaklab.attacks.base import Streams
 from leaklab.attacks.gradients import trial_gradients
 from leaklab.attacks.head import head
-from leaklab.attacks.labels import BATCH_RULES, LABEL_RULES, batch_labels, fixed_labels
+from leaklab.attacks.labels import BATCH_RULES, LABEL_RULES, batch_labels, check_told, fixed_labels
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.scene import Scene
 from leaklab.records.errors import UserError
@@ -24,7 +24,7 @@ PUBLIC_IMAGES = 30
 """Images of each class by which the predictions are measured."""
 
 
-def labels_of(scene: Scene, rule: str, streams: Streams) -> Tensor:
+def labels_of(scene: Scene, rule: str, streams: Streams, samples: int = 0) -> Tensor:
     """Return the labels [T, B], int64, on the device of the observation.
 
     Args:
@@ -32,16 +32,21 @@ def labels_of(scene: Scene, rule: str, streams: Streams) -> Tensor:
         rule: ``likelihood`` (``likeliest_labels``, for one sample per update), or one of ``labels.fixed_labels``; what
             that measures on noise is measured on the generator's images.
         streams: the attack's; ``streams("public", k)`` draws images of class k.
+        samples: B, where each local step has a batch of its own; 0 for that of one batch.
 
     Raises:
         UserError: unknown rule, one that does not fit the batch or the distance, or labels that are withheld.
     """
+    batch = int(scene.knowledge.require("batch_size", scene.attack))
     if rule not in (LIKELIHOOD, *BATCH_RULES):
         if rule not in LABEL_RULES:
             known = ", ".join((LIKELIHOOD, *LABEL_RULES))
             raise UserError(f"{scene.attack} has no label_rule '{rule}': choose from {known}")
-        return fixed_labels(scene.attack, rule, scene.observation, scene.knowledge)
-    batch = int(scene.knowledge.require("batch_size", scene.attack))
+        labels = fixed_labels(scene.attack, rule, scene.observation, scene.knowledge)
+        check_told(scene.attack, labels, samples or batch)
+        return labels
+    if samples not in (0, batch):
+        raise UserError(f"label_rule '{rule}' reads one batch, not {samples} samples: use label_rule: known")
     if rule in BATCH_RULES:
         images = public_images(scene, streams)
         return batch_labels(rule, scene.network, head(scene.observation), images, batch, scene.distance)

@@ -18,8 +18,9 @@ from torch.nn import functional as F
 
 from leaklab.attacks.delta_ig import as_delta
 from leaklab.attacks.delta_matching import DeltaMatching, Samples
-from leaklab.attacks.posterior import Posterior
+from leaklab.attacks.posterior import Posterior, own_batches
 from leaklab.attacks.scene import Scene
+from leaklab.attacks.update_inversion import steps_of
 from leaklab.records.errors import UserError
 
 LARGEST_RATE = 2.0
@@ -68,7 +69,7 @@ def unrolled_posterior(scene: Scene, labels: Tensor, box: float, client_factor: 
 
     Args:
         scene: whose observation is the gradient that the server infers; deltas are compared in its units.
-        labels: [T, B].
+        labels: [T, B] of one batch, or of one for each step.
         box: see ``Posterior``.
         client_factor: mean of the client's rates over the nominal one; p_k N under scheme 1.
 
@@ -84,6 +85,7 @@ def unrolled_posterior(scene: Scene, labels: Tensor, box: float, client_factor: 
     samples = Samples((labels.shape[1], *scene.generator.image_shape), classes, labels)
     deltas = list(as_delta(scene.observation, scene.knowledge).update.values())
     rates = client_factor * torch.tensor(scene.knowledge.assumed_rates(scene.attack)).to(like)
-    matching = FreeRates(scene.network, deltas, samples, rates, scene.distance)
+    steps = steps_of(scene.knowledge, own_batches(scene, labels), scene.attack)
+    matching = FreeRates(scene.network, deltas, samples, rates, scene.distance, steps)
     targets = F.one_hot(labels, classes).to(like)
     return UnrolledPosterior(scene, matching, targets, like.new_ones(len(labels)), box)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from leaklab.attacks.base import Budget, Reconstruction, Streams, victim
 from leaklab.attacks.inversion import Inversion
+from leaklab.attacks.labels import check_told
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.search import SearchResult, StopRules
 from leaklab.attacks.starts import numbered
@@ -85,11 +86,8 @@ class UpdateAttack(StopRules, ABC):
         rates = knowledge.assumed_rates(self.name)
         shape = (self.samples or batch, *knowledge.require("input_shape", self.name))
         labels = self.labels(observation, knowledge)
-        if labels is not None and labels.shape[1] != shape[0]:
-            raise UserError(
-                f"attack '{self.name}' was told of {labels.shape[1]} labels and searches {shape[0]} samples: set "
-                f"samples: {labels.shape[1]}"
-            )
+        if labels is not None:
+            check_told(self.name, labels, shape[0])
         network = self.network(observation, knowledge)
         steps = steps_of(knowledge, batch_order(shape[0], batch, len(rates)), self.name)
         classes, observed = int(knowledge.require("num_classes", self.name)), list(observation.update.values())

@@ -19,6 +19,11 @@ class Moment(Protocol):
 
     step: int
 
+    @property
+    def batch_size(self) -> int:
+        """What this step's sum over samples is divided by: their number, or its mean where that is drawn."""
+        ...
+
     def weights_of(self, model: int) -> Mapping[str, Tensor]:
         """Return the current parameters of a model by name."""
         ...
@@ -54,6 +59,11 @@ class Alone:
     weights: Mapping[str, Tensor] = field(default_factory=dict)
     batch: Mapping[str, Tensor] = field(default_factory=dict)
     build: Callable[[], nn.Sequential] | None = None
+
+    @property
+    def batch_size(self) -> int:
+        """The number of samples of the batch."""
+        return len(self.batch["labels"]) if self.batch else 0
 
     def weights_of(self, model: int) -> Mapping[str, Tensor]:
         """Return the only model's weights."""
@@ -109,6 +119,11 @@ class ClientContext:
     def batch(self) -> Mapping[str, Tensor]:
         """``images`` [B, C, H, W] (normalised) and ``labels`` [B] of this step; empty in ``Defense.update``."""
         return self.moment.batch_of(self.model)
+
+    @property
+    def batch_size(self) -> int:
+        """What this step's sum over samples was divided by: their number, or its mean where that is drawn."""
+        return self.moment.batch_size
 
     def network(self) -> nn.Sequential:
         """Return a new network with the client's current weights, in evaluation state.
@@ -166,6 +181,31 @@ class Defense:
     def batch_size(self, nominal: int, context: ClientContext) -> int:
         """Return how many samples the client really takes per step in place of ``nominal``."""
         return nominal
+
+    def sample_bound(self, context: ClientContext) -> float | None:
+        """Return the norm to which each sample's gradient is shortened before the mean; None: they stay as they are.
+
+        The norm is over all that leaves the client and moves in this step.
+        """
+        return None
+
+    def poisson_batches(self) -> bool:
+        """Whether each sample joins each batch by a draw of its own, in place of shuffled passes; asks for a bound."""
+        return False
+
+    def spent(self, rate: float, steps: int) -> float | None:
+        """Return the privacy budget epsilon that so many steps spend; None where there is none.
+
+        Args:
+            rate: share of a client's samples in a step, as if each were drawn with that probability.
+            steps: of one client, all rounds together.
+        """
+        return None
+
+    @property
+    def largest_budget(self) -> float | None:
+        """The epsilon that a training must not exceed; None: any."""
+        return None
 
     def clipped(self, context: ClientContext) -> bool:
         """Whether a value of the defense had to be cut for this client; runs count such clients."""

@@ -56,7 +56,7 @@ def _written_out(network: nn.Sequential, batch: Mapping[str, Tensor], names: Seq
     for (name, layer), given, slope in zip(layers, inputs, slopes, strict=True):
         if f"{name}.weight" in names:
             if isinstance(layer, nn.Conv2d):
-                found[f"{name}.weight"] = _of_kernels(layer, given, slope)
+                found[f"{name}.weight"] = kernel_gradients(layer, given, slope)
             else:
                 found[f"{name}.weight"] = slope[:, :, None] * given[:, None]
         if f"{name}.bias" in names:
@@ -64,25 +64,37 @@ def _written_out(network: nn.Sequential, batch: Mapping[str, Tensor], names: Seq
     return found
 
 
-def _of_kernels(layer: nn.Conv2d, inputs: Tensor, slope: Tensor) -> Tensor:
+def kernel_gradients(layer: nn.Conv2d, inputs: Tensor, slope: Tensor) -> Tensor:
     """Return each sample's gradient by a convolution's kernels, [B, O, C, K, K].
-
-    The patches are copied from channels-last memory, in rows of K C numbers; ``F.unfold`` took four times as long.
 
     Args:
         layer: the convolution.
         inputs: [B, C, H, W].
         slope: of the sample's loss by the layer's output, [B, O, H', W'].
     """
+    (high, wide), (samples, outputs) = layer.kernel_size, slope.shape[:2]
+    found = slope.flatten(2) @ patches(layer, inputs, slope)
+    return found.view(samples, outputs, high, wide, -1).permute(0, 1, 4, 2, 3)
+
+
+def patches(layer: nn.Conv2d, inputs: Tensor, slope: Tensor) -> Tensor:
+    """Return what each entry of a convolution's output sees, [B, H' W', K K C], in the order row, column, channel.
+
+    They are copied from channels-last memory, in rows of K C numbers; ``F.unfold`` took four times as long.
+
+    Args:
+        layer: the convolution.
+        inputs: [B, C, H, W].
+        slope: anything of the output's shape, [B, O, H', W'].
+    """
     assert not isinstance(layer.padding, str)
     (top, left), (down, right), (high, wide) = layer.padding, layer.stride, layer.kernel_size
     padded = F.pad(inputs, (left, left, top, top)).permute(0, 2, 3, 1).contiguous()
     batch, row, column, channel = padded.stride()
-    samples, outputs, height, width = slope.shape
+    samples, _, height, width = slope.shape
     shape = (samples, height, width, high, wide, padded.shape[-1])
     steps = (batch, row * down, column * right, row * layer.dilation[0], column * layer.dilation[1], channel)
-    patches = padded.as_strided(shape, steps).reshape(samples, height * width, -1)
-    return (slope.flatten(2) @ patches).view(samples, outputs, high, wide, -1).permute(0, 1, 4, 2, 3)
+    return padded.as_strided(shape, steps).reshape(samples, height * width, -1)
 
 
 def _lifted(network: nn.Sequential, batch: Mapping[str, Tensor], names: Sequence[str]) -> dict[str, Tensor]:

@@ -32,11 +32,20 @@ class Batch:
         images: normalised, [G, B, C, H, W].
         labels: [G, B], int64.
         masks: by dropout layer, [G, B, ...]: 0 or 1 / (1 - p); empty in evaluation state.
+        present: 1 where a sample takes part and 0 where it only fills the batch up, [G, B]; None: all take part.
+        expected: mean number of samples that take part, by which their sum is divided; None: B.
     """
 
     images: Tensor
     labels: Tensor
     masks: Mapping[str, Tensor]
+    present: Tensor | None = None
+    expected: int | None = None
+
+    @property
+    def size(self) -> int:
+        """What the sum over the samples is divided by."""
+        return self.labels.shape[1] if self.expected is None else self.expected
 
 
 @dataclass(frozen=True)

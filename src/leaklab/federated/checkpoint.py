@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from torch import Tensor
 from leaklab.records.files import write_tensors
 
 log = logging.getLogger("leaklab")
-SERVER, CLIENTS, DIGEST = "weights/", "clients/", "digest"
+SERVER, CLIENTS, NOTED, DIGEST = "weights/", "clients/", "noted/", "digest"
 VECTORS = ("diverged", "reached", "steps")
 
 
@@ -36,6 +36,7 @@ class State:
         reached: replicates that stopped at the spec's goal, [R], bool.
         steps: optimiser steps done so far per client, [R], int64.
         rows: the finished rows of the sweep's table.
+        noted: what was noted of the last round by name, [R, ...]; empty where nothing is followed (``watched.py``).
     """
 
     round: int
@@ -45,6 +46,7 @@ class State:
     reached: Tensor
     steps: Tensor
     rows: list[dict[str, Any]]
+    noted: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def running(self) -> Tensor:
@@ -54,8 +56,9 @@ class State:
     def to(self, device: torch.device) -> "State":
         """Return the same state on a device."""
         vectors = {name: getattr(self, name).to(device) for name in VECTORS}
-        held = [{name: value.to(device) for name, value in part.items()} for part in (self.server, self.clients)]
-        return replace(self, server=held[0], clients=held[1], **vectors)
+        parts = (self.server, self.clients, self.noted)
+        server, clients, noted = ({name: value.to(device) for name, value in part.items()} for part in parts)
+        return replace(self, server=server, clients=clients, noted=noted, **vectors)
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> str:
@@ -77,6 +80,7 @@ def save(path: Path, state: State, identity: dict[str, str]) -> None:
     """
     tensors = {SERVER + name: value for name, value in state.server.items()}
     tensors |= {CLIENTS + name: value for name, value in state.clients.items()}
+    tensors |= {NOTED + name: value for name, value in state.noted.items()}
     tensors |= {name: getattr(state, name) for name in VECTORS}
     facts = {**identity, "round": str(state.round), "rows": json.dumps(state.rows)}
     fresh = _fresh(path)
@@ -128,12 +132,14 @@ def _refusing_damage(file: Path, identity: dict[str, str]) -> State | None:
 def _read(path: Path) -> tuple[State, dict[str, str]]:
     with safe_open(path, framework="pt") as handle:
         metadata = dict(handle.metadata() or {})
-        tensors = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118 - not a dict
+        # a copy begins where torch's own tensors begin: products round by where their factors lie in memory
+        tensors = {name: handle.get_tensor(name).clone() for name in handle.keys()}  # noqa: SIM118 - not a dict
     if metadata.pop(DIGEST) != _digest(tensors, metadata):
         raise ValueError("its content does not match its digest")
-    server, clients = (below(prefix, tensors) for prefix in (SERVER, CLIENTS))
+    server, clients, noted = (below(prefix, tensors) for prefix in (SERVER, CLIENTS, NOTED))
     vectors = {name: tensors[name] for name in VECTORS}
-    return State(int(metadata["round"]), server, clients, rows=json.loads(metadata["rows"]), **vectors), metadata
+    state = State(int(metadata["round"]), server, clients, rows=json.loads(metadata["rows"]), noted=noted, **vectors)
+    return state, metadata
 
 
 def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -6,7 +6,7 @@ algorithm leaves alone only puts names together and is called as it is: federate
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
@@ -19,9 +19,12 @@ from leaklab.defenses.base import overrides as defense_overrides
 from leaklab.federated.algorithms.base import Algorithm, Phase, Tensors, overrides
 from leaklab.federated.batches import Batch
 from leaklab.federated.local import LocalResult, local_steps, sent_weights
+from leaklab.federated.low_rank import fits, generate, low_rank_steps
 from leaklab.federated.network import TrainableNetwork
 from leaklab.federated.optimizers.base import Optimizer
+from leaklab.federated.optimizers.sgd import Sgd
 from leaklab.federated.seen import Seen
+from leaklab.models.hypernetwork import is_hypernetwork
 from leaklab.records.errors import UserError
 
 
@@ -116,6 +119,12 @@ class ClientWork:
     def _file(self) -> str:
         return f"federated/algorithms/{type(self.algorithm).__module__.rpartition('.')[2]}.py"
 
+    def networks(self, values: Tensors) -> Tensors:
+        """Return the networks' weights and running statistics that the values stand for, [M, ...]."""
+        embedding = self.algorithm.generates_from
+        found: Tensors = self.lifted("network", values) if embedding is None else generate(values, embedding)
+        return found
+
     def train(
         self,
         before: Tensors,
@@ -166,10 +175,20 @@ class ClientWork:
         private: frozenset[str],
     ) -> LocalResult:
         moving = {name: value for name, value in values.items() if phase.moves(name)}
+        embedding = self.algorithm.generates_from
+        if embedding is not None and self._is_low_rank(phase, moving, embedding):
+            assert isinstance(self.optimizer, Sgd)
+            rates = torch.tensor([context.scaled_rate for context in contexts], dtype=torch.float64)
+            return low_rank_steps(
+                self.network, phase, values, embedding, batches, rates, self.optimizer, self.weight_decay
+            )
+        made = partial(self.lifted, "network") if overrides(self.algorithm, "network") else None
+        if made and embedding is not None and not any(is_hypernetwork(n) or n == embedding for n in moving):
+            values, made = self.networks(values), None  # what generates the network stands still: once will do
         resting = {name: value for name, value in values.items() if name not in moving}
-        plain = not resting and phase.bound is None and not overrides(self.algorithm, "network")
+        plain = not resting and phase.bound is None and not made
         return local_steps(
-            self.network if plain else Seen(self.network, self.algorithm, phase, moving, resting),
+            self.network if plain else Seen(self.network, phase, moving, resting, made),
             moving,
             batches,
             contexts,
@@ -179,6 +198,11 @@ class ClientWork:
             build=self.build,
             private=private,
         )
+
+    def _is_low_rank(self, phase: Phase, moving: Tensors, embedding: str) -> bool:
+        """Tell whether a phase can do without the heads of every client: plain steps that no defense changes."""
+        changed = any(defense_overrides(self.defense, hook) for hook in ("gradient", "local_rate"))
+        return isinstance(self.optimizer, Sgd) and not changed and fits(self.network, phase, moving, embedding)
 
 
 def _side_by_side(phases: Sequence[Tensor]) -> Tensor:

@@ -6,7 +6,7 @@ product that accumulates into W. Where a step is anything else (momentum, Adam, 
 ``stacked`` does the work; it is also the oracle of the tests.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -52,9 +52,11 @@ class DenseNetwork:
         """Return the outputs [M, classes, B]; see ``StackedNetwork.logits``."""
         return self._forward(weights, images, masks)[0]
 
-    def gradients(self, weights: Weights, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    def gradients(
+        self, weights: Weights, batch: Batch, wanted: Collection[str] | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return losses and gradients for steps that are not plain; see ``StackedNetwork.gradients``."""
-        return self._stacked.gradients(weights, batch)
+        return self._stacked.gradients(weights, batch, wanted)
 
     @torch.no_grad()
     def descend(self, weights: Weights, batch: Batch, rates: Tensor, weight_decay: float) -> Tensor:

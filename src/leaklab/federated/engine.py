@@ -17,10 +17,12 @@ from leaklab.data.dataset import Dataset
 from leaklab.defenses.base import Defense
 from leaklab.federated import checkpoint as checkpoints
 from leaklab.federated.algorithms.base import Algorithm
+from leaklab.federated.backbone import Backbone, normalised_for
 from leaklab.federated.batches import Visit
 from leaklab.federated.checkpoint import State
 from leaklab.federated.client_work import ClientWork
-from leaklab.federated.evaluation import Evaluation, evaluate
+from leaklab.federated.evaluation import evaluate, numbers_of
+from leaklab.federated.low_rank import LEAST_TOGETHER
 from leaklab.federated.memory import keep_freed_memory
 from leaklab.federated.network import default_chunk, trainable
 from leaklab.federated.optimizers.base import Optimizer
@@ -28,6 +30,9 @@ from leaklab.federated.own_tests import OwnTests, Tally
 from leaklab.federated.population import Population
 from leaklab.federated.refusals import refuse, refuse_other_networks
 from leaklab.federated.rounds import Rounds
+from leaklab.federated.spent_budget import SpentBudget
+from leaklab.federated.sweep import rate_columns
+from leaklab.federated.watched import Watch
 from leaklab.models.base import Architecture
 from leaklab.records import plugins
 from leaklab.records.canonical import canonical_json
@@ -46,8 +51,10 @@ class Sweep:
     Attributes:
         table: one row per replicate and evaluated round: replicate, seed, rate_0 ... (as in the spec), round (rounds
             done), accuracy (percent) and loss on every part that the spec evaluates (test_accuracy, train_loss,
-            own_before_accuracy ...), diverged, reached (with a goal), steps (of a client so far); its last row reached
-            the goal or is the last.
+            own_before_accuracy ...), what it watches (local_loss, extractor_change), epsilon (what was spent by then,
+            where the defense has an accountant), diverged, reached (with a goal), steps (of a client so far), and of
+            models with a frozen part backbone_checksum_changed (0 or 1, at the end); its last row reached the goal or
+            is the last.
         weights: what the servers hold at the end by name, [R, ...]: global weights and running statistics.
         clients: what the clients keep at the end by name, [R, N, ...]; empty under federated averaging.
         diverged: number of replicates that were frozen at their last finite weights.
@@ -71,6 +78,7 @@ def train(
     clients: list[Tensor],
     *,
     tests: Sequence[Tensor] = (),
+    pretrained: Mapping[str, Tensor] | None = None,
     chunk: int | None = None,
     device: str = "cpu",
     checkpoint: Path | None = None,
@@ -87,6 +95,7 @@ def train(
         dataset: images are normalised with its mean and std.
         clients: positions in the training part, one tensor a client.
         tests: positions in the test part, one tensor a client, for ``own-test``.
+        pretrained: weights of the training that the spec's backbone is from, [R, ...] by name.
         chunk: models that train together; changes the speed only. None chooses by model and device.
         device: ``cpu`` or ``cuda``.
         checkpoint: file to go on from and to save to; the caller removes it at the end.
@@ -97,7 +106,7 @@ def train(
         UserError: the spec does not fit the dataset or the partition, or names an unknown plug-in or layer.
     """
     keep_freed_memory()
-    federation = _Federation(spec, dataset, clients, tests, chunk, torch.device(device))
+    federation = _Federation(spec, dataset, clients, tests, pretrained or {}, chunk, torch.device(device))
     state = checkpoints.resume(checkpoint, federation.identity, federation.device) or federation.first_state()
     saved = time.monotonic()
     last = spec.rounds if spec.until is None else spec.until
@@ -111,7 +120,7 @@ def train(
             checkpoints.save(checkpoint, state, federation.identity)
             saved = time.monotonic()
     return Sweep(
-        table=pd.DataFrame(state.rows),
+        table=pd.DataFrame(state.rows).assign(**federation.backbone.columns),
         weights={name: value.cpu() for name, value in state.server.items()},
         clients={name: value.cpu() for name, value in state.clients.items()},
         diverged=int(state.diverged.sum()),
@@ -125,19 +134,23 @@ class _Federation:
     """The parts of a sweep that do not change from round to round."""
 
     def __init__(
-        self, spec: TrainSpec, dataset: Dataset, clients: list[Tensor], tests: Sequence[Tensor], chunk: int | None,
-        device: torch.device,
+        self, spec: TrainSpec, dataset: Dataset, clients: list[Tensor], tests: Sequence[Tensor],
+        pretrained: Mapping[str, Tensor], chunk: int | None, device: torch.device,
     ) -> None:  # fmt: skip
+        dataset = normalised_for(spec, dataset)
         self.spec, self.device = spec, device
         self._dtype = getattr(torch, spec.dtype)
         self._shape, self._num_classes = dataset.shape, dataset.num_classes
         self._model: Architecture = _plugin("models", spec.model)
         self._schedule = _plugin("federated/schedules", spec.schedule)
-        network = self._model.build(self._shape, self._num_classes)
+        self.backbone = Backbone.of(spec, self._model, dataset, pretrained, device)
+        network = self.backbone.rest
         self._work = self._client_work(network)
-        self._chunk = chunk or default_chunk(network, self._work.network, device)
-        self._population = Population.of(spec, dataset, clients, self._work.algorithm, device)
-        test_images = dataset.normalised(dataset.test_images.to(device), self._dtype)
+        together = LEAST_TOGETHER if self._work.algorithm.generates_from else 1
+        self._chunk = chunk or max(together, default_chunk(network, self._work.network, device))
+        people = Population.of(spec, dataset, clients, self._work.algorithm, device)
+        self._population = replace(people, images=self.backbone.features(people.images))
+        test_images = self.backbone.features(dataset.normalised(dataset.test_images.to(device), self._dtype))
         self._parts = {
             "test": (test_images, dataset.test_labels.to(device)),
             "train": (self._population.images, self._population.labels),
@@ -147,7 +160,8 @@ class _Federation:
             form = self._work.network
             own = OwnTests.of(form, dataset, self._parts["test"], tests, len(clients), self._chunk)
         augmentation: Augmentation = _plugin("data/augmentations", spec.augmentation)
-        self.rounds = Rounds(self._population, self._work, augmentation, self._chunk, own)
+        self._watch = Watch.of(self._population, self._work, network.state_dict()) if spec.watch else None
+        self.rounds = Rounds(self._population, self._work, augmentation, self._chunk, own, self._watch)
         self.identity = {"spec": canonical_json(spec), "data": self._fingerprint()}
         self._seconds = 0.0
 
@@ -165,7 +179,7 @@ class _Federation:
             {name: value.repeat_interleave(settings, 0).to(self.device) for name, value in _stacked(rows).items()}
             for rows in zip(*held, strict=True)
         )
-        return State(
+        state = State(
             round=0,
             server=server,
             clients=clients,
@@ -173,7 +187,10 @@ class _Federation:
             reached=torch.zeros(replicates, dtype=torch.bool, device=self.device),
             steps=torch.zeros(replicates, dtype=torch.int64, device=self.device),
             rows=[],
+            noted=self._watch.first(server, clients) if self._watch else {},
         )
+        SpentBudget.of(self._work, self._population, state).refuse_more()
+        return state
 
     def next_state(self, state: State, index: int) -> State:
         """Do round ``index`` (from 0) and evaluate if the spec asks for it."""
@@ -187,8 +204,10 @@ class _Federation:
         steps = state.steps + learned * self._work.steps
         self._seconds += time.perf_counter() - started
         diverged = ~found.finite & ~state.reached | state.diverged
-        after = State(number, server, clients, diverged, state.reached, steps, state.rows)
-        return self.evaluated(after, found.own) if due else after
+        noted = (found.notes.extractor if found.notes else {}) or state.noted
+        after = State(number, server, clients, diverged, state.reached, steps, state.rows, noted)
+        watched = self._watch.columns(found.notes, state.noted) if self._watch and found.notes and due else ()
+        return self.evaluated(after, found.own, watched) if due else after
 
     def clipped_clients(self) -> int:
         """Return for how many clients the defense cut a value."""
@@ -204,7 +223,7 @@ class _Federation:
         optimizer: Optimizer = _plugin("federated/optimizers", spec.optimizer)
         return ClientWork(
             algorithm=algorithm,
-            network=trainable(network, self._shape, self.device),
+            network=trainable(network, self.backbone.shape, self.device, frozen=self.backbone.within),
             defense=defense,
             optimizer=optimizer,
             weight_decay=spec.weight_decay,
@@ -215,7 +234,8 @@ class _Federation:
     def _start(self, seed: int) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
         """Return what a seed's server holds and, [N, ...], what its clients keep before the first round."""
         algorithm, count = self._work.algorithm, len(self._population.samples)
-        network = self._model.initialised(self._shape, self._num_classes, seed, self._dtype).state_dict()
+        whole = self._model.initialised(self._shape, self._num_classes, seed, self._dtype).state_dict()
+        network = {name: value for name, value in whole.items() if not self._model.frozen(name)}
         server = algorithm.server_start(network, stream(seed, "server", "start"))
         kept = [algorithm.client_start(network, stream(seed, "client", k, "start")) for k in range(count)]
         refuse_other_networks(self.spec.algorithm_plugin.name, algorithm, server, kept[0], network)
@@ -225,28 +245,32 @@ class _Federation:
         people = self._population
         tensors = [people.images, people.labels, *self._parts["test"], *people.samples]
         tensors += self.rounds.tests.samples if self.rounds.tests else []
+        tensors += self.backbone.constant.values()
         return checkpoints.fingerprint(tensors)
 
-    def evaluated(self, state: State, own: Tally | None = None) -> State:
-        """Return the state with the lines of its round; ``own`` has the clients' own tests in that round."""
+    def evaluated(self, state: State, own: Tally | None = None, watched: Sequence[Mapping[str, float]] = ()) -> State:
+        """Return the state with the lines of its round: tests, ``own`` tests and what was ``watched``, by replicate."""
         shown = (~state.reached).nonzero().flatten().tolist()
         parts: list[str] = [part for part in self.spec.evaluate if part != OWN_TEST]
         held = {name: value[shown] for name, value in state.server.items()}
         weights = self._work.lifted("network", self._work.lifted("receive", held, {})) if parts else {}
         found = {part: evaluate(self._work.network, weights, *self._parts[part], self._chunk) for part in parts}
         diverged, reached = state.diverged.clone(), state.reached.clone()
+        budget = SpentBudget.of(self._work, self._population, state)
         rows = []
         for place, replicate in enumerate(shown):
-            numbers = _numbers(found, place)
+            numbers, seed = numbers_of(found, place), self.spec.seeds[replicate // len(self.spec.rates)]
             diverged[replicate] |= not all(isfinite(number) for number in numbers.values())
             reached[replicate] = self._reaches(numbers) and not diverged[replicate]
             rows.append({
                 "replicate": replicate,
-                "seed": self.spec.seeds[replicate // len(self.spec.rates)],
-                **self._rate_columns(replicate % len(self.spec.rates)),
+                "seed": seed,
+                **rate_columns(self.spec.rates, replicate % len(self.spec.rates)),
                 "round": state.round,
                 **numbers,
                 **(own.means(replicate) if own else {}),
+                **budget.column(seed, state.round),
+                **(watched[replicate] if watched else {}),
                 "diverged": bool(diverged[replicate]),
                 **({"reached": bool(reached[replicate])} if self.spec.goal else {}),
                 "steps": int(state.steps[replicate]),
@@ -261,23 +285,9 @@ class _Federation:
             raise UserError(f"goal.metric is {goal.metric}: name its part under 'evaluate'")
         return numbers[goal.metric] >= goal.value
 
-    def _rate_columns(self, setting: int) -> dict[str, float | None]:
-        """Return the setting's rates as given; a setting with one rate for all leaves the other columns empty."""
-        width, given = max(len(rates) for rates in self.spec.rates), self.spec.rates[setting]
-        return {f"rate_{i}": given[i] if i < len(given) else None for i in range(width)}
-
 
 def _plugin(room: str, component: Component) -> Any:
     return plugins.load(room, component.name, component.settings)
-
-
-def _numbers(found: Mapping[str, Evaluation], place: int) -> dict[str, float]:
-    """Return accuracy and loss of one model on every evaluated part."""
-    numbers = {}
-    for part, result in found.items():
-        numbers[f"{part}_accuracy"] = float(result.accuracy[place])
-        numbers[f"{part}_loss"] = float(result.loss[place])
-    return numbers
 
 
 def _where(condition: Tensor, chosen: Tensor, other: Tensor) -> Tensor:

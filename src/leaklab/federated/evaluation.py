@@ -1,5 +1,6 @@
 """Test accuracy and loss of many models at once."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -46,3 +47,12 @@ def evaluate(network: TrainableNetwork, weights: Weights, images: Tensor, labels
             correct[part] += (logits.argmax(1) == repeated).sum(1)
             loss[part] += F.cross_entropy(logits, repeated, reduction="none").double().sum(1)
     return Evaluation((100 * correct.double() / len(labels)).cpu(), (loss / len(labels)).cpu())
+
+
+def numbers_of(found: Mapping[str, Evaluation], place: int) -> dict[str, float]:
+    """Return accuracy and loss of one model on every evaluated part."""
+    numbers = {}
+    for part, result in found.items():
+        numbers[f"{part}_accuracy"] = float(result.accuracy[place])
+        numbers[f"{part}_loss"] = float(result.loss[place])
+    return numbers

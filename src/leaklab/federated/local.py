@@ -3,7 +3,8 @@
 The one road for the sweeps (M = replicates x clients) and for the capture of an attacked update (M = trials).
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -16,6 +17,7 @@ from leaklab.federated.network import TrainableNetwork
 from leaklab.federated.one_by_one import OneByOne, channels_last
 from leaklab.federated.optimizers.base import Optimizer, Weights
 from leaklab.federated.optimizers.sgd import Sgd
+from leaklab.federated.sample_clipping import clipped_gradients
 from leaklab.federated.seen import Seen
 from leaklab.records.errors import UserError
 
@@ -61,6 +63,7 @@ class Together:
         weights: parameters, [M, ...].
         data: ``images`` [G, B, C, H, W] and ``labels`` [G, B]; empty after the last step.
         shared: models per batch, M / G.
+        batch_size: what the sums over samples were divided by.
         buffers: running statistics, [M, ...].
         build: gives a network of this architecture.
         whole: what the network holds where ``weights`` and ``buffers`` are only values behind it or a part of it.
@@ -70,6 +73,7 @@ class Together:
     weights: Weights = field(default_factory=dict)
     data: Weights = field(default_factory=dict)
     shared: int = 1
+    batch_size: int = 0
     buffers: Weights = field(default_factory=dict)
     build: Callable[[], nn.Sequential] | None = None
     whole: Callable[[Weights], Weights] = dict
@@ -155,19 +159,20 @@ def local_steps(
     if isinstance(network, Seen):
         moment.whole = network.whole
     clients = [context.at(moment, model) for model, context in enumerate(contexts)]
+    shared = frozenset(name for name in parameters if name not in private)
     state = optimizer.start(parameters)
     rates, losses = [], []
     for step, batch in enumerate(batches):
         moment.step, moment.data = step, {"images": batch.images, "labels": batch.labels}
-        moment.shared = len(clients) // len(batch.labels)
+        moment.shared, moment.batch_size = len(clients) // len(batch.labels), batch.size
         factor = step_factors[step] if step_factors else 1.0
         own = [factor * float(defense.local_rate(client)) for client in clients]
         rates.append(torch.tensor(own, dtype=torch.float64))
         used = rates[-1].to(next(iter(parameters.values())))
-        if isinstance(network, DenseNetwork) and optimizer.plain and not overrides(defense, "gradient"):
+        if isinstance(network, DenseNetwork) and optimizer.plain and not _changes_gradients(defense):
             losses.append(network.descend(parameters, batch, used, weight_decay))
             continue
-        loss, gradients = network.gradients(current, batch)
+        loss, gradients = _gradients(network, current, batch, clients, defense, shared)
         defended = _defended_gradients(defense, gradients, clients, private)
         optimizer.step(state, parameters, defended, used, weight_decay)
         losses.append(loss)
@@ -212,6 +217,29 @@ def _copied(network: TrainableNetwork, weights: Weights) -> dict[str, Tensor]:
     if isinstance(network, OneByOne):
         return channels_last(weights)
     return {name: value.detach().clone(memory_format=torch.contiguous_format) for name, value in weights.items()}
+
+
+def _changes_gradients(defense: Defense) -> bool:
+    return overrides(defense, "gradient") or overrides(defense, "sample_bound")
+
+
+def _gradients(
+    network: TrainableNetwork,
+    current: Weights,
+    batch: Batch,
+    clients: Sequence[ClientContext],
+    defense: Defense,
+    shared: Collection[str],
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return the losses and the gradients of what moves, clipped per sample where the defense says so."""
+    if not overrides(defense, "sample_bound"):
+        return network.gradients(current, batch)
+    given = [defense.sample_bound(client) for client in clients]
+    bounds = batch.images.new_tensor([math.inf if bound is None else bound for bound in given])
+    if not isinstance(network, Seen):
+        return clipped_gradients(network, current, batch, bounds, shared)
+    loss, found = clipped_gradients(network.form, network.whole(current), batch, bounds, shared)
+    return loss, {name: found[name] for name in current if name not in network.buffers}
 
 
 def _defended_gradients(

@@ -1,6 +1,6 @@
 """Which form of a network trains fastest, and what all forms have in common."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 import torch
@@ -38,13 +38,19 @@ class TrainableNetwork(Protocol):
         """Return the outputs [M, classes, B] for images [G, B, C, H, W]."""
         ...
 
-    def gradients(self, weights: Weights, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the losses [M] and the gradients by name, [M, ...]."""
+    def gradients(
+        self, weights: Weights, batch: Batch, wanted: Collection[str] | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the losses [M] and the gradients by name, [M, ...], of the ``wanted`` parameters; None: of all."""
         ...
 
 
 def trainable(
-    network: nn.Sequential, input_shape: Shape, device: torch.device = CPU, training: bool = True
+    network: nn.Sequential,
+    input_shape: Shape,
+    device: torch.device = CPU,
+    training: bool = True,
+    frozen: Mapping[str, Tensor] | None = None,
 ) -> TrainableNetwork:
     """Return the form that was measured to be fastest on the device.
 
@@ -56,10 +62,13 @@ def trainable(
         input_shape: (C, H, W).
         device: on which it will train.
         training: whether normalization layers use the batch, as in training, or their running statistics.
+        frozen: tensors that all models share and that never move, on the device; the form's weights are the others.
 
     Raises:
         UserError: a network that no form can train.
     """
+    if frozen:
+        return OneByOne(network, training, frozen)
     if is_dense(network):
         return DenseNetwork(network, input_shape)
     if device.type == "cpu" and is_plain_cnn(network):

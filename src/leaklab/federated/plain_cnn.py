@@ -4,7 +4,7 @@ Such a network's step is a dozen library calls. Autograd adds nothing to them bu
 a fresh piece of memory for each.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -27,30 +27,38 @@ def is_plain_cnn(network: nn.Sequential) -> bool:
 
 
 class PlainCnn(OneByOne):
-    """A network of Conv2d, MaxPool2d, ReLU, Flatten and Linear layers; see ``OneByOne`` for its interface."""
+    """A network of Conv2d, MaxPool2d, (leaky) ReLU, Flatten and Linear layers; see ``OneByOne`` for its interface."""
 
     def __init__(self, network: nn.Sequential) -> None:
         """Wrap ``network``; see ``is_plain_cnn``."""
         super().__init__(network)
         self._layers = list(network.named_children())
 
+    @property
+    def layers(self) -> list[tuple[str, nn.Module]]:
+        """The layers by name; they hold no weights."""
+        return self._layers
+
     @torch.no_grad()
     def _gradient(
-        self, weights: Mapping[str, Tensor], images: Tensor, labels: Tensor
+        self, weights: Mapping[str, Tensor], images: Tensor, labels: Tensor, wanted: Collection[str] | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
+        names = [name for name in weights if wanted is None or name in wanted]
         values, backs = images.contiguous(memory_format=torch.channels_last), []
         for name, layer in self._layers:
             values, back = _FORWARD[type(layer)](layer, _Parameters.of(weights, name), values)
             backs.append((name, back))
         loss, delta = _cross_entropy(values, labels)
         gradients: dict[str, Tensor] = {}
-        for index in range(len(backs) - 1, -1, -1):
+        asked = {name.rpartition(".")[0] for name in names}
+        lowest = min(index for index, (name, _) in enumerate(self._layers) if name in asked)  # nothing below is needed
+        for index in range(len(backs) - 1, lowest - 1, -1):
             name, back = backs[index]
-            inner, own = back(delta, index > 0)
+            inner, own = back(delta, index > lowest)
             gradients |= {f"{name}.{kind}": value for kind, value in own.items()}
             if inner is not None:
                 delta = inner
-        return loss, {name: gradients[name] for name in weights}
+        return loss, {name: gradients[name] for name in names}
 
 
 @dataclass(frozen=True)
@@ -115,6 +123,16 @@ def _relu(layer: nn.ReLU, own: _Parameters, values: Tensor) -> tuple[Tensor, Bac
     return output, back
 
 
+def _leaky_relu(layer: nn.LeakyReLU, own: _Parameters, values: Tensor) -> tuple[Tensor, Back]:
+    # its slope is positive, so that the output has the input's sign
+    output, slope = F.leaky_relu_(values, layer.negative_slope), layer.negative_slope
+
+    def back(delta: Tensor, inner: bool) -> tuple[Tensor | None, dict[str, Tensor]]:
+        return torch.ops.aten.leaky_relu_backward(delta, output, slope, True), {}
+
+    return output, back
+
+
 def _flatten(layer: nn.Flatten, own: _Parameters, values: Tensor) -> tuple[Tensor, Back]:
     shape = values.shape
 
@@ -129,13 +147,21 @@ _FORWARD: Mapping[type[nn.Module], Callable[..., tuple[Tensor, Back]]] = {
     nn.Linear: _affine,
     nn.MaxPool2d: _max_pool,
     nn.ReLU: _relu,
+    nn.LeakyReLU: _leaky_relu,
     nn.Flatten: _flatten,
 }
+
+
+def forward(name: str, layer: nn.Module, weights: Mapping[str, Tensor], values: Tensor) -> tuple[Tensor, Back]:
+    """Return a layer's outputs and its backward pass, in which a ReLU may have changed ``values``."""
+    return _FORWARD[type(layer)](layer, _Parameters.of(weights, name), values)
 
 
 def _is_known(layer: nn.Module) -> bool:
     if isinstance(layer, nn.Conv2d):
         return layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
+    if isinstance(layer, nn.LeakyReLU):
+        return layer.negative_slope > 0
     return type(layer) in _FORWARD
 
 

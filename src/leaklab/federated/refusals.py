@@ -24,6 +24,8 @@ def refuse(spec: TrainSpec, algorithm: Algorithm, defense: Defense, network: nn.
             f"defense '{spec.defense.name}' {does}, which a training sweep cannot do: use it in a capture only"
         )
     name = spec.algorithm_plugin.name
+    if defense_overrides(defense, "sample_bound"):
+        _refuse_sample_bound(spec, algorithm, defense, network)
     unwanted = [hook for hook in sorted(algorithm.refuses) if defense_overrides(defense, hook)]
     if unwanted:
         raise UserError(
@@ -35,6 +37,33 @@ def refuse(spec: TrainSpec, algorithm: Algorithm, defense: Defense, network: nn.
         raise UserError(
             f"evaluate: {global_parts[0]} tests a global network, but under algorithm '{name}' clients keep parts of "
             f"theirs: set evaluate: [{OWN_TEST}]"
+        )
+
+
+def _refuse_sample_bound(spec: TrainSpec, algorithm: Algorithm, plugin: Defense, network: nn.Sequential) -> None:
+    """Refuse to clip per sample where a sample has no gradient of its own by the values that move.
+
+    Raises:
+        UserError: weights are generated, gradients are cut once more, samples mix, or dropout has no masks.
+    """
+    name, defense = spec.algorithm_plugin.name, spec.defense.name
+    bounded = any(phase.bound is not None for phase in algorithm.phases(spec.local_steps))
+    if overrides(algorithm, "network") or bounded:
+        does = "cuts whole gradients" if bounded else "generates weights"
+        raise UserError(
+            f"defense '{defense}' clips the gradient of each sample, but algorithm '{name}' {does}: choose another"
+        )
+    dropping = [own for own, layer in network.named_modules() if isinstance(layer, nn.Dropout)]
+    if dropping and defense_overrides(plugin, "poisson_batches") and plugin.poisson_batches():
+        raise UserError(
+            f"defense '{defense}': batches of changing size have no masks for layer '{dropping[0]}': choose a model "
+            "without dropout, or shuffled batches"
+        )
+    mixing = [own for own, _ in network.named_buffers()]
+    if mixing:
+        raise UserError(
+            f"defense '{defense}' clips the gradient of each sample, but in model '{spec.model.name}' samples mix "
+            f"('{mixing[0]}'): choose a model without batch normalization"
         )
 
 

@@ -13,8 +13,10 @@ from leaklab.federated.batches import Batch, batch_stream
 from leaklab.federated.checkpoint import State
 from leaklab.federated.client_work import ClientWork, Worked
 from leaklab.federated.own_tests import OwnTests, Tally
+from leaklab.federated.poisson_batches import poisson_stream
 from leaklab.federated.population import Population
 from leaklab.federated.sweep import Part, Piece, pieces
+from leaklab.federated.watched import Notes, Watch
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,14 @@ class Outcome:
         clients: what the clients keep, by name, [R, N, ...].
         finite: whether losses and values are finite, [R].
         own: the clients' tests, where they were asked for.
+        notes: what was noted of local training, likewise.
     """
 
     server: dict[str, Tensor]
     clients: dict[str, Tensor]
     finite: Tensor
     own: Tally | None
+    notes: Notes | None = None
 
 
 @dataclass(eq=False)
@@ -44,6 +48,7 @@ class Rounds:
         augmentation: how they change their images.
         chunk: models that train together.
         tests: the clients' own tests; None if they are not asked for.
+        watch: notes of local training; None if there are none.
         client_steps: optimizer steps of all clients so far.
     """
 
@@ -52,6 +57,7 @@ class Rounds:
     augmentation: Augmentation
     chunk: int
     tests: OwnTests | None = None
+    watch: Watch | None = None
     client_steps: int = field(default=0, init=False)
 
     @property
@@ -66,14 +72,17 @@ class Rounds:
         running = state.running.view(-1, self._settings).any(1).tolist()
         parts = [part for part in self.population.parts(index) if running[part.seed_index]]
         own = self.tests.tally(len(state.diverged)) if self.tests and tested else None
+        notes = self.watch.notes(len(state.diverged)) if self.watch else None
         total: dict[str, Tensor] = {}
         clients = {name: value.clone() for name, value in state.clients.items()}
         finite = torch.ones_like(state.diverged)
         for piece in self._pieces(parts):
             rows, who = self._rows(piece)
-            server = {name: value[rows] for name, value in state.server.items()}
+            server = {name: _held(value, rows) for name, value in state.server.items()}
             kept = {name: value[rows, who] for name, value in clients.items()}
             before, worked, contexts = self._worked(piece, server, kept, schedule_factor, own)
+            if self.watch and notes:
+                self.watch.add(notes, piece, worked, self._settings)
             message = self.work.message(before, worked.values, contexts)
             left = self.work.like("keep", self.work.lifted("keep", kept, worked.values), kept)
             term, absorbed = self.work.lifted("absorb", server, left, message)
@@ -88,12 +97,12 @@ class Rounds:
         server = dict(self.work.like("server_step", after, state.server))
         for value in server.values():
             finite &= _rows_finite(value)
-        return Outcome(server, clients, finite, own)
+        return Outcome(server, clients, finite, own, notes)
 
     def _test_the_others(self, state: State, parts: Sequence[Part], schedule_factor: float, own: Tally) -> None:
         for piece in self._pieces(self.population.others(parts)):
             rows, who = self._rows(piece)
-            server = {name: value[rows] for name, value in state.server.items()}
+            server = {name: _held(value, rows) for name, value in state.server.items()}
             kept = {name: value[rows, who] for name, value in state.clients.items()}
             self._worked(piece, server, kept, schedule_factor, own)
 
@@ -110,7 +119,7 @@ class Rounds:
         self.client_steps += worked.steps
         if own is not None and self.tests is not None:
             for when, values in (("before", before), ("after", worked.values)):
-                self.tests.add(own, when, piece, self.work.lifted("network", values), self._settings)
+                self.tests.add(own, when, piece, self.work.networks(values), self._settings)
         return before, worked, contexts
 
     def _pieces(self, parts: Sequence[Part]) -> Iterator[Piece]:
@@ -123,6 +132,10 @@ class Rounds:
 
     def _batches(self, piece: Piece) -> Iterator[Batch]:
         people, visits = self.population, [part.visit for part in piece.parts]
+        if self.work.defense.poisson_batches():
+            return poisson_stream(
+                people.images, people.labels, visits, self.work.steps, people.spec.batch_size, self.augmentation
+            )
         return batch_stream(
             people.images, people.labels, visits, self.work.network.dropouts,
             self.work.steps, people.spec.batch_size, self.augmentation,
@@ -141,6 +154,11 @@ class Rounds:
             learned = learned & _rows_finite(value)
         for _, rows, models in piece.places(self._settings):
             finite[rows] &= learned[models]
+
+
+def _held(value: Tensor, rows: Sequence[int]) -> Tensor:
+    """Return what the servers hold for each model, [M, ...]; where one server has them all, without a copy for each."""
+    return value[rows[0]].expand(len(rows), *value.shape[1:]) if len(set(rows)) == 1 else value[rows]
 
 
 def _rows_finite(value: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ convolution (channels_last, which decides the speed on CPUs) or as the batch dim
 Models never mix, so one backward pass of the summed losses gives every model its own gradient.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from leaklab.federated.batches import Batch, DropoutSite
-from leaklab.federated.optimizers.base import Weights
+from leaklab.federated.optimizers.base import Weights, leaves_of
 from leaklab.models.base import Shape
 from leaklab.records.errors import UserError
 
@@ -82,10 +82,12 @@ class StackedNetwork:
         targets = batch.labels.repeat_interleave(len(logits) // len(batch.labels), dim=0)
         return F.cross_entropy(logits, targets, reduction="none").mean(1)
 
-    def gradients(self, weights: Weights, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    def gradients(
+        self, weights: Weights, batch: Batch, wanted: Collection[str] | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return each model's mean cross-entropy [M] and its gradient by name, [M, ...]."""
-        leaves = {name: value.detach().requires_grad_() for name, value in weights.items()}
-        losses = self.losses(leaves, batch)
+        leaves = leaves_of(weights, wanted)
+        losses = self.losses({**weights, **leaves}, batch)
         return losses.detach(), dict(zip(leaves, torch.autograd.grad(losses.sum(), list(leaves.values())), strict=True))
 
 
@@ -98,6 +100,9 @@ def _lifted(name: str, layer: nn.Module) -> Lifted:
             return partial(_linear, name)
         case nn.Conv2d() if layer.groups == 1 and layer.padding_mode == "zeros":
             return partial(_convolution, name, layer)
+        case nn.LeakyReLU():
+            leaky = partial(F.leaky_relu, negative_slope=layer.negative_slope)
+            return lambda values, weights, mask: values.map(leaky)
         case nn.MaxPool2d() | nn.ReLU() | nn.Sigmoid():
             # pooling and activations treat all channels alike; an in-place ReLU would spoil the shared images
             function = F.relu if isinstance(layer, nn.ReLU) else layer
@@ -108,7 +113,7 @@ def _lifted(name: str, layer: nn.Module) -> Lifted:
             return lambda values, weights, mask: values if mask is None else _masked(values, mask)
     raise UserError(
         f"layer '{name}' ({type(layer).__name__}) cannot be trained stacked: use Linear, Conv2d (groups=1), MaxPool2d, "
-        "ReLU, Sigmoid, Flatten or Dropout, or add the layer to federated/stacked.py"
+        "ReLU, LeakyReLU, Sigmoid, Flatten or Dropout, or add the layer to federated/stacked.py"
     )
 
 

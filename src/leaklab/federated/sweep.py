@@ -98,3 +98,9 @@ def nominal_rates(spec: TrainSpec, num_clients: int) -> list[tuple[float, ...]]:
                 f"a setting of 'rates' has {len(rates)} rates for {num_clients} clients: give one, or one per client"
             )
     return [rates * num_clients if len(rates) == 1 else rates for rates in spec.rates]
+
+
+def rate_columns(rates: Sequence[Sequence[float]], setting: int) -> dict[str, float | None]:
+    """Return a setting's rates as given; a setting with one rate for all leaves the other columns empty."""
+    width, given = max(map(len, rates)), rates[setting]
+    return {f"rate_{i}": given[i] if i < len(given) else None for i in range(width)}

@@ -4,7 +4,7 @@
 cut off before the network sees it, so that a sentence's gradient does not depend on the sentences captured beside it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from leaklab.data.text.vocabulary import PADDING
 from leaklab.federated.batches import Batch, DropoutSite
-from leaklab.federated.optimizers.base import Weights
+from leaklab.federated.optimizers.base import Weights, leaves_of
 
 
 class TextNetwork:
@@ -41,18 +41,21 @@ class TextNetwork:
             outputs.append(self._one(own, images[model * len(images) // models]).T)
         return torch.stack(outputs)
 
-    def gradients(self, weights: Weights, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    def gradients(
+        self, weights: Weights, batch: Batch, wanted: Collection[str] | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the losses [M] (mean cross-entropy over a batch) and the gradients by name, [M, ...]."""
         models, groups = len(next(iter(weights.values()))), len(batch.labels)
         losses, rows = [], []
         for model in range(models):
             group = model * groups // models
-            own = {name: value[model].detach().requires_grad_() for name, value in weights.items()}
-            loss = F.cross_entropy(self._one(own, batch.images[group]), batch.labels[group])
-            rows.append(torch.autograd.grad(loss, list(own.values())))
+            own = {name: value[model] for name, value in weights.items()}
+            leaves = leaves_of(own, wanted)
+            loss = F.cross_entropy(self._one({**own, **leaves}, batch.images[group]), batch.labels[group])
+            rows.append(torch.autograd.grad(loss, list(leaves.values())))
             losses.append(loss.detach())
         stacked = (torch.stack(column) for column in zip(*rows, strict=True))
-        return torch.stack(losses), dict(zip(weights, stacked, strict=True))
+        return torch.stack(losses), dict(zip(leaves, stacked, strict=True))
 
     def _one(self, weights: Mapping[str, Tensor], ids: Tensor) -> Tensor:
         """Return the logits [B, K] of one model for ids [B, L]."""

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -20,7 +21,12 @@ class Architecture:
     """Base of all models; a subclass declares its settings as fields and its layers in ``layers``.
 
     A subclass must have a field ``initialisation`` (a scheme of ``models/initialisations.py``).
+
+    Attributes:
+        has_frozen_part: whether ``frozen`` tells of a backbone; plans read it from the source.
     """
+
+    has_frozen_part: ClassVar[bool] = False
 
     initialisation: str
 
@@ -31,6 +37,10 @@ class Architecture:
         give it its mask, and it would draw from the global generator.
         """
         raise NotImplementedError  # every model has its own layers; tests build each of them
+
+    def frozen(self, name: str) -> bool:
+        """Tell whether a parameter or running statistic never moves: a backbone, given from outside; here none is."""
+        return False
 
     def build(self, input_shape: Shape, num_classes: int) -> nn.Sequential:
         """Return the network with all parameters zero, float32 on the CPU; torch's generators are not touched.

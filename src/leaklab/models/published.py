@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from leaklab.models.batch_norm import COUNTER
 from leaklab.records.errors import UserError
+from leaklab.records.weights import describe_weights, weights_path
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -23,16 +25,34 @@ def with_published(network: Network, path: Path, renamed: Mapping[str, str]) -> 
     Raises:
         UserError: the file holds something else.
     """
-    # weights_only runs no code
-    saved = torch.load(path, map_location="cpu", weights_only=True)
     try:
-        state = {}
-        for name, value in saved["state_dict"].items():
-            for theirs, ours in renamed.items():
-                name = name.replace(theirs, ours)
-            state[name] = value
-        network.load_state_dict(state, strict=True)
+        network.load_state_dict(_read(path, renamed), strict=True)
     except (RuntimeError, KeyError, AttributeError, TypeError, IndexError) as error:
         what = " ".join(str(error).split())[:100]
         raise UserError(f"{path} does not fit the network ({what}): choose the model that was published") from None
     return network
+
+
+def published_state(name: str) -> dict[str, Tensor]:
+    """Return the tensors of a key of ``config/weights.yaml`` by our names, without batch counters.
+
+    Raises:
+        UserError: the weights cannot be had, or the file holds something else.
+    """
+    path = weights_path(name)
+    try:
+        state = _read(path, describe_weights(name).renamed)
+        return {key: value for key, value in state.items() if key.rpartition(".")[2] != COUNTER}
+    except (KeyError, AttributeError, TypeError, IndexError) as error:
+        raise UserError(f"{path} holds no state of a network ({error}): choose other weights") from None
+
+
+def _read(path: Path, renamed: Mapping[str, str]) -> dict[str, Tensor]:
+    # weights_only runs no code
+    saved = torch.load(path, map_location="cpu", weights_only=True)
+    state = {}
+    for name, value in saved.get("state_dict", saved).items():
+        for theirs, ours in renamed.items():
+            name = name.replace(theirs, ours)
+        state[name] = value
+    return state

@@ -25,21 +25,23 @@ def save_observation(tensors: Path, facts: Path, observation: Observation, knowl
     surplus = set(knowledge.facts) - granted(knowledge.threat_model)
     if surplus:
         raise UserError(f"threat model '{knowledge.threat_model}' does not grant {', '.join(sorted(surplus))}")
-    parts = {"weights": observation.weights, "update": observation.update, "buffers": observation.buffers}
+    parts = {part: getattr(observation, part) for part in ("weights", "own", "update", "buffers")}
     write_tensors(tensors, {f"{part}/{name}": value for part, named in parts.items() for name, value in named.items()})
-    dtype = str(next(iter(observation.weights.values())).dtype).removeprefix("torch.")
+    dtype = str(observation.like.dtype).removeprefix("torch.")
     # safetensors keeps no order, and an attack on the last layer has to know which layer is last
     description = {
         "kind": observation.kind,
         "mode": observation.mode,
         "model": dict(observation.model),
-        "parameters": list(observation.weights),
+        "parameters": list(observation.weights or observation.own),
         "shared": list(observation.update),
         "buffers": list(observation.buffers),
         "trials": len(observation.trials),
         "dtype": dtype,
         "threat_model": knowledge.threat_model,
         "facts": dict(knowledge.facts),
+        # left out otherwise, as observations were written before there were others
+        **({"each_its_own": True} if observation.own else {}),
     }
     write_json(facts, description)
 
@@ -55,8 +57,10 @@ def load_observation(tensors: Path, facts: Path) -> tuple[Observation, Knowledge
     def part(name: str, listed: str) -> dict[str, Tensor]:
         return {key: named[f"{name}/{key}"] for key in description[listed]}
 
+    each = description.get("each_its_own", False)
     observation = Observation(
-        weights=part("weights", "parameters"),
+        weights={} if each else part("weights", "parameters"),
+        own=part("own", "parameters") if each else {},
         update=part("update", "shared"),
         kind=description["kind"],
         mode=description["mode"],

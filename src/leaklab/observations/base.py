@@ -1,6 +1,6 @@
 """Observation and Knowledge: all that an attacker has; the private samples are in neither."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -65,7 +65,8 @@ class Observation:
     """What the server sees of a batch of trials (independent one-round observations of one model).
 
     Attributes:
-        weights: parameter name -> broadcast weights, in the model's order; shared by all trials.
+        weights: parameter name -> broadcast weights, in the model's order; shared by all trials. Under an algorithm
+            with messages of its own (a hypernetwork's) these are the tensors of the message.
         update: parameter name -> [T, ...] update of each trial, in the same order; parameters that the client keeps
             to itself are missing. Their broadcast weights are known: the first round starts from them.
         kind: ``gradient`` (rescaled by what the server assumes) or ``delta`` (weights after minus before).
@@ -73,6 +74,7 @@ class Observation:
         model: ``{"name": ..., "settings": {...}}`` of the plug-in in ``models/``.
         trials: number of each trial within the capture; a part of an observation keeps the numbers of the whole.
         buffers: running statistics by name, as broadcast.
+        own: in place of ``weights``, where the server sent each client others: by name, [T, ...].
     """
 
     weights: Mapping[str, Tensor]
@@ -82,10 +84,31 @@ class Observation:
     model: Mapping[str, Any]
     trials: tuple[int, ...]
     buffers: Mapping[str, Tensor] = field(default_factory=dict)
+    own: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.update or [name for name in self.weights if name in self.update] != list(self.update):
+        named = {**self.weights, **self.own}
+        if not self.update or [name for name in named if name in self.update] != list(self.update):
             raise UserError("the observation's update and weights name different parameters: capture it again")
+        if self.weights and self.own:
+            raise UserError("the server sent weights to all clients or others to each, not both: capture it again")
+
+    @property
+    def like(self) -> Tensor:
+        """A tensor of the observation's dtype and device."""
+        return next(iter(self.update.values()))
+
+    def sent(self, name: str) -> Tensor:
+        """Return the weights that were sent under ``name``, [T, ...] where each client got others, else [1, ...]."""
+        return self.own[name] if self.own else self.weights[name][None]
+
+    def one_by_one(self) -> list["Observation"]:
+        """Return the observation of each trial, with the weights that its client got."""
+        alone = [self.select([row]) for row in range(len(self.trials))]
+        return [
+            replace(one, weights={name: value[0] for name, value in one.own.items()}, own={}) if one.own else one
+            for one in alone
+        ]
 
     def select(self, rows: Sequence[int]) -> "Observation":
         """Return the observation of the given rows (positions, not trial numbers)."""
@@ -93,16 +116,13 @@ class Observation:
         return replace(
             self,
             update={name: value[index] for name, value in self.update.items()},
+            own={name: value[index] for name, value in self.own.items()},
             trials=tuple(self.trials[row] for row in index),
         )
 
     def to(self, device: str) -> "Observation":
         """Return the observation on a device."""
-        weights, update, buffers = (
-            {name: value.to(device) for name, value in part.items()}
-            for part in (self.weights, self.update, self.buffers)
-        )
-        return replace(self, weights=weights, update=update, buffers=buffers)
+        return self._each(lambda value: value.to(device))
 
     def scaled(self, factor: Tensor | float) -> "Observation":
         """Return the observation with the update of each trial times ``factor`` (scalar or [T])."""
@@ -110,11 +130,15 @@ class Observation:
 
     def in_dtype(self, dtype: torch.dtype) -> "Observation":
         """Return the observation with weights, update and statistics in ``dtype``; whole numbers stay."""
-        weights, update, buffers = (
-            {name: value.to(dtype) if value.is_floating_point() else value for name, value in part.items()}
-            for part in (self.weights, self.update, self.buffers)
+        return self._each(lambda value: value.to(dtype) if value.is_floating_point() else value)
+
+    def _each(self, function: Callable[[Tensor], Tensor]) -> "Observation":
+        """Return the observation with ``function`` of each of its tensors."""
+        weights, update, buffers, own = (
+            {name: function(value) for name, value in part.items()}
+            for part in (self.weights, self.update, self.buffers, self.own)
         )
-        return replace(self, weights=weights, update=update, buffers=buffers)
+        return replace(self, weights=weights, update=update, buffers=buffers, own=own)
 
     def as_gradient(self, knowledge: Knowledge, needed_by: str = "this attack") -> "Observation":
         """Return the gradient that the server infers: a delta is divided by minus the sum of the prescribed rates.

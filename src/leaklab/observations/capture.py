@@ -1,6 +1,6 @@
 """Capture of clients with images: what they send in one round, and the secret behind it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,6 +25,7 @@ from leaklab.observations.truth import Truth
 from leaklab.records import plugins
 from leaklab.records.capture_spec import CaptureSpec, ClientChoice
 from leaklab.records.errors import UserError
+from leaklab.records.record import Component
 
 
 def capture(
@@ -76,13 +77,22 @@ def _hold(spec: CaptureSpec, start: Start, deal: Sequence[Tensor], generator: Ge
     build = partial(architecture.build, dataset.shape, dataset.num_classes)
     network = build()
     parameters: Sequence[str] = [name for name, _ in network.named_parameters()]
+    statistics = frozenset(name for name, _ in network.named_buffers())
     defense: Defense = plugins.load("defenses", spec.defense.name, spec.defense.settings)
+    if defense.poisson_batches():
+        raise UserError(
+            f"defense '{spec.defense.name}': batches of a capture have one size: set sampling: shuffled, which clips "
+            "and adds noise alike"
+        )
     form = trainable(network, dataset.shape, training=spec.mode == "train")
     optimizer: Optimizer = plugins.load("federated/optimizers", spec.optimizer.name, spec.optimizer.settings)
     steps = Steps(spec.local_steps, spec.rate * round_factor(spec), spec.step_factors, optimizer, spec.weight_decay)
+    of_algorithm: dict[str, Any] = {}
     if isinstance(spec.images, ClientChoice):
         clients = dealt_clients(spec, spec.images, start, deal, form, defense, build)
-        private, parameters, one_round = clients.images, clients.sent, clients.round
+        private, parameters, one_round = clients.images, _in_order(clients.unmoved, parameters), clients.round
+        own = clients.own_of(start.state)
+        of_algorithm = {"silent": clients.silent, "own": own, "unmoved": clients.unmoved if own else {}}
     else:
         private = drawn_images(spec, spec.images, start, generator)
         one_round = partial(client_round, steps, form, start.state, defense, build)
@@ -97,7 +107,16 @@ def _hold(spec: CaptureSpec, start: Start, deal: Sequence[Tensor], generator: Ge
         facts=_facts(spec, start),
         secret=partial(_truth, spec, private),
         hidden=defense.hidden(network),
+        statistics=statistics,
+        **of_algorithm,
     )
+
+
+def _in_order(sent: Iterable[str], parameters: Sequence[str]) -> list[str]:
+    """Return the names of a message; those of a network in the network's order, whatever that of the message is."""
+    names = list(sent)
+    known = [name for name in parameters if name in names]
+    return known if len(known) == len(names) else names
 
 
 def _with_outputs(dataset: Dataset, outputs: int | None) -> Dataset:
@@ -112,6 +131,9 @@ def _with_outputs(dataset: Dataset, outputs: int | None) -> Dataset:
     return replace(dataset, num_classes=outputs)
 
 
+PLAIN = Component(name="sgd")
+
+
 def _facts(spec: CaptureSpec, start: Start) -> dict[str, Any]:
     dataset = start.dataset
     facts: dict[str, Any] = {
@@ -121,15 +143,22 @@ def _facts(spec: CaptureSpec, start: Start) -> dict[str, Any]:
         "input_shape": list(dataset.shape),
         "input_range": list(spec.input_range),
     }
-    if spec.state is None:
-        return facts
-    return facts | {
-        "normalisation": {"mean": dataset.mean.tolist(), "std": dataset.std.tolist()},
+    stepping = {
         "optimizer": {"name": spec.optimizer.name, "settings": dict(spec.optimizer.settings)},
         "weight_decay": spec.weight_decay,
-        "algorithm": {"name": spec.algorithm_plugin.name, "settings": dict(spec.algorithm_plugin.settings)},
-        "round": start.round,
     }
+    if spec.state is None:
+        # plain gradient descent is what everyone assumes
+        return facts | (stepping if spec.optimizer != PLAIN or spec.weight_decay else {})
+    return (
+        facts
+        | stepping
+        | {
+            "normalisation": {"mean": dataset.mean.tolist(), "std": dataset.std.tolist()},
+            "algorithm": {"name": spec.algorithm_plugin.name, "settings": dict(spec.algorithm_plugin.settings)},
+            "round": start.round,
+        }
+    )
 
 
 def _truth(spec: CaptureSpec, private: PrivateImages, rates: Tensor) -> Truth:

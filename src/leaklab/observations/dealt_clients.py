@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -37,16 +38,33 @@ class DealtClients:
         received: the values with which each begins, by name, [G, ...].
         kept: what each has kept for itself, by name, [G, ...].
         factors: what the nominal rate of each is multiplied by.
-        sent: names of the parameters that leave a client.
-        images: what they hold.
+        unmoved: what each would send that had not moved, by the names of the parameters that leave it, [G, ...].
+        silent: first steps of their round whose batches speak to nothing that leaves them.
+        images: what they hold, without the samples of the silent steps.
     """
 
     work: ClientWork
     received: Mapping[str, Tensor]
     kept: Mapping[str, Tensor]
     factors: Sequence[float]
-    sent: Sequence[str]
+    unmoved: Mapping[str, Tensor]
+    silent: int
     images: PrivateImages
+
+    def own_of(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the weights that the server made for each client, [G, ...]; none if it sends its ``state``.
+
+        Raises:
+            UserError: clients send what the server never had, so that it sees no update.
+        """
+        made = [name for name in self.unmoved if name not in state]
+        private = [name for name in made if name in self.kept and name not in self.work.algorithm.at_server]
+        if private or (made and len(made) < len(self.unmoved)):
+            raise UserError(
+                f"clients send '{(private or made)[0]}', which the server does not send to them: there is no update to "
+                "capture; correct upload in the algorithm"
+            )
+        return {name: self.received[name] for name in made}
 
     def round(self, batches: Sequence[Batch], contexts: Sequence[ClientContext]) -> LocalResult:
         """Return what the clients send, each once for every draw; the draws of a client are neighbours."""
@@ -93,16 +111,31 @@ def dealt_clients(
     kept = {name: value[list(choice.clients)] for name, value in start.clients.items()}
     server = {name: value.expand(len(choice.clients), *value.shape) for name, value in start.state.items()}
     received = work.lifted("receive", server, kept)
-    sent = [name for name in work.lifted("upload", received, received) if name not in form.buffers]
-    if not sent:
+    still = work.lifted("upload", received, received)
+    unmoved = {name: value for name, value in still.items() if name not in form.buffers}
+    if not unmoved:
         raise UserError(f"algorithm '{spec.algorithm_plugin.name}' sends nothing: there is no update to capture")
     factors = [people.factors[client] * round_factor(spec) for client in choice.clients]
     used = torch.unique(torch.cat(list(deal)))
-    return DealtClients(work, received, kept, factors, sent, _images(spec, choice, start, people, used, work))
+    silent = _silent(work, unmoved)
+    images = _images(spec, choice, start, people, used, work, silent)
+    return DealtClients(work, received, kept, factors, unmoved, silent, images)
+
+
+def _silent(work: ClientWork, sent: Mapping[str, Tensor]) -> int:
+    """Return how many steps are done before anything moves that is sent."""
+    speaking = takewhile(lambda phase: not any(phase.moves(name) for name in sent), work.phases)
+    return sum(phase.steps for phase in speaking)
 
 
 def _images(
-    spec: CaptureSpec, choice: ClientChoice, start: Start, people: Population, used: Tensor, work: ClientWork
+    spec: CaptureSpec,
+    choice: ClientChoice,
+    start: Start,
+    people: Population,
+    used: Tensor,
+    work: ClientWork,
+    silent: int,
 ) -> PrivateImages:
     visits = [Visit(start.seed, client, start.round, people.samples[client]) for client in choice.clients]
     dropouts = work.network.dropouts if spec.mode == "train" else {}
@@ -110,13 +143,13 @@ def _images(
     batches = list(
         batch_stream(people.images, people.labels, visits, dropouts, work.steps, spec.batch_size, augmentation)
     )
-    places = torch.stack([visit.batch_indices(work.steps, spec.batch_size).flatten() for visit in visits])
+    places = torch.stack([visit.batch_indices(work.steps, spec.batch_size)[silent:].flatten() for visit in visits])
     factor = round_factor(spec)
     contexts = [people.context(visit, 0, factor) for visit in visits]
     return PrivateImages(
         batches=batches,
         contexts=[replace(context, draw=draw) for context in contexts for draw in range(spec.draws)],
-        unit=_unit(spec, start.dataset, batches, used[places]),
+        unit=_unit(spec, start.dataset, batches[silent:], used[places]),
         labels=people.labels[places],
         positions=used[places],
         clients=choice.clients,

@@ -26,6 +26,7 @@ KNOWN_LABELS: Mapping[str | bool, Facts] = {
     "known": ("labels",),
     "counts": ("input_range",),
     "unmixed": ("input_range",),
+    "target": ("server",),
 }
 """Of a setting that says where the labels come from (``attacks/labels.py``)."""
 

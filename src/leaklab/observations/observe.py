@@ -4,7 +4,7 @@ The update comes from ``federated.local_training``, the code that trains: there 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -38,6 +38,10 @@ class Held(Generic[Secret]):
         facts: what a threat model may grant beside the facts of every round (``threat_models.FACTS``).
         secret: from the rates really used [T, E] to the truth.
         hidden: names of parameters that never leave the client.
+        statistics: names of running statistics in ``state``.
+        unmoved: what clients would send that had not moved, by name, [G, ...], where that is not in ``state``.
+        own: weights that the server sent to each client of its own, by name, [G, ...]; it sends no others then.
+        silent: first local steps whose batches speak to nothing that is sent.
         together: clients that train at once; None for all. It decides memory, not results.
     """
 
@@ -51,19 +55,28 @@ class Held(Generic[Secret]):
     facts: Mapping[str, Any]
     secret: Callable[[Tensor], Secret]
     hidden: frozenset[str] = frozenset()
+    statistics: frozenset[str] = frozenset()
+    unmoved: Mapping[str, Tensor] = field(default_factory=dict)
+    own: Mapping[str, Tensor] = field(default_factory=dict)
+    silent: int = 0
     together: int | None = None
 
     @property
     def labels(self) -> Tensor:
-        """Labels of all private samples of each trial, [T, samples], step after step."""
-        first = self.batches[0]
-        different = [first] if all(batch is first for batch in self.batches) else self.batches
+        """Labels of all samples of each trial that the update speaks of, [T, samples], step after step."""
+        speaking = self.batches[self.silent :]
+        first = speaking[0]
+        different = [first] if all(batch is first for batch in speaking) else speaking
         return torch.cat([batch.labels for batch in different], 1).repeat_interleave(self.draws, 0)
 
     @property
     def draws(self) -> int:
         """Clients of a group."""
         return len(self.contexts) // len(self.batches[0].labels)
+
+    def before(self, name: str) -> Tensor:
+        """Return what an update of ``name`` is counted from: one tensor for all clients, or one each, [T, ...]."""
+        return self.unmoved[name].repeat_interleave(self.draws, 0) if name in self.unmoved else self.state[name]
 
 
 def observe(spec: CapturedRound, held: Held[Secret]) -> tuple[Observation, Knowledge, Secret]:
@@ -81,13 +94,14 @@ def observe(spec: CapturedRound, held: Held[Secret]) -> tuple[Observation, Knowl
         raise UserError(f"defense '{spec.defense.name}' hides all of model '{spec.model.name}': there is no update")
     update, rates = _sent(spec, held, shared)
     observation = Observation(
-        weights={name: held.state[name] for name in held.parameters},
+        weights={} if held.own else {name: held.state[name] for name in held.parameters},
         update=update,
         kind=spec.kind,
         mode=held.mode,
         model={"name": spec.model.name, "settings": dict(spec.model.settings)},
         trials=tuple(range(len(rates))),
-        buffers={name: value for name, value in held.state.items() if name not in held.parameters},
+        buffers={name: value for name, value in held.state.items() if name in held.statistics},
+        own={name: held.own[name].repeat_interleave(held.draws, 0) for name in held.parameters if held.own},
     )
     return observation, _knowledge(spec, held), held.secret(rates)
 
@@ -122,14 +136,20 @@ def _sent_once(
     together = held.together or trials
     divisor = -held.steps.assumed_rate if spec.kind == "gradient" else 1.0
     # filled in place: joined parts would need the memory twice
-    update = {name: held.state[name].new_empty((trials, *held.state[name].shape)) for name in shared}
+    before = {name: held.before(name) for name in shared}
+    update = {
+        name: value.new_empty((trials, *(value.shape[1:] if name in held.unmoved else value.shape)))
+        for name, value in before.items()
+    }
     rates = []
     for first in range(0, trials, together):
         rows = range(first, min(first + together, trials))
         batches = held.batches if len(rows) == trials else part_of(held.batches, rows, trials)
         result = held.round(batches, contexts[rows.start : rows.stop])
+        part = slice(rows.start, rows.stop)
         for name, value in update.items():
-            value[rows.start : rows.stop] = (result.weights[name] - held.state[name]) / divisor
+            start = before[name][part] if name in held.unmoved else before[name]
+            value[part] = (result.weights[name] - start) / divisor
         rates.append(result.rates)
     longest = max(part.shape[1] for part in rates)
     return update, torch.cat([filled(part, longest) for part in rates])

@@ -175,8 +175,11 @@ def check_generator(spec: AttackSpec) -> None:
     """
     prior, private = spec.generator, spec.capture
     check_prior(spec.attack.name, prior)
-    if prior and prior.steps and (prior.dataset, "train") == (private.dataset, private.images.split):
-        raise UserError("the generator is trained on the very images that are attacked: set images.split to test")
+    if prior and prior.steps and (prior.dataset, prior.split) == (private.dataset, private.images.split):
+        raise UserError(
+            f"the generator is trained on the very images that are attacked, the {prior.split} part: set images.split, "
+            "or generator.split, to the other one"
+        )
 
 
 def check_clients(capture: CaptureSpec) -> None:

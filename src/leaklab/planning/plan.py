@@ -20,6 +20,7 @@ from leaklab.observations.requirements import (
     samples_seen,
 )
 from leaklab.observations.text_requirements import check as check_text
+from leaklab.planning.asked_budget import check_asked_budget
 from leaklab.planning.code import code_of
 from leaklab.planning.least_batch import check_least_batch
 from leaklab.planning.several_batches import check_batches
@@ -158,7 +159,9 @@ def _needs(spec: Spec) -> tuple[tuple[Spec, ...], str]:
     if isinstance(spec, TextCaptureSpec):
         return (), TEXT_FOLDER + spec.dataset
     if isinstance(spec, TrainSpec):
-        return (PartitionSpec(dataset=spec.dataset, partition=spec.partition),), spec.dataset
+        pretrained = spec.backbone.train if spec.backbone else None
+        deal = PartitionSpec(dataset=spec.dataset, partition=spec.partition)
+        return ((deal, pretrained) if isinstance(pretrained, TrainSpec) else (deal,)), spec.dataset
     if isinstance(spec, AttackSpec):
         return (spec.capture, *filter(None, [spec.generator])), ""
     if isinstance(spec, ProjectionSpec):
@@ -209,8 +212,10 @@ def _add_checked(plan: Plan, item: Item, run: PlannedRun) -> None:
     try:
         if isinstance(run.spec, TrainSpec):
             check_least_batch(run.spec)
+            check_asked_budget(run.spec)
         if isinstance(run.spec, ScoreSpec | LandscapeSpec):
             check_least_batch(run.spec.attack.capture)
+            check_asked_budget(run.spec.attack.capture)
             _check_attack(run.spec.attack)
         if isinstance(run.spec, LandscapeSpec):
             _check_landscape(run.spec)

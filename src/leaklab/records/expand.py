@@ -19,6 +19,7 @@ from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.config import Scale, parse
 from leaklab.records.errors import UserError
+from leaklab.records.expand_backbone import with_backbone
 from leaklab.records.expand_state import Runs, with_state
 from leaklab.records.ids import stage_of
 from leaklab.records.items import Item, ScaleChange
@@ -29,7 +30,7 @@ from leaklab.records.specs import Spec
 from leaklab.records.text_specs import PRINTED_ATTACK, TEXT_FOLDER, TextAttackSpec, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 
-LISTS = {"rates", "seeds", "metrics", "evaluate", "input_range", "alpha", "beta", "clients", "indexes"}
+LISTS = {"rates", "seeds", "metrics", "evaluate", "input_range", "alpha", "beta", "clients", "indexes", "watch"}
 LABELS = "row"
 SPECS: dict[str, type[TrainSpec] | type[CheckSpec]] = {"train": TrainSpec, "check": CheckSpec}
 # what the parts of a flat attack block become
@@ -153,7 +154,8 @@ def _block_runs(item: Item, name: str, block: dict[str, Any], runs: Runs) -> Ite
         chosen = _override(choice, keys.overrides, f"{where}.overrides")
         if not any(_matches(chosen, condition, f"{where}.skip") for condition in keys.skip):
             chosen, whole = with_state(chosen, runs, where)
-            spec = _spec(keys.stage, {k: v for k, v in whole.items() if k != LABELS}, where)
+            whole = with_backbone({k: v for k, v in whole.items() if k != LABELS}, name, runs, where)
+            spec = _spec(keys.stage, whole, where)
             chosen = _as_data(chosen)
             attacker = _attacker(spec, keys.attacker)
             yield PlannedRun(name, _variant(keys.variant, chosen, f"{where}.variant"), spec, chosen, attacker)

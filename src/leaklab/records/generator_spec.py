@@ -1,5 +1,7 @@
 """Spec of an image generator: the prior of generative attacks."""
 
+from typing import ClassVar, Literal
+
 from pydantic import Field
 
 from leaklab.records.bounds import Count, Natural, PartShare, Rate, Seed
@@ -7,11 +9,12 @@ from leaklab.records.record import Component, Record
 
 
 class GeneratorSpec(Record):
-    """A class-conditional generator, trained on the training part of a dataset or published with its weights.
+    """A class-conditional generator, trained on a part of a dataset or published with its weights.
 
     Attributes:
-        dataset: its training part trains the generator and the classifier that judges it; attacked images come from
-            the test part, or from another dataset.
+        dataset: one part of it trains the generator and the classifier that judges it; attacked images come from
+            the other one, or from another dataset.
+        split: that part: ``train``, or ``test`` where clients that hold the training part are attacked.
         model: plug-in of ``models/generators``.
         steps: one update of the generator and one of its discriminator each; 0 for published weights.
         batch_size: real images, and as many generated ones, per step.
@@ -23,7 +26,10 @@ class GeneratorSpec(Record):
         seed: of initial weights, batches, latents and the classifier.
     """
 
+    LATER: ClassVar[frozenset[str]] = frozenset({"split"})
+
     dataset: str
+    split: Literal["train", "test"] = "train"
     model: Component = Component(name="conditional-gan")
     steps: Natural
     batch_size: Count = Field(default=64, gt=1)

@@ -22,6 +22,7 @@ from leaklab.records.layouts import (
 )
 from leaklab.records.papers import FILE, ITEMS, KEY, load_papers
 from leaklab.records.record import Record
+from leaklab.records.scatter_layout import ScatterLayout
 
 Renderer = Literal[
     "",
@@ -31,6 +32,7 @@ Renderer = Literal[
     "architecture",
     "curves",
     "paths",
+    "scatter",
     "sentences",
     "latent-line",
     "latent-plane",
@@ -55,6 +57,8 @@ class Cells(Record):
             ``round``, ``train_loss``, ``test_accuracy``, ...
         metric_as: block -> metric -> name under which the papers print it, e.g.
             ``{imagenet: {test_accuracy: test_accuracy_top1}}``.
+        embedding: of trainings; what clients keep under this name is shown in the plane, and how near clients with the
+            same group of classes lie.
         over_images: of attacks; ``single`` keeps the number of every image beside their median, ``mean`` their mean
             alone, under the metric's own name.
     """
@@ -65,6 +69,7 @@ class Cells(Record):
     metrics: dict[str, "MetricMeaning"] = Field(default_factory=dict)
     series: tuple[str, ...] = ()
     metric_as: dict[str, dict[str, str]] = Field(default_factory=dict)
+    embedding: str = ""
     over_images: Literal["single", "mean"] = "single"
 
 
@@ -139,6 +144,7 @@ class Item(Record):
     pictures: PicturesLayout | None = None
     curves: CurvesLayout | None = None
     paths: PathsLayout | None = None
+    scatter: ScatterLayout | None = None
     sentences: SentencesLayout | None = None
     landscape: LandscapeLayout | None = None
     diagram: DiagramLayout | None = None

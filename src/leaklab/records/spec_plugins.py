@@ -1,5 +1,6 @@
 """Which plug-ins a spec names."""
 
+import ast
 from collections.abc import Mapping
 from typing import Any
 
@@ -77,6 +78,12 @@ def reads_the_update(metric: str) -> bool:
     return plugins.class_attribute("metrics", metric, "reads_the_update") is not None
 
 
+def has_frozen_part(model: str) -> bool:
+    """Tell whether a model has a frozen part, which a backbone fills; imports no torch."""
+    said = plugins.class_attribute("models", model, "has_frozen_part")
+    return isinstance(said, ast.Constant) and said.value is True
+
+
 def check_plugins(spec: Spec, where: str) -> None:
     """Refuse a spec that names an unknown plug-in or setting; ``where`` is the place in the user's file.
 
@@ -86,5 +93,9 @@ def check_plugins(spec: Spec, where: str) -> None:
     try:
         for room, name, settings in plugins_of(spec):
             plugins.check(room, name, settings)
+        if isinstance(spec, TrainSpec) and spec.backbone and not has_frozen_part(spec.model.name):
+            raise UserError(f"model '{spec.model.name}' has no frozen part: leave backbone out, or change model")
+        if isinstance(spec, CaptureSpec) and has_frozen_part(spec.model.name):
+            raise UserError(f"model '{spec.model.name}' has a frozen part, which a capture does not know: change model")
     except UserError as error:
         raise UserError(f"{where}: {error}") from None

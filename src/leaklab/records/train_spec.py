@@ -2,13 +2,15 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from leaklab.records.bounds import Count, Distinct, Natural, NonNegative, Rate, Seed
+from leaklab.records.bounds import Count, Distinct, Natural, NonNegative, Rate, Seed, distinct
 from leaklab.records.partition_spec import PartitionChoice
 from leaklab.records.record import Component, Record
 
 OWN_TEST: Literal["own-test"] = "own-test"
+LOCAL_LOSS: Literal["local-loss"] = "local-loss"
+EXTRACTOR_CHANGE: Literal["extractor-change"] = "extractor-change"
 SCHEMES = {f"scheme{number}": Component(name="fedavg", settings={"scheme": number}) for number in (1, 2)}
 
 
@@ -22,6 +24,24 @@ class Goal(Record):
 
     metric: Literal["test_accuracy", "train_accuracy"]
     value: Annotated[NonNegative, Field(le=100)]
+
+
+class Backbone(Record):
+    """Where a model's frozen part comes from: published weights, or the global network of another training.
+
+    Attributes:
+        weights: key of ``config/weights.yaml``.
+        train: the training; its first replicate is taken, where it stops.
+    """
+
+    weights: str | None = None
+    train: "TrainSpec | None" = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "Backbone":
+        if (self.weights is None) == (self.train is None):
+            raise ValueError("a backbone is {weights: <key of config/weights.yaml>} or {block: <a block of trainings>}")
+        return self
 
 
 class TrainSpec(Record):
@@ -39,10 +59,14 @@ class TrainSpec(Record):
         augmentation: how a client changes its training images.
         schedule: how the nominal rate changes from round to round.
         until: stop after so many of the ``rounds`` and test there; schedules do not notice. The state that a capture
-            starts from.
+            starts from. ``own-test`` belongs to a round: after none, clients are not tested.
+        watch: what is noted of local training beside the tests: ``local-loss`` is the mean loss of the clients' last
+            epoch, ``extractor-change`` how far the first client's weights, its classifier aside, moved since the round
+            before.
+        backbone: of a model that has a frozen part; None for an untrained one, the same for all seeds.
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"until"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"until", "watch", "backbone"})
 
     dataset: str
     partition: PartitionChoice
@@ -64,6 +88,8 @@ class TrainSpec(Record):
     goal: Goal | None = None
     dtype: Literal["float32", "float64"] = "float32"
     until: Natural | None = None
+    watch: Annotated[tuple[Literal["local-loss", "extractor-change"], ...], AfterValidator(distinct)] = ()
+    backbone: Backbone | None = None
 
     @property
     def algorithm_plugin(self) -> Component:
@@ -74,8 +100,16 @@ class TrainSpec(Record):
     def _clients_can_be_tested(self) -> "TrainSpec":
         if OWN_TEST in self.evaluate and not self.partition.tests:
             raise ValueError("evaluate: own-test needs test images for every client: set partition.tests above 0")
-        if OWN_TEST in self.evaluate and self.until == 0:
-            raise ValueError("evaluate: own-test belongs to a round, and until is 0: set until above 0 or leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_watched(self) -> "TrainSpec":
+        if self.watch and self.until == 0:
+            raise ValueError("watch: local training belongs to a round, and until is 0: set until above 0")
+        if EXTRACTOR_CHANGE in self.watch and self.clients_per_round is not None:
+            raise ValueError(
+                "watch: extractor-change follows the first client through every round: leave clients_per_round out"
+            )
         return self
 
     @model_validator(mode="before")

@@ -1,4 +1,4 @@
-"""Train an image generator on the training part of a dataset, or take a published one, and say how well it draws."""
+"""Train an image generator on a part of a dataset, or take a published one, and say how well it draws."""
 
 from leaklab.data.dataset import Dataset
 from leaklab.models.generators.files import save_generator

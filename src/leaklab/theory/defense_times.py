@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from statistics import median
+from statistics import median, stdev
 from typing import ClassVar
 
 import torch
@@ -69,14 +69,13 @@ class DefenseTimes:
         return list(self._numbers(times))
 
     def _numbers(self, times: list[list[float]]) -> Iterator[Number]:
-        step = median(one[1] for one in times) / self.steps
-        count = len(times)
-        yield Number("step_seconds", step, n=count)
-        yield Number("step_ratio", median(one[1] / one[0] for one in times), n=count)
+        step = partial(_typical, [one[1] / self.steps for one in times])
+        yield step("step_seconds")
+        yield _typical([one[1] / one[0] for one in times], "step_ratio")
         for place in range(self.points):
-            yield Number("elapsed", (place + 1) * self.steps_per_point * step, index=place, n=count)
+            yield step("elapsed", (place + 1) * self.steps_per_point, index=place)
         if self.points:
-            yield Number("seconds", self.points * self.steps_per_point * step, n=count)
+            yield step("seconds", self.points * self.steps_per_point)
 
     def _repetition(self, name: str, seed: int) -> float:
         """Return how long one client's local steps take under a defense [s]."""
@@ -93,6 +92,12 @@ class DefenseTimes:
         start = time.perf_counter()
         local_training(form, state, [batch] * self.steps, [context], defense, build=build)
         return time.perf_counter() - start
+
+
+def _typical(found: list[float], metric: str, factor: int = 1, index: int | None = None) -> Number:
+    """Return the median of what the repetitions found, and their spread, both times ``factor``."""
+    spread = factor * stdev(found) if len(found) > 1 else None
+    return Number(metric, factor * median(found), index=index, std=spread, n=len(found))
 
 
 PLUGIN = DefenseTimes

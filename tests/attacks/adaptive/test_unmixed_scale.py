@@ -120,5 +120,5 @@ def test_needs_are_declared_for_the_planner(private, observe, given):
         with pytest.raises(UserError, match=f"'unmixed-scale' needs '{fact}'"):
             UnmixedScale().prepare(observation, fewer)
     headless = {part: dict(list(getattr(observation, part).items())[:-1]) for part in ("weights", "update")}
-    with pytest.raises(UserError, match=r"affine layer with a bias|not those of model"):
+    with pytest.raises(UserError, match=r"affine layer with a bias|not those of model|never had the client"):
         UnmixedScale().prepare(replace(observation, **headless), given)

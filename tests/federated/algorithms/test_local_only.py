@@ -155,5 +155,11 @@ def test_what_makes_no_sense_is_refused_in_one_line(local, dataset, clients):
         train(local(algorithm={"name": "local-only", "scheme": 1}), dataset, clients, tests=TESTS)
     with pytest.raises(ValueError, match=r"set partition\.tests above 0"):
         local(partition="two-clients")
-    with pytest.raises(ValueError, match="own-test belongs to a round, and until is 0"):
-        local(until=0)
+
+
+def test_a_training_of_no_round_tests_no_client_but_has_all_that_they_keep(local, dataset, clients):
+    sweep = train(local(until=0), dataset, clients, tests=TESTS)
+    assert sweep.clients
+    assert all(value.shape[1] == len(clients) for value in sweep.clients.values())
+    assert sweep.table["round"].tolist() == [0] * len(sweep.table)
+    assert not any(column.startswith("own_") for column in sweep.table)

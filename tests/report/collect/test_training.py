@@ -270,3 +270,16 @@ class TestAbsent:
         (row, *_) = found(there, "test_accuracy_top1", dataset="cifar10", method="lrp")
         assert row.value == pytest.approx(70)
         assert not found(there, "test_accuracy_top1", dataset="mnist")
+
+
+def test_a_spent_budget_is_the_largest_of_the_replicates_and_stands_only_where_there_is_one():
+    item = read_item()
+    for run in expand(item, "small"):
+        write_sweep(run.spec, STEADY)
+    assert not [row for row in collect(item, "small").rows if row.metric == "epsilon"]
+    for run in expand(item, "small"):
+        path = run_folder(run.spec) / "sweep.parquet"
+        table = pd.read_parquet(path)
+        write_table(path, table.assign(epsilon=table["round"] / 10 + table["replicate"]))
+    rows = [row for row in collect(item, "small").rows if row.metric == "epsilon"]
+    assert [(row.value, row.n, row.better, row.unit) for row in rows] == [(5.0, 3, "lower", "")] * 4

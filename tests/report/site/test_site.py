@@ -31,6 +31,7 @@ from leaklab.report.site.pages import (
     SiteData,
 )
 from leaklab.report.site.setting_lines import setting_lines
+from leaklab.report.site.threat_models import ThreatModel
 from leaklab.report.tables.layout import lay_out
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
@@ -495,3 +496,15 @@ def test_a_page_shows_every_attack_that_was_tried_and_the_protection_left(tmp_pa
         "lrp & co dlg 12 lrp & co dlg, profiled scale , the strongest 18 17 to 19",
     ):
         assert part in text, part
+
+
+def test_a_page_says_what_each_attack_has_to_know(tmp_path):
+    threats = (
+        ThreatModel("ig", "linear-heads", ("paper", "knowing"), "C+y", "parameter-aware: rate & steps"),
+        ThreatModel("dlg", "", (), "B", "informed"),
+    )
+    site.build(data(ItemPage("lrp", "figure2", "DLG", "done", threats=threats)), tmp_path)
+    text = words_of(tmp_path / "lrp-figure2.html")
+    assert "What each attack has to know" in text
+    assert "ig, linear-heads paper's attacker; attacker who knows the defense C+y dlg \N{EN DASH} B" in text
+    assert "C parameter-aware: rate & steps; B informed." in text

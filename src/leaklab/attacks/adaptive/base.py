@@ -1,12 +1,16 @@
 """What a transform is: how an attacker who knows the defense prepares the observation, and with which loss."""
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from leaklab.attacks.matching import Distance
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import Requirements
+from leaklab.records.errors import UserError
 
 
 class Transform(Protocol):
@@ -44,3 +48,63 @@ class InformedTransform(Protocol):
             UserError: a fact is withheld, or a setting is not what the facts say.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What an attack is given of some trials.
+
+    Attributes:
+        observation: kind gradient.
+        scale: [T] factor that was found on the update.
+        distance: matching loss that goes with it; None leaves an attack its own.
+    """
+
+    observation: Observation
+    scale: Tensor
+    distance: Distance | None
+
+
+@dataclass(frozen=True)
+class OfOneTrial(ABC):
+    """Base of transforms after which every trial is a network of its own.
+
+    Attributes:
+        name: the plug-in's name, for messages.
+        distance: None; what goes with a trial comes with it.
+    """
+
+    name: ClassVar[str]
+
+    @property
+    def distance(self) -> Distance | None:
+        """None: see ``of_trial``."""
+        return None
+
+    @abstractmethod
+    def of_trial(self, observation: Observation, knowledge: Knowledge) -> tuple[Observation, Distance | None]:
+        """Return the observation of one trial as the attack gets it, kind gradient, and the loss that goes with it."""
+
+    def prepare(self, observation: Observation, knowledge: Knowledge) -> tuple[Observation, Tensor]:
+        """Return the observation of the one trial that there is, and ones; for a loss of its own see ``prepared_by``.
+
+        Raises:
+            UserError: there are several trials; else see ``of_trial``.
+        """
+        if len(observation.trials) > 1:
+            raise UserError(f"transform '{self.name}' makes a network for each client: prepare one trial at a time")
+        (alone,) = observation.one_by_one()
+        return self.of_trial(alone, knowledge)[0], torch.ones(1, dtype=torch.float64)
+
+
+def prepared_by(transform: Transform, observation: Observation, knowledge: Knowledge) -> list[Prepared]:
+    """Return what an attack is given: all trials together, or each alone where their networks differ.
+
+    Raises:
+        UserError: see ``Transform.prepare``.
+    """
+    if isinstance(transform, OfOneTrial):
+        alone = [transform.of_trial(one, knowledge) for one in observation.one_by_one()]
+        return [Prepared(found, torch.ones(1, dtype=torch.float64), distance) for found, distance in alone]
+    together = observation.one_by_one() if observation.own else [observation]
+    return [Prepared(*transform.prepare(one, knowledge), transform.distance) for one in together]

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, isclose, sqrt
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -88,20 +88,28 @@ class MatchedNoise(InferredGradient):
         declared = knowledge.require("defense", self.name)
         defense = plugins.load("defenses", declared["name"], declared["settings"])
         steps = knowledge.require("local_steps", self.name) * knowledge.rounds
-        sigma, bound = getattr(defense, "sigma", None), getattr(defense, "bound", None)
-        if sigma is None:
-            raise UserError(f"transform 'matched-noise' does not fit defense '{declared['name']}', which has no sigma")
+        sigma, bound = self.noise_and_bound(defense, knowledge)
+        if not sigma:
+            raise UserError(f"transform '{self.name}' does not fit defense '{declared['name']}', which has no sigma")
         expected = sigma / sqrt(steps)
         if self.sigma is not None and not isclose(self.sigma, expected, rel_tol=1e-9):
             raise UserError(
                 f"the noise of '{declared['name']}' over {steps} steps is not {self.sigma}: leave sigma of transform "
-                f"'matched-noise' out or set it to {expected}"
+                f"'{self.name}' out or set it to {expected}"
             )
         if self.bound is not None and self.bound != bound:
             raise UserError(
-                f"the bound of '{declared['name']}' is not {self.bound}: leave bound of transform 'matched-noise' out"
+                f"the bound of '{declared['name']}' is not {self.bound}: leave bound of transform '{self.name}' out"
             )
         return replace(self, sigma=expected if self.sigma is None else self.sigma, bound=bound)
+
+    def noise_and_bound(self, defense: Any, knowledge: Knowledge) -> tuple[float | None, float | None]:
+        """Return the deviation of one step's noise and the bound of its clip; None for what the defense has not.
+
+        Raises:
+            UserError: the law of the observed gradient is another one.
+        """
+        return getattr(defense, "sigma", None), getattr(defense, "bound", None)
 
 
 def negative_log_likelihood(

@@ -58,10 +58,17 @@ class Algorithm:
     Attributes:
         at_server: names in ``client`` that the server holds for the client: they are not private.
         refuses: hooks of defenses that make no sense here; a defense that overrides one is refused.
+        generates_from: name of the embedding from which a hypernetwork (``models/hypernetwork.py``) generates the
+            network, whose other tensors ``network`` passes as they are; its training then has a fast form.
     """
 
     at_server: ClassVar[frozenset[str]] = frozenset()
     refuses: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def generates_from(self) -> str | None:
+        """Nothing is generated."""
+        return None
 
     def server_start(self, network: Tensors, draws: Stream) -> Tensors:
         """Return what the server holds before the first round; ``network`` has the model's initial state."""

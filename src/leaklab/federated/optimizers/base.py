@@ -1,6 +1,6 @@
 """What every local optimizer offers: one step of M clients at once, each with its own rate."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from torch import Tensor
@@ -31,6 +31,11 @@ class Optimizer(Protocol):
             weight_decay: its product with the weights is added to the gradient.
         """
         ...
+
+
+def leaves_of(weights: Weights, wanted: Collection[str] | None) -> dict[str, Tensor]:
+    """Return the ``wanted`` weights (None: all) as leaves of a new graph."""
+    return {n: value.detach().requires_grad_() for n, value in weights.items() if wanted is None or n in wanted}
 
 
 def per_model(rates: Tensor, like: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from leaklab.records.weights import describe_weights
 Labelled = tuple[Tensor, Tensor]
 """Images [N, C, H, W] in [0, 1] and their labels [N]."""
 
+KINDS = {"train": "training", "test": "test"}
 LINES_PER_LOG = 10
 log = logging.getLogger("leaklab")
 
@@ -44,39 +45,39 @@ def published(architecture: Any, wanted: Mapping[str, Any]) -> tuple[Generator, 
 def trained(
     spec: GeneratorSpec, architecture: Any, dataset: Dataset, device: str, kept: KeptTensors
 ) -> tuple[Generator, dict[str, Any]]:
-    """Return a generator made from the training part, and the share of its images that show their class.
+    """Return a generator made from one part of a dataset, and the share of its images that show their class.
 
     Args:
         spec: how it is made and judged.
         architecture: its plug-in; one with ``fitted`` is fitted at once, the others are trained step by step.
-        dataset: the test part only tells how good the judging classifier is.
+        dataset: the other part only tells how good the judging classifier is.
         device: where it is trained.
         kept: see ``train_generator``.
 
     Raises:
         UserError: the training diverges, steps are asked of one that takes none, or the classifier cannot judge.
     """
-    train, test = (
-        (unit_range(images).to(device), labels.to(device))
-        for images, labels in (dataset.part("train"), dataset.part("test"))
+    other = "test" if spec.split == "train" else "train"
+    public, unseen = (
+        (unit_range(images).to(device), labels.to(device)) for images, labels in map(dataset.part, (spec.split, other))
     )
     streams = partial(stream, spec.seed, "generator")
     if hasattr(architecture, "fitted"):
-        generator = _fitted(spec, architecture, train, dataset.num_classes)
+        generator = _fitted(spec, architecture, public, dataset.num_classes)
     else:
-        generator = _stepped(spec, architecture, train, dataset.num_classes, streams, kept)
+        generator = _stepped(spec, architecture, public, dataset.num_classes, streams, kept)
     judge: Architecture = plugins.load("models", spec.classifier.name, spec.classifier.settings)
     network = judge.initialised(dataset.shape, dataset.num_classes, spec.seed).to(device)
-    classifier = train_classifier(network, *train, spec.classifier_steps, streams)
+    classifier = train_classifier(network, *public, spec.classifier_steps, streams)
     shares = recognised_share(generator, classifier, spec.judged, streams)
     return generator, {
-        "trained_on": f"{len(train[0])} training images of {spec.dataset}",
+        "trained_on": f"{len(public[0])} {KINDS[spec.split]} images of {spec.dataset}",
         "recognition": {
             "share": float(shares.mean()),
             "share_by_class": shares.tolist(),
             "generated_per_class": spec.judged,
             "classifier": spec.classifier.name,
-            "classifier_accuracy_on_test_images": accuracy(classifier, *test),
+            f"classifier_accuracy_on_{other}_images": accuracy(classifier, *unseen),
         },
         "substitute": dataset.substitute,
     }

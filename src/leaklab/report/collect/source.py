@@ -14,6 +14,7 @@ from leaklab.records.expand import PlannedRun
 from leaklab.records.files import read_json
 from leaklab.records.items import Cells, Item, MetricMeaning, RowValue
 from leaklab.records.landscape_spec import LandscapeSpec
+from leaklab.records.spec_plugins import has_frozen_part
 from leaklab.records.text_specs import TEXT_FOLDER, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 from leaklab.report.numbers.results import ResultRow, summarised
@@ -25,9 +26,11 @@ KNOWN_MEANINGS = {
     "round": MetricMeaning(),
     "diverged_runs": MetricMeaning(),
     "capped_runs": MetricMeaning(),
+    "epsilon": MetricMeaning(better="lower"),
     "rounds_to_target": MetricMeaning(better="lower", unit="rounds"),
     "train_loss": MetricMeaning(better="lower"),
     "test_loss": MetricMeaning(better="lower"),
+    "backbone_checksum_changed": MetricMeaning(),
 }
 Attacked = ScoreSpec | LandscapeSpec
 Collected = TrainSpec | Attacked | TextScoreSpec | CheckSpec
@@ -83,6 +86,7 @@ class Source:
         network = network_of(spec)
         if network and meant and network not in meant:
             found.append(f"{network} in place of {', '.join(meant)}")
+        found.append(_substitute_backbone(spec))
         found.append(self._substitute_generator(spec))
         found.append(self._substitute_metric(spec))
         if canonical_json(spec) not in self.at_paper_scale:
@@ -132,6 +136,16 @@ def row_of(item: Item, run: PlannedRun) -> dict[str, Any]:
         UserError: there are none, or one does not point into the run.
     """
     return _row(item, run.choice)
+
+
+def _substitute_backbone(spec: Collected) -> str:
+    """A backbone that is not published stands for one that is; the reader learns what it saw."""
+    if not isinstance(spec, TrainSpec) or not has_frozen_part(spec.model.name):
+        return ""
+    if spec.backbone is None:
+        return "untrained backbone"
+    own = spec.backbone.train
+    return f"backbone {own.model.name} trained on {own.dataset}" if own else ""
 
 
 def dataset_of(spec: Collected) -> str:

@@ -15,15 +15,18 @@ from leaklab.records.expand import PlannedRun
 from leaklab.records.files import read_table
 from leaklab.records.ids import run_folder, run_id
 from leaklab.records.train_spec import TrainSpec
+from leaklab.report.collect.embeddings import embedding_rows
 from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import INDEX, ResultRow, RowKeys, canonical
 
 ACCURACIES = ("test_accuracy", "train_accuracy", "own_after_accuracy", "own_before_accuracy")
+BACKBONE_CHANGED = "backbone_checksum_changed"
 FIRST_OF = {"test": "test_accuracy", "train": "train_accuracy", "own-test": "own_after_accuracy"}
 DIVERGED = "diverged_runs"
 CAPPED = "capped_runs"
 ROUNDS_TO_TARGET = "rounds_to_target"
 ROUND = "round"
+BUDGET = "epsilon"
 
 
 @dataclass
@@ -77,6 +80,9 @@ def training_rows(source: Source, runs: Sequence[PlannedRun]) -> Iterator[Result
             cell.sweeps.append(_replicates(sweep, rates))
     for cell in cells.values():
         yield from _cell_rows(source, cell)
+    if source.item.cells and source.item.cells.embedding:
+        for run in runs:
+            yield from embedding_rows(source, run, source.item.cells.embedding)
 
 
 def absent_training_rows(source: Source, run: PlannedRun, note: str) -> Iterator[ResultRow]:
@@ -118,6 +124,10 @@ def _cell_rows(source: Source, cell: _Cell) -> Iterator[ResultRow]:
     if lost:
         yield source.number(DIVERGED, row=cell.row, value=float(lost), n=len(last), clusters=len(last), **shared)
     yield from _final_rows(source, cell, last, shared)
+    if BUDGET in last.columns:
+        # the client, seed and deal that spend most
+        spent = float(last[BUDGET].max())
+        yield source.number(BUDGET, row=cell.row, value=spent, n=len(last), clusters=len(last), **shared)
     if cell.spec.goal:
         yield from _goal_rows(source, cell, lines, shared)
     yield from _series_rows(source, cell, lines, shared)
@@ -126,7 +136,7 @@ def _cell_rows(source: Source, cell: _Cell) -> Iterator[ResultRow]:
 def _final_rows(source: Source, cell: _Cell, last: pd.DataFrame, shared: dict[str, Any]) -> Iterator[ResultRow]:
     """Yield the accuracy in each replicate's last round; replicates may stop in different ones."""
     alive = last[~last["diverged"].astype(bool)]
-    for metric in (name for name in ACCURACIES if name in last.columns):
+    for metric in (name for name in (*ACCURACIES, BACKBONE_CHANGED) if name in last.columns):
         name = source.shown_as(cell.first, metric)
         if alive.empty:
             note = f"diverged: all {_runs(len(last))}"

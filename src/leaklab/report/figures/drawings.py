@@ -13,7 +13,7 @@ from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_arrays
 from leaklab.records.items import Item
-from leaklab.report.figures import curves_figure, diagram_figure, paths_figure, table_figure
+from leaklab.report.figures import curves_figure, diagram_figure, paths_figure, scatter_figure, table_figure
 from leaklab.report.judge.printed import Printed
 from leaklab.report.numbers import series
 from leaklab.report.numbers.basis import sampled, stand_ins
@@ -117,6 +117,14 @@ def _paths(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> 
     return Drawing(figure, partial(write_arrays, arrays=paths_figure.arrays(item.paths, found, marked)))
 
 
+def _scatter(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    if item.scatter is None:
+        raise _needs(item, "scatter")
+    found = scatter_figure.clouds(item.scatter, results)
+    figure = scatter_figure.draw(item.scatter, found, item.title, _notes(results))
+    return Drawing(figure, partial(write_arrays, arrays=scatter_figure.arrays(item.scatter, found)))
+
+
 def _sentences(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
     from leaklab.report.figures import sentences, sentences_figure
 
@@ -159,6 +167,7 @@ RENDERERS: dict[str, Callable[[Item, Scale, ResultTable, Printed], Drawing]] = {
     "architecture": _table,
     "curves": _curves,
     "paths": _paths,
+    "scatter": _scatter,
     "sentences": _sentences,
     "latent-line": _latent_line,
     "latent-plane": _latent_plane,

@@ -13,6 +13,7 @@ from leaklab.report.site.attacks_tried import ProtectionLeft, TriedAttack, Unbro
 from leaklab.report.site.findings import Sentence
 from leaklab.report.site.headlines import Answer
 from leaklab.report.site.publication import Cost, MetricCard
+from leaklab.report.site.threat_models import ThreatModel
 from leaklab.report.tables.layout import Grid
 
 State = Literal["done", "not run", "planned"]
@@ -141,6 +142,7 @@ class ItemPage:
         comparisons: this item's rows of the comparison.
         claims: this item's claims with their verdicts.
         attackers: both attackers side by side (``attacker_pairs``).
+        threats: what each attack has to know.
         tried: every attack that was tried, where there are several.
         protection: what each defended setting leaves of each attacker's result.
         unbroken: the settings of which no attack that was tried read much.
@@ -171,6 +173,7 @@ class ItemPage:
     comparisons: tuple[Comparison, ...] = ()
     claims: tuple[JudgedClaim, ...] = ()
     attackers: tuple[AttackerPair, ...] = ()
+    threats: tuple[ThreatModel, ...] = ()
     tried: tuple[TriedAttack, ...] = ()
     protection: tuple[ProtectionLeft, ...] = ()
     unbroken: tuple[Unbroken, ...] = ()

@@ -36,6 +36,7 @@ from leaklab.report.site.pages import (
     SiteData,
 )
 from leaklab.report.site.publication import Published, published_deal
+from leaklab.report.site.threat_models import threat_models
 from leaklab.report.tables.layout import lay_out
 
 GENERAL_NOTES = {
@@ -148,11 +149,12 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
     tried, protection = tried_attacks(results, item.headline), protection_left(results)
     picture = Picture(files["png"], alt=f"{item.title}: {item.shows}", caption=item.shows, pdf=files["pdf"])
     return {
-        "pictures_first": item.kind == "figure" or item.renderer in ("curves", "paths", "sentences"),
+        "pictures_first": item.kind == "figure" or item.renderer in ("curves", "paths", "scatter", "sentences"),
         "pictures": (picture, *_ranges(evidence, item, comparisons)),
         "grid": lay_out(item.table, results, comparisons) if item.table else None,
         "comparisons": comparisons,
         "attackers": attacker_pairs(ResultTable(tuple(row for row in results.rows if row.metric != PROTECTION_LEFT))),
+        "threats": threat_models(evidence.plan.runs[evidence.scale, item.key]),
         "tried": tried,
         "protection": protection,
         "unbroken": unbroken(protection, tried),

@@ -1,0 +1,124 @@
+"""Exact batch: read all samples of an update off its first affine layer, with a proof and without a search.
+
+Hidden rates, one per local step too, are factors of the derivatives and do not matter (``first_layer/layer.py``). The
+matching loss that is recorded is the part of the batch that is not certified: 0 where the attacker knows that the
+whole batch is exact.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, blank
+from leaklab.attacks.first_layer import black_pixels, peel, ratio, spear, unmixing
+from leaklab.attacks.first_layer.layer import FirstLayer, Floats, Reading
+from leaklab.attacks.imprint import NO_LABEL
+from leaklab.attacks.matching import Distance
+from leaklab.attacks.starts import StartRecord
+from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import SAMPLES, Requirements
+from leaklab.records.errors import UserError
+from leaklab.records.streams import Stream
+
+NAME = "exact-batch"
+METHODS: dict[str, Callable[[FirstLayer, int, Stream], Reading]] = {
+    "ratio": ratio.read,
+    "spear": spear.read,
+    "unmixing": unmixing.read,
+    "black-pixels": black_pixels.read,
+    "peel": peel.read,
+}
+
+
+@dataclass(frozen=True)
+class ExactBatch:
+    """Read a batch off the first layer, whatever factors the client hides.
+
+    Attributes:
+        method: ``ratio`` (one sample), ``spear`` (sampling), ``unmixing`` (FastICA alone), ``black-pixels`` (any
+            activation) or ``peel`` (all of it, with certificates).
+    """
+
+    requirements: ClassVar[Requirements] = Requirements(facts=SAMPLES, searches=False)
+
+    method: Literal["ratio", "spear", "unmixing", "black-pixels", "peel"] = "peel"
+
+    def reconstruct(
+        self,
+        observation: Observation,
+        knowledge: Knowledge,
+        budget: Budget,
+        streams: Streams,
+        distance: Distance | None = None,
+    ) -> Reconstruction:
+        """Read every batch without spending the budget; the labels are not read.
+
+        Raises:
+            UserError: facts are withheld, the network does not begin with an affine layer, the client keeps that to
+                itself, there are more samples than units, or the update is zero.
+        """
+        count, shape = int(knowledge.require("batch_size", NAME)), knowledge.require("input_shape", NAME)
+        layers = first_layers(observation, knowledge)
+        readings = [
+            METHODS[self.method](layer, count, streams("start", trial, 0))
+            for layer, trial in zip(layers, observation.trials, strict=True)
+        ]
+        like = next(iter(observation.update.values()))
+        images = torch.from_numpy(np.stack([one.images for one in readings])).to(like).view(-1, count, *shape)
+        losses = [0.0 if one.proven else 1 - one.certified / (count + 1) for one in readings]
+        return Reconstruction(
+            images=images,
+            labels=torch.full((len(images), count), NO_LABEL, device=images.device),
+            candidates=images[:, None].clone(),
+            candidate_losses=torch.tensor(losses, dtype=images.dtype, device=images.device)[:, None],
+            starts=tuple(
+                StartRecord(trial, 0, loss, 0, 0, False, "matched" if not loss else "budget")
+                for trial, loss in zip(observation.trials, losses, strict=True)
+            ),
+            scale=torch.ones(len(images), dtype=torch.float64),
+        )
+
+
+def first_layers(observation: Observation, knowledge: Knowledge) -> list[FirstLayer]:
+    """Return the first layer of every trial, on inputs as they were before a normalisation that is known.
+
+    Raises:
+        UserError: see ``ExactBatch.reconstruct``.
+    """
+    network = blank(observation, knowledge, NAME)
+    name, first = next(
+        (name, layer) for name, layer in network.named_children() if next(layer.parameters(), None) is not None
+    )
+    weight, bias = f"{name}.weight", f"{name}.bias"
+    if not isinstance(first, nn.Linear) or first.bias is None:
+        raise UserError(
+            f"attack '{NAME}' needs a network that begins with an affine layer with a bias: choose another attack"
+        )
+    if not {weight, bias} <= set(observation.update):
+        raise UserError(f"attack '{NAME}': the client keeps its first layer to itself: choose another defense")
+    sent = _number(observation.weights[weight]), _number(observation.weights[bias])
+    shape = tuple(knowledge.require("input_shape", NAME))
+    side = shape[-1] if len(shape) == 3 and shape[-1] == shape[-2] else 0
+    layers = [
+        FirstLayer(_number(own), _number(offset), *sent, side)
+        for own, offset in zip(observation.update[weight], observation.update[bias], strict=True)
+    ]
+    if knowledge.knows("weight_decay") and knowledge.require("weight_decay", NAME):
+        layers = [layer.without_decay() for layer in layers]
+    if knowledge.knows("normalisation"):
+        scale = knowledge.require("normalisation", NAME)
+        mean, deviation = (np.repeat(np.array(scale[key]), shape[-1] * shape[-2]) for key in ("mean", "std"))
+        layers = [layer.without_normalisation(mean, deviation) for layer in layers]
+    return layers
+
+
+def _number(values: Tensor) -> Floats:
+    found: Floats = values.detach().cpu().double().numpy()
+    return found
+
+
+PLUGIN: type[Attack] = ExactBatch

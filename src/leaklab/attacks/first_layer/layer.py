@@ -1,0 +1,145 @@
+"""The update of a first affine layer, as a product of derivatives and inputs.
+
+An affine layer z = W x + c on b samples X (rows) with derivatives D of the loss at z (rows) has the gradients
+G = D^T X and g = D^T 1. Whatever factor a client hides, one number per step included, is a factor inside D. So what
+is read from (G, g) without knowing D is blind to it, and several steps on other samples only add rows.
+
+Source: "Inverting Gradients", proposition 3.1, for one sample; for batches see the files of this folder.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaklab.records.errors import UserError
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+LIVE = 1e-9
+"""Rows and columns smaller than this share of the largest one have no part in a product."""
+
+
+@dataclass(frozen=True, eq=False)
+class FirstLayer:
+    """What a server knows of one update of an affine layer; any factor on both updates leaves the readings alone.
+
+    Attributes:
+        weight_update: G, [m, n].
+        bias_update: g, [m].
+        weight: W that was sent, [m, n].
+        bias: c that was sent, [m].
+        side: height and width of the inputs, whose n = channels * side * side numbers are pixels; 0: they are none.
+    """
+
+    weight_update: Floats
+    bias_update: Floats
+    weight: Floats
+    bias: Floats
+    side: int = 0
+
+    def factors(self, count: int) -> tuple[Floats, Floats]:
+        """Return U [m, b] with orthonormal columns and R [b, n], G = U R, for b = ``count`` samples.
+
+        Raises:
+            UserError: the layer has fewer units than there are samples, or the update is zero.
+        """
+        units, size = self.weight_update.shape
+        if count > min(units, size):
+            raise UserError(
+                f"{count} samples cannot be told apart in a first layer of {units} units and {size} inputs: attack "
+                "smaller batches"
+            )
+        left, sizes, right = np.linalg.svd(self.weight_update, full_matrices=False)
+        if not sizes[0] > 0:
+            raise UserError("the update of the first layer is zero, so nothing can be read off: capture it again")
+        return left[:, :count], sizes[:count, None] * right[:count]
+
+    def without_normalisation(self, mean: Floats, deviation: Floats) -> "FirstLayer":
+        """Return the same layer on inputs before x' = (x - mean) / deviation, both [n]."""
+        weight = self.weight / deviation
+        return FirstLayer(
+            self.weight_update * deviation + np.outer(self.bias_update, mean),
+            self.bias_update,
+            weight,
+            self.bias - weight @ mean,
+            self.side,
+        )
+
+    def without_decay(self) -> "FirstLayer":
+        """Return the layer without an L2 term, for inputs that are black (0) in all samples at some pixels.
+
+        There the update is a W with a = decay times the sum of the hidden rates, one number for all entries. Which
+        pixels those are is told by the columns: the largest set that fits one a.
+        """
+        columns = np.abs(self.weight).sum(0) > 0
+        ratios = np.where(columns, (self.weight_update * self.weight).sum(0), 0) / np.maximum(
+            (self.weight**2).sum(0), np.finfo(float).tiny
+        )
+        rest = np.linalg.norm(self.weight_update - ratios * self.weight, axis=0)
+        size = np.linalg.norm(self.weight_update, axis=0)
+        fits = columns & (rest <= 1e-6 * np.maximum(size, np.finfo(float).tiny))
+        if not fits.any():
+            return self
+        decay = float(np.median(ratios[fits]))
+        return FirstLayer(
+            self.weight_update - decay * self.weight,
+            self.bias_update - decay * self.bias,
+            self.weight,
+            self.bias,
+            self.side,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What was read of a batch.
+
+    Attributes:
+        images: [b, n], in any order; NaN where nothing was found.
+        certified: how many of them the weights themselves confirm.
+        agreement: share of samples and units where "derivative zero" is "unit off"; 1 over the batch proves a ReLU
+            layer's reading without any truth. None where the method does not use it.
+    """
+
+    images: Floats
+    certified: int = 0
+    agreement: float | None = None
+
+    @property
+    def proven(self) -> bool:
+        """Whether the attacker knows that the whole batch is exact."""
+        return self.agreement == 1.0
+
+
+def scaled(layer: FirstLayer, count: int, directions: Floats) -> Floats:
+    """Return the samples [b, n] of directions Q [b, b] (columns, of any length): D^T = U Q diag(s) sums to g."""
+    left, right = layer.factors(count)
+    lengths = np.linalg.lstsq(directions, left.T @ layer.bias_update, rcond=None)[0]
+    mixed = directions * lengths
+    found = np.linalg.solve(mixed, right) if np.all(lengths) else np.linalg.pinv(mixed) @ right
+    return np.asarray(found, dtype=np.float64)
+
+
+def agreement(layer: FirstLayer, count: int, directions: Floats, images: Floats, tolerance: float = 1e-5) -> float:
+    """Return the share of (sample, unit) where the derivative is zero just where the unit is off."""
+    left, _ = layer.factors(count)
+    active = images @ layer.weight.T + layer.bias > 0
+    derivatives = np.abs(left @ directions).T
+    return float(((derivatives > tolerance * derivatives.max(1, keepdims=True)) == active).mean())
+
+
+def independent(directions: Floats, count: int) -> Places:
+    """Return the indices of the first ``count`` rows that are linearly independent, fewer if there are none."""
+    chosen: list[int] = []
+    basis = np.zeros((0, directions.shape[1]))
+    for place, row in enumerate(directions):
+        rest = row - basis.T @ (basis @ row)
+        size = np.linalg.norm(rest)
+        if size > 1e-4:
+            chosen.append(place)
+            basis = np.vstack([basis, rest / size])
+        if len(chosen) == count:
+            break
+    return np.array(chosen, dtype=np.int64)

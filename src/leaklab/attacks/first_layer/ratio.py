@@ -1,0 +1,40 @@
+"""One sample, by division: every row of G is that row's entry of g times the input.
+
+Source: "Privacy-Preserving Deep Learning via Additively Homomorphic Encryption", section 3 (one unit); under noise all
+units count: least squares where g is exact, total least squares (best rank one of [G g]) where it is as noisy as G.
+"""
+
+import numpy as np
+
+from leaklab.attacks.first_layer.layer import FirstLayer, Floats, Reading
+from leaklab.records.streams import Stream
+
+
+def read(layer: FirstLayer, count: int, draws: Stream) -> Reading:
+    """Return the input of one sample, by total least squares; ``count`` has to be 1 for it to be exact.
+
+    More samples give one mixture of all, in the first place.
+    """
+    images = np.full((count, layer.weight.shape[1]), np.nan)
+    images[0] = total_least_squares(layer)
+    return Reading(images)
+
+
+def one_unit(layer: FirstLayer) -> Floats:
+    """Return G_j / g_j of the unit with the largest entry of g, [n]."""
+    unit = int(np.argmax(np.abs(layer.bias_update)))
+    found: Floats = layer.weight_update[unit] / layer.bias_update[unit]
+    return found
+
+
+def least_squares(layer: FirstLayer) -> Floats:
+    """Return the x of the best G = g x^T, [n]."""
+    found: Floats = layer.weight_update.T @ layer.bias_update / (layer.bias_update @ layer.bias_update)
+    return found
+
+
+def total_least_squares(layer: FirstLayer) -> Floats:
+    """Return the x of the best rank one of [G g], [n]: for equal noise on all entries."""
+    _, _, right = np.linalg.svd(np.column_stack([layer.weight_update, layer.bias_update]), full_matrices=False)
+    found: Floats = right[0, :-1] / right[0, -1]
+    return found

@@ -1,0 +1,92 @@
+"""The exact attack as a plug-in: on observations of the house, whatever factor, kind and precision they have."""
+
+from dataclasses import replace
+from functools import partial
+from itertools import permutations
+
+import pytest
+import torch
+
+from leaklab.attacks.base import Budget
+from leaklab.attacks.exact_batch import METHODS, ExactBatch, first_layers
+from leaklab.models.mlp import MultilayerPerceptron
+from leaklab.observations.base import Knowledge
+from leaklab.records.errors import UserError
+from leaklab.records.streams import stream
+
+SHAPE, CLASSES, COUNT, TRIALS = (1, 8, 8), 10, 3, 4
+SETTINGS = {"hidden": 128, "dropout": 0.0}
+
+
+@pytest.fixture(scope="module")
+def private(digits):
+    images, labels = digits[0][: TRIALS * COUNT], digits[1][: TRIALS * COUNT]
+    return images.view(TRIALS, COUNT, *images.shape[1:]), labels.view(TRIALS, COUNT)
+
+
+@pytest.fixture
+def granted(knowledge):
+    return Knowledge("any", {**knowledge.facts, "batch_size": COUNT})
+
+
+def observed(observe, private, factors=None, kind="gradient", dtype=torch.float64):
+    network = MultilayerPerceptron(**SETTINGS).initialised(SHAPE, CLASSES, 0, torch.float64).eval()
+    made = observe(*private, factors, network=network, kind=kind)
+    update = {name: value.to(dtype) for name, value in made.update.items()}
+    return replace(made, model={"name": "mlp", "settings": SETTINGS}, update=update)
+
+
+def run(observation, knowledge, method="peel"):
+    return ExactBatch(method).reconstruct(observation, knowledge, Budget(1, 1), partial(stream, 0))
+
+
+def errors(found, private):
+    """Return the largest error of each batch under the best order of its images."""
+    orders = list(permutations(range(COUNT)))
+    return [
+        min(float((images[list(order)] - true).abs().max()) for order in orders)
+        for images, true in zip(found.images, private[0], strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "factors"), [("gradient", None), ("gradient", [37.0] * TRIALS), ("delta", [0.003] * TRIALS)]
+)
+def test_a_batch_is_exact_and_proven_whatever_the_factor(observe, private, granted, kind, factors):
+    found = run(observed(observe, private, factors, kind), granted)
+    proven = [start.stopped == "matched" for start in found.starts]
+    assert sum(proven) >= TRIALS - 1
+    assert all(error < 1e-6 for error, sure in zip(errors(found, private), proven, strict=True) if sure)
+    assert found.evaluations() == 0
+
+
+def test_single_precision_leaves_more_than_60_db(observe, private, granted):
+    found = run(observed(observe, private, dtype=torch.float32), granted)
+    assert sorted(errors(found, private))[TRIALS // 2] < 1e-3
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_gives_as_many_images_as_there_are(observe, private, granted, method):
+    found = run(observed(observe, private), granted, method)
+    assert found.images.shape == private[0].shape
+
+
+def test_the_normalisation_is_undone(observe, private, granted):
+    scale = {"mean": [0.13], "std": [0.31]}
+    knowledge = Knowledge("any", {**granted.facts, "normalisation": scale})
+    plain, scaled = (first_layers(observed(observe, private), one)[0] for one in (granted, knowledge))
+    image = torch.rand(64, dtype=torch.float64).numpy()
+    on_network = (image - 0.13) / 0.31
+    before = plain.weight @ on_network + plain.bias
+    assert abs(scaled.weight @ image + scaled.bias - before).max() < 1e-12
+
+
+def test_what_does_not_fit_is_refused(observe, private, granted, network_of):
+    with pytest.raises(UserError, match="needs a network that begins with an affine layer"):
+        run(observe(*private), granted)
+    observation = observed(observe, private)
+    kept = {name: value for name, value in observation.update.items() if not name.startswith("fc1")}
+    with pytest.raises(UserError, match="keeps its first layer to itself"):
+        run(replace(observation, update=kept), granted)
+    with pytest.raises(UserError, match="65 samples cannot be told apart in a first layer of 128 units and 64 inputs"):
+        run(observation, Knowledge("any", {**granted.facts, "batch_size": 65}))
