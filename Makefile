@@ -59,6 +59,11 @@ endif
 	@$(SNAKEMAKE) --quiet rules -- $(SCALE)
 	@$(BIN)/leaklab report --scale $(SCALE)
 
+publish: $(READY) ## judge and show the results that are here, run nothing: make publish SCALE=small
+	@$(SNAKEMAKE) --quiet rules --allowed-rules judge_claims publish_runs --forcerun judge_claims publish_runs \
+		-- results/$(SCALE)/comparison.csv results/$(SCALE)/costs.csv
+	@$(BIN)/leaklab findings --scale $(SCALE)
+
 share: $(READY) ## record what was made in dvc.lock and push it to your DVC remote
 	@mkdir -p data/prepared results/runs $(foreach scale,demo small paper,results/$(scale) figures/$(scale)) .snakemake/metadata
 	@$(BIN)/dvc commit --force workflow

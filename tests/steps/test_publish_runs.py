@@ -1,10 +1,12 @@
 """Costs, cards and drawings are taken from the runs behind each figure, and from no other."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from leaklab.records.files import write_json
+from leaklab.records.errors import UserError
+from leaklab.records.files import read_json, sha256, write_json
 from leaklab.records.provenance import Recorder
 from leaklab.report.site.publication import Published
 from leaklab.steps.base import Job
@@ -22,6 +24,18 @@ def record(path, rule, inputs, outputs, seconds, **facts):
     write_json(Path(path), content)
 
 
+def publish(figures, deals=()):
+    outputs = {"costs": Path("results/demo/costs.csv"), "cards": Path("results/demo/cards.json")}
+    inputs = {"figures": [Path(figure) for figure in figures], "deals": list(deals)}
+    job = Job({"scale": "demo"}, inputs, outputs, "cpu", Recorder("publish_runs"))
+    run(job)
+    record("results/demo/costs.run.json", "publish_runs", [], map(str, outputs.values()), 0.1)
+    content = read_json(Path("results/demo/costs.run.json"))
+    shown = {figure: sha256(Path(figure)) for figure in figures}
+    write_json(Path("results/demo/costs.run.json"), {**content, "inputs": shown})
+    return job
+
+
 @pytest.fixture
 def published(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -36,12 +50,7 @@ def published(tmp_path, monkeypatch):
     for path in (drawing, Path("figures/demo/partition-of-an-older-deal.png"), Path(FIGURE)):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(path.name.encode())
-    outputs = {"costs": Path("results/demo/costs.csv"), "cards": Path("results/demo/cards.json")}
-    job = Job(
-        {"scale": "demo"}, {"figures": [Path(FIGURE)], "deals": [drawing]}, outputs, "cpu", Recorder("publish_runs")
-    )
-    run(job)
-    return job
+    return publish([FIGURE], [drawing])
 
 
 def test_an_item_costs_what_stands_behind_its_figure(published):
@@ -57,3 +66,39 @@ def test_drawings_are_copied_and_those_of_older_deals_go(published):
     assert drawn.name == "partition-digits-iid-1.png"
     assert drawn.read_bytes() == b"partition.png"
     assert drawn in published.outputs.values()
+
+
+OTHER = "figures/demo/lrp/figure3.png"
+
+
+@pytest.fixture
+def alone(published):
+    """One more item, made in a checkout without the runs of the first."""
+    shutil.rmtree("results/runs")
+    record("results/runs/attack/c/run.json", "run_attack", [], ["results/runs/attack/c/r"], 4.0)
+    record("figures/demo/lrp/figure3.run.json", "make_figure", ["results/runs/attack/c/r"], [OTHER], 1.0)
+    Path(OTHER).write_bytes(b"figure 3")
+
+
+def test_one_more_item_keeps_what_was_published_of_those_without_runs(published, alone):
+    before = Published.load(Path("results/demo"))
+    job = publish([FIGURE, OTHER])
+    found = Published.load(Path("results/demo"))
+    assert list(found.costs) == ["lrp/figure2", "lrp/figure3"]
+    assert (found.costs["lrp/figure2"], found.cards["lrp/figure2"]) == (
+        before.costs["lrp/figure2"],
+        before.cards["lrp/figure2"],
+    )
+    assert (found.costs["lrp/figure3"].jobs, found.costs["lrp/figure3"].wall_seconds) == (2, 5.0)
+    (drawn,) = Path("figures/demo").glob("partition-*")
+    assert drawn in job.outputs.values(), "a drawing that nothing replaces stays, and a record names it"
+
+
+@pytest.mark.parametrize("change", ["another figure", "never published"])
+def test_an_item_without_runs_whose_figure_was_not_published_is_named(published, alone, change):
+    if change == "another figure":
+        Path(FIGURE).write_bytes(b"drawn anew")
+    else:
+        Path("results/demo/costs.csv").unlink()
+    with pytest.raises(UserError, match=r"lrp/figure2: not all its runs are here.*run snakemake figures/demo/lrp"):
+        publish([FIGURE, OTHER])

@@ -1,16 +1,17 @@
 # What a checkout without runs shows of them beside the results of a scale: costs, metric cards, drawings of deals.
+# The outputs are updated: of items whose runs are not here, what was published before is kept.
 rule publish_runs:
     input:
         figures=of_ready_items("png"),
         figure_records=of_ready_items("figure_record"),
         table_records=of_ready_items("table_record"),
-        records=records_of_scale,
-        run_cards=cards_of_scale,
-        deals=deals_of_scale,
+        records=here(records_of_scale),
+        run_cards=here(cards_of_scale),
+        deals=here(deals_of_scale),
     output:
-        costs="results/{scale}/costs.csv",
-        cards="results/{scale}/cards.json",
-        run="results/{scale}/costs.run.json",
+        costs=update("results/{scale}/costs.csv"),
+        cards=update("results/{scale}/cards.json"),
+        run=update("results/{scale}/costs.run.json"),
     log:
         "logs/publish-runs/{scale}.log",
     benchmark:

@@ -51,6 +51,17 @@ def cards_of_scale(wildcards):
     ]
 
 
+def here(paths_of):
+    """Return a function from wildcards to those files that are here, where a call may not make all (`make publish`)."""
+
+    def paths(wildcards):
+        every = paths_of(wildcards)
+        told = workflow.dag_settings.allowed_rules
+        return [path for path in every if Path(path).is_file()] if told else every
+
+    return paths
+
+
 def targets_of(scale):
     """Return a function of a rule's input: what the scale's target asks for."""
     return lambda wildcards: [str(path) for path in targets_of_scale(the_plan(), scale)]

@@ -1,5 +1,6 @@
 """Keep what a checkout without runs shows of them: costs, metric cards, and the drawings of who holds what.
 
+Items whose runs are not here keep what was published of them, so that one more item does not ask for the runs of all.
 The records of published results name the code of this step; so it imports little, and asks its rule what the plan says.
 """
 
@@ -9,7 +10,14 @@ from pathlib import Path
 from leaklab.records import files
 from leaklab.records.ledger import Ledger
 from leaklab.report.site.metric_cards import cards_of
-from leaklab.report.site.publication import cost_of, published_deal, write_cards, write_costs
+from leaklab.report.site.publication import (
+    Published,
+    cost_of,
+    published_deal,
+    still_published,
+    write_cards,
+    write_costs,
+)
 from leaklab.steps.base import Job, main
 
 
@@ -17,23 +25,27 @@ def run(job: Job) -> None:
     """Write ``costs.csv`` and ``cards.json`` of the items whose figures are inputs, and copy the drawings of deals."""
     ledger = Ledger.scan()
     figures = {f"{path.parent.name}/{path.stem}": path for path in job.inputs["figures"]}
-    entries = {item: ledger.behind(path.as_posix()).entries for item, path in figures.items()}
-    write_costs(job.outputs["costs"], {item: cost_of(own) for item, own in entries.items()})
-    write_cards(job.outputs["cards"], {item: cards_of(own) for item, own in entries.items()})
-    deals = _publish_deals(job.spec["scale"], job.inputs["deals"])
+    kept = still_published(job.outputs["costs"].parent, figures, ledger)
+    entries = {item: ledger.behind(path.as_posix()).entries for item, path in figures.items() if item not in kept.costs}
+    costs = {**kept.costs, **{item: cost_of(own) for item, own in entries.items()}}
+    cards = {**kept.cards, **{item: cards_of(own) for item, own in entries.items()}}
+    write_costs(job.outputs["costs"], {item: costs[item] for item in figures})
+    write_cards(job.outputs["cards"], {item: cards[item] for item in figures})
+    deals = _publish_deals(job.spec["scale"], job.inputs["deals"], kept)
     job.outputs.update({str(path): path for path in deals})
-    job.note(items=len(entries), deals=len(deals))
+    job.note(items=len(figures), kept=len(kept.costs), deals=len(deals))
 
 
-def _publish_deals(scale: str, drawings: list[Path]) -> list[Path]:
-    """Copy the drawings, and take away those of deals that are no longer among them."""
+def _publish_deals(scale: str, drawings: list[Path], kept: Published) -> list[Path]:
+    """Copy the drawings; where all runs are here, take away those of deals that are no longer among them."""
     targets = {published_deal(scale, path.parent): path for path in drawings}
-    for old in set(Path("figures", scale).glob("partition-*.png")) - set(targets):
+    older = sorted(set(Path("figures", scale).glob("partition-*.png")) - set(targets))
+    for old in older if not kept.costs else ():
         old.unlink()
     for target, source in targets.items():
         with files.atomic(target) as temporary:
             shutil.copyfile(source, temporary)
-    return list(targets)
+    return [*targets, *(older if kept.costs else ())]
 
 
 if __name__ == "__main__":

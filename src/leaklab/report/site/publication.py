@@ -8,9 +8,10 @@ from pathlib import Path
 
 from leaklab.records import files
 from leaklab.records.errors import UserError
-from leaklab.records.ledger import Entry
+from leaklab.records.ledger import Entry, Ledger
 
-COSTS, CARDS = "costs.csv", "cards.json"
+COSTS, CARDS, RECORD = "costs.csv", "cards.json", "costs.run.json"
+RUNS = "results/runs/"
 COLUMNS = ("item", "jobs", "wall_seconds", "cpu_seconds", "peak_memory_mib", "device", "evaluations")
 RESTORE = "restore it from the repository, or delete it and run snakemake for it"
 
@@ -65,6 +66,37 @@ class Published:
 def published_deal(scale: str, run: Path) -> Path:
     """Return where the drawing of who holds what is published that was made in a run's folder."""
     return Path("figures", scale, f"partition-{run.name}.png")
+
+
+def still_published(folder: Path, figures: Mapping[str, Path], ledger: Ledger) -> Published:
+    """Return what was published in ``results/<scale>`` of the items whose runs are not all in this checkout.
+
+    Args:
+        folder: of the scale's results.
+        figures: item -> its figure.
+        ledger: the records of this checkout.
+
+    Raises:
+        UserError: of an item without runs nothing was published, or its figure is not the one that it was published
+            with.
+    """
+    lacking = [item for item, path in figures.items() if _lacks_runs(ledger, path)]
+    if not lacking:
+        return Published({}, {})
+    before = Published.load(folder)
+    record = folder / RECORD
+    shown = files.read_json(record)["inputs"] if record.is_file() else {}
+    for item in lacking:
+        path = figures[item]
+        if item not in before.costs or shown.get(path.as_posix()) != files.sha256(path):
+            raise UserError(f"{item}: not all its runs are here, and {path} is not as published: run snakemake {path}")
+    return Published(
+        {item: before.costs[item] for item in lacking}, {item: before.cards.get(item, ()) for item in lacking}
+    )
+
+
+def _lacks_runs(ledger: Ledger, figure: Path) -> bool:
+    return any(entry is None and path.startswith(RUNS) for _, path, entry in ledger.chain(figure.as_posix()))
 
 
 def cost_of(entries: Sequence[Entry]) -> Cost:
