@@ -63,6 +63,16 @@ def test_evaluations_of_an_attack_are_bounded_by_its_budget():
     assert cost(spec("attack")).evaluations == 5 * 4 * 2 * 100 * 20
 
 
+@pytest.mark.parametrize("attack", ["ig", "rog-lite", "delta-ig", {"name": "csdlg", "optimizer": "signed-adam"}])
+def test_an_attack_of_first_order_evaluates_once_an_iteration(attack):
+    assert cost(spec("attack", attack=attack)).evaluations == 5 * 4 * 2 * 100
+
+
+@pytest.mark.parametrize("attack", ["csdlg", {"name": "delta-ig", "optimizer": "lbfgs"}])
+def test_an_attack_that_is_told_lbfgs_evaluates_as_one(attack):
+    assert cost(spec("attack", attack=attack)).evaluations == 5 * 4 * 2 * 100 * 20
+
+
 def test_a_generative_attack_evaluates_a_population_in_every_generation():
     counted = {"name": "ggl", "population": 30}
     assert cost(spec("attack", attack=counted, generator=GENERATOR)).evaluations == 5 * 4 * 2 * 100 * 30

@@ -16,6 +16,9 @@ from leaklab.records.train_spec import TrainSpec
 
 # largest L-BFGS work per outer iteration (max_iter of the attack's optimiser)
 INNER_ITERATIONS = 20
+# attacks that take one step of first order per iteration: always, or where a setting (here its default) says so
+FIRST_ORDER = ("ig", "rog-lite")
+OPTIMIZERS = {"csdlg": "lbfgs", "delta-ig": "signed-adam"}
 SAFETY = 3.0
 SMALLEST_MINUTES = 10
 
@@ -122,14 +125,24 @@ def cost(spec: Spec, clients: int = 2) -> Cost:
 
 
 def _evaluations(spec: AttackSpec) -> int:
-    """Return the largest number of evaluations: of L-BFGS per outer iteration, or of a population per generation."""
+    """Return the largest number of evaluations of an attack's loss."""
     if not declared(ATTACKS, spec.attack.name).searches:
         return 0
     batches = spec.capture.image_count // spec.capture.batch_size
     searches = batches * samples_seen(spec.capture) * spec.capture.draws * spec.restarts * spec.iterations
-    return searches * (
-        int(spec.attack.settings.get("population") or POPULATION) if spec.generator else INNER_ITERATIONS
-    )
+    return searches * _evaluations_an_iteration(spec)
+
+
+def _evaluations_an_iteration(spec: AttackSpec) -> int:
+    """Return the most: one at a step of first order, else those of an L-BFGS step, or of a population a generation."""
+    if spec.attack.name in FIRST_ORDER or _optimizer(spec) == "signed-adam":
+        return 1
+    return int(spec.attack.settings.get("population") or POPULATION) if spec.generator else INNER_ITERATIONS
+
+
+def _optimizer(spec: AttackSpec) -> str:
+    default = OPTIMIZERS.get(spec.attack.name, "")
+    return str(spec.attack.settings.get("optimizer", default)) if default else ""
 
 
 def _milliseconds(spec: AttackSpec) -> float:
