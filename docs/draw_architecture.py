@@ -68,7 +68,8 @@ def road() -> Picture:
     if done.returncode:
         sys.exit(done.stdout)
     found = re.findall(r"^(?:local)?rule (\w+):\n(?:    input: (.*)\n)?    output: (.*)\n", done.stdout, re.MULTILINE)
-    jobs = [(rule, read.split(", "), written.split(", ")) for rule, read, written in found]
+    # a file that a rule updates is marked so
+    jobs = [(rule, read.split(", "), written.replace(" (update)", "").split(", ")) for rule, read, written in found]
     maker = {file: rule for rule, _, written in jobs for file in written}
     reads = {(maker[file], rule, file) for rule, read, _ in jobs for file in read if file in maker}
     return Picture(
