@@ -52,8 +52,8 @@ def page(seconds: Mapping[str, float]) -> str:
     return (
         "# Parts of a step under the dear defenses\n\n"
         f"`PYTHONPATH=benchmarks .venv/bin/python -m defense_speed.parts` made this page: LeNet of four convolutions,\n"
-        f"28x28, a batch of {BATCH}, one client, one thread; medians of processor time over {REPEATS} turns. Tangents by\n"
-        "forward differentiation and finite differences are other ways to Soteria's probes, not in use.\n\n"
+        f"28x28, a batch of {BATCH}, one client, one thread; medians of processor time over {REPEATS} turns.\n"
+        "Forward differentiation and finite differences are other ways to Soteria's probes, not in use.\n\n"
         "| part | CPU ms | x gradient |\n| --- | --: | --: |\n" + "\n".join(lines) + "\n"
     )
 
