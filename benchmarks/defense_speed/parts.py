@@ -62,6 +62,7 @@ def made() -> dict[str, Part]:
     """Return the parts by what they are."""
     model: Architecture = plugins.load("models", "dlg-lenet")
     network = model.initialised(SHAPE, CLASSES, 1024).eval()
+    # an own generator: only the cost is compared, and what the pixels are does not change it
     draws = torch.Generator().manual_seed(0)
     batch = {
         "images": torch.randn(BATCH, *SHAPE, generator=draws),
@@ -102,6 +103,7 @@ def unfolded(network: nn.Sequential, batch: Mapping[str, Tensor], names: list[st
         formulas.kernel_gradients = own
 
 
+# tests/benchmarks/test_defense_benchmark.py compares the ways to a sample's gradient
 def by_unfold(layer: nn.Conv2d, inputs: Tensor, slope: Tensor) -> Tensor:
     """Return ``kernel_gradients`` by another way."""
     seen = F.unfold(inputs, layer.kernel_size, layer.dilation, layer.padding, layer.stride)

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+from defense_speed.parts import made
 from torch.nn import functional as F
 
 from leaklab.defenses.base import Alone, ClientContext, Defense
@@ -55,3 +56,14 @@ def test_the_loops_do_few_steps_of_the_same_model():
     for workload in WORKLOADS:
         assert of_loop(workload).steps == LOOP_STEPS
         assert of_loop(workload).model == workload.model
+
+
+def test_other_ways_to_the_samples_gradients_find_the_same():
+    ways = [
+        part() for name, part in made().items() if name.startswith(("grad-defense: every", "grad-defense: the same by"))
+    ]
+    ours, *others = ways
+    assert len(others) == 2
+    for found in others:
+        for name, value in ours.items():
+            assert torch.allclose(found[name].flatten(1), value, rtol=1e-3, atol=1e-6), name
