@@ -10,7 +10,7 @@ from torch import nn
 
 from leaklab.defenses.base import Alone, ClientContext
 from leaklab.defenses.soteria_mask import sensitivity_ratios, soteria_mask
-from leaklab.defenses.soteria_probes import SoteriaProbes, probed_ratios
+from leaklab.defenses.soteria_probes import SoteriaProbes, probed_ratios, random_signs
 from leaklab.federated.batches import Batch
 from leaklab.federated.local import local_training
 from leaklab.federated.network import trainable
@@ -42,7 +42,7 @@ def test_the_estimate_is_the_exact_ratio_along_the_probes(victim, probes):
     """In the coordinates of the probes, t -> r(x + V t), the Jacobian's rows are what the probes see of the lengths."""
     _, features_of, _ = victim
     images = stream(0, "images").normal(3, *SHAPE)
-    tangents = 2.0 * stream(7, "probes").integers(0, 2, probes, *images.shape) - 1
+    tangents = random_signs(stream(7, "probes"), probes, *images.shape)
 
     def along(coordinates):
         return features_of(images + torch.einsum("bk,kbchw->bchw", coordinates.flatten(1), tangents.double()))
@@ -80,6 +80,18 @@ def test_dead_features_rank_last():
     ratios = probed_ratios(network[:-1], stream(1, "images").normal(2, *SHAPE), 4, stream(0, "probes"))
     assert ratios[dead].isinf().all()
     assert not ratios.isnan().any()
+
+
+def test_signs_are_independent_and_even():
+    signs = random_signs(stream(0, "signs"), 3, 8, 50_001).double()
+    assert signs.shape == (3, 8, 50_001)
+    assert set(signs.unique().tolist()) == {-1, 1}
+    # a sum of n signs has the deviation sqrt(n); each of the 64 places of a word is looked at on its own
+    places = signs.flatten()[: 64 * 18_750].view(-1, 64)
+    assert float(places.mean(0).abs().max()) < 4 / sqrt(len(places))
+    together = (places.T @ places / len(places)).fill_diagonal_(0)
+    assert float(together.abs().max()) < 5 / sqrt(len(places))
+    assert float((places[1:] * places[:-1]).mean(0).abs().max()) < 4 / sqrt(len(places))
 
 
 CLIENTS = 7

@@ -5,9 +5,9 @@ E[(J v)_i^2] = |d r_i / d x|^2, so one forward pass with a tangent estimates the
 Source of the defense: see ``soteria_mask``; used by OUTPOST figure 3 (rate 0.5).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf, prod
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,14 @@ from leaklab.defenses.settings import require_between
 from leaklab.records.bounds import Count, OpenShare
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
+
+# but for a bias, what they do to a tangent is what they do to a value
+LINEAR = (nn.Linear, nn.Conv2d, nn.Flatten)
+# the slope of an activation by its value
+SLOPES: Mapping[type[nn.Module], Callable[[Tensor], Tensor]] = {
+    nn.Sigmoid: lambda value: value * (1 - value),
+    nn.ReLU: lambda value: value > 0,
+}
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,7 @@ def probed_ratios(front: nn.Sequential, images: Tensor, probes: int, draws: Stre
         probes: number of tangents.
         draws: of the tangents.
     """
-    tangents = (2 * draws.integers(0, 2, probes, *images.shape) - 1).to(images)
+    tangents = random_signs(draws, probes, *images.shape).to(images)
     features, seen = _forward(front, images, tangents)
     lengths = seen.square().mean(0).sqrt()
     silent = (features == 0) & (lengths == 0)
@@ -79,22 +87,47 @@ def probed_ratios(front: nn.Sequential, images: Tensor, probes: int, draws: Stre
     return torch.where(silent.all(0), inf, ratios)
 
 
+def random_signs(draws: Stream, *shape: int) -> Tensor:
+    """Return independent signs, -1 or 1 with equal chance, int8.
+
+    They are the bits of whole words: one draw for each sign takes as long as a pass through a small network.
+    """
+    words = draws.integers(-(2**63), 2**63, ceil(prod(shape) / 64))
+    bits = (words.view(torch.uint8)[:, None] >> torch.arange(8, dtype=torch.uint8)) & 1
+    return (2 * bits.flatten()[: prod(shape)].view(shape).to(torch.int8)) - 1
+
+
 def _forward(front: nn.Sequential, values: Tensor, tangents: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what comes out of the layers, [B, F], and by how much each tangent moves it, [probes, B, F]."""
+    """Return what comes out of the layers, [B, F], and by how much each tangent moves it, [probes, B, F].
+
+    Values and tangents go through an affine layer in one call: small layers cost more by the call than by the number.
+    """
+    both = torch.cat([values[None], tangents])
     for layer in front:
-        if isinstance(layer, nn.Linear | nn.Conv2d):
-            # a tangent goes through the layer itself, without its bias: one call for all of them
-            unbiased = {"bias": torch.zeros_like(layer.bias)} if layer.bias is not None else {}
-            moved = functional_call(layer, unbiased, (tangents.flatten(0, 1),))
-            values, tangents = layer(values), moved.unflatten(0, (len(tangents), -1))
+        if isinstance(layer, LINEAR):
+            both = _affine(layer, both)
+        elif type(layer) in SLOPES:
+            both[0] = layer(both[0])
+            both[1:] *= SLOPES[type(layer)](both[0])
         else:
-            values, tangents = _by_derivative(layer, values, tangents)
-    return values, tangents
+            both = _by_derivative(layer, both[0], both[1:])
+    return both[0], both[1:]
 
 
-def _by_derivative(layer: nn.Module, values: Tensor, tangents: Tensor) -> tuple[Tensor, Tensor]:
-    moved = vmap(lambda own: jvp(layer, (values,), (own,))[1])(tangents)
-    return layer(values), moved
+def _affine(layer: nn.Module, both: Tensor) -> Tensor:
+    bias = getattr(layer, "bias", None)
+    unbiased = {} if bias is None else {"bias": torch.zeros_like(bias)}
+    after: Tensor = functional_call(layer, unbiased, (both.flatten(0, 1),)).unflatten(0, both.shape[:2])
+    if bias is not None:
+        after[0] += bias[:, None, None] if isinstance(layer, nn.Conv2d) else bias
+    return after
+
+
+def _by_derivative(layer: nn.Module, values: Tensor, tangents: Tensor) -> Tensor:
+    # a dual number of a view takes the memory of all that the view is of
+    own = values.clone()
+    moved = vmap(lambda tangent: jvp(layer, (own,), (tangent,))[1])(tangents)
+    return torch.cat([layer(values)[None], moved])
 
 
 def _before(network: nn.Sequential, layer: str) -> nn.Sequential:
