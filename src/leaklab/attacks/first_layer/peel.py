@@ -10,12 +10,16 @@ Source: ours; of its parts, unmixing is that of "Cocktail Party Attack" and the 
 
 import numpy as np
 
-from leaklab.attacks.first_layer.black_pixels import MORE_ZEROS, ZERO, sparse_images
+from leaklab.attacks.first_layer.black_pixels import MORE_ZEROS, ZERO, sparse_directions, sparse_images
 from leaklab.attacks.first_layer.layer import LIVE, FirstLayer, Floats, Reading, agreement, scaled
 from leaklab.attacks.first_layer.unmixing import CONTRASTS, unmixed
 from leaklab.records.streams import Stream
 
 TRIES = 4
+STARTS = 16
+"""From which a certified image is looked for beside those that are not."""
+OWN = 0.05
+NEARLY_BLACK, LOST = 1e-3, 1e9
 TIGHT, LOOSE = 1e-8, 1e-5
 """Shares of the largest singular value below which one is zero, and above which one is not."""
 MOSTLY = 0.92
@@ -110,19 +114,67 @@ def certified(left: Floats, outputs: Floats, tight: float) -> Floats | None:
 
 
 def _reading(layer: FirstLayer, count: int, known: Floats, rest: Floats | None, draws: Stream) -> Reading:
-    certain = known.shape[1]
-    if certain == count:
+    """Return the batch that all certificates prove, else the most plausible of what other ways come to."""
+    ways = [sparse_images(layer, count, draws)]
+    if known.shape[1] == count:
         images = scaled(layer, count, known)
-        return Reading(images, count, agreement(layer, count, known, images))
-    images = sparse_images(layer, count, draws)
-    black = ((np.abs(images) < ZERO).sum(1) > count + MORE_ZEROS) & (images.min(1) > -ZERO)
-    if rest is None or black.sum() > certain:
-        return Reading(images, int(black.sum()))
-    if not certain:
-        return Reading(rest)
-    # the rest as FastICA left it gives the missing directions, so that the certified ones can be told from them
+        agreed = agreement(layer, count, known, images)
+        if agreed == 1:
+            return Reading(images, count, agreed)
+        ways.append(images)
+    elif known.shape[1]:
+        ways.append(_completed(layer, count, known, draws))
+    elif rest is not None:
+        ways.append(rest)
+    chosen = max(ways, key=lambda images: _plausible(images, count))
+    return Reading(chosen, _plausible(chosen, count)[0])
+
+
+def _completed(layer: FirstLayer, count: int, known: Floats, draws: Stream) -> Floats:
+    """Return the batch where k of b directions are certified.
+
+    What is projected off them spans the other b - k images. A certified image is known up to those, so it is looked
+    for, as a sparse vector, in a space of b - k + 1 dimensions in place of b.
+    """
     left, right = layer.factors(count)
-    basis = _complement(known, count)
-    mixing = np.column_stack([known, basis @ ((basis.T @ right) @ np.linalg.pinv(rest))])
-    lengths = np.linalg.lstsq(mixing, left.T @ layer.bias_update, rcond=None)[0]
-    return Reading(np.linalg.lstsq(mixing, right, rcond=None)[0] / lengths[:, None], certain)
+    sums, basis = left.T @ layer.bias_update, _complement(known, count)
+    span = basis.T @ right
+    others = span
+    if len(span) > 1:
+        others = sparse_images(FirstLayer(span, basis.T @ sums, layer.weight, layer.bias, layer.side), len(span), draws)
+    mixing = np.column_stack([known, right @ np.linalg.pinv(np.nan_to_num(others))])
+    rough = np.linalg.lstsq(mixing, right, rcond=None)[0][: known.shape[1]]
+    rows = np.vstack([*(_sparse_beside(image, span, draws) for image in rough), others])
+    lengths = np.linalg.lstsq(right @ np.linalg.pinv(np.nan_to_num(rows)), sums, rcond=None)[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: Floats = rows / lengths[:, None]
+    return found
+
+
+def _sparse_beside(image: Floats, span: Floats, draws: Stream) -> Floats:
+    """Return the sparsest of what an image and ``span`` [d, n] make together, but for its length."""
+    axes = np.linalg.svd(span, full_matrices=False)[2]
+    apart = image - image @ axes.T @ axes
+    size = np.linalg.norm(apart)
+    basis = np.vstack([apart / max(size, np.finfo(float).tiny), axes]).T
+    live = np.linalg.norm(basis, axis=1) > LIVE
+    beside = draws.normal(STARTS, len(axes)).numpy() / len(axes) ** 0.5
+    starts = np.vstack([image @ basis / max(size, np.finfo(float).tiny), np.column_stack([np.ones(STARTS), beside])])
+    directions = sparse_directions(basis[live], starts)
+    own = np.abs(directions[:, 0]) > OWN * np.linalg.norm(directions, axis=1)
+    # what has nothing of the image itself is one of the span's
+    found: Floats = basis @ directions[np.argmax(own)]
+    return found
+
+
+def _plausible(images: Floats, count: int) -> tuple[int, float]:
+    """Return how many images have more black pixels than a mixture can have, and how much all look like images.
+
+    No truth is used: mixtures of images have negative pixels and fewer black ones. Both by the logarithm, as one image
+    that is not found leaves [0, 1] by more than all others together.
+    """
+    images = np.nan_to_num(images, nan=-LOST, posinf=LOST, neginf=-LOST)
+    black = ((np.abs(images) < ZERO).sum(1) > count + MORE_ZEROS) & (images.min(1) > -ZERO)
+    outside = np.square(images - np.clip(images, 0, 1)).mean(1)
+    bright = np.abs(images) / np.maximum(np.abs(images).max(1, keepdims=True), ZERO)
+    return int(black.sum()), -float(np.log(outside + ZERO**2).mean() + 2 * np.log(bright + NEARLY_BLACK).mean())
