@@ -106,11 +106,28 @@ class TestProduct:
         layer = seen.without_normalisation(np.full(144, mean), np.full(144, deviation))
         assert psnr(peel.read(layer, 4, draws()).images, x).min() > 100
 
-    def test_an_l2_term_is_taken_out_where_pixels_are_black(self):
-        layer, x = client(4, decay=1e-3)
-        clean = layer.without_decay()
-        assert np.abs(clean.weight_update - client(4)[0].weight_update).max() < 1e-9
-        assert psnr(peel.read(clean, 4, draws()).images, x).min() > 100
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+    @pytest.mark.parametrize(("mean", "deviation"), [(0.0, 1.0), (0.13, 0.31)])
+    def test_an_l2_term_is_taken_out_where_pixels_are_black(self, mean, deviation, dtype):
+        """Of normalised inputs too, where black is no 0, and where rounding is as large as the term."""
+        x, y, decay = images(4), labels(4), 1e-3
+        layers = [[part.to(dtype) for part in layer] for layer in network(144, 64)]
+        inputs = ((x - mean) / deviation).to(dtype)
+        seen, plain = (update(layers, [(inputs, y)], [0.1], decay=own) for own in (decay, 0.0))
+        weight, bias = (part.double().numpy() for part in layers[0])
+        means, deviations = np.full(144, mean), np.full(144, deviation)
+        shrunk = weight * deviations + np.outer(bias, means)
+        with_term, without = (one.without_normalisation(means, deviations) for one in (seen, plain))
+        clean = with_term.without_decay(shrunk, bias)
+        left, before = (np.abs(one.weight_update - without.weight_update).max() for one in (clean, with_term))
+        assert left < (1e-12 if dtype == torch.float64 else 0.1 * before)
+        assert psnr(peel.read(clean, 4, draws()).images, x).min() > (100 if dtype == torch.float64 else 60)
+
+    def test_images_without_black_pixels_keep_the_l2_term(self):
+        x = images(4, background=False)
+        layers = network(144, 64)
+        seen = update(layers, [(x, labels(4))], [0.1], decay=1e-3)
+        assert seen.without_decay(*(part.numpy() for part in layers[0])) is seen
 
 
 class TestOneSample:

@@ -21,6 +21,7 @@ from leaklab.attacks.matching import Distance
 from leaklab.attacks.starts import StartRecord
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import SAMPLES, Requirements
+from leaklab.records.bounds import Natural
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
 
@@ -41,11 +42,14 @@ class ExactBatch:
     Attributes:
         method: ``ratio`` (one sample), ``spear`` (sampling), ``unmixing`` (FastICA alone), ``black-pixels`` (any
             activation) or ``peel`` (all of it, with certificates).
+        samples: of the client's round, where each of its local steps has a batch of its own; 0 for one batch.
     """
 
+    several_batches: ClassVar[bool] = True
     requirements: ClassVar[Requirements] = Requirements(facts=SAMPLES, searches=False)
 
     method: Literal["ratio", "spear", "unmixing", "black-pixels", "peel"] = "peel"
+    samples: Natural = 0
 
     def reconstruct(
         self,
@@ -61,7 +65,10 @@ class ExactBatch:
             UserError: facts are withheld, the network does not begin with an affine layer, the client keeps that to
                 itself, there are more samples than units, or the update is zero.
         """
-        count, shape = int(knowledge.require("batch_size", NAME)), knowledge.require("input_shape", NAME)
+        count, shape = (
+            self.samples or int(knowledge.require("batch_size", NAME)),
+            knowledge.require("input_shape", NAME),
+        )
         layers = first_layers(observation, knowledge)
         readings = [
             METHODS[self.method](layer, count, streams("start", trial, 0))
@@ -100,19 +107,21 @@ def first_layers(observation: Observation, knowledge: Knowledge) -> list[FirstLa
         )
     if not {weight, bias} <= set(observation.update):
         raise UserError(f"attack '{NAME}': the client keeps its first layer to itself: choose another defense")
-    sent = _number(observation.weights[weight]), _number(observation.weights[bias])
+    own, offset = _number(observation.weights[weight]), _number(observation.weights[bias])
     shape = tuple(knowledge.require("input_shape", NAME))
     side = shape[-1] if len(shape) == 3 and shape[-1] == shape[-2] else 0
     layers = [
-        FirstLayer(_number(own), _number(offset), *sent, side)
-        for own, offset in zip(observation.update[weight], observation.update[bias], strict=True)
+        FirstLayer(_number(moved), _number(moved_bias), own, offset, side)
+        for moved, moved_bias in zip(observation.update[weight], observation.update[bias], strict=True)
     ]
-    if knowledge.knows("weight_decay") and knowledge.require("weight_decay", NAME):
-        layers = [layer.without_decay() for layer in layers]
+    shrunk = own
     if knowledge.knows("normalisation"):
         scale = knowledge.require("normalisation", NAME)
         mean, deviation = (np.repeat(np.array(scale[key]), shape[-1] * shape[-2]) for key in ("mean", "std"))
         layers = [layer.without_normalisation(mean, deviation) for layer in layers]
+        shrunk = own * deviation + np.outer(offset, mean)
+    if knowledge.knows("weight_decay") and knowledge.require("weight_decay", NAME):
+        layers = [layer.without_decay(shrunk, offset) for layer in layers]
     return layers
 
 

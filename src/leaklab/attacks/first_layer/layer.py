@@ -20,6 +20,9 @@ Places = NDArray[np.int64]
 LIVE = 1e-9
 """Rows and columns smaller than this share of the largest one have no part in a product."""
 
+LEAST_BLACK, CLEARLY = 0.05, 1e-2
+"""Share of the pixels that are black in all samples at least, and how far below the others' their misfit has to be."""
+
 
 @dataclass(frozen=True, eq=False)
 class FirstLayer:
@@ -67,25 +70,27 @@ class FirstLayer:
             self.side,
         )
 
-    def without_decay(self) -> "FirstLayer":
+    def without_decay(self, shrunk: Floats, shrunk_bias: Floats) -> "FirstLayer":
         """Return the layer without an L2 term, for inputs that are black (0) in all samples at some pixels.
 
-        There the update is a W with a = decay times the sum of the hidden rates, one number for all entries. Which
-        pixels those are is told by the columns: the largest set that fits one a.
+        There the update is a ``shrunk``, with a = decay times the sum of the hidden rates, one number for all entries.
+        Which pixels those are is told by the columns: they fit one a, up to rounding, far better than others do.
+
+        Args:
+            shrunk: what the term makes of G but for a, [m, n]: W, and after ``without_normalisation``
+                deviation W + c mean^T with the weights that the client has.
+            shrunk_bias: the same of g, [m]: c.
         """
-        columns = np.abs(self.weight).sum(0) > 0
-        ratios = np.where(columns, (self.weight_update * self.weight).sum(0), 0) / np.maximum(
-            (self.weight**2).sum(0), np.finfo(float).tiny
-        )
-        rest = np.linalg.norm(self.weight_update - ratios * self.weight, axis=0)
-        size = np.linalg.norm(self.weight_update, axis=0)
-        fits = columns & (rest <= 1e-6 * np.maximum(size, np.finfo(float).tiny))
-        if not fits.any():
+        sizes = np.maximum((shrunk**2).sum(0), np.finfo(float).tiny)
+        ratios = (self.weight_update * shrunk).sum(0) / sizes
+        rest = np.linalg.norm(self.weight_update - ratios * shrunk, axis=0)
+        black = rest <= 2 * np.quantile(rest, LEAST_BLACK)
+        if rest[black].max() > CLEARLY * np.median(rest[~black] if not black.all() else rest):
             return self
-        decay = float(np.median(ratios[fits]))
+        decay = float(np.median(ratios[black]))
         return FirstLayer(
-            self.weight_update - decay * self.weight,
-            self.bias_update - decay * self.bias,
+            self.weight_update - decay * shrunk,
+            self.bias_update - decay * shrunk_bias,
             self.weight,
             self.bias,
             self.side,
