@@ -17,6 +17,7 @@ DERIVED = {
     "figure-rounds",
     "figure7-large-steps",
     "exact-batches",
+    "utility-settings",
     "head-repairs",
     "figure-noise",
     "ablation",
@@ -24,7 +25,7 @@ DERIVED = {
     "figure-production",
     "figure3-time",
 }
-COUNTS = {"lrp": 28, "outpost": 17, "hyperfl": 18}
+COUNTS = {"lrp": 29, "outpost": 17, "hyperfl": 18}
 
 
 @pytest.fixture(scope="module")

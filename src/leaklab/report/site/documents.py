@@ -23,6 +23,8 @@ from leaklab.report.tables.tables import sentence
 
 README = Path("README.md")
 FINDINGS = Path("docs/findings.md")
+NAMED = 5
+"""How many items without results are named."""
 PART = re.compile(r"(<!-- generated: ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -138,7 +140,6 @@ def _answers(data: SiteData) -> str:
 
 def _items(data: SiteData) -> str:
     done = [page for paper in data.papers for page in paper.done]
-    every = [page for paper in data.papers for page in paper.items]
     lines = [
         (
             f"[{page.paper} {page.item}](figures/{data.scale}/{page.paper}/{page.item}.png)",
@@ -148,14 +149,24 @@ def _items(data: SiteData) -> str:
         )
         for page in done
     ]
-    waiting = ", ".join(f"{len(paper.items)} of {paper.key.upper()}" for paper in data.papers if not paper.done)
     return (
-        f"{len(done)} of {len(every)} items have results; `leaklab items --why` says what the others wait for "
-        f"({waiting}).\n\n"
+        f"{_how_many(data)}\n\n"
         + table(("item", "what it is", "claims, under the strongest attacker", "cost"), lines)
         + "\n"
         + ", ".join(f"{sign} {word}" for word, sign in SIGNS.items())
         + "\n"
+    )
+
+
+def _how_many(data: SiteData) -> str:
+    every = [page for paper in data.papers for page in paper.items]
+    done = {(page.paper, page.item) for paper in data.papers for page in paper.done}
+    waiting = [page for page in every if (page.paper, page.item) not in done]
+    if not waiting:
+        return f"All {len(every)} items have results."
+    names = ", ".join(f"{page.paper} {page.item}" for page in waiting[:NAMED]) + (" ..." if waiting[NAMED:] else "")
+    return (
+        f"{len(done)} of {len(every)} items have results; `leaklab items --why` says what the others wait for: {names}."
     )
 
 
