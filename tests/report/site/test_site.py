@@ -13,7 +13,7 @@ from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.comparison import Comparison
 from leaklab.report.judge.verdicts import SIGNS, Fact, Frequency, Judgement, Sides, Verdict
 from leaklab.report.numbers.results import ResultRow, ResultTable
-from leaklab.report.site import site
+from leaklab.report.site import documents, site
 from leaklab.report.site.attacks_tried import Left, ProtectionLeft, TriedAttack
 from leaklab.report.site.findings import Sentence
 from leaklab.report.site.headlines import Answer, AnswerLine, HeadlineLine
@@ -508,3 +508,12 @@ def test_a_page_says_what_each_attack_has_to_know(tmp_path):
     assert "What each attack has to know" in text
     assert "ig, linear-heads paper's attacker; attacker who knows the defense C+y dlg \N{EN DASH} B" in text
     assert "C parameter-aware: rate & steps; B informed." in text
+
+
+def test_the_list_of_items_names_those_without_results(tmp_path):
+    done, waiting = full_page(tmp_path), ItemPage("lrp", "figure2", "Pictures", "planned")
+    assert documents._how_many(data(done, waiting)) == (
+        "1 of 2 items have results; `leaklab items --why` says what the others wait for: lrp figure2."
+    )
+    assert documents._how_many(data(done)) == "All 1 items have results."
+    assert documents._how_many(data(*[waiting] * 7)).endswith("lrp figure2, lrp figure2 and more.")

@@ -164,7 +164,9 @@ def _how_many(data: SiteData) -> str:
     waiting = [page for page in every if (page.paper, page.item) not in done]
     if not waiting:
         return f"All {len(every)} items have results."
-    names = ", ".join(f"{page.paper} {page.item}" for page in waiting[:NAMED]) + (" ..." if waiting[NAMED:] else "")
+    names = ", ".join(f"{page.paper} {page.item}" for page in waiting[:NAMED]) + (
+        " and more" if waiting[NAMED:] else ""
+    )
     return (
         f"{len(done)} of {len(every)} items have results; `leaklab items --why` says what the others wait for: {names}."
     )
