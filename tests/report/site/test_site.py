@@ -513,7 +513,7 @@ def test_a_page_says_what_each_attack_has_to_know(tmp_path):
 def test_the_list_of_items_names_those_without_results(tmp_path):
     done, waiting = full_page(tmp_path), ItemPage("lrp", "figure2", "Pictures", "planned")
     assert documents._how_many(data(done, waiting)) == (
-        "1 of 2 items have results; `leaklab items --why` says what the others wait for: lrp figure2."
+        "1 of 2 items have results; `leaklab items --why` says what others wait for: lrp figure2."
     )
     assert documents._how_many(data(done)) == "All 1 items have results."
     assert documents._how_many(data(*[waiting] * 7)).endswith("lrp figure2, lrp figure2 and more.")

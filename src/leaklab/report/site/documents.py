@@ -150,7 +150,8 @@ def _items(data: SiteData) -> str:
         for page in done
     ]
     return (
-        f"{_how_many(data)}\n\n"
+        "\n".join(_wrapped(_how_many(data)))
+        + "\n\n"
         + table(("item", "what it is", "claims, under the strongest attacker", "cost"), lines)
         + "\n"
         + ", ".join(f"{sign} {word}" for word, sign in SIGNS.items())
@@ -167,9 +168,7 @@ def _how_many(data: SiteData) -> str:
     names = ", ".join(f"{page.paper} {page.item}" for page in waiting[:NAMED]) + (
         " and more" if waiting[NAMED:] else ""
     )
-    return (
-        f"{len(done)} of {len(every)} items have results; `leaklab items --why` says what the others wait for: {names}."
-    )
+    return f"{len(done)} of {len(every)} items have results; `leaklab items --why` says what others wait for: {names}."
 
 
 def _cost(page: ItemPage) -> str:
