@@ -175,3 +175,24 @@ def test_a_file_that_nobody_can_read_is_named(tmp_path, content, what):
     assert str(path) in str(caught.value)
     assert what in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "refusal"),
+    [
+        ("{method: row.method}", "'row.method' does not point into the runs of this block: give it that field"),
+        ("{eta: rates.1}", "'rates.1' does not point into the runs of this block"),
+        ("{eta: rates.0, model: model.name, steps: local_steps}", ""),
+        ("{model: {from: model.names}}", "'model.names' does not point into the runs of this block"),
+    ],
+)
+def test_a_row_key_that_leads_nowhere_is_refused_before_anything_runs(tmp_path, row, refusal):
+    path = tmp_path / "lrp/table1.yaml"
+    path.parent.mkdir()
+    path.write_text(f"{ITEM}{TRAIN}cells: {{row: {row}}}\n", encoding="utf-8")
+    if not refusal:
+        assert plan(path).runs["small", "lrp/table1"]
+        return
+    with pytest.raises(UserError) as caught:
+        plan(path)
+    assert f"lrp/table1.yaml: runs.main: cells.row: {refusal}" in str(caught.value)

@@ -23,6 +23,7 @@ from leaklab.observations.text_requirements import check as check_text
 from leaklab.planning.asked_budget import check_asked_budget
 from leaklab.planning.code import code_of
 from leaklab.planning.least_batch import check_least_batch
+from leaklab.planning.row_keys import check_row_keys
 from leaklab.planning.several_batches import check_batches
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
@@ -210,6 +211,7 @@ def build_plan(items: Mapping[str, Item]) -> Plan:
 
 def _add_checked(plan: Plan, item: Item, run: PlannedRun) -> None:
     try:
+        check_row_keys(item, run)
         if isinstance(run.spec, TrainSpec):
             check_least_batch(run.spec)
             check_asked_budget(run.spec)
