@@ -5,10 +5,11 @@ CORES ?= 2
 SCALE ?= demo
 MINUTES := 10
 RUN ?=
-# options of `make bench`: for training, for attacks, and for steps under defenses
+# options of `make bench`: for training, for attacks, for steps under defenses and for those of HyperFL
 BENCH ?=
 ATTACKS ?= $(filter --quick,$(BENCH))
 DEFENSES ?= $(filter --quick,$(BENCH))
+ALGORITHMS ?= $(filter --quick,$(BENCH))
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -73,6 +74,7 @@ bench: $(READY) ## measure training and attacks beside plain loops and peers: ma
 	@PYTHONPATH=benchmarks $(BIN)/python -m training_speed $(BENCH)
 	@PYTHONPATH=benchmarks $(BIN)/python -m attack_speed $(ATTACKS)
 	@PYTHONPATH=benchmarks $(BIN)/python -m defense_speed $(DEFENSES)
+	@PYTHONPATH=benchmarks $(BIN)/python -m algorithm_speed $(ALGORITHMS)
 
 clean: ## remove what the demo made; small and paper results stay
 	@rm -rf results/demo figures/demo logs benchmarks/jobs

@@ -10,7 +10,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parents[1]
 VENVS, REQUIREMENTS = FOLDER / ".venvs", FOLDER / "requirements"
 # these see the project's packages behind their own, so that they run the very same torch and it is not stored again
-BORROWING = ("pfl", "flower", "breaching")
+BORROWING = ("pfl", "flower", "breaching", "opacus")
 
 
 class NotInstalledError(Exception):

@@ -1,0 +1,1 @@
+"""One program per way to train."""

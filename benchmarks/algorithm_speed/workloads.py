@@ -1,0 +1,39 @@
+"""What is trained by each algorithm: the network and batch of HyperFL's tables."""
+
+from dataclasses import replace
+
+from training_speed.workloads import Workload
+
+# steps of a client that a loop over samples does: one costs it dozens of ordinary ones
+LOOP_STEPS = 6
+
+WORKLOADS = (
+    Workload(
+        name="cnn",
+        title="CNN of HyperFL's tables, 28x28, batches of 50, four clients together",
+        model="cnn-leaky",
+        image_shape=(1, 28, 28),
+        clients=4,
+        participants=4,
+        samples=600,
+        local_steps=24,
+        batch_size=50,
+        momentum=0.5,
+        weight_decay=5e-4,
+        seeds=(520,),
+        settings=((0.02,),),
+        rounds=3,
+        quick_rounds=1,
+    ),
+)
+QUICK = ("cnn",)
+
+
+def of_loop(workload: Workload) -> Workload:
+    """Return the same work for one client, with so few steps that a loop can do them."""
+    return replace(workload, clients=1, participants=1, local_steps=LOOP_STEPS, rounds=1)
+
+
+def alone(workload: Workload) -> Workload:
+    """Return the same work for one client: what a program without clients does."""
+    return replace(workload, clients=1, participants=1)
