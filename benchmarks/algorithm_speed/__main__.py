@@ -6,10 +6,11 @@ PYTHONPATH=benchmarks python -m algorithm_speed --quick  once; prints only
 
 from speed.command import Benchmark, run
 from training_speed.rows import rows
+from training_speed.step_report import table
 
 from algorithm_speed.contest import heat_of
 from algorithm_speed.contestants import CONTESTANTS
-from algorithm_speed.report import page, table
+from algorithm_speed.report import REPORT
 from algorithm_speed.workloads import QUICK, WORKLOADS
 
 BENCHMARK = Benchmark(
@@ -22,7 +23,7 @@ BENCHMARK = Benchmark(
     contestants=CONTESTANTS,
     heat_of=heat_of,
     rows=rows,
-    page=page,
+    page=REPORT.page,
     table=table,
 )
 

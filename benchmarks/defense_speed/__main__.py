@@ -6,10 +6,11 @@ PYTHONPATH=benchmarks python -m defense_speed --quick    once; prints only
 
 from speed.command import Benchmark, run
 from training_speed.rows import rows
+from training_speed.step_report import table
 
 from defense_speed.contest import heat_of
 from defense_speed.contestants import CONTESTANTS
-from defense_speed.report import page, table
+from defense_speed.report import REPORT
 from defense_speed.workloads import QUICK, WORKLOADS
 
 BENCHMARK = Benchmark(
@@ -22,7 +23,7 @@ BENCHMARK = Benchmark(
     contestants=CONTESTANTS,
     heat_of=heat_of,
     rows=rows,
-    page=page,
+    page=REPORT.page,
     table=table,
 )
 

@@ -1,60 +1,15 @@
-"""The report: a page to read and a table of every single run."""
+"""What the page on training steps under defenses says."""
 
-from collections.abc import Sequence
-
-import pandas as pd
-import speed.page
-from speed.contest import Results
-from speed.page import NOTHING, markdown, ratio
-from training_speed.rows import Row
-from training_speed.workloads import Workload
+from training_speed.step_report import StepReport
 
 
-def page(rows: Sequence[Row], results: Results, machine: str, command: str, repeats: int) -> str:
-    """Return the report as Markdown.
-
-    Args:
-        rows: what came out.
-        results: of the contest.
-        machine: one line.
-        command: what made the report.
-        repeats: measurements of each contestant.
-    """
-    intro = [
-        "# Training steps under defenses",
-        f"`{command}` made this page on {machine}.",
-        "## Processor time per client step, as a multiple of a step without defense",
-    ]
-    return speed.page.page(
-        intro,
-        rows,
-        lambda row: ratio(row.figures and row.figures.ratio),
-        lambda workload: _section(rows, workload),
-        repeats,
-        _how,
-    )
-
-
-def table(results: Results) -> pd.DataFrame:
-    """Return one line per run and one per failure."""
-    columns = ["cpu", "wall", "startup_cpu", "startup_wall", "steps", "parameters", "cpus"]
-    return speed.page.table(results, columns, ["steps", "parameters", "cpus"])
-
-
-def _section(rows: Sequence[Row], workload: Workload) -> list[str]:
-    lines = [_line(row) for row in rows if row.workload == workload]
-    return [f"## {workload.title}", markdown(["defense", "CPU ms/step", "x undefended"], lines)]
-
-
-def _line(row: Row) -> list[str]:
-    if row.figures is None:
-        return [row.contestant.name, row.reason, NOTHING]
-    return [row.contestant.name, f"{row.figures.cpu_us / 1e3:,.2f}", ratio(row.figures.ratio)]
-
-
-def _how(runs: str) -> list[str]:
+def how(runs: str) -> list[str]:
+    """Return how it was measured."""
     return [
         f"{runs}, on one thread, each in a process of its own. The clock starts after imports and one step.",
         "A round has 80 steps, so what a defense does once a round counts as one of 80.",
         "Loops and exact Soteria do a single step of one client; what they do once a round is in it.",
     ]
+
+
+REPORT = StepReport("Training steps under defenses", "a step without defense", "defense", "x undefended", how)
