@@ -23,7 +23,7 @@ MADE: Mapping[str, Mapping[str, Any]] = {
 WHAT = {
     OURS: "FedAvg without defense: what the others are multiples of",
     "hyperfl": "every step goes back to the hypernetwork, whose heads' gradients stay thin products",
-    "hyperfl-lifted": "the same by automatic differentiation, as in the published code",
+    "hyperfl-lifted": "the same by automatic differentiation",
     "pfedhn": "clients get generated networks and send their updates",
     "dp-fedavg": "FedAvg with each sample clipped, and noise",
     "ppsgd": "the same, with a private classifier",
@@ -32,7 +32,7 @@ WHAT = {
 CONTESTANTS = (
     *(Contestant(name, "ours", WHAT[name]) for name in MADE),
     Contestant("opacus", "peer_opacus", "DP-SGD of one client by opacus", "opacus"),
-    Contestant("dp-loop", "loop", "DP-SGD of one client, samples one by one, as in the published code"),
+    Contestant("dp-loop", "loop", "DP-SGD of one client, samples one by one"),
 )
 # they know no clients; a loop over samples does few steps
 ALONE, SLOW = ("opacus", "dp-loop"), ("dp-loop",)

@@ -1,4 +1,4 @@
-"""DP-SGD as published: each sample's loss is differentiated by itself, its gradient clipped, noise added to the sum."""
+"""DP-SGD in a loop: each sample's loss is differentiated by itself, its gradient clipped, noise added to the sum."""
 
 import sys
 

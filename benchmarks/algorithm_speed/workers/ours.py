@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from speed.clock import Clock
-from speed.costs import network_of, one_thread
+from speed.costs import CLASSES, network_of, one_thread
 from training_speed.workloads import Workload
 
 from algorithm_speed.contestants import MADE
@@ -14,7 +14,7 @@ from leaklab.federated.memory import keep_freed_memory
 from leaklab.records.train_spec import OWN_TEST, TrainSpec
 from leaklab.theory.noise_clients import dealt_in_order, noise_dataset
 
-WARM_UP, ENDING, CLASSES = 1, 1, 10
+WARM_UP, ENDING = 1, 1
 
 
 def main() -> None:
