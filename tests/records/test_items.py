@@ -18,6 +18,7 @@ DERIVED = {
     "figure7-large-steps",
     "exact-batches",
     "utility-settings",
+    "convergence",
     "head-repairs",
     "figure-noise",
     "ablation",
@@ -25,7 +26,7 @@ DERIVED = {
     "figure-production",
     "figure3-time",
 }
-COUNTS = {"lrp": 29, "outpost": 17, "hyperfl": 18}
+COUNTS = {"lrp": 29, "outpost": 17, "hyperfl": 19}
 
 
 @pytest.fixture(scope="module")
