@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from math import sqrt
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from leaklab.attacks.adaptive.linear_heads import extractor, hidden_units, messa
 from leaklab.attacks.base import Budget, victim
 from leaklab.attacks.gradients import trial_gradients
 from leaklab.attacks.ig import InvertingGradients
+from leaklab.attacks.inversion import Inversion
 from leaklab.attacks.planned import attacked
 from leaklab.attacks.undone_steps import coefficients
 from leaklab.data.dataset import Dataset
@@ -187,6 +189,41 @@ def test_a_fitted_classifier_makes_the_true_image_the_one_that_matches_exactly(c
             size = sum(float(o.square().sum()) for o in wanted)
         assert misses[0] < 1e-18 * size
         assert misses[1] > 1e-3 * size
+
+
+@pytest.mark.parametrize("algorithm", [{"name": "ppsgd"}, {"name": "centaur", "classifier_steps": 0}])
+def test_with_the_clients_classifier_the_loss_of_a_noised_extractor_is_half_its_entries(caught, algorithm):
+    """The law of the noise, at the private image, is half a chi-squared variable; behind a drawn classifier it is not.
+
+    A multiplier of 0.05 in place of the printed 10.62 lets the clip show: under the printed one no classifier matters.
+    """
+    noise = {"name": "dp-sgd", "settings": {"bound": 0.04, "sigma": 0.05}}
+    (observation, knowledge, truth), done = caught(algorithm, defense=noise)
+    transform = plugins.load("attacks/adaptive", "matched-dp-sgd-extractor")
+    for row, one in enumerate(observation.one_by_one()):
+        seen, distance = transform.of_trial(one, knowledge)
+        own = first_of(done, CLIENTS_SEEN[row])[1]
+        assert set(own) == {"fc2.weight", "fc2.bias"} == set(seen.weights) - set(seen.update)
+        entries = sum(value[0].numel() for value in seen.update.values())
+        misses = []
+        for weights in ({**seen.weights, **own}, seen.weights):
+            network = victim(replace(seen, weights=weights), knowledge, "the test")
+            inversion = Inversion(network, list(seen.update.values()), (1, 1, 16, 16), 10, distance,
+                                  truth.labels[row : row + 1])  # fmt: skip
+            value, _ = inversion(truth.images[row].flatten()[None], torch.zeros(1, dtype=torch.int64))
+            misses.append((float(value) - entries / 2) / sqrt(entries / 2))
+        assert abs(misses[0]) < 4
+        # two unit vectors over the deviation 0.05, squared and halved, in units of the law's own spread
+        assert misses[1] > misses[0] + 100 / sqrt(entries / 2)
+
+
+def test_a_noised_extractor_of_several_samples_is_refused(caught):
+    noise = {"name": "dp-sgd", "settings": {"bound": 0.04, "sigma": 0.05}}
+    (observation, knowledge, _), _ = caught({"name": "ppsgd"}, defense=noise, batch_size=2)
+    transform = plugins.load("attacks/adaptive", "matched-dp-sgd-extractor")
+    with pytest.raises(UserError, match="one clipped sample, not of the mean of 2") as caught_line:
+        transform.of_trial(observation.one_by_one()[0], knowledge)
+    assert "\n" not in str(caught_line.value)
 
 
 def test_thecosine_through_the_heads_is_that_of_the_gradients_that_autograd_forms(caught, dataset, deal):
