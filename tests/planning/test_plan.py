@@ -16,6 +16,7 @@ from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.ids import run_id, stage_of
 from leaklab.records.items import Item, load_items
+from leaklab.records.spec_plugins import reads_the_update
 from leaklab.records.text_specs import TEXT_FOLDER
 from leaklab.records.train_spec import TrainSpec
 
@@ -321,6 +322,12 @@ class TestCode:
         }
         assert {name.partition("/")[0] for name in named} == {"train", "capture", "capture-text"}
         named |= {f"check/{name}" for name in plan.jobs["check"] if name.startswith("rate-draws")}  # it checks LRP
+        # a metric that reads the update undoes what the client did
+        named |= {
+            f"score/{name}"
+            for name, job in plan.jobs["score"].items()
+            if job.spec.attack.capture.defense.name == "lrp" and any(map(reads_the_update, job.spec.metrics))
+        }
         assert self.changed(plan, before) == named
 
     def test_a_changed_metric_runs_no_training_and_no_attack_again(self, plan, source, before):

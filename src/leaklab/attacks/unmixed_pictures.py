@@ -1,0 +1,75 @@
+"""Unmixed pictures: what a first affine layer shows of a round with more samples than it has units.
+
+Which samples the pictures are of is not told: they are handed out in turn, and a metric pairs them. How near one of
+them comes to a sample, and whether it comes as near to images that are not in the update, is what
+``metrics/nearest_member`` and ``metrics/member_margin`` say.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
+from leaklab.attacks.exact_batch import first_layers
+from leaklab.attacks.first_layer.pictures import pictures
+from leaklab.attacks.imprint import NO_LABEL
+from leaklab.attacks.matching import Distance
+from leaklab.attacks.starts import StartRecord
+from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import SAMPLES, Requirements
+from leaklab.records.bounds import Natural
+
+NAME = "unmixed-pictures"
+
+
+@dataclass(frozen=True)
+class UnmixedPictures:
+    """Take pictures off the first layer, by quotients and by FastICA, whatever factors the client hides.
+
+    Attributes:
+        samples: of the client's round, where each of its local steps has a batch of its own; 0 for one batch.
+    """
+
+    several_batches: ClassVar[bool] = True
+    requirements: ClassVar[Requirements] = Requirements(facts=SAMPLES, searches=False)
+
+    samples: Natural = 0
+
+    def reconstruct(
+        self,
+        observation: Observation,
+        knowledge: Knowledge,
+        budget: Budget,
+        streams: Streams,
+        distance: Distance | None = None,
+    ) -> Reconstruction:
+        """Take the pictures of every update without spending the budget; the labels are not read.
+
+        Raises:
+            UserError: facts are withheld, the network does not begin with an affine layer, the client keeps that to
+                itself, or the update is zero.
+        """
+        count = self.samples or int(knowledge.require("batch_size", NAME))
+        found = [
+            np.resize(taken, (count, taken.shape[1]))
+            for taken in (
+                pictures(layer, streams("start", trial, 0))
+                for layer, trial in zip(first_layers(observation, knowledge), observation.trials, strict=True)
+            )
+        ]
+        like = next(iter(observation.update.values()))
+        shape = knowledge.require("input_shape", NAME)
+        images = torch.from_numpy(np.stack(found)).to(like).view(-1, count, *shape)
+        return Reconstruction(
+            images=images,
+            labels=torch.full((len(images), count), NO_LABEL, device=images.device),
+            candidates=images[:, None].clone(),
+            candidate_losses=images.new_ones(len(images), 1),
+            starts=tuple(StartRecord(trial, 0, 1.0, 0, 0, False, "budget") for trial in observation.trials),
+            scale=torch.ones(len(images), dtype=torch.float64),
+        )
+
+
+PLUGIN: type[Attack] = UnmixedPictures

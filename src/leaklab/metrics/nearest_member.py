@@ -1,0 +1,113 @@
+"""How near the pictures in an update come to the client's images, beside images of other clients.
+
+A picture that resembles a private image is no leak while it resembles others of the class as much: digits of one
+class are 17 to 23 dB from their mean. So the nearest image of the client (member) stands beside the nearest of as many
+images of the same labels that are not in the update (strangers); only what lies between the two is of the client.
+
+Both are the best of the same number of comparisons: of each label the client and the strangers have as many images,
+the first ones of the larger side.
+
+Source: research on exact attacks of this project; the comparison is that of membership inference.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leaklab.attacks.exact_batch import first_layers
+from leaklab.attacks.first_layer.pictures import pictures
+from leaklab.metrics.base import MetricCard
+from leaklab.metrics.of_update import UpdateMetric
+from leaklab.metrics.psnr import CAP_DB, PEAK
+from leaklab.models.generators.base import Generator
+from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.truth import Truth
+from leaklab.records.attack_spec import AttackSpec
+from leaklab.records.errors import UserError
+from leaklab.records.streams import stream
+
+ATTACK = "unmixed-pictures"
+
+
+@dataclass(frozen=True)
+class NearestMember(UpdateMetric):
+    """PSNR of the picture that is nearest to any image of the client, one value for all images of an update.
+
+    Attributes:
+        margin: less the PSNR of the picture that is nearest to any stranger.
+    """
+
+    reads_the_update: ClassVar[bool] = True
+
+    margin: bool = False
+
+    @property
+    def card(self) -> MetricCard:
+        """Return the metric card."""
+        less = ", less that of the best pair of a picture and an image of other clients, as many of each label"
+        return MetricCard(
+            name="member_margin" if self.margin else "nearest_member",
+            unit="dB",
+            better="lower",
+            domain="[0, 1]",
+            peak=PEAK,
+            clamping="pictures clamped to [0, 1]",
+            network="",
+            input_range="[0, 1]",
+            assignment=f"the best pair of a picture and an image of the client{less if self.margin else ''}",
+            averaging="one value per update, at each of its images",
+            note="a leak is what the nearest member is above the nearest stranger",
+        )
+
+    def refusal(self, spec: AttackSpec) -> str | None:
+        """Return why an attack has no such number, or None if it has one."""
+        return None if spec.attack.name == ATTACK else f"it is that of the attack {ATTACK}"
+
+    def values(
+        self, observation: Observation, knowledge: Knowledge, generator: Generator | None, truth: Truth
+    ) -> Tensor:
+        """Return the number of each update at each of its images; see ``UpdateMetric``.
+
+        Raises:
+            UserError: no other client has images of a client's labels.
+        """
+        layers, found = first_layers(observation, knowledge), []
+        for row, (layer, trial) in enumerate(zip(layers, observation.trials, strict=True)):
+            members, strangers = sides(truth, row)
+            if not len(members):
+                raise UserError(f"metric '{self.card.name}': no other client has a label of client {row}: attack more")
+            taken = torch.from_numpy(np.clip(pictures(layer, stream(0, "nearest", trial)), 0.0, 1.0))
+            found.append(nearest(taken, members) - (nearest(taken, strangers) if self.margin else 0.0))
+        return torch.tensor(found, dtype=torch.float64)[:, None].expand(truth.labels.shape).clone()
+
+
+def sides(truth: Truth, row: int) -> tuple[Tensor, Tensor]:
+    """Return images of client ``row`` and as many of the same labels of the others, both [k, n]; each image once."""
+    mine: dict[int, tuple[int, Tensor]] = {}
+    others: dict[int, tuple[int, Tensor]] = {}
+    for trial, (images, labels, of_trial) in enumerate(zip(truth.images, truth.labels, truth.trials, strict=True)):
+        side = mine if trial == row else others
+        places = torch.tensor(of_trial["image"]).flatten().tolist()
+        for place, image, label in zip(places, images.flatten(1).double(), labels.tolist(), strict=True):
+            side.setdefault(place, (label, image))
+    others = {place: held for place, held in others.items() if place not in mine}
+    chosen: tuple[list[Tensor], list[Tensor]] = [], []
+    for label in sorted({label for label, _ in mine.values()}):
+        both = [[image for one, image in side.values() if one == label] for side in (mine, others)]
+        count = min(map(len, both))
+        for images, kept in zip(both, chosen, strict=True):
+            kept.extend(images[:count])
+    members, strangers = (torch.stack(kept) if kept else truth.images.new_zeros(0, 1) for kept in chosen)
+    return members, strangers
+
+
+def nearest(pictures: Tensor, images: Tensor) -> float:
+    """Return the PSNR of the nearest pair of a picture [k, n] and an image [m, n], in dB, at most 80."""
+    error = torch.cdist(pictures, images.to(pictures)).square().min() / pictures.shape[1]
+    return float(10 * (PEAK**2 / error.clamp(min=PEAK**2 * 10 ** (-CAP_DB / 10))).log10())
+
+
+PLUGIN = NearestMember
