@@ -196,3 +196,17 @@ def test_a_row_key_that_leads_nowhere_is_refused_before_anything_runs(tmp_path, 
     with pytest.raises(UserError) as caught:
         plan(path)
     assert f"lrp/table1.yaml: runs.main: cells.row: {refusal}" in str(caught.value)
+
+
+@pytest.mark.parametrize(("headline", "refused"), [("reconstruction_loss", True), ("psnr", False), ("", False)])
+def test_a_headline_that_no_guess_can_be_held_against_is_refused(tmp_path, headline, refused):
+    path = tmp_path / "lrp/table1.yaml"
+    path.parent.mkdir()
+    block = ATTACK.replace("[mse]", "[psnr, reconstruction-loss]")
+    path.write_text(f"{ITEM}{block}headline: '{headline}'\n", encoding="utf-8")
+    if not refused:
+        assert plan(path).runs["small", "lrp/table1"]
+        return
+    with pytest.raises(UserError, match="headline: 'reconstruction_loss' compares no images") as caught:
+        plan(path)
+    assert "\n" not in str(caught.value)

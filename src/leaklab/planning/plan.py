@@ -22,6 +22,7 @@ from leaklab.observations.requirements import (
 from leaklab.observations.text_requirements import check as check_text
 from leaklab.planning.asked_budget import check_asked_budget
 from leaklab.planning.code import code_of
+from leaklab.planning.headline import check_headline
 from leaklab.planning.least_batch import check_least_batch
 from leaklab.planning.row_keys import check_row_keys
 from leaklab.planning.several_batches import check_batches
@@ -215,6 +216,8 @@ def _add_checked(plan: Plan, item: Item, run: PlannedRun) -> None:
         if isinstance(run.spec, TrainSpec):
             check_least_batch(run.spec)
             check_asked_budget(run.spec)
+        if isinstance(run.spec, ScoreSpec):
+            check_headline(item, run.spec)
         if isinstance(run.spec, ScoreSpec | LandscapeSpec):
             check_least_batch(run.spec.attack.capture)
             check_asked_budget(run.spec.attack.capture)
