@@ -20,6 +20,7 @@ DERIVED = {
     "utility-rounds",
     "utility-settings",
     "convergence",
+    "head-features",
     "head-repairs",
     "figure-noise",
     "ablation",
@@ -27,7 +28,7 @@ DERIVED = {
     "figure-production",
     "figure3-time",
 }
-COUNTS = {"lrp": 30, "outpost": 17, "hyperfl": 19}
+COUNTS = {"lrp": 31, "outpost": 17, "hyperfl": 19}
 
 
 @pytest.fixture(scope="module")

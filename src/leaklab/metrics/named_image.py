@@ -1,0 +1,93 @@
+"""Whether an update says which image it is of, among public ones: by the features in its head.
+
+No picture is drawn. It is asked whether, of the private image and all public images that the generator keeps, the
+private one has the features that are nearest to those in the head's update. Chance is one over their number.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from leaklab.attacks.head_lookup import apart, features_of, head_features, public_images
+from leaklab.attacks.matching import squared_l2
+from leaklab.attacks.scene import Scene, scene_of
+from leaklab.metrics.base import MetricCard
+from leaklab.metrics.of_update import UpdateMetric
+from leaklab.models.generators.base import Generator
+from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.truth import Truth
+from leaklab.records.attack_spec import AttackSpec
+
+PRIOR = "class-gaussian"
+
+
+@dataclass(frozen=True)
+class NamedImage(UpdateMetric):
+    """1 where the private image is told from all public ones, else 0; its mean is the share of images.
+
+    Attributes:
+        name: of the metric, in ``metric`` columns.
+        by: what is compared, in words.
+    """
+
+    reads_the_update: ClassVar[bool] = True
+    name: ClassVar[str] = "named_image"
+    by: ClassVar[str] = "the features before the last layer, as the head's update tells them"
+
+    @property
+    def card(self) -> MetricCard:
+        """Return the metric card."""
+        return MetricCard(
+            name=self.name,
+            unit="",
+            better="lower",
+            domain="[0, 1]",
+            peak=None,
+            clamping="none",
+            network="the victim",
+            input_range="[0, 1]",
+            assignment="none: the private image stands among the public ones",
+            averaging="mean over the images: the share of them",
+            note=f"told by {self.by}; chance is one over the number of images",
+        )
+
+    def refusal(self, spec: AttackSpec) -> str | None:
+        """Return why an attack has no such number, or None if it has one."""
+        if (
+            spec.generator is None
+            or spec.generator.model.name != PRIOR
+            or not spec.generator.model.settings.get("kept")
+        ):
+            return f"its public images are those that the generator {PRIOR} keeps"
+        return "an update of several samples is of no single image" if spec.capture.batch_size > 1 else None
+
+    def values(
+        self, observation: Observation, knowledge: Knowledge, generator: Generator | None, truth: Truth
+    ) -> Tensor:
+        """Return whether each private image is named, [T, 1]; see ``UpdateMetric``."""
+        assert generator is not None  # refusal() asks for it
+        scene = scene_of(self.name, generator, observation.as_direction(), knowledge, squared_l2)
+        public, labels = public_images(scene.generator, self.name)
+        private = truth.images[:, 0].to(public)
+        own, nearest = self.distances(scene, (private, truth.labels[:, 0]), (public, labels))
+        return (own < nearest).double()[:, None].cpu()
+
+    def distances(
+        self, scene: Scene, private: tuple[Tensor, Tensor], public: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """Return the distance of each update from its private image, and from the nearest public one, both [T].
+
+        Args:
+            scene: the victim and the T updates.
+            private: images [T, C, H, W] on the [0, 1] scale and labels [T].
+            public: the same of N images.
+        """
+        seen = head_features(scene.observation)
+        own = features_of(scene.network, scene.as_inputs(private[0]))
+        others = apart(seen, features_of(scene.network, scene.as_inputs(public[0])))
+        return torch.linalg.vector_norm(seen - own, dim=1), others.amin(1)
+
+
+PLUGIN = NamedImage
