@@ -23,12 +23,13 @@ DERIVED = {
     "head-features",
     "head-repairs",
     "figure-noise",
+    "first-layer",
     "ablation",
     "defenses-compared",
     "figure-production",
     "figure3-time",
 }
-COUNTS = {"lrp": 31, "outpost": 17, "hyperfl": 19}
+COUNTS = {"lrp": 31, "outpost": 18, "hyperfl": 19}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,58 @@
+"""Support quotient: one sample read off a first affine layer of which a part was pruned, without a search.
+
+What is left of the layer's update are products of a derivative and a pixel, more of them than both have unknowns; see
+``first_layer/support``. A hidden rate is a factor on all of them. Without pruning it is the quotient by all units.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
+from leaklab.attacks.exact_batch import first_layers
+from leaklab.attacks.first_layer.support import completed
+from leaklab.attacks.imprint import NO_LABEL
+from leaklab.attacks.matching import Distance
+from leaklab.attacks.starts import StartRecord
+from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import SAMPLES, Requirements
+
+NAME = "support-quotient"
+
+
+@dataclass(frozen=True)
+class SupportQuotient:
+    """Read one sample off the entries of the first layer's update that are not zero."""
+
+    requirements: ClassVar[Requirements] = Requirements(facts=SAMPLES, largest_batch=1, searches=False)
+
+    def reconstruct(
+        self,
+        observation: Observation,
+        knowledge: Knowledge,
+        budget: Budget,
+        streams: Streams,
+        distance: Distance | None = None,
+    ) -> Reconstruction:
+        """Read every sample without spending the budget; the labels are not read.
+
+        Raises:
+            UserError: facts are withheld, the network does not begin with an affine layer, or the client keeps that to
+                itself.
+        """
+        layers, like = first_layers(observation, knowledge), next(iter(observation.update.values()))
+        found = torch.from_numpy(np.stack([completed(layer) for layer in layers])).to(like)
+        images = found.view(-1, 1, *knowledge.require("input_shape", NAME))
+        return Reconstruction(
+            images=images,
+            labels=torch.full((len(images), 1), NO_LABEL, device=images.device),
+            candidates=images[:, None].clone(),
+            candidate_losses=images.new_ones(len(images), 1),
+            starts=tuple(StartRecord(trial, 0, 1.0, 0, 0, False, "budget") for trial in observation.trials),
+            scale=torch.ones(len(images), dtype=torch.float64),
+        )
+
+
+PLUGIN: type[Attack] = SupportQuotient
