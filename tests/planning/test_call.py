@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.planning.call import Call, asked
+from leaklab.planning.call import VARIABLE, Call, asked, scales_of
 from leaklab.planning.outputs import outputs_of_scale, targets_of_scale
 from leaklab.records.items import load_items
 
@@ -33,6 +33,31 @@ def items():
 )
 def test_targets_name_scales_and_items(targets, found):
     assert asked(targets, "small") == found
+
+
+@pytest.mark.parametrize(
+    ("targets", "found"),
+    [
+        ([], ("small",)),
+        (["figures/demo/lrp/figure2.png"], ("demo",)),
+        (["results/paper/comparison.csv", "demo"], ("demo", "paper")),
+        (["figures/demo/lrp/figure2.png", "results/runs/train/x/run.json"], ("demo", "small", "paper")),
+    ],
+)
+def test_only_what_may_be_asked_for_is_planned(targets, found):
+    assert scales_of(targets, "small") == found
+
+
+def test_the_processes_of_jobs_plan_the_scales_that_the_users_process_planned(items, monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert {scale for scale, _ in Call(items, "small", main=False).plan([]).runs} == {"demo", "small", "paper"}
+    mine = Call(items, "small", main=True).plan(["demo"])
+    theirs = Call(items, "small", main=False).plan([])
+    assert mine.runs.keys() == theirs.runs.keys()
+    assert {scale for scale, _ in theirs.runs} == {"demo"}
+    assert {stage: set(jobs) for stage, jobs in mine.jobs.items()} == {
+        stage: set(jobs) for stage, jobs in theirs.jobs.items()
+    }
 
 
 def test_the_line_counts_what_is_there(items, tmp_path, monkeypatch):

@@ -44,7 +44,7 @@ def say(line):
 try:
     CONFIG = parse_config(Config, config, "config/config.yaml")
     prepare(CONFIG)
-    CALL = Call(load_items(), CONFIG.scale, workflow.is_main_process)
+    CALL = Call(load_items(), CONFIG.scale, workflow.is_main_process, sys.argv[1:])
     ADOPTED = Adopted.load()
 except UserError as error:
     raise WorkflowError(f"leaklab: {error}") from None

@@ -1,5 +1,7 @@
 """One call of Snakemake: what was asked for, what it plans, and the line with which it begins."""
 
+import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,6 +13,7 @@ from leaklab.planning.resources import cost
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.items import Item
 
+VARIABLE = "LEAKLAB_SCALES"
 OF_SCALE = re.compile(rf"(?:results|figures)/({'|'.join(SCALES)})/(?:([^/]+)/([^/]+?)\.[a-z]+$)?")
 
 
@@ -22,34 +25,51 @@ class Call:
         asked: scale -> the items that were asked for by file; None where the whole scale was.
     """
 
-    def __init__(self, items: Mapping[str, Item], scale: Scale, main: bool) -> None:
-        """Plan everything as if all data were there, or as the process that the user started has found it.
+    def __init__(self, items: Mapping[str, Item], scale: Scale, main: bool, words: Iterable[str] = ()) -> None:
+        """Plan the scales that are probably asked for: as if all data were there, or as the user's process said.
+
+        Snakemake says what is asked for only when all files are read, and what is wrong with an item should be said
+        before, in one line.
+
+        Args:
+            items: all items.
+            scale: what a call without a target asks for.
+            main: whether this is the process that the user started, which finds out what the others are told.
+            words: of the command line; those that name a scale are probably targets.
 
         Raises:
             UserError: an item is wrong.
         """
-        self.items, self._scale, self._main = items, scale, main
-        self._everything = build_plan(items if main else without_missing(items, told()))
+        self._main, self._scale = main, scale
+        self.items = items if main else without_missing(items, told())
         self.asked: dict[Scale, set[str] | None] = {}
+        targets = [word for word in words if _scale_of(word, scale)[1]]
+        told_scales = tuple(json.loads(os.environ.get(VARIABLE) or json.dumps(SCALES)))
+        self._scales: tuple[Scale, ...] = scales_of(targets, scale) if main else told_scales
+        self._everything = build_plan(self.items, self._scales)
 
     def plan(self, targets: Iterable[object]) -> Plan:
-        """Return the plan without what cannot run for want of data.
+        """Return the plan of the scales that are asked for, without what cannot run for want of data.
 
         Args:
-            targets: what the user asked for; nothing means the configured scale.
+            targets: what the user asked for; nothing means the configured scale. A file that belongs to no scale may be
+                of any.
 
         Raises:
-            UserError: see ``find_missing``.
+            UserError: an item is wrong, or see ``find_missing``.
         """
         if not self._main:
             return self._everything
-        self.asked = asked([str(target) for target in targets], self._scale)
+        named = [str(target) for target in targets]
+        self.asked, scales = asked(named, self._scale), scales_of(named, self._scale)
+        os.environ[VARIABLE] = json.dumps(scales)
+        everything = self._everything if scales == self._scales else build_plan(self.items, scales)
         missing: Missing = {}
         for scale in self.asked:
-            keys = [item.key for item in self._wanted(self._everything, scale)]
-            missing |= find_missing(self._everything, scale, keys)
+            keys = [item.key for item in self._wanted(everything, scale)]
+            missing |= find_missing(everything, scale, keys)
         tell(missing)
-        return build_plan(without_missing(self.items, missing)) if missing else self._everything
+        return build_plan(without_missing(self.items, missing), scales) if missing else everything
 
     def opening_line(self, plan: Plan) -> str:
         """Return scale, jobs, estimated hours and what is missing."""
@@ -77,15 +97,26 @@ def asked(targets: Iterable[str], configured: Scale) -> dict[Scale, set[str] | N
     """Return scale -> items that the targets name, None for all of the scale."""
     found: dict[Scale, set[str] | None] = {}
     for target in targets or [configured]:
-        name = configured if target == "default" else target
-        match = OF_SCALE.match(name)
-        scale = next((scale for scale in SCALES if scale == (match[1] if match else name)), None)
+        match, scale = _scale_of(target, configured)
         if scale is None:
             continue
         known = found.get(scale, set())
         of_item = match is not None and match[3] and match[2] not in ("report", "provenance")
         found[scale] = {*known, f"{match[2]}/{match[3]}"} if match and of_item and known is not None else None
     return found
+
+
+def scales_of(targets: Iterable[str], configured: Scale) -> tuple[Scale, ...]:
+    """Return the scales that the targets belong to; all of them where a file, such as a run's, may be of any."""
+    found = {_scale_of(target, configured)[1] for target in targets or [configured]}
+    return SCALES if None in found else tuple(scale for scale in SCALES if scale in found)
+
+
+def _scale_of(target: str, configured: Scale) -> tuple[re.Match[str] | None, Scale | None]:
+    """Return what the name of a target says of paper and item, and its scale if it has one."""
+    name = configured if target == "default" else target
+    match = OF_SCALE.match(name)
+    return match, next((scale for scale in SCALES if scale == (match[1] if match else name)), None)
 
 
 def _to_do(outputs: Iterable[Path]) -> str:

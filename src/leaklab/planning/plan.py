@@ -4,7 +4,7 @@ Snakemake owns the DAG; this is the list that its rules look things up in. It is
 so nothing here imports torch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -191,15 +191,15 @@ def _needs_of_capture(spec: CaptureSpec) -> tuple[Spec, ...]:
     return tuple(needs)
 
 
-def build_plan(items: Mapping[str, Item]) -> Plan:
-    """Expand all items at all scales.
+def build_plan(items: Mapping[str, Item], scales: Sequence[Scale] = SCALES) -> Plan:
+    """Expand all items at some scales.
 
     Raises:
         UserError: an item file is wrong, or asks for a pair of attack and threat model that cannot be.
     """
     plan = Plan(items)
     for item in items.values():
-        for scale in SCALES:
+        for scale in scales:
             if item.made and scale in item.scales and not item.scales[scale].planned:
                 runs = expand(item, scale)
                 if not runs and item.scales[scale].missing:
