@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
+from leaklab.attacks.closed_form import read_off
 from leaklab.attacks.generative import GenerativeAttack
 from leaklab.attacks.head import head
 from leaklab.attacks.matching import Distance, squared_l2
 from leaklab.attacks.scene import scene_of
-from leaklab.attacks.starts import StartRecord
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import SAMPLES, Requirements
@@ -70,15 +70,7 @@ class _WithPublic:
         images, labels = public_images(scene.generator, NAME)
         pool = features_of(scene.network, scene.as_inputs(images))
         chosen = apart(head_features(scene.observation), pool).argmin(1)
-        found = images[chosen, None]
-        return Reconstruction(
-            images=found,
-            labels=labels[chosen, None],
-            candidates=found[:, None].clone(),
-            candidate_losses=found.new_ones(len(found), 1),
-            starts=tuple(StartRecord(trial, 0, 1.0, 0, 0, False, "budget") for trial in observation.trials),
-            scale=torch.ones(len(found), dtype=torch.float64),
-        )
+        return read_off(observation, images[chosen, None], labels[chosen, None])
 
 
 def public_images(generator: Generator, needed_by: str) -> tuple[Tensor, Tensor]:

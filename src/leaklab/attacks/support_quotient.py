@@ -11,11 +11,11 @@ import numpy as np
 import torch
 
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
+from leaklab.attacks.closed_form import read_off
 from leaklab.attacks.exact_batch import first_layers
 from leaklab.attacks.first_layer.support import completed
 from leaklab.attacks.imprint import NO_LABEL
 from leaklab.attacks.matching import Distance
-from leaklab.attacks.starts import StartRecord
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import SAMPLES, Requirements
 
@@ -45,14 +45,7 @@ class SupportQuotient:
         layers, like = first_layers(observation, knowledge), next(iter(observation.update.values()))
         found = torch.from_numpy(np.stack([completed(layer) for layer in layers])).to(like)
         images = found.view(-1, 1, *knowledge.require("input_shape", NAME))
-        return Reconstruction(
-            images=images,
-            labels=torch.full((len(images), 1), NO_LABEL, device=images.device),
-            candidates=images[:, None].clone(),
-            candidate_losses=images.new_ones(len(images), 1),
-            starts=tuple(StartRecord(trial, 0, 1.0, 0, 0, False, "budget") for trial in observation.trials),
-            scale=torch.ones(len(images), dtype=torch.float64),
-        )
+        return read_off(observation, images, torch.full((len(images), 1), NO_LABEL, device=images.device))
 
 
 PLUGIN: type[Attack] = SupportQuotient

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
+from leaklab.attacks.closed_form import read_off
 from leaklab.attacks.exact_batch import first_layers
 from leaklab.attacks.first_layer.pictures import pictures
 from leaklab.attacks.imprint import NO_LABEL
 from leaklab.attacks.matching import Distance
-from leaklab.attacks.starts import StartRecord
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import SAMPLES, Requirements
 from leaklab.records.bounds import Natural
@@ -62,14 +62,7 @@ class UnmixedPictures:
         like = next(iter(observation.update.values()))
         shape = knowledge.require("input_shape", NAME)
         images = torch.from_numpy(np.stack(found)).to(like).view(-1, count, *shape)
-        return Reconstruction(
-            images=images,
-            labels=torch.full((len(images), count), NO_LABEL, device=images.device),
-            candidates=images[:, None].clone(),
-            candidate_losses=images.new_ones(len(images), 1),
-            starts=tuple(StartRecord(trial, 0, 1.0, 0, 0, False, "budget") for trial in observation.trials),
-            scale=torch.ones(len(images), dtype=torch.float64),
-        )
+        return read_off(observation, images, torch.full((len(images), count), NO_LABEL, device=images.device))
 
 
 PLUGIN: type[Attack] = UnmixedPictures
