@@ -205,7 +205,7 @@ class TestPlan:
             ("figure2", "did you mean lrp/figure2, outpost/figure2 or hyperfl/figure2?"),
             ("tabel1", "did you mean lrp/table1, outpost/table1 or hyperfl/table1?"),
             ("LRP Tabel1", "did you mean lrp/table1, lrp/table7 or lrp/table6?"),
-            ("lrp", "lrp is a paper: name one of its items, table1, table2, table3, "),
+            ("lrp", "lrp is a paper: name one of its items, table1, table2, head-features, "),
             ("lrp lemma", "choose from lrp/table1, "),
             ("bogus", "name a paper and one of its items, such as lrp/table1; `leaklab items` lists them"),
         ],
