@@ -38,9 +38,10 @@ def test_targets_name_scales_and_items(targets, found):
 @pytest.mark.parametrize(
     ("targets", "found"),
     [
-        ([], ("small",)),
+        ([], ("demo", "small", "paper")),  # its report shows the items of all scales
         (["figures/demo/lrp/figure2.png"], ("demo",)),
-        (["results/paper/comparison.csv", "demo"], ("demo", "paper")),
+        (["figures/demo/lrp/figure2.png", "results/paper/lrp/table1.csv"], ("demo", "paper")),
+        (["figures/demo/lrp/figure2.png", "demo"], ("demo", "small", "paper")),
         (["figures/demo/lrp/figure2.png", "results/runs/train/x/run.json"], ("demo", "small", "paper")),
     ],
 )
@@ -51,7 +52,7 @@ def test_only_what_may_be_asked_for_is_planned(targets, found):
 def test_the_processes_of_jobs_plan_the_scales_that_the_users_process_planned(items, monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     assert {scale for scale, _ in Call(items, "small", main=False).plan([]).runs} == {"demo", "small", "paper"}
-    mine = Call(items, "small", main=True).plan(["demo"])
+    mine = Call(items, "small", main=True).plan(["figures/demo/lrp/figure2.png"])
     theirs = Call(items, "small", main=False).plan([])
     assert mine.runs.keys() == theirs.runs.keys()
     assert {scale for scale, _ in theirs.runs} == {"demo"}

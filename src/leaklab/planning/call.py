@@ -107,9 +107,15 @@ def asked(targets: Iterable[str], configured: Scale) -> dict[Scale, set[str] | N
 
 
 def scales_of(targets: Iterable[str], configured: Scale) -> tuple[Scale, ...]:
-    """Return the scales that the targets belong to; all of them where a file, such as a run's, may be of any."""
-    found = {_scale_of(target, configured)[1] for target in targets or [configured]}
-    return SCALES if None in found else tuple(scale for scale in SCALES if scale in found)
+    """Return the scales that have to be planned: those of the items that are asked for by file.
+
+    All of them where a whole scale is asked for, whose report shows every item's state at each, and where a file, such
+    as a run's, may be of any.
+    """
+    named = list(targets) or [configured]
+    found = asked(named, configured)
+    whole = None in found.values() or any(_scale_of(target, configured)[1] is None for target in named)
+    return SCALES if whole else tuple(scale for scale in SCALES if scale in found)
 
 
 def _scale_of(target: str, configured: Scale) -> tuple[re.Match[str] | None, Scale | None]:
