@@ -2,7 +2,8 @@
 
 Of each candidate the gradient is computed with its label, and the private image is named where its gradient has the
 largest cosine with the update. For one gradient with an unknown factor and equal noise on all entries that is the
-likeliest candidate, so no attacker who knows no more than this names more images.
+likeliest candidate. Where a client also clips, prunes or masks, candidates are not treated alike here, and who does
+so may name more.
 """
 
 from dataclasses import dataclass
