@@ -15,6 +15,7 @@ from leaklab.records.streams import stream
 
 NAMES = [
     *(
+        "certified",
         "exact-share",
         "linear-posterior",
         "lpips-alex",

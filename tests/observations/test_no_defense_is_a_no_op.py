@@ -12,13 +12,15 @@ from leaklab.records.capture_spec import CaptureSpec
 DEFENSES = sorted(set(plugins.available("defenses")) - {"none"})
 # a rate that is only scaled is neutral by default, and a bound must be below the norm to do anything
 SETTINGS = {"scaled-rate": {"class_offset": 0.5}, "gradient-clipping": {"bound": 0.1}}
+# sums are those of one step
+STEPS = {"masked-sum": 1}
 MODELS = {"hide-bn": "resnet-small"}
 # far above the roundings of two local steps, far below what any defense does
 NOTICEABLE = 1e-3
 
 
-def seen(dataset, defense, model="dlg-lenet"):
-    """Return an update of two steps on two images each, by name: [T, ...]."""
+def seen(dataset, defense, model="dlg-lenet", steps=2):
+    """Return an update of some steps on two images each, by name: [T, ...]."""
     spec = CaptureSpec.model_validate(
         {
             "dataset": "digits",
@@ -26,7 +28,7 @@ def seen(dataset, defense, model="dlg-lenet"):
             "model": model,
             "rate": 0.05,
             "kind": "delta",
-            "local_steps": 2,
+            "local_steps": steps,
             "batch_size": 2,
             "draws": 1 if defense == "none" else 3,
             "defense": {"name": defense, "settings": SETTINGS.get(defense, {})},
@@ -49,8 +51,8 @@ def differs(one, other):
 
 @pytest.mark.parametrize("defense", DEFENSES)
 def test_every_defense_changes_what_the_server_sees(dataset, defense):
-    model = MODELS.get(defense, "dlg-lenet")
-    assert differs(seen(dataset, defense, model), seen(dataset, "none", model))
+    common = {"model": MODELS.get(defense, "dlg-lenet"), "steps": STEPS.get(defense, 2)}
+    assert differs(seen(dataset, defense, **common), seen(dataset, "none", **common))
 
 
 def test_a_hook_that_returns_its_input_is_caught(dataset, monkeypatch):

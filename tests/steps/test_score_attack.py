@@ -13,7 +13,7 @@ from leaklab.observations.capture import capture
 from leaklab.observations.truth import Truth, save_truth
 from leaklab.records import weights
 from leaklab.records.capture_spec import CaptureSpec
-from leaklab.records.files import read_json, read_table, write_json, write_table, write_tensors
+from leaklab.records.files import read_json, read_table, read_tensors, write_json, write_table, write_tensors
 from leaklab.records.provenance import Recorder
 from leaklab.records.streams import stream
 from leaklab.steps.base import Job
@@ -203,6 +203,18 @@ def test_queries_of_a_malicious_server_are_scored_without_a_generator(job, tmp_p
     assert set(table.image) == {truth.trials[0]["image"]} <= {4, 8}
     job.spec["attack"]["capture"] = {**fished, "server": None}
     assert scored(job)[1]["not_available"]["queries"] == "the server sends honest weights, once"
+
+
+def test_an_update_is_certified_where_the_attack_ended_with_no_loss_at_all(job):
+    (path,) = job.inputs["reconstruction"]
+    found = read_tensors(path)
+    losses = torch.full_like(found["candidate_losses"], 1e-9)
+    losses[0] = 0
+    write_tensors(path, {**found, "candidate_losses": losses})
+    job.spec["metrics"] = ["certified"]
+    table = scored(job)[0]
+    assert set(table.selection) == {"best-by-loss"}
+    assert dict(zip(table.trial, table.value, strict=True)) == {0: 1.0, **dict.fromkeys(range(1, len(losses)), 0.0)}
 
 
 def test_the_loss_of_the_search_is_a_metric_without_a_truth_reference_or_oracle(job):

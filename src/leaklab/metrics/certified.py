@@ -1,0 +1,43 @@
+"""Whether the attacker knows, without the truth, that a whole batch is exact."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from leaklab.metrics.base import MetricCard
+from leaklab.metrics.of_search import SearchMetric
+
+
+@dataclass(frozen=True)
+class Certified(SearchMetric):
+    """1 for each image of an update that the attack certified, which it tells by a loss of exactly 0."""
+
+    reads_the_search: ClassVar[bool] = True
+
+    @property
+    def card(self) -> MetricCard:
+        """Return the metric card."""
+        return MetricCard(
+            name="certified",
+            unit="",
+            better="lower",
+            domain="0 or 1",
+            peak=1.0,
+            clamping="none",
+            network="",
+            input_range="none: no image is compared",
+            assignment="none: one value an update, repeated for each of its images",
+            averaging="mean over the images: the share of them",
+            note="of attacks that prove what they read (exact-batch); a search that ends at a loss of 0 proves nothing",
+        )
+
+    def values(self, found: Mapping[str, Tensor]) -> Tensor:
+        """Return 1.0 or 0.0 for each image, [T, B]; see ``SearchMetric``."""
+        proven = (found["candidate_losses"].double().amin(1) == 0).to(torch.float64)
+        return proven[:, None].expand_as(found["labels"]).clone()
+
+
+PLUGIN = Certified
