@@ -1,8 +1,13 @@
 """The page of an item says what each of its attacks has to know."""
 
 from leaklab.records.expand import expand
+from leaklab.records.ids import run_id
 from leaklab.records.items import load_items
-from leaklab.report.site.threat_models import threat_models
+from leaklab.records.layouts import TableLayout
+from leaklab.report.numbers.results import ResultRow, ResultTable
+from leaklab.report.site.threat_models import threat_models, with_letters
+from leaklab.report.tables.layout import lay_out
+from leaklab.report.tables.tables import page_table
 
 ITEMS = load_items()
 
@@ -32,3 +37,45 @@ def test_each_stands_there_once_the_weakest_first():
 
 def test_a_training_attacks_nothing():
     assert threat_models(expand(ITEMS["lrp/table1"], "small")) == ()
+
+
+class TestWithLetters:
+    """Rows with attacks of several letters have a column of them; where all are alike a note says it once."""
+
+    RUNS = tuple(run for run in expand(ITEMS["hyperfl/table3"], "small") if threat_models([run]))
+
+    def laid(self, chosen):
+        """Lay out one row for each of the runs."""
+        spec = TableLayout(
+            rows=("name",), columns=("metric",), metric="mse", format="{value:.1f}", attackers=("paper",)
+        )
+        rows = [
+            ResultRow(
+                "lrp", "figure2", {"name": f"run {place}"}, "mse", 1.0, attacker="paper", runs=(run_id(run.spec),)
+            )
+            for place, run in enumerate(chosen)
+        ]
+        return with_letters(lay_out(spec, ResultTable(tuple(rows))), self.RUNS)
+
+    def of_letter(self, letter):
+        return next(run for run in self.RUNS if threat_models([run])[0].letter == letter)
+
+    def test_several_stand_beside_their_rows(self):
+        letters = sorted({threat.letter for threat in threat_models(self.RUNS)})
+        assert len(letters) > 1
+        laid = self.laid([self.of_letter(letter) for letter in letters])
+        assert laid.row_titles == ("name", "threat model")
+        assert [labels[-1] for labels in laid.row_labels] == letters
+        assert f'<th scope="row">run 0 <span>{letters[0]}</span></th>' in page_table(laid, "x")
+
+    def test_a_single_one_is_told_below(self):
+        run = self.RUNS[0]
+        laid = self.laid([run, run])
+        assert laid.row_titles == ("name",)
+        assert laid.notes[-1] == f"threat model: {threat_models([run])[0].letter}"
+
+    def test_a_table_of_no_attack_stays_as_it_is(self):
+        rows = (ResultRow("lrp", "table1", {"name": "a"}, "mse", 1.0, attacker="paper", runs=("mnist-cnn-none-1",)),)
+        spec = TableLayout(rows=("name",), columns=("metric",), metric="mse", attackers=("paper",))
+        laid = lay_out(spec, ResultTable(rows))
+        assert with_letters(laid, self.RUNS) == laid

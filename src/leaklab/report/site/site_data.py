@@ -36,7 +36,7 @@ from leaklab.report.site.pages import (
     SiteData,
 )
 from leaklab.report.site.publication import Published, published_deal
-from leaklab.report.site.threat_models import threat_models
+from leaklab.report.site.threat_models import threat_models, with_letters
 from leaklab.report.tables.layout import lay_out
 
 GENERAL_NOTES = {
@@ -145,16 +145,16 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
     results = evidence.results.select(paper=item.paper, item=item.item)
     comparisons = tuple(c for c in evidence.comparisons if (c.paper, c.item) == (item.paper, item.item))
     files = result_files(item, evidence.scale)
-    jobs = evidence.plan.jobs_of(evidence.scale, item)
+    jobs, runs = evidence.plan.jobs_of(evidence.scale, item), evidence.plan.runs[evidence.scale, item.key]
     tried, protection = tried_attacks(results, item.headline), protection_left(results)
     picture = Picture(files["png"], alt=f"{item.title}: {item.shows}", caption=item.shows, pdf=files["pdf"])
     return {
         "pictures_first": item.kind == "figure" or item.renderer in ("curves", "paths", "scatter", "sentences"),
         "pictures": (picture, *_ranges(evidence, item, comparisons)),
-        "grid": lay_out(item.table, results, comparisons) if item.table else None,
+        "grid": with_letters(lay_out(item.table, results, comparisons), runs) if item.table else None,
         "comparisons": comparisons,
         "attackers": attacker_pairs(ResultTable(tuple(row for row in results.rows if row.metric != PROTECTION_LEFT))),
-        "threats": threat_models(evidence.plan.runs[evidence.scale, item.key]),
+        "threats": threat_models(runs),
         "tried": tried,
         "protection": protection,
         "unbroken": unbroken(protection, tried),
