@@ -181,6 +181,7 @@ def test_a_file_that_nobody_can_read_is_named(tmp_path, content, what):
     ("row", "refusal"),
     [
         ("{method: row.method}", "'row.method' does not point into the runs of this block: give it that field"),
+        ("{eta: rates}", "'rates' is "),
         ("{eta: rates.1}", "'rates.1' does not point into the runs of this block"),
         ("{eta: rates.0, model: model.name, steps: local_steps}", ""),
         ("{model: {from: model.names}}", "'model.names' does not point into the runs of this block"),
