@@ -18,6 +18,7 @@ from leaklab.planning.outputs import jobs_behind
 from leaklab.planning.plan import build_plan
 from leaklab.planning.resources import cost
 from leaklab.planning.state import states
+from leaklab.records.durations import duration
 from leaklab.records.files import sha256
 from leaklab.records.ids import stage_of
 from leaklab.records.items import load_items
@@ -151,13 +152,17 @@ class TestPlan:
     def test_jobs_and_steps_of_table1(self, leaklab):
         text = leaklab("plan", "lrp", "table1", "--scale", "small")
         row = next(line for line in text.splitlines() if re.match(r"\W*train\b", line))
-        jobs, missing, steps, evaluations = (int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*(?![.\d])", row)[:4])
+        jobs, missing = (int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*(?![.\d])", row)[:2])
         plan = build_plan(load_items())
         planned = [job for job in plan.jobs_of("small", plan.items["lrp/table1"]) if stage_of(job.spec) == "train"]
         assert jobs == len(planned) >= 62
         assert 0 <= missing <= jobs
-        assert steps == sum(cost(job.spec).steps for job in planned) > 1_000_000
-        assert evaluations == 0
+        assert f" {duration(max(cost(job.spec).seconds for job in planned))} " in row
+        assert row.split()[-2:] == ["4", "GB"]
+        steps = sum(cost(job.spec).steps for job in planned)
+        assert steps > 1_000_000
+        assert f"{steps:,} client steps, one of one client on one batch each" in text.splitlines()
+        assert "evaluations" not in text
         assert "data mnist: " in text
         assert text.splitlines()[-1] == "make it: snakemake --cores 2 results/small/lrp/table1.csv"
 
@@ -165,12 +170,13 @@ class TestPlan:
         text = leaklab("plan", "lrp/figure2", "--scale", "demo")
         stages = [line.split()[0] for line in text.splitlines() if re.match(r"\s*(capture|attack|score)\b", line)]
         assert stages == ["capture", "attack", "score"]
+        assert re.search(r"^[1-9][\d,]* evaluations of attacks' matching losses, at most$", text, re.MULTILINE)
         assert "data digits: " in text
 
     def test_the_last_line_adds_up_the_others(self, leaklab):
         text = leaklab("plan", "lrp", "table1", "--scale", "small")
         rows = [
-            re.findall(r"\d[\d,]*(?![.\d])", line)[:3] for line in text.splitlines() if re.match(r"\s*\w+ +\d", line)
+            re.findall(r"\d[\d,]*(?![.\d])", line)[:2] for line in text.splitlines() if re.match(r"\s*\w+ +\d", line)
         ]
         *stages, total = [[int(number.replace(",", "")) for number in row] for row in rows]
         assert total == [sum(column) for column in zip(*stages, strict=True)]
@@ -183,6 +189,21 @@ class TestPlan:
         assert text.startswith(f"scale demo: {len(plan.ready('demo'))} items")
         assert re.search(rf"^ *total +{len(jobs)} ", text, re.MULTILINE)
         assert text.splitlines()[-1] == "make it: snakemake --cores 2 demo"
+
+    def test_the_items_of_a_paper_stand_below_each_other_and_a_shared_job_counts_once(self, leaklab):
+        text = leaklab("plan", "LRP", "--scale", "demo")
+        plan = build_plan(load_items(), ("demo",))
+        ready = [item for item in plan.ready("demo") if item.paper == "lrp"]
+        assert text.startswith(f"lrp at scale demo: {len(ready)} items")
+        lines = {line.split("  ")[0].strip(): line for line in text.splitlines() if line.startswith(" lrp ")}
+        assert list(lines) == [f"lrp {item.item}" for item in ready]
+        own = {item.item: len(plan.jobs_of("demo", item)) for item in ready}
+        assert all(re.match(rf" lrp {item} +{count} ", lines[f"lrp {item}"]) for item, count in own.items())
+        total = len(jobs_behind(plan, "demo", ready))
+        assert total < sum(own.values())
+        assert re.search(rf"^ *total +{total} ", text, re.MULTILINE)
+        assert text.splitlines()[-1].split()[:4] == ["make", "it:", "snakemake", "--cores"]
+        assert f"figures/demo/lrp/{ready[0].item}.png" in text.splitlines()[-1]
 
     def test_it_fails_on_request_where_much_would_run(self, mistake, leaklab, capsys):
         line = mistake("plan", "--scale", "paper", "--stop-above", "10")
@@ -205,7 +226,6 @@ class TestPlan:
             ("figure2", "did you mean lrp/figure2, outpost/figure2 or hyperfl/figure2?"),
             ("tabel1", "did you mean lrp/table1, outpost/table1 or hyperfl/table1?"),
             ("LRP Tabel1", "did you mean lrp/table1, lrp/table7 or lrp/table6?"),
-            ("lrp", "lrp is a paper: name one of its items, table1, table2, head-features, "),
             ("lrp lemma", "choose from lrp/table1, "),
             ("bogus", "name a paper and one of its items, such as lrp/table1; `leaklab items` lists them"),
         ],

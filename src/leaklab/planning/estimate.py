@@ -9,7 +9,7 @@ from leaklab.data.text.catalog import find_text
 from leaklab.planning.adopted import Adopted
 from leaklab.planning.code import RULE_OF_STAGE, modules_of
 from leaklab.planning.plan import Job
-from leaklab.planning.resources import cost
+from leaklab.planning.resources import cost, memory_mb
 from leaklab.records.files import read_json
 from leaklab.records.ids import stage_of
 from leaklab.records.text_specs import TEXT_FOLDER
@@ -26,6 +26,8 @@ class Estimate:
         evaluations: evaluations of a matching loss, of all jobs, at most.
         seconds: estimated CPU seconds of all jobs, at most.
         waiting_seconds: the same of those that would run.
+        longest_seconds: of the longest of all jobs.
+        memory_mb: that the largest of all jobs asks for.
     """
 
     jobs: int
@@ -34,6 +36,8 @@ class Estimate:
     evaluations: int
     seconds: float
     waiting_seconds: float
+    longest_seconds: float
+    memory_mb: int
 
 
 def estimate(jobs: Iterable[Job], adopted: Adopted | None = None) -> Estimate:
@@ -46,7 +50,8 @@ def estimate(jobs: Iterable[Job], adopted: Adopted | None = None) -> Estimate:
     Raises:
         UserError: the record of a run is damaged.
     """
-    costs = [(cost(job.spec), _waits(job, adopted or Adopted())) for job in jobs]
+    every = list(jobs)
+    costs = [(cost(job.spec), _waits(job, adopted or Adopted())) for job in every]
     return Estimate(
         jobs=len(costs),
         waiting=sum(waits for _, waits in costs),
@@ -54,6 +59,8 @@ def estimate(jobs: Iterable[Job], adopted: Adopted | None = None) -> Estimate:
         evaluations=sum(one.evaluations for one, _ in costs),
         seconds=sum(one.seconds for one, _ in costs),
         waiting_seconds=sum(one.seconds for one, waits in costs if waits),
+        longest_seconds=max((one.seconds for one, _ in costs), default=0.0),
+        memory_mb=max((memory_mb(job.spec) for job in every), default=0),
     )
 
 

@@ -11,9 +11,9 @@ from rich.table import Table
 
 from leaklab.planning.adopted import Adopted
 from leaklab.planning.estimate import Estimate, datasets_of, estimate, source_of
-from leaklab.planning.names import named_item, named_paper
+from leaklab.planning.names import named_item, named_paper, papers_of
 from leaklab.planning.outputs import jobs_behind
-from leaklab.planning.plan import PREPARED, Job, build_plan
+from leaklab.planning.plan import PREPARED, Job, build_plan, result_files
 from leaklab.planning.state import how_to_make, states
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.durations import duration
@@ -23,8 +23,7 @@ from leaklab.records.items import Item, load_items
 
 SYMBOLS = {"done": "[green]done[/]", "not run": "not run", "planned": "[dim]planned[/]"}
 WIDEST = len("planned")
-COLUMNS = ("stage", "jobs", "still to run", "client steps", "evaluations, at most", "CPU time, at most")
-UNITS = "client step: one step of one client on one batch; evaluation: one of an attack's matching loss"
+COLUMNS = ("jobs", "still to run", "longest job", "CPU time, at most", "memory")
 Words = Mapping[str, Sequence[str]]
 """Item -> the word of its state at each scale."""
 
@@ -93,50 +92,66 @@ def _counts(items: Mapping[str, Item], words: Words) -> str:
 
 
 def list_plan(name: str, scale: Scale) -> Listing:
-    """List the stages of an item's plan, or of a whole scale's, with their sum.
+    """List the stages of an item's plan, or the items of a paper or of all, with their sum, each job once.
 
     Args:
-        name: of the item, as a user may write it; empty for all items of the scale.
+        name: of the item or paper, as a user may write it; empty for all items of the scale.
         scale: of the plan.
 
     Raises:
-        UserError: there is no such item, or it does not run at the scale yet.
+        UserError: there is no such item or paper, or it does not run at the scale yet.
     """
-    title, jobs, command = _planned_jobs(name, scale)
+    items = load_items()
+    if name and name.strip().lower() not in papers_of(items):
+        return _item_plan(named_item(name, items), scale)
+    wanted = {key: item for key, item in items.items() if not name or item.paper == name.strip().lower()}
+    plan = build_plan(wanted, (scale,))
+    ready = plan.ready(scale)
+    what, command = (
+        (f"{name.strip().lower()} at scale {scale}", _figures(ready, scale))
+        if name
+        else (f"scale {scale}", f"snakemake --cores 2 {scale}")
+    )
+    parts = {item.key.replace("/", " "): plan.jobs_of(scale, item) for item in ready}
+    return _listing(f"{what}: {len(ready)} items", "item", parts, jobs_behind(plan, scale, ready), command)
+
+
+def _item_plan(item: Item, scale: Scale) -> Listing:
+    if item.planned:
+        raise UserError(f"{item.key} does not run yet: {item.planned}")
+    if scale in item.scales and item.scales[scale].planned:
+        raise UserError(f"{item.key} does not run at scale {scale} yet: {item.scales[scale].planned}")
+    plan = build_plan({item.key: item}, (scale,))
+    jobs = plan.jobs_of(scale, item) if (scale, item.key) in plan.runs else []
+    stages = dict.fromkeys(stage_of(job.spec) for job in jobs)
+    parts = {stage: [job for job in jobs if stage_of(job.spec) == stage] for stage in stages}
+    return _listing(f"{item.key} at scale {scale}: {item.title}", "stage", parts, jobs, how_to_make(item, scale))
+
+
+def _figures(items: Sequence[Item], scale: Scale) -> str:
+    return " ".join(["snakemake --cores 2", *(str(result_files(item, scale)["png"]) for item in items)])
+
+
+def _listing(title: str, of: str, parts: Mapping[str, Sequence[Job]], jobs: Sequence[Job], command: str) -> Listing:
+    """Return the plan's table, a line for each part, with the sum over all jobs, which parts may share."""
     adopted = Adopted.load()
-    stages = list(dict.fromkeys(stage_of(job.spec) for job in jobs))
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-    for column in COLUMNS:
-        table.add_column(column, justify="right" if column != "stage" else "left")
-    for stage in stages:
-        own = estimate([job for job in jobs if stage_of(job.spec) == stage], adopted)
-        table.add_row(stage, *_amounts(own), end_section=stage == stages[-1])
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for column in (of, *COLUMNS):
+        table.add_column(column, justify="left" if column == of else "right", no_wrap=column == of)
+    for place, (part, own) in enumerate(parts.items(), 1):
+        table.add_row(part, *_amounts(estimate(own, adopted)), end_section=place == len(parts))
     total = estimate(jobs, adopted)
     table.add_row("total", *_amounts(total))
-    units = [UNITS] if total.steps or total.evaluations else []
+    shared = ["a job that several items need is counted in each of them, and once in the total"] if of == "item" else []
+    counts = [f"{total.steps:,} client steps, one of one client on one batch each"] if total.steps else []
+    counts += [f"{total.evaluations:,} evaluations of attacks' matching losses, at most"] if total.evaluations else []
     data = (f"data {dataset}: {_where(dataset)}" for dataset in datasets_of(jobs))
-    return Listing(table, (*units, *data, f"make it: {command}"), total.waiting_seconds)
-
-
-def _planned_jobs(name: str, scale: Scale) -> tuple[str, list[Job], str]:
-    """Return title, jobs and command of an item, or of all items of a scale where no name is given."""
-    if not name:
-        plan = build_plan(load_items())
-        ready = plan.ready(scale)
-        return f"scale {scale}: {len(ready)} items", jobs_behind(plan, scale, ready), f"snakemake --cores 2 {scale}"
-    chosen = named_item(name, load_items())
-    if chosen.planned:
-        raise UserError(f"{chosen.key} does not run yet: {chosen.planned}")
-    if scale in chosen.scales and chosen.scales[scale].planned:
-        raise UserError(f"{chosen.key} does not run at scale {scale} yet: {chosen.scales[scale].planned}")
-    plan = build_plan({chosen.key: chosen})
-    jobs = plan.jobs_of(scale, chosen) if (scale, chosen.key) in plan.runs else []
-    return f"{chosen.key} at scale {scale}: {chosen.title}", jobs, how_to_make(chosen, scale)
+    return Listing(table, (*shared, *counts, *data, f"make it: {command}"), total.waiting_seconds)
 
 
 def _amounts(cost: Estimate) -> tuple[str, ...]:
-    counts = (f"{count:,}" for count in (cost.jobs, cost.waiting, cost.steps, cost.evaluations))
-    return (*counts, duration(cost.seconds))
+    times = (duration(cost.longest_seconds), duration(cost.seconds))
+    return f"{cost.jobs:,}", f"{cost.waiting:,}", *times, f"{cost.memory_mb / 1000:.0f} GB"
 
 
 def _where(dataset: str) -> str:

@@ -46,12 +46,10 @@ def _plain(name: str) -> str:
 
 
 def _offer(wanted: str, items: Mapping[str, Item]) -> str:
-    """Return what to write instead: an item of that name in each paper, the nearest names, or a paper's own list."""
+    """Return what to write instead: an item of that name in each paper, the nearest names, or all of a paper."""
     same = [key for key, item in items.items() if _plain(item.item) == wanted]
     if same:
         return f"did you mean {_either(same)}?"
-    if wanted in papers_of(items):
-        return f"{wanted} is a paper: name one of its items, {', '.join(_own(wanted, items))}"
     called: dict[str, list[str]] = {}
     for key, item in items.items():
         called.setdefault(_plain(key), []).append(key)
@@ -63,10 +61,6 @@ def _offer(wanted: str, items: Mapping[str, Item]) -> str:
     if paper in papers_of(items):
         return f"choose from {', '.join(key for key in items if key.startswith(f'{paper}/'))}"
     return f"name a paper and one of its items, such as {next(iter(items))}; `leaklab items` lists them"
-
-
-def _own(paper: str, items: Mapping[str, Item]) -> list[str]:
-    return [item.item for item in items.values() if item.paper == paper]
 
 
 def _either(names: list[str]) -> str:
