@@ -6,6 +6,8 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import chdir
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -101,6 +103,13 @@ def project(tmp_path, monkeypatch):
     return tmp_path
 
 
+@cache
+def words_of_items():
+    """Return what this checkout's items should be listed with; no test changes its items or results."""
+    with chdir(ROOT):
+        return {key: [s.word for s in own.values()] for key, own in states(build_plan(load_items())).items()}
+
+
 class TestItems:
     @staticmethod
     def listed(text):
@@ -109,8 +118,7 @@ class TestItems:
 
     @staticmethod
     def expected(*papers):
-        found = states(build_plan(load_items())).items()
-        return {key: [s.word for s in own.values()] for key, own in found if key.split("/")[0] in papers}
+        return {key: words for key, words in words_of_items().items() if key.split("/")[0] in papers}
 
     def running(self, *papers):
         return sum(set(words) != {"planned"} for words in self.expected(*papers).values())
