@@ -38,10 +38,11 @@ def test_targets_name_scales_and_items(targets, found):
 @pytest.mark.parametrize(
     ("targets", "found"),
     [
-        ([], ("demo", "small", "paper")),  # its report shows the items of all scales
+        ([], ("small",)),
         (["figures/demo/lrp/figure2.png"], ("demo",)),
         (["figures/demo/lrp/figure2.png", "results/paper/lrp/table1.csv"], ("demo", "paper")),
-        (["figures/demo/lrp/figure2.png", "demo"], ("demo", "small", "paper")),
+        (["figures/demo/lrp/figure2.png", "demo"], ("demo",)),
+        (["default", "paper"], ("small", "paper")),
         (["figures/demo/lrp/figure2.png", "results/runs/train/x/run.json"], ("demo", "small", "paper")),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 from leaklab.data.catalog import load_catalog
 from leaklab.planning import code as planning_code
 from leaklab.planning.code import code_of
+from leaklab.planning.kept_digests import kept_digests
 from leaklab.planning.plan import build_plan, result_files
 from leaklab.records import code, ids, plugins
 from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
@@ -79,7 +80,7 @@ def fake_defense(source, monkeypatch):
 
 
 def forget():
-    cached = (code._tree, code._imports, code._fingerprint, planning_code._digest_of)
+    cached = (code._tree, code._imports, code._fingerprint, planning_code._digest_of, kept_digests)
     for function in cached:
         function.cache_clear()
 

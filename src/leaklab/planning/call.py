@@ -107,15 +107,14 @@ def asked(targets: Iterable[str], configured: Scale) -> dict[Scale, set[str] | N
 
 
 def scales_of(targets: Iterable[str], configured: Scale) -> tuple[Scale, ...]:
-    """Return the scales that have to be planned: those of the items that are asked for by file.
+    """Return the scales that have to be planned: those that are asked for, and all where a file may be of any.
 
-    All of them where a whole scale is asked for, whose report shows every item's state at each, and where a file, such
-    as a run's, may be of any.
+    The report of a scale shows every item's state at each; its job plans the others in a process of its own.
     """
     named = list(targets) or [configured]
     found = asked(named, configured)
-    whole = None in found.values() or any(_scale_of(target, configured)[1] is None for target in named)
-    return SCALES if whole else tuple(scale for scale in SCALES if scale in found)
+    free = any(_scale_of(target, configured)[1] is None for target in named)
+    return SCALES if free else tuple(scale for scale in SCALES if scale in found)
 
 
 def _scale_of(target: str, configured: Scale) -> tuple[re.Match[str] | None, Scale | None]:

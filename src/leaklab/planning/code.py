@@ -5,7 +5,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from leaklab.records.code import digest
+from leaklab.planning.kept_digests import kept_digests
 from leaklab.records.ids import stage_of
 from leaklab.records.plugins import module_name
 from leaklab.records.spec_plugins import plugins_of
@@ -67,4 +67,4 @@ def command_of(rule: str) -> str:
 
 @cache
 def _digest_of(rule: str, modules: tuple[str, ...]) -> str:
-    return digest(modules, command_of(rule))
+    return kept_digests().digest(modules, command_of(rule))
