@@ -12,6 +12,7 @@ from leaklab.planning.adopted import Adopted
 from leaklab.planning.call import Call
 from leaklab.planning.calls import free_lock_of_killed_call, note_call
 from leaklab.planning.environment import prepare
+from leaklab.planning.kept_digests import kept_digests
 from leaklab.planning.outputs import (
     drawings_of_deals,
     jobs_behind,

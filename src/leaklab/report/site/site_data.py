@@ -104,7 +104,7 @@ def gather(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: 
 
 
 def _evidence(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: Path) -> Evidence:
-    plan = build_plan(items)
+    plan = build_plan(items, (scale,))
     done = [item for item in items.values() if state_of(plan, item, scale).word == "done"]
     results = sum((ResultTable.read(result_files(item, scale)["csv"]) for item in done), ResultTable())
     verdicts = {verdict["id"]: Verdict.from_json(verdict) for verdict in read_json(sources.verdicts)}
