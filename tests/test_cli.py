@@ -24,6 +24,7 @@ from leaklab.records.durations import duration
 from leaklab.records.files import sha256
 from leaklab.records.ids import stage_of
 from leaklab.records.items import load_items
+from leaklab.records.papers import load_papers
 from leaklab.records.provenance import Recorder
 from leaklab.report.site import checkout
 
@@ -40,7 +41,7 @@ FIGURE = Path("figures/small/lrp/table1.png")
 @pytest.fixture
 def leaklab(monkeypatch, capsys):
     """Run the command in this process; return what it printed. A mistake's line comes with SystemExit."""
-    load_items.cache_clear()
+    forget_the_folder()
 
     def run(*arguments, folder=ROOT, columns=80):
         monkeypatch.chdir(folder)
@@ -53,7 +54,13 @@ def leaklab(monkeypatch, capsys):
         return capsys.readouterr().out
 
     yield run
+    forget_the_folder()
+
+
+def forget_the_folder():
+    """Forget what was read of the folder of another call."""
     load_items.cache_clear()
+    load_papers.cache_clear()
 
 
 @pytest.fixture
@@ -374,6 +381,30 @@ class TestAudit:
         first, last = leaklab("audit", folder=project).splitlines()
         assert first.startswith("not in this checkout, so not checked: 1 below data ")
         assert last == "audit passed: 3 records, 4 files checked"
+
+    def test_a_forgery_with_records_to_match_is_found_by_a_commit(self, leaklab, mistake, project, capsys):
+        def git(*arguments):
+            who = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
+            subprocess.run(["git", *who, *arguments], cwd=project, check=True)
+
+        git("init", "--quiet")
+        git("add", "results", "figures")
+        git("commit", "--quiet", "--message", "published")
+        assert leaklab("audit", "--git", "HEAD", folder=project).startswith(
+            "audit passed: 3 records, 5 files checked, 4 "
+        )
+        before = sha256(project / TABLE)
+        (project / TABLE).write_text("forged", encoding="utf-8")
+        for record in (TABLE.with_suffix(".run.json"), FIGURE.with_suffix(".run.json")):
+            text = (project / record).read_text()
+            (project / record).write_text(text.replace(before, sha256(project / TABLE)), encoding="utf-8")
+        assert leaklab("audit", folder=project).startswith("audit passed")
+        assert mistake("audit", "--git", "HEAD", folder=project).startswith(
+            "audit failed: 3 differences from the commit, 0 changed files, 0 stale records, "
+        )
+        named = [text.split(":")[0] for text in capsys.readouterr().out.splitlines()]
+        assert named == sorted(map(str, (FIGURE.with_suffix(".run.json"), TABLE, TABLE.with_suffix(".run.json"))))
+        assert mistake("audit", "--git", "v1", folder=project).startswith("no commit 'v1' here")
 
     def test_results_of_other_code_fail(self, mistake, project):
         record = project / TABLE.with_suffix(".run.json")

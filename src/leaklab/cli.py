@@ -116,9 +116,13 @@ def _in_checkout(file: str) -> str:
 
 
 @app.command()
-def audit() -> None:
+def audit(
+    git: Annotated[
+        str | None, typer.Option(metavar="REV", help="compare what is published with this commit, too")
+    ] = None,
+) -> None:
     """Recompute every recorded hash; exit 1 and name the file if one link of the chain is broken."""
-    from leaklab.planning import published
+    from leaklab.planning import git_audit, published
     from leaklab.planning.adopted import Adopted
     from leaklab.planning.audit import audit as check
     from leaklab.planning.plan import build_plan
@@ -131,7 +135,9 @@ def audit() -> None:
     result = check(ledger)
     unfit = Adopted.load().faults(ledger)
     lost = published.faults(build_plan(load_items()), ledger)
-    for line in [*result.breaks, *result.stale, *lost, *unfit]:
+    compared = None if git is None else git_audit.compare(git)
+    differences = compared.differences if compared else ()
+    for line in [*result.breaks, *result.stale, *lost, *unfit, *differences]:
         out.print(line)
     if result.absent:
         places = Counter(str(Path(path).parent.parent) for path in result.absent)
@@ -146,9 +152,12 @@ def audit() -> None:
     if result.adopted:
         out.print(f"{len(result.adopted)} records adopted on the evidence of {len(result.evidence)} runs")
     verdict = f"{result.records} records, {result.files} files checked"
-    if result.breaks or result.stale or lost or unfit:
+    if compared:
+        verdict += f", {compared.files} of them published with commit {compared.commit[:12]}"
+    if result.breaks or result.stale or lost or unfit or differences:
+        against = f"{len(differences)} differences from the commit, " if compared else ""
         raise UserError(
-            f"audit failed: {len(result.breaks)} changed files, {len(result.stale)} stale records, "
+            f"audit failed: {against}{len(result.breaks)} changed files, {len(result.stale)} stale records, "
             f"{len(lost)} files missing or without a record, {len(unfit)} faults of adoptions; {verdict}"
         )
     out.print(f"audit passed: {verdict}")
