@@ -1,5 +1,6 @@
 """The ``leaklab`` command: look at items, plans and provenance. Work itself is done by ``snakemake``."""
 
+import subprocess
 import sys
 from collections import Counter
 from importlib.metadata import version
@@ -80,6 +81,32 @@ def plan(
             f"nothing was started: what is still to run may take {duration(listing.waiting_seconds)} of one CPU core, "
             f"more than {duration(60 * stop_above)}"
         )
+
+
+@app.command()
+def fetch(
+    item: Annotated[list[str] | None, typer.Argument(help="such as lrp table1, or lrp; none: all of the scale")] = None,
+    scale: ScaleOption = "small",
+) -> None:
+    """Get the data and weights of a scale, a paper or an item, so that its jobs need no network.
+
+    Data sets are prepared by snakemake, weights lie in data/weights. What nobody publishes for download, or cannot be
+    reached now, is named with what to do; items that need it are shown as not run until it is there.
+    """
+    from leaklab.planning.fetching import files_to_make, needed_by, weights_not_to_be_had
+    from leaklab.planning.listings import planned_jobs
+
+    needed = needed_by(planned_jobs(" ".join(item or []), _scale(scale)))
+    files, gone = files_to_make(needed)
+    if files:
+        command = ["snakemake", "--cores", "1", "--quiet", "rules", "progress", "--", *map(str, files)]
+        if subprocess.run([sys.executable, "-m", *command], check=False).returncode:
+            raise UserError("not all data could be prepared: see above; what was prepared is kept")
+    gone = {**gone, **weights_not_to_be_had(needed)}
+    for name in (*needed.datasets, *needed.weights):
+        out.print(f"{name}: {gone.get(name, 'here')}")
+    have = len(needed.datasets) + len(needed.weights) - len(gone)
+    out.print(f"{have} of {have + len(gone)} are here{'; bring the others by hand' if gone else ''}")
 
 
 @app.command()

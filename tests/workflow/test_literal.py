@@ -71,6 +71,19 @@ def test_the_command_line_chooses_another_scale(unmade, profile):
     assert planned(text)[0] == "demo"
 
 
+def test_data_and_weights_are_fetched_before_anything_runs(unmade, tmp_path):
+    login = unmade.copy(tmp_path / "login")
+    place = login.folder / "data/prepared/digits.safetensors"
+    assert not place.exists()
+    assert login.must("leaklab", "fetch", "lrp", "figure2", "--scale", "demo", **NO_NETWORK).endswith(
+        "digits: here\n1 of 1 are here\n"
+    )
+    assert place.is_file()
+    text = login.must("leaklab", "fetch", "lrp", "table1", "--scale", "small", **NO_NETWORK)
+    assert "mnist: data not here: MNIST" in text
+    assert text.endswith("0 of 1 are here; bring the others by hand\n")
+
+
 def test_what_has_no_data_is_shown_as_not_run_and_nothing_else_stops(demo, tmp_path):
     poor = demo.copy(tmp_path / "poor")
     for name, dataset in (("figure2", ["digits", "mnist"]), ("table5", "cifar10")):

@@ -101,26 +101,44 @@ def list_plan(name: str, scale: Scale) -> Listing:
     Raises:
         UserError: there is no such item or paper, or it does not run at the scale yet.
     """
-    items = load_items()
-    if name and name.strip().lower() not in papers_of(items):
-        return _item_plan(named_item(name, items), scale)
-    wanted = {key: item for key, item in items.items() if not name or item.paper == name.strip().lower()}
+    wanted = _wanted(name, scale)
+    if isinstance(wanted, Item):
+        return _item_plan(wanted, scale)
     plan = build_plan(wanted, (scale,))
     ready = plan.ready(scale)
-    what, command = (
-        (f"{name.strip().lower()} at scale {scale}", _figures(ready, scale))
-        if name
-        else (f"scale {scale}", f"snakemake --cores 2 {scale}")
-    )
+    paper = name.strip().lower()
+    what = f"{paper} at scale {scale}" if paper else f"scale {scale}"
+    command = _figures(ready, scale) if paper else f"snakemake --cores 2 {scale}"
     parts = {item.key.replace("/", " "): plan.jobs_of(scale, item) for item in ready}
     return _listing(f"{what}: {len(ready)} items", "item", parts, jobs_behind(plan, scale, ready), command)
 
 
-def _item_plan(item: Item, scale: Scale) -> Listing:
+def planned_jobs(name: str, scale: Scale) -> list[Job]:
+    """Return the jobs that ``list_plan`` adds up.
+
+    Raises:
+        UserError: see there.
+    """
+    wanted = _wanted(name, scale)
+    plan = build_plan({wanted.key: wanted} if isinstance(wanted, Item) else wanted, (scale,))
+    items = [wanted] if isinstance(wanted, Item) else plan.ready(scale)
+    return jobs_behind(plan, scale, [item for item in items if (scale, item.key) in plan.runs])
+
+
+def _wanted(name: str, scale: Scale) -> Item | dict[str, Item]:
+    """Return the item that is named, or all items of the paper that is, or all."""
+    items, paper = load_items(), name.strip().lower()
+    if not paper or paper in papers_of(items):
+        return {key: item for key, item in items.items() if paper in ("", item.paper)}
+    item = named_item(name, items)
     if item.planned:
         raise UserError(f"{item.key} does not run yet: {item.planned}")
     if scale in item.scales and item.scales[scale].planned:
         raise UserError(f"{item.key} does not run at scale {scale} yet: {item.scales[scale].planned}")
+    return item
+
+
+def _item_plan(item: Item, scale: Scale) -> Listing:
     plan = build_plan({item.key: item}, (scale,))
     jobs = plan.jobs_of(scale, item) if (scale, item.key) in plan.runs else []
     stages = dict.fromkeys(stage_of(job.spec) for job in jobs)
