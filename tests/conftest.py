@@ -22,21 +22,29 @@ GIT_IDENTITY = {
 }
 
 
+ON_THE_DEMO = tuple(f"workflow/test_{name}.py" for name in ("demo", "kills", "literal", "sharing"))
+"""Files whose tests begin with what the demo made, which is made once."""
+
+
 def group_of(test):
     """Return what runs in one process, in order: all that rests on the demo, what starts a Slurm, else a file.
 
     xdist's own groups (``--dist loadgroup``) are lost with this pytest.
     """
     file = test.split("::")[0]
-    if "workflow/" not in file:
-        return file
-    return "slurm" if file.endswith("test_slurm.py") else "demo"
+    if file.endswith("workflow/test_slurm.py"):
+        return "slurm"
+    return "demo" if file.endswith(ON_THE_DEMO) else file
 
 
 def pytest_collection_modifyitems(items):
     """Begin with what takes longest; the other processes take the tests of the code meanwhile."""
-    order = {"demo": 0, "slurm": 1}
-    items.sort(key=lambda item: order.get(group_of(item.nodeid), len(order)))
+
+    def place(item):
+        group = group_of(item.nodeid)
+        return group != "demo", group != "slurm", "workflow/" not in group
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -104,8 +104,8 @@ def anchor(heading):
 
 def test_the_pages_that_readers_need_are_there():
     wanted = {"README.md", "config/README.md", "profiles/README.md", "benchmarks/README.md"}
-    pages = ("architecture", "attacks", "cluster", "findings", "masked-sums", "own-defense", "provenance", "scales", "training",
-             "verdicts")  # fmt: skip
+    pages = ("architecture", "attacks", "cluster", "findings", "masked-sums", "own-defense", "provenance", "scales",
+             "training", "verdicts")  # fmt: skip
     assert wanted | {f"docs/{name}.md" for name in pages} <= set(NAMES)
 
 
