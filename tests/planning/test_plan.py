@@ -361,7 +361,7 @@ def test_planning_imports_neither_torch_nor_pandas():
         "import sys\n"
         "from leaklab.planning.plan import build_plan\n"
         "from leaklab.records.items import load_items\n"
-        "jobs = [job for jobs in build_plan(load_items(), ('demo',)).jobs.values() for job in jobs.values()]\n"
+        "jobs = [job for jobs in build_plan(load_items()).jobs.values() for job in jobs.values()]\n"
         "assert all(len(job.code) == 16 for job in jobs) and len(jobs) > 100\n"
         "print(*sorted({'torch', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules)))\n"
     )
