@@ -182,15 +182,18 @@ def test_no_module_touches_a_global_generator():
         assert "random" not in set(imported(tree)), name
 
 
-@pytest.mark.parametrize(("file", "rule"), [("attack", "run_attack"), ("text", "attack_text")])
+@pytest.mark.parametrize(
+    ("file", "rule"), [("attack", "run_attack"), ("pieces", "attack_piece"), ("text", "attack_text")]
+)
 def test_the_rule_of_an_attack_reads_an_observation_and_a_generator_only(file, rule):
     text = (ROOT / f"workflow/rules/{file}.smk").read_text(encoding="utf-8").partition(f"rule {rule}:")[2]
     inputs = text.partition("    input:\n")[2].partition("    output:")[0]
-    stage = {"run_attack": "attack", "attack_text": "attack-text"}[rule]
+    stage = "attack-text" if rule == "attack_text" else "attack"
     own = {f'observed("{stage}", "{name}")' for name in ("observation.safetensors", "facts.json")}
     prior = {f'if_needed("{stage}", "generator", "{name}")' for name in ("generator.safetensors", "generator.json")}
     found = {line.partition("=")[2].strip().rstrip(",") for line in inputs.splitlines() if line.strip()}
-    assert own <= found <= own | prior
+    pieces = {'after_pieces("attack", "checkpoint.safetensors")'} if rule == "run_attack" else set()
+    assert own <= found <= own | prior | pieces
 
 
 @pytest.mark.parametrize("path", schema_texts(), ids=lambda path: path.name)

@@ -173,7 +173,8 @@ class TestPlan:
         assert jobs == len(planned) >= 62
         assert 0 <= missing <= jobs
         assert f" {duration(max(cost(job.spec).seconds for job in planned))} " in row
-        assert row.split()[-2:] == ["4", "GB"]
+        assert row.split()[-4:-2] == ["4", "GB"]
+        assert row.split()[-1] == "GB"
         steps = sum(cost(job.spec).steps for job in planned)
         assert steps > 1_000_000
         assert f"{steps:,} client steps, one of one client on one batch each" in text.splitlines()

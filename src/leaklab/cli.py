@@ -21,6 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 out = Console(highlight=False, soft_wrap=True)
+WIDTH_OF_PLANS = 110
 ScaleOption = Annotated[str, typer.Option(help=f"one of {', '.join(SCALES)}")]
 
 
@@ -73,7 +74,8 @@ def plan(
     from leaklab.planning.listings import list_plan
 
     listing = list_plan(" ".join(item or []), _scale(scale))
-    out.print(listing.table)
+    # a number that is cut off says nothing: rather lines that a narrow terminal folds
+    Console(highlight=False, width=max(out.width, WIDTH_OF_PLANS)).print(listing.table)
     for line in listing.lines:
         out.print(line)
     if stop_above is not None and listing.waiting_seconds > 60 * stop_above:
@@ -107,6 +109,24 @@ def fetch(
         out.print(f"{name}: {gone.get(name, 'here')}")
     have = len(needed.datasets) + len(needed.weights) - len(gone)
     out.print(f"{have} of {have + len(gone)} are here{'; bring the others by hand' if gone else ''}")
+
+
+@app.command()
+def calibrate(
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; without it, that of config/config.yaml")] = None,
+) -> None:
+    """Measure what training and attacks take on this machine, so that plans ask for the right times; some minutes.
+
+    Specs of scale paper are cut short and run on noise. The factors beside the costs that plans know lie in
+    data/calibration.json, one entry for the processor and one for a GPU; run this as a job on a node of the kind that
+    the others will run on.
+    """
+    from leaklab.calibrate import calibrated
+    from leaklab.planning.listings import planned_jobs
+    from leaklab.records.config import load_config
+
+    for line in calibrated(planned_jobs("", "paper"), device or load_config().device):
+        out.print(line)
 
 
 @app.command()

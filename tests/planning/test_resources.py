@@ -2,7 +2,7 @@
 
 import pytest
 
-from leaklab.planning.resources import SMALLEST_MINUTES, cost, memory_mb, minutes
+from leaklab.planning.resources import SMALLEST_MINUTES, cost, memory_mb, minutes_of
 from leaklab.records.ids import STAGES
 
 PARTITION = {"dataset": "mnist", "partition": {"name": "two-clients"}}
@@ -142,8 +142,9 @@ def test_a_model_that_was_never_measured_is_taken_for_the_slowest():
 def test_the_time_asked_for_covers_the_estimate(stage):
     for scale in (1, 50):
         asked = spec(stage, **{"rounds": 100 * scale} if stage == "train" else {})
-        assert isinstance(minutes(asked), int)
-        assert minutes(asked) >= max(SMALLEST_MINUTES, cost(asked).seconds / 60)
+        minutes = minutes_of(cost(asked).seconds)
+        assert isinstance(minutes, int)
+        assert minutes >= max(SMALLEST_MINUTES, cost(asked).seconds / 60)
 
 
 @pytest.mark.parametrize("stage", SPECS)

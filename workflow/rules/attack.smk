@@ -42,6 +42,7 @@ rule run_attack:
         facts=observed("attack", "facts.json"),
         generator=if_needed("attack", "generator", "generator.safetensors"),
         description=if_needed("attack", "generator", "generator.json"),
+        checkpoint=after_pieces("attack", "checkpoint.safetensors"),
     output:
         reconstruction="results/runs/attack/{run}/reconstruction.safetensors",
         trials="results/runs/attack/{run}/trials.csv",

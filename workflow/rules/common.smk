@@ -1,5 +1,6 @@
 # Helpers of all rules: look things up in the plan. No torch, no pandas: every job's process parses this file again.
 import functools
+import json
 import sys
 import time
 from pathlib import Path
@@ -19,8 +20,10 @@ from leaklab.planning.outputs import (
     records_behind,
     targets_of_scale,
 )
+from leaklab.planning.devices import configured_device
+from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import PREPARED, result_files
-from leaklab.planning.resources import memory_mb, minutes
+from leaklab.planning.resources import memory_mb
 from leaklab.planning.scheduling import drop_default_limit
 from leaklab.planning.slurm import choose_status_command
 from leaklab.planning.state import state_of
@@ -29,7 +32,7 @@ from leaklab.records.config import SCALES, Config
 from leaklab.records.config import parse as parse_config
 from leaklab.records.errors import UserError
 from leaklab.records.expand import block_stage
-from leaklab.records.ids import run_folder, stage_of
+from leaklab.records.ids import RUNS, run_folder, stage_of
 from leaklab.records.items import find_item, item_file, load_items
 from leaklab.records.observed import OBSERVED, observation_folder
 from leaklab.records.papers import load_papers, paper_file
@@ -67,6 +70,8 @@ wildcard_constraints:
     paper="[a-z0-9-]+",
     item="[a-z0-9-]+",
     run="[a-z0-9-]+",
+    piece=r"\d+",
+    left=r"\d+",
     dataset="[a-z0-9-]+",
 
 
@@ -78,7 +83,7 @@ def the_plan():
     except UserError as error:
         raise WorkflowError(f"leaklab: {error}") from None
     if workflow.is_main_process:
-        say(CALL.opening_line(plan))
+        say(CALL.opening_line(plan, configured_device(DEVICE)))
     return plan
 
 
@@ -131,13 +136,22 @@ def dataset_of(stage, suffix):
     return prepared
 
 
+def files_needed(job, of_stage, name):
+    """Return file `name` of each run of `of_stage` that a job reads."""
+    return [
+        str(RUNS / stage / run / name)
+        for stage, run in job.read_runs
+        if stage == of_stage
+    ]
+
+
 def needed(stage, of_stage, name):
     """Return a function from wildcards to file `name` of the run of `of_stage` that a run of `stage` reads."""
     find = job_of(stage)
 
     def path(wildcards):
-        (spec,) = [spec for spec in find(wildcards).needs if stage_of(spec) == of_stage]
-        return str(run_folder(spec) / name)
+        (file,) = files_needed(find(wildcards), of_stage, name)
+        return file
 
     return path
 
@@ -147,8 +161,13 @@ def observed(stage, name):
     find = job_of(stage)
 
     def path(wildcards):
-        (spec,) = [spec for spec in find(wildcards).needs if stage_of(spec) in OBSERVED]
-        return str(observation_folder(spec) / name)
+        runs = [
+            (OBSERVED[of], run)
+            for of, run in find(wildcards).read_runs
+            if of in OBSERVED
+        ]
+        ((folder, run),) = runs
+        return str(RUNS / folder / run / name)
 
     return path
 
@@ -158,10 +177,7 @@ def if_needed(stage, of_stage, name):
     find = job_of(stage)
 
     def path(wildcards):
-        needs = find(wildcards).needs
-        return [
-            str(run_folder(spec) / name) for spec in needs if stage_of(spec) == of_stage
-        ]
+        return files_needed(find(wildcards), of_stage, name)
 
     return path
 
@@ -187,13 +203,67 @@ def memory_of(stage):
     return memory
 
 
-def runtime_of(stage):
-    find = job_of(stage)
+@functools.cache
+def cut_of(stage, run):
+    """Return into how many pieces a run is cut, and the minutes that each and what is left after them ask for."""
+    return Cut.of(the_plan().job(stage, run), configured_device(DEVICE))
 
+
+def runtime_of(stage):
     def runtime(wildcards, attempt):
-        return attempt * minutes(find(wildcards).spec)
+        return attempt * cut_of(stage, wildcards.run).minutes_of_rest
 
     return runtime
+
+
+def runtime_of_piece(stage):
+    def runtime(wildcards, attempt):
+        return attempt * cut_of(stage, wildcards.run).minutes
+
+    return runtime
+
+
+def spec_of_piece(stage):
+    """Return a function from wildcards to what one piece of a run is told."""
+    find = job_of(stage)
+
+    def spec(wildcards):
+        count = cut_of(stage, wildcards.run).pieces
+        number = (
+            int(wildcards.piece)
+            if stage == "attack"
+            else count - int(wildcards.left) - 1
+        )
+        told = json.loads(find(wildcards).told)
+        return canonical_json({"piece": number, "pieces": count, "spec": told})
+
+    return spec
+
+
+def parts_of_attack(wildcards):
+    """Return what all pieces of an attack leave."""
+    folder = f"results/runs/attack/{wildcards.run}"
+    return [
+        f"{folder}/piece-{number}.safetensors"
+        for number in range(cut_of("attack", wildcards.run).pieces)
+    ]
+
+
+def piece_before(wildcards):
+    """Return the marker of the piece of a training before the one with this marker, if there is one."""
+    left = int(wildcards.left) + 1
+    first = cut_of("train", wildcards.run).pieces == left
+    return [] if first else f"results/runs/train/{wildcards.run}/left-{left}.json"
+
+
+def after_pieces(stage, name):
+    """Return a function from wildcards to the file that is there when all pieces of a run are done; none if whole."""
+
+    def path(wildcards):
+        whole = cut_of(stage, wildcards.run).pieces == 1
+        return [] if whole else f"results/runs/{stage}/{wildcards.run}/{name}"
+
+    return path
 
 
 def dataset_entry(wildcards):

@@ -5,6 +5,7 @@ rule train_federated:
         card=dataset_of("train", ".json"),
         partition=needed("train", "partition", "partition.json"),
         backbone=if_needed("train", "train", "weights.safetensors"),
+        before=after_pieces("train", "left-1.json"),
     output:
         sweep="results/runs/train/{run}/sweep.parquet",
         weights="results/runs/train/{run}/weights.safetensors",

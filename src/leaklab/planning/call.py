@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from leaklab.planning.devices import Device
 from leaklab.planning.missing import Missing, find_missing, tell, told, without_missing
 from leaklab.planning.outputs import jobs_behind, outputs_of_scale, records_behind
 from leaklab.planning.plan import Plan, build_plan
-from leaklab.planning.resources import cost
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.items import Item
 
@@ -71,9 +71,10 @@ class Call:
         tell(missing)
         return build_plan(without_missing(self.items, missing), scales) if missing else everything
 
-    def opening_line(self, plan: Plan) -> str:
-        """Return scale, jobs, estimated hours and what is missing."""
-        return "; ".join(self._line(plan, scale) for scale in self.asked) or "files that belong to no scale"
+    def opening_line(self, plan: Plan, device: Device | None = None) -> str:
+        """Return scale, jobs, estimated hours on the device and what is missing."""
+        lines = (self._line(plan, scale, device or Device()) for scale in self.asked)
+        return "; ".join(lines) or "files that belong to no scale"
 
     def _wanted(self, plan: Plan, scale: Scale) -> list[Item]:
         keys = self.asked[scale]
@@ -81,16 +82,18 @@ class Call:
             return plan.ready(scale)
         return [plan.items[key] for key in sorted(keys) if (scale, key) in plan.runs]
 
-    def _line(self, plan: Plan, scale: Scale) -> str:
+    def _line(self, plan: Plan, scale: Scale, device: Device) -> str:
         items, whole = self._wanted(plan, scale), self.asked[scale] is None
         jobs = jobs_behind(plan, scale, items)
         outputs = outputs_of_scale(plan, scale) if whole else records_behind(plan, scale, items)
         # no record is read: a damaged one is for the job that needs it to say
-        hours = sum(cost(job.spec).seconds for job in jobs if not (job.folder / "run.json").is_file()) / 3600
+        waiting = [job for job in jobs if not (job.folder / "run.json").is_file()]
+        hours = sum(device.seconds(job.spec) for job in waiting) / 3600
         changes = [item.scales[scale] for item in plan.items.values() if scale in item.scales]
         missing = sorted({name for change in changes for name in change.missing})
+        unit = "hours of one GPU" if device.kind == "cuda" else "CPU hours"
         what = f"scale {scale}" if whole else f"of scale {scale} {', '.join(item.key for item in items) or 'nothing'}"
-        return f"{what}: {len(outputs)} jobs, {_to_do(outputs)}, at most {hours:,.1f} CPU hours; {_data(missing)}"
+        return f"{what}: {len(outputs)} jobs, {_to_do(outputs)}, at most {hours:,.1f} {unit}; {_data(missing)}"
 
 
 def asked(targets: Iterable[str], configured: Scale) -> dict[Scale, set[str] | None]:

@@ -8,6 +8,9 @@ from leaklab.data.catalog import find_entry, load_catalog
 from leaklab.data.text.catalog import find_text
 from leaklab.planning.adopted import Adopted
 from leaklab.planning.code import RULE_OF_STAGE, modules_of
+from leaklab.planning.devices import Device, runs_there
+from leaklab.planning.disk import disk_mb
+from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import Job
 from leaklab.planning.resources import cost, memory_mb
 from leaklab.records.files import read_json
@@ -26,8 +29,11 @@ class Estimate:
         evaluations: evaluations of a matching loss, of all jobs, at most.
         seconds: estimated CPU seconds of all jobs, at most.
         waiting_seconds: the same of those that would run.
-        longest_seconds: of the longest of all jobs.
+        longest_seconds: of the longest of all jobs; of one that is cut (``pieces.py``), of its longest piece.
         memory_mb: that the largest of all jobs asks for.
+        gpu_seconds: estimated seconds of all jobs that run on a GPU, at most; no CPU seconds are counted for them.
+        pieces: of all jobs, where one that is not cut is one piece.
+        disk_mb: that what they leave takes, roughly.
     """
 
     jobs: int
@@ -38,29 +44,38 @@ class Estimate:
     waiting_seconds: float
     longest_seconds: float
     memory_mb: int
+    gpu_seconds: float
+    pieces: int
+    disk_mb: float
 
 
-def estimate(jobs: Iterable[Job], adopted: Adopted | None = None) -> Estimate:
+def estimate(jobs: Iterable[Job], adopted: Adopted | None = None, device: Device | None = None) -> Estimate:
     """Add up the estimates of some jobs.
 
     Args:
         jobs: each once.
         adopted: what the code here stands for.
+        device: where training and attacks run; None for one processor thread as it is known here.
 
     Raises:
         UserError: the record of a run is damaged.
     """
-    every = list(jobs)
-    costs = [(cost(job.spec), _waits(job, adopted or Adopted())) for job in every]
+    place = device or Device()
+    every = [(job, Cut.of(job, place), cost(job.spec), _waits(job, adopted or Adopted())) for job in jobs]
+    seconds = {job.folder: cut.pieces * cut.seconds for job, cut, _, _ in every}
+    on_gpu = {job.folder for job, _, _, _ in every if place.kind == "cuda" and runs_there(job.spec)}
     return Estimate(
-        jobs=len(costs),
-        waiting=sum(waits for _, waits in costs),
-        steps=sum(one.steps for one, _ in costs),
-        evaluations=sum(one.evaluations for one, _ in costs),
-        seconds=sum(one.seconds for one, _ in costs),
-        waiting_seconds=sum(one.seconds for one, waits in costs if waits),
-        longest_seconds=max((one.seconds for one, _ in costs), default=0.0),
-        memory_mb=max((memory_mb(job.spec) for job in every), default=0),
+        jobs=len(every),
+        waiting=sum(waits for _, _, _, waits in every),
+        steps=sum(one.steps for _, _, one, _ in every),
+        evaluations=sum(one.evaluations for _, _, one, _ in every),
+        seconds=sum(value for folder, value in seconds.items() if folder not in on_gpu),
+        waiting_seconds=sum(seconds[job.folder] for job, _, _, waits in every if waits),
+        longest_seconds=max((cut.seconds for _, cut, _, _ in every), default=0.0),
+        memory_mb=max((memory_mb(job.spec) for job, _, _, _ in every), default=0),
+        gpu_seconds=sum(value for folder, value in seconds.items() if folder in on_gpu),
+        pieces=sum(cut.pieces for _, cut, _, _ in every),
+        disk_mb=sum(disk_mb(job.spec) for job, _, _, _ in every),
     )
 
 

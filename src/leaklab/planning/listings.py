@@ -10,12 +10,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from leaklab.planning.adopted import Adopted
+from leaklab.planning.devices import Device, measured_device
 from leaklab.planning.estimate import Estimate, datasets_of, estimate, source_of
 from leaklab.planning.names import named_item, named_paper, papers_of
 from leaklab.planning.outputs import jobs_behind
 from leaklab.planning.plan import PREPARED, Job, build_plan, result_files
 from leaklab.planning.state import how_to_make, states
-from leaklab.records.config import SCALES, Scale
+from leaklab.records.config import SCALES, Scale, load_config
 from leaklab.records.durations import duration
 from leaklab.records.errors import UserError
 from leaklab.records.ids import stage_of
@@ -23,7 +24,8 @@ from leaklab.records.items import Item, load_items
 
 SYMBOLS = {"done": "[green]done[/]", "not run": "not run", "planned": "[dim]planned[/]"}
 WIDEST = len("planned")
-COLUMNS = ("jobs", "still to run", "longest job", "CPU time, at most", "memory")
+COLUMNS = ("jobs", "to run", "longest", "CPU time", "memory", "disk")
+GPU_COLUMN = "GPU time"
 Words = Mapping[str, Sequence[str]]
 """Item -> the word of its state at each scale."""
 
@@ -152,24 +154,35 @@ def _figures(items: Sequence[Item], scale: Scale) -> str:
 
 def _listing(title: str, of: str, parts: Mapping[str, Sequence[Job]], jobs: Sequence[Job], command: str) -> Listing:
     """Return the plan's table, a line for each part, with the sum over all jobs, which parts may share."""
-    adopted = Adopted.load()
+    adopted, device = Adopted.load(), measured_device(load_config().device)
+    gpu = device.kind == "cuda"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for column in (of, *COLUMNS):
-        table.add_column(column, justify="left" if column == of else "right", no_wrap=column == of)
+    for column in (of, *COLUMNS, *([GPU_COLUMN] if gpu else [])):
+        table.add_column(column, justify="left" if column == of else "right", no_wrap=True)
     for place, (part, own) in enumerate(parts.items(), 1):
-        table.add_row(part, *_amounts(estimate(own, adopted)), end_section=place == len(parts))
-    total = estimate(jobs, adopted)
-    table.add_row("total", *_amounts(total))
+        table.add_row(part, *_amounts(estimate(own, adopted, device), gpu), end_section=place == len(parts))
+    total = estimate(jobs, adopted, device)
+    table.add_row("total", *_amounts(total, gpu))
     shared = ["a job that several items need is counted in each of them, and once in the total"] if of == "item" else []
     counts = [f"{total.steps:,} client steps, one of one client on one batch each"] if total.steps else []
     counts += [f"{total.evaluations:,} evaluations of attacks' matching losses, at most"] if total.evaluations else []
+    counts += [f"long jobs are cut: {total.pieces:,} pieces in all"] if total.pieces > total.jobs else []
+    counts += [f"times and disk are estimates, times at most; {_measured_on(device)}"]
     data = (f"data {dataset}: {_where(dataset)}" for dataset in datasets_of(jobs))
     return Listing(table, (*shared, *counts, *data, f"make it: {command}"), total.waiting_seconds)
 
 
-def _amounts(cost: Estimate) -> tuple[str, ...]:
+def _amounts(cost: Estimate, gpu: bool) -> tuple[str, ...]:
     times = (duration(cost.longest_seconds), duration(cost.seconds))
-    return f"{cost.jobs:,}", f"{cost.waiting:,}", *times, f"{cost.memory_mb / 1000:.0f} GB"
+    sizes = (f"{cost.memory_mb / 1000:.0f} GB", f"{cost.disk_mb / 1000:.1f} GB")
+    return f"{cost.jobs:,}", f"{cost.waiting:,}", *times, *sizes, *([duration(cost.gpu_seconds)] if gpu else [])
+
+
+def _measured_on(device: Device) -> str:
+    if device.factors:
+        return f"as measured on {device.name} by leaklab calibrate"
+    where = "taken for a GPU too" if device.kind == "cuda" else "as known here"
+    return f"of one processor thread, {where}: leaklab calibrate measures your machine's"
 
 
 def _where(dataset: str) -> str:

@@ -63,15 +63,20 @@ class Job:
     needs: tuple[Spec, ...]
     dataset: str
 
-    @property
+    @cached_property
     def name(self) -> str:
-        """Return the run id."""
+        """Return the run id; to compute one takes long, and a plan asks for thousands of them many times."""
         return run_id(self.spec)
 
-    @property
+    @cached_property
     def folder(self) -> Path:
         """Return the run's folder."""
         return run_folder(self.spec)
+
+    @cached_property
+    def read_runs(self) -> tuple[tuple[str, str], ...]:
+        """Return stage and id of each run whose files it reads."""
+        return tuple((stage_of(spec), run_id(spec)) for spec in self.needs)
 
     @property
     def text(self) -> str:
@@ -112,14 +117,14 @@ class Plan:
         found: dict[str, Job] = {}
         for run in self.runs[scale, item.key]:
             if run.spec is not None:
-                self._collect(run.spec, found)
+                self._collect(stage_of(run.spec), run_id(run.spec), found)
         return list(found.values())
 
-    def _collect(self, spec: Spec, found: dict[str, Job]) -> None:
-        job = self.jobs[stage_of(spec)][run_id(spec)]
-        for needed in job.needs:
-            self._collect(needed, found)
-        found[f"{stage_of(spec)}/{job.name}"] = job
+    def _collect(self, stage: str, name: str, found: dict[str, Job]) -> None:
+        job = self.jobs[stage][name]
+        for needed in job.read_runs:
+            self._collect(*needed, found)
+        found[f"{stage}/{name}"] = job
 
     def add(self, spec: Spec) -> None:
         """Add a run and all that it needs."""

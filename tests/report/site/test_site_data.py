@@ -113,6 +113,15 @@ def test_costs_are_summed_and_the_largest_job_counts_for_memory():
     assert (cost.peak_memory_mib, cost.devices, cost.evaluations) == (900.0, ("cpu", "cuda"), 400)
 
 
+def test_the_pieces_of_a_long_job_are_paid_too(tmp_path):
+    job = entry("a", "1", [], wall_seconds=10.0, cpu_seconds=4.0, peak_memory_mb=300.0)
+    for number in range(2):
+        piece = {"wall_seconds": 100.0, "cpu_seconds": 90.0, "peak_memory_mb": 700.0}
+        write_json(tmp_path / job.path.parent / f"piece-{number}.json", piece)
+    cost = cost_of([job], tmp_path)
+    assert (cost.jobs, cost.wall_seconds, cost.cpu_seconds, cost.peak_memory_mib) == (1, 210.0, 184.0, 700.0)
+
+
 def test_each_job_behind_an_item_is_paid_once():
     cost = cost_of(attack_ledger().behind(FIGURE).entries)
     assert (cost.jobs, cost.wall_seconds, cost.devices) == (8, 80.0, ("cpu", "cuda"))

@@ -5,6 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from leaklab.records import files
 from leaklab.records.errors import UserError
@@ -99,16 +100,27 @@ def _lacks_runs(ledger: Ledger, figure: Path) -> bool:
     return any(entry is None and path.startswith(RUNS) for _, path, entry in ledger.chain(figure.as_posix()))
 
 
-def cost_of(entries: Sequence[Entry]) -> Cost:
-    """Return wall and CPU time of all jobs, one after another, and the memory of the largest."""
+def cost_of(entries: Sequence[Entry], root: Path = Path()) -> Cost:
+    """Return wall and CPU time of all jobs, one after another, and the memory of the largest.
+
+    Args:
+        entries: the jobs' records.
+        root: of the project, where the pieces of long jobs have records of their own, which count too.
+    """
+    every = [entry.content for entry in entries] + [piece for entry in entries for piece in _pieces(root / entry.path)]
     return Cost(
         jobs=len(entries),
-        wall_seconds=sum(entry.content["wall_seconds"] for entry in entries),
-        cpu_seconds=sum(entry.content["cpu_seconds"] for entry in entries),
-        peak_memory_mib=max(entry.content["peak_memory_mb"] for entry in entries),
+        wall_seconds=sum(content["wall_seconds"] for content in every),
+        cpu_seconds=sum(content["cpu_seconds"] for content in every),
+        peak_memory_mib=max(content["peak_memory_mb"] for content in every),
         devices=tuple(sorted({entry.content["device"] for entry in entries})),
         evaluations=sum(entry.content["facts"].get("evaluations", 0) for entry in entries),
     )
+
+
+def _pieces(record: Path) -> list[dict[str, Any]]:
+    """Return the records of the pieces of a run, if it was cut (``planning/pieces.py``)."""
+    return [files.read_json(path) for path in sorted(record.parent.glob("piece-*.json"))]
 
 
 def write_costs(path: Path, costs: Mapping[str, Cost]) -> None:

@@ -1,0 +1,206 @@
+"""What the machine at hand takes for each kind of work, beside the costs that plans know: ``leaklab calibrate``.
+
+Real specs of the plan, cut short, run on noise of their data sets' shapes; their seconds are compared with the plan's.
+"""
+
+import platform
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeGuard
+
+import torch
+
+from leaklab.attacks.planned import attacked
+from leaklab.data.dataset import Dataset
+from leaklab.federated.engine import train
+from leaklab.observations.capture import capture
+from leaklab.observations.requirements import samples_seen
+from leaklab.planning.devices import FILE, Device, keep_measured, work_of
+from leaklab.planning.plan import Job
+from leaklab.planning.resources import cost
+from leaklab.records.attack_spec import AttackSpec
+from leaklab.records.attacker_spec import attacker_of
+from leaklab.records.capture_spec import ImageChoice
+from leaklab.records.errors import UserError
+from leaklab.records.specs import Spec
+from leaklab.records.streams import stream
+from leaklab.records.train_spec import TrainSpec
+
+SHAPES = {
+    "digits": (1, 8, 8),
+    "faces": (1, 25, 25),
+    "photographs": (3, 64, 64),
+    "cifar10": (3, 32, 32),
+    "cifar100": (3, 32, 32),
+    "cifar100-pretraining": (3, 32, 32),
+    "cinic10": (3, 32, 32),
+    "lfw": (3, 32, 32),
+    "tiny-imagenet": (3, 64, 64),
+    "imagenet": (3, 224, 224),
+    "imagenet-validation": (3, 224, 224),
+}
+DEVICES = ("cpu", "cuda")
+GRAY = (1, 28, 28)
+CLASSES = 10
+CLIENTS, SAMPLES, STEPS = 4, 64, 8
+TESTS = BATCH = 8
+LOW_RATE = 1e-4
+LEAST_SECONDS = 1.0
+MOST_SECONDS = 20.0
+MOST = 4096
+TRIES = 3
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was measured of one kind of work.
+
+    Attributes:
+        work: see ``planning/devices.py::work_of``.
+        factor: seconds here as a multiple of the plan's; None where it could not be measured.
+        seconds: that the measurement took.
+        reason: why there is no factor.
+    """
+
+    work: str
+    factor: float | None
+    seconds: float
+    reason: str = ""
+
+
+def calibrated(jobs: Iterable[Job], kind: str) -> Iterator[str]:
+    """Measure a device, keep what was found, and yield a line for each kind of work.
+
+    Args:
+        jobs: of a plan.
+        kind: ``cpu`` or ``cuda``.
+
+    Raises:
+        UserError: there is no such device here, or nothing could be measured.
+    """
+    name, factors = device_name(kind), {}
+    for found in measured(jobs, kind):
+        if found.factor is None:
+            yield f"{found.work}: not measured: {found.reason}"
+            continue
+        factors[found.work] = round(found.factor, 4)
+        yield f"{found.work}: {found.factor:.3g} times the plan's seconds (measured in {found.seconds:.0f} s)"
+        keep_measured(Device(kind, name, factors))  # each at once: what was measured before a kill is kept
+    if not factors:
+        raise UserError(f"nothing could be measured on {kind}: see above")
+    yield f"{len(factors)} kinds of work on {name}: {FILE}, which plans and jobs read"
+
+
+def measured(jobs: Iterable[Job], device: str) -> Iterator[Found]:
+    """Measure one job of each kind of work, the one that costs most of those that run here on noise.
+
+    Args:
+        jobs: of a plan.
+        device: ``cpu`` or ``cuda``.
+    """
+    torch.set_num_threads(1)
+    kinds: dict[str, dict[str, TrainSpec | AttackSpec]] = {}
+    for job in sorted(jobs, key=lambda one: -cost(one.spec).seconds):
+        if _can_be_cut_short(job.spec) and cost(job.spec).seconds:
+            # jobs that differ in what is cut away need not be tried twice
+            kinds.setdefault(work_of(job.spec), {}).setdefault(_alike(job.spec), job.spec)
+    for work, specs in sorted(kinds.items()):
+        yield _of_first(work, list(specs.values())[:TRIES], device)
+
+
+def _can_be_cut_short(spec: Spec) -> TypeGuard[TrainSpec | AttackSpec]:
+    """Tell whether a job runs on noise alone: without a published network or generator."""
+    if isinstance(spec, TrainSpec):
+        return spec.backbone is None
+    return isinstance(spec, AttackSpec) and spec.generator is None
+
+
+def _alike(spec: TrainSpec | AttackSpec) -> str:
+    if isinstance(spec, TrainSpec):
+        return f"{spec.dataset} {spec.algorithm_plugin.name} {spec.defense.name}"
+    return f"{spec.capture.dataset} {spec.attack.name} {spec.transform.name} {spec.capture.defense.name}"
+
+
+def _of_first(work: str, specs: Sequence[TrainSpec | AttackSpec], device: str) -> Found:
+    """Return what was measured of the first spec that can be."""
+    started, reason = time.perf_counter(), ""
+    for spec in specs:
+        try:
+            factor = _factor(spec, device)
+        except (UserError, ValueError, torch.OutOfMemoryError) as error:
+            reason = reason or " ".join(str(error).split())
+        else:
+            return Found(work, factor, time.perf_counter() - started)
+    return Found(work, None, time.perf_counter() - started, reason)
+
+
+def _factor(spec: TrainSpec | AttackSpec, device: str) -> float:
+    """Return the seconds of a spec cut short as a multiple of the plan's, after a first run that compiles and warms."""
+    work = partial(_training, spec, device) if isinstance(spec, TrainSpec) else partial(_attack, spec, device)
+    seconds, expected = work(1)
+    amount = 1
+    while seconds * 2 < MOST_SECONDS and (amount == 1 or seconds < LEAST_SECONDS) and amount < MOST:
+        amount *= 4
+        seconds, expected = work(amount)
+    return seconds / expected
+
+
+def _training(spec: TrainSpec, device: str, rounds: int) -> tuple[float, float]:
+    """Return seconds of some rounds of a few clients, and what the plan says of them."""
+    clients = min(CLIENTS, spec.clients_per_round or CLIENTS)
+    short = {
+        "rounds": rounds, "until": None, "local_steps": min(STEPS, spec.local_steps), "seeds": spec.seeds[:1],
+        "rates": (spec.rates[0][:1],), "evaluate": (), "evaluate_every": 0, "goal": None, "watch": (),
+        "clients_per_round": None,
+    }  # fmt: skip
+    one = cost(spec).seconds / cost(spec).steps
+    if one * STEPS > LEAST_SECONDS:  # one step of one client takes long enough
+        short |= {"local_steps": 1}
+        clients = 1 if len(spec.rates[0]) == 1 else clients
+    samples = max(SAMPLES, spec.batch_size)
+    held = [torch.arange(samples) + samples * client for client in range(clients)]
+    sweep = train(spec.model_copy(update=short), noise(spec.dataset, samples * clients, TESTS), held, device=device)
+    return sweep.training_seconds, one * sweep.client_steps
+
+
+def _attack(spec: AttackSpec, device: str, iterations: int) -> tuple[float, float]:
+    """Return seconds of an attack on one update with few iterations, and what the plan says of its evaluations."""
+    batch = min(BATCH, spec.capture.batch_size)
+    drawn = ImageChoice(count=batch, min_contrast=0.0)  # of noise
+    short = {"images": drawn, "batch_size": batch, "draws": 1, "state": None, "rate": LOW_RATE}
+    seen = spec.capture.model_copy(update=short)
+    observation, knowledge, _ = capture(seen, noise(seen.dataset, SAMPLES, batch))
+    cut = attacker_of(spec).model_copy(update={"iterations": iterations, "restarts": 1})
+    started = time.perf_counter()
+    found = attacked(cut, observation, knowledge, device, None)  # its result is on the CPU, so the GPU is done
+    one = cost(spec).seconds / cost(spec).evaluations  # of one image; a search is of all images of the update
+    return time.perf_counter() - started, one * samples_seen(seen) * max(1, found.evaluations())
+
+
+def noise(dataset: str, count: int, tests: int) -> Dataset:
+    """Return a data set of noise with the shape of a known one, so many images to train and to test."""
+    draws = stream(0, "calibration", dataset)
+    shape = SHAPES.get(dataset, GRAY)
+    tensors: dict[str, Any] = {}
+    for part, size in (("train", count), ("test", tests)):
+        tensors[f"{part}_images"] = draws.integers(0, 256, size, *shape).to(torch.uint8)
+        tensors[f"{part}_labels"] = draws.integers(0, CLASSES, size)
+    moments = torch.full((shape[0],), 0.5), torch.full((shape[0],), 0.3)
+    return Dataset(dataset, CLASSES, **tensors, mean=moments[0], std=moments[1])
+
+
+def device_name(device: str) -> str:
+    """Return what was measured, as records name it.
+
+    Raises:
+        UserError: there is no GPU.
+    """
+    if device not in DEVICES:
+        raise UserError(f"device {device}: choose from {', '.join(DEVICES)}")
+    if device == "cuda":
+        if not torch.cuda.is_available():
+            raise UserError("device cuda: no GPU is to be seen here: run this as a job on a node that has one")
+        return str(torch.cuda.get_device_name())
+    return platform.processor() or platform.machine()

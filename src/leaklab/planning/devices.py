@@ -1,0 +1,109 @@
+"""What jobs take on the device at hand: the costs known here, times what ``leaklab calibrate`` measured."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from leaklab.planning.resources import cost
+from leaklab.records.attack_spec import AttackSpec
+from leaklab.records.errors import UserError
+from leaklab.records.files import read_json, write_json
+from leaklab.records.specs import Spec
+from leaklab.records.train_spec import TrainSpec
+
+FILE = Path("data/calibration.json")
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where training and attacks run.
+
+    Attributes:
+        kind: ``cpu`` or ``cuda``.
+        name: of the processor or GPU that was measured; empty where none was.
+        factors: kind of work (``work_of``) -> seconds there as a multiple of the costs known here, which hold for one
+            thread of the processor on which they were measured.
+    """
+
+    kind: str = "cpu"
+    name: str = ""
+    factors: Mapping[str, float] = field(default_factory=dict)
+
+    def seconds(self, spec: Spec) -> float:
+        """Return the estimated seconds of a job, at most."""
+        return cost(spec).seconds * self.factor(spec)
+
+    def factor(self, spec: Spec) -> float:
+        """Return the factor of a job's work; of work that was not measured, the worst of its stage that was."""
+        if not runs_there(spec):
+            return 1.0
+        if isinstance(spec, AttackSpec) and spec.generator is not None:
+            # a candidate is a gradient of the victim, as a step of training is
+            return self._of(f"train/{spec.capture.model.name}")
+        return self._of(work_of(spec))
+
+    def _of(self, work: str) -> float:
+        stage = work.partition("/")[0]
+        alike = [value for name, value in self.factors.items() if name.partition("/")[0] == stage]
+        return self.factors.get(work, max(alike, default=1.0))
+
+
+def runs_there(spec: Spec) -> TypeGuard[TrainSpec | AttackSpec]:
+    """Tell whether a job runs on the device; all others take a processor thread, or next to no time."""
+    return isinstance(spec, TrainSpec | AttackSpec)
+
+
+def work_of(spec: TrainSpec | AttackSpec) -> str:
+    """Return the kind of work of a job, such as ``train/mlp``: jobs of one kind change by the same factor."""
+    if isinstance(spec, TrainSpec):
+        return f"train/{spec.model.name}"
+    return f"attack/{spec.capture.model.name}/{spec.attack.name}"
+
+
+def measured_device(kind: str, file: Path = FILE) -> Device:
+    """Return a device with what was measured for it, if anything.
+
+    Raises:
+        UserError: the file of the measurements is damaged.
+    """
+    found = read_measured(file).get(kind)
+    return Device(kind) if found is None else Device(kind, str(found["name"]), dict(found["factors"]))
+
+
+@cache
+def configured_device(kind: str) -> Device:
+    """Return ``measured_device``, read once in a call."""
+    return measured_device(kind)
+
+
+def read_measured(file: Path = FILE) -> dict[str, Any]:
+    """Return kind of device -> its name and factors; empty where nothing was measured.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    if not file.is_file():
+        return {}
+    content = read_json(file)
+    entries = content.values() if isinstance(content, dict) else [None]
+    if not all(_sound(entry) for entry in entries):
+        raise UserError(f"{file} is damaged: delete it, and run leaklab calibrate again")
+    return dict(content)
+
+
+def keep_measured(device: Device, file: Path = FILE) -> None:
+    """Write what was measured of a device; what was of others stays.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    write_json(file, {**read_measured(file), device.kind: {"name": device.name, "factors": dict(device.factors)}})
+
+
+def _sound(entry: Any) -> bool:
+    factors = entry.get("factors") if isinstance(entry, dict) and "name" in entry else None
+    return isinstance(factors, dict) and all(
+        isinstance(value, int | float) and 0 < value < float("inf") for value in factors.values()
+    )

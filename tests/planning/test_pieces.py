@@ -1,0 +1,102 @@
+"""Into how many pieces a long job is cut, and that the number never changes once the job has begun."""
+
+import pytest
+
+from leaklab.attacks import parts
+from leaklab.planning import pieces as planned
+from leaklab.planning.devices import Device
+from leaklab.planning.pieces import LONGEST_CHAIN, Cut, number_in, piece_minutes, pieces, pieces_of
+from leaklab.planning.plan import Job
+from leaklab.planning.resources import SMALLEST_MINUTES, cost
+from leaklab.records.errors import UserError
+from leaklab.records.files import write_json, write_text
+from leaklab.records.ids import STAGES
+
+PLAIN = Device()
+TRAIN = {
+    "dataset": "mnist",
+    "partition": {"name": "two-clients"},
+    "model": "resnet-small",
+    "rates": [[0.1]],
+    "rounds": 200,
+    "local_steps": 100,
+    "batch_size": 32,
+    "seeds": [1],
+}
+CAPTURE = {"dataset": "mnist", "images": {"count": 35}, "model": "dlg-lenet"}
+ATTACK = {"capture": CAPTURE, "attack": "dlg", "iterations": 20000}
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    """A function that plans a job; runs lie in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return lambda stage, **changes: Job(STAGES[stage].model_validate(changes), (), "")
+
+
+def test_what_is_attacked_together_is_what_the_attacks_take_together():
+    assert planned.TRIALS_TOGETHER == parts.TRIALS_TOGETHER
+
+
+def test_a_long_training_is_cut_into_pieces_of_the_asked_length(job, monkeypatch):
+    long = job("train", **TRAIN)
+    seconds = cost(long.spec).seconds
+    assert pieces(long, PLAIN) == -(-seconds // 1800) > 1
+    assert Cut.of(long, PLAIN).seconds <= 1800
+    monkeypatch.setenv("LEAKLAB_PIECE_MINUTES", "10")
+    assert pieces(long, PLAIN) == -(-seconds // 600)
+    assert pieces(job("train", **TRAIN | {"rounds": 4, "local_steps": 100_000}), PLAIN) == 4
+    assert pieces(job("train", **TRAIN | {"rounds": 10**6}), PLAIN) == LONGEST_CHAIN
+
+
+def test_short_jobs_and_what_cannot_be_cut_stay_whole(job):
+    assert pieces(job("train", **TRAIN | {"rounds": 2, "local_steps": 1}), PLAIN) == 1
+    goal = {"metric": "test_accuracy", "value": 90}
+    assert pieces(job("train", **TRAIN | {"goal": goal}), PLAIN) == 1
+    assert pieces(job("train", **TRAIN | {"until": 0}), PLAIN) == 1
+    assert pieces(job("attack", **ATTACK | {"capture": {**CAPTURE, "images": {"count": 10}}}), PLAIN) == 1
+    assert pieces(job("score", attack=ATTACK, metrics=["mse"]), PLAIN) == 1
+
+
+def test_a_long_attack_is_cut_into_chunks_of_its_trials(job):
+    long = job("attack", **ATTACK)
+    assert pieces(long, PLAIN) == 4
+    cut = Cut.of(long, PLAIN)
+    assert cut.seconds == cost(long.spec).seconds / 4
+    assert (cut.minutes, cut.minutes_of_rest) == (3 * cut.seconds // 60, SMALLEST_MINUTES)
+    train = Cut.of(job("train", **TRAIN), PLAIN)
+    assert train.minutes == train.minutes_of_rest
+
+
+def test_a_faster_device_needs_fewer_pieces(job):
+    fast = Device("cuda", "a GPU", {"train/resnet-small": 0.01, "attack/dlg-lenet/dlg": 0.001})
+    assert pieces(job("train", **TRAIN), fast) == 1
+    assert pieces(job("attack", **ATTACK), fast) == 1
+    assert Cut.of(job("train", **TRAIN), fast).seconds == pytest.approx(0.01 * cost(job("train", **TRAIN).spec).seconds)
+
+
+def test_a_job_that_was_begun_keeps_its_number(job):
+    long = job("train", **TRAIN)
+    write_json(long.folder / "pieces.json", {"pieces": 7})
+    assert pieces(long, PLAIN) == 7
+    assert pieces_of(long.spec, PLAIN) == 2
+
+
+def test_a_job_that_ended_whole_stays_whole(job):
+    long = job("attack", **ATTACK)
+    write_json(long.folder / "run.json", {})
+    assert pieces(long, PLAIN) == 1
+
+
+@pytest.mark.parametrize("content", ['{"pieces": 0}', '{"pieces": "4"}', '{"pieces": true}', "[]", "{}", "{"])
+def test_a_damaged_number_is_one_line(tmp_path, content):
+    write_text(tmp_path / "pieces.json", content)
+    with pytest.raises(UserError, match=r"pieces\.json.*delete"):
+        number_in(tmp_path / "pieces.json")
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "soon", "nan", "inf", ""])
+def test_a_length_that_is_none_is_refused(monkeypatch, text):
+    monkeypatch.setenv("LEAKLAB_PIECE_MINUTES", text)
+    with pytest.raises(UserError, match=r"LEAKLAB_PIECE_MINUTES is .* minutes above 0"):
+        piece_minutes()
