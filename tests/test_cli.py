@@ -359,6 +359,23 @@ class TestTrace:
             f"  {DATA}  (not in this checkout)",
         ]
 
+    def test_a_summary_counts_jobs_by_rule_and_names_the_raw_data(self, leaklab, project):
+        every = leaklab("trace", FIGURE, folder=project).splitlines()
+        lines = leaklab("trace", FIGURE, "--summary", folder=project).splitlines()
+        rules = {line.split("  sha256 ")[1].split()[1] for line in every if ", code " in line}
+        assert {line.split(":")[0].strip() for line in lines[1:] if " of processors, at " in line} == rules
+        assert f"{FIGURE}: " in lines[0]
+        raw = [line for line in every if "(raw data, " in line]
+        assert len([line for line in lines if "raw data from " in line]) == len(set(map(str.strip, raw)))
+
+    def test_json_says_the_same_with_absolute_paths(self, leaklab, project):
+        every = leaklab("trace", FIGURE, folder=project).splitlines()
+        links = json.loads(leaklab("trace", FIGURE, "--json", folder=project))
+        assert [link["path"] for link in links] == [line.split()[0] for line in every if "(raw data, " not in line]
+        assert links[0]["absolute_path"] == str((project / FIGURE).resolve())
+        assert all(link["here"] == (project / link["path"]).is_file() for link in links)
+        assert all(len(link["sha256"]) == 64 for link in links if link["record"])
+
     def test_a_file_that_no_record_names(self, mistake, project):
         assert mistake("trace", "nothing.csv", folder=project).startswith("nothing.csv: no record names this file")
 

@@ -1,5 +1,6 @@
 """The ``leaklab`` command: look at items, plans and provenance. Work itself is done by ``snakemake``."""
 
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -112,6 +113,21 @@ def fetch(
 
 
 @app.command()
+def pull(
+    item: Annotated[list[str] | None, typer.Argument(help="such as lrp table1, or lrp; none: all of the scale")] = None,
+    scale: ScaleOption = "small",
+) -> None:
+    """Bring the runs of an item, a paper or a scale from the DVC remote, and no others; what is new is then made."""
+    from leaklab.planning import pulling
+    from leaklab.planning.listings import planned_items, planned_jobs
+
+    name = " ".join(item or [])
+    jobs = planned_jobs(name, _scale(scale))
+    pulling.pull(pulling.paths_of(jobs, planned_items(name, _scale(scale)), _scale(scale)))
+    out.print(pulling.words(jobs))
+
+
+@app.command()
 def calibrate(
     device: Annotated[str | None, typer.Option(help="cpu or cuda; without it, that of config/config.yaml")] = None,
 ) -> None:
@@ -130,36 +146,20 @@ def calibrate(
 
 
 @app.command()
-def trace(file: str) -> None:
+def trace(
+    file: str,
+    summary: Annotated[bool, typer.Option("--summary", help="a line for each rule, and the raw data")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="all of it for programs, with absolute paths")] = False,
+) -> None:
     """Print the chain from a result or figure back to the checksums of its raw data."""
-    from leaklab.records.ledger import Ledger
+    from leaklab.planning import tracing
 
-    ledger = Ledger.scan()
-    name = _in_checkout(file)
-    ledger.maker(name)
-    shown: set[Path] = set()
-    for depth, path, entry in ledger.chain(name):
-        if entry is None:
-            known = "an input of this repository" if Path(path).is_file() else "not in this checkout"
-            out.print(f"{'  ' * depth}{path}  ({known})")
-            continue
-        commit = (entry.content.get("commit") or "no commit")[:10] + ("+changes" if entry.content.get("dirty") else "")
-        digest = entry.outputs[path][:16]
-        out.print(f"{'  ' * depth}{path}  sha256 {digest}  {entry.rule} at {commit}, code {entry.content['code']}")
-        for source in entry.content["facts"].get("sources", []) if entry.path not in shown else []:
-            out.print(
-                f"{'  ' * (depth + 1)}{source['path']}  sha256 {source['sha256']}  (raw data, {source['source']})"
-            )
-        shown.add(entry.path)
-
-
-def _in_checkout(file: str) -> str:
-    """Return a path as records name it, relative to this folder; as it was written where it lies outside."""
-    root = Path.cwd()
-    for path in (root / file, (root / file).resolve()):
-        if path.is_relative_to(root) and ".." not in path.parts:
-            return path.relative_to(root).as_posix()
-    return file
+    links = tracing.chain_of(file)
+    if as_json:
+        print(json.dumps(tracing.as_json(links), indent=1))
+        return
+    for line in tracing.summary(links) if summary else tracing.lines(links):
+        out.print(line)
 
 
 @app.command()

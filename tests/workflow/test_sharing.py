@@ -28,6 +28,28 @@ def pulled(demo, tmp_path_factory):
     return reader
 
 
+def test_one_item_alone_is_pulled_and_needs_no_work(pulled, tmp_path):
+    colleague = pulled.clone(tmp_path / "colleague")
+    colleague.must("dvc", "remote", "add", "--force", "--default", "store", str(pulled.folder.parent / "store"))
+    said = colleague.must("leaklab", "pull", "lrp", "table1", "--scale", "demo")
+    runs = {path.parent.name for path in (colleague.folder / "results/runs").rglob("run.json")}
+    assert f"{len(runs)} of {len(runs)} runs are here" in said
+    assert 0 < len(runs) < len(list((pulled.folder / "results/runs").rglob("run.json"))) / 10
+    assert "Nothing to be done" in colleague.must(
+        "snakemake", "--dry-run", "--cores", "2", "figures/demo/lrp/table1.png"
+    )
+    assert not (colleague.folder / "figures/demo/lrp/table4.png").exists()
+
+
+def test_without_a_remote_pull_says_what_to_do(pulled, tmp_path):
+    alone = pulled.clone(tmp_path / "alone")
+    alone.must("dvc", "remote", "remove", "store")
+    done = alone.run("leaklab", "pull", "lrp", "table1", "--scale", "demo")
+    assert done.returncode == 1
+    assert "dvc remote add" in done.stdout.splitlines()[-1]
+    assert "Traceback" not in done.stdout
+
+
 def nothing_to_do(checkout):
     return "Nothing to be done" in checkout.must("snakemake", "--dry-run", "--cores", "2", "demo")
 

@@ -14,7 +14,7 @@ from leaklab.planning.devices import Device, measured_device
 from leaklab.planning.estimate import Estimate, datasets_of, estimate, source_of
 from leaklab.planning.names import named_item, named_paper, papers_of
 from leaklab.planning.outputs import jobs_behind
-from leaklab.planning.plan import PREPARED, Job, build_plan, result_files
+from leaklab.planning.plan import PREPARED, Job, Plan, build_plan, result_files
 from leaklab.planning.state import how_to_make, states
 from leaklab.records.config import SCALES, Scale, load_config
 from leaklab.records.durations import duration
@@ -121,10 +121,19 @@ def planned_jobs(name: str, scale: Scale) -> list[Job]:
     Raises:
         UserError: see there.
     """
+    return jobs_behind(*_asked(name, scale))
+
+
+def planned_items(name: str, scale: Scale) -> list[Item]:
+    """Return the items that ``list_plan`` adds up; see there."""
+    return _asked(name, scale)[2]
+
+
+def _asked(name: str, scale: Scale) -> tuple[Plan, Scale, list[Item]]:
     wanted = _wanted(name, scale)
     plan = build_plan({wanted.key: wanted} if isinstance(wanted, Item) else wanted, (scale,))
     items = [wanted] if isinstance(wanted, Item) else plan.ready(scale)
-    return jobs_behind(plan, scale, [item for item in items if (scale, item.key) in plan.runs])
+    return plan, scale, [item for item in items if (scale, item.key) in plan.runs]
 
 
 def _wanted(name: str, scale: Scale) -> Item | dict[str, Item]:
