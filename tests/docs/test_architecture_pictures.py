@@ -38,8 +38,8 @@ def test_the_rooms_are_drawn_as_they_are(program):
 
 
 def test_the_road_has_every_rule(program, road):
-    """A rule that is missing here has no job in the drawing's targets."""
-    files = sorted((ROOT / "workflow/rules").glob("*.smk"))
+    """A rule that is missing here has no job in the drawing's targets; pieces of long jobs stand beside the road."""
+    files = [path for path in sorted((ROOT / "workflow/rules").glob("*.smk")) if path.name != "pieces.smk"]
     rules = {rule for file in files for rule in re.findall(r"^rule (\w+):", file.read_text("utf-8"), re.MULTILINE)}
     assert nodes(road.edges) == rules
     assert set(program.WORDS) <= rules
@@ -57,7 +57,7 @@ def test_no_truth_leads_to_an_attack(road):
 def test_the_rooms_are_the_packages_and_nothing_forbidden_is_imported(program):
     picture = program.rooms()
     source = ROOT / "src/leaklab"
-    assert nodes(picture.edges) == {path.parent.name for path in source.glob("*/__init__.py")} | {"cli"}
+    assert nodes(picture.edges) == {path.parent.name for path in source.glob("*/__init__.py")} | {"calibrate", "cli"}
     assert ("attacks", "data") in picture.marked
     assert not picture.marked & picture.edges
 

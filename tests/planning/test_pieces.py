@@ -64,7 +64,9 @@ def test_a_long_attack_is_cut_into_chunks_of_its_trials(job):
     cut = Cut.of(long, PLAIN)
     assert cut.seconds == cost(long.spec).seconds / 4
     assert (cut.minutes, cut.minutes_of_rest) == (3 * cut.seconds // 60, SMALLEST_MINUTES)
+    assert cut.more_jobs == 5
     train = Cut.of(job("train", **TRAIN), PLAIN)
+    assert train.more_jobs == train.pieces - 1
     assert train.minutes == train.minutes_of_rest
 
 

@@ -16,6 +16,7 @@ DRAWING = {"matplotlib"}
 TENSORS = {"torch"}
 TABLES_OF_TENSORS = {"torch", "pandas"}
 ALLOWED = {
+    "attack_piece": TABLES_OF_TENSORS,
     "attack_text": TABLES_OF_TENSORS,
     "audit_provenance": NONE,
     "build_crate": NONE,
@@ -26,6 +27,7 @@ ALLOWED = {
     "draw_partition": DRAWING,
     "fetch_dataset": TENSORS,
     "fetch_text": NONE,
+    "join_pieces": TENSORS,
     "judge_claims": NONE,
     "make_figure": DRAWING,
     "make_table": {"pandas"},
@@ -38,6 +40,7 @@ ALLOWED = {
     "score_text": {"pandas"},
     "train_federated": TABLES_OF_TENSORS,
     "train_generator": TENSORS,
+    "train_piece": TABLES_OF_TENSORS,
 }
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from leaklab.planning.devices import Device
 from leaklab.planning.missing import Missing, find_missing, tell, told, without_missing
 from leaklab.planning.outputs import jobs_behind, outputs_of_scale, records_behind
+from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import Plan, build_plan
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.items import Item
@@ -89,11 +90,13 @@ class Call:
         # no record is read: a damaged one is for the job that needs it to say
         waiting = [job for job in jobs if not (job.folder / "run.json").is_file()]
         hours = sum(device.seconds(job.spec) for job in waiting) / 3600
+        pieces = sum(Cut.of(job, device).more_jobs for job in waiting)
         changes = [item.scales[scale] for item in plan.items.values() if scale in item.scales]
         missing = sorted({name for change in changes for name in change.missing})
         unit = "hours of one GPU" if device.kind == "cuda" else "CPU hours"
         what = f"scale {scale}" if whole else f"of scale {scale} {', '.join(item.key for item in items) or 'nothing'}"
-        return f"{what}: {len(outputs)} jobs, {_to_do(outputs)}, at most {hours:,.1f} {unit}; {_data(missing)}"
+        amount = f"{len(outputs) + pieces} jobs, {_to_do(outputs, pieces)}, at most {hours:,.1f} {unit}"
+        return f"{what}: {amount}; {_data(missing)}"
 
 
 def asked(targets: Iterable[str], configured: Scale) -> dict[Scale, set[str] | None]:
@@ -127,8 +130,8 @@ def _scale_of(target: str, configured: Scale) -> tuple[re.Match[str] | None, Sca
     return match, next((scale for scale in SCALES if scale == (match[1] if match else name)), None)
 
 
-def _to_do(outputs: Iterable[Path]) -> str:
-    waiting = sum(not path.is_file() for path in outputs)
+def _to_do(outputs: Iterable[Path], pieces: int) -> str:
+    waiting = sum(not path.is_file() for path in outputs) + pieces
     return f"{waiting} of them without a result yet" if waiting else "all of them with a result"
 
 

@@ -87,12 +87,14 @@ class Cut:
         minutes: to ask for, for each piece.
         minutes_of_rest: to ask for, for the job itself: the last piece of a training, or what puts those of an attack
             together.
+        more_jobs: that Snakemake runs beside the job itself.
     """
 
     pieces: int
     seconds: float
     minutes: int
     minutes_of_rest: int
+    more_jobs: int
 
     @classmethod
     def of(cls, job: Job, device: Device) -> "Cut":
@@ -104,7 +106,8 @@ class Cut:
         number = pieces(job, device)
         each = device.seconds(job.spec) / number
         apart = isinstance(job.spec, AttackSpec) and number > 1
-        return cls(number, each, minutes_of(each), minutes_of(0.0 if apart else each))
+        more = number + 1 if apart else number - 1  # what joins the pieces of an attack is a job too
+        return cls(number, each, minutes_of(each), minutes_of(0.0 if apart else each), more)
 
 
 def _most(spec: Spec) -> int:
