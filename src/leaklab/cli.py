@@ -118,13 +118,11 @@ def pull(
     scale: ScaleOption = "small",
 ) -> None:
     """Bring the runs of an item, a paper or a scale from the DVC remote, and no others; what is new is then made."""
-    from leaklab.planning import pulling
     from leaklab.planning.listings import planned_items, planned_jobs
+    from leaklab.planning.pulling import pulled
 
     name = " ".join(item or [])
-    jobs = planned_jobs(name, _scale(scale))
-    pulling.pull(pulling.paths_of(jobs, planned_items(name, _scale(scale)), _scale(scale)))
-    out.print(pulling.words(jobs))
+    out.print(pulled(planned_jobs(name, _scale(scale)), planned_items(name, _scale(scale)), _scale(scale)))
 
 
 @app.command()

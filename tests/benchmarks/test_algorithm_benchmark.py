@@ -31,14 +31,14 @@ def test_the_loop_clips_as_the_gradients_of_all_samples_at_once_would_be():
 
 @pytest.mark.parametrize("name", MADE)
 def test_every_algorithm_is_a_training(name):
-    [workload] = WORKLOADS
+    workload = WORKLOADS[0]
     spec = spec_of(workload, MADE[name])
     assert spec.rounds == workload.rounds + 2
     assert spec.local_steps == workload.local_steps
 
 
 def test_others_are_asked_for_one_client_and_the_loop_for_few_steps():
-    [workload] = WORKLOADS
+    workload = WORKLOADS[0]
     asked = {one.name: work_of(one, workload).steps for one in CONTESTANTS}
     assert asked["dp-loop"] == LOOP_STEPS
     assert asked["opacus"] * workload.clients == asked["hyperfl"] == workload.steps

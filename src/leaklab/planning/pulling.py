@@ -8,12 +8,24 @@ from pathlib import Path
 from leaklab.planning.plan import PREPARED, Job, result_files
 from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
+from leaklab.records.files import read_json, sha256
 from leaklab.records.items import Item
 from leaklab.records.observed import folders_of
 
 # Snakemake's records: without them a file that was brought here counts as made by nobody knows what
 RECORDS = Path(".snakemake/metadata")
 LOCK = Path("dvc.lock")
+
+
+def pulled(jobs: Sequence[Job], items: Iterable[Item], scale: Scale) -> str:
+    """Bring what was shared of some items, and return in words how much of it is here.
+
+    Raises:
+        UserError: see ``pull`` and ``refuse_damaged``.
+    """
+    pull(paths_of(jobs, items, scale))
+    refuse_damaged(jobs)
+    return words(jobs)
 
 
 def paths_of(jobs: Iterable[Job], items: Iterable[Item], scale: Scale) -> list[Path]:
@@ -43,6 +55,30 @@ def pull(paths: Sequence[Path]) -> None:
             f"{first.removeprefix('ERROR: ')}; name the remote with `dvc remote add --default NAME PATH_OR_URL`, "
             "or let `make share` of the clone that made the runs end"
         )
+
+
+def refuse_damaged(jobs: Iterable[Job]) -> None:
+    """Compare what was brought here with the records beside it, before any job reads it.
+
+    Raises:
+        UserError: names the files that were changed or cut short on their way; nothing is deleted.
+    """
+    bad = [path for job in jobs for path in _differing(job.folder / "run.json")]
+    if bad:
+        raise UserError(
+            f"{', '.join(bad)}: not what the record beside it says: changed or cut short on the remote; delete it, and "
+            "snakemake makes it again"
+        )
+
+
+def _differing(record: Path) -> list[str]:
+    if not record.is_file():
+        return []
+    content = read_json(record)
+    outputs = content.get("outputs") if isinstance(content, dict) else None
+    if not isinstance(outputs, dict):
+        return [str(record)]
+    return [path for path, value in outputs.items() if not Path(path).is_file() or sha256(Path(path)) != value]
 
 
 def words(jobs: Sequence[Job]) -> str:
