@@ -28,10 +28,8 @@ from leaklab.records.specs import Spec
 from leaklab.records.streams import stream
 from leaklab.records.train_spec import TrainSpec
 
+# of scale paper, where they are not gray and 28x28
 SHAPES = {
-    "digits": (1, 8, 8),
-    "faces": (1, 25, 25),
-    "photographs": (3, 64, 64),
     "cifar10": (3, 32, 32),
     "cifar100": (3, 32, 32),
     "cifar100-pretraining": (3, 32, 32),

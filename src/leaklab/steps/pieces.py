@@ -8,7 +8,7 @@ from typing import Any
 from leaklab.records.files import write_json
 from leaklab.steps.base import Item, Job
 
-NUMBER = "pieces.json"
+NUMBER = "pieces.json"  # read by planning/pieces.py, which jobs do not import
 
 
 class PieceDone(Exception):  # noqa: N818 - nothing went wrong

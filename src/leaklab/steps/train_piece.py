@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from math import ceil
-from pathlib import Path
 
 from leaklab.records.files import write_json
 from leaklab.steps import train_federated
@@ -41,7 +40,7 @@ def run(job: Job) -> None:
     """Write output ``marker``; inputs are those of ``train_federated``, whose checkpoint lies in the run's folder."""
     folder = job.outputs["marker"].parent
     TrainPiece.of(job, folder, {"sweep": folder / SWEEP, "weights": folder / WEIGHTS}).run(train_federated.run)
-    write_json(job.outputs["marker"], {"checkpoint": Path(CHECKPOINT).name})
+    write_json(job.outputs["marker"], {"checkpoint": CHECKPOINT})
 
 
 if __name__ == "__main__":
