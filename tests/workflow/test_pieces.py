@@ -19,7 +19,7 @@ def test_runs_in_pieces_have_the_bytes_of_whole_ones(demo, tmp_path):
     attack, training = (torn.folder / job.folder for job in (long_attack(), a_training()))
     targets = [str((folder / name).relative_to(torn.folder)) for folder, name in
                ((attack, "trials.csv"), (training, "sweep.parquet"))]  # fmt: skip
-    torn.must("snakemake", "--cores", "2", "--quiet", "all", "--", *targets)
+    torn.must("snakemake", "--cores", "2", "--quiet", "all", "--", targets[0])  # the demo has the training
     files = [path for folder in (attack, training) for path in sorted(folder.iterdir()) if path.name != "run.json"]
     whole = {path: path.read_bytes() for path in files}
     for folder in (attack, training):

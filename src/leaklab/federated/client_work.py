@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,10 +16,10 @@ from torch.func import vmap
 
 from leaklab.defenses.base import ClientContext, Defense
 from leaklab.defenses.base import overrides as defense_overrides
-from leaklab.federated.algorithms.base import Algorithm, Phase, Tensors, overrides
+from leaklab.federated.algorithms.base import Algorithm, Phase, Tensors, chosen, overrides
 from leaklab.federated.batches import Batch
 from leaklab.federated.local import LocalResult, local_steps, sent_weights
-from leaklab.federated.low_rank import fits, generate, low_rank_steps
+from leaklab.federated.low_rank import TrainedHeads, fits, generate, low_rank_steps
 from leaklab.federated.network import TrainableNetwork
 from leaklab.federated.optimizers.base import Optimizer
 from leaklab.federated.optimizers.sgd import Sgd
@@ -33,14 +33,26 @@ class Worked:
     """What M clients have after the phases.
 
     Attributes:
-        values: by name, [M, ...]; before the defense's ``update``.
+        known: values by name, [M, ...], before the defense's ``update``, and without what ``heads`` has.
         rates: learning rates really used, [M, E], float64 on the CPU.
         losses: mean batch loss before each step, [M, E].
+        heads: the weights of a hypernetwork's heads, where no client's own were formed.
+        names: of all values, in order.
     """
 
-    values: dict[str, Tensor]
+    known: dict[str, Tensor]
     rates: Tensor
     losses: Tensor
+    heads: TrainedHeads | None = None
+    names: Sequence[str] = ()
+
+    @cached_property
+    def values(self) -> dict[str, Tensor]:
+        """All values by name, [M, ...]; heads are formed, which takes a hundred networks' room for each client."""
+        if self.heads is None:
+            return self.known
+        found = {**self.known, **self.heads.formed()}
+        return {name: found[name] for name in self.names}
 
     @property
     def learned(self) -> Tensor:
@@ -125,6 +137,29 @@ class ClientWork:
         found: Tensors = self.lifted("network", values) if embedding is None else generate(values, embedding)
         return found
 
+    def trained_networks(self, worked: Worked) -> Tensors:
+        """Return the networks that clients have after the phases, [M, ...]."""
+        embedding = self.algorithm.generates_from
+        if worked.heads is None or embedding is None:
+            return self.networks(worked.values)
+        return worked.heads.networks(worked.known, embedding)
+
+    def sends_as_trained(self, before: Tensors, worked: Worked) -> bool:
+        """Tell whether heads that were not formed reach the server's mean as they are, so that nobody needs them.
+
+        The upload is asked what it does with names that stand for no tensors: whatever reckons with one fails.
+        """
+        if worked.heads is None or overrides(self.algorithm, "absorb", "keep"):
+            return False
+        if defense_overrides(self.defense, "update"):
+            return False
+        marks: dict[str, Any] = {name: object() for name in (*worked.known, *worked.heads.names)}
+        try:
+            sent = self.algorithm.upload({name: cast("Tensor", object()) for name in before}, marks)
+        except (RuntimeError, ValueError, KeyError, TypeError, IndexError, AttributeError):
+            return False
+        return all(sent.get(name) is marks[name] for name in worked.heads.names)
+
     def train(
         self,
         before: Tensors,
@@ -143,18 +178,21 @@ class ClientWork:
             factors: what the nominal rate of each client was multiplied by; phases with rates of their own need it.
         """
         private = frozenset(kept) - self.algorithm.at_server
-        values, rest = dict(before), iter(batches)
+        values, rest, heads = dict(before), iter(batches), None
         rates: list[Tensor] = []
         losses: list[Tensor] = []
         for phase in self.phases:
             own = contexts
             if phase.rate is not None:
                 own = [replace(c, scaled_rate=phase.rate * f) for c, f in zip(contexts, factors, strict=True)]
-            result = self._phase(phase, values, islice(rest, phase.steps), own, private)
+            if heads is not None:  # a phase after it may move them
+                values |= heads.formed()
+            result, heads = self._phase(phase, values, islice(rest, phase.steps), own, private)
             values |= result.weights
             rates.append(result.rates)
             losses.append(result.losses)
-        return Worked(values, _side_by_side(rates), _side_by_side(losses))
+        known = chosen(values, lambda name: heads is None or name not in heads.names)
+        return Worked(known, _side_by_side(rates), _side_by_side(losses), heads, tuple(values))
 
     def message(self, before: Tensors, after: Tensors, contexts: Sequence[ClientContext]) -> dict[str, Tensor]:
         """Return what the clients send, [M, ...]; contexts are those of the training, whose private streams go on."""
@@ -173,7 +211,7 @@ class ClientWork:
         batches: Iterable[Batch],
         contexts: Sequence[ClientContext],
         private: frozenset[str],
-    ) -> LocalResult:
+    ) -> tuple[LocalResult, TrainedHeads | None]:
         moving = {name: value for name, value in values.items() if phase.moves(name)}
         embedding = self.algorithm.generates_from
         if embedding is not None and self._is_low_rank(phase, moving, embedding):
@@ -187,7 +225,7 @@ class ClientWork:
             values, made = self.networks(values), None  # what generates the network stands still: once will do
         resting = {name: value for name, value in values.items() if name not in moving}
         plain = not resting and phase.bound is None and not made
-        return local_steps(
+        done = local_steps(
             self.network if plain else Seen(self.network, phase, moving, resting, made),
             moving,
             batches,
@@ -198,6 +236,7 @@ class ClientWork:
             build=self.build,
             private=private,
         )
+        return done, None
 
     def _is_low_rank(self, phase: Phase, moving: Tensors, embedding: str) -> bool:
         """Tell whether a phase can do without the heads of every client: plain steps that no defense changes."""

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from leaklab.defenses.sample_gradients import patches
 from leaklab.federated.affine import affine
-from leaklab.federated.plain_cnn import PlainCnn, forward
+from leaklab.federated.plain_cnn import PlainCnn, channels_last_images, forward
 
 Sums = Callable[[Tensor], dict[str, Tensor]]
 """Weights of the samples [B] -> the weighed sum of their gradients in a layer, by ``weight`` and ``bias``."""
@@ -45,7 +45,7 @@ def clipped_cnn_gradient(
         plain: weight of each sample, [B].
         shared: names that are clipped.
     """
-    values, tape = images.contiguous(memory_format=torch.channels_last), []
+    values, tape = channels_last_images(images), []
     for name, layer in network.layers:
         inside = values
         values, back = forward(name, layer, weights, values)

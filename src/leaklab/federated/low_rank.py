@@ -6,11 +6,12 @@ linear in such terms. After t steps therefore, exactly,
     A_t = a_t A_0 + sum_s alpha_s g_s u_s^T,
 
 with scalars a and alpha that follow the optimizer's recursion. A_0 is the same for all clients of a server, and A_0
-times all their u is one product. Clients' heads, some hundred times the generated network, are formed once, at the end
-of the phase, and neither their gradients nor their momentum ever. The lifted form (``seen.py``) is the oracle.
+times all their u is one product. The server's mean is such a sum too, so that clients' heads, some hundred times the
+generated network, are formed only where somebody looks at a client's own (a capture, a defense), and neither their
+gradients nor their momentum ever. The lifted form (``seen.py``) is the oracle.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 import torch
@@ -76,6 +77,48 @@ class Heads:
             torch.addmm(first, g[model].T, u[model], beta=float(self._scale[model]), out=found[model])
         return found
 
+    def sum(self, models: Sequence[int], weights: Sequence[float]) -> Tensor:
+        """Return the weighed sum of some models' A, [P, H], one product whatever their number."""
+        rows, factors = list(models), self._scale.new_tensor(weights)
+        scales = factors * self._scale[rows]
+        if len(self._first) == 1:
+            first = self._first[0] * scales.sum()
+        else:
+            first = torch.tensordot(scales, self._first[rows], 1)
+        g, u = self._g[rows, : self._done].flatten(0, 1), self._u[rows, : self._done].flatten(0, 1)
+        scaled = (factors[:, None] * self._terms[rows, : self._done]).flatten()[:, None] * u
+        return first.addmm_(g.T, scaled)
+
+
+class TrainedHeads:
+    """The heads' weights of M clients after a phase, by name, without any client's own until they are asked for."""
+
+    def __init__(self, heads: Heads, layout: "_Layout") -> None:
+        """Take over what ``low_rank_steps`` trained."""
+        self._heads, self._layout = heads, layout
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the heads' weights."""
+        return [HEADS + name + WEIGHT for name in self._layout.shapes]
+
+    def formed(self) -> dict[str, Tensor]:
+        """Return every client's, by name, [M, ..., H]."""
+        return self._named(self._heads.whole())
+
+    def sum(self, models: Sequence[int], weights: Sequence[float]) -> dict[str, Tensor]:
+        """Return the weighed sum of some clients', by name, [..., H]."""
+        return {name: value[0] for name, value in self._named(self._heads.sum(models, weights)[None]).items()}
+
+    def networks(self, values: Tensors, embedding: str) -> dict[str, Tensor]:
+        """Return what ``generate`` would with the weights formed; ``values`` has all the rest, by name, [M, ...]."""
+        u = _hidden(values[HIDDEN + WEIGHT], values[HIDDEN + BIAS], values[embedding])
+        theta = self._heads.generate(u).add_(self._layout.side_by_side(values, BIAS))
+        return {**self._layout.apart(theta), **_not_generating(values, embedding)}
+
+    def _named(self, together: Tensor) -> dict[str, Tensor]:
+        return {HEADS + name + WEIGHT: value for name, value in self._layout.apart(together).items()}
+
 
 def _times(rows: Tensor, matrices: Tensor) -> Tensor:
     """Return each row [M, K] times its matrix [M, K, N], or times the only one [1, K, N]: [M, N]."""
@@ -100,7 +143,7 @@ def generate(values: Tensors, embedding: str) -> dict[str, Tensor]:
     layout = _Layout(values)
     u = _hidden(values[HIDDEN + WEIGHT], values[HIDDEN + BIAS], values[embedding])
     theta = _times(u, layout.first_heads(values).transpose(1, 2)) + layout.side_by_side(values, BIAS)
-    return {**layout.apart(theta), **chosen(values, lambda name: not is_hypernetwork(name) and name != embedding)}
+    return {**layout.apart(theta), **_not_generating(values, embedding)}
 
 
 def low_rank_steps(
@@ -112,7 +155,7 @@ def low_rank_steps(
     rates: Tensor,
     optimizer: Sgd,
     weight_decay: float,
-) -> LocalResult:
+) -> tuple[LocalResult, TrainedHeads]:
     """Do a phase of M clients; see ``local.local_steps``.
 
     Args:
@@ -126,7 +169,7 @@ def low_rank_steps(
         weight_decay: coefficient of the weights in the gradient.
 
     Returns:
-        The moved values; rates and losses of every step.
+        The moved values but for the heads' weights, with rates and losses of every step; and the heads' weights.
     """
     layout = _Layout(values)
     small = {
@@ -136,7 +179,7 @@ def low_rank_steps(
         V: values[embedding].clone(memory_format=torch.contiguous_format),
     }
     heads = Heads(layout.first_heads(values), len(small[V]), phase.steps)
-    own = chosen(values, lambda name: not is_hypernetwork(name) and name != embedding)
+    own = _not_generating(values, embedding)
     used, state, losses = rates.to(small[V]), optimizer.start(small), []
     for batch in batches:
         u = _hidden(small[W], small[B], small[V])
@@ -149,8 +192,12 @@ def low_rank_steps(
         losses.append(loss)
     moved = {HIDDEN + WEIGHT: small[W], HIDDEN + BIAS: small[B], embedding: small[V]}
     moved |= {HEADS + name + BIAS: value for name, value in layout.apart(small[C]).items()}
-    moved |= {HEADS + name + WEIGHT: value for name, value in layout.apart(heads.whole()).items()}
-    return LocalResult(moved, rates[:, None].repeat(1, len(losses)), torch.stack(losses, 1))
+    done = LocalResult(moved, rates[:, None].repeat(1, len(losses)), torch.stack(losses, 1))
+    return done, TrainedHeads(heads, layout)
+
+
+def _not_generating(values: Tensors, embedding: str) -> dict[str, Tensor]:
+    return chosen(values, lambda name: not is_hypernetwork(name) and name != embedding)
 
 
 def _hidden(weight: Tensor, bias: Tensor, embeddings: Tensor) -> Tensor:

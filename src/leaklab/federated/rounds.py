@@ -12,6 +12,7 @@ from leaklab.federated.algorithms.base import Tensors
 from leaklab.federated.batches import Batch, batch_stream
 from leaklab.federated.checkpoint import State
 from leaklab.federated.client_work import ClientWork, Worked
+from leaklab.federated.low_rank import TrainedHeads
 from leaklab.federated.own_tests import OwnTests, Tally
 from leaklab.federated.poisson_batches import poisson_stream
 from leaklab.federated.population import Population
@@ -83,18 +84,22 @@ class Rounds:
             before, worked, contexts = self._worked(piece, server, kept, schedule_factor, own)
             if self.watch and notes:
                 self.watch.add(notes, piece, worked, self._settings)
-            message = self.work.message(before, worked.values, contexts)
-            left = self.work.like("keep", self.work.lifted("keep", kept, worked.values), kept)
+            thin = self.work.sends_as_trained(before, worked)
+            after = worked.known if thin else worked.values
+            message = self.work.message(before, after, contexts)
+            left = self.work.like("keep", self.work.lifted("keep", kept, after), kept)
             term, absorbed = self.work.lifted("absorb", server, left, message)
             left = self.work.like("absorb", absorbed, kept)
             for name, value in left.items():
                 clients[name][rows, who] = value
             self._add(total, term, piece, len(finite))
+            if thin and worked.heads:
+                self._add_heads(total, worked.heads, piece, len(finite))
             self._note_finite(finite, worked.learned, left, piece)
         if own is not None:
             self._test_the_others(state, parts, schedule_factor, own)
-        after = self.work.lifted("server_step", state.server, total) if parts else state.server
-        server = dict(self.work.like("server_step", after, state.server))
+        new = self.work.lifted("server_step", state.server, total) if parts else state.server
+        server = dict(self.work.like("server_step", new, state.server))
         for value in server.values():
             finite &= _rows_finite(value)
         return Outcome(server, clients, finite, own, notes)
@@ -118,8 +123,9 @@ class Rounds:
         worked = self.work.train(before, kept, self._batches(piece), contexts, factors)
         self.client_steps += worked.steps
         if own is not None and self.tests is not None:
-            for when, values in (("before", before), ("after", worked.values)):
-                self.tests.add(own, when, piece, self.work.networks(values), self._settings)
+            networks = {"before": self.work.networks(before), "after": self.work.trained_networks(worked)}
+            for when, weights in networks.items():
+                self.tests.add(own, when, piece, weights, self._settings)
         return before, worked, contexts
 
     def _pieces(self, parts: Sequence[Part]) -> Iterator[Piece]:
@@ -146,8 +152,20 @@ class Rounds:
             if name not in total:
                 total[name] = value.new_zeros(replicates, *value.shape[1:])
         for part, rows, models in piece.places(self._settings):
-            for name, value in total.items():
-                value[rows].add_(term[name][models], alpha=part.weight)
+            for name, value in term.items():
+                total[name][rows].add_(value[models], alpha=part.weight)
+
+    def _add_heads(self, total: dict[str, Tensor], heads: TrainedHeads, piece: Piece, replicates: int) -> None:
+        """Add to the mean what no client formed; each server's sum is taken at once."""
+        shares: dict[int, list[tuple[int, float]]] = {}
+        for part, rows, models in piece.places(self._settings):
+            for row, model in zip(range(rows.start, rows.stop), range(models.start, models.stop), strict=True):
+                shares.setdefault(row, []).append((model, part.weight))
+        for row, own in shares.items():
+            for name, value in heads.sum(*zip(*own, strict=True)).items():
+                if name not in total:
+                    total[name] = value.new_zeros(replicates, *value.shape)
+                total[name][row] += value
 
     def _note_finite(self, finite: Tensor, learned: Tensor, kept: Tensors, piece: Piece) -> None:
         for value in kept.values():

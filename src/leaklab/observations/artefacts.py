@@ -1,13 +1,19 @@
 """The files of an observation: what the server sees of a capture. The private side is in ``truth.py``."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.description import Description
 from leaklab.observations.threat_models import granted
+from leaklab.records.config import parse
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, read_tensors, write_json, write_tensors
+
+AGAIN = "delete its folder and run snakemake again"
 
 
 def save_observation(tensors: Path, facts: Path, observation: Observation, knowledge: Knowledge) -> None:
@@ -22,9 +28,7 @@ def save_observation(tensors: Path, facts: Path, observation: Observation, knowl
             f"the update is not finite (parameter {infinite[0]}): no attack can match it; lower the rate, the steps or "
             "the defense's noise in the item's block"
         )
-    surplus = set(knowledge.facts) - granted(knowledge.threat_model)
-    if surplus:
-        raise UserError(f"threat model '{knowledge.threat_model}' does not grant {', '.join(sorted(surplus))}")
+    _refuse_surplus(knowledge.threat_model, knowledge.facts)
     parts = {part: getattr(observation, part) for part in ("weights", "own", "update", "buffers")}
     write_tensors(tensors, {f"{part}/{name}": value for part, named in parts.items() for name, value in named.items()})
     dtype = str(observation.like.dtype).removeprefix("torch.")
@@ -50,22 +54,38 @@ def load_observation(tensors: Path, facts: Path) -> tuple[Observation, Knowledge
     """Read what ``save_observation`` wrote.
 
     Raises:
-        UserError: a file is missing or damaged.
+        UserError: a file is missing or damaged, or says more than its threat model grants.
     """
     named, description = read_tensors(tensors), read_json(facts)
+    parse(Description, description, facts)
+    _refuse_surplus(description["threat_model"], description["facts"], f"{facts}: ")
 
     def part(name: str, listed: str) -> dict[str, Tensor]:
+        missing = [key for key in description[listed] if f"{name}/{key}" not in named]
+        if missing:
+            raise UserError(f"{tensors} has no {name}/{missing[0]}, which {facts} names: {AGAIN}")
         return {key: named[f"{name}/{key}"] for key in description[listed]}
 
     each = description.get("each_its_own", False)
-    observation = Observation(
-        weights={} if each else part("weights", "parameters"),
-        own=part("own", "parameters") if each else {},
-        update=part("update", "shared"),
-        kind=description["kind"],
-        mode=description["mode"],
-        model=description["model"],
-        trials=tuple(range(description["trials"])),
-        buffers=part("buffers", "buffers"),
-    )
+    if any(value.dim() == 0 or len(value) != description["trials"] for value in part("update", "shared").values()):
+        raise UserError(f"{tensors} does not have the {description['trials']} trials that {facts} names: {AGAIN}")
+    try:
+        observation = Observation(
+            weights={} if each else part("weights", "parameters"),
+            own=part("own", "parameters") if each else {},
+            update=part("update", "shared"),
+            kind=description["kind"],
+            mode=description["mode"],
+            model=description["model"],
+            trials=tuple(range(description["trials"])),
+            buffers=part("buffers", "buffers"),
+        )
+    except UserError as error:
+        raise UserError(f"{facts}: {error}") from None
     return observation, Knowledge(description["threat_model"], description["facts"])
+
+
+def _refuse_surplus(threat_model: str, facts: Mapping[str, Any], place: str = "") -> None:
+    surplus = set(facts) - granted(threat_model)
+    if surplus:
+        raise UserError(f"{place}threat model '{threat_model}' does not grant {', '.join(sorted(surplus))}")

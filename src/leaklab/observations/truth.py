@@ -5,9 +5,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
+from leaklab.records.config import parse
+from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, read_tensors, write_json, write_tensors
+
+
+class _Trials(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    trials: list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -40,5 +49,8 @@ def load_truth(tensors: Path, facts: Path) -> Truth:
         UserError: a file is missing or damaged.
     """
     named = read_tensors(tensors)
-    trials = tuple(read_json(facts)["trials"])
+    trials = tuple(parse(_Trials, read_json(facts), facts).trials)
+    missing = [name for name in ("images", "labels", "rates") if name not in named]
+    if missing:
+        raise UserError(f"{tensors} has no {missing[0]}: delete its folder and run snakemake again")
     return Truth(images=named["images"], labels=named["labels"], rates=named["rates"], trials=trials)
