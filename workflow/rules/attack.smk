@@ -18,6 +18,7 @@ rule capture_updates:
         "logs/capture/{run}.log",
     benchmark:
         "benchmarks/jobs/capture/{run}.tsv"
+    priority: rank_of("capture")
     conda:
         "../envs/leaklab.yaml"
     threads: 1
@@ -51,6 +52,7 @@ rule run_attack:
         "logs/attack/{run}.log",
     benchmark:
         "benchmarks/jobs/attack/{run}.tsv"
+    priority: rank_of("attack")
     conda:
         "../envs/leaklab.yaml"
     threads: 1
@@ -90,6 +92,7 @@ rule score_attack:
         "logs/score/{run}.log",
     benchmark:
         "benchmarks/jobs/score/{run}.tsv"
+    priority: rank_of("score")
     conda:
         "../envs/leaklab.yaml"
     threads: 1

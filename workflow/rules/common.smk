@@ -22,6 +22,7 @@ from leaklab.planning.outputs import (
 from leaklab.planning.devices import configured_device
 from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import PREPARED, result_files
+from leaklab.planning.ranks import RESULT, Ranks
 from leaklab.planning.resources import memory_mb
 from leaklab.planning.scheduling import drop_default_limit
 from leaklab.planning.slurm import choose_status_command
@@ -213,6 +214,30 @@ def runtime_of(stage):
         return attempt * cut_of(stage, wildcards.run).minutes_of_rest
 
     return runtime
+
+
+@functools.cache
+def the_ranks():
+    return Ranks(the_plan(), configured_device(DEVICE))
+
+
+def rank_of(stage):
+    """Return a function from wildcards to the priority of a run."""
+
+    def rank(wildcards):
+        job_of(stage)(wildcards)
+        return the_ranks().of(stage, wildcards.run)
+
+    return rank
+
+
+def rank_of_dataset(folder):
+    """Return a function from wildcards to the priority of a data set below a folder of the prepared ones."""
+
+    def rank(wildcards):
+        return the_ranks().of_dataset(f"{folder}{wildcards.dataset}")
+
+    return rank
 
 
 def dataset_entry(wildcards):

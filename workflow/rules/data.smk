@@ -8,6 +8,7 @@ rule fetch_dataset:
         "logs/fetch/{dataset}.log",
     benchmark:
         "benchmarks/jobs/fetch/{dataset}.tsv"
+    priority: rank_of_dataset("")
     conda:
         "../envs/leaklab.yaml"
     resources:
@@ -33,6 +34,7 @@ rule partition_data:
         "logs/partition/{run}.log",
     benchmark:
         "benchmarks/jobs/partition/{run}.tsv"
+    priority: rank_of("partition")
     conda:
         "../envs/leaklab.yaml"
     resources:

@@ -17,6 +17,7 @@ rule make_table:
         "logs/table/{scale}-{paper}-{item}.log",
     benchmark:
         "benchmarks/jobs/table/{scale}-{paper}-{item}.tsv"
+    priority: RESULT
     conda:
         "../envs/leaklab.yaml"
     resources:
@@ -48,6 +49,7 @@ rule make_figure:
         "logs/figure/{scale}-{paper}-{item}.log",
     benchmark:
         "benchmarks/jobs/figure/{scale}-{paper}-{item}.tsv"
+    priority: RESULT
     conda:
         "../envs/leaklab.yaml"
     resources:

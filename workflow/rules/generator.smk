@@ -12,6 +12,7 @@ rule train_generator:
         "logs/generator/{run}.log",
     benchmark:
         "benchmarks/jobs/generator/{run}.tsv"
+    priority: rank_of("generator")
     conda:
         "../envs/leaklab.yaml"
     threads: 1

@@ -12,6 +12,7 @@ rule project_image:
         "logs/projection/{run}.log",
     benchmark:
         "benchmarks/jobs/projection/{run}.tsv"
+    priority: rank_of("projection")
     conda:
         "../envs/leaklab.yaml"
     threads: 1
@@ -49,6 +50,7 @@ rule map_landscape:
         "logs/landscape/{run}.log",
     benchmark:
         "benchmarks/jobs/landscape/{run}.tsv"
+    priority: rank_of("landscape")
     conda:
         "../envs/leaklab.yaml"
     threads: 1

@@ -11,6 +11,7 @@ rule attack_piece:
         run="results/runs/attack/{run}/piece-{piece}.json",
     log:
         "logs/attack/{run}-{piece}.log",
+    priority: rank_of("attack")
     conda:
         "../envs/leaklab.yaml"
     threads: 1
@@ -38,6 +39,7 @@ rule join_pieces:
         run=temp("results/runs/attack/{run}/joined.json"),
     log:
         "logs/attack/{run}-joined.log",
+    priority: rank_of("attack")
     conda:
         "../envs/leaklab.yaml"
     shell:
@@ -58,6 +60,7 @@ rule train_piece:
         run="results/runs/train/{run}/piece-left-{left}.json",
     log:
         "logs/train/{run}-left-{left}.log",
+    priority: rank_of("train")
     conda:
         "../envs/leaklab.yaml"
     threads: 1

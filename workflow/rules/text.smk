@@ -8,6 +8,7 @@ rule fetch_text:
         "logs/fetch-text/{dataset}.log",
     benchmark:
         "benchmarks/jobs/fetch-text/{dataset}.tsv"
+    priority: rank_of_dataset("text/")
     conda:
         "../envs/leaklab.yaml"
     resources:
@@ -32,6 +33,7 @@ rule capture_text:
         "logs/capture-text/{run}.log",
     benchmark:
         "benchmarks/jobs/capture-text/{run}.tsv"
+    priority: rank_of("capture-text")
     conda:
         "../envs/leaklab.yaml"
     threads: 1
@@ -60,6 +62,7 @@ rule attack_text:
         "logs/attack-text/{run}.log",
     benchmark:
         "benchmarks/jobs/attack-text/{run}.tsv"
+    priority: rank_of("attack-text")
     conda:
         "../envs/leaklab.yaml"
     threads: 1
@@ -90,6 +93,7 @@ rule score_text:
         "logs/score-text/{run}.log",
     benchmark:
         "benchmarks/jobs/score-text/{run}.tsv"
+    priority: rank_of("score-text")
     conda:
         "../envs/leaklab.yaml"
     threads: 1

@@ -9,6 +9,7 @@ rule check_theory:
         "logs/check/{run}.log",
     benchmark:
         "benchmarks/jobs/check/{run}.tsv"
+    priority: rank_of("check")
     conda:
         "../envs/leaklab.yaml"
     threads: 1

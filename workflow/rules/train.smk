@@ -14,6 +14,7 @@ rule train_federated:
         "logs/train/{run}.log",
     benchmark:
         "benchmarks/jobs/train/{run}.tsv"
+    priority: rank_of("train")
     conda:
         "../envs/leaklab.yaml"
     threads: 1
