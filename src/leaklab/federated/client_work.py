@@ -154,11 +154,14 @@ class ClientWork:
         if defense_overrides(self.defense, "update"):
             return False
         marks: dict[str, Any] = {name: object() for name in (*worked.known, *worked.heads.names)}
+        received = {name: cast("Tensor", object()) for name in before}
         try:
-            sent = self.algorithm.upload({name: cast("Tensor", object()) for name in before}, marks)
+            sent = self.algorithm.upload(received, marks)
+            rest = self.algorithm.upload(received, {name: marks[name] for name in worked.known})
         except (RuntimeError, ValueError, KeyError, TypeError, IndexError, AttributeError):
             return False
-        return all(sent.get(name) is marks[name] for name in worked.heads.names)
+        wanted = {**rest, **{name: marks[name] for name in worked.heads.names}}
+        return sent.keys() == wanted.keys() and all(value is wanted[name] for name, value in sent.items())
 
     def train(
         self,

@@ -11,7 +11,7 @@ from leaklab.federated import engine
 from leaklab.federated.algorithms.hyperfl import HyperFL
 from leaklab.federated.engine import train
 from leaklab.federated.low_rank import Heads, TrainedHeads, _Layout, generate
-from leaklab.models.hypernetwork import HEADS, HIDDEN, WEIGHT, Hypernetwork
+from leaklab.models.hypernetwork import HEADS, HIDDEN, WEIGHT, Hypernetwork, is_hypernetwork
 from leaklab.records.streams import stream
 
 MODELS, STEPS, TESTS = 4, 5, [torch.arange(4)] * 3
@@ -74,6 +74,29 @@ class Halving(HyperFL):
 
 
 @dataclass(frozen=True)
+class Enumerating(HyperFL):
+    """Asks for each value by the name that it received, heads among them."""
+
+    def upload(self, before, after):
+        return {name: after[name] for name in before if is_hypernetwork(name)}
+
+
+@dataclass(frozen=True)
+class Twofold(HyperFL):
+    """Sends a head under a second name, too."""
+
+    def server_start(self, network, draws):
+        held = super().server_start(network, draws)
+        return {**held, "second": held[f"{HEADS}conv1.bias{WEIGHT}"]}
+
+    def receive(self, server, client):
+        return super().receive({name: value for name, value in server.items() if name != "second"}, client)
+
+    def upload(self, before, after):
+        return {**super().upload(before, after), "second": after[f"{HEADS}conv1.bias{WEIGHT}"]}
+
+
+@dataclass(frozen=True)
 class Distrusting(HyperFL):
     """A server that looks at each client's message."""
 
@@ -117,7 +140,10 @@ def test_a_training_forms_no_client_s_heads(trains, formed):
     assert not formed
 
 
-@pytest.mark.parametrize(("algorithm", "defense"), [(Halving, None), (Distrusting, None), (HyperFL, Rounded())])
+@pytest.mark.parametrize(
+    ("algorithm", "defense"),
+    [*((own, None) for own in (Halving, Enumerating, Twofold, Distrusting)), (HyperFL, Rounded())],
+)
 def test_whoever_changes_what_is_sent_gets_formed_heads(trains, formed, algorithm, defense):
     sweep = trains(algorithm, defense)
     assert formed
