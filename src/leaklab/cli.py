@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from leaklab.planning.printable import print_anything, printable
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.durations import duration
 from leaklab.records.errors import UserError
@@ -21,17 +22,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-out = Console(highlight=False, soft_wrap=True)
+out = Console(highlight=False, soft_wrap=True, markup=False)
 WIDTH_OF_PLANS = 110
 ScaleOption = Annotated[str, typer.Option(help=f"one of {', '.join(SCALES)}")]
 
 
 def main() -> None:
     """Run the command; a user's mistake is one line and exit status 1."""
+    print_anything()
     try:
         app()
     except UserError as error:
-        sys.exit(f"leaklab: {error}")
+        sys.exit(f"leaklab: {printable(str(error))}")
 
 
 def _show_version(asked: bool) -> None:
@@ -171,10 +173,10 @@ def audit(
     from leaklab.planning.adopted import Adopted
     from leaklab.planning.audit import audit as check
     from leaklab.planning.plan import build_plan
+    from leaklab.planning.run_records import checked_ledger
     from leaklab.records.items import load_items
-    from leaklab.records.ledger import Ledger
 
-    ledger = Ledger.scan()
+    ledger = checked_ledger()
     if not ledger.entries:
         raise UserError("audit failed: no run record here: run it in the root folder of a project that has results")
     result = check(ledger)
@@ -222,14 +224,14 @@ def adopt(
     from leaklab.planning import adopt as adoption
     from leaklab.planning.adopted import Adopted
     from leaklab.planning.plan import build_plan
+    from leaklab.planning.run_records import checked_ledger
     from leaklab.planning.sample import Survey, choose, seconds_of
     from leaklab.records.config import Config, parse, read_yaml
     from leaklab.records.items import load_items
-    from leaklab.records.ledger import Ledger
     from leaklab.records.provenance import git_state
 
     config = parse(Config, read_yaml(Path("config/config.yaml")), "config/config.yaml")
-    survey = Survey(build_plan(load_items()), Ledger.scan(), Adopted.load(), config.device)
+    survey = Survey(build_plan(load_items()), checked_ledger(), Adopted.load(), config.device)
     git = git_state()
     if not dry_run and (git["dirty"] or not git["commit"]):
         raise UserError("adopt: commit the code first: evidence names the commit that it speaks for")

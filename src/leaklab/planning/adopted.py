@@ -115,7 +115,8 @@ class Adoption(Record):
                         yield f"{where}: {path} is not what {one.record} recorded"
 
     def _digest(self) -> str:
-        return hashlib.sha256(canonical_json(self.model_copy(update={"seal": ""})).encode()).hexdigest()
+        content = canonical_json(self.model_copy(update={"seal": ""}))
+        return hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()
 
 
 class _Adoptions(Record):

@@ -14,6 +14,8 @@ from leaklab.records.specs import Spec
 from leaklab.records.train_spec import TrainSpec
 
 FILE = Path("data/calibration.json")
+LARGEST = 1e9
+"""No device is slower than the measured processor by such a factor."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,9 @@ def keep_measured(device: Device, file: Path = FILE) -> None:
 
 
 def _sound(entry: Any) -> bool:
-    factors = entry.get("factors") if isinstance(entry, dict) and "name" in entry else None
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or not entry["name"].isprintable():
+        return False
+    factors = entry.get("factors")
     return isinstance(factors, dict) and all(
-        isinstance(value, int | float) and 0 < value < float("inf") for value in factors.values()
+        isinstance(value, int | float) and 0 < value < LARGEST and work.isprintable() for work, value in factors.items()
     )

@@ -107,6 +107,6 @@ def _waits(job: Job, adopted: Adopted) -> bool:
         return True
     content = read_json(record)
     made_by = content.get("code") if isinstance(content, dict) else None
-    if made_by == job.code:
-        return False
+    if not isinstance(made_by, str) or made_by == job.code:
+        return made_by != job.code
     return made_by not in adopted.same(RULE_OF_STAGE[stage_of(job.spec)], modules_of(job.spec), job.code)

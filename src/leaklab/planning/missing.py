@@ -16,8 +16,8 @@ from leaklab.data.fetch import DOWNLOADS, MIRROR_VARIABLE, mirror_folder
 from leaklab.data.network import answering
 from leaklab.data.text.catalog import TEXTS, find_text
 from leaklab.planning.plan import PREPARED, Plan, result_files
+from leaklab.planning.run_records import lacked_data
 from leaklab.records.config import Scale
-from leaklab.records.files import read_json
 from leaklab.records.items import Item, with_missing
 from leaklab.records.text_specs import TEXT_FOLDER
 
@@ -137,5 +137,5 @@ def _made_with(item: Item, scale: Scale, names: Iterable[str]) -> set[str]:
     record = Path(files["table_record"])
     if not (files["csv"].is_file() and record.is_file()):
         return set()
-    lacked = read_json(record)["spec"].get("missing", {})
+    lacked = lacked_data(record)
     return {name for name in names if name not in lacked}

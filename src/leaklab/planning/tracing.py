@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leaklab.planning.run_records import checked_ledger
 from leaklab.records.durations import duration
-from leaklab.records.ledger import Entry, Ledger
+from leaklab.records.ledger import Entry
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def chain_of(file: str) -> list[Link]:
     Raises:
         UserError: no record names the file.
     """
-    ledger, name = Ledger.scan(), in_checkout(file)
+    ledger, name = checked_ledger(), in_checkout(file)
     ledger.maker(name)
     seen: set[Path] = set()
     links = []

@@ -3,9 +3,9 @@
 from dataclasses import asdict
 
 from leaklab.planning.audit import audit
+from leaklab.planning.run_records import checked_ledger
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_json
-from leaklab.records.ledger import Ledger
 from leaklab.steps.base import Job, main
 
 
@@ -19,7 +19,7 @@ def run(job: Job) -> None:
         UserError: a file is not what its record says. Records of uncommitted or older code are listed only: whoever
             edits the code must still be able to run it; ``leaklab audit`` fails on them.
     """
-    result = audit(Ledger.scan().behind(str(job.input("index"))))
+    result = audit(checked_ledger().behind(str(job.input("index"))))
     # which records were adopted is not written: the file says what was checked, and an adoption must not age it
     kept = {key: value for key, value in asdict(result).items() if key not in ("adopted", "evidence")}
     write_json(job.outputs["audit"], {**kept, "absent": sorted(result.absent)})

@@ -1,14 +1,14 @@
 """Describe a scale's results as a Workflow Run RO-Crate."""
 
+from leaklab.planning.run_records import checked_ledger
 from leaklab.records.files import write_json
-from leaklab.records.ledger import Ledger
 from leaklab.report.site.crate import crate
 from leaklab.steps.base import Job, main
 
 
 def run(job: Job) -> None:
     """Write ``ro-crate-metadata.json``."""
-    document = crate(Ledger.scan(), str(job.input("index")))
+    document = crate(checked_ledger(), str(job.input("index")))
     write_json(job.outputs["crate"], document)
     job.note(entities=len(document["@graph"]))
 

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from leaklab.planning.missing import without_missing
+from leaklab.planning.missing import Reasons, without_missing
 from leaklab.planning.plan import build_plan, result_files
+from leaklab.planning.run_records import inputs_of, lacked_data
 from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
-from leaklab.records.files import read_json, sha256
+from leaklab.records.files import sha256
 from leaklab.records.items import Item, load_items
 from leaklab.records.papers import load_papers
 from leaklab.report.site import site
@@ -87,7 +88,7 @@ def _of_workflow(folder: Path) -> bool:
     record = folder / "report/run.json"
     if not record.is_file():
         return False
-    read = read_json(record)["inputs"]
+    read = inputs_of(record)
     shown = {path: value for path, value in read.items() if path.endswith((".csv", ".png", "verdicts.json"))}
     results = {Path(path): value for path, value in shown.items() if path.startswith(("results/", "figures/"))}
     return all(path.is_file() and sha256(path) == value for path, value in results.items() if "runs" not in path.parts)
@@ -96,8 +97,9 @@ def _of_workflow(folder: Path) -> bool:
 def _as_made(items: Mapping[str, Item], scale: Scale) -> dict[str, Item]:
     """Return the items as they were where their tables were made: without the data that could not be had there."""
     records = {key: result_files(item, scale)["table_record"] for key, item in items.items()}
-    specs = {key: read_json(path)["spec"] for key, path in records.items() if path.is_file()}
-    lacked = {key: spec["missing"] for key, spec in specs.items() if spec.get("missing")}
+    lacked: dict[str, Reasons] = {
+        key: missing for key, path in records.items() if path.is_file() and (missing := lacked_data(path))
+    }
     return without_missing(items, {scale: lacked})
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
+from leaklab.records.errors import UserError
 from leaklab.records.ledger import Entry, Ledger
 
 CONTEXT = ["https://w3id.org/ro/crate/1.1/context", "https://w3id.org/ro/terms/workflow-run/context"]
@@ -22,8 +23,14 @@ Entity = dict[str, Any]
 
 
 def crate(ledger: Ledger, page: str) -> Entity:
-    """Return the metadata document of everything that ``page`` (a scale's report) rests on."""
+    """Return the metadata document of everything that ``page`` (a scale's report) rests on.
+
+    Raises:
+        UserError: no record names the page.
+    """
     entries = list(ledger.behind(page).entries)
+    if not entries:
+        raise UserError(f"{page}: no record says how it was made: delete it and run snakemake again")
     hashes = {path: value for entry in entries for path, value in {**entry.inputs, **entry.outputs}.items()}
     files = [_file(path, value) for path, value in sorted(hashes.items())]
     actions = [_whole(entries, page), *(_action(entry) for entry in entries)]
