@@ -288,5 +288,5 @@ class TestKnown:
     @waits
     def test_server_that_sends_words_for_a_length(self, tmp_path, monkeypatch):
         monkeypatch.setattr(urllib.request, "urlopen", lambda *_, **__: Answer(b"x", "many", None))
-        with pytest.raises(UserError, match="cannot download"):
+        with pytest.raises(UserError, match="what https://localhost/f sent"):
             download(OfficialFile(url="https://localhost/f", path="f", sha256="0" * 64), tmp_path / "f", "put it there")
