@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -167,47 +166,27 @@ def audit(
     git: Annotated[
         str | None, typer.Option(metavar="REV", help="compare what is published with this commit, too")
     ] = None,
+    signed_by: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="check signatures with this Ed25519 public key, too")
+    ] = None,
 ) -> None:
     """Recompute every recorded hash; exit 1 and name the file if one link of the chain is broken."""
-    from leaklab.planning import git_audit, published
-    from leaklab.planning.adopted import Adopted
-    from leaklab.planning.audit import audit as check
-    from leaklab.planning.plan import build_plan
-    from leaklab.planning.run_records import checked_ledger
-    from leaklab.records.items import load_items
+    from leaklab.planning.full_audit import full_audit
 
-    ledger = checked_ledger()
-    if not ledger.entries:
-        raise UserError("audit failed: no run record here: run it in the root folder of a project that has results")
-    result = check(ledger)
-    unfit = Adopted.load().faults(ledger)
-    lost = published.faults(build_plan(load_items()), ledger)
-    compared = None if git is None else git_audit.compare(git)
-    differences = compared.differences if compared else ()
-    for line in [*result.breaks, *result.stale, *lost, *unfit, *differences]:
+    for line in full_audit(git, signed_by):
         out.print(line)
-    if result.absent:
-        places = Counter(str(Path(path).parent.parent) for path in result.absent)
-        where = ", ".join(f"{count} below {place}" for place, count in places.most_common())
-        out.print(f"not in this checkout, so not checked: {where} (`dvc pull` or snakemake brings them)")
-    if result.remade:
-        out.print(
-            f"made again here with other bytes beside published results, as another machine may: {len(result.remade)}"
-        )
-        for line in result.remade:
-            out.print(f"  {line}")
-    if result.adopted:
-        out.print(f"{len(result.adopted)} records adopted on the evidence of {len(result.evidence)} runs")
-    verdict = f"{result.records} records, {result.files} files checked"
-    if compared:
-        verdict += f", {compared.files} of them published with commit {compared.commit[:12]}"
-    if result.breaks or result.stale or lost or unfit or differences:
-        against = f"{len(differences)} differences from the commit, " if compared else ""
-        raise UserError(
-            f"audit failed: {against}{len(result.breaks)} changed files, {len(result.stale)} stale records, "
-            f"{len(lost)} files missing or without a record, {len(unfit)} faults of adoptions; {verdict}"
-        )
-    out.print(f"audit passed: {verdict}")
+
+
+@app.command()
+def sign(
+    key: Annotated[Path, typer.Option(metavar="FILE", help="your Ed25519 private key, in PEM")],
+    scale: ScaleOption = "small",
+) -> None:
+    """Sign the crate of a scale, which has the checksums of all files behind its report; see docs/security.md."""
+    from leaklab.planning import signing
+
+    files = signing.sign(_scale(scale), key)
+    out.print(f"{signing.signature_of(_scale(scale))}: signed, with the {files} files that it describes and are here")
 
 
 @app.command()
