@@ -55,6 +55,21 @@ def test_what_was_signed_is_valid():
     assert signing.signatures() == [signing.signature_of("small")]
 
 
+def test_a_file_that_came_later_is_named():
+    signing.sign("small", KEY)
+    later = TABLE.with_name("table2.csv")
+    later.write_text("slipped in")
+    (fault,) = faults()
+    assert fault.startswith(f"{later}: lies among signed results")
+
+
+def test_a_scale_without_a_signature_is_known():
+    Path("results/demo").mkdir()
+    assert signing.unsigned_scales() == ["demo", "small"]
+    signing.sign("small", KEY)
+    assert signing.unsigned_scales() == ["demo"]
+
+
 def test_an_altered_crate_is_named(crate):
     signing.sign("small", KEY)
     crate.write_text(crate.read_text().replace("0" * 64, "1" * 64))
@@ -182,7 +197,7 @@ class TestAudit:
     """Of a project with one sound record, made by the code here."""
 
     @pytest.fixture(autouse=True)
-    def sound(self, monkeypatch):
+    def sound(self, crate, monkeypatch):
         from leaklab.planning.code import code_of_rule
         from leaklab.planning.plan import Plan
         from leaklab.records.provenance import Recorder
@@ -191,7 +206,9 @@ class TestAudit:
         monkeypatch.setattr(full_audit, "load_items", dict)
         monkeypatch.setattr(full_audit, "build_plan", Plan)
         recorder = Recorder("make_table", code_of_rule("make_table"))
-        recorder.finish(TABLE.with_suffix(".run.json"), {}, {}, {"csv": TABLE})
+        record = TABLE.with_suffix(".run.json")
+        recorder.finish(record, {}, {}, {"csv": TABLE})
+        write_json(crate, {"@graph": [{"@id": str(path), "sha256": sha256(path)} for path in (TABLE, record)]})
 
     def test_a_signature_is_named_where_no_key_is_given(self):
         assert list(full_audit.full_audit())[-1].startswith("audit passed: 1 records")
@@ -201,7 +218,7 @@ class TestAudit:
     def test_a_valid_one_passes(self):
         signing.sign("small", KEY)
         lines = list(full_audit.full_audit(key=PUBLIC))
-        assert f"{signing.signature_of('small')}: valid, 1 signed files are here" in lines
+        assert f"{signing.signature_of('small')}: valid, 2 signed files are here" in lines
         assert lines[-1].startswith("audit passed")
 
     def test_who_changes_a_file_and_its_record_does_not_pass(self):
@@ -212,7 +229,7 @@ class TestAudit:
         TABLE.write_text("forged")
         record.write_text(record.read_text().replace(old, sha256(TABLE)))
         assert list(full_audit.full_audit())[-1].startswith("audit passed")
-        with pytest.raises(UserError, match=r"audit failed: 1 faults of signatures, 0 changed files"):
+        with pytest.raises(UserError, match=r"audit failed: 2 faults of signatures, 0 changed files"):
             list(full_audit.full_audit(key=PUBLIC))
 
     def test_a_wrong_key_fails(self):

@@ -9,7 +9,7 @@ from leaklab.planning.adopted import Adopted
 from leaklab.planning.audit import Audit, audit
 from leaklab.planning.plan import build_plan
 from leaklab.planning.run_records import checked_ledger
-from leaklab.planning.signing import check, signatures
+from leaklab.planning.signing import check, signatures, unsigned_scales
 from leaklab.records.errors import UserError
 from leaklab.records.items import load_items
 
@@ -39,6 +39,8 @@ def full_audit(revision: str | None = None, key: Path | None = None) -> Iterator
     if key is None:
         yield from (f"{signature}: not checked: name the public key with --signed-by" for signature in signatures())
     yield from (f"{one.signature}: valid, {one.files} signed files are here" for one in signed if not one.faults)
+    if key is not None:
+        yield from (f"results/{scale}: has no signature" for scale in unsigned_scales())
     verdict = f"{result.records} records, {result.files} files checked"
     if compared:
         verdict += f", {compared.files} of them published with commit {compared.commit[:12]}"

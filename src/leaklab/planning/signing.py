@@ -51,6 +51,11 @@ def signatures() -> list[Path]:
     return [signature_of(scale) for scale in SCALES if signature_of(scale).is_file()]
 
 
+def unsigned_scales() -> list[Scale]:
+    """Return the scales that have results here and no signature."""
+    return [scale for scale in SCALES if Path("results", scale).is_dir() and not signature_of(scale).is_file()]
+
+
 def sign(scale: Scale, key: Path) -> int:
     """Sign a scale's crate; returns how many of the files that it describes were compared with it.
 
@@ -99,7 +104,8 @@ def _check(scale: Scale, public: Ed25519PublicKey, key: Path) -> Checked:
         wrong = f"{signature}: not made with the private key of {key} over {crate} as it is here"
         return Checked(signature, (wrong,))
     described = _described(content, crate)
-    return Checked(signature, tuple(_differing(described, crate)), _here(described))
+    faults = (*_differing(described, crate), *_strangers(scale, described))
+    return Checked(signature, faults, _here(described))
 
 
 def _private_key(file: Path) -> Ed25519PrivateKey:
@@ -151,6 +157,17 @@ def _differing(described: Mapping[str, str], crate: Path) -> Iterator[str]:
             yield f"{crate} describes {name!r}, a file outside the project"
         elif not _absent_or_is(Path(path), value):
             yield f"{name}: not the file that {crate} describes"
+
+
+def _strangers(scale: Scale, described: Mapping[str, str]) -> Iterator[str]:
+    """Name what lies among a signed scale's results and was not there when they were signed."""
+    crate = crate_of(scale)
+    report_record = Path("results", scale, "report/run.json")  # it has the checksums of what the crate is made from
+    for folder in (Path("results", scale), Path("figures", scale)):
+        for path in sorted(folder.rglob("*")):
+            own = path.is_relative_to(crate.parent) or path == report_record
+            if path.is_file() and not own and path.as_posix() not in described:
+                yield f"{path}: lies among signed results, and {crate} does not describe it"
 
 
 def _absent_or_is(path: Path, value: str) -> bool:
