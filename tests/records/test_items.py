@@ -17,6 +17,7 @@ DERIVED = {
     "figure-rounds",
     "figure7-large-steps",
     "exact-batches",
+    "certificates",
     "utility-rounds",
     "utility-settings",
     "convergence",
@@ -30,7 +31,7 @@ DERIVED = {
     "figure-production",
     "figure3-time",
 }
-COUNTS = {"lrp": 32, "outpost": 18, "hyperfl": 19}
+COUNTS = {"lrp": 33, "outpost": 18, "hyperfl": 19}
 
 
 @pytest.fixture(scope="module")

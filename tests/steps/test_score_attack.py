@@ -10,7 +10,7 @@ from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.models.generators.files import save_generator
 from leaklab.observations.artefacts import save_observation
 from leaklab.observations.capture import capture
-from leaklab.observations.truth import Truth, save_truth
+from leaklab.observations.truth import Truth, load_truth, save_truth
 from leaklab.records import weights
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.files import read_json, read_table, read_tensors, write_json, write_table, write_tensors
@@ -215,6 +215,23 @@ def test_an_update_is_certified_where_the_attack_ended_with_no_loss_at_all(job):
     table = scored(job)[0]
     assert set(table.selection) == {"best-by-loss"}
     assert dict(zip(table.trial, table.value, strict=True)) == {0: 1.0, **dict.fromkeys(range(1, len(losses)), 0.0)}
+
+
+def test_a_certificate_is_held_against_the_images(job):
+    (path,) = job.inputs["reconstruction"]
+    found = read_tensors(path)
+    private = load_truth(job.input("truth"), job.input("truth_facts")).images
+    images = private.clone().to(found["images"])
+    images[1] = 1 - images[1]  # a planted false certificate
+    losses = torch.zeros_like(found["candidate_losses"])
+    losses[2] = 1e-9
+    write_tensors(path, {**found, "images": images, "candidate_losses": losses})
+    job.spec["metrics"] = ["certified", "false-certificate"]
+    table = scored(job)[0]
+    by_metric = {name: own.value.tolist() for name, own in table.groupby("metric")}
+    others = len(losses) - 3
+    assert by_metric["certified"] == [1.0, 1.0, 0.0, *[1.0] * others]
+    assert by_metric["false_certificate"] == [0.0, 1.0, 0.0, *[0.0] * others]
 
 
 def test_the_loss_of_the_search_is_a_metric_without_a_truth_reference_or_oracle(job):

@@ -34,10 +34,15 @@ class Certified(SearchMetric):
             note="of attacks that prove what they read (exact-batch); a search that ends at a loss of 0 proves nothing",
         )
 
-    def values(self, found: Mapping[str, Tensor]) -> Tensor:
+    def values(self, found: Mapping[str, Tensor], errors: Tensor) -> Tensor:  # noqa: ARG002 - asks for no truth
         """Return 1.0 or 0.0 for each image, [T, B]; see ``SearchMetric``."""
-        proven = (found["candidate_losses"].double().amin(1) == 0).to(torch.float64)
-        return proven[:, None].expand_as(found["labels"]).clone()
+        return certified(found)
+
+
+def certified(found: Mapping[str, Tensor]) -> Tensor:
+    """Return 1.0 for each image of an update that the attack certified, else 0.0, [T, B]."""
+    proven = (found["candidate_losses"].double().amin(1) == 0).to(torch.float64)
+    return proven[:, None].expand_as(found["labels"]).clone()
 
 
 PLUGIN = Certified

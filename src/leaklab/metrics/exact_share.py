@@ -29,8 +29,12 @@ class ExactShare(Metric):
 
     def values(self, reconstruction: Tensor, truth: Tensor) -> Tensor:
         """Return 1.0 for each exact image and 0.0 for the others, [N]."""
-        error = MeanSquaredError().values(reconstruction, truth)
-        return (error < 10 ** (-EXACT_DB / 10)).to(error)
+        return exact(MeanSquaredError().values(reconstruction, truth))
+
+
+def exact(error: Tensor) -> Tensor:
+    """Return 1.0 where a mean squared error on [0, 1] is that of an exact image, else 0.0, in its shape."""
+    return (error < 10 ** (-EXACT_DB / 10)).to(error)
 
 
 PLUGIN = ExactShare

@@ -1,4 +1,4 @@
-"""Metrics of a search, not of a picture: what an attacker sees of its own success, without the truth."""
+"""Metrics of a search, not of a picture: what an attacker sees of its own success, and whether that was right."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -25,11 +25,13 @@ class SearchMetric(ABC):
         """Return the metric card."""
 
     @abstractmethod
-    def values(self, found: Mapping[str, Tensor]) -> Tensor:
+    def values(self, found: Mapping[str, Tensor], errors: Tensor) -> Tensor:
         """Return the value at each image.
 
         Args:
             found: tensors of the reconstruction by name (``attacks/base.py::Reconstruction``).
+            errors: mean squared error on [0, 1] of the images that the attack chose, [T, B]; for those metrics alone
+                that ask whether the attacker was right.
 
         Returns:
             float64 [T, B], on the CPU.

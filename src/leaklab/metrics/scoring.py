@@ -8,6 +8,7 @@ from torch import Tensor
 
 from leaklab.metrics.assignment import match, reorder
 from leaklab.metrics.base import Metric
+from leaklab.metrics.mse import MeanSquaredError
 from leaklab.records import plugins
 
 COLUMNS = ["trial", "image", "draw", "selection", "metric", "value"]
@@ -46,6 +47,12 @@ def image_scores(
         for metric in metrics:
             scores[selection, metric.card.name] = metric.values(paired, originals).view(truth.shape[:2])
     return scores
+
+
+def errors_of(guess: Tensor, truth: Tensor) -> Tensor:
+    """Return the mean squared error of each guess at the image that it is paired with, [T, B]; both in [0, 1]."""
+    paired = reorder(guess, match(guess, truth))
+    return MeanSquaredError().values(paired.flatten(0, 1), truth.flatten(0, 1)).view(truth.shape[:2])
 
 
 def score_table(

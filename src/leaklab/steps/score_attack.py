@@ -5,7 +5,7 @@ from dataclasses import asdict
 from leaklab.metrics.labels import LABEL_CARD, recovered_labels
 from leaklab.metrics.of_search import load_search_metrics
 from leaklab.metrics.of_update import load_update_metrics, names_of_image_metrics
-from leaklab.metrics.scoring import image_scores, load_metrics, score_table
+from leaklab.metrics.scoring import errors_of, image_scores, load_metrics, score_table
 from leaklab.metrics.selections import SELECTIONS, finite, oracle_choice, private_indices, reference_guesses
 from leaklab.models.generators.files import load_generator
 from leaklab.observations.artefacts import load_observation
@@ -32,7 +32,8 @@ def run(job: Job) -> None:
     (of_update, refusals), of_search = load_update_metrics(spec), load_search_metrics(spec.metrics)
     scores = dict(image_scores(metrics, guesses, truth.images, job.device))
     labels = recovered_labels(found["labels"], truth.labels)
-    others = {LABEL_CARD.name: labels} | {one.card.name: one.values(found) for one in of_search}
+    others = {LABEL_CARD.name: labels}
+    others |= {one.card.name: one.values(found, errors_of(chosen, truth.images)) for one in of_search}
     if of_update:
         generator = load_generator(job.input("generator")) if spec.attack.generator else None
         observation, knowledge = load_observation(job.input("observation"), job.input("facts"))

@@ -77,6 +77,21 @@ scales:
   small: {}
   paper: {}
 """
+TRAINED_BLOCK = """runs:
+  start:
+    stage: train
+    row: {draw: [0, 1]}
+    dataset: mnist
+    partition: {name: iid, clients: 2, seed: 0}
+    model: dlg-lenet
+    rates: [[0.1]]
+    rounds: 1
+    until: 0
+    local_steps: 1
+    batch_size: 1
+    seeds: [0]
+    overrides: [{when: {row.draw: 1}, set: {partition.seed: 1, seeds: [1]}}]
+"""
 FIRST, SECOND = {"eta1": 0.01, "eta2": 0.02}, {"eta1": 0.02, "eta2": 0.01}
 ACCURACIES = [90.0, 92.0, 97.0]
 
@@ -327,6 +342,29 @@ class TestAttacks:
         (strongest,) = own_rows(results, "mse_median", "knowing", defense="lrp")
         assert strongest.n == 12
 
+    def test_runs_of_trainings_with_other_seeds_and_deals_are_one_attack(self):
+        trained = [
+            ("runs:\n", TRAINED_BLOCK),
+            ("    images: {count: 3, seed: 0}\n", "    row: {draw: [0, 1]}\n    images: {clients: [0, 1]}\n"),
+            ("    model: dlg-lenet\n    defense: [none, lrp]\n", "    state: {block: start, round: 0}\n"),
+            ("    transform: [none, closed-form-scale, profiled-scale]\n", ""),
+            ("{dataset: dataset, defense: defense.name}", "{dataset: dataset}"),
+            ("    skip:\n      - {defense: none, transform: [closed-form-scale, profiled-scale]}\n", ""),
+        ]
+        item = read_item(ATTACK, *trained)
+        trainings, runs = ([run for run in expand(item, "small") if run.block == name] for name in ("start", "attack"))
+        for run in trainings:
+            TestTraining.sweep(run.spec)
+        assert len({run.spec.attack.capture.state.train.seeds for run in runs}) == len(runs) == 2
+        for place, run in enumerate(runs):
+            self.scores(run.spec, [1.0 + place] * 6)
+            path = run_folder(run.spec) / "scores.csv"
+            table = pd.read_csv(path)
+            write_table(path, table.assign(image=table["image"] + 1000 * place))
+        found = [row for row in collect(item, "small").rows if row.metric == "mse_median" and row.attacker == "paper"]
+        (row,) = [row for row in found if not row.aside]
+        assert (row.value, row.n, row.clusters, len(row.runs)) == (1.5, 12, 12, 2)
+
     def test_of_a_single_update_the_draws_are_the_clusters(self):
         item = read_item(ATTACK)
         for run in expand(item, "small"):
@@ -539,6 +577,21 @@ class TestProtection:
         found = self.rows()
         assert {row.value for row in found.values()} == {None}
         assert found["paper"].note.startswith("no premise: no protection can be told")
+
+    @pytest.mark.parametrize(("reference", "expected"), [("none", {"hyperfl"}), ("fedavg", set())])
+    def test_a_method_without_a_defense_is_held_against_the_row_called_none(self, reference, expected):
+        # HyperFL adds nothing to its message: what it hides, it hides by its shape
+        methods = [
+            ("    defense: [none, lrp]\n", f"    defense: none\n    row: {{method: {reference}}}\n"),
+            ("cells:\n", "  hidden: {like: attack, row.method: hyperfl, iterations: 6}\ncells:\n"),
+            ("{dataset: dataset, defense: defense.name}", "{method: row.method}"),
+        ]
+        results = TestAttacks().collected(edits=[self.HEADLINE, *methods], by_block={"hidden": [0.27] * 6})
+        found = rows_of(results, "protection_left")
+        assert {row.row["method"] for row in found} == expected
+        assert all(row.value == pytest.approx(100) for row in found)
+        changed = [row for row in rows_of(results, "mse_median") if row.row.get("difference") == "defended - undefended"]
+        assert {row.row["method"] for row in changed} == expected
 
     def test_other_images_are_no_partner(self):
         assert (

@@ -32,7 +32,7 @@ class Attempt:
         run: what ran.
         scores: ``scores.csv`` of it.
         name: attack and transform, e.g. ``ggl, clip emulation``.
-        others: runs of the same on images of other seeds, whose scores are among these.
+        others: runs of the same on images, deals or trainings of other seeds, whose scores are among these.
     """
 
     run: PlannedRun
@@ -173,13 +173,23 @@ def _cell(source: Source, runs: list[PlannedRun]) -> Cell:
 
 
 def _by_attack(runs: Sequence[PlannedRun]) -> list[list[PlannedRun]]:
-    """Return the runs with those together that differ in the seed of their images alone: more images of one attack."""
+    """Return the runs with those together that differ in seeds of their updates alone: more updates of one attack."""
     found: dict[str, list[PlannedRun]] = {}
     for run in runs:
         spec = run.spec.model_dump(mode="json")  # type: ignore[union-attr]
-        spec["attack"]["capture"].get("images", {}).pop("seed", None)
+        _without_draws(spec["attack"]["capture"])
         found.setdefault(canonical({"block": run.block, "attacker": run.attacker, "spec": spec}), []).append(run)
     return list(found.values())
+
+
+def _without_draws(capture: dict[str, Any]) -> None:
+    """Take from a capture which images, which deal and which replicate of a training it is of."""
+    images, state = capture.get("images") or {}, capture.get("state") or {}
+    training = state.get("train") or {}
+    for place, key in ((images, "seed"), (state, "replicate"), (training, "seeds")):
+        place.pop(key, None)
+    for choice in (images, training):
+        (choice.get("partition") or {}).pop("seed", None)
 
 
 def _scores(runs: Sequence[PlannedRun]) -> pd.DataFrame:

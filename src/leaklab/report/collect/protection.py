@@ -5,8 +5,9 @@ another story: most of them may be gone while everybody still recognises the pic
 
 0 % is the knowing attacker without defense, 100 % the best reference: the answer of somebody who knows no more than the
 label. A defended cell is compared with the undefended one whose clients held the same images, and of several with the
-one that shares most of its keys. A change is that of the same update under the same attacker (the knowing one's
-strongest attack on either side).
+one that shares most of its keys. Where an item calls a row ``none``, that is the undefended one, and a method whose
+client adds nothing but sends something else (HyperFL) is held against it too. A change is that of the same update under
+the same attacker (the knowing one's strongest attack on either side).
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -31,12 +32,14 @@ from leaklab.report.numbers.results import (
 
 NO_PREMISE = "no premise: no protection can be told, as the undefended attack is no better than the reference"
 ERROR = "mse"
+UNDEFENDED = "none"
+"""What a row key calls a client without any defense."""
 Levels = dict[Hashable, float]
 
 
 def protection_rows(shown: AttackRows, cells: Sequence[Cell]) -> Iterator[ResultRow]:
     """Yield the rows of every defended cell that has an undefended partner; only changes without a headline."""
-    undefended = [cell for cell in cells if all(attempt.undefended for attempt in cell.attempts)]
+    undefended = _undefended(cells)
     for cell in cells:
         metric = _measure(shown, cell)
         partner = None if cell in undefended else _partner(cell, undefended)
@@ -44,6 +47,11 @@ def protection_rows(shown: AttackRows, cells: Sequence[Cell]) -> Iterator[Result
             yield from _rows(shown, cell, partner, metric)
         if partner:
             yield from _changes(shown, cell, partner)
+
+
+def _undefended(cells: Sequence[Cell]) -> list[Cell]:
+    plain = [cell for cell in cells if all(attempt.undefended for attempt in cell.attempts)]
+    return [cell for cell in plain if UNDEFENDED in cell.row.values()] or plain
 
 
 def _measure(shown: AttackRows, cell: Cell) -> str:
