@@ -34,7 +34,7 @@ class Certified(SearchMetric):
             note="of attacks that prove what they read (exact-batch); a search that ends at a loss of 0 proves nothing",
         )
 
-    def values(self, found: Mapping[str, Tensor], errors: Tensor) -> Tensor:  # noqa: ARG002 - asks for no truth
+    def values(self, found: Mapping[str, Tensor], errors: Tensor) -> Tensor:
         """Return 1.0 or 0.0 for each image, [T, B]; see ``SearchMetric``."""
         return certified(found)
 

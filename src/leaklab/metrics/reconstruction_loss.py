@@ -38,7 +38,7 @@ class ReconstructionLoss(SearchMetric):
             note="what the attacker sees of its success; a small loss does not say that the images show anything",
         )
 
-    def values(self, found: Mapping[str, Tensor], errors: Tensor) -> Tensor:  # noqa: ARG002 - asks for no truth
+    def values(self, found: Mapping[str, Tensor], errors: Tensor) -> Tensor:
         """Return the losses [T, B]; see ``SearchMetric``."""
         least = found["candidate_losses"].double().amin(1).clamp(max=LARGEST)
         return least[:, None].expand_as(found["labels"]).clone()

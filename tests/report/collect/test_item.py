@@ -590,7 +590,9 @@ class TestProtection:
         found = rows_of(results, "protection_left")
         assert {row.row["method"] for row in found} == expected
         assert all(row.value == pytest.approx(100) for row in found)
-        changed = [row for row in rows_of(results, "mse_median") if row.row.get("difference") == "defended - undefended"]
+        changed = [
+            row for row in rows_of(results, "mse_median") if row.row.get("difference") == "defended - undefended"
+        ]
         assert {row.row["method"] for row in changed} == expected
 
     def test_other_images_are_no_partner(self):
