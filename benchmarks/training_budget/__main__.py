@@ -122,8 +122,8 @@ def page(
         f"{best:.0f} GFLOP/s (the better of a matrix product and a convolution, measured in the same run).",
         f"The goal is {GOAL_HOURS:.0f} hours on {CORES} cores, {GOAL_HOURS * CORES:.0f} hours of one. The trainings "
         f"of networks from scratch come to **{hours:.1f}** hours, of which {further:.1f} are seeds after the first; at "
-        f"the processor's peak they would take {least:.1f}. The items below that attack, check or train on a backbone had "
-        f"**{remaining:.1f}** hours when they were published, with what they share counted in each.",
+        f"the processor's peak they would take {least:.1f}. The items below that attack, check or train on a backbone "
+        f"had **{remaining:.1f}** hours when they were published, with what they share counted in each.",
         "## Trainings from scratch",
         markdown(heads, lines),
         "## Published cost of what attacks, checks and trains on backbones",
