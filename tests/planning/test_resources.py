@@ -77,6 +77,9 @@ def test_a_generative_attack_evaluates_a_population_in_every_generation():
     counted = {"name": "ggl", "population": 30}
     assert cost(spec("attack", attack=counted, generator=GENERATOR)).evaluations == 5 * 4 * 2 * 100 * 30
     assert cost(spec("attack", attack="ggl", generator=GENERATOR)).evaluations == 5 * 4 * 2 * 100 * 50
+    annealed = {"name": "annealed-map", "settings": {"stages": 7, "refinements": 2}}
+    assert cost(spec("attack", attack=annealed, generator=GENERATOR)).evaluations == 5 * 4 * 2 * 100 * 7 * 3
+    assert cost(spec("attack", attack="annealed-likelihood", generator=GENERATOR)).evaluations == 5 * 4 * 2 * 100 * 4
 
 
 def test_double_precision_and_width_make_a_generative_search_dearer():

@@ -30,6 +30,8 @@ def test_the_procedure_is_as_the_paper_says():
     assert found["sat_out_change"] == 0
     assert found["head_attack_gradient_error"] < 1e-8
     assert found["head_attack_weights_error"] < 1e-8
+    assert found["embedding_error"] < 1e-12
+    assert 1e-9 < found["embedding_error_of_steps"] < 1
     assert found["uploaded_others"] == 0
     assert found["uploaded_tensors"] == 2 + 2 * 6
     generated = 16 * 26 + 32 * (16 * 25 + 1) + 128 * (32 * 4 + 1)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from leaklab.observations.declared import declared
+from leaklab.observations.declared import chosen, declared
 from leaklab.observations.requirements import ATTACKS, samples_seen
 from leaklab.observations.text_requirements import ATTACKS as TEXT_ATTACKS
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
@@ -19,6 +19,7 @@ INNER_ITERATIONS = 20
 # attacks that take one step of first order per iteration: always, or where a setting (here its default) says so
 FIRST_ORDER = ("ig", "rog-lite")
 OPTIMIZERS = {"csdlg": "lbfgs", "delta-ig": "signed-adam"}
+STAGES = ("stages", "refinements")
 SAFETY = 3.0
 SMALLEST_MINUTES = 10
 
@@ -143,9 +144,15 @@ def trials_of(spec: CaptureSpec) -> int:
 
 
 def _evaluations_an_iteration(spec: AttackSpec) -> int:
-    """Return the most: one at a step of first order, else those of an L-BFGS step, or of a population a generation."""
+    """Return the most: one at a step of first order, else those of an L-BFGS step, or of a population a generation.
+
+    Annealed attacks count evaluations, so many a stage.
+    """
     if spec.attack.name in FIRST_ORDER or _optimizer(spec) == "signed-adam":
         return 1
+    stages, refinements = (chosen(ATTACKS, spec.attack.name, spec.attack.settings, key) for key in STAGES)
+    if stages:
+        return int(stages) * (1 + int(refinements or 0))
     return int(spec.attack.settings.get("population") or POPULATION) if spec.generator else INNER_ITERATIONS
 
 

@@ -13,6 +13,8 @@ from torch import Tensor
 from torch.func import functional_call
 
 from leaklab.attacks.adaptive.linear_heads import hidden_units as read_units
+from leaklab.attacks.first_layer import ratio
+from leaklab.attacks.first_layer.layer import FirstLayer
 from leaklab.attacks.hyper_message import Heads
 from leaklab.data.dataset import Dataset
 from leaklab.defenses.base import ClientContext, Defense
@@ -73,11 +75,14 @@ class HyperFLProcedure:
         Euclidean and relative. ``uploaded_tensors``, ``uploaded_others`` (not the hypernetwork's, or equal to
         something private) and ``uploaded_megabytes`` in float32, beside ``network_megabytes``, which FedAvg sends.
         ``head_attack_gradient_error`` and ``head_attack_weights_error``: of the extractor's gradient and weights that
-        the message of one plain step tells (``attacks/adaptive/linear_heads.py``).
+        the message of one plain step tells (``attacks/adaptive/linear_heads.py``). ``embedding_error`` and, after a
+        whole second phase with momentum and decay, ``embedding_error_of_steps``: of the private embedding that the
+        hypernetwork's first layer tells (``attacks/first_layer/ratio.py``).
         """
         case = _Case(self, seed)
         return [
             *case.moved(), *case.averaged(), *case.gradients(), *case.low_rank(), *case.uploaded(), *case.head_attack(),
+            *case.embedding(),
         ]  # fmt: skip
 
 
@@ -222,6 +227,23 @@ class _Case:
         yield Number("head_attack_gradient_error", _difference(sent.apart(gradient.c), slopes))
         weights = sent.apart(sent.generated(read_units(gradient)))
         yield Number("head_attack_weights_error", _difference(weights, {name: made[name] for name in sent.shapes}))
+
+    def embedding(self) -> Iterator[Number]:
+        """Compare the embedding before the round with the quotient of the change of the hypernetwork's first layer.
+
+        Whatever the batch, the embedding is the one sample of this layer.
+        """
+        plain = replace(self.algorithm, classifier_steps=0, bound=None)
+        rounds = {
+            "embedding_error": self.worked(0, plain, 1, momentum=0.0, decay=0.0),
+            "embedding_error_of_steps": self.worked(0, plain, self.check.local_steps),
+        }
+        wanted = self.kept(0)[EMBEDDING]
+        for name, after in rounds.items():
+            sent = [self.server[HIDDEN + part] for part in (WEIGHT, BIAS)]
+            change = [own - after[HIDDEN + part] for own, part in zip(sent, (WEIGHT, BIAS), strict=True)]
+            found = ratio.least_squares(FirstLayer(*(part.numpy() for part in (*change, *sent)), side=0))
+            yield Number(name, _difference({EMBEDDING: torch.from_numpy(found)}, {EMBEDDING: wanted}))
 
 
 def explicit_gradients(values: Tensors, embedding: str, g: Tensors) -> dict[str, Tensor]:
