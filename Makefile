@@ -61,8 +61,9 @@ endif
 	@$(BIN)/leaklab report --scale $(SCALE)
 
 publish: $(READY) ## judge and show the results that are here, run nothing: make publish SCALE=small
-	@$(SNAKEMAKE) --quiet rules --allowed-rules judge_claims publish_runs --forcerun judge_claims publish_runs \
-		-- results/$(SCALE)/comparison.csv results/$(SCALE)/costs.csv
+	@$(SNAKEMAKE) --quiet rules --allowed-rules judge_claims publish_runs publish_threat_models \
+		--forcerun judge_claims publish_runs publish_threat_models \
+		-- results/$(SCALE)/comparison.csv results/$(SCALE)/costs.csv results/$(SCALE)/threat-models.csv
 	@$(BIN)/leaklab findings --scale $(SCALE)
 
 share: $(READY) ## record what was made in dvc.lock and push it to your DVC remote

@@ -32,6 +32,7 @@ WORDS = {
     "fetch_text": "sentences",
     "make_table": "line per number",
     "publish_runs": "costs, cards, deals",
+    "publish_threat_models": "letters",
     "build_report": "pages",
     "build_crate": "RO-Crate",
 }

@@ -6,8 +6,10 @@ from torch.nn import functional as F
 
 from leaklab.data.dataset import unit_range
 from leaklab.models.dlg_lenet import DLGLeNet
+from leaklab.observations import description
 from leaklab.observations.capture import capture
 from leaklab.observations.private_images import choose_images
+from leaklab.observations.threat_models import FACTS, OWN, THREAT_MODELS
 from leaklab.records.capture_spec import CaptureSpec, ImageChoice
 from leaklab.records.errors import UserError
 from leaklab.records.record import Component
@@ -77,6 +79,23 @@ def test_facts_are_those_of_the_threat_model(dataset):
     for name, missing in withheld.items():
         facts = capture(spec(threat_model=name, kind="delta"), dataset)[1].facts
         assert set(everything[1].facts) - set(facts) == missing
+
+
+def test_a_letters_threat_model_says_what_the_letter_stands_for(dataset):
+    def facts(name):
+        return set(capture(spec(threat_model=name, kind="delta", defense="lrp"), dataset)[1].facts)
+
+    basic = {"architecture", "weights", "num_classes", "input_shape", "input_range", "batch_size"}
+    training = {"nominal_rate", "local_steps", "step_factors"}
+    assert facts("informed") == basic
+    assert facts("informed+y+d") == basic | {"labels", "defense"}
+    assert facts("parameter-aware") == facts("data-enhanced") == basic | training
+
+
+def test_what_an_attacker_brings_along_is_in_no_file(dataset):
+    for name in THREAT_MODELS:
+        assert not OWN & set(capture(spec(threat_model=name, kind="delta"), dataset)[1].facts)
+    assert set(description.Facts.model_fields) == set(FACTS) - OWN
 
 
 def test_how_clients_step_is_a_fact_where_it_is_not_plain(dataset):

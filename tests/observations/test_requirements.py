@@ -1,9 +1,11 @@
 """Impossible combinations are refused at planning time, without torch."""
 
+import re
 import subprocess
 import sys
 from dataclasses import fields
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -11,11 +13,12 @@ from leaklab.observations import requirements
 from leaklab.observations.base import Knowledge
 from leaklab.observations.declared import chosen, declared
 from leaklab.observations.text_requirements import check as check_text
-from leaklab.observations.threat_models import FACTS, THREAT_MODELS
+from leaklab.observations.threat_models import FACTS, MARKS, OF_A_LETTER, OWN, THREAT_MODELS, granted
 from leaklab.planning.resources import cost
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
+from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.text_specs import TextAttackSpec
 
 ROOMS = ("attacks", "attacks/adaptive", "attacks/text")
@@ -23,6 +26,25 @@ ROOMS = ("attacks", "attacks/adaptive", "attacks/text")
 
 def test_every_granted_fact_is_described():
     assert all(facts <= set(FACTS) for facts in THREAT_MODELS.values())
+    assert set(FACTS) >= OWN
+
+
+def test_the_older_threat_models_withhold_what_they_always_did():
+    active = {"server", "queries", "data_statistics"}
+    assert set(FACTS) - granted("honest-but-curious") == active | {"labels"}
+    assert set(FACTS) - granted("honest-but-curious-with-labels") == active
+    assert set(FACTS) - granted("blind-rate") == active | {"labels", "nominal_rate"}
+    assert set(FACTS) - granted("malicious-server") == {"labels"}
+
+
+def test_each_letter_grants_what_the_one_before_it_grants():
+    informed, aware, enhanced = OF_A_LETTER.values()
+    assert informed < aware < enhanced
+    assert not enhanced & {"labels", "defense", "defense_settings", "server"}
+    for facts in THREAT_MODELS.values():
+        assert ("defense" in facts) == ("defense_settings" in facts)
+    assert granted("informed+y+d") == informed | {"labels", "defense", "defense_settings"}
+    assert len(THREAT_MODELS) == 4 + 3 * len(MARKS)
 
 
 def test_planning_imports_no_torch():
@@ -59,13 +81,27 @@ def test_what_is_read_from_source_is_what_the_imported_class_says(room, name):
     plugin = import_module(plugins.module_name(room, name)).PLUGIN
     asked = declared(room, name)
     assert asked == plugin.requirements
-    assert {*asked.facts, *asked.facts_for_delta} <= set(FACTS)
+    assert {*asked.facts, *asked.facts_for_delta, *asked.facts_if_granted} <= set(FACTS)
     assert {*asked.fits, *asked.unfit} <= set(plugins.available("defenses"))
     assert not (asked.fits and asked.unfit)
     own = {field.name: field.default for field in fields(plugin)}
     for setting, by_value in asked.facts_when.items():
         assert chosen(room, name, {}, setting) == own[setting]
         assert {fact for facts in by_value.values() for fact in facts} <= set(FACTS)
+    for setting, facts in asked.facts_when_set.items():
+        assert chosen(room, name, {}, setting) == own[setting]
+        assert set(facts) <= set(FACTS)
+
+
+@pytest.mark.parametrize(("room", "name"), [(room, name) for room in ROOMS for name in plugins.available(room)])
+def test_what_a_plug_in_reads_it_declares(room, name):
+    """All of ``knowledge.require("...")`` and ``knowledge.knows("...")`` in its own file."""
+    asked = declared(room, name)
+    declares = {*asked.facts, *asked.facts_for_delta, *asked.facts_if_granted, *granted("informed")}
+    declares |= {fact for by_value in asked.facts_when.values() for facts in by_value.values() for fact in facts}
+    declares |= {fact for facts in asked.facts_when_set.values() for fact in facts}
+    text = Path(import_module(plugins.module_name(room, name)).__file__).read_text(encoding="utf-8")
+    assert set(re.findall(r'knowledge\.(?:require|knows)\("(\w+)"', text)) <= declares
 
 
 @pytest.mark.parametrize(
@@ -134,6 +170,12 @@ def test_transforms_are_held_against_defense_and_batch():
         requirements.check_transform("closed-form-scale", "lrp", 4)
 
 
+def test_of_a_defense_that_is_withheld_a_transform_knows_no_fit():
+    requirements.check_transform("closed-form-scale", None, 1)
+    with pytest.raises(UserError, match="batch_size <= 1"):
+        requirements.check_transform("closed-form-scale", None, 4)
+
+
 @pytest.mark.parametrize(("rule", "fact"), [("known", "labels"), ("counts", "input_range"), ("unmixed", "input_range")])
 def test_a_label_rule_asks_for_its_facts(rule, fact):
     assert fact in requirements.needs("idlg", {"label_rule": rule})
@@ -169,6 +211,74 @@ def attack_spec(attack="ggl", generator=None, split="test", dataset="digits"):
     capture = {"dataset": dataset, "images": {"count": 1, "split": split}, "model": "dlg-lenet"}
     fields = {"capture": capture, "attack": attack, "iterations": 1, "generator": generator}
     return AttackSpec.model_validate(fields)
+
+
+PRIOR = {"dataset": "digits", "steps": 5}
+KEEPS = {**PRIOR, "model": {"name": "class-gaussian", "kept": 3}}
+
+
+def asks(attack, threat_model="data-enhanced", transform="none", kind="gradient", prior=None, **settings):
+    transform, *of_transform = [transform] if isinstance(transform, str) else transform
+    generator = GeneratorSpec.model_validate(prior) if prior else None
+    requirements.check(attack, settings, threat_model, transform, *of_transform or [{}], kind, generator)
+
+
+@pytest.mark.parametrize(
+    ("case", "fact", "withheld_by", "granted_by"),
+    [
+        ({"attack": "ggl"}, "generator", "parameter-aware", "data-enhanced"),
+        ({"attack": "ggl", "prior": PRIOR}, "generator", "parameter-aware", "honest-but-curious"),
+        ({"attack": "head-lookup", "prior": KEEPS}, "generator", "parameter-aware", "data-enhanced"),
+        (
+            {"attack": "annealed-map", "label_rule": "known", "matching": "unrolled", "client_factor": 2.0},
+            "client_weight",
+            "informed+y",
+            "data-enhanced+y",
+        ),
+        ({"attack": "annealed-sum"}, "defense", "data-enhanced+y", "data-enhanced+y+d"),
+        ({"attack": "annealed-sum"}, "clients", "informed+y+d", "data-enhanced+y+d"),
+        ({"attack": "idlg", "transform": "matched-noise"}, "defense", "parameter-aware", "parameter-aware+d"),
+        (
+            {"attack": "idlg", "transform": ["matched-noise", {"sigma": 0.1}]},
+            "defense",
+            "parameter-aware+y",
+            "parameter-aware+d",
+        ),
+        ({"attack": "idlg", "transform": "support-only"}, "defense", "parameter-aware", "parameter-aware+d"),
+        ({"attack": "dlg", "kind": "delta"}, "local_steps", "informed", "parameter-aware"),
+        ({"attack": "ig", "label_rule": "known"}, "labels", "parameter-aware", "parameter-aware+y"),
+        ({"attack": "imprint"}, "data_statistics", "data-enhanced", "malicious-server"),
+    ],
+)
+def test_a_fact_that_the_letter_lacks_is_refused_in_one_line(case, fact, withheld_by, granted_by):
+    asks(**case, threat_model=granted_by)
+    refused = f"needs '{fact}', which threat model '{withheld_by}' withholds: choose another attack or threat model"
+    with pytest.raises(UserError, match=rf"^attack '\S+( with transform \S+)?' {re.escape(refused)}$"):
+        asks(**case, threat_model=withheld_by)
+
+
+def test_a_generator_says_what_it_was_made_from():
+    def facts(**fields):
+        return requirements.needs_of_prior(GeneratorSpec.model_validate({"dataset": "digits", "steps": 0, **fields}))
+
+    assert requirements.needs_of_prior(None) == frozenset()
+    assert facts() == {"generator"}
+    assert facts(steps=5) == {"generator", "surrogate_data"}
+    assert facts(**KEEPS) == {"generator", "surrogate_data", "public_images"}
+
+
+def test_what_is_used_where_it_is_granted():
+    """unmixed-scale reads granted labels; exact-batch takes the decay off that the clients had."""
+
+    def used(attack, transform="none", **fields):
+        capture = {"dataset": "digits", "images": {"count": 1}, "model": "mlp", **fields}
+        spec = {"capture": capture, "attack": attack, "transform": transform, "iterations": 1}
+        return requirements.used(AttackSpec.model_validate(spec))
+
+    assert "labels" in used("ig", "unmixed-scale", threat_model="honest-but-curious-with-labels") - used("idlg")
+    assert "labels" not in used("idlg", "unmixed-scale")
+    assert "weight_decay" in used("exact-batch", weight_decay=0.1)
+    assert "weight_decay" not in used("exact-batch") | used("exact-batch", weight_decay=0.1, threat_model="informed")
 
 
 def test_generators_are_held_against_the_attack_that_uses_them():

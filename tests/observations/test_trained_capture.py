@@ -11,7 +11,7 @@ from leaklab.federated.engine import train
 from leaklab.federated.sweep import sampled_clients
 from leaklab.models.published import with_published
 from leaklab.observations.capture import capture, hold_images
-from leaklab.observations.threat_models import FACTS
+from leaklab.observations.threat_models import FACTS, OWN
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.train_spec import TrainSpec
@@ -115,7 +115,7 @@ def test_the_observation_is_what_the_clients_sent_less_what_they_got(training, i
     assert knowledge.facts["nominal_rate"] == 0.05
     assert knowledge.facts["optimizer"] == {"name": "sgd", "settings": {"momentum": 0.5}}
     assert knowledge.facts["weight_decay"] == 1e-3
-    assert set(knowledge.facts) == set(FACTS) - {"labels", "rounds", "server", "queries"}
+    assert set(knowledge.facts) == set(FACTS) - OWN - {"labels", "rounds", "server", "queries"}
 
 
 def test_a_state_of_one_defense_is_captured_under_another(images_16, deal):

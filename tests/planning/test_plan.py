@@ -277,6 +277,24 @@ class TestRefusals:
     def test_a_gradient_under_a_threat_model_without_the_rate(self):
         assert "choose kind: delta" in refusal({**ATTACK, "threat_model": "blind-rate"})
 
+    def test_a_fact_that_the_letter_of_the_threat_model_lacks(self):
+        prior = {"dataset": "digits", "steps": 3}
+        searched = {**ATTACK, "attack": "ggl", "generator": prior}
+        assert refusal({**searched, "threat_model": "parameter-aware"}) == (
+            "attack 'ggl' needs 'generator', which threat model 'parameter-aware' withholds: choose another attack or "
+            "threat model"
+        )
+        assert plan_of(item({**searched, "threat_model": "data-enhanced"})).jobs["attack"]
+        noisy = {**ATTACK, "defense": {"name": "additive-noise", "sigma": 0.1}, "transform": "matched-noise"}
+        assert "needs 'defense', which threat model 'parameter-aware'" in refusal(
+            {**noisy, "threat_model": "parameter-aware"}
+        )
+        assert plan_of(item({**noisy, "threat_model": "parameter-aware+d"})).jobs["attack"]
+        informed = {**ATTACK, "threat_model": "informed", "kind": "delta"}
+        assert "needs 'local_steps', which threat model 'informed' withholds" in refusal(informed)
+        assert plan_of(item({**informed, "transform": "closed-form-scale"})).jobs["attack"]
+        assert "unknown threat model 'informed+d+y'" in refusal({**informed, "threat_model": "informed+d+y"})
+
     def test_an_attack_on_text_that_asks_for_more_than_there_is(self):
         assert plan_of(item(TEXT)).datasets == {"text/printed-sentences"}
         assert "attack 'tag' needs 'labels', which threat model" in refusal({**TEXT, "labels": "known"})

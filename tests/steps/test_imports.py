@@ -35,6 +35,7 @@ ALLOWED = {
     "partition_data": NONE,
     "project_image": {"torch", "torchvision", "lpips", "scipy", "matplotlib"},
     "publish_runs": NONE,
+    "publish_threat_models": {"pandas"},
     "run_attack": TABLES_OF_TENSORS,
     "score_attack": TABLES_OF_TENSORS,
     "score_text": {"pandas"},

@@ -179,6 +179,20 @@ def test_a_transform_that_does_not_fit_is_refused(attack, capsys):
         attack("unfit")
 
 
+def test_a_file_without_the_defense_is_attacked_by_who_needs_no_more(attack, capsys):
+    attack.captured(threat_model="informed", kind="delta")
+    assert (attack("informed") / "trials.csv").exists()
+    with pytest.raises(SystemExit, match="matched-noise' needs 'defense', which threat model 'informed' withholds"):
+        attack("knowing", transform="matched-noise")
+
+
+def test_what_no_file_holds_is_refused_where_the_threat_model_withholds_it(attack, capsys):
+    attack.captured(threat_model="parameter-aware")
+    prior = {"dataset": "digits", "steps": 3}
+    with pytest.raises(SystemExit, match="'ggl' needs 'generator', which threat model 'parameter-aware' withholds"):
+        attack("searched", attack="ggl", generator=prior)
+
+
 def test_a_transform_reads_the_defense_from_the_facts(attack):
     attack.captured(defense={"name": "clipping-noise", "sigma": 0.02, "bound": 3.0})
     said = attack("said", transform={"name": "matched-noise", "sigma": 0.02, "bound": 3.0})

@@ -31,6 +31,31 @@ rule publish_runs:
         " --output costs={output.costs} cards={output.cards} run={output.run} 2> {log}"
 
 
+# What every attacker's row of a scale has to know, from the plan and the tables alone.
+rule publish_threat_models:
+    input:
+        item_files=ITEM_FILES,
+        tables=of_ready_items("csv"),
+    output:
+        threat_models="results/{scale}/threat-models.csv",
+        run="results/{scale}/threat-models.run.json",
+    log:
+        "logs/publish-threat-models/{scale}.log",
+    benchmark:
+        "benchmarks/jobs/publish-threat-models/{scale}.tsv"
+    conda:
+        "../envs/leaklab.yaml"
+    resources:
+        mem_mb=1000,
+    params:
+        spec=scale_spec,
+        code=code_of_rule("publish_threat_models"),
+    shell:
+        "python -m leaklab.steps.publish_threat_models --spec {params.spec:q} --code {params.code}"
+        " --input $(printf ' item_files=%s' {input.item_files}) $(printf ' tables=%s' {input.tables})"
+        " --output threat_models={output.threat_models} run={output.run} 2> {log}"
+
+
 # A static page that a stranger can read.
 rule build_report:
     input:
@@ -43,6 +68,7 @@ rule build_report:
         costs="results/{scale}/costs.csv",
         cards="results/{scale}/cards.json",
         publication="results/{scale}/costs.run.json",
+        threat_models="results/{scale}/threat-models.csv",
         comparison="results/{scale}/comparison.csv",
         verdicts="results/{scale}/verdicts.json",
         judgement="results/{scale}/judgement.run.json",
@@ -70,6 +96,7 @@ rule build_report:
         " --input comparison={input.comparison} verdicts={input.verdicts}"
         " judgement={input.judgement} headlines={input.headlines}"
         " costs={input.costs} cards={input.cards} publication={input.publication}"
+        " threat_models={input.threat_models}"
         " $(printf ' papers=%s' {input.papers}) $(printf ' templates=%s' {input.templates}) judged={input.judged}"
         " $(printf ' item_files=%s' {input.item_files}) $(printf ' tables=%s' {input.tables})"
         " $(printf ' table_records=%s' {input.table_records}) $(printf ' figures=%s' {input.figures})"

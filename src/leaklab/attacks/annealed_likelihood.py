@@ -63,6 +63,7 @@ class AnnealedLikelihood:
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, "input_range"),
         facts_when={"label_rule": KNOWN_LABELS, "place": {"mean": PRESCRIBED_STEPS}},
+        facts_when_set={"refinements": ("public_images",), "samples": ("samples", *PRESCRIBED_STEPS)},
         generator=True,
     )
 

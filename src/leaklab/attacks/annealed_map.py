@@ -68,6 +68,11 @@ class AnnealedMap:
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, "input_range"),
         facts_when={"label_rule": KNOWN_LABELS, "matching": {"unrolled": PRESCRIBED_STEPS}},
+        facts_when_set={
+            "client_factor": ("client_weight",),
+            "refinements": ("public_images",),
+            "samples": ("samples", *PRESCRIBED_STEPS),
+        },
         generator=True,
     )
 

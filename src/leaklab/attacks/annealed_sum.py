@@ -109,7 +109,9 @@ class AnnealedSum:
     """
 
     requirements: ClassVar[Requirements] = Requirements(
-        facts=(*SAMPLES, "input_range", "defense"), facts_when={"label_rule": KNOWN_LABELS}, generator=True
+        facts=(*SAMPLES, "input_range", "defense", "clients"),
+        facts_when={"label_rule": KNOWN_LABELS},
+        generator=True,
     )
 
     label_rule: str = "known"

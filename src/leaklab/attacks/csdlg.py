@@ -42,6 +42,7 @@ class CosineDeepLeakage(UpdateAttack):
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, *PRESCRIBED_STEPS),
         facts_when={"label_rule": KNOWN_LABELS, "boxed": {True: ("input_range",)}},
+        facts_when_set={"samples": ("samples",)},
     )
 
     label_rule: str = "known"

@@ -29,7 +29,9 @@ class DeltaDeepLeakage(UpdateAttack):
     """
 
     name: ClassVar[str] = "delta-dlg"
-    requirements: ClassVar[Requirements] = Requirements(facts=(*SAMPLES, *PRESCRIBED_STEPS))
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=(*SAMPLES, *PRESCRIBED_STEPS), facts_when_set={"samples": ("samples",)}
+    )
 
     history: Count = 100
 

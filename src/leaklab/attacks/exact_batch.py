@@ -46,7 +46,9 @@ class ExactBatch:
     """
 
     several_batches: ClassVar[bool] = True
-    requirements: ClassVar[Requirements] = Requirements(facts=SAMPLES, searches=False)
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=SAMPLES, facts_when_set={"samples": ("samples",)}, facts_if_granted=("weight_decay",), searches=False
+    )
 
     method: Literal["ratio", "spear", "unmixing", "black-pixels", "peel"] = "peel"
     samples: Natural = 0

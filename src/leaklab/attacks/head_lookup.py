@@ -36,7 +36,7 @@ class HeadLookup:
     """Name the public image of an update of one sample; made for ``class-gaussian`` that keeps images."""
 
     requirements: ClassVar[Requirements] = Requirements(
-        facts=(*SAMPLES, "input_range"), largest_batch=1, generator=True, searches=False
+        facts=(*SAMPLES, "input_range", "public_images"), largest_batch=1, generator=True, searches=False
     )
 
     def using(self, generator: Generator) -> Attack:

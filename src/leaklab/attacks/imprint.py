@@ -35,7 +35,7 @@ class ImprintReading:
         empty: a bin whose answer is at most this share of the largest one of the layer holds nobody.
     """
 
-    requirements: ClassVar[Requirements] = Requirements(facts=(*SAMPLES, "server"), searches=False)
+    requirements: ClassVar[Requirements] = Requirements(facts=(*SAMPLES, "server", "data_statistics"), searches=False)
 
     empty: NonNegative = 1e-9
 

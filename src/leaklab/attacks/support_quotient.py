@@ -26,7 +26,9 @@ NAME = "support-quotient"
 class SupportQuotient:
     """Read one sample off the entries of the first layer's update that are not zero."""
 
-    requirements: ClassVar[Requirements] = Requirements(facts=SAMPLES, largest_batch=1, searches=False)
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=SAMPLES, facts_if_granted=("weight_decay",), largest_batch=1, searches=False
+    )
 
     def reconstruct(
         self,

@@ -33,7 +33,9 @@ class UnmixedPictures:
     """
 
     several_batches: ClassVar[bool] = True
-    requirements: ClassVar[Requirements] = Requirements(facts=SAMPLES, searches=False)
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=SAMPLES, facts_when_set={"samples": ("samples",)}, facts_if_granted=("weight_decay",), searches=False
+    )
 
     samples: Natural = 0
 

@@ -19,8 +19,14 @@ Facts = tuple[Fact, ...]
 SAMPLES: Facts = ("architecture", "weights", "input_shape", "num_classes", "batch_size")
 """What every search for images needs: the victim, and how many samples of which shape it saw."""
 
+SENTENCES: Facts = ("architecture", "weights", "num_classes")
+"""The same for sentences; how long each is, its update says."""
+
 PRESCRIBED_STEPS: Facts = ("nominal_rate", "local_steps")
 """What a delta is divided by."""
+
+LAW_OF_DEFENSE: Facts = ("defense", "defense_settings", "local_steps")
+"""What the likelihood of an update under its defense is made of."""
 
 KNOWN_LABELS: Mapping[str | bool, Facts] = {
     "known": ("labels",),
@@ -38,18 +44,22 @@ class Requirements:
     Attributes:
         facts: what the threat model has to grant in any case.
         facts_when: setting -> its value -> what it has to grant besides.
+        facts_when_set: setting -> what it has to grant besides where the setting is not its default.
         facts_for_delta: what it has to grant besides where the observation is a delta.
-        fits: defenses that a transform is made for; empty for all.
+        facts_if_granted: what the plug-in does without, and uses where it is granted.
+        fits: defenses that a transform is made for; empty for all. Who chooses such a transform knows the defense.
         unfit: of a transform that fits all others, defense -> why it does not fit that one.
         largest_batch: samples of an update at most; None for any number.
         most_steps: local steps of an update at most; None for any number.
-        generator: whether the spec has to name a generator.
+        generator: whether the spec has to name a generator, which is a fact too.
         searches: False for an attack that evaluates no matching loss.
     """
 
     facts: Facts = ()
     facts_when: Mapping[str, Mapping[str | bool, Facts]] = field(default_factory=dict)
+    facts_when_set: Mapping[str, Facts] = field(default_factory=dict)
     facts_for_delta: Facts = ()
+    facts_if_granted: Facts = ()
     fits: tuple[str, ...] = ()
     unfit: Mapping[str, str] = field(default_factory=dict)
     largest_batch: int | None = None
@@ -58,7 +68,13 @@ class Requirements:
     searches: bool = True
 
 
-CONSTANTS = {"SAMPLES": SAMPLES, "PRESCRIBED_STEPS": PRESCRIBED_STEPS, "KNOWN_LABELS": KNOWN_LABELS}
+CONSTANTS = {
+    "SAMPLES": SAMPLES,
+    "SENTENCES": SENTENCES,
+    "PRESCRIBED_STEPS": PRESCRIBED_STEPS,
+    "LAW_OF_DEFENSE": LAW_OF_DEFENSE,
+    "KNOWN_LABELS": KNOWN_LABELS,
+}
 
 
 @cache
@@ -85,6 +101,11 @@ def chosen(room: str, name: str, settings: Mapping[str, Any], setting: str) -> A
     """Return what a setting is set to: by ``settings``, or by the plug-in's class."""
     default = plugins.class_attribute(room, name, setting)
     return settings.get(setting, None if default is None else _value(default))
+
+
+def is_default(room: str, name: str, settings: Mapping[str, Any], setting: str) -> bool:
+    """Tell whether ``settings`` leave a setting as the plug-in's class has it."""
+    return setting not in settings or bool(settings[setting] == chosen(room, name, {}, setting))
 
 
 def _value(node: ast.expr) -> Any:

@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from leaklab.observations.declared import chosen, declared
+from leaklab.observations.declared import chosen, declared, is_default
 from leaklab.observations.threat_models import Fact, granted
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec
@@ -16,6 +16,7 @@ from leaklab.records.errors import UserError
 from leaklab.records.generator_spec import GeneratorSpec
 
 ATTACKS, TRANSFORMS, SERVERS = "attacks", "attacks/adaptive", "observations/servers"
+GENERATORS = "models/generators"
 
 
 def refusal(attack: str, fact: str, threat_model: str) -> UserError:
@@ -37,7 +38,7 @@ def check_combination(attack_needs: Iterable[Fact], threat_model: str, attack: s
 
 
 def needs(attack: str, settings: Mapping[str, Any], room: str = ATTACKS) -> frozenset[Fact]:
-    """Return the facts that ``attack`` needs under ``settings``, read from its source.
+    """Return the facts that ``attack``, or a transform, needs under ``settings``, read from its source.
 
     Raises:
         UserError: unknown attack or setting.
@@ -47,7 +48,45 @@ def needs(attack: str, settings: Mapping[str, Any], room: str = ATTACKS) -> froz
     facts = frozenset(asked.facts)
     for setting, by_value in asked.facts_when.items():
         facts |= frozenset(by_value.get(chosen(room, attack, settings, setting), ()))
+    for setting, more in asked.facts_when_set.items():
+        facts |= frozenset(() if is_default(room, attack, settings, setting) else more)
+    if asked.generator:
+        facts |= {"generator"}
+    if asked.fits:
+        facts |= {"defense"}
     return facts
+
+
+def needs_of_prior(prior: GeneratorSpec | None) -> frozenset[Fact]:
+    """Return the facts that a generator is: what it was made from, and the images that it keeps.
+
+    Raises:
+        UserError: unknown generator or setting.
+    """
+    if prior is None:
+        return frozenset()
+    plugins.check(GENERATORS, prior.model.name, prior.model.settings)
+    facts: frozenset[Fact] = frozenset({"generator"})
+    if prior.steps:
+        facts |= {"surrogate_data"}
+    if chosen(GENERATORS, prior.model.name, prior.model.settings, "kept"):
+        facts |= {"public_images"}
+    return facts
+
+
+def used(attack: AttackSpec) -> frozenset[Fact]:
+    """Return all facts that an attack uses: those that it and its transform need, and optional ones that it gets.
+
+    Raises:
+        UserError: unknown names or settings.
+    """
+    capture, transform = attack.capture, attack.transform
+    own, other = declared(ATTACKS, attack.attack.name), declared(TRANSFORMS, transform.name)
+    facts = needs(attack.attack.name, attack.attack.settings) | needs_of_prior(attack.generator)
+    facts |= needs(transform.name, transform.settings, TRANSFORMS)
+    facts |= frozenset(other.facts_for_delta if capture.kind == "delta" else ())
+    optional = {*own.facts_if_granted, *other.facts_if_granted} & granted(capture.threat_model)
+    return facts | (optional if capture.weight_decay else optional - {"weight_decay"})
 
 
 def check(
@@ -57,21 +96,24 @@ def check(
     transform: str = "none",
     transform_settings: Mapping[str, Any] | None = None,
     kind: str = "gradient",
+    prior: GeneratorSpec | None = None,
 ) -> None:
     """Refuse an attack (with its transform) that asks for more than the threat model grants; imports no torch.
 
-    ``kind`` is that of the observation: a delta asks more of an attacker who has to divide it by a rate.
+    ``kind`` is that of the observation: a delta asks more of an attacker who has to divide it by a rate. ``prior`` is
+    the generator that the attack is given.
 
     Raises:
         UserError: unknown names or settings, or a fact that is withheld.
     """
-    plugins.check(TRANSFORMS, transform, transform_settings or {})
-    check_combination(needs(attack, settings), threat_model, attack)
+    of_transform = needs(transform, transform_settings or {}, TRANSFORMS)
+    check_combination(needs(attack, settings) | needs_of_prior(prior), threat_model, attack)
     check_kind(kind, threat_model)
-    asked = declared(TRANSFORMS, transform)
-    check_combination(asked.facts, threat_model, transform)
+    check_combination(of_transform, threat_model, transform)
     if kind == "delta":
-        check_combination(asked.facts_for_delta, threat_model, f"{attack} with transform {transform}")
+        check_combination(
+            declared(TRANSFORMS, transform).facts_for_delta, threat_model, f"{attack} with transform {transform}"
+        )
 
 
 def check_kind(kind: str, threat_model: str) -> None:
@@ -86,18 +128,20 @@ def check_kind(kind: str, threat_model: str) -> None:
         )
 
 
-def check_transform(transform: str, defense: str, batch_size: int) -> None:
+def check_transform(transform: str, defense: str | None, batch_size: int) -> None:
     """Refuse a transform that does not fit the defense or the batch size; imports no torch.
+
+    ``defense`` is None where the threat model withholds it: a transform that is made for some is refused before.
 
     Raises:
         UserError: says for what the transform was made.
     """
     asked = declared(TRANSFORMS, transform)
-    if asked.fits and defense not in asked.fits:
+    if defense is not None and asked.fits and defense not in asked.fits:
         raise UserError(
             f"transform '{transform}' does not fit defense '{defense}': it is made for {', '.join(sorted(asked.fits))}"
         )
-    if defense in asked.unfit:
+    if defense is not None and defense in asked.unfit:
         raise UserError(f"transform '{transform}' does not fit defense '{defense}': {asked.unfit[defense]}")
     check_most(f"transform '{transform}'", "batch_size", batch_size, asked.largest_batch)
 

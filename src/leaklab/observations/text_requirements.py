@@ -2,10 +2,22 @@
 
 from leaklab.observations.declared import KNOWN_LABELS, declared
 from leaklab.observations.requirements import check_combination, check_kind, check_most, needs
+from leaklab.observations.threat_models import Fact
 from leaklab.records.errors import UserError
 from leaklab.records.text_specs import TextAttackSpec
 
 ATTACKS = "attacks/text"
+
+
+def used(attack: TextAttackSpec) -> frozenset[Fact]:
+    """Return all facts that an attack uses.
+
+    Raises:
+        UserError: unknown names or settings.
+    """
+    name = attack.attack.name
+    facts = needs(name, attack.attack.settings, ATTACKS) | frozenset(KNOWN_LABELS.get(attack.labels, ()))
+    return facts | frozenset(declared(ATTACKS, name).facts_for_delta if attack.capture.kind == "delta" else ())
 
 
 def check(attack: TextAttackSpec) -> None:
@@ -17,10 +29,7 @@ def check(attack: TextAttackSpec) -> None:
     capture, name = attack.capture, attack.attack.name
     asked = declared(ATTACKS, name)
     check_kind(capture.kind, capture.threat_model)
-    facts = needs(name, attack.attack.settings, ATTACKS) | set(KNOWN_LABELS.get(attack.labels, ()))
-    if capture.kind == "delta":
-        facts |= set(asked.facts_for_delta)
-    check_combination(facts, capture.threat_model, name)
+    check_combination(used(attack), capture.threat_model, name)
     check_most(f"attack '{name}'", "local_steps", capture.local_steps, asked.most_steps)
     if capture.sentences.count == 0:
         raise UserError("no sentences to capture: set sentences.printed or sentences.others")

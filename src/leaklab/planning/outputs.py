@@ -45,5 +45,5 @@ def outputs_of_scale(plan: Plan, scale: Scale) -> list[Path]:
     """Return one output of each job of a scale."""
     items, folder = plan.ready(scale), Path("results", scale)
     deals = drawings_of_deals(jobs_behind(plan, scale, items))
-    judged = [folder / "comparison.csv", folder / "costs.csv", folder / "provenance/audit.json"]
-    return [*records_behind(plan, scale, items), *deals, *judged, *targets_of_scale(plan, scale)]
+    told = [folder / name for name in ("comparison.csv", "costs.csv", "threat-models.csv", "provenance/audit.json")]
+    return [*records_behind(plan, scale, items), *deals, *told, *targets_of_scale(plan, scale)]

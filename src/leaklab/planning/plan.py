@@ -245,6 +245,7 @@ def _check_attack(attack: AttackSpec) -> None:
         attack.transform.name,
         attack.transform.settings,
         attack.capture.kind,
+        attack.generator,
     )
     check_server(attack.capture)
     seen = samples_seen(attack.capture)

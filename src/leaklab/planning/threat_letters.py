@@ -5,12 +5,24 @@ names them without defining each; they are read here by the attacks that stand u
 the one before it grants. A model that grants more than an attack asks for does not make the attack a stronger one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from leaklab.observations.declared import PRESCRIBED_STEPS, declared
+from leaklab.observations import requirements, text_requirements
+from leaklab.observations.declared import declared
 from leaklab.observations.requirements import ATTACKS, TRANSFORMS, needs
-from leaklab.observations.threat_models import Fact
+from leaklab.observations.threat_models import (
+    KNOWS_DEFENSE,
+    KNOWS_LABELS,
+    OF_A_LETTER,
+    PUBLIC,
+    Fact,
+    granted,
+)
+from leaklab.records.attack_spec import AttackSpec
+from leaklab.records.generator_spec import GeneratorSpec
+from leaklab.records.text_specs import TextAttackSpec
 
 LETTERS = {
     "A": "eavesdropper: the updates, and the network with its weights",
@@ -22,11 +34,58 @@ LETTERS = {
     "G": "data-enhanced manipulator: D, and the same",
     "H": "active client manipulator: G, and the server chooses the clients",
 }
-OF_TRAINING: frozenset[Fact] = frozenset(
-    {*PRESCRIBED_STEPS, "step_factors", "optimizer", "weight_decay", "algorithm", "round"}
-)
-KNOWS_LABELS, KNOWS_DEFENSE = "+y", "+d"
-"""Marks of their own: no letter speaks of granted labels or of the defense's name and settings."""
+MODEL_OF = dict(zip("BCD", OF_A_LETTER, strict=True))
+"""Letter -> the threat model that grants what it stands for and no more; other letters have none."""
+USES_PUBLIC_DATA = "+p"
+_MARKED: frozenset[Fact] = frozenset({"labels", "defense", "defense_settings"})
+_ACTIVE: frozenset[Fact] = frozenset({"server", "queries", "data_statistics"})
+
+
+@dataclass(frozen=True, order=True)
+class Letter:
+    """A letter with what no letter speaks of.
+
+    Attributes:
+        name: ``A`` to ``H``.
+        labels: whether labels were granted.
+        defense: whether the attacker knows the defense.
+        public: whether data of others are used.
+    """
+
+    name: str
+    labels: bool = False
+    defense: bool = False
+    public: bool = False
+
+    def __str__(self) -> str:
+        marks = ((self.labels, KNOWS_LABELS), (self.defense, KNOWS_DEFENSE), (self.public, USES_PUBLIC_DATA))
+        return self.name + "".join(mark for there, mark in marks if there)
+
+
+def letter_of_facts(facts: Iterable[Fact], *, manipulated: bool = False) -> Letter:
+    """Return the first letter that grants ``facts``, with its marks.
+
+    Args:
+        facts: that an attack uses or a threat model grants.
+        manipulated: whether the server changed what it sent.
+    """
+    asked = frozenset(facts)
+    passive = asked - _MARKED - _ACTIVE
+    name = next(name for name, model in MODEL_OF.items() if passive <= granted(model))
+    if manipulated or "server" in asked:
+        name = "G" if asked & PUBLIC else "F"
+    return Letter(name, "labels" in asked, "defense" in asked, bool(asked & PUBLIC))
+
+
+def letter_of(attack: AttackSpec | TextAttackSpec) -> Letter:
+    """Return the letter of a planned attack, with the kind of update and the server of its capture.
+
+    Raises:
+        UserError: unknown names or settings.
+    """
+    if isinstance(attack, TextAttackSpec):
+        return letter_of_facts(text_requirements.used(attack))
+    return letter_of_facts(requirements.used(attack), manipulated=attack.capture.server is not None)
 
 
 def letter(
@@ -37,7 +96,7 @@ def letter(
     *,
     manipulated: bool = False,
 ) -> str:
-    """Return a letter with its marks, e.g. ``C`` or ``B+y``.
+    """Return the letter of an attack on images that is not planned, with its marks: e.g. ``C`` or ``B+y``.
 
     Args:
         attack: plug-in of ``attacks/``.
@@ -49,11 +108,15 @@ def letter(
     Raises:
         UserError: unknown names or settings.
     """
-    asked = declared(TRANSFORMS, transform)
-    facts = needs(attack, settings or {}) | set(asked.facts)
-    facts |= set(asked.facts_for_delta) if kind == "delta" else set()
-    generator = declared(ATTACKS, attack).generator
-    marks = (KNOWS_LABELS if "labels" in facts else "") + (KNOWS_DEFENSE if "defense" in facts or asked.fits else "")
-    if manipulated or "server" in facts:
-        return ("G" if generator else "F") + marks
-    return ("D" if generator else "C" if facts & OF_TRAINING else "B") + marks
+    facts = needs(attack, settings or {}, ATTACKS) | needs(transform, {}, TRANSFORMS)
+    facts |= frozenset(declared(TRANSFORMS, transform).facts_for_delta if kind == "delta" else ())
+    return str(letter_of_facts(facts, manipulated=manipulated))
+
+
+def public_data(prior: GeneratorSpec | None) -> str:
+    """Return what a generator was made from, e.g. ``train part of mnist``; empty for none."""
+    if prior is None:
+        return ""
+    if not prior.steps:
+        return f"published weights of {prior.model.name}"
+    return f"{prior.split} part of {prior.dataset}"

@@ -7,7 +7,8 @@ from leaklab.attacks.planned import attacked
 from leaklab.attacks.starts import starts_table
 from leaklab.models.generators.files import load_generator
 from leaklab.observations.artefacts import load_observation
-from leaklab.observations.requirements import check_prior, check_transform
+from leaklab.observations.base import Knowledge
+from leaklab.observations.requirements import TRANSFORMS, check, check_prior, check_transform, needs
 from leaklab.records.attack_spec import AttackerSpec
 from leaklab.records.files import sha256, write_table, write_tensors
 from leaklab.records.kept import KeptParts
@@ -21,11 +22,8 @@ def run(job: Job) -> None:
     """
     spec = AttackerSpec.model_validate(job.spec)
     observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
-    transform = spec.transform.name
-    check_transform(
-        transform, knowledge.require("defense", transform)["name"], knowledge.require("batch_size", transform)
-    )
     check_prior(spec.attack.name, spec.generator)
+    _check_granted(spec, observation.kind, knowledge)
     generator = load_generator(job.input("generator")) if spec.generator else None
     seen = [sha256(path) for paths in job.inputs.values() for path in paths]
     identity = "\n".join([spec.model_dump_json(), *seen, job.recorder.code, job.device])
@@ -45,6 +43,17 @@ def run(job: Job) -> None:
     stopped = dict(Counter(start.stopped for start in found.starts))
     job.note(trials=len(found.images), evaluations=found.evaluations(), starts=len(found.starts), stopped=stopped,
              chunks_resumed=resumed)  # fmt: skip
+
+
+def _check_granted(spec: AttackerSpec, kind: str, knowledge: Knowledge) -> None:
+    """Refuse an attack on a file whose threat model withholds what it uses, or whose defense its transform misses."""
+    attack, transform = spec.attack, spec.transform
+    check(
+        attack.name, attack.settings, knowledge.threat_model, transform.name, transform.settings, kind, spec.generator
+    )
+    made_for = "defense" in needs(transform.name, transform.settings, TRANSFORMS) or knowledge.knows("defense")
+    defense = knowledge.require("defense", transform.name)["name"] if made_for else None
+    check_transform(transform.name, defense, knowledge.require("batch_size", transform.name))
 
 
 if __name__ == "__main__":

@@ -502,12 +502,15 @@ def test_a_page_says_what_each_attack_has_to_know(tmp_path):
     threats = (
         ThreatModel("ig", "linear-heads", ("paper", "knowing"), "C+y", "parameter-aware: rate & steps"),
         ThreatModel("dlg", "", (), "B", "informed"),
+        ThreatModel("ggl", "", (), "D+p", "data-enhanced", "train part of mnist"),
     )
     site.build(data(ItemPage("lrp", "figure2", "DLG", "done", threats=threats)), tmp_path)
     text = words_of(tmp_path / "lrp-figure2.html")
     assert "What each attack has to know" in text
-    assert "ig, linear-heads paper's attacker; attacker who knows the defense C+y dlg \N{EN DASH} B" in text
-    assert "C parameter-aware: rate & steps; B informed." in text
+    assert "ig, linear-heads paper's attacker; attacker who knows the defense C+y \N{EN DASH} dlg" in text
+    assert "dlg \N{EN DASH} B \N{EN DASH} ggl" in text
+    assert "ggl \N{EN DASH} D+p train part of mnist" in text
+    assert "C parameter-aware: rate & steps; B informed; D data-enhanced." in text
 
 
 def test_the_list_of_items_names_those_without_results(tmp_path):

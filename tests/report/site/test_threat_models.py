@@ -1,11 +1,16 @@
 """The page of an item says what each of its attacks has to know."""
 
+import re
+from pathlib import Path
+
+import pytest
+
 from leaklab.records.expand import expand
 from leaklab.records.ids import run_id
 from leaklab.records.items import load_items
 from leaklab.records.layouts import TableLayout
 from leaklab.report.numbers.results import ResultRow, ResultTable
-from leaklab.report.site.threat_models import threat_models, with_letters
+from leaklab.report.site.threat_models import THREAT_MODEL, threat_models, with_letters
 from leaklab.report.tables.layout import lay_out
 from leaklab.report.tables.tables import page_table
 
@@ -21,7 +26,7 @@ def test_the_attackers_of_a_table_have_the_letters_of_what_they_ask_for():
     assert letters["ig", ""] == ("B+y", ("paper",))
     assert letters["ig", "private-classifier"] == ("C+y", ("paper", "knowing"))
     assert letters["ig", "linear-heads"] == ("C+y", ("knowing",))
-    assert letters["annealed-map", "matched-dp-sgd"] == ("D+y+d", ("knowing",))
+    assert letters["annealed-map", "matched-dp-sgd"] == ("D+y+d+p", ("knowing",))
 
 
 def test_a_server_that_changes_weights_is_an_active_one():
@@ -79,3 +84,29 @@ class TestWithLetters:
         spec = TableLayout(rows=("name",), columns=("metric",), metric="mse", attackers=("paper",))
         laid = lay_out(spec, ResultTable(rows))
         assert with_letters(laid, self.RUNS) == laid
+
+
+PUBLISHED = sorted(path for path in Path("results/small").glob("*/*.csv") if f"{path.parent.name}/{path.stem}" in ITEMS)
+
+
+@pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_every_row_with_an_attackers_number_has_a_letter_on_its_page(path):
+    """Beside the row, or in one note for all; an item without a table lists its attacks."""
+    item, results = ITEMS[f"{path.parent.name}/{path.stem}"], ResultTable.read(path)
+    runs = expand(item, "small")
+    attackers = [row for row in results.rows if row.of_attacker]
+    assert bool(threat_models(runs)) >= bool(attackers)
+    if item.table is None or not attackers:
+        return
+    grid = with_letters(lay_out(item.table, results), runs)
+    noted = any(note.startswith(f"{THREAT_MODEL}: ") for note in grid.notes)
+    for labels, cells in zip(grid.row_labels, grid.cells, strict=True):
+        if any(cell.result and cell.result.of_attacker and cell.result.runs for cell in cells):
+            assert noted or re.match(r"[B-G](\+[ydp])*", labels[-1]), labels
+
+
+def test_an_attack_on_text_and_data_of_others_are_named():
+    tag = found("lrp/table7")["tag", ""]
+    assert (tag.letter, tag.data) == ("B", "")
+    assert found("lrp/summed-clients")["annealed-sum", ""].data == "train part of fashion-mnist"
+    assert found("lrp/summed-clients")["annealed-sum", ""].letter == "D+y+d+p"

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from leaklab.attacks.adaptive.base import Transform
 from leaklab.attacks.adaptive.matched_noise import MatchedNoise
 from leaklab.observations.base import Knowledge
-from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
+from leaklab.observations.declared import LAW_OF_DEFENSE, PRESCRIBED_STEPS, Requirements
 from leaklab.records.errors import UserError
 
 
@@ -26,7 +26,7 @@ class MatchedDpSgd(MatchedNoise):
 
     name: ClassVar[str] = "matched-dp-sgd"
     requirements: ClassVar[Requirements] = Requirements(
-        facts=("defense", "local_steps", "batch_size"),
+        facts=(*LAW_OF_DEFENSE, "batch_size"),
         facts_for_delta=PRESCRIBED_STEPS,
         fits=("dp-sgd",),
         largest_batch=1,

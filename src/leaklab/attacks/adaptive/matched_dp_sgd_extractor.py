@@ -14,7 +14,7 @@ from leaklab.attacks.adaptive.matched_dp_sgd import MatchedDpSgd
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.private_layers import completed
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
+from leaklab.observations.declared import LAW_OF_DEFENSE, PRESCRIBED_STEPS, Requirements
 from leaklab.records.bounds import Seed
 
 
@@ -28,7 +28,7 @@ class MatchedDpSgdExtractor(OfOneTrial):
 
     name: ClassVar[str] = "matched-dp-sgd-extractor"
     requirements: ClassVar[Requirements] = Requirements(
-        facts=("defense", "local_steps", "batch_size"),
+        facts=(*LAW_OF_DEFENSE, "batch_size"),
         facts_for_delta=PRESCRIBED_STEPS,
         fits=("dp-sgd",),
         largest_batch=1,

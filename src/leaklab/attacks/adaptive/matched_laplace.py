@@ -26,7 +26,7 @@ from leaklab.attacks.adaptive.lawful import Lawful
 from leaklab.attacks.likelihood import Differentiated, OnlyWidened, mean_square
 from leaklab.attacks.matching import Distance
 from leaklab.defenses.laplace_noise import LaplaceNoise
-from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
+from leaklab.observations.declared import LAW_OF_DEFENSE, PRESCRIBED_STEPS, Requirements
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class MatchedLaplace(Lawful):
 
     name: ClassVar[str] = "matched-laplace"
     requirements: ClassVar[Requirements] = Requirements(
-        facts=("defense", "local_steps"), facts_for_delta=PRESCRIBED_STEPS, fits=("laplace-noise",)
+        facts=LAW_OF_DEFENSE, facts_for_delta=PRESCRIBED_STEPS, fits=("laplace-noise",)
     )
 
     def law(self, defense: LaplaceNoise, steps: int, rounds: int) -> LaplaceLaw:

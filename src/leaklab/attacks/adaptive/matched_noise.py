@@ -27,7 +27,7 @@ from leaklab.attacks.adaptive.inferred_gradient import InferredGradient
 from leaklab.attacks.matching import Distance, squared_norm
 from leaklab.defenses.settings import require_between
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
+from leaklab.observations.declared import LAW_OF_DEFENSE, PRESCRIBED_STEPS, Requirements
 from leaklab.records import plugins
 from leaklab.records.bounds import Positive
 from leaklab.records.errors import UserError
@@ -49,7 +49,7 @@ class MatchedNoise(InferredGradient):
 
     name: ClassVar[str] = "matched-noise"
     requirements: ClassVar[Requirements] = Requirements(
-        facts=("defense", "local_steps"), facts_for_delta=PRESCRIBED_STEPS, fits=("additive-noise", "clipping-noise")
+        facts=LAW_OF_DEFENSE, facts_for_delta=PRESCRIBED_STEPS, fits=("additive-noise", "clipping-noise")
     )
 
     sigma: Positive | None = None

@@ -15,7 +15,7 @@ from torch import Tensor
 from leaklab.attacks.adaptive.base import Transform
 from leaklab.attacks.adaptive.inferred_gradient import InferredGradient
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
+from leaklab.observations.declared import LAW_OF_DEFENSE, PRESCRIBED_STEPS, Requirements
 from leaklab.records import plugins
 from leaklab.records.bounds import Positive
 from leaklab.records.errors import UserError
@@ -31,7 +31,7 @@ class OutpostSupport(InferredGradient):
 
     name: ClassVar[str] = "outpost-support"
     requirements: ClassVar[Requirements] = Requirements(
-        facts=("defense", "weights", "local_steps"), facts_for_delta=PRESCRIBED_STEPS, fits=("outpost",)
+        facts=(*LAW_OF_DEFENSE, "weights"), facts_for_delta=PRESCRIBED_STEPS, fits=("outpost",)
     )
 
     deviations: Positive = 5.0

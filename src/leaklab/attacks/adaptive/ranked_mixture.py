@@ -35,7 +35,7 @@ from leaklab.attacks.likelihood import Differentiated, OnlyWidened, mean_square
 from leaklab.attacks.matching import Distance
 from leaklab.defenses.gradient_compression import dropped_count
 from leaklab.defenses.outpost import Outpost
-from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
+from leaklab.observations.declared import LAW_OF_DEFENSE, PRESCRIBED_STEPS, Requirements
 from leaklab.records.errors import UserError
 
 SURE = 1e30
@@ -166,7 +166,7 @@ class RankedMixture(Lawful):
 
     name: ClassVar[str] = "ranked-mixture"
     requirements: ClassVar[Requirements] = Requirements(
-        facts=("defense", "local_steps"), facts_for_delta=PRESCRIBED_STEPS, fits=("outpost",)
+        facts=LAW_OF_DEFENSE, facts_for_delta=PRESCRIBED_STEPS, fits=("outpost",)
     )
 
     def law(self, defense: Outpost, steps: int, rounds: int) -> RankedLaw:

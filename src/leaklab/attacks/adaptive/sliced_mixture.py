@@ -27,7 +27,7 @@ from leaklab.attacks.adaptive.lawful import Lawful
 from leaklab.attacks.likelihood import Differentiated, OnlyWidened
 from leaklab.attacks.matching import Distance
 from leaklab.defenses.grad_defense import GradDefense
-from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
+from leaklab.observations.declared import LAW_OF_DEFENSE, PRESCRIBED_STEPS, Requirements
 
 BLOCK = 64
 
@@ -91,7 +91,7 @@ class SlicedMixture(Lawful):
 
     name: ClassVar[str] = "sliced-mixture"
     requirements: ClassVar[Requirements] = Requirements(
-        facts=("defense", "local_steps"), facts_for_delta=PRESCRIBED_STEPS, fits=("grad-defense",)
+        facts=LAW_OF_DEFENSE, facts_for_delta=PRESCRIBED_STEPS, fits=("grad-defense",)
     )
 
     def law(self, defense: GradDefense, steps: int, rounds: int) -> SlicedLaw:

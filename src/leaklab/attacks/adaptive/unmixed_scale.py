@@ -32,7 +32,9 @@ class UnmixedScale:
     Batches of more than 16 samples, or of as many as there are classes, are counted only.
     """
 
-    requirements: ClassVar[Requirements] = Requirements(facts=(*SAMPLES, "input_range"), fits=("none", "lrp"))
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=(*SAMPLES, "input_range"), facts_if_granted=("labels",), fits=("none", "lrp")
+    )
 
     @property
     def distance(self) -> Distance | None:

@@ -11,7 +11,7 @@ from leaklab.attacks.text.base import TextAttack, TextBudget
 from leaklab.attacks.text.matching_attack import TextMatching, TextReconstruction
 from leaklab.attacks.text.observed import match
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.declared import Requirements
+from leaklab.observations.declared import SENTENCES, Requirements
 from leaklab.records.bounds import NonNegative, Rate
 
 
@@ -26,7 +26,7 @@ class MeanCosineAttack:
         decay: AdamW's weight decay.
     """
 
-    requirements: ClassVar[Requirements] = Requirements()
+    requirements: ClassVar[Requirements] = Requirements(facts=SENTENCES)
 
     bag: bool = False
     norm_weight: NonNegative = 1.0

@@ -8,7 +8,7 @@ from leaklab.attacks.text.base import TextAttack, TextBudget
 from leaklab.attacks.text.matching_attack import TextMatching, TextReconstruction
 from leaklab.attacks.text.observed import match
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.declared import Requirements
+from leaklab.observations.declared import SENTENCES, Requirements
 from leaklab.records.bounds import NonNegative, Rate
 
 
@@ -22,7 +22,7 @@ class ProfiledTagAttack:
         decay: AdamW's weight decay.
     """
 
-    requirements: ClassVar[Requirements] = Requirements()
+    requirements: ClassVar[Requirements] = Requirements(facts=SENTENCES)
 
     bag: bool = False
     rate: Rate = 0.5

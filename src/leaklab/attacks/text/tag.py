@@ -11,7 +11,7 @@ from leaklab.attacks.text.base import TextAttack, TextBudget
 from leaklab.attacks.text.matching_attack import TextMatching, TextReconstruction
 from leaklab.attacks.text.observed import match
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
+from leaklab.observations.declared import PRESCRIBED_STEPS, SENTENCES, Requirements
 from leaklab.records.bounds import NonNegative, Rate
 
 
@@ -25,7 +25,7 @@ class TagAttack:
         decay: AdamW's weight decay.
     """
 
-    requirements: ClassVar[Requirements] = Requirements(facts_for_delta=PRESCRIBED_STEPS)
+    requirements: ClassVar[Requirements] = Requirements(facts=SENTENCES, facts_for_delta=PRESCRIBED_STEPS)
 
     squared: bool = False
     rate: Rate = 0.5

@@ -16,7 +16,7 @@ from leaklab.attacks.text.observed import frames
 from leaklab.attacks.text.tables import token_order
 from leaklab.models.text.embedded import POSITION_TABLE, WORD_TABLE
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.declared import Requirements
+from leaklab.observations.declared import SENTENCES, Requirements
 from leaklab.observations.requirements import check_most
 from leaklab.records.errors import UserError
 
@@ -28,13 +28,14 @@ class TokenOrderAttack:
     Made for one local step on one sentence without noise or pruning. Any factor on the update is welcome.
     """
 
-    requirements: ClassVar[Requirements] = Requirements(most_steps=1, searches=False)
+    requirements: ClassVar[Requirements] = Requirements(facts=SENTENCES, most_steps=1, searches=False)
 
     def reconstruct(
         self, observation: Observation, knowledge: Knowledge, budget: TextBudget, streams: Streams
     ) -> TextReconstruction:
         """Read every sentence; see ``base.TextAttack``. A trial without an order is recorded as diverged."""
-        steps = knowledge.require("local_steps", "token-order")
+        # who does not know takes the update for that of one step
+        steps = knowledge.facts.get("local_steps", 1)
         check_most("attack 'token-order'", "local_steps", steps, self.requirements.most_steps)
         gradients = observation.as_direction().update
         tokens, records = [], []

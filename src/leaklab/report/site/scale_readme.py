@@ -6,6 +6,7 @@ from posixpath import relpath
 
 from leaklab.records.durations import duration
 from leaklab.report.judge.verdicts import SIGNS
+from leaklab.report.site.letters_of_rows import FILE as LETTERS_OF_ROWS
 from leaklab.report.site.markdown import answer_text, table
 from leaklab.report.site.pages import ItemPage, JudgedClaim, PaperPages, SiteData
 from leaklab.report.site.words import KNOWING_ATTACKER, PAPER_ATTACKER
@@ -20,11 +21,22 @@ def scale_readme(data: SiteData) -> str:
         "Made by the workflow; do not edit. "
         f"`leaklab report --scale {data.scale}` builds the same as pages, with all settings and numbers.\n",
         f"{data.scale_note}\n",
+        *_threat_models(shown),
         *(part for paper in shown for part in _paper(paper, data.scale)),
     ]
     if waiting:
         parts.append(f"No item of these papers runs yet: {'; '.join(waiting)}.\n")
     return "\n".join(parts)
+
+
+def _threat_models(papers: Iterable[PaperPages]) -> list[str]:
+    """Return the line about the file of letters, where there are attacks."""
+    if not any(page.threats for paper in papers for page in paper.items):
+        return []
+    return [
+        f"What the attacker of each row had to know, by [letters](../../docs/attacks.md#threat-models-by-letter): "
+        f"[{LETTERS_OF_ROWS}]({LETTERS_OF_ROWS}).\n"
+    ]
 
 
 def verdict_matrix(pages: Iterable[ItemPage]) -> str:

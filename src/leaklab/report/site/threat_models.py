@@ -3,16 +3,18 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from leaklab.planning.threat_letters import LETTERS, letter
+from leaklab.planning.threat_letters import LETTERS, letter_of, public_data
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.expand import PlannedRun
+from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.ids import run_id
 from leaklab.records.landscape_spec import LandscapeSpec
+from leaklab.records.text_specs import TextAttackSpec, TextScoreSpec
 from leaklab.report.site.words import ATTACKERS
 from leaklab.report.tables.layout import Grid
 
 NO_TRANSFORM = "none"
-LETTERED = ScoreSpec | LandscapeSpec
+LETTERED = ScoreSpec | LandscapeSpec | TextScoreSpec
 THREAT_MODEL = "threat model"
 
 
@@ -21,11 +23,13 @@ class ThreatModel:
     """An attack with the letter that its facts add up to.
 
     Attributes:
-        attack: plug-in of ``attacks/``.
+        attack: plug-in of ``attacks/`` or ``attacks/text/``.
         transform: plug-in of ``attacks/adaptive/``; empty for none.
         attackers: whose it is: ``paper``, ``blind`` or ``knowing``, in that order; empty where an item names none.
-        letter: ``A`` to ``H``, with ``+y`` for granted labels and ``+d`` for knowing the defense.
+        letter: ``A`` to ``H``, with ``+y`` for granted labels, ``+d`` for knowing the defense and ``+p`` for data of
+            others.
         has: what the letter stands for.
+        data: what those data are; empty for none.
     """
 
     attack: str
@@ -33,19 +37,22 @@ class ThreatModel:
     attackers: tuple[str, ...]
     letter: str
     has: str
+    data: str = ""
 
 
 def threat_models(runs: Iterable[PlannedRun]) -> tuple[ThreatModel, ...]:
-    """Return the attacks on images among an item's runs, each once with each letter, the weakest letter first."""
-    whose: dict[tuple[str, str, str], set[str]] = {}
+    """Return the attacks among an item's runs, each once with each letter and data, the weakest letter first."""
+    whose: dict[tuple[str, str, str, str], set[str]] = {}
     for run in runs:
         if isinstance(run.spec, LETTERED):
             attack = run.spec.attack
-            transform = "" if attack.transform.name == NO_TRANSFORM else attack.transform.name
-            whose.setdefault((_letter_of(attack), attack.attack.name, transform), set()).add(run.attacker)
+            key = (str(letter_of(attack)), attack.attack.name, _transform_of(attack), public_data(_prior_of(attack)))
+            whose.setdefault(key, set()).add(run.attacker)
     return tuple(
-        ThreatModel(attack, transform, tuple(name for name in ATTACKERS if name in found), letters, LETTERS[letters[0]])
-        for (letters, attack, transform), found in sorted(whose.items())
+        ThreatModel(
+            attack, transform, tuple(name for name in ATTACKERS if name in found), letters, LETTERS[letters[0]], data
+        )
+        for (letters, attack, transform, data), found in sorted(whose.items())
     )
 
 
@@ -54,7 +61,7 @@ def with_letters(grid: Grid, runs: Iterable[PlannedRun]) -> Grid:
 
     They stand beside the rows; where all rows have the same, in a note below. Other tables stay as they are.
     """
-    letters = {run_id(run.spec): _letter_of(run.spec.attack) for run in runs if isinstance(run.spec, LETTERED)}
+    letters = {run_id(run.spec): str(letter_of(run.spec.attack)) for run in runs if isinstance(run.spec, LETTERED)}
     behind = [[cell.result.runs[0] for cell in row if cell.result and cell.result.runs] for row in grid.cells]
     of_rows = [", ".join(dict.fromkeys(letters[one] for one in row if one in letters)) for row in behind]
     different = set(filter(None, of_rows))
@@ -64,12 +71,10 @@ def with_letters(grid: Grid, runs: Iterable[PlannedRun]) -> Grid:
     return replace(grid, row_titles=(*grid.row_titles, THREAT_MODEL), row_labels=labels)
 
 
-def _letter_of(attack: AttackSpec) -> str:
-    """Return the letter of what an attack asks for, given the kind of update and the server of its capture."""
-    return letter(
-        attack.attack.name,
-        attack.attack.settings,
-        attack.transform.name,
-        attack.capture.kind,
-        manipulated=attack.capture.server is not None,
-    )
+def _transform_of(attack: AttackSpec | TextAttackSpec) -> str:
+    transform = attack.transform.name if isinstance(attack, AttackSpec) else NO_TRANSFORM
+    return "" if transform == NO_TRANSFORM else transform
+
+
+def _prior_of(attack: AttackSpec | TextAttackSpec) -> GeneratorSpec | None:
+    return attack.generator if isinstance(attack, AttackSpec) else None
