@@ -29,7 +29,7 @@ class AnalyticReconstruction:
     """
 
     requirements: ClassVar[Requirements] = Requirements(
-        facts=SAMPLES, facts_when={"label_rule": KNOWN_LABELS}, largest_batch=1, searches=False
+        facts=SAMPLES, facts_when={"label_rule": KNOWN_LABELS}, largest_batch=1, searches=False, first_affine=True
     )
 
     label_rule: str = "bias"

@@ -47,7 +47,13 @@ class ExactBatch:
 
     several_batches: ClassVar[bool] = True
     requirements: ClassVar[Requirements] = Requirements(
-        facts=SAMPLES, facts_when_set={"samples": ("samples",)}, facts_if_granted=("weight_decay",), searches=False
+        facts=SAMPLES,
+        facts_when_set={"samples": ("samples",)},
+        facts_if_granted=("weight_decay",),
+        searches=False,
+        first_affine=True,
+        tells_apart=True,
+        single_when={"method": ("ratio",)},
     )
 
     method: Literal["ratio", "spear", "unmixing", "black-pixels", "peel"] = "peel"

@@ -34,7 +34,11 @@ class UnmixedPictures:
 
     several_batches: ClassVar[bool] = True
     requirements: ClassVar[Requirements] = Requirements(
-        facts=SAMPLES, facts_when_set={"samples": ("samples",)}, facts_if_granted=("weight_decay",), searches=False
+        facts=SAMPLES,
+        facts_when_set={"samples": ("samples",)},
+        facts_if_granted=("weight_decay",),
+        searches=False,
+        first_affine=True,
     )
 
     samples: Natural = 0

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 from torch import nn
 
@@ -16,6 +17,8 @@ class LogisticRegression(Architecture):
     Attributes:
         initialisation: scheme of ``models/initialisations.py``.
     """
+
+    first_affine: ClassVar[str] = ""
 
     initialisation: str = "pytorch"
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 from torch import nn
 
@@ -19,6 +20,8 @@ class MultilayerPerceptron(Architecture):
         dropout: probability to drop a hidden unit, after the activation.
         initialisation: scheme of ``models/initialisations.py``.
     """
+
+    first_affine: ClassVar[str] = "hidden"
 
     hidden: Count = 64
     dropout: PartShare = 0.5

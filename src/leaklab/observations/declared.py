@@ -53,6 +53,9 @@ class Requirements:
         most_steps: local steps of an update at most; None for any number.
         generator: whether the spec has to name a generator, which is a fact too.
         searches: False for an attack that evaluates no matching loss.
+        first_affine: whether the network has to begin with an affine layer with a bias.
+        tells_apart: whether that layer has to have as many units as there are samples.
+        single_when: setting -> values with which it reads one sample alone.
     """
 
     facts: Facts = ()
@@ -66,6 +69,9 @@ class Requirements:
     most_steps: int | None = None
     generator: bool = False
     searches: bool = True
+    first_affine: bool = False
+    tells_apart: bool = False
+    single_when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 CONSTANTS = {

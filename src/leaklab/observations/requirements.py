@@ -146,13 +146,18 @@ def check_transform(transform: str, defense: str | None, batch_size: int) -> Non
     check_most(f"transform '{transform}'", "batch_size", batch_size, asked.largest_batch)
 
 
-def check_batch(attack: str, batch_size: int) -> None:
+def check_batch(attack: str, batch_size: int, settings: Mapping[str, Any] | None = None) -> None:
     """Refuse an attack on larger batches than it can read; imports no torch.
 
     Raises:
         UserError: says how large they may be.
     """
-    check_most(f"attack '{attack}'", "batch_size", batch_size, declared(ATTACKS, attack).largest_batch)
+    asked = declared(ATTACKS, attack)
+    check_most(f"attack '{attack}'", "batch_size", batch_size, asked.largest_batch)
+    for setting, values in asked.single_when.items():
+        value = chosen(ATTACKS, attack, settings or {}, setting)
+        if value in values:
+            check_most(f"attack '{attack}' with {setting}: {value}", "batch_size", batch_size, 1)
 
 
 def check_most(plugin: str, field: str, number: int, most: int | None) -> None:

@@ -22,6 +22,7 @@ from leaklab.observations.requirements import (
 from leaklab.observations.text_requirements import check as check_text
 from leaklab.planning.asked_budget import check_asked_budget
 from leaklab.planning.code import code_of
+from leaklab.planning.first_layer import check_first_layer
 from leaklab.planning.headline import check_headline
 from leaklab.planning.least_batch import check_least_batch
 from leaklab.planning.row_keys import check_row_keys
@@ -249,7 +250,8 @@ def _check_attack(attack: AttackSpec) -> None:
     )
     check_server(attack.capture)
     seen = samples_seen(attack.capture)
-    check_batch(attack.attack.name, seen)
+    check_batch(attack.attack.name, seen, attack.attack.settings)
+    check_first_layer(attack)
     check_transform(attack.transform.name, attack.capture.defense.name, seen)
     check_generator(attack)
     check_batches(attack)
