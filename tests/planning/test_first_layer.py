@@ -49,7 +49,7 @@ def test_a_batch_size_that_is_withheld_is_named(monkeypatch):
         "leaklab.observations.requirements.granted",
         lambda model: frozenset({"architecture", "weights", "nominal_rate"}),
     )
-    with pytest.raises(UserError, match="attack 'exact-batch' needs 'batch_size', which .* withholds"):
+    with pytest.raises(UserError, match=r"attack 'exact-batch' needs 'batch_size', which .* withholds"):
         check("exact-batch", {}, "honest-but-curious")
 
 
