@@ -17,8 +17,9 @@ from leaklab.data.deal import read_clients
 from leaklab.data.text.corpus import Corpus
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_table
+from leaklab.report.numbers import compact
 from leaklab.report.numbers.compact import POINT_COLUMNS, SHARED_COLUMNS, unpacked
-from leaklab.report.numbers.results import ResultTable
+from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.report.site.publication import Published
 from leaklab.theory.base import Number
 from leaklab.theory.numbers import read_numbers, write_numbers
@@ -176,6 +177,13 @@ class TestNamed:
         line = {**dict.fromkeys((*POINT_COLUMNS, *SHARED_COLUMNS), ""), "row": '{"index": "0-1000000"}'}
         with pytest.raises(ValueError, match="line 2: index speaks of 1,000,001 points, more than 100,000"):
             next(unpacked([(2, line)]))
+
+    def test_a_long_curve_is_written_as_lines_that_are_read(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(compact, "MOST_POINTS", 3)
+        rows = tuple(ResultRow("p", "i", {"index": k}, "loss", float(k)) for k in range(8))
+        ResultTable(rows).write(tmp_path / "t.csv")
+        assert len((tmp_path / "t.csv").read_text().splitlines()) == 1 + 3
+        assert ResultTable.read(tmp_path / "t.csv").rows == rows
 
     @pytest.mark.parametrize("row", ['[{"index": "0-9"}]', '{"index": "0-9", "a": ' + "[" * 100_000])
     def test_keys_of_a_curve_that_are_none(self, tmp_path, row):

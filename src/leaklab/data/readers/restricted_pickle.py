@@ -41,4 +41,6 @@ def loads(content: bytes, name: str) -> Any:
     except (pickle.UnpicklingError, *DAMAGE) as error:
         raise UserError(f"{name} is refused ({error}): it is not the official file, delete it") from None
     except MemoryError:
-        raise UserError(f"{name} asks for more memory than there is: the official file needs 1 GB") from None
+        raise UserError(
+            f"{name} asks for more memory than is there: delete it, or free memory if it is the official file"
+        ) from None

@@ -49,7 +49,7 @@ def load_generator(path: Path) -> Generator:
 
 
 def _described(card: Mapping[str, Any]) -> Generator:
-    """Return the network that a description speaks of; types that it may not have make one of many errors."""
+    """Return the network of a description; one with odd values raises whatever the makers of its layers do."""
     if not isinstance(card["settings"], dict):
         raise TypeError("its settings are no names and values")
     channels, height, width = card["image_shape"]

@@ -106,7 +106,8 @@ def _curve(place: int, index: int | None, line: Cells) -> tuple[Any, ...] | None
         return None
     row = json.loads(line["row"])
     rest = {key: key if key in COORDINATES else value for key, value in row.items() if key != INDEX}
-    return index - place, json.dumps(rest, sort_keys=True), _shared(line)
+    # longer curves are cut: a line holds no more than is read back
+    return index // MOST_POINTS, index - place, json.dumps(rest, sort_keys=True), _shared(line)
 
 
 def _shared(line: Cells) -> tuple[str, ...]:
