@@ -52,11 +52,19 @@ def _reason(error: Exception) -> object:
     return error
 
 
+def _length(said: str | None) -> int:
+    """Return how many bytes a server says it sends, 0 where it says nothing of use: the checksum decides, not this."""
+    try:
+        return max(0, int(said or 0))
+    except ValueError:
+        return 0
+
+
 def _chunks(url: str, label: str, advice: str, track: Track) -> Iterator[bytes]:
     try:
         with urllib.request.urlopen(urllib.request.Request(url, headers=HEADERS), timeout=TIMEOUT_SECONDS) as answer:
             received = iter(lambda: answer.read(CHUNK_BYTES), b"")
-            length = int(answer.headers.get("Content-Length") or 0)
+            length = _length(answer.headers.get("Content-Length"))
             yield from track(received, -(-length // CHUNK_BYTES), f"download {label}") if length else received
     except (OSError, http.client.HTTPException) as error:
         reason = " ".join(str(_reason(error)).split()) or type(error).__name__

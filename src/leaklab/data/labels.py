@@ -13,6 +13,10 @@ from leaklab.records.files import read_arrays, read_forms, read_json
 
 PARTS = ("train", "test")
 GROUPS = "train_groups"
+KINDS = {"name": str, "num_classes": int, "shape": list, "mean": list, "std": list, "substitute": str | None}
+RANK = 3
+LARGEST = float(np.finfo(np.float32).max)
+"""Of the numbers that normalise images: they are kept as float32."""
 Forms = Mapping[str, tuple[str, list[int]]]
 
 
@@ -78,9 +82,7 @@ def _problems(card: Any, forms: Forms) -> Iterator[str]:
     wanted = {f"{part}_{kind}" for part in PARTS for kind in ("images", "labels")}
     if set(forms) - {GROUPS} != wanted:
         yield f"it holds {', '.join(sorted(forms)) or 'nothing'}, not {', '.join(sorted(wanted))}"
-    missing = {"name", "num_classes", "shape", "mean", "std", "substitute"} - set(card)
-    if missing:
-        yield f"its card lacks {', '.join(sorted(missing))}"
+    yield from _problems_of_card(card)
     for part in PARTS:
         kind, shape = forms[f"{part}_images"]
         if kind != "U8" or shape[1:] != card["shape"]:
@@ -89,6 +91,22 @@ def _problems(card: Any, forms: Forms) -> Iterator[str]:
     yield from _unlike(forms, GROUPS, forms["train_labels"][1])
     if not len(card["mean"]) == len(card["std"]) == card["shape"][0] or min(card["std"]) <= 0:
         yield "its card needs a mean and a positive std for each channel"
+
+
+def _problems_of_card(card: Any) -> Iterator[str]:
+    if not isinstance(card, dict):
+        yield "its card is no JSON object"
+    missing = KINDS.keys() - set(card)
+    if missing:
+        yield f"its card lacks {', '.join(sorted(missing))}"
+    for name, kind in KINDS.items():
+        if not isinstance(card[name], kind) or isinstance(card[name], bool):
+            yield f"its card has a {name} of another type"
+    if len(card["shape"]) != RANK:
+        yield "its card needs a shape of channels, height and width"
+    for name in ("mean", "std"):
+        if not all(isinstance(value, int | float) and abs(value) <= LARGEST for value in card[name]):
+            yield f"its card has a {name} that is no list of numbers"
 
 
 def _unlike(forms: Forms, name: str, wanted: list[int]) -> Iterator[str]:

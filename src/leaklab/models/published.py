@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
-import torch
 from torch import Tensor, nn
 
 from leaklab.models.batch_norm import COUNTER
+from leaklab.models.torch_file import read_torch
 from leaklab.records.errors import UserError
 from leaklab.records.weights import describe_weights, weights_path
 
@@ -23,7 +23,7 @@ def with_published(network: Network, path: Path, renamed: Mapping[str, str]) -> 
         renamed: part of a name in the file -> what stands there in ours.
 
     Raises:
-        UserError: the file holds something else.
+        UserError: the file is damaged or holds something else.
     """
     try:
         network.load_state_dict(_read(path, renamed), strict=True)
@@ -48,8 +48,7 @@ def published_state(name: str) -> dict[str, Tensor]:
 
 
 def _read(path: Path, renamed: Mapping[str, str]) -> dict[str, Tensor]:
-    # weights_only runs no code
-    saved = torch.load(path, map_location="cpu", weights_only=True)
+    saved = read_torch(path)
     state = {}
     for name, value in saved.get("state_dict", saved).items():
         for theirs, ours in renamed.items():

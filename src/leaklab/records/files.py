@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+# pandas rebuilds a table by the notes of a Parquet file, which may name any type and hold any text
+DAMAGE_OF_TABLES = (ArithmeticError, AttributeError, LookupError, RuntimeError, SyntaxError, TypeError, ValueError)
+
+
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """Yield a temporary path in the same folder; on success it is renamed to ``path``, on failure removed."""
@@ -151,10 +155,9 @@ def read_table(path: Path) -> "pd.DataFrame":
         return pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
     except FileNotFoundError:
         raise UserError(f"{path} is missing: run snakemake for it first") from None
-    except (ValueError, OSError) as error:
-        raise UserError(
-            f"{path} is damaged ({' '.join(str(error).split())}): delete it and run snakemake again"
-        ) from None
+    except (*DAMAGE_OF_TABLES, OSError) as error:
+        what = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(f"{path} is damaged ({what}): delete it and run snakemake again") from None
 
 
 def read_cells(path: Path, needed: Iterable[str], advice: str) -> Iterator[tuple[int, dict[str, str]]]:

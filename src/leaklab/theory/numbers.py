@@ -42,7 +42,7 @@ def read_numbers(path: Path) -> tuple[Number, ...]:
     table = read_table(path)
     try:
         return tuple(_number(line) for line in table[list(COLUMNS)].to_dict("records"))
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, OverflowError, RecursionError, TypeError, ValueError):
         raise UserError(f"{path} is damaged: delete it and run snakemake again") from None
 
 

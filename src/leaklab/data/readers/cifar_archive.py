@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from leaklab.data.readers.base import Images, Labels, Samples, pick
+from leaklab.data.readers.damage import reading
 from leaklab.data.readers.restricted_pickle import loads
 from leaklab.records.errors import UserError
 
@@ -53,13 +54,14 @@ class CifarArchive:
     def read(self, files: Mapping[str, Path]) -> Samples:
         """Return uint8 images [N, 3, 32, 32] in the official order."""
         path, layout = pick(files, "archive"), LAYOUTS[self.classes]
-        with tarfile.open(path, "r:gz") as tar:
+        with reading(path), tarfile.open(path, "r:gz") as tar:
             # members are read in the order of the archive: seeking back would decompress it anew
             wanted = {*layout.train, *layout.test}
             batches = {m.name: self._batch(tar, m, path) for m in tar if m.name in wanted}
         if missing := sorted(wanted - set(batches)):
             raise UserError(f"{path} has no member {missing[0]}: it is not the official archive")
-        return Samples(*_join([batches[n] for n in layout.train]), *_join([batches[n] for n in layout.test]))
+        with reading(path):
+            return Samples(*_join([batches[n] for n in layout.train]), *_join([batches[n] for n in layout.test]))
 
     def _batch(self, tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> tuple[Images, Labels]:
         handle = tar.extractfile(member)

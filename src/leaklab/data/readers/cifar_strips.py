@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image
 
 from leaklab.data.readers.base import Images, Labels, Samples
+from leaklab.data.readers.damage import reading
 from leaklab.records.errors import UserError
 
 SIDE = 32
@@ -34,7 +35,10 @@ class CifarStrips:
         return Samples(*parts[0], *parts[1])
 
     def _part(self, paths: list[Path]) -> tuple[Images, Labels]:
-        tars = [self._tar(path) for path in paths]
+        tars = []
+        for path in paths:
+            with reading(path):
+                tars.append(self._tar(path))
         return np.concatenate([images for images, _ in tars]), np.concatenate([labels for _, labels in tars])
 
     def _tar(self, path: Path) -> tuple[Images, Labels]:

@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from leaklab.data.readers.base import Samples, gather, pick
+from leaklab.data.readers.damage import reading
 from leaklab.data.readers.splits import split_at_random
 from leaklab.records.streams import stream
 
@@ -31,8 +32,10 @@ class Digits:
 
     def read(self, files: Mapping[str, Path]) -> Samples:
         """Return uint8 images [N, 1, side, side]; 80 % of each class, fixed, are the training part."""
-        table = np.loadtxt(pick(files, "table"), delimiter=",", dtype=np.int64)
-        grey = np.round(table[:, :-1] * (255 / BRIGHTEST)).astype(np.uint8).reshape(-1, SOURCE_SIDE, SOURCE_SIDE)
+        path = pick(files, "table")
+        with reading(path):
+            table = np.loadtxt(path, delimiter=",", dtype=np.int64)
+            grey = np.round(table[:, :-1] * (255 / BRIGHTEST)).astype(np.uint8).reshape(-1, SOURCE_SIDE, SOURCE_SIDE)
         size = (self.side, self.side)
         images = np.stack([np.asarray(Image.fromarray(i).resize(size, Image.Resampling.BICUBIC)) for i in grey])
         labels = table[:, -1]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leaklab.data.readers.base import Images, Labels, Samples, pick
+from leaklab.data.readers.damage import reading
 from leaklab.data.readers.idx import decode, images_and_labels
 from leaklab.records.errors import UserError
 
@@ -25,7 +26,8 @@ class EmnistZip:
 
     def read(self, files: Mapping[str, Path]) -> Samples:
         """Return upright uint8 images [N, 1, 28, 28]."""
-        with zipfile.ZipFile(pick(files, "archive")) as archive:
+        path = pick(files, "archive")
+        with reading(path), zipfile.ZipFile(path) as archive:
             return Samples(*self._part(archive, "train"), *self._part(archive, "test"))
 
     def _part(self, archive: zipfile.ZipFile, part: str) -> tuple[Images, Labels]:
@@ -34,4 +36,4 @@ class EmnistZip:
             images, labels = (decode(archive.read(name), f"{archive.filename}:{name}") for name in names)
         except KeyError as error:
             raise UserError(f"{archive.filename}: {error.args[0]}: check the reader's split '{self.split}'") from None
-        return images_and_labels(images, labels, transposed=True)
+        return images_and_labels(images, labels, f"{archive.filename}:{names[0]}", transposed=True)

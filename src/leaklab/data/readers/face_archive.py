@@ -13,7 +13,9 @@ import numpy as np
 from PIL import Image
 
 from leaklab.data.readers.base import Images, Samples, gather, pick
+from leaklab.data.readers.damage import ADVICE, reading
 from leaklab.data.readers.splits import split_in_order
+from leaklab.records.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,16 @@ class FaceArchive:
 
     def read(self, files: Mapping[str, Path]) -> Samples:
         """Return uint8 images [N, 3, side, side]."""
+        archive = pick(files, "archive")
         photographs: dict[tuple[str, str], Images] = {}
-        with tarfile.open(pick(files, "archive"), "r:gz") as tar:
+        with reading(archive), tarfile.open(archive, "r:gz") as tar:
             for member in tar:
                 path = PurePosixPath(member.name)
                 handle = tar.extractfile(member) if path.suffix == ".jpg" else None
                 if handle:
                     photographs[path.parent.name, path.name] = self._shrink(handle.read())
+        if not photographs:
+            raise UserError(f"{archive} holds no photographs: {ADVICE}")
         people = sorted({person for person, _ in photographs})
         number = {person: label for label, person in enumerate(people)}
         ordered = sorted(photographs)

@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from leaklab.data.readers.base import Samples, gather, pick
+from leaklab.data.readers.damage import reading
 from leaklab.data.readers.splits import split_at_random
 from leaklab.records.streams import stream
 
@@ -30,8 +31,10 @@ class FacePatches:
 
     def read(self, files: Mapping[str, Path]) -> Samples:
         """Return uint8 images [N, 1, side, side]; label 0 is a face, 1 is background."""
-        patches = np.load(pick(files, "patches"), allow_pickle=False)
-        grey = np.round(patches * 255).astype(np.uint8)
+        path = pick(files, "patches")
+        with reading(path):
+            patches = np.load(path, allow_pickle=False)
+            grey = np.round(patches * 255).astype(np.uint8)
         size = (self.side, self.side)
         images = np.stack([np.asarray(Image.fromarray(i).resize(size, Image.Resampling.BICUBIC)) for i in grey])
         labels = np.repeat(np.array([FACE, BACKGROUND], dtype=np.int64), len(images) // 2)

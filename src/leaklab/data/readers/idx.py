@@ -19,6 +19,7 @@ from leaklab.data.readers.splits import split_in_order
 from leaklab.records.errors import UserError
 
 UNSIGNED_BYTE = 0x08
+IMAGE_RANK = 3
 
 
 @dataclass(frozen=True)
@@ -38,21 +39,34 @@ class Idx:
         """Return uint8 images [N, 1, H, W]."""
         if "all_images" in files:
             images, labels = self._part(files, "all")
+            if not len(labels):
+                raise UserError(f"{files['all_images']} holds no images: delete it and fetch it again")
             return gather(images, labels, *split_in_order(labels))
         return Samples(*self._part(files, "train"), *self._part(files, "test"))
 
     def _part(self, files: Mapping[str, Path], part: str) -> tuple[Images, Labels]:
-        arrays = []
-        for role in (f"{part}_images", f"{part}_labels"):
-            path = pick(files, role)
-            arrays.append(decode(path.read_bytes(), str(path)))
-        return images_and_labels(*arrays, transposed=self.transposed)
+        paths = [pick(files, f"{part}_{kind}") for kind in ("images", "labels")]
+        images, labels = (decode(path.read_bytes(), str(path)) for path in paths)
+        return images_and_labels(images, labels, str(paths[0]), transposed=self.transposed)
 
 
 def images_and_labels(
-    images: NDArray[np.uint8], labels: NDArray[np.uint8], *, transposed: bool
+    images: NDArray[np.uint8], labels: NDArray[np.uint8], name: str, *, transposed: bool
 ) -> tuple[Images, Labels]:
-    """Return upright images [N, 1, H, W] and int64 labels [N] from idx arrays [N, H, W] and [N]."""
+    """Return upright images [N, 1, H, W] and int64 labels [N] from idx arrays [N, H, W] and [N].
+
+    Args:
+        images: of one part.
+        labels: of the same part.
+        name: of the file with the images, used in error messages.
+        transposed: the images have columns as rows.
+
+    Raises:
+        UserError: the arrays have other shapes.
+    """
+    if images.ndim != IMAGE_RANK or labels.shape != images.shape[:1]:
+        shapes = f"images {list(images.shape)} for labels {list(labels.shape)}"
+        raise UserError(f"{name} is no idx file of images with a label each ({shapes}): delete it and fetch it again")
     upright = images.transpose(0, 2, 1) if transposed else images
     return np.ascontiguousarray(upright[:, None]), labels.astype(np.int64)
 
@@ -70,6 +84,9 @@ def decode(compressed: bytes, name: str) -> NDArray[np.uint8]:
     except (OSError, EOFError, zlib.error, struct.error) as error:
         raise UserError(f"{name} is no complete gzipped idx file ({error}): delete it and fetch it again") from None
     body = np.frombuffer(raw, dtype=np.uint8, offset=4 + 4 * rank)
-    if zero or kind != UNSIGNED_BYTE or len(body) != math.prod(shape):
-        raise UserError(f"{name} is no idx file of bytes: its header does not fit its content")
-    return body.reshape(shape)
+    try:
+        if zero or kind != UNSIGNED_BYTE or len(body) != math.prod(shape):
+            raise ValueError("its header does not fit its content")
+        return body.reshape(shape)
+    except ValueError as error:
+        raise UserError(f"{name} is no idx file of bytes ({error}): delete it and fetch it again") from None

@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from leaklab.data.readers.base import Images, Labels, Samples, pick
+from leaklab.data.readers.damage import DAMAGE
 from leaklab.records.errors import UserError
 
 SUFFIXES = {".jpeg", ".jpg", ".png", ".webp"}
@@ -53,7 +54,7 @@ class ImageFolders:
         try:
             with Image.open(path) as image:
                 square = ImageOps.fit(image.convert("RGB"), (self.side, self.side), Image.Resampling.BOX)
-        except OSError as error:
+        except DAMAGE as error:
             raise UserError(f"{path} cannot be read as an image ({error}): unpack it again") from None
         return np.asarray(square).transpose(2, 0, 1)
 

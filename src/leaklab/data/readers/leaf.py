@@ -66,7 +66,7 @@ def _users(path: Path) -> Iterator[tuple[str, Images, Labels]]:
         content = json.loads(path.read_text(encoding="utf-8"))
         for user, samples in zip(content["users"], content["num_samples"], strict=True):
             yield user, *_arrays(content["user_data"][user], samples)
-    except (KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError) as error:
         raise UserError(
             f"{path} is no FEMNIST file in LEAF's format ({type(error).__name__}: {error}): make it anew"
         ) from None
@@ -75,7 +75,7 @@ def _users(path: Path) -> Iterator[tuple[str, Images, Labels]]:
 def _arrays(data: Mapping[str, Any], samples: int) -> tuple[Images, Labels]:
     grey = np.array(data["x"], dtype=np.float64).reshape(-1, 1, SIDE, SIDE)
     labels = np.array(data["y"], dtype=np.int64)
-    if not len(grey) == len(labels) == samples:
+    if not len(grey) == len(labels) == samples or labels.ndim != 1:
         raise ValueError(f"{len(grey)} images and {len(labels)} labels where num_samples says {samples}")
     if not ((grey >= 0) & (grey <= 1)).all():
         raise ValueError("grey values are not all from 0 to 1")

@@ -8,6 +8,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from leaklab.data.readers.base import Images, Samples, gather
+from leaklab.data.readers.damage import reading
 from leaklab.data.readers.splits import split_at_random
 from leaklab.records.streams import stream
 
@@ -38,6 +39,7 @@ class Photographs:
 
     def _crops(self, path: Path) -> Images:
         edge = self.grid * self.side
-        square = ImageOps.fit(Image.open(path).convert("RGB"), (edge, edge), Image.Resampling.BOX)
+        with reading(path):
+            square = ImageOps.fit(Image.open(path).convert("RGB"), (edge, edge), Image.Resampling.BOX)
         tiles = np.asarray(square).reshape(self.grid, self.side, self.grid, self.side, 3)
         return tiles.transpose(0, 2, 4, 1, 3).reshape(-1, 3, self.side, self.side)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from leaklab.data.readers.damage import DAMAGE
 from leaklab.records.errors import UserError
 
 _RECONSTRUCT = np.empty(0).__reduce__()[0]
@@ -32,10 +33,14 @@ def loads(content: bytes, name: str) -> Any:
     """Return the object in ``content``, a pickle of Python 2 or 3; ``name`` is used in error messages.
 
     Raises:
-        UserError: the pickle is damaged or asks for anything but arrays and plain containers.
+        UserError: the pickle is damaged, or asks for anything but arrays and plain containers or for too much memory.
     """
     try:
         # Python 2 strings hold bytes 0-255, which latin1 maps one to one; numpy turns them into array data
         return _ArrayUnpickler(io.BytesIO(content), encoding="latin1").load()
-    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
+    except (pickle.UnpicklingError, *DAMAGE) as error:
         raise UserError(f"{name} is refused ({error}): it is not the official file, delete it") from None
+    except MemoryError:
+        raise UserError(
+            f"{name} asks for more memory than is there: delete it, or free memory if it is the official file"
+        ) from None

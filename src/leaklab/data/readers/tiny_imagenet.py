@@ -14,6 +14,7 @@ import numpy as np
 from PIL import Image
 
 from leaklab.data.readers.base import Images, Labels, Samples, pick
+from leaklab.data.readers.damage import DAMAGE, reading
 from leaklab.records.errors import UserError
 
 SHAPE = (64, 64, 3)
@@ -35,6 +36,10 @@ class TinyImageNet:
             UserError: the archive is laid out otherwise, or a file in it is no image of that size.
         """
         archive = pick(files, "archive")
+        with reading(archive):
+            return self._samples(archive)
+
+    def _samples(self, archive: Path) -> Samples:
         members = {PurePosixPath(name): content for name, content in _members(archive)}
         trained = {path: path.parent.parent.name for path in members if path.match("train/*/images/*.JPEG")}
         held_out = {path: path.name for path in members if path.match("val/images/*.JPEG")}
@@ -68,7 +73,7 @@ def _part(
     for k, path in enumerate(ordered):
         try:
             images[k] = np.asarray(Image.open(io.BytesIO(members[path])).convert("RGB"))
-        except (OSError, ValueError) as error:
+        except DAMAGE as error:
             raise UserError(f"{archive}: {path} is no image of 64 x 64 pixels ({error}): get it again") from None
     labels = np.array([classes.index(part[path]) for path in ordered], dtype=np.int64)
     return images.transpose(0, 3, 1, 2), labels

@@ -41,7 +41,7 @@ def read_cola(archive: Path) -> Mapping[str, Sentences]:
             contents = {part: opened.read(f"cola_public/raw/{part}.tsv").decode("utf-8") for part in PARTS}
     except KeyError as error:
         raise UserError(f"{archive} is not CoLA's public zip ({error.args[0]}): get cola_public.zip") from None
-    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, UnicodeDecodeError) as error:
+    except (OSError, RuntimeError, zipfile.BadZipFile, zlib.error, EOFError, UnicodeDecodeError) as error:
         raise UserError(f"{archive} cannot be read ({error}): get cola_public.zip again") from None
     return {part: _sentences(text, f"{archive}:{part}.tsv") for part, text in contents.items()}
 

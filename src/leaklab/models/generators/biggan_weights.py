@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from leaklab.models.torch_file import read_torch
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_tensors
 
@@ -137,13 +138,7 @@ def _listed(names: set[str] | list[str]) -> str:
 def _read(path: Path) -> dict[str, Tensor]:
     if path.suffix == ".safetensors":
         return read_tensors(path)
-    try:
-        # the published format; weights_only runs no code, and anything but tensors is refused below
-        loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise UserError(f"{path} is missing: put the published weights there") from None
-    except Exception as error:  # torch passes on whatever its readers of three formats stumble over
-        raise UserError(f"{path} is damaged, or holds more than tensors: fetch it again") from error
+    loaded = read_torch(path)  # the published format
     if not isinstance(loaded, dict) or not all(isinstance(value, Tensor) for value in loaded.values()):
         raise UserError(f"{path} is no state dict of named tensors: fetch the published weights again")
     return dict(loaded)

@@ -37,14 +37,25 @@ def load_generator(path: Path) -> Generator:
     card, weights = read_json(path.with_suffix(".json")), read_tensors(path)
     if not isinstance(card, dict) or set(card) != {"name", "settings", "num_classes", "image_shape"}:
         raise _unfit(path, "its description lacks the name, settings, num_classes or image_shape")
-    architecture = plugins.load(ROOM, card["name"], card["settings"])
-    channels, height, width = card["image_shape"]
-    generator: Generator = architecture.generator((channels, height, width), card["num_classes"])
+    try:
+        generator = _described(card)
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, UserError) as error:
+        raise _unfit(path, f"no network is made from its description ({error})") from None
     problem = _difference(generator.state_dict(), weights)
     if problem:
         raise _unfit(path, problem)
     generator.load_state_dict(weights, strict=True)
     return generator.frozen()
+
+
+def _described(card: Mapping[str, Any]) -> Generator:
+    """Return the network of a description; one with odd values raises whatever the makers of its layers do."""
+    if not isinstance(card["settings"], dict):
+        raise TypeError("its settings are no names and values")
+    channels, height, width = card["image_shape"]
+    architecture = plugins.load(ROOM, card["name"], card["settings"])
+    generator: Generator = architecture.generator((channels, height, width), card["num_classes"])
+    return generator
 
 
 def _difference(wanted: dict[str, Tensor], found: dict[str, Tensor]) -> str | None:

@@ -19,6 +19,8 @@ POINT_COLUMNS = ("value", "std", "ci_low", "ci_high", "n", "clusters")
 INDEX, IMAGE = "index", "image"
 COORDINATES = ("alpha", "beta")
 NO_NUMBER = "-"
+MOST_POINTS = 10**5
+"""Of a curve in one line: hundreds of times what any run has, and read within seconds."""
 _SHARED = re.compile(r"\[(\d+)\](?: (.+))?")
 _SPAN = re.compile(r"(\d+)-(\d+)")
 
@@ -46,6 +48,8 @@ def unpacked(lines: Iterable[tuple[int, Cells]]) -> Iterator[tuple[int, Cells]]:
             for name in SHARED_COLUMNS:
                 line[name] = _written_out(name, line[name], known)
             yield from ((place, point) for point in _points(line))
+        except RecursionError:
+            raise ValueError(f"line {place}: row is nested too deeply") from None
         except ValueError as error:
             raise ValueError(f"line {place}: {error}") from None
 
@@ -102,7 +106,8 @@ def _curve(place: int, index: int | None, line: Cells) -> tuple[Any, ...] | None
         return None
     row = json.loads(line["row"])
     rest = {key: key if key in COORDINATES else value for key, value in row.items() if key != INDEX}
-    return index - place, json.dumps(rest, sort_keys=True), _shared(line)
+    # longer curves are cut: a line holds no more than is read back
+    return index // MOST_POINTS, index - place, json.dumps(rest, sort_keys=True), _shared(line)
 
 
 def _shared(line: Cells) -> tuple[str, ...]:
@@ -135,6 +140,8 @@ def _together(numbers: Sequence[str]) -> str:
 
 def _points(line: Cells) -> Iterator[Cells]:
     row = json.loads(line["row"]) if f'"{INDEX}": "' in line["row"] or f'"{IMAGE}": [' in line["row"] else {}
+    if not isinstance(row, dict):
+        raise ValueError("row is not a JSON object")
     places: list[dict[str, Any]]
     if span := _SPAN.fullmatch(str(row.get(INDEX))):
         places = _along(row, *map(int, span.groups()))
@@ -152,6 +159,8 @@ def _points(line: Cells) -> Iterator[Cells]:
 def _along(row: dict[str, Any], first: int, last: int) -> list[dict[str, Any]]:
     """Return what the points of a curve have in their keys: index, and coordinates."""
     count = last - first + 1
+    if count > MOST_POINTS:
+        raise ValueError(f"{INDEX} speaks of {count:,} points, more than {MOST_POINTS:,}")
     own = {name: row[name] for name in COORDINATES if isinstance(row.get(name), list)}
     if any(len(values) != count for values in own.values()):
         raise ValueError(f"{', '.join(own)} has not {count} numbers for as many points")

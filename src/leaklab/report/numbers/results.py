@@ -130,7 +130,7 @@ class ResultTable:
         needed = tuple(name for name in COLUMNS if name not in OPTIONAL_COLUMNS)
         lines = unpacked(files.read_cells(path, needed, AGAIN))
         try:
-            return cls(tuple(_parse(path, line, cells) for line, cells in lines))
+            return cls(tuple(_parse(path, line, cells, AGAIN) for line, cells in lines))
         except ValueError as error:
             raise UserError(f"{path}, {error}: {AGAIN}") from None
 
@@ -139,7 +139,8 @@ class ResultTable:
         """Read ``config/papers/targets.csv``: the printed numbers, as rows without runs."""
         needed = ("paper", "item", "row", "metric", "value", "std", "unit", "better")
         blank = dict.fromkeys(COLUMNS, "") | {"variant": AS_DESCRIBED}
-        return cls(tuple(_parse(path, line, blank | cells) for line, cells in files.read_cells(path, needed, RESTORE)))
+        lines = files.read_cells(path, needed, RESTORE)
+        return cls(tuple(_parse(path, line, blank | cells, RESTORE) for line, cells in lines))
 
     def write(self, path: Path) -> None:
         """Write the table; reading it again gives the same rows, numbers to ten digits (see ``compact``)."""
@@ -208,7 +209,7 @@ def identity(row: Mapping[str, Any]) -> str:
     return canonical(numbers)
 
 
-def _parse(path: Path, line: int, cells: Mapping[str, str]) -> ResultRow:
+def _parse(path: Path, line: int, cells: Mapping[str, str], advice: str) -> ResultRow:
     try:
         return ResultRow(
             paper=cells["paper"],
@@ -216,8 +217,8 @@ def _parse(path: Path, line: int, cells: Mapping[str, str]) -> ResultRow:
             row=_keys(cells["row"]),
             metric=cells["metric"],
             **{name: _number(cells[name]) for name in ("value", "std", "ci_low", "ci_high")},
-            n=_whole(cells["n"]),
-            clusters=_whole(cells["clusters"]),
+            n=_whole("n", cells["n"]),
+            clusters=_whole("clusters", cells["clusters"]),
             unit=cells["unit"],
             better=_one_of(DIRECTIONS, "better", cells["better"]),
             attacker=_one_of(ATTACKERS, "attacker", cells["attacker"]),
@@ -227,7 +228,7 @@ def _parse(path: Path, line: int, cells: Mapping[str, str]) -> ResultRow:
             note=cells.get("note", ""),
         )
     except ValueError as error:
-        raise UserError(f"{path}, line {line}: {error}") from None
+        raise UserError(f"{path}, line {line}: {error}: {advice}") from None
 
 
 def _keys(text: str) -> RowKeys:
@@ -245,8 +246,11 @@ def _number(text: str) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _whole(text: str) -> int | None:
-    return int(float(text)) if text else None
+def _whole(column: str, text: str) -> int | None:
+    try:
+        return int(float(text)) if text else None
+    except (ValueError, OverflowError):
+        raise ValueError(f"{column} is {text!r}, not a whole number") from None
 
 
 def _one_of(allowed: tuple[str, ...], column: str, text: str) -> str:

@@ -175,5 +175,5 @@ def _read_cards(path: Path) -> dict[str, tuple[MetricCard, ...]]:
     try:
         cards = [MetricCard(card["metric"], card["facts"]) for card in content["cards"]]
         return {item: tuple(cards[place] for place in places) for item, places in content["items"].items()}
-    except (KeyError, IndexError, TypeError) as error:
+    except (AttributeError, KeyError, IndexError, TypeError) as error:
         raise UserError(f"{path} is damaged ({error!r}): {RESTORE}") from None
