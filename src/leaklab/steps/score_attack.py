@@ -41,12 +41,11 @@ def run(job: Job) -> None:
     scores |= {("best-by-loss", name): values for name, values in others.items()}
     write_table(job.outputs["scores"], score_table(scores, private, [trial["draw"] for trial in truth.trials]))
 
-    starts = read_table(job.input("trials"))
     facts = {
         "trials": len(truth.trials),
         "batch_size": len(private[0]),
         "non_finite_trials": int(non_finite.sum()),
-        "diverged_trials": int((starts["diverged"] & starts["chosen"]).sum()),
+        "diverged_trials": int(read_table(job.input("trials"))[["diverged", "chosen"]].all(axis=1).sum()),
         "label_accuracy": float(labels.mean()),
         "not_available": not_available | refusals,
         "substitute": read_json(job.input("card")).get("substitute"),

@@ -240,9 +240,9 @@ class _Case:
         }
         wanted = self.kept(0)[EMBEDDING]
         for name, after in rounds.items():
-            sent = [self.server[HIDDEN + part] for part in (WEIGHT, BIAS)]
-            change = [own - after[HIDDEN + part] for own, part in zip(sent, (WEIGHT, BIAS), strict=True)]
-            found = ratio.least_squares(FirstLayer(*(part.numpy() for part in (*change, *sent)), side=0))
+            weight, bias = (self.server[HIDDEN + part] for part in (WEIGHT, BIAS))
+            moved = [(own - after[HIDDEN + part]).numpy() for own, part in ((weight, WEIGHT), (bias, BIAS))]
+            found = ratio.least_squares(FirstLayer(moved[0], moved[1], weight.numpy(), bias.numpy()))
             yield Number(name, _difference({EMBEDDING: torch.from_numpy(found)}, {EMBEDDING: wanted}))
 
 
