@@ -56,7 +56,8 @@ def main() -> None:
     connection, _ = ask(address, arguments, os.environ, os.getcwd(), os.getpgrp(), (0, 1, 2))  # noqa: PTH109
     status = int(line_of(connection) or 1)
     if status < 0:
-        signal.signal(-status, signal.SIG_DFL)
+        if -status != signal.SIGKILL:  # which cannot be set
+            signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     sys.exit(status)
 

@@ -6,6 +6,7 @@ PYTHONPATH=benchmarks .venv/bin/python -m operations page         the page alone
 """
 
 import argparse
+import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -34,9 +35,11 @@ def main() -> None:
     parser.add_argument("measures", nargs="*", default=[*MEASURES], choices=[*MEASURES, PAGE])
     asked = parser.parse_args().measures
     for name in (name for name in MEASURES if name in asked):
+        load = os.getloadavg()[0]
         with tempfile.TemporaryDirectory() as scratch:
             found = MEASURES[name](FOLDER.parent, Path(scratch))
-        write_table(TABLE, merged(_known(), pd.DataFrame([vars(one) for one in found]).assign(machine=description())))
+        lines = pd.DataFrame([vars(one) for one in found]).round({"value": 4})
+        write_table(TABLE, merged(_known(), lines.assign(machine=description(), load=round(load, 1))))
     sys.stdout.write(write_page())
 
 

@@ -1,6 +1,6 @@
 """The page of operation figures: a section for each table that is there, whoever wrote it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -70,16 +70,28 @@ def figures(path: Path) -> str:
     for section, rows in table.groupby("section", sort=False):
         lines = [[row.what, f"{row.value:.3g} {row.unit}", row.note] for row in rows.itertuples()]
         parts.append(f"## {TITLES[str(section)]}\n\n{markdown(['what', 'measured', 'on'], lines)}")
-    machines = sorted(set(table["machine"]))
-    return "\n\n".join([*parts, f"Measured on {'; '.join(machines)}."])
+    machines = "; ".join(sorted(set(table["machine"])))
+    shared = (
+        f"Measured on {machines}. Other work was running: {table['load'].min():g} to {table['load'].max():g} processes "
+        "waited for these cores when a measurement began. What is not called processor time would be shorter on an "
+        "idle machine."
+    )
+    return "\n\n".join([*parts, shared])
 
 
 def makespan(path: Path) -> str:
     """Return the section of a campaign's makespan against the ideal."""
     table = pd.read_csv(path, keep_default_na=False)
     rows = table[table["ideal_hours"] != ""]
-    cells: Sequence[str] = ("scale", "workers", "jobs", "ideal_hours", "queue_over_ideal", "longest_first_over_ideal")
-    lines = [[str(row[name]) for name in cells] for _, row in rows.iterrows()]
+    whole, ratios = ("scale", "workers", "jobs"), ("queue_over_ideal", "longest_first_over_ideal")
+    lines = [
+        [
+            *(str(row[name]) for name in whole),
+            f"{float(row['ideal_hours']):.2f}",
+            *(f"{float(row[n]):.3f}" for n in ratios),
+        ]
+        for _, row in rows.iterrows()
+    ]
     heads = ["scale", "workers", "jobs", "ideal h", "queue / ideal", "longest chain first / ideal"]
     return f"## Makespan against the ideal\n\nFrom [campaign.md](campaign.md).\n\n{markdown(heads, lines)}"
 

@@ -11,7 +11,7 @@ from operations.page import write_page
 
 from leaklab.records.ledger import Ledger
 
-HEAD = {"unit": "s", "note": "", "machine": "a machine"}
+HEAD = {"unit": "s", "note": "", "machine": "a machine", "load": 3.5}
 
 
 def test_figures_of_a_measured_section_replace_the_older_ones():
