@@ -44,9 +44,14 @@ def jobs_of(folder: Path) -> list[Job]:
     ledger = Ledger.scan(folder)
     ranks: dict[Path, int] = {}
     return [
-        Job(entry.rule, _stage(entry), tuple(entry.outputs), str(entry.path), _rank(entry, ledger, ranks))
+        Job(entry.rule, _stage(entry), _asked_for(entry), str(entry.path), _rank(entry, ledger, ranks))
         for entry in ledger.entries
     ]
+
+
+def _asked_for(entry: Entry) -> tuple[str, ...]:
+    """Return the outputs that Snakemake can be asked for: the report has pages that its rule does not name."""
+    return tuple(name for name in entry.outputs if "/report/files/" not in name)
 
 
 def _stage(entry: Entry) -> str:
