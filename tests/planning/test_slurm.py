@@ -17,7 +17,7 @@ def sacct(tmp_path, monkeypatch):
         if text is not None:
             (tmp_path / "sacct").write_text(f"#!/bin/sh\n{text}\n")
             (tmp_path / "sacct").chmod(0o755)
-        monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+        monkeypatch.setenv("PATH", str(tmp_path))  # Slurm may be installed here
 
     return put
 
