@@ -7,6 +7,8 @@ MINUTES := 10
 RUN ?=
 # options of `make bench`: for training, for attacks, for steps under defenses and for those of HyperFL
 BENCH ?=
+# options of `make chaos`: --quick, --faults N, --seed N
+CHAOS ?=
 ATTACKS ?= $(filter --quick,$(BENCH))
 DEFENSES ?= $(filter --quick,$(BENCH))
 ALGORITHMS ?= $(filter --quick,$(BENCH))
@@ -19,7 +21,7 @@ SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint report share bench clean
+.PHONY: help setup demo test check lint report share bench chaos clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -76,6 +78,9 @@ bench: $(READY) ## measure training and attacks beside plain loops and peers: ma
 	@PYTHONPATH=benchmarks $(BIN)/python -m attack_speed $(ATTACKS)
 	@PYTHONPATH=benchmarks $(BIN)/python -m defense_speed $(DEFENSES)
 	@PYTHONPATH=benchmarks $(BIN)/python -m algorithm_speed $(ALGORITHMS)
+
+chaos: $(READY) ## kill, fill, damage in every step, then the plain command, 300 times: make chaos CHAOS=--quick
+	@PYTHONPATH=benchmarks $(BIN)/python -m chaos $(CHAOS)
 
 clean: ## remove what the demo made; small and paper results stay
 	@rm -rf results/demo figures/demo logs benchmarks/jobs

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,7 @@ def group_of(test):
     xdist's own groups (``--dist loadgroup``) are lost with this pytest.
     """
     file = test.split("::")[0]
-    if file.endswith("workflow/test_slurm.py"):
+    if file.endswith(("workflow/test_slurm.py", "workflow/test_slurm_faults.py")):
         return "slurm"
     return "demo" if file.endswith(ON_THE_DEMO) else file
 
@@ -91,6 +92,22 @@ class Checkout:
         done = self.run(*command, timeout=timeout, **more)
         assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-4000:]}"
         return done.stdout
+
+    def process(self, *words: str, seconds: float = 60) -> int:
+        """Return the id of the Python process in the checkout whose command line has all words, once it is there."""
+        limit = time.monotonic() + seconds
+        while time.monotonic() < limit:
+            for entry in Path("/proc").glob("[0-9]*/cmdline"):
+                try:
+                    parts = entry.read_bytes().decode(errors="replace").split("\0")
+                    here = (entry.parent / "cwd").resolve() == self.folder.resolve()
+                except OSError:
+                    continue
+                found = all(any(word in part for part in parts) for word in words)
+                if here and found and parts[0].endswith(("python", "python3")):
+                    return int(entry.parent.name)
+            time.sleep(0.1)
+        raise AssertionError(f"no process {words} within {seconds} s")
 
     def edit(self, name: str, old: str, new: str) -> None:
         """Replace a text that occurs in a file."""

@@ -118,7 +118,7 @@ def page(
     parts = [
         f"# What HyperFL's items take at scale `{SCALE}`",
         "`PYTHONPATH=benchmarks .venv/bin/python -m training_budget` made this page, on one thread. Each kind of "
-        "training was run for two rounds on noise of its data set's shape, its steps counted. One thread does at most "
+        "training was run for a round on noise of its data set's shape, its steps counted. One thread does at most "
         f"{best:.0f} GFLOP/s (the better of a matrix product and a convolution, measured in the same run).",
         f"The goal is {GOAL_HOURS:.0f} hours on {CORES} cores, {GOAL_HOURS * CORES:.0f} hours of one. The trainings "
         f"of networks from scratch come to **{hours:.1f}** hours, of which {further:.1f} are seeds after the first; at "

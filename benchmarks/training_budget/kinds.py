@@ -17,8 +17,7 @@ from leaklab.records.train_spec import TrainSpec
 
 SAMPLES = 600
 TESTS = 8
-WARM_UP, MEASURED = 1, 2
-"""Rounds."""
+WARM_UP_STEPS = 1
 
 
 @dataclass(frozen=True)
@@ -66,13 +65,13 @@ class Kind:
         return spec.dataset, f"{spec.algorithm_plugin.name}{defense}", str(self.clients), str(spec.batch_size)
 
     def seconds_per_step(self) -> float:
-        """Train some rounds on noise of the data set's shape and return the processor time of a client step."""
-        self._trained(WARM_UP)
-        started = time.process_time()
-        self._trained(MEASURED)
-        return (time.process_time() - started) / (MEASURED * self.clients * self.specs[0].local_steps)
+        """Train a round on noise of the data set's shape and return the processor time of a client step."""
+        self._trained(WARM_UP_STEPS)
+        started, steps = time.process_time(), self.specs[0].local_steps
+        self._trained(steps)
+        return (time.process_time() - started) / (self.clients * steps)
 
-    def _trained(self, rounds: int) -> None:
+    def _trained(self, steps: int) -> None:
         """Train all clients of a round, and hold the steps against the plan's.
 
         Raises:
@@ -80,13 +79,13 @@ class Kind:
         """
         spec = self.specs[0]
         short = {
-            "rounds": rounds, "until": None, "seeds": spec.seeds[:1], "evaluate": (), "evaluate_every": 0, "watch": (),
-            "clients_per_round": None,
+            "rounds": 1, "local_steps": steps, "until": None, "seeds": spec.seeds[:1], "evaluate": (),
+            "evaluate_every": 0, "watch": (), "clients_per_round": None,
         }  # fmt: skip
         held = [torch.arange(SAMPLES) + SAMPLES * client for client in range(self.clients)]
         sweep = train(spec.model_copy(update=short), noise(spec.dataset, SAMPLES * self.clients, TESTS), held)
         own = int(str(spec.algorithm_plugin.settings.get("classifier_steps", 0)))
-        assert sweep.client_steps == rounds * self.clients * (spec.local_steps + own), spec
+        assert sweep.client_steps == self.clients * (steps + own), spec
 
 
 def kinds(specs: Iterable[TrainSpec]) -> list[Kind]:

@@ -169,11 +169,12 @@ def audit(
     signed_by: Annotated[
         Path | None, typer.Option(metavar="FILE", help="check signatures with this Ed25519 public key, too")
     ] = None,
+    full: Annotated[bool, typer.Option("--full", help="read also what is unchanged since an earlier audit")] = False,
 ) -> None:
     """Recompute every recorded hash; exit 1 and name the file if one link of the chain is broken."""
     from leaklab.planning.full_audit import full_audit
 
-    for line in full_audit(git, signed_by):
+    for line in full_audit(git, signed_by, full):
         out.print(line)
 
 

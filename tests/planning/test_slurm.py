@@ -1,8 +1,10 @@
 """Snakemake asks Slurm by the command that works here."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from leaklab.planning.slurm import accounting_works, choose_status_command
 
@@ -15,7 +17,7 @@ def sacct(tmp_path, monkeypatch):
         if text is not None:
             (tmp_path / "sacct").write_text(f"#!/bin/sh\n{text}\n")
             (tmp_path / "sacct").chmod(0o755)
-        monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+        monkeypatch.setenv("PATH", str(tmp_path))  # Slurm may be installed here
 
     return put
 
@@ -30,12 +32,26 @@ def test_squeue_takes_over_where_accounting_does_not_work(sacct, text, works):
     settings = SimpleNamespace(status_command="sacct")
     said = choose_status_command(settings)
     assert settings.status_command == ("sacct" if works else "squeue")
-    assert bool(said) != works
+    assert said.startswith(f"{settings.status_command} is asked for the state of jobs")
+    assert "\n" not in said
 
 
-@pytest.mark.parametrize("settings", [None, SimpleNamespace(), SimpleNamespace(status_command="squeue")])
-def test_other_executors_and_a_chosen_squeue_are_left_alone(sacct, settings):
+@pytest.mark.parametrize("settings", [None, SimpleNamespace(), SimpleNamespace(status_command=None)])
+def test_other_executors_are_left_alone(sacct, settings):
     sacct("exit 1")
     before = vars(settings).copy() if settings else None
     assert choose_status_command(settings) == ""
     assert (vars(settings) if settings else None) == before
+
+
+def test_a_chosen_squeue_is_left_alone_and_named(sacct):
+    sacct("exit 0")
+    settings = SimpleNamespace(status_command="squeue")
+    assert choose_status_command(settings) == "squeue is asked for the state of jobs, as slurm-status-command says"
+    assert settings.status_command == "squeue"
+
+
+def test_an_hour_without_an_answer_is_waited_for():
+    """After the last query without an answer the executor forgets all its jobs, and the call never ends."""
+    profile = yaml.safe_load((Path(__file__).parents[2] / "profiles/slurm/profile.yaml").read_text(encoding="utf-8"))
+    assert profile["slurm-status-attempts"] / profile["max-status-checks-per-second"] >= 3600

@@ -4,8 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
-from pathlib import Path
 
 import pytest
 
@@ -32,7 +30,7 @@ def test_killed_job_is_finished_by_the_next_call(demo, tmp_path):
     running = subprocess.Popen(
         command, cwd=torn.folder, env=torn.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    os.kill(process_of(torn.folder, "leaklab.steps.train_federated", run.name), signal.SIGKILL)
+    os.kill(torn.process("leaklab.steps.train_federated", run.name), signal.SIGKILL)
     running.communicate(timeout=120)
     assert running.returncode != 0
     assert not (run / "weights.safetensors").exists()
@@ -52,7 +50,7 @@ def test_a_killed_call_is_followed_by_the_next_one(demo, tmp_path):
         command, cwd=torn.folder, env=torn.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         start_new_session=True,
     )  # fmt: skip
-    process_of(torn.folder, "leaklab.steps.train_federated", run.name)
+    torn.process("leaklab.steps.train_federated", run.name)
     os.killpg(running.pid, signal.SIGKILL)
     running.wait(timeout=60)
     assert list((torn.folder / ".snakemake/locks").iterdir())
@@ -60,21 +58,3 @@ def test_a_killed_call_is_followed_by_the_next_one(demo, tmp_path):
     assert "its lock is removed" in torn.must(*command)
     assert (run / "weights.safetensors").is_file()
     assert list((torn.folder / ".snakemake/calls").iterdir()) == []
-
-
-def process_of(folder, *words, seconds=60):
-    """Return the process id of the Python process in a folder whose command line has all words."""
-    limit = time.monotonic() + seconds
-    while time.monotonic() < limit:
-        for entry in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                parts = entry.read_bytes().decode(errors="replace").split("\0")
-            except OSError:
-                continue
-            found = parts[0].endswith(("python", "python3")) and all(
-                any(word in part for part in parts) for word in words
-            )
-            if found and (entry.parent / "cwd").resolve() == folder.resolve():
-                return int(entry.parent.name)
-        time.sleep(0.1)
-    raise AssertionError(f"no process {words} within {seconds} s")

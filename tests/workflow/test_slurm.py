@@ -1,16 +1,8 @@
-"""`snakemake --profile slurm`, literally, on a real Slurm of this machine."""
+"""`snakemake --profile slurm`, literally, on a real Slurm of this machine with an accounting database and without."""
 
-import os
 import re
-import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
-import yaml
-
-ROOT = Path(__file__).parents[2]
-STARTER = Path(os.environ.get("LEAKLAB_LOCAL_SLURM", ROOT.parent / "shared/tools/local-slurm"))
 
 
 def test_profile_is_found_by_its_bare_name_and_gpus_are_asked_for_on_cuda(checkout, tmp_path):
@@ -23,47 +15,18 @@ def test_profile_is_found_by_its_bare_name_and_gpus_are_asked_for_on_cuda(checko
         assert bool(re.search(r"\bgpu=1\b", block.group(1))) == gpus, rule
 
 
-@pytest.fixture
-def slurm():
-    """A running Slurm: the cluster's own, or one started for the test."""
-    if shutil.which("sinfo") and subprocess.run(["sinfo"], capture_output=True, check=False).returncode == 0:
-        yield
-        return
-    if os.geteuid() != 0:
-        pytest.skip("no Slurm here, and starting one needs root")
-    if not STARTER.is_file():
-        pytest.skip("no Slurm here, and no script that starts one (LEAKLAB_LOCAL_SLURM)")
-    started = subprocess.run([STARTER, "start"], capture_output=True, text=True, timeout=300, check=False)
-    if started.returncode != 0:
-        pytest.skip(f"Slurm could not be started: {started.stdout[-200:]}{started.stderr[-200:]}")
-    yield
-    subprocess.run([STARTER, "stop"], capture_output=True, timeout=120, check=False)
-
-
 @pytest.mark.slurm
 @pytest.mark.machine
 @pytest.mark.workflow
-def test_demo_runs_on_slurm(checkout, slurm, tmp_path):
-    cluster = checkout.clone(tmp_path / "cluster")
-    shorten(cluster)
-    cluster.must("snakemake", "--profile", "slurm", "--config", "scale=demo", timeout=900)
-    records = list((cluster.folder / "results/runs/attack").rglob("run.json"))
-    assert records
-    assert all('"slurm_job": "' in record.read_text() for record in records)
-
-
-KEPT = ("table1", "table4", "figure2", "algorithm1")
-
-
-def shorten(cluster):
-    """Leave few jobs of each rule: a job on Slurm costs seconds however short it is."""
-    for path in (cluster.folder / "config/items/lrp").glob("*.yaml"):
-        item = yaml.safe_load(path.read_text(encoding="utf-8"))
-        if "scales" not in item:
-            continue
-        if path.stem not in KEPT:
-            del item["scales"]["demo"]
-        if path.stem == "table1":
-            small = {"dataset": "digits", "partition.shard_size": 25, "model": "mlp", "rounds": 5, "seeds": [1024]}
-            item["scales"]["demo"] = {"drop": ["draws", "cnn-corners"], "set": small}
-        path.write_text(yaml.safe_dump(item, allow_unicode=True), encoding="utf-8")
+@pytest.mark.parametrize("slurm", ["squeue", "sacct"], indirect=True)
+def test_the_literal_call_ends_and_says_how_it_asks_for_jobs(slurm, cluster):
+    said = cluster.must("snakemake", "--profile", "slurm", timeout=600)
+    lines = [line for line in said.splitlines() if "is asked for the state of jobs" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith(f"leaklab: {slurm} is asked")
+    assert (cluster.folder / "results/paper/report/index.html").is_file()
+    for stage in ("train", "capture", "attack", "score", "check"):
+        records = list((cluster.folder / "results/runs" / stage).rglob("run.json"))
+        assert records, stage
+        assert all('"slurm_job": "' in record.read_text() for record in records)
+    assert "Nothing to be done" in cluster.must("snakemake", "--profile", "slurm", "-n")

@@ -1,6 +1,6 @@
 """The audit: recompute every hash that a record states, and compare the code that made it with the code here."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,14 +52,18 @@ class Made(NamedTuple):
     code: str
 
 
-def audit(ledger: Ledger) -> Audit:
+def audit(ledger: Ledger, checksum: Callable[[Path], str] = sha256) -> Audit:
     """Check all records of a checkout.
 
     Runs that no result rests on any more (left over from earlier settings) are checked for their outputs only.
+
+    Args:
+        ledger: the records.
+        checksum: returns the SHA-256 of a file.
     """
     result = Audit(records=len(ledger.entries))
     adopted = Adopted.load(ledger.root)
-    hashes = _Hashes(ledger)
+    hashes = _Hashes(ledger, checksum)
     wanted = behind_results(ledger)
     committed = git_state()["dirty"] is False
     for entry in ledger.entries:
@@ -90,14 +94,15 @@ def behind_results(ledger: Ledger) -> set[Path]:
 class _Hashes:
     """SHA-256 of each file, computed once; None for a file that is not here."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, checksum: Callable[[Path], str]) -> None:
         self.root = ledger.root
+        self.checksum = checksum
         self.known: dict[str, str | None] = {}
 
     def of(self, path: str) -> str | None:
         if path not in self.known:
             file = self.root / path
-            self.known[path] = sha256(file) if file.is_file() else None
+            self.known[path] = self.checksum(file) if file.is_file() else None
         return self.known[path]
 
     def changed(self, recorded: Mapping[str, str]) -> Iterator[str]:

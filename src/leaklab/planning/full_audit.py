@@ -7,6 +7,7 @@ from pathlib import Path
 from leaklab.planning import git_audit, published
 from leaklab.planning.adopted import Adopted
 from leaklab.planning.audit import Audit, audit
+from leaklab.planning.kept_checksums import KeptChecksums
 from leaklab.planning.plan import build_plan
 from leaklab.planning.run_records import checked_ledger
 from leaklab.planning.signing import check, signatures, unsigned_scales
@@ -14,12 +15,13 @@ from leaklab.records.errors import UserError
 from leaklab.records.items import load_items
 
 
-def full_audit(revision: str | None = None, key: Path | None = None) -> Iterator[str]:
+def full_audit(revision: str | None = None, key: Path | None = None, full: bool = False) -> Iterator[str]:
     """Check everything, and yield what was found line by line.
 
     Args:
         revision: a commit to compare what is published with; None for none.
         key: public key by which what is signed has to be signed; None to leave signatures unchecked.
+        full: read every file, also those that are as an earlier audit left them.
 
     Raises:
         UserError: a link of the chain is broken, or there is nothing to audit.
@@ -27,7 +29,9 @@ def full_audit(revision: str | None = None, key: Path | None = None) -> Iterator
     ledger = checked_ledger()
     if not ledger.entries:
         raise UserError("audit failed: no run record here: run it in the root folder of a project that has results")
-    result = audit(ledger)
+    checksums = KeptChecksums() if full else KeptChecksums.load()
+    result = audit(ledger, checksums.of)
+    checksums.save()
     unfit = Adopted.load().faults(ledger)
     lost = published.faults(build_plan(load_items()), ledger)
     compared = None if revision is None else git_audit.compare(revision)
@@ -42,6 +46,8 @@ def full_audit(revision: str | None = None, key: Path | None = None) -> Iterator
     if key is not None:
         yield from (f"results/{scale}: has no signature" for scale in unsigned_scales())
     verdict = f"{result.records} records, {result.files} files checked"
+    if checksums.spared:
+        verdict += f" ({checksums.spared} unchanged since an earlier audit and not read again: --full reads all)"
     if compared:
         verdict += f", {compared.files} of them published with commit {compared.commit[:12]}"
     if result.breaks or result.stale or lost or unfit or differences or unsigned:

@@ -20,12 +20,17 @@ def choose_status_command(settings: object) -> str:
     """Let Snakemake poll with ``squeue`` where ``sacct`` does not work: it would wait forever for an answer.
 
     Args:
-        settings: of Snakemake's executor; those of other executors are left alone.
+        settings: of Snakemake's executor; those of other executors, and a command that the user chose, are left alone.
 
     Returns:
-        what was changed, for the user; empty if nothing.
+        which command is asked and why, for the user; empty where no Slurm is asked.
     """
-    if getattr(settings, "status_command", None) != "sacct" or accounting_works():
+    command = getattr(settings, "status_command", None)
+    if command is None:
         return ""
+    if command != "sacct":
+        return f"{command} is asked for the state of jobs, as slurm-status-command says"
+    if accounting_works():
+        return "sacct is asked for the state of jobs: the accounting database answers"
     settings.status_command = "squeue"  # type: ignore[attr-defined]
-    return "sacct does not work here (no accounting database): squeue is asked for the state of jobs"
+    return "squeue is asked for the state of jobs: sacct does not work here (no accounting database)"

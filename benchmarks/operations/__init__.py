@@ -1,0 +1,1 @@
+"""Figures of operation: how long planning, auditing and the workflow itself take, and what faults do."""
