@@ -33,7 +33,7 @@ def group_of(test):
     xdist's own groups (``--dist loadgroup``) are lost with this pytest.
     """
     file = test.split("::")[0]
-    if file.endswith(("workflow/test_slurm.py", "workflow/test_slurm_faults.py")):
+    if file.endswith("workflow/test_slurm.py"):
         return "slurm"
     return "demo" if file.endswith(ON_THE_DEMO) else file
 

@@ -25,15 +25,6 @@ def slurm(request):
         yield request.param
 
 
-@pytest.fixture(scope="module", params=["squeue", "sacct"])
-def own_slurm(request):
-    """The same, always started for the tests: they end its daemons and change its configuration."""
-    if answers("sinfo"):
-        pytest.skip("a Slurm runs here, and these tests would damage it")
-    with started(request.param):
-        yield request.param
-
-
 @contextmanager
 def started(command):
     """Start a Slurm whose jobs are looked up by a command, or skip with the reason; stop it at the end."""
