@@ -1,12 +1,11 @@
 """What a paper's trainings take at a scale with the code here, beside the goal, the rest, and what is possible at most.
 
-PYTHONPATH=benchmarks .venv/bin/python -m training_budget            writes benchmarks/training_budget.md and .csv
+PYTHONPATH=benchmarks .venv/bin/python -m training_budget            writes benchmarks/training_budget.md
 PYTHONPATH=benchmarks .venv/bin/python -m training_budget --print    prints only
 """
 
 import argparse
-import csv
-import io
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -44,7 +43,6 @@ def main() -> None:
     text = page(rows, rates, rest(plan), ways(plan))
     if not only_print:
         write_text(PAGE, text)
-        write_text(PAGE.with_suffix(".csv"), table(rows))
     sys.stdout.write(text)
 
 
@@ -119,7 +117,8 @@ def page(
         f"# What HyperFL's items take at scale `{SCALE}`",
         "`PYTHONPATH=benchmarks .venv/bin/python -m training_budget` made this page, on one thread. Each kind of "
         "training was run for a round on noise of its data set's shape, its steps counted. One thread does at most "
-        f"{best:.0f} GFLOP/s (the better of a matrix product and a convolution, measured in the same run).",
+        f"{best:.0f} GFLOP/s (the better of a matrix product and a convolution, measured in the same run). The load of "
+        f"the machine was {os.getloadavg()[-1]:.1f} in the last quarter of an hour.",
         f"The goal is {GOAL_HOURS:.0f} hours on {CORES} cores, {GOAL_HOURS * CORES:.0f} hours of one. The trainings "
         f"of networks from scratch come to **{hours:.1f}** hours, of which {further:.1f} are seeds after the first; at "
         f"the processor's peak they would take {least:.1f}. The items below that attack, check or train on a backbone "
@@ -139,16 +138,6 @@ def page(
         ]),
     ]  # fmt: skip
     return wrapped("\n\n".join(parts) + "\n")
-
-
-def table(rows: Sequence[Row]) -> str:
-    """Return the trainings as CSV."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}
-                     for row in rows)  # fmt: skip
-    return text.getvalue()
 
 
 if __name__ == "__main__":
