@@ -88,7 +88,7 @@ def test_a_layer_that_nobody_imprinted_is_refused(dataset):
     facts = {**knowledge.facts, "server": {"name": "imprint", "settings": {}}}
     with pytest.raises(UserError, match="set server: imprint"):
         read(observation, type(knowledge)(knowledge.threat_model, facts))
-    with pytest.raises(UserError, match="imprint' needs 'server'"):
+    with pytest.raises(UserError, match="imprint' needs 'data_statistics'"):
         check("imprint", {}, "honest-but-curious")
 
 

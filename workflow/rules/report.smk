@@ -48,7 +48,7 @@ rule publish_threat_models:
     resources:
         mem_mb=1000,
     params:
-        spec=scale_spec,
+        spec=report_spec,
         code=code_of_rule("publish_threat_models"),
     shell:
         "python -m leaklab.steps.publish_threat_models --spec {params.spec:q} --code {params.code}"

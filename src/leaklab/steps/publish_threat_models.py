@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from leaklab.planning.missing import without_missing
 from leaklab.records.items import load_item
 from leaklab.report.site.letters_of_rows import lines_of, write_lines
 from leaklab.steps.base import Job, main
@@ -9,9 +10,11 @@ from leaklab.steps.base import Job, main
 
 def run(job: Job) -> None:
     """Write ``threat_models`` for the ``tables`` of items that run at the scale, from their ``item_files``."""
-    items = {item.key: item for item in map(load_item, job.inputs["item_files"])}
+    scale = job.spec["scale"]
+    found = {item.key: item for item in map(load_item, job.inputs["item_files"])}
+    items = without_missing(found, {scale: job.spec.get("missing", {})})
     tables = {f"{path.parent.name}/{path.stem}": path for path in job.inputs.get("tables", [])}
-    lines = [line for key, path in tables.items() for line in lines_of(items[key], job.spec["scale"], path)]
+    lines = [line for key, path in tables.items() for line in lines_of(items[key], scale, path)]
     write_lines(job.outputs["threat_models"], lines)
     job.note(rows=len(lines), letters=dict(sorted(Counter(line["letter"] for line in lines).items())))
 

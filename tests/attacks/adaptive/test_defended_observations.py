@@ -18,6 +18,7 @@ from leaklab.defenses.soteria_mask import soteria_mask
 from leaklab.observations import requirements
 from leaklab.observations.base import Knowledge
 from leaklab.observations.capture import capture
+from leaklab.observations.threat_models import OWN
 from leaklab.records import plugins
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
@@ -202,7 +203,7 @@ def test_needs_are_declared_for_the_planner(captured, name):
     defense = EXACT.get(name, "additive-noise")
     observation, knowledge, _ = captured(defense, kind="delta")
     asked = transform.requirements
-    declared = {*asked.facts, *asked.facts_for_delta}
+    declared = {*asked.facts, *asked.facts_for_delta} - OWN
     facts = {fact: value for fact, value in knowledge.facts.items() if fact in declared}
     transform.prepare(observation, Knowledge("honest-but-curious", facts))
     for fact in declared:

@@ -24,7 +24,6 @@ from leaklab.report.numbers.results import AGAIN, BLIND, KNOWING, PAPER, canonic
 from leaklab.report.numbers.results import COLUMNS as OF_TABLES
 from leaklab.report.site.threat_models import LETTERED
 
-FILE = "threat-models.csv"
 KEYS = ("paper", "item", "row", "attacker")
 COLUMNS = (*KEYS, "letter", "defense_known", "labels_granted", "public_data", "threat_model", "attacks")
 SEVERAL = "; "

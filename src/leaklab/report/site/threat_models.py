@@ -13,6 +13,8 @@ from leaklab.records.text_specs import TextAttackSpec, TextScoreSpec
 from leaklab.report.site.words import ATTACKERS
 from leaklab.report.tables.layout import Grid
 
+FILE = "threat-models.csv"
+"""What the attacker of every row has to know, beside the tables (``letters_of_rows``)."""
 NO_TRANSFORM = "none"
 LETTERED = ScoreSpec | LandscapeSpec | TextScoreSpec
 THREAT_MODEL = "threat model"
