@@ -14,8 +14,7 @@ from leaklab.records.ids import run_id
 from leaklab.records.items import load_items
 from leaklab.report.numbers.results import ResultTable
 from leaklab.report.site.letters_of_rows import COLUMNS, KEYS, lines_of, write_lines
-from leaklab.report.site.threat_models import FILE
-from leaklab.report.site.threat_models import LETTERED
+from leaklab.report.site.threat_models import FILE, LETTERED
 
 ROOT = Path(__file__).parents[3]
 ITEMS = load_items(ROOT / "config/items")
