@@ -21,10 +21,10 @@ SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint report share bench chaos clean
+.PHONY: help setup demo test test-s3 test-slurm check lint report share bench chaos clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 setup: $(READY) ## make the virtual environment .venv from the hashed lock
 
@@ -45,6 +45,17 @@ demo: $(READY) ## the whole chain on embedded data; prints where the report is
 
 test: $(READY) lint ## all checks and tests, with the demo end to end
 	@$(BIN)/python -m pytest --numprocesses auto --dist loadscope
+
+# a second environment over the first: botocore wants an older python-dateutil
+test-s3: $(READY) ## a DVC remote in S3, on a local server
+	@$(BIN)/python -m venv $(VENV)/s3
+	@$(BIN)/python -c 'import site, sys; print(f"import site; site.addsitedir({site.getsitepackages()[0]!r})")' \
+		> $$($(VENV)/s3/bin/python -c 'import site; print(site.getsitepackages()[0])')/leaklab.pth
+	@$(VENV)/s3/bin/python -m pip install --quiet --disable-pip-version-check -r tests/workflow/s3.txt
+	@$(VENV)/s3/bin/python -m pytest tests/workflow/test_s3.py
+
+test-slurm: $(READY) ## a campaign that meets all faults of a cluster, on a real Slurm
+	@LEAKLAB_SLURM_FAULTS=1 $(BIN)/python -m pytest tests/workflow/test_slurm_faults.py
 
 lint: $(READY) ## style, types, architecture, workflow
 	@$(BIN)/ruff check

@@ -25,6 +25,15 @@ def slurm(request):
         yield request.param
 
 
+@pytest.fixture(scope="module", params=["squeue", "sacct"])
+def own_slurm(request):
+    """A Slurm that may be harmed, with an accounting database or without."""
+    if answers("sinfo"):
+        pytest.skip("a Slurm runs here that is not this test's to harm")
+    with started(request.param):
+        yield request.param
+
+
 @contextmanager
 def started(command):
     """Start a Slurm whose jobs are looked up by a command, or skip with the reason; stop it at the end."""
