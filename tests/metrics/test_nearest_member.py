@@ -13,10 +13,12 @@ from leaklab.attacks.first_layer.pictures import pictures, quotients
 from leaklab.attacks.unmixed_pictures import UnmixedPictures
 from leaklab.data.dataset import Dataset
 from leaklab.federated.engine import train
+from leaklab.metrics import nearest_member
 from leaklab.metrics.member_margin import MemberMargin
 from leaklab.metrics.nearest_member import NearestMember, nearest, sides
 from leaklab.observations.capture import capture
 from leaklab.observations.truth import Truth
+from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -138,6 +140,17 @@ def test_the_margin_is_what_members_are_above_strangers(caught, defense):
     assert (margin < member).all()
 
 
+def test_member_and_margin_look_for_pictures_once(caught, monkeypatch):
+    observation, knowledge, truth = caught(clients=(0, 1, 3))
+    looked = []
+    monkeypatch.setattr(nearest_member, "pictures", lambda *of: looked.append(of) or pictures(*of))
+    monkeypatch.setattr(nearest_member, "_KEPT", {})
+    both = [metric.values(observation, knowledge, None, truth) for metric in (NearestMember(), MemberMargin())]
+    assert len(looked) == 3
+    monkeypatch.setattr(nearest_member, "_KEPT", {})
+    assert torch.equal(MemberMargin().values(observation, knowledge, None, truth), both[1])
+
+
 def test_pictures_are_handed_out_in_turn(caught):
     observation, knowledge, truth = caught()
     found = UnmixedPictures(samples=24).reconstruct(observation, knowledge, Budget(1, 1), lambda *n: stream(0, *n))
@@ -153,3 +166,14 @@ def test_what_cannot_be_compared_is_named(caught):
     observation, knowledge, truth = caught(model="dlg-lenet")
     with pytest.raises(UserError, match="begins with an affine layer"):
         NearestMember().values(observation, knowledge, None, truth)
+
+
+def test_a_single_client_is_refused_while_planning():
+    def refused(*clients):
+        images = {"partition": {"name": "two-clients"}, "clients": clients}
+        fields = {"capture": {"dataset": "digits", "images": images, "model": MLP, "rate": 0.1, "kind": "delta"},
+                  "attack": {"name": "unmixed-pictures", "samples": 24}, "iterations": 1}  # fmt: skip
+        return MemberMargin().refusal(AttackSpec.model_validate(fields))
+
+    assert "name several in images.clients" in refused(0)
+    assert refused(0, 1) is None

@@ -10,6 +10,7 @@ the first ones of the larger side.
 Source: research on exact attacks of this project; the comparison is that of membership inference.
 """
 
+import hashlib
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.exact_batch import first_layers
+from leaklab.attacks.first_layer.layer import FirstLayer
 from leaklab.attacks.first_layer.pictures import pictures
 from leaklab.metrics.base import MetricCard
 from leaklab.metrics.of_update import UpdateMetric
@@ -30,6 +32,8 @@ from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 
 ATTACK = "unmixed-pictures"
+_KEPT: dict[tuple[bytes, int], Tensor] = {}
+"""The pictures that this process has found: update and trial -> pictures; a few megabytes for each update."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,11 @@ class NearestMember(UpdateMetric):
 
     def refusal(self, spec: AttackSpec) -> str | None:
         """Return why an attack has no such number, or None if it has one."""
-        return None if spec.attack.name == ATTACK else f"it is that of the attack {ATTACK}"
+        if spec.attack.name != ATTACK:
+            return f"it is that of the attack {ATTACK}"
+        if len(getattr(spec.capture.images, "clients", ())) == 1:
+            return "it compares with images of other clients of the capture: name several in images.clients"
+        return None
 
     def values(
         self, observation: Observation, knowledge: Knowledge, generator: Generator | None, truth: Truth
@@ -79,9 +87,17 @@ class NearestMember(UpdateMetric):
             members, strangers = sides(truth, row)
             if not len(members):
                 raise UserError(f"metric '{self.card.name}': no other client has a label of client {row}: attack more")
-            taken = torch.from_numpy(np.clip(pictures(layer, stream(0, "nearest", trial)), 0.0, 1.0))
+            taken = _pictures(layer, trial)
             found.append(nearest(taken, members) - (nearest(taken, strangers) if self.margin else 0.0))
         return torch.tensor(found, dtype=torch.float64)[:, None].expand(truth.labels.shape).clone()
+
+
+def _pictures(layer: FirstLayer, trial: int) -> Tensor:
+    """Return the pictures in an update, [k, n] in [0, 1]; found once for this metric and its margin."""
+    known = hashlib.sha256(np.concatenate([layer.weight_update.ravel(), layer.bias_update]).tobytes()).digest(), trial
+    if known not in _KEPT:
+        _KEPT[known] = torch.from_numpy(np.clip(pictures(layer, stream(0, "nearest", trial)), 0.0, 1.0))
+    return _KEPT[known]
 
 
 def sides(truth: Truth, row: int) -> tuple[Tensor, Tensor]:

@@ -388,7 +388,8 @@ class TestAttacks:
             write_table(path, table.assign(image=table["image"] + 1000 * place))
         found = [row for row in collect(item, "small").rows if row.metric == "mse_median" and row.attacker == "paper"]
         (row,) = [row for row in found if not row.aside]
-        assert (row.value, row.n, row.clusters, len(row.runs)) == (1.5, 12, 12, 2)
+        # clients of one training share its weights, so they do not count alone
+        assert (row.value, row.n, row.clusters, len(row.runs)) == (1.5, 12, 2, 2)
 
     def test_of_a_single_update_the_draws_are_the_clusters(self):
         item = read_item(ATTACK)

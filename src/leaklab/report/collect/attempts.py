@@ -22,6 +22,8 @@ from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import BLIND, KNOWING, PAPER, canonical
 
 OWN_CHOICE, ORACLE = "best-by-loss", "oracle"
+TRAINING = "training"
+"""Column of scores that are of several trainings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +143,12 @@ def cells_of(source: Source, runs: Sequence[PlannedRun]) -> list[Cell]:
 
 
 def clusters_of(scores: pd.DataFrame) -> list[Hashable]:
-    """Return the update of each line: all its images together, whichever draw. A single update counts by its draws."""
+    """Return what each line counts with: its training, where there are several, as the updates of one share it.
+
+    Else its update: all its images together, whichever draw. A single update counts by its draws.
+    """
+    if TRAINING in scores.columns:
+        return scores[TRAINING].tolist()
     updates = updates_of(scores)
     return updates if len(set(updates)) > 1 else scores["trial"].tolist()
 
@@ -200,7 +207,16 @@ def _scores(runs: Sequence[PlannedRun]) -> pd.DataFrame:
         table = read_table(run_folder(run.spec) / "scores.csv")
         before = 1 + max((int(other["trial"].max()) for other in tables), default=-1)
         tables.append(table.assign(trial=table["trial"] + before))
+    trainings = [_training(run) for run in runs]
+    if len(set(trainings)) > 1:
+        tables = [table.assign(**{TRAINING: name}) for table, name in zip(tables, trainings, strict=True)]
     return pd.concat(tables, ignore_index=True)
+
+
+def _training(run: PlannedRun) -> str:
+    """Return the training in which the attacked clients take part; empty for first weights."""
+    train = getattr(run.spec.attack.capture.state, "train", None)  # type: ignore[union-attr]
+    return run_id(train) if train else ""
 
 
 def _names(runs: Sequence[PlannedRun]) -> list[str]:
