@@ -1,6 +1,7 @@
 """One trial: harm some jobs, run the plain command, and hold what is there against the undisturbed reference."""
 
 import shutil
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,7 @@ from chaos.jobs import Job
 from leaklab.records.files import sha256
 
 State = dict[str, tuple[int, int]]
-"""Path -> time of the last change and number of the file: a file that is made again has others."""
+"""Path -> time of the last change, 0 where it lies in the future, and number of the file."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class Bench:
         for name in (name for job in jobs for name in job.files):
             if (self.folder / name).is_file():
                 status = (self.folder / name).stat()
-                found[name] = status.st_mtime_ns, status.st_ino
+                found[name] = status.st_mtime_ns * (status.st_mtime_ns < time.time_ns()), status.st_ino
         return found
 
     def wrong(self, jobs: Iterable[Job]) -> list[str]:
@@ -98,6 +99,16 @@ class Bench:
             for name in names
             if not (self.folder / name).is_file() or sha256(self.folder / name) != self.reference[name]
         ]
+
+
+def made_again(before: State, after: State) -> list[str]:
+    """Return the files that have other times or numbers than before; a time of the future may become that of now."""
+
+    def same(name: str) -> bool:
+        (time_then, number_then), (time_now, number_now) = before[name], after.get(name, (0, 0))
+        return number_now == number_then and time_then in (0, time_now)
+
+    return [name for name in before if not same(name)]
 
 
 def trial(bench: Bench, kind: str, jobs: Sequence[Job], harm: Callable[[Sequence[Job]], Harm]) -> list[Fault]:
@@ -113,8 +124,7 @@ def trial(bench: Bench, kind: str, jobs: Sequence[Job], harm: Callable[[Sequence
     before |= bench.state(finished)
     plain = bench.calls.plain([job.target for job in jobs])
     after = bench.state([*others, *finished])
-    lost = [name for name, state in before.items() if after.get(name) != state]
-    return verdicts(bench, kind, done, plain, lost)
+    return verdicts(bench, kind, done, plain, made_again(before, after))
 
 
 def verdicts(bench: Bench, kind: str, done: Harm, plain: Said, lost: Sequence[str]) -> list[Fault]:

@@ -19,7 +19,7 @@ from chaos import client
 from chaos.workspace import Workspace
 
 TRACEBACK = "Traceback (most recent call last)"
-SNAKEMAKE = ("snakemake", "--cores", "1", "--quiet", "all", "--")
+SNAKEMAKE = ("snakemake", "--cores", "1", "--")
 LIMIT = 600.0
 
 
@@ -49,10 +49,13 @@ class Said:
 
     @property
     def last_line(self) -> str:
-        """The last line of this project's own, or the last one."""
+        """The last line of this project's own, else the last one that names an error, else the last one."""
         lines = [line for line in self.text.splitlines() if line.strip()]
         own = [line for line in lines if line.startswith("leaklab ")]
-        return (own or lines or [""])[-1]
+        errors = [
+            line for line in lines if "Error" in line and not line.startswith(("Error in rule", "WorkflowError:"))
+        ]
+        return (own or errors or lines or [""])[-1]
 
 
 @dataclass(frozen=True)

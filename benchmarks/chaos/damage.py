@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from chaos.bench import Bench, Fault, Harm, verdicts
+from chaos.bench import Bench, Fault, Harm, made_again, verdicts
 from chaos.jobs import Job
 
 CUTS = {"cut to nothing": 0.0, "cut to a half": 0.5, "the last bytes gone": 0.98}
@@ -43,8 +43,7 @@ def damage_outputs(bench: Bench, jobs: Sequence[Job], how: Sequence[str], chance
     plain = bench.calls.plain(list(chosen.values()))
     after = bench.state(others)
     hits = {job: f"{one}, the old time kept" for (job, _), one in zip(chosen.items(), how, strict=True)}
-    lost = [name for name, state in before.items() if after.get(name) != state]
-    found = verdicts(bench, "damaged output", Harm(hits, [audit]), plain, lost)
+    found = verdicts(bench, "damaged output", Harm(hits, [audit]), plain, made_again(before, after))
     return [_unnamed(fault, job, chosen[job] in silent) for fault, job in zip(found, hits, strict=True)]
 
 
@@ -69,8 +68,7 @@ def damage_metadata(bench: Bench, jobs: Sequence[Job], how: Sequence[str], chanc
     before = bench.state(others)
     plain = bench.calls.plain([job.target for job in hits])
     after = bench.state(others)
-    lost = [name for name, state in before.items() if after.get(name) != state]
-    return verdicts(bench, "damaged note", Harm(hits), plain, lost)
+    return verdicts(bench, "damaged note", Harm(hits), plain, made_again(before, after))
 
 
 def _metadata(folder: Path, name: str) -> Path:
@@ -87,5 +85,4 @@ def touch_files(bench: Bench, jobs: Sequence[Job], years: Sequence[str]) -> list
     before = bench.state(bench.jobs)
     plain = bench.calls.plain([job.target for job in bench.jobs])
     after = bench.state(bench.jobs)
-    lost = [name for name, state in before.items() if after.get(name) != state]
-    return verdicts(bench, "clock", Harm(hits), plain, lost)
+    return verdicts(bench, "clock", Harm(hits), plain, made_again(before, after))

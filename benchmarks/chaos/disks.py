@@ -9,8 +9,10 @@ from pathlib import Path
 from chaos.bench import Bench, Harm
 from chaos.jobs import Job
 
-FULL = {"no room for one file": "size=1m,nr_inodes=1", "no room for a second file": "size=1m,nr_inodes=2",
+# one file more than is said: the one that keeps the folder, since Snakemake tries to remove an empty one
+FULL = {"no room for one file": "size=1m,nr_inodes=2", "no room for a second file": "size=1m,nr_inodes=3",
         "4 kB left": "size=4k", "16 kB left": "size=16k"}  # fmt: skip
+KEEPER = ".kept"
 
 
 def why_not(folder: Path) -> str:
@@ -60,6 +62,7 @@ def fill(bench: Bench, jobs: Sequence[Job], left: Mapping[Job, str]) -> Harm:
         for place, how in {outer[job]: left[job] for job in jobs}.items():
             place.mkdir(parents=True, exist_ok=True)
             stack.enter_context(mounted(place, FULL[how]))
+            (place / KEEPER).touch()
         said = bench.calls.plain([job.target for job in jobs])
         hit = [job for job in jobs if not bench.is_made(job)]
     how_of = {outer[job]: left[job] for job in jobs}

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -40,7 +41,16 @@ def test_killed_job_is_finished_by_the_next_call(demo, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in others} == others
 
 
-def test_a_killed_call_is_followed_by_the_next_one(demo, tmp_path):
+def locked(torn):
+    """Wait until Snakemake has taken its lock, which is before it calls onstart."""
+    limit = time.monotonic() + 60
+    while not any((torn.folder / ".snakemake/locks").glob("*")):
+        assert time.monotonic() < limit
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("when", ["the lock is taken", "a step works"])
+def test_a_killed_call_is_followed_by_the_next_one(demo, tmp_path, when):
     torn = demo.copy(tmp_path / "torn")
     run = next(path for path in sorted((torn.folder / "results/runs/train").iterdir()) if "cnn-small" in path.name)
     shutil.rmtree(run)
@@ -50,7 +60,7 @@ def test_a_killed_call_is_followed_by_the_next_one(demo, tmp_path):
         command, cwd=torn.folder, env=torn.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         start_new_session=True,
     )  # fmt: skip
-    torn.process("leaklab.steps.train_federated", run.name)
+    locked(torn) if when == "the lock is taken" else torn.process("leaklab.steps.train_federated", run.name)
     os.killpg(running.pid, signal.SIGKILL)
     running.wait(timeout=60)
     assert list((torn.folder / ".snakemake/locks").iterdir())

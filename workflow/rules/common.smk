@@ -55,6 +55,7 @@ except UserError as error:
 
 if workflow.is_main_process:
     say(free_lock_of_killed_call())
+    note_call()  # here, as Snakemake locks the folder before it calls onstart
 STARTED = time.time()
 DEVICE = CONFIG.device
 GPUS = 1 if DEVICE == "cuda" else 0

@@ -255,31 +255,6 @@ class TestSubstitutes:
         write_json(Path("data/prepared/mnist.json"), {"name": "mnist", "substitute": "a subset"})
         assert substitutes("paper") == ("a subset",)
 
-    def of_blocks(self, blocks, scales, scale):
-        """Return model -> what a run with it stands for, of an item that has more blocks than one."""
-        changes = ("cells:\n  row:\n", f"{blocks}cells:\n  row:\n    model: model.name\n"), ("  small: {}\n", scales)
-        item = read_item(TRAINING, *changes, ("  paper: {}\n", ""))
-        rows = TestTraining().collected(item, scale).rows
-        return {row.row["model"]: [text for text in row.substitutes if " in place of " in text] for row in rows}
-
-    def test_a_network_that_the_item_means_but_nobody_publishes_stands_for_none(self):
-        blocks = "  other: {like: table, model: cnn-mnist}\n"
-        absent = "  paper: {absent: {other: weights not here}}\n  small: {set: {rounds: 2}}\n"
-        assert self.of_blocks(blocks, absent, "small") == {"mlp": [], "cnn-mnist": []}
-        changed = absent.replace("rounds: 2", "rounds: 2, model: dlg-lenet")
-        assert self.of_blocks(blocks, changed, "small") == {"dlg-lenet": ["dlg-lenet in place of mlp"]}
-
-    def test_what_only_a_smaller_scale_trains_stands_for_none_of_the_papers_data(self):
-        blocks = "  backbone: {like: table, dataset: digits, model: cnn-mnist}\n"
-        dropped = "  paper: {drop: [backbone]}\n  small: {}\n"
-        assert self.of_blocks(blocks, dropped, "small") == {"mlp": [], "cnn-mnist": []}
-
-    def test_one_network_for_those_of_several_datasets(self):
-        blocks = "  other: {like: table, dataset: cifar100, model: cnn-mnist}\n"
-        digits = "  paper: {drop: []}\n  small: {set: {dataset: digits, model: dlg-lenet}}\n"
-        named = ["digits in place of mnist, cifar100", "dlg-lenet in place of mlp, cnn-mnist"]
-        assert self.of_blocks(blocks, digits, "small") == {"dlg-lenet": named}
-
     def test_diverged_counts_carry_them_too(self):
         results = TestTraining().collected(read_item(TRAINING), "demo", diverged={(0, 0)})
         assert all(len(row.substitutes) == 3 for row in results.rows)

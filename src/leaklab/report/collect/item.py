@@ -27,29 +27,17 @@ def collect(item: Item, scale: Scale) -> ResultTable:
         UserError: a run's file is missing or damaged, or a row key does not point into the runs.
     """
     runs, absent = expand(item, scale), expand_absent(item, scale)
-    source = _source(item, scale, [*runs, *(run for run, _ in absent)])
+    at_paper_scale = _specs(expand(item, "paper"))
+    meant_here = sorted([*runs, *(run for run, _ in absent)], key=lambda run: list(item.runs).index(run.block))
+    replaced = _replaced(_datasets(_specs(meant_here)), _datasets(at_paper_scale))
+    every = frozenset(canonical_json(spec) for spec in at_paper_scale)
+    networks, generators, distances = _networks(at_paper_scale), _generators(at_paper_scale), _distances(at_paper_scale)
+    source = Source(item, scale, every, replaced, networks, generators, distances)
     rows: list[ResultRow] = []
     for name in dict.fromkeys(map(_together, runs)):
         group = [run for run in runs if _together(run) == name]
         rows.extend(COLLECTORS[block_stage(group[0])](source, group))
     return ResultTable((*rows, *_absent_rows(source, absent)))
-
-
-def _source(item: Item, scale: Scale, meant_here: Sequence[PlannedRun]) -> Source:
-    """Return what the item's collectors share; a block that scale ``paper`` leaves out stands for none of its data."""
-    at_paper, unable = expand(item, "paper"), [run for run, _ in expand_absent(item, "paper")]
-    specs, own = _specs(at_paper), {run.block for run in (*at_paper, *unable)}
-    here = sorted((run for run in meant_here if run.block in own), key=lambda run: list(item.runs).index(run.block))
-    return Source(
-        item,
-        scale,
-        frozenset(canonical_json(spec) for spec in specs),
-        _replaced(_datasets(_specs(here)), _datasets(specs)),
-        _networks(specs),
-        _generators(specs),
-        _distances(specs),
-        _networks(_specs(unable)),
-    )
 
 
 def _together(run: PlannedRun) -> str:

@@ -1,7 +1,7 @@
 """What the collectors of one item share: its row keys, its units, and what stands in for what."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +48,6 @@ class Source:
         networks: data set of scale ``paper`` -> networks that are trained or attacked on it there.
         generators: plug-ins of the generators at scale ``paper``.
         distances: metrics of the landscapes at scale ``paper``.
-        unable: data set of scale ``paper`` -> networks that the item means there but which no run can have, as their
-            weights or data are not published; they stand for nothing.
     """
 
     item: Item
@@ -59,7 +57,6 @@ class Source:
     networks: Mapping[str, Collection[str]]
     generators: tuple[str, ...] = ()
     distances: tuple[str, ...] = ()
-    unable: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     @property
     def means_only(self) -> bool:
@@ -85,20 +82,16 @@ class Source:
         found = [read_json(PREPARED / f"{dataset}.json").get("substitute")] if dataset else []
         if dataset in self.replaced:
             found.append(f"{dataset} in place of {self.replaced[dataset]}".replace(TEXT_FOLDER, ""))
-        found.append(self._substitute_network(network_of(spec), self.replaced.get(dataset, dataset).split(", ")))
+        meant = self.networks.get(self.replaced.get(dataset, dataset), ())
+        network = network_of(spec)
+        if network and meant and network not in meant:
+            found.append(f"{network} in place of {', '.join(meant)}")
         found.append(_substitute_backbone(spec))
         found.append(self._substitute_generator(spec))
         found.append(self._substitute_metric(spec))
         if canonical_json(spec) not in self.at_paper_scale:
             found.append(f"reduced setting of scale {self.scale}")
         return tuple(text for text in found if text)
-
-    def _substitute_network(self, network: str, datasets: Collection[str]) -> str:
-        meant = list(dict.fromkeys(own for name in datasets for own in self.networks.get(name, ())))
-        unable = [own for name in datasets for own in self.unable.get(name, ())]
-        if not network or not meant or network in meant + unable:
-            return ""
-        return f"{network} in place of {', '.join(meant)}"
 
     def _substitute_generator(self, spec: Collected) -> str:
         prior = spec.attack.generator if isinstance(spec, Attacked) else None
