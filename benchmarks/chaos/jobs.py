@@ -1,5 +1,6 @@
 """The jobs of a workspace, as the records that they left describe them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,9 @@ from leaklab.records.ledger import Entry, Ledger
 
 LAST = ("judge_claims", "publish_runs", "build_report", "audit_provenance", "build_crate")
 """Rules that read all that a scale made, in order: what they write tells times and records of what came before."""
+
+
+UNNAMED = re.compile(r"/report/(files/|[a-z]+-[a-z0-9-]+\.html$)")
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,8 @@ def jobs_of(folder: Path) -> list[Job]:
 
 
 def _asked_for(entry: Entry) -> tuple[str, ...]:
-    """Return the outputs that Snakemake can be asked for: the report has pages that its rule does not name."""
-    return tuple(name for name in entry.outputs if "/report/files/" not in name)
+    """Return the outputs that Snakemake can be asked for: the rule of the report names no page of a single item."""
+    return tuple(name for name in entry.outputs if not UNNAMED.search(name))
 
 
 def _stage(entry: Entry) -> str:

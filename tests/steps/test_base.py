@@ -3,10 +3,8 @@
 import errno
 import hashlib
 import json
-import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -144,31 +142,6 @@ class TestRecord:
         assert not Path("out/run.json").exists()
 
 
-class TestTimes:
-    """Snakemake fails a job whose output is older than an input: a clock that was wrong once must not stop it."""
-
-    def test_an_input_of_the_future_gets_the_time_of_now(self, caplog):
-        in_a_year = time.time() + 365 * 86400
-        os.utime("one.csv", (in_a_year, in_a_year))
-        old = Path("two.csv").stat().st_mtime_ns
-        with caplog.at_level("INFO", logger="leaklab"):
-            run_of("--input", "tables=one.csv", "tables=two.csv", "sweeps=")
-        assert Path("one.csv").stat().st_mtime <= Path("out/table.csv").stat().st_mtime
-        assert Path("two.csv").stat().st_mtime_ns == old
-        assert caplog.messages == ["one.csv has a time in the future: it gets that of now"]
-
-    def test_one_that_may_not_be_touched_is_left(self, monkeypatch):
-        in_a_year = time.time() + 365 * 86400
-        os.utime("one.csv", (in_a_year, in_a_year))
-
-        def forbidden(path):
-            raise PermissionError(errno.EPERM, "no", path)
-
-        monkeypatch.setattr(os, "utime", forbidden)
-        run_of("--input", "tables=one.csv")
-        assert Path("one.csv").stat().st_mtime == in_a_year
-
-
 class TestErrors:
     def test_what_the_user_can_mend_is_one_line(self):
         assert ended('UserError("mnist is missing: fetch it")') == (
@@ -186,21 +159,7 @@ class TestErrors:
     def test_a_full_disk_without_a_file_is_one_line_too(self):
         assert ended('OSError(errno.ENOSPC, "no room")')[1].startswith("leaklab make_table: the disk is full: free")
 
-    @pytest.mark.parametrize("kind", ["EACCES", "EPERM", "EROFS"])
-    def test_what_may_not_be_touched_is_one_line(self, kind):
-        assert ended(f'OSError(errno.{kind}, "no", "results/table.csv")') == (
-            1,
-            "leaklab make_table: results/table.csv may not be read or written: mend its permissions and run the same "
-            "command again; what is finished is kept\n",
-        )
-
-    def test_an_interrupt_is_one_line(self):
-        assert ended("KeyboardInterrupt()") == (
-            1,
-            "leaklab make_table: interrupted: run the same command again; what is finished is kept\n",
-        )
-
-    @pytest.mark.parametrize("error", ['OSError(errno.EBADF, "no", "f")', 'ValueError("bug")', 'KeyError("bug")'])
+    @pytest.mark.parametrize("error", ['OSError(errno.EACCES, "no", "f")', 'ValueError("bug")', 'KeyError("bug")'])
     def test_a_mistake_of_ours_keeps_its_traceback(self, error):
         status, text = ended(error)
         assert status == 1

@@ -27,6 +27,7 @@ from leaklab.planning.resources import memory_mb
 from leaklab.planning.scheduling import drop_default_limit
 from leaklab.planning.slurm import choose_status_command
 from leaklab.planning.state import state_of
+from leaklab.planning.times import bring_to_now
 from leaklab.records.canonical import canonical_json
 from leaklab.records.config import SCALES, Config
 from leaklab.records.config import parse as parse_config
@@ -56,6 +57,7 @@ except UserError as error:
 if workflow.is_main_process:
     say(free_lock_of_killed_call())
     note_call()  # here, as Snakemake locks the folder before it calls onstart
+    say(bring_to_now())
 STARTED = time.time()
 DEVICE = CONFIG.device
 GPUS = 1 if DEVICE == "cuda" else 0
@@ -64,6 +66,7 @@ TEMPLATES = sorted(
 )
 ITEM_FILES = [str(item_file(item)) for item in CALL.items.values()]
 PAPER_FILES = [str(paper_file(key)) for key in load_papers()]
+PAGES = [f"{key}.html" for key in load_papers()]
 
 
 wildcard_constraints:

@@ -78,6 +78,7 @@ rule build_report:
         headlines="config/papers/headlines.yaml",
     output:
         index="results/{scale}/report/index.html",
+        pages=multiext("results/{scale}/report/", "style.css", "claims.html", *PAGES),
         readme="results/{scale}/README.md",
         run="results/{scale}/report/run.json",
     log:

@@ -6,9 +6,8 @@ import json
 import logging
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -69,19 +68,9 @@ def main(rule: str, run: Callable[[Job], None], argv: list[str] | None = None) -
             recorder=recorder,
         )
         record = job.outputs.pop("run")
-        _bring_to_now(path for paths in job.inputs.values() for path in paths)
         _limit_threads(arguments.threads)
         run(job)
         recorder.finish(record, job.spec, job.inputs, job.outputs)
-
-
-def _bring_to_now(paths: Iterable[Path]) -> None:
-    """Give files with a time in the future that of now: Snakemake fails a job whose output is older than an input."""
-    for path in paths:
-        with suppress(OSError):  # one that is missing is named by who reads it, one of others may not be touched
-            if path.stat().st_mtime > time.time():
-                os.utime(path)
-                log.info("%s has a time in the future: it gets that of now", path)
 
 
 def _limit_threads(threads: int) -> None:
@@ -120,25 +109,13 @@ def _one_line_errors(rule: str) -> Iterator[None]:
     except UserError as error:
         sys.exit(f"leaklab {rule}: {error}")
     except OSError as error:
-        line = _mendable(error)
-        if line is None:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        sys.exit(f"leaklab {rule}: {line} and run the same command again; {KEPT}")
-    except KeyboardInterrupt:
-        sys.exit(f"leaklab {rule}: interrupted: run the same command again; {KEPT}")
+        place = f" ({error.filename})" if error.filename else ""
+        sys.exit(f"leaklab {rule}: the disk is full{place}: free some space and run the same command again; {KEPT}")
     except Exception as error:
         line = blamed(error)
         if line is None:
             raise
         log.exception("the way to the line that failed")  # who writes a plug-in needs it
         sys.exit(f"leaklab {rule}: {' '.join(line.split())}")
-
-
-def _mendable(error: OSError) -> str | None:
-    """Return what the user can do about an error of the file system; None where it is a mistake of ours."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        place = f" ({error.filename})" if error.filename else ""
-        return f"the disk is full{place}: free some space"
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and error.filename:
-        return f"{error.filename} may not be read or written: mend its permissions"
-    return None

@@ -214,8 +214,9 @@ def _scores(runs: Sequence[PlannedRun]) -> pd.DataFrame:
 
 
 def _training(run: PlannedRun) -> str:
-    """Return the training in which the attacked clients take part; empty for first weights."""
-    train = getattr(run.spec.attack.capture.state, "train", None)  # type: ignore[union-attr]
+    """Return the training in which the attacked clients take part; empty for first weights and for sentences."""
+    capture = run.spec.attack.capture  # type: ignore[union-attr]
+    train = getattr(getattr(capture, "state", None), "train", None)
     return run_id(train) if train else ""
 
 
