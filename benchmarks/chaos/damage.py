@@ -55,12 +55,18 @@ def _unnamed(fault: Fault, job: Job, silent: bool) -> Fault:
 
 
 def damage_metadata(bench: Bench, jobs: Sequence[Job], how: Sequence[str], chance: random.Random) -> list[Fault]:
-    """Damage what Snakemake noted of one output of each job; the job may be made again, with the same bytes."""
-    hits = {}
+    """Damage what Snakemake noted of one output of each job; the job may be made again, with the same bytes.
+
+    Snakemake goes on without a note that it cannot read, so the whole one is put back: else each later fault would be
+    two at once.
+    """
+    hits, whole, damaged = {}, {}, {}
     for job, one in zip(jobs, how, strict=True):
         path = _metadata(bench.folder, job.target)
         if path.is_file() and path.stat().st_size:
+            whole[path] = path.read_bytes()
             harm_file(path, one, chance)
+            damaged[path] = path.read_bytes()
             hits[job] = f"Snakemake's note of an output: {one}"
     if not hits:
         return []
@@ -68,6 +74,8 @@ def damage_metadata(bench: Bench, jobs: Sequence[Job], how: Sequence[str], chanc
     before = bench.state(others)
     plain = bench.calls.plain([job.target for job in hits])
     after = bench.state(others)
+    for path in (path for path in whole if path.is_file() and path.read_bytes() == damaged[path]):
+        path.write_bytes(whole[path])
     return verdicts(bench, "damaged note", Harm(hits), plain, made_again(before, after))
 
 
