@@ -1,12 +1,24 @@
 """Snakemake asks Slurm by the command that works here."""
 
+import inspect
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import snakemake_executor_plugin_slurm as executor
 import yaml
 
 from leaklab.planning.slurm import accounting_works, choose_status_command
+
+
+@pytest.fixture(autouse=True)
+def plugin(monkeypatch):
+    """All commands of Slurm are on the path, for the executor."""
+    monkeypatch.setattr(executor, "is_query_tool_available", lambda tool: True)
+
+
+def settings_with(command):
+    return executor.ExecutorSettings(status_command=command)
 
 
 @pytest.fixture
@@ -29,7 +41,7 @@ def sacct(tmp_path, monkeypatch):
 def test_squeue_takes_over_where_accounting_does_not_work(sacct, text, works):
     sacct(text)
     assert accounting_works() == works
-    settings = SimpleNamespace(status_command="sacct")
+    settings = settings_with("sacct")
     said = choose_status_command(settings)
     assert settings.status_command == ("sacct" if works else "squeue")
     assert said.startswith(f"{settings.status_command} is asked for the state of jobs")
@@ -46,9 +58,20 @@ def test_other_executors_are_left_alone(sacct, settings):
 
 def test_a_chosen_squeue_is_left_alone_and_named(sacct):
     sacct("exit 0")
-    settings = SimpleNamespace(status_command="squeue")
+    settings = settings_with("squeue")
     assert choose_status_command(settings) == "squeue is asked for the state of jobs, as slurm-status-command says"
     assert settings.status_command == "squeue"
+
+
+@pytest.mark.parametrize("command", ["sacct", "squeue"])
+@pytest.mark.parametrize("works", [True, False])
+def test_the_executor_never_turns_to_a_sacct_that_does_not_work(sacct, command, works):
+    """It would where the controller is away for a moment, and ask it for as long as it has tries."""
+    sacct(f"exit {int(not works)}")
+    assert executor.is_query_tool_available("sacct")
+    choose_status_command(settings_with(command))
+    assert executor.is_query_tool_available("sacct") == works
+    assert 'is_query_tool_available("sacct")' in inspect.getsource(executor.Executor.check_active_jobs)
 
 
 def test_an_hour_without_an_answer_is_waited_for():

@@ -1,6 +1,8 @@
 """How Snakemake asks Slurm for the state of its jobs: with accounting or without."""
 
 import subprocess
+import sys
+from typing import Any
 
 SECONDS = 20
 
@@ -28,9 +30,23 @@ def choose_status_command(settings: object) -> str:
     command = getattr(settings, "status_command", None)
     if command is None:
         return ""
+    works = accounting_works()
+    if not works:
+        _keep_from_sacct(settings)
     if command != "sacct":
         return f"{command} is asked for the state of jobs, as slurm-status-command says"
-    if accounting_works():
+    if works:
         return "sacct is asked for the state of jobs: the accounting database answers"
     settings.status_command = "squeue"  # type: ignore[attr-defined]
     return "squeue is asked for the state of jobs: sacct does not work here (no accounting database)"
+
+
+def _keep_from_sacct(settings: object) -> None:
+    """Tell the executor that there is no ``sacct``.
+
+    Where the controller does not answer for a moment it would take ``sacct`` after all, and ask it, which never
+    answers, until its tries are used up.
+    """
+    executor: Any = sys.modules[type(settings).__module__]
+    found = executor.is_query_tool_available
+    executor.is_query_tool_available = lambda tool: tool != "sacct" and found(tool)
