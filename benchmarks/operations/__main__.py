@@ -32,8 +32,10 @@ PAGE = "page"
 def main() -> None:
     """Measure what is asked for, keep the other figures, and write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("measures", nargs="*", default=[*MEASURES], choices=[*MEASURES, PAGE])
+    parser.add_argument("measures", nargs="*", default=[*MEASURES], help=f"{', '.join(MEASURES)}, or {PAGE}")
     asked = parser.parse_args().measures
+    if unknown := set(asked) - {*MEASURES, PAGE}:
+        parser.error(f"no measure {sorted(unknown)[0]!r}: choose from {', '.join([*MEASURES, PAGE])}")
     for name in (name for name in MEASURES if name in asked):
         load = os.getloadavg()[0]
         with tempfile.TemporaryDirectory() as scratch:

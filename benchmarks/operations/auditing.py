@@ -10,6 +10,7 @@ from operations.measures import Figure, Timed, timed
 
 FILES, MEGABYTES = 64, 32
 GIGABYTE = 1e9
+RECORD = "results/small/lrp/table4.run.json"
 
 
 def audit(checkout: Path, scratch: Path) -> list[Figure]:
@@ -38,13 +39,15 @@ def _project(checkout: Path, folder: Path, size: int) -> Path:
     for name in ("src", "config", "workflow"):
         shutil.copytree(checkout / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(checkout / "pyproject.toml", folder)
+    (folder / ".snakemake").mkdir()  # where an audit keeps what it found, in a checkout in which something ran
     for number in range(FILES):
         path = folder / f"results/runs/train/made-up-{number}/weights.safetensors"
         path.parent.mkdir(parents=True)
         content = os.urandom(size)
         path.write_bytes(content)
         outputs = {str(path.relative_to(folder)): hashlib.sha256(content).hexdigest()}
-        record = {"rule": "train_federated", "spec": {}, "code": "made-up", "inputs": {}, "outputs": outputs,
-                  "started": "2000-01-01T00:00:00+00:00"}  # fmt: skip
+        # a published record, so that this one has all fields
+        record = json.loads((checkout / RECORD).read_text("utf-8"))
+        record |= {"rule": "train_federated", "spec": {}, "code": "made-up", "inputs": {}, "outputs": outputs}
         path.with_name("run.json").write_text(json.dumps(record), encoding="utf-8")
     return folder

@@ -117,11 +117,12 @@ def inflict(campaign, cluster):
     waited((records / "train" / last / "weights.safetensors").is_file, seconds=900)
     campaign.finished = {path: path.read_bytes() for path in records.rglob("*run.json")}
     job = {fault: jobs[run][0][0] for fault, run in campaign.run_of.items()}
-    ask("scontrol", "update", f"JobId={job['time']}", "TimeLimit=1")
     daemons = ["slurmctld", *(["slurmdbd"] if (PIDS / "slurmdbd.pid").exists() else [])]
     with away(*daemons):
         os.kill(processes["controller"], signal.SIGCONT)
         time.sleep(OUTAGE)
+    # afterwards, since a controller that is killed has not written down what it was told last
+    ask("scontrol", "update", f"JobId={job['time']}", "TimeLimit=1")
     ask("scancel", job["scancel"])
     ask("scancel", "--signal=KILL", f"{job['step']}.0")
 
