@@ -1,11 +1,13 @@
 """Figures of operation: one command replaces its own and leaves the others; the audit's project can be audited."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from operations.__main__ import merged
-from operations.auditing import FILES, _project
+from operations.auditing import FILES, RECORD, _project
 from operations.measures import timed
 from operations.page import write_page
 
@@ -36,6 +38,8 @@ def test_made_up_runs_have_records_of_their_own_bytes(tmp_path):
     for name in ("src", "config", "workflow"):
         (tmp_path / "checkout" / name).mkdir()
     (tmp_path / "checkout/pyproject.toml").touch()
+    (tmp_path / "checkout" / RECORD).parent.mkdir(parents=True)
+    shutil.copy(Path(__file__).parents[2] / RECORD, tmp_path / "checkout" / RECORD)
     folder = _project(tmp_path / "checkout", tmp_path / "made", 10)
     entries = Ledger.scan(folder).entries
     assert len(entries) == FILES
