@@ -25,9 +25,9 @@ def slurm(request):
         yield request.param
 
 
-@pytest.fixture(scope="module", params=["squeue", "sacct"])
+@pytest.fixture(scope="module", params=["squeue"])
 def own_slurm(request):
-    """A Slurm that may be harmed, with an accounting database or without."""
+    """A Slurm that may be harmed, without an accounting database."""
     if answers("sinfo"):
         pytest.skip("a Slurm runs here that is not this test's to harm")
     with started(request.param):
