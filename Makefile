@@ -49,7 +49,7 @@ test: $(READY) lint ## all checks and tests, with the demo end to end
 # a second environment over the first: botocore wants an older python-dateutil
 test-s3: $(READY) ## a DVC remote in S3, on a local server
 	@$(BIN)/python -m venv $(VENV)/s3
-	@$(BIN)/python -c 'import site, sys; print(f"import site; site.addsitedir({site.getsitepackages()[0]!r})")' \
+	@$(BIN)/python -c 'import site; print(f"import site; site.addsitedir({site.getsitepackages()[0]!r})")' \
 		> $$($(VENV)/s3/bin/python -c 'import site; print(site.getsitepackages()[0])')/leaklab.pth
 	@$(VENV)/s3/bin/python -m pip install --quiet --disable-pip-version-check -r tests/workflow/s3.txt
 	@$(VENV)/s3/bin/python -m pytest tests/workflow/test_s3.py

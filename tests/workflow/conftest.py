@@ -25,13 +25,13 @@ def slurm(request):
         yield request.param
 
 
-@pytest.fixture(scope="module", params=["squeue"])
-def own_slurm(request):
+@pytest.fixture(scope="module")
+def own_slurm():
     """A Slurm that may be harmed, without an accounting database."""
     if answers("sinfo"):
         pytest.skip("a Slurm runs here that is not this test's to harm")
-    with started(request.param):
-        yield request.param
+    with started("squeue"):
+        yield
 
 
 @contextmanager

@@ -102,7 +102,7 @@ def campaign(own_slurm, undisturbed, tmp_path_factory):
     found.seconds = time.monotonic() - began
     found.said = (cluster.folder / "said.txt").read_text()
     found.jobs = jobs_of(cluster.folder)
-    print(f"\n{own_slurm}: {found.seconds:.0f} s", found.jobs)
+    print(f"\n{found.seconds:.0f} s", found.jobs)
     return found
 
 
