@@ -1,6 +1,8 @@
 """Snakemake asks Slurm by the command that works here."""
 
+import asyncio
 import inspect
+import logging
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +17,7 @@ from leaklab.planning.slurm import accounting_works, choose_status_command
 def plugin(monkeypatch):
     """All commands of Slurm are on the path, for the executor."""
     monkeypatch.setattr(executor, "is_query_tool_available", lambda tool: True)
+    monkeypatch.setattr(executor, "query_job_status", executor.query_job_status)
 
 
 def settings_with(command):
@@ -72,6 +75,21 @@ def test_the_executor_never_turns_to_a_sacct_that_does_not_work(sacct, command, 
     choose_status_command(settings_with(command))
     assert executor.is_query_tool_available("sacct") == works
     assert 'is_query_tool_available("sacct")' in inspect.getsource(executor.Executor.check_active_jobs)
+
+
+def test_a_cancelled_job_is_known_as_one(sacct):
+    """The states that a sacct of Slurm 22.05 prints for a job that ended, and for one that a user cancelled."""
+    sacct("printf '12|COMPLETED\\n13|CANCELLED by 1000\\n14|OUT_OF_MEMORY\\n'")
+
+    def states():
+        return asyncio.run(executor.query_job_status("sacct", logging.getLogger("test")))[0]
+
+    assert states()["13"] == "CANCELLED by 1000"
+    assert '"CANCELLED",' in inspect.getsource(executor.Executor.check_active_jobs)
+    choose_status_command(settings_with("sacct"))
+    assert states() == {"12": "COMPLETED", "13": "CANCELLED", "14": "OUT_OF_MEMORY"}
+    sacct("exit 1")
+    assert states() is None
 
 
 def test_an_hour_without_an_answer_is_waited_for():

@@ -25,13 +25,13 @@ def slurm(request):
         yield request.param
 
 
-@pytest.fixture(scope="module")
-def own_slurm():
-    """A Slurm that may be harmed, without an accounting database."""
+@pytest.fixture(scope="module", params=["squeue", "sacct"])
+def own_slurm(request):
+    """A Slurm that may be harmed, without an accounting database and with one."""
     if answers("sinfo"):
         pytest.skip("a Slurm runs here that is not this test's to harm")
-    with started("squeue"):
-        yield
+    with started(request.param):
+        yield request.param
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def started(command):
             pytest.skip(f"Slurm could not be started: {done.stdout[-200:]}{done.stderr[-200:]}")
         yield
     finally:
-        ask_starter("stop")
+        ask_starter("purge")  # what it knows of jobs too: another test may run in a folder of the same name
 
 
 def ask_starter(word, **settings):

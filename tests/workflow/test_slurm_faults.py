@@ -151,6 +151,12 @@ def ask(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
+def tried(*command):
+    """Return what a command says where it succeeds, else nothing."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return done.stdout if done.returncode == 0 else ""
+
+
 def waited(condition, seconds=600, pause=0.2):
     limit = time.monotonic() + seconds
     while not (found := condition()):
@@ -170,7 +176,9 @@ def away(*daemons):
     quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     for name in reversed(daemons):
         subprocess.run([shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")], check=True, **quiet)
-    waited(lambda: "is UP" in subprocess.run(["scontrol", "ping"], capture_output=True, text=True, check=False).stdout)
+        if name == "slurmdbd":  # a controller that starts before it would not know its cluster
+            waited(lambda: tried("sacctmgr", "--noheader", "show", "cluster"))
+    waited(lambda: "is UP" in tried("scontrol", "ping"))
 
 
 def running(process):

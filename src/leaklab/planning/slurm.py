@@ -31,6 +31,7 @@ def choose_status_command(settings: object) -> str:
     if command is None:
         return ""
     works = accounting_works()
+    _know_cancelled_jobs(settings)
     if not works:
         _keep_from_sacct(settings)
     if command != "sacct":
@@ -47,6 +48,26 @@ def _keep_from_sacct(settings: object) -> None:
     Where the controller does not answer for a moment it would take ``sacct`` after all, and ask it, which never
     answers, until its tries are used up.
     """
-    executor: Any = sys.modules[type(settings).__module__]
+    executor = _executor_of(settings)
     found = executor.is_query_tool_available
     executor.is_query_tool_available = lambda tool: tool != "sacct" and found(tool)
+
+
+def _know_cancelled_jobs(settings: object) -> None:
+    """Let the executor see that a job was cancelled.
+
+    ``sacct`` says by whom (``CANCELLED by 1000``), which is none of the states that the executor (2.8) knows: it would
+    wait for the job forever.
+    """
+    executor = _executor_of(settings)
+    asked = executor.query_job_status
+
+    async def states(*arguments: Any) -> Any:
+        found, seconds = await asked(*arguments)
+        return found and {job: state.partition(" ")[0] for job, state in found.items()}, seconds
+
+    executor.query_job_status = states
+
+
+def _executor_of(settings: object) -> Any:
+    return sys.modules[type(settings).__module__]
