@@ -192,8 +192,8 @@ def test_the_rule_of_an_attack_reads_an_observation_and_a_generator_only(file, r
     own = {f'observed("{stage}", "{name}")' for name in ("observation.safetensors", "facts.json")}
     prior = {f'if_needed("{stage}", "generator", "{name}")' for name in ("generator.safetensors", "generator.json")}
     found = {line.partition("=")[2].strip().rstrip(",") for line in inputs.splitlines() if line.strip()}
-    pieces = {'after_pieces("attack", "checkpoint.safetensors")'} if rule == "run_attack" else set()
-    assert own <= found <= own | prior | pieces
+    pieces = {"run_attack": {'after_pieces("attack", "checkpoint.safetensors")'}, "attack_piece": {"part_before"}}
+    assert own <= found <= own | prior | pieces.get(rule, set())
 
 
 @pytest.mark.parametrize("path", schema_texts(), ids=lambda path: path.name)

@@ -4,13 +4,16 @@ import pytest
 
 from leaklab.attacks import parts
 from leaklab.planning import pieces as planned
-from leaklab.planning.devices import Device
-from leaklab.planning.pieces import LONGEST_CHAIN, Cut, number_in, piece_minutes, pieces, pieces_of
-from leaklab.planning.plan import Job
+from leaklab.planning.devices import Device, work_of
+from leaklab.planning.pieces import LONGEST_CHAIN, RESUMED, Cut, kept_in, piece_minutes, pieces, pieces_of
+from leaklab.planning.plan import Job, build_plan
 from leaklab.planning.resources import SMALLEST_MINUTES, cost
+from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_json, write_text
 from leaklab.records.ids import STAGES
+from leaklab.records.items import load_items
+from leaklab.records.train_spec import TrainSpec
 
 PLAIN = Device()
 TRAIN = {
@@ -51,17 +54,26 @@ def test_a_long_training_is_cut_into_pieces_of_the_asked_length(job, monkeypatch
 
 def test_short_jobs_and_what_cannot_be_cut_stay_whole(job):
     assert pieces(job("train", **TRAIN | {"rounds": 2, "local_steps": 1}), PLAIN) == 1
-    goal = {"metric": "test_accuracy", "value": 90}
-    assert pieces(job("train", **TRAIN | {"goal": goal}), PLAIN) == 1
     assert pieces(job("train", **TRAIN | {"until": 0}), PLAIN) == 1
-    assert pieces(job("attack", **ATTACK | {"capture": {**CAPTURE, "images": {"count": 10}}}), PLAIN) == 1
+    short = {"capture": {**CAPTURE, "images": {"count": 10}}, "iterations": 40}
+    assert pieces(job("attack", **ATTACK | short), PLAIN) == 1
+    # its search keeps no state
+    assert pieces(job("attack", **ATTACK | {"attack": "annealed-map", "iterations": 10**6}), PLAIN) == 4
     assert pieces(job("score", attack=ATTACK, metrics=["mse"]), PLAIN) == 1
 
 
-def test_a_long_attack_is_cut_into_chunks_of_its_trials(job):
+def test_a_training_that_stops_at_a_goal_is_cut_as_if_it_never_came_there(job):
+    goal = {"metric": "test_accuracy", "value": 90}
+    assert pieces(job("train", **TRAIN | {"goal": goal}), PLAIN) == pieces(job("train", **TRAIN), PLAIN) > 1
+
+
+def test_a_long_attack_is_cut_into_chunks_of_its_trials(job, monkeypatch):
     long = job("attack", **ATTACK)
+    minutes = cost(long.spec).seconds / 60
+    monkeypatch.setenv("LEAKLAB_PIECE_MINUTES", str(minutes / 3.5))
     assert pieces(long, PLAIN) == 4
     cut = Cut.of(long, PLAIN)
+    assert (cut.chain, cut.told) == (1, {"pieces": 4})
     assert cut.seconds == cost(long.spec).seconds / 4
     assert (cut.minutes, cut.minutes_of_rest) == (3 * cut.seconds // 60, SMALLEST_MINUTES)
     assert cut.more_jobs == 5
@@ -70,10 +82,36 @@ def test_a_long_attack_is_cut_into_chunks_of_its_trials(job):
     assert train.minutes == train.minutes_of_rest
 
 
+def test_a_chunk_that_takes_too_long_is_attacked_by_a_chain_of_pieces(job, monkeypatch):
+    long = job("attack", **ATTACK)
+    seconds = cost(long.spec).seconds
+    monkeypatch.setenv("LEAKLAB_PIECE_MINUTES", str(seconds / 60 / 9))
+    cut = Cut.of(long, PLAIN)
+    assert (cut.pieces, cut.chain, cut.seconds) == (12, 3, seconds / 12)
+    assert cut.told == {"pieces": 12, "chain": 3, "seconds": -(-seconds // 12)}
+    assert cut.more_jobs == 13
+    monkeypatch.setenv("LEAKLAB_PIECE_MINUTES", "0.001")
+    assert Cut.of(long, PLAIN).chain == LONGEST_CHAIN
+
+
+def test_at_scale_paper_no_job_takes_an_hour_on_a_device_fifty_times_as_fast():
+    """A GPU, that is; on the processor thread whose times are known here, each attack that can be chained is."""
+    plan = build_plan(load_items(), ["paper"])
+    jobs = {job.folder: job for item in plan.ready("paper") for job in plan.jobs_of("paper", item)}.values()
+    kinds = {work_of(job.spec) for job in jobs if isinstance(job.spec, AttackSpec | TrainSpec)}
+    fast = Device("cuda", "fifty times", dict.fromkeys(kinds, 1 / 50))
+    cuts = {job.name: Cut.of(job, fast) for job in jobs}
+    hour = {name: cut.seconds for name, cut in cuts.items() if cut.seconds > 3600}
+    assert all(jobs_name.startswith("cola-") for jobs_name in hour), hour
+    assert sum(cut.pieces for cut in cuts.values()) < 5000
+    chained = [job for job in jobs if isinstance(job.spec, AttackSpec) and job.spec.attack.name in RESUMED]
+    assert all(cut.chain == LONGEST_CHAIN for job in chained if (cut := Cut.of(job, PLAIN)).seconds > 1800)
+
+
 def test_a_faster_device_needs_fewer_pieces(job):
     fast = Device("cuda", "a GPU", {"train/resnet-small": 0.01, "attack/dlg-lenet/dlg": 0.001})
     assert pieces(job("train", **TRAIN), fast) == 1
-    assert pieces(job("attack", **ATTACK), fast) == 1
+    assert pieces(job("attack", **ATTACK), fast) < pieces(job("attack", **ATTACK), PLAIN)
     assert Cut.of(job("train", **TRAIN), fast).seconds == pytest.approx(0.01 * cost(job("train", **TRAIN).spec).seconds)
 
 
@@ -90,11 +128,23 @@ def test_a_job_that_ended_whole_stays_whole(job):
     assert pieces(long, PLAIN) == 1
 
 
-@pytest.mark.parametrize("content", ['{"pieces": 0}', '{"pieces": "4"}', '{"pieces": true}', "[]", "{}", "{"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"pieces": 0}',
+        '{"pieces": "4"}',
+        '{"pieces": true}',
+        "[]",
+        "{}",
+        "{",
+        '{"pieces": 4, "chain": 2}',
+        '{"pieces": 4, "chain": 3, "seconds": 9}',
+    ],
+)
 def test_a_damaged_number_is_one_line(tmp_path, content):
     write_text(tmp_path / "pieces.json", content)
     with pytest.raises(UserError, match=r"pieces\.json.*delete"):
-        number_in(tmp_path / "pieces.json")
+        kept_in(tmp_path / "pieces.json")
 
 
 @pytest.mark.parametrize("text", ["0", "-3", "soon", "nan", "inf", ""])

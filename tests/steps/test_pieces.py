@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from leaklab.attacks import parts
+from leaklab.attacks import parts, signed_adam
 from leaklab.data.dataset import Dataset
+from leaklab.models.generators.conditional_gan import ConditionalGan
+from leaklab.models.generators.files import save_generator
 from leaklab.observations.artefacts import save_observation
 from leaklab.observations.capture import capture
+from leaklab.planning.pieces import RESUMED
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.files import read_json, write_json, write_tensors
 from leaklab.records.provenance import Recorder
@@ -35,6 +38,9 @@ ATTACK = {"attack": "idlg", "transform": "closed-form-scale", "iterations": 2, "
 CAPTURE = {"dataset": "noise", "images": {"count": 7, "seed": 2}, "model": "dlg-lenet", "defense": "lrp"}
 
 
+GENERATOR = {"latent_size": 5, "width": 2}
+
+
 class Killed(BaseException):
     """Stands for a signal."""
 
@@ -57,6 +63,12 @@ def material(tmp_path, monkeypatch):
     dataset = Dataset("noise", 3, **tensors, mean=torch.tensor([0.5]), std=torch.tensor([0.3]))
     observation, knowledge, _ = capture(CaptureSpec.model_validate(CAPTURE), dataset)
     save_observation(tmp_path / "observation.safetensors", tmp_path / "facts.json", observation, knowledge)
+    known = CAPTURE | {"defense": "none", "local_steps": 2, "threat_model": "honest-but-curious-with-labels"}
+    for kind, changes in {"gradient": {"local_steps": 1}, "delta": {"kind": "delta"}}.items():
+        observation, knowledge, _ = capture(CaptureSpec.model_validate(known | changes), dataset)
+        save_observation(tmp_path / f"{kind}.safetensors", tmp_path / f"{kind}.json", observation, knowledge)
+    generator = ConditionalGan(**GENERATOR).generator((1, 8, 8), 3, stream(0, "g")).frozen()
+    save_generator(tmp_path / "generator.safetensors", generator, "conditional-gan", GENERATOR)
     return tmp_path
 
 
@@ -71,8 +83,10 @@ def training(material, folder, spec=TRAIN, **outputs):
     return job(material, spec, names, folder, outputs or {"sweep": "sweep.parquet", "weights": "weights.safetensors"})
 
 
-def attack(material, folder, spec=ATTACK, **outputs):
-    names = {"observation": "observation.safetensors", "facts": "facts.json"}
+def attack(material, folder, spec=ATTACK, kind="observation", **outputs):
+    names = {"observation": f"{kind}.safetensors", "facts": "facts.json" if kind == "observation" else f"{kind}.json"}
+    if "generator" in str(spec):
+        names |= {"generator": "generator.safetensors", "description": "generator.json"}
     return job(material, spec, names, folder, outputs or {"reconstruction": "r.safetensors", "trials": "trials.csv"})
 
 
@@ -101,6 +115,20 @@ def test_a_training_in_pieces_ends_with_the_same_bytes(material, caplog, count):
     first = -(-9 * (count - 1) // count)
     assert f"going on from round {first} " in caplog.text
     assert rest.recorder.facts["client_steps"] == 2 * 2 * 2 * 3 * (9 - first)
+    same_files(material / "whole", material / "cut")
+
+
+@pytest.mark.parametrize("count", [3, 9])
+def test_a_training_that_reaches_its_goal_in_a_piece_is_ended_by_the_job(material, count):
+    spec = TRAIN | {"goal": {"metric": "test_accuracy", "value": 30}, "evaluate_every": 1}
+    whole = training(material, "whole", spec)
+    train_federated.run(whole)
+    assert 0 < whole.recorder.facts["client_steps"] < 9 * 2 * 2 * 2 * 3, "the goal is reached at once, or never"
+    for left in range(count - 1, 0, -1):
+        marker = f"left-{left}.json"
+        train_piece.run(piece_of(training, material, "cut", count - left - 1, count, spec, marker=marker))
+        assert not (material / "cut/weights.safetensors").exists()
+    train_federated.run(training(material, "cut", spec))
     same_files(material / "whole", material / "cut")
 
 
@@ -169,6 +197,69 @@ def test_more_pieces_than_chunks_do_no_harm(material):
     run_attack.run(attack(material, "cut"))
     for path in made:
         path.unlink()
+    same_files(material / "whole", material / "cut")
+
+
+PRIOR = {"generator": {"dataset": "noise", "model": {"name": "conditional-gan", **GENERATOR}, "steps": 3}}
+RESUMED_BY = {
+    "csdlg": ("delta", {"attack": {"name": "csdlg", "optimizer": "signed-adam", "total_variation": 0.1}}),
+    "csdlg-lbfgs": ("delta", {"attack": "csdlg"}),
+    "delta-dlg": ("delta", {"attack": "delta-dlg"}),
+    "delta-ig": ("delta", {"attack": {"name": "delta-ig", "label_rule": "known"}}),
+    "dlg": ("gradient", {"attack": "dlg"}),
+    "ggl": ("gradient", {"attack": {"name": "ggl", "population": 4}, **PRIOR}),
+    "ggl-adam": ("gradient", {"attack": {"name": "ggl", "optimizer": "adam"}, **PRIOR}),
+    "idlg": ("gradient", {"attack": "idlg"}),
+    "ig": ("gradient", {"attack": "ig"}),
+}
+
+
+def test_each_attack_that_the_plan_chains_is_tried_here():
+    assert {spec["attack"] if isinstance(spec["attack"], str) else spec["attack"]["name"]
+            for _, spec in RESUMED_BY.values()} == set(RESUMED)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RESUMED_BY)
+def test_a_chain_of_pieces_that_each_do_one_step_ends_with_the_same_bytes(material, name):
+    kind, changes = RESUMED_BY[name]
+    spec = {"transform": "none", "iterations": 3, "restarts": 2, **changes}
+    run_attack.run(attack(material, "whole", spec, kind))
+    chain, made = 5, []
+    for number in range(4 * chain):
+        told = {"piece": number, "pieces": 4 * chain, "chain": chain, "seconds": 0, "spec": spec}
+        part, folder = f"piece-{number}.safetensors", material / "cut" / f"chain-{number // chain}"
+        attack_piece.run(attack(material, "cut", told, kind, part=part))
+        if number % chain == 0:
+            assert (folder / "search.safetensors").exists()
+        if number % chain == chain - 1:
+            assert not folder.exists()
+            made.append(material / "cut" / part)
+    assert read_json(material / "cut/pieces.json") == {"pieces": 4 * chain, "chain": chain, "seconds": 0}
+    joined(material, made)
+    rest = attack(material, "cut", spec, kind)
+    run_attack.run(rest)
+    assert rest.recorder.facts["chunks_resumed"] == 4
+    for path in (material / "cut").glob("piece-*.safetensors"):
+        path.unlink()
+    same_files(material / "whole", material / "cut")
+
+
+def test_a_killed_attack_goes_on_within_its_chunk(material, monkeypatch):
+    spec = {"attack": "ig", "transform": "none", "iterations": 6}
+    run_attack.run(attack(material, "whole", spec, "gradient"))
+    advance, steps = signed_adam._Running.advance, []
+
+    def until_killed(*given):
+        steps.append(given[2])
+        if len(steps) == 4:
+            raise Killed
+        return advance(*given)
+
+    monkeypatch.setattr(signed_adam._Running, "advance", until_killed)
+    with pytest.raises(Killed):
+        run_attack.run(attack(material, "cut", spec, "gradient"))
+    run_attack.run(attack(material, "cut", spec, "gradient"))
+    assert steps[:8] == [0, 1, 2, 3, 3, 4, 5, 0]
     same_files(material / "whole", material / "cut")
 
 

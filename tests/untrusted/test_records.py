@@ -95,9 +95,14 @@ def measured():
     return devices.measured_device("cpu", Path("measured.json"))
 
 
+PIECES = Path("pieces/pieces.json")
 KEPT = {
     "calibration": (devices.FILE, CALIBRATION, measured),
-    "pieces": (Path("pieces/pieces.json"), {"pieces": 3}, lambda: pieces.number_in(Path("pieces/pieces.json"))),
+    "pieces": (
+        Path("pieces/pieces.json"),
+        {"pieces": 6, "chain": 3, "seconds": 900},
+        lambda: pieces.kept_in(Path("pieces/pieces.json")),
+    ),
     "adopted": (
         Path("results/adopted.json"),
         {"adoptions": [ADOPTED | {"pairs": ADOPTED["pairs"][:2], "evidence": ADOPTED["evidence"][:2]}]},

@@ -14,25 +14,34 @@ def spec_of_piece(stage):
     find = job_of(stage)
 
     def spec(wildcards):
-        count = cut_of(stage, wildcards.run).pieces
+        cut = cut_of(stage, wildcards.run)
         number = (
             int(wildcards.piece)
             if stage == "attack"
-            else count - int(wildcards.left) - 1
+            else cut.pieces - int(wildcards.left) - 1
         )
         told = json.loads(find(wildcards).told)
-        return canonical_json({"piece": number, "pieces": count, "spec": told})
+        return canonical_json({**cut.told, "piece": number, "spec": told})
 
     return spec
 
 
+def part_of_attack(wildcards, number):
+    return f"results/runs/attack/{wildcards.run}/piece-{number}.safetensors"
+
+
 def parts_of_attack(wildcards):
-    """Return what all pieces of an attack leave."""
-    folder = f"results/runs/attack/{wildcards.run}"
-    return [
-        f"{folder}/piece-{number}.safetensors"
-        for number in range(cut_of("attack", wildcards.run).pieces)
-    ]
+    """Return what the last piece of each chain of an attack leaves."""
+    cut = cut_of("attack", wildcards.run)
+    last = range(cut.chain - 1, cut.pieces, cut.chain)
+    return [part_of_attack(wildcards, number) for number in last]
+
+
+def part_before(wildcards):
+    """Return what the piece of an attack before this one leaves, if this one goes on from it."""
+    number = int(wildcards.piece)
+    first = number % cut_of("attack", wildcards.run).chain == 0
+    return [] if first else part_of_attack(wildcards, number - 1)
 
 
 def piece_before(wildcards):

@@ -6,6 +6,7 @@ rule attack_piece:
         facts=observed("attack", "facts.json"),
         generator=if_needed("attack", "generator", "generator.safetensors"),
         description=if_needed("attack", "generator", "generator.json"),
+        before=part_before,
     output:
         part=temp("results/runs/attack/{run}/piece-{piece}.safetensors"),
         run="results/runs/attack/{run}/piece-{piece}.json",

@@ -6,8 +6,9 @@ its own points, and CMA-ES uses nothing but their order. So a trial's result doe
 Sources: N. Hansen, "The CMA Evolution Strategy: A Tutorial"; D. Kingma, J. Ba, "Adam".
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import nan
 
 import cma  # type: ignore[import-untyped]
@@ -16,8 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from leaklab.attacks.savepoints import savepoint
 from leaklab.attacks.search import Objective, SearchResult
-from leaklab.attacks.starts import StartRecord
+from leaklab.attacks.starts import STOPPED, StartRecord
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
 
@@ -104,17 +106,23 @@ def cma_search(
         for row in range(trials)
         for start in range(settings.restarts)
     ]
-    for _ in range(settings.generations):
-        running = [run for run in runs if run.stopped == "budget"]
-        if not running:
-            break
-        like = running[0].point
-        points = torch.as_tensor(np.concatenate([run.ask() for run in running])).to(like)
-        rows = torch.tensor([run.row for run in running], device=like.device).repeat_interleave(settings.population)
-        losses, reached = evaluate(torch.tanh(points) if settings.squash else points, rows)
-        parts = torch.split(losses, settings.population), torch.split(reached, settings.population)
-        for run, loss, latents in zip(running, *parts, strict=True):
-            run.tell(loss, latents)
+    with savepoint() as saved:
+        state = saved.found()
+        for number, run in enumerate(runs if state else []):
+            run.go_on(state, f"{number}/")
+        for generation in range(int(state.get("generation", 0)), settings.generations):
+            running = [run for run in runs if run.stopped == "budget"]
+            if not running:
+                break
+            like = running[0].point
+            points = torch.as_tensor(np.concatenate([run.ask() for run in running])).to(like)
+            rows = torch.tensor([run.row for run in running], device=like.device)
+            rows = rows.repeat_interleave(settings.population)
+            losses, reached = evaluate(torch.tanh(points) if settings.squash else points, rows)
+            parts = torch.split(losses, settings.population), torch.split(reached, settings.population)
+            for run, loss, latents in zip(running, *parts, strict=True):
+                run.tell(loss, latents)
+            saved.offer(partial(_cma_state, runs, generation + 1))
     points = torch.stack([run.point for run in runs]).view(trials, settings.restarts, -1)
     found = points.new_tensor([run.loss for run in runs]).view(trials, settings.restarts)
     return SearchResult(points, found, [run.record() for run in runs])
@@ -133,6 +141,23 @@ class _CmaRun:
             first.double().cpu().numpy(), settings.sigma, _options(stream, settings.population)
         )
         self._asked: list[NDArray[np.float64]] = []
+        self._told: list[NDArray[np.float64]] = []  # losses of each generation
+
+    def state(self) -> dict[str, Tensor]:
+        """Return what ``go_on`` needs: what the strategy was told brings it to where it is."""
+        told = torch.as_tensor(np.array(self._told)).view(-1, self.settings.population)
+        loss, stopped = torch.tensor(self.loss, dtype=torch.float64), torch.tensor(STOPPED.index(self.stopped))
+        evaluations = torch.tensor(self.evaluations)
+        return {"told": told, "point": self.point, "loss": loss, "stopped": stopped, "evaluations": evaluations}
+
+    def go_on(self, found: Mapping[str, Tensor], prefix: str) -> None:
+        """Go to the state of ``state``, found under names with a prefix; the strategy asks and is told once more."""
+        for values in found[prefix + "told"].numpy():
+            self.ask()
+            self._learn(values)
+        self.point = found[prefix + "point"].to(self.point)
+        self.loss, self.evaluations = float(found[prefix + "loss"]), int(found[prefix + "evaluations"])
+        self.stopped = STOPPED[int(found[prefix + "stopped"])]
 
     def ask(self) -> NDArray[np.float64]:
         self._asked = self._strategy.ask()
@@ -151,15 +176,26 @@ class _CmaRun:
         best = int(values.argmin())
         if values[best] < self.loss:
             self.loss, self.point = float(values[best]), latents[best].detach().clone()
-        self._strategy.tell(self._asked, values.tolist())
-        if self._strategy.stop():
+        if self._learn(values):
             self.stopped = "stagnated"
+
+    def _learn(self, values: NDArray[np.float64]) -> bool:
+        """Tell the strategy the losses of what it asked last, and return whether it wants to stop."""
+        self._told.append(values)
+        self._strategy.tell(self._asked, values.tolist())
+        return bool(self._strategy.stop())
 
     def record(self) -> StartRecord:
         generations = self.evaluations // self.settings.population
         return StartRecord(
             self.row, self.start, self.loss, generations, self.evaluations, self.stopped == "diverged", self.stopped
         )
+
+
+def _cma_state(runs: list[_CmaRun], generation: int) -> dict[str, Tensor]:
+    """Return the state before a generation."""
+    named = {f"{number}/{name}": value for number, run in enumerate(runs) for name, value in run.state().items()}
+    return {**named, "generation": torch.tensor(generation)}
 
 
 def _options(stream: Stream, population: int) -> dict[str, object]:
@@ -179,32 +215,70 @@ def adam_search(objective: Objective, start_of: StartOf, trials: int, settings: 
         settings: see ``AdamSettings``.
     """
     pairs = [(row, start) for row in range(trials) for start in range(settings.restarts)]
-    points = torch.stack([start_of(*pair) for pair in pairs]).detach().clone()
-    rows = torch.tensor([row for row, _ in pairs], device=points.device)
-    optimizer = torch.optim.Adam([points], lr=settings.rate)
-    best, best_points = points.new_full((len(pairs),), float("inf")), points.clone()
-    used = torch.zeros_like(rows)
-    alive = torch.ones_like(rows, dtype=torch.bool)
-    for step in range(settings.iterations + 1):
-        losses, derivative = objective(points, rows)
-        used += alive
-        alive = alive & losses.isfinite() & derivative.isfinite().all(1)
-        better = alive & (losses < best)
-        best = torch.where(better, losses, best)
-        best_points = torch.where(better[:, None], points, best_points)
-        if step < settings.iterations and bool(alive.any()):
-            points.grad = torch.where(alive[:, None], derivative, 0)
-            optimizer.step()
+    runs = _AdamRuns(torch.stack([start_of(*pair) for pair in pairs]).detach().clone(), settings.rate)
+    rows = torch.tensor([row for row, _ in pairs], device=runs.points.device)
+    with savepoint() as saved:
+        runs.go_on(saved.found())
+        while runs.evaluated <= settings.iterations:
+            losses, derivative = objective(runs.points, rows)
+            runs.remember(losses, derivative)
+            if runs.evaluated <= settings.iterations and bool(runs.alive.any()):
+                runs.step(derivative)
+            saved.offer(runs.state)
     records = [
         StartRecord(
             row, start, loss, max(evaluations - 1, 0), evaluations, not going, "budget" if going else "diverged"
         )
         for (row, start), loss, evaluations, going in zip(
-            pairs, best.tolist(), used.tolist(), alive.tolist(), strict=True
+            pairs, runs.best.tolist(), runs.used.tolist(), runs.alive.tolist(), strict=True
         )
     ]
     shape = trials, settings.restarts
-    return SearchResult(best_points.view(*shape, -1), best.view(shape), records)
+    return SearchResult(runs.best_points.view(*shape, -1), runs.best.view(shape), records)
+
+
+class _AdamRuns:
+    """All starts of all trials, S of them: their points and the best on their way."""
+
+    ADAM = ("step", "exp_avg", "exp_avg_sq")
+
+    def __init__(self, points: Tensor, rate: float) -> None:
+        self.points = points  # [S, n]
+        self.best, self.best_points = points.new_full((len(points),), float("inf")), points.clone()
+        self.used = torch.zeros(len(points), dtype=torch.int64, device=points.device)  # evaluations of each
+        self.alive = torch.ones_like(self.used, dtype=torch.bool)
+        self.evaluated = 0
+        self._optimizer = torch.optim.Adam([points], lr=rate)
+
+    def remember(self, losses: Tensor, derivative: Tensor) -> None:
+        self.evaluated += 1
+        self.used += self.alive
+        self.alive = self.alive & losses.isfinite() & derivative.isfinite().all(1)
+        better = self.alive & (losses < self.best)
+        self.best = torch.where(better, losses, self.best)
+        self.best_points = torch.where(better[:, None], self.points, self.best_points)
+
+    def step(self, derivative: Tensor) -> None:
+        self.points.grad = torch.where(self.alive[:, None], derivative, 0)
+        self._optimizer.step()
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the state before the next evaluation."""
+        own = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return {**own, **self._optimizer.state[self.points], "evaluated": torch.tensor(self.evaluated)}
+
+    def go_on(self, found: Mapping[str, Tensor]) -> None:
+        """Take over a state; stay at the beginning where there is none."""
+        if not found:
+            return
+        state = {name: value.to(self.points.device) for name, value in found.items()}
+        self.points.copy_(state["points"])
+        self.best, self.best_points, self.used, self.alive = (
+            state[name] for name in ("best", "best_points", "used", "alive")
+        )
+        self.evaluated = int(found["evaluated"])
+        if "step" in found:  # Adam has taken one; it counts its steps on the CPU
+            self._optimizer.state[self.points] = {name: state[name] for name in self.ADAM} | {"step": found["step"]}
 
 
 def _check_counts(iterations: int, restarts: int) -> None:

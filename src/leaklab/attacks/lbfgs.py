@@ -10,6 +10,7 @@ Two facts make it fast and keep it faithful:
   quasi-Newton matrices", eq. 3.1): the history is read twice per iteration and everything else is m x m.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 import torch
@@ -91,6 +92,15 @@ class BatchedLbfgs:
         fresh = _fresh(start, self.settings.history)
         for field in fields(_State):
             getattr(self._state, field.name)[rows] = getattr(fresh, field.name)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return all that ``go_on`` needs, by name."""
+        return {**vars(self._state), "filled": torch.tensor(self._filled)}
+
+    def go_on(self, state: Mapping[str, Tensor]) -> None:
+        """Take over a state, on the device where it is to go on."""
+        self._state = _State(**{f.name: state[f.name] for f in fields(_State)})
+        self._filled = int(state["filled"])
 
     def advance(self, loss: Tensor, gradient: Tensor, active: Tensor) -> None:
         """Take one iteration from ``point``, where ``loss`` [T] and ``gradient`` [T, n] were evaluated.

@@ -6,15 +6,17 @@ All running starts advance together, one evaluation each; a trial that needs ano
 same place. What a trial does never depends on the others.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from leaklab.attacks.lbfgs import BatchedLbfgs, LbfgsSettings
-from leaklab.attacks.starts import STOPPED, StartRecord
+from leaklab.attacks.savepoints import savepoint
+from leaklab.attacks.starts import STOPPED, StartRecord, as_tensor, from_tensor
 from leaklab.records.bounds import Count, NonNegative, Share
 
 
@@ -130,20 +132,45 @@ def search(
     optimiser = BatchedLbfgs(first, lbfgs)
     rows = torch.arange(trials, device=first.device)
     running = _begin(rows, torch.zeros_like(rows), first)
-    while len(running.rows) > 0:
-        loss, gradient = objective(optimiser.point, running.rows)
-        finite = loss.isfinite() & gradient.isfinite().all(1)
-        _remember(running, optimiser, loss, finite, settings)
-        optimiser.advance(loss, gradient, finite)
-        stopped = _stop_reasons(running, optimiser, finite, scale, settings, lbfgs)
-        ended = (stopped >= 0).nonzero()[:, 0]
-        if len(ended) == 0:
-            continue
-        for place in ended.tolist():
-            _record(result, running, optimiser, place, STOPPED[int(stopped[place])])
-        running = _replace(running, optimiser, ended, start_of, result, scale, settings)
+    with savepoint() as saved:
+        if found := saved.found():
+            result, running = _going_on(found, optimiser)
+        while len(running.rows) > 0:
+            loss, gradient = objective(optimiser.point, running.rows)
+            finite = loss.isfinite() & gradient.isfinite().all(1)
+            _remember(running, optimiser, loss, finite, settings)
+            optimiser.advance(loss, gradient, finite)
+            stopped = _stop_reasons(running, optimiser, finite, scale, settings, lbfgs)
+            ended = (stopped >= 0).nonzero()[:, 0]
+            for place in ended.tolist():
+                _record(result, running, optimiser, place, STOPPED[int(stopped[place])])
+            if len(ended) > 0:
+                running = _replace(running, optimiser, ended, start_of, result, scale, settings)
+            saved.offer(partial(_state, result, running, optimiser))
     result.records.sort(key=lambda record: (record.trial, record.start))
     return result
+
+
+RESULT, RUNNING, OPTIMISER = "result/", "running/", "lbfgs/"
+
+
+def _state(result: SearchResult, running: _Running, optimiser: BatchedLbfgs) -> dict[str, Tensor]:
+    """Return the state before an evaluation."""
+    of_result = {"points": result.points, "losses": result.losses, "records": as_tensor(result.records)}
+    parts = {RESULT: of_result, RUNNING: vars(running), OPTIMISER: optimiser.state()}
+    return {prefix + name: value for prefix, part in parts.items() for name, value in part.items()}
+
+
+def _going_on(found: Mapping[str, Tensor], optimiser: BatchedLbfgs) -> tuple[SearchResult, _Running]:
+    """Put the optimiser into a state, and return the rest of it."""
+    device = optimiser.point.device
+    result, running, inner = (
+        {name.removeprefix(prefix): value.to(device) for name, value in found.items() if name.startswith(prefix)}
+        for prefix in (RESULT, RUNNING, OPTIMISER)
+    )
+    optimiser.go_on(inner)
+    records = list(from_tensor(result["records"]))
+    return SearchResult(result["points"], result["losses"], records), _Running(**running)
 
 
 def _begin(rows: Tensor, starts: Tensor, points: Tensor) -> _Running:

@@ -4,16 +4,18 @@ Source: "Inverting Gradients - How easy is it to break privacy in federated lear
 and its decay at 3/8, 5/8 and 7/8 of the iterations are those of its published code.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from math import ceil, isfinite
 
 import torch
 from torch import Tensor
 
 from leaklab.attacks.priors import Box
+from leaklab.attacks.savepoints import savepoint
 from leaklab.attacks.search import Objective, SearchResult
-from leaklab.attacks.starts import StartRecord
+from leaklab.attacks.starts import StartRecord, as_tensor, from_tensor
 from leaklab.records.errors import UserError
 
 FIRST_MOMENT, SECOND_MOMENT, EPSILON = 0.9, 0.999, 1e-8
@@ -107,50 +109,71 @@ def signed_adam(
     if trials < 1:
         raise UserError("there is no trial to attack: capture at least one")
     points, losses, records = [], [], []
-    for start in range(settings.restarts):
-        first = torch.stack([start_of(row, start) for row in range(trials)])
-        best_points, best, ended = _one_start(objective, _projected(first, settings), start, settings)
-        points.append(best_points)
-        losses.append(best)
-        records += ended
+    for number in range(settings.restarts):
+        first = _projected(torch.stack([start_of(row, number) for row in range(trials)]), settings)
+        ended = _one_start(objective, first, number, settings)
+        points.append(ended.points)
+        losses.append(ended.losses)
+        records += ended.records
     records.sort(key=lambda record: (record.trial, record.start))
     return SearchResult(torch.stack(points, 1), torch.stack(losses, 1), records)
 
 
-def _one_start(
-    objective: Objective, points: Tensor, start: int, settings: SignedAdamSettings
-) -> tuple[Tensor, Tensor, list[StartRecord]]:
-    """Return the best points [T, n], their losses [T] and the records of one start of every trial."""
-    best_points, best = points.clone(), points.new_full((len(points),), torch.inf)
-    records: list[StartRecord] = []
-    running = _Running(
-        rows=torch.arange(len(points), device=points.device),
-        points=points,
-        first=torch.zeros_like(points),
-        second=torch.zeros_like(points),
-        best=best.clone(),
-        best_points=points.clone(),
-    )
+@dataclass
+class _Ended:
+    """What one start of every trial has found, for those where it has ended: their best points and losses."""
 
-    def end(places: Tensor, step: int, stopped: str) -> None:
-        ended = running.take(places)
-        best_points[ended.rows], best[ended.rows] = ended.best_points, ended.best
-        for row, loss in zip(ended.rows.tolist(), ended.best.tolist(), strict=True):
-            records.append(StartRecord(row, start, loss, step, step + 1, stopped == "diverged", stopped))
+    start: int
+    points: Tensor  # [T, n]
+    losses: Tensor  # [T]
+    records: list[StartRecord] = field(default_factory=list)
 
-    for step in range(settings.iterations + 1):
-        loss, derivative = objective(running.points, running.rows)
-        usable = loss.isfinite() & derivative.isfinite().all(1)
-        running.remember(loss, usable)
-        if not usable.all():
-            end((~usable).nonzero()[:, 0], step, "diverged")
-            kept = usable.nonzero()[:, 0]
-            running, derivative = running.take(kept), derivative[kept]
-        if step == settings.iterations or len(running.rows) == 0:
-            break
-        running.advance(derivative, step, settings)
-    end(torch.arange(len(running.rows), device=points.device), settings.iterations, "budget")
-    return best_points, best, records
+    def add(self, running: _Running, step: int, stopped: str) -> None:
+        self.points[running.rows], self.losses[running.rows] = running.best_points, running.best
+        for row, loss in zip(running.rows.tolist(), running.best.tolist(), strict=True):
+            record = StartRecord(row, self.start, loss, step, step + 1, stopped == "diverged", stopped)
+            self.records.append(record)
+
+
+def _one_start(objective: Objective, first: Tensor, start: int, settings: SignedAdamSettings) -> _Ended:
+    """Search from the points [T, n], one of every trial."""
+    with savepoint() as saved:
+        ended, running, step = _going_on(saved.found(), first, start)
+        while len(running.rows) > 0:
+            loss, derivative = objective(running.points, running.rows)
+            usable = loss.isfinite() & derivative.isfinite().all(1)
+            running.remember(loss, usable)
+            if not usable.all():
+                ended.add(running.take(~usable), step, "diverged")
+                running, derivative = running.take(usable), derivative[usable]
+            if step == settings.iterations:
+                ended.add(running, step, "budget")
+                running = running.take(running.rows[:0])
+            else:
+                running.advance(derivative, step, settings)
+            step += 1
+            saved.offer(partial(_state, ended, running, step))
+    return ended
+
+
+def _going_on(found: Mapping[str, Tensor], first: Tensor, start: int) -> tuple[_Ended, _Running, int]:
+    """Return what has ended, what runs, and the next step: those of a state, or of the beginning."""
+    if not found:
+        unbounded = first.new_full((len(first),), torch.inf)
+        rows, zeros = torch.arange(len(first), device=first.device), torch.zeros_like(first)
+        running = _Running(rows, first, zeros, zeros.clone(), unbounded, first.clone())
+        return _Ended(start, first.clone(), unbounded.clone()), running, 0
+    state = {name: value.to(first.device) for name, value in found.items()}
+    records = list(from_tensor(state.pop("records")))
+    ended = _Ended(start, state.pop("ended_points"), state.pop("ended_losses"), records)
+    step = int(state.pop("step"))
+    return ended, _Running(**state), step
+
+
+def _state(ended: _Ended, running: _Running, step: int) -> dict[str, Tensor]:
+    """Return the state before a step."""
+    of_ended = {"ended_points": ended.points, "ended_losses": ended.losses, "records": as_tensor(ended.records)}
+    return {**vars(running), **of_ended, "step": torch.tensor(step)}
 
 
 def _projected(points: Tensor, settings: SignedAdamSettings) -> Tensor:

@@ -1,7 +1,7 @@
 """How every start of an attack ended: what all searches record, keep and report."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -45,7 +45,7 @@ def starts_table(records: Sequence[StartRecord]) -> "pd.DataFrame":
 def as_tensor(records: Iterable[StartRecord]) -> Tensor:
     """Return the records as numbers [N, 7] float64, for a file of tensors."""
     rows = [[*astuple(record)[:-1], STOPPED.index(record.stopped)] for record in records]
-    return torch.tensor(rows, dtype=torch.float64)
+    return torch.tensor(rows, dtype=torch.float64).reshape(-1, len(fields(StartRecord)))
 
 
 def from_tensor(numbers: Tensor) -> tuple[StartRecord, ...]:

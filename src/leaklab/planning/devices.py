@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from leaklab.planning.resources import cost
 from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, write_json
+from leaklab.records.landscape_spec import LandscapeSpec, ProjectionSpec
 from leaklab.records.specs import Spec
 from leaklab.records.train_spec import TrainSpec
 
@@ -39,7 +40,11 @@ class Device:
 
     def factor(self, spec: Spec) -> float:
         """Return the factor of a job's work; of work that was not measured, the worst of its stage that was."""
-        if not runs_there(spec):
+        if isinstance(spec, LandscapeSpec):
+            return self.factor(spec.attack)
+        if isinstance(spec, ProjectionSpec):
+            return self._of("attack/a generator's image")  # not measured
+        if not isinstance(spec, TrainSpec | AttackSpec):
             return 1.0
         if isinstance(spec, AttackSpec) and spec.generator is not None:
             # a candidate is a gradient of the victim, as a step of training is
@@ -52,9 +57,9 @@ class Device:
         return self.factors.get(work, max(alike, default=1.0))
 
 
-def runs_there(spec: Spec) -> TypeGuard[TrainSpec | AttackSpec]:
+def runs_there(spec: Spec) -> bool:
     """Tell whether a job runs on the device; all others take a processor thread, or next to no time."""
-    return isinstance(spec, TrainSpec | AttackSpec)
+    return isinstance(spec, TrainSpec | AttackSpec | LandscapeSpec | ProjectionSpec)
 
 
 def work_of(spec: TrainSpec | AttackSpec) -> str:

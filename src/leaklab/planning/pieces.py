@@ -1,11 +1,14 @@
 """Long jobs in pieces: how many, on the device at hand, and what each asks a scheduler for.
 
 A piece of an attack is some of its chunks of trials; all pieces run side by side, and the job puts together what they
-kept. A piece of a training is a stretch of rounds up to a checkpoint; one follows the other, and the last is the job
-itself. Either way the job goes on from a checkpoint as a killed one does, so its bytes and its name are the same.
+kept. Where a chunk alone takes too long, a chain of pieces searches for it, each for some time from where the one
+before left off. A piece of a training is a stretch of rounds up to a checkpoint; one follows the other, and the last is
+the job itself. Either way the job goes on from a checkpoint as a killed one does, so its bytes and its name are the
+same.
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -24,8 +27,10 @@ MINUTES = 30.0
 FILE = "pieces.json"
 # attacks/parts.py, which imports torch: what is attacked together cannot be cut
 TRIALS_TOGETHER = 10
-# of a training: they hang on one another, and Snakemake follows such a chain by recursion
+# they hang on one another, and Snakemake follows such a chain by recursion
 LONGEST_CHAIN = 100
+# attacks whose searches keep their state (attacks/savepoints.py), so that a chunk can be left and taken up again
+RESUMED = ("csdlg", "delta-dlg", "delta-ig", "dlg", "ggl", "idlg", "ig")
 
 
 def piece_minutes() -> float:
@@ -53,28 +58,51 @@ def pieces(job: Job, device: Device) -> int:
     Raises:
         UserError: the file that keeps the number is damaged.
     """
+    return int(told_of(job, device)["pieces"])
+
+
+def told_of(job: Job, device: Device) -> dict[str, int]:
+    """Return what the pieces of a job are told of it: their number, and of chains how long one is and for how long.
+
+    Raises:
+        UserError: see ``pieces``.
+    """
     kept = job.folder / FILE
     if kept.is_file():
-        return number_in(kept)
-    return 1 if (job.folder / "run.json").is_file() else pieces_of(job.spec, device)
+        return kept_in(kept)
+    if (job.folder / "run.json").is_file():
+        return {"pieces": 1}
+    number = pieces_of(job.spec, device)
+    chain = max(1, number // chunks_of(job.spec)) if isinstance(job.spec, AttackSpec) else 1
+    chained = {"chain": chain, "seconds": ceil(device.seconds(job.spec) / number)} if chain > 1 else {}
+    return {"pieces": number, **chained}
 
 
-def number_in(file: Path) -> int:
-    """Return the number of pieces in which a job was begun.
+def kept_in(file: Path) -> dict[str, int]:
+    """Return what the pieces of a job that was begun are told.
 
     Raises:
         UserError: the file is damaged.
     """
     content = read_json(file)
-    found = content.get("pieces") if isinstance(content, dict) else None
-    if type(found) is not int or found < 1:
+    found = content if isinstance(content, dict) else {}
+    sound = all(type(value) is int and value > 0 for value in found.values()) and "pieces" in found
+    if not sound or ("chain" in found) != ("seconds" in found) or found["pieces"] % found.get("chain", 1):
         raise UserError(f"{file} does not say in how many pieces the job was begun: delete the folder {file.parent}")
-    return found
+    return dict(found)
 
 
 def pieces_of(spec: Spec, device: Device) -> int:
     """Return into how many pieces a job would be cut that has not begun."""
-    return max(1, min(_most(spec), ceil(device.seconds(spec) / (60 * piece_minutes()))))
+    wanted = ceil(device.seconds(spec) / (60 * piece_minutes()))
+    if isinstance(spec, AttackSpec) and spec.attack.name in RESUMED and wanted > (chunks := chunks_of(spec)):
+        return chunks * min(LONGEST_CHAIN, ceil(wanted / chunks))
+    return max(1, min(_most(spec), wanted))
+
+
+def chunks_of(spec: AttackSpec) -> int:
+    """Return how many chunks of trials an attack has."""
+    return ceil(trials_of(spec.capture) / TRIALS_TOGETHER)
 
 
 @dataclass(frozen=True)
@@ -83,6 +111,8 @@ class Cut:
 
     Attributes:
         pieces: their number; 1 for a job that is done whole.
+        chain: of an attack's pieces, how many follow one another; all chains run side by side.
+        told: what each piece is told of them.
         seconds: that each piece is expected to take, at most.
         minutes: to ask for, for each piece.
         minutes_of_rest: to ask for, for the job itself: the last piece of a training, or what puts those of an attack
@@ -91,6 +121,8 @@ class Cut:
     """
 
     pieces: int
+    chain: int
+    told: Mapping[str, int]
     seconds: float
     minutes: int
     minutes_of_rest: int
@@ -103,18 +135,18 @@ class Cut:
         Raises:
             UserError: see ``pieces``.
         """
-        number = pieces(job, device)
+        told = told_of(job, device)
+        number = told["pieces"]
         each = device.seconds(job.spec) / number
         apart = isinstance(job.spec, AttackSpec) and number > 1
         more = number + 1 if apart else number - 1  # what joins the pieces of an attack is a job too
-        return cls(number, each, minutes_of(each), minutes_of(0.0 if apart else each), more)
+        return cls(number, told.get("chain", 1), told, each, minutes_of(each), minutes_of(0.0 if apart else each), more)
 
 
 def _most(spec: Spec) -> int:
     """Return the most pieces that a job can be cut into."""
     if isinstance(spec, AttackSpec) and cost(spec).evaluations:
-        return ceil(trials_of(spec.capture) / TRIALS_TOGETHER)
-    # a training that stops at a goal does not say when it ends
-    if isinstance(spec, TrainSpec) and spec.goal is None:
+        return chunks_of(spec)
+    if isinstance(spec, TrainSpec):
         return min(LONGEST_CHAIN, spec.rounds if spec.until is None else spec.until)
     return 1

@@ -9,6 +9,8 @@ from leaklab.records.files import write_json
 from leaklab.steps.base import Item, Job
 
 NUMBER = "pieces.json"  # read by planning/pieces.py, which jobs do not import
+# of what a piece is told: the plan tells the pieces of a job that was begun the same again
+KEPT = ("pieces", "chain", "seconds")
 
 
 class PieceDone(Exception):  # noqa: N818 - nothing went wrong
@@ -23,33 +25,38 @@ class Piece(Job):
         number: which piece it is, from 0.
         pieces: into how many the job is cut.
         folder: of the run, where the number of pieces is kept.
+        kept: what is kept there.
     """
 
     number: int
     pieces: int
     folder: Path
+    kept: dict[str, Any]
 
     @classmethod
     def of(cls, job: Job, folder: Path, outputs: dict[str, Path]) -> "Piece":
         """Return the piece that a step was called for.
 
         Args:
-            job: whose spec says ``piece``, ``pieces`` and, under ``spec``, what the whole job is told.
+            job: whose spec says ``piece``, ``pieces`` and, under ``spec``, what the whole job is told; of chains of
+                pieces also how long a ``chain`` is and the ``seconds`` of a piece.
             folder: of the run.
             outputs: what the whole job would write.
         """
         told: dict[str, Any] = job.spec
-        return cls(told["spec"], job.inputs, outputs, job.device, job.recorder, told["piece"], told["pieces"], folder)
+        kept = {name: told[name] for name in KEPT if name in told}
+        number, pieces = told["piece"], told["pieces"]
+        return cls(told["spec"], job.inputs, outputs, job.device, job.recorder, number, pieces, folder, kept)
 
-    def run(self, whole: Callable[[Job], None]) -> None:
-        """Run the whole job's step until this piece ends."""
+    def run(self, whole: Callable[[Job], object]) -> bool:
+        """Run the whole job's work until this piece ends, and return whether that was before the work's own end."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_json(self.folder / NUMBER, {"pieces": self.pieces})
+        write_json(self.folder / NUMBER, self.kept)
         try:
             whole(self)
         except PieceDone:
-            return
-        raise RuntimeError("a piece of a job came to the end of the whole job")  # its loop is not `track`ed any more
+            return True
+        return False
 
     def shown(self, items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
         """Yield the items with a progress bar, as a whole job does."""

@@ -1,39 +1,47 @@
 """Train a sweep: one model, one dataset, one algorithm, one defense; replicates = seeds x rates."""
 
+from pathlib import Path
+
 import torch
 
 from leaklab.data.dataset import Dataset
 from leaklab.federated.checkpoint import CLIENTS, discard
-from leaklab.federated.engine import train
+from leaklab.federated.engine import Sweep, train
 from leaklab.records.environment import checkpoint_seconds
 from leaklab.records.files import read_json, read_tensors, write_table, write_tensors
 from leaklab.records.train_spec import TrainSpec
 from leaklab.steps.base import Job, main
 
 
-def run(job: Job) -> None:
-    """Write outputs ``sweep`` and ``weights`` from inputs ``dataset``, ``card`` and ``partition``.
+def trained(job: Job) -> tuple[Sweep, Dataset]:
+    """Train from inputs ``dataset``, ``card``, ``partition`` and, if it was trained here, ``backbone``.
 
-    A backbone that was trained here is the input ``backbone``.
-
-    Checkpoints lie beside the sweep while the training goes on, the last and the one before; an interrupted step goes
-    on from there.
+    Checkpoints lie beside the output ``sweep`` while the training goes on, the last and the one before; an interrupted
+    step goes on from there.
     """
     spec = TrainSpec.model_validate(job.spec)
     dataset = Dataset.load(job.input("dataset"))
     deal = read_json(job.input("partition"))
     clients, tests = ([torch.tensor(held) for held in deal.get(key, [])] for key in ("clients", "tests"))
     pretrained = {name: value for path in job.inputs.get("backbone", []) for name, value in read_tensors(path).items()}
-    checkpoint = job.outputs["sweep"].with_name("checkpoint.safetensors")
-    seconds = checkpoint_seconds()
     sweep = train(
-        spec, dataset, clients, tests=tests, pretrained=pretrained,
-        device=job.device, checkpoint=checkpoint, checkpoint_seconds=seconds, track=job.track,
+        spec, dataset, clients, tests=tests, pretrained=pretrained, device=job.device,
+        checkpoint=_checkpoint(job), checkpoint_seconds=checkpoint_seconds(), track=job.track,
     )  # fmt: skip
+    return sweep, dataset
+
+
+def _checkpoint(job: Job) -> Path:
+    return job.outputs["sweep"].with_name("checkpoint.safetensors")
+
+
+def run(job: Job) -> None:
+    """Train (see ``trained``) and write outputs ``sweep`` and ``weights``."""
+    sweep, dataset = trained(job)
     write_table(job.outputs["sweep"], sweep.table)
     kept = {CLIENTS + name: value for name, value in sweep.clients.items()}
     write_tensors(job.outputs["weights"], {**sweep.weights, **kept})
-    discard(checkpoint)
+    discard(_checkpoint(job))
     job.note(
         client_steps=sweep.client_steps,
         microseconds_per_client_step=round(1e6 * sweep.training_seconds / max(1, sweep.client_steps), 1),

@@ -37,9 +37,12 @@ class TrainPiece(Piece):
 
 
 def run(job: Job) -> None:
-    """Write output ``marker``; inputs are those of ``train_federated``, whose checkpoint lies in the run's folder."""
+    """Write output ``marker``; inputs are those of ``train_federated``, whose checkpoint lies in the run's folder.
+
+    A training that reaches its goal in this piece does so once more, from its last checkpoint, in those that follow.
+    """
     folder = job.outputs["marker"].parent
-    TrainPiece.of(job, folder, {"sweep": folder / SWEEP, "weights": folder / WEIGHTS}).run(train_federated.run)
+    TrainPiece.of(job, folder, {"sweep": folder / SWEEP, "weights": folder / WEIGHTS}).run(train_federated.trained)
     write_json(job.outputs["marker"], {"checkpoint": CHECKPOINT})
 
 

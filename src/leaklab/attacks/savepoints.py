@@ -1,0 +1,121 @@
+"""States of running searches, kept so that an attack that is killed, or cut by the plan, goes on where it was.
+
+The searches of an attack follow one another in an order that does not depend on when it was killed. So the n-th search
+of a process that goes on is the n-th of the one before: it begins with the state that was kept, and one that had ended
+ends at once. What is kept is the state before the step that comes next, bit by bit, so the results have the same bytes.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from math import inf
+
+from torch import Tensor
+
+from leaklab.records.kept import KeptTensors
+
+State = Callable[[], Mapping[str, Tensor]]
+"""Makes the tensors of a state; called only where they are to be kept."""
+
+
+class OutOfTime(Exception):  # noqa: N818 - nothing went wrong
+    """The time of a piece of an attack is over; its searches are kept."""
+
+
+class Savepoint:
+    """The state of one search; this one keeps nothing, as nobody asked for it or a search within another runs."""
+
+    def found(self) -> Mapping[str, Tensor]:
+        """Return the state from which the search goes on; empty where it begins."""
+        return {}
+
+    def offer(self, state: State) -> None:
+        """Offer the state before the next step; the last one offered is that of the search's end.
+
+        Raises:
+            OutOfTime: the search is to be left here; it has been kept.
+        """
+
+
+class Savepoints:
+    """The states of all searches of an attack so far.
+
+    Args:
+        kept: their file.
+        until: when to leave the search, by ``time.monotonic``.
+    """
+
+    def __init__(self, kept: KeptTensors, until: float = inf) -> None:
+        self._kept, self._until = kept, until
+        self._found = kept.found()
+        self._ended: dict[str, Tensor] = {}
+        self._number = 0
+        self._running = False
+
+    @contextmanager
+    def search(self) -> Iterator[Savepoint]:
+        """Give the next search its savepoint; searches within it, which it does again, keep nothing."""
+        if self._running:
+            yield Savepoint()
+            return
+        own = _Kept(self, f"{self._number}/", self._found)
+        self._running = True
+        try:
+            yield own
+        finally:
+            self._running = False
+        self._ended |= own.tensors()
+        self._number += 1
+
+    def offer(self, tensors: State) -> None:
+        """Keep the state of the running search and of those that ended, if it is time."""
+        over = time.monotonic() >= self._until
+        if over:
+            self._kept.keep({**self._ended, **tensors()})
+            raise OutOfTime
+        self._kept.offer(lambda: {**self._ended, **tensors()})
+
+
+class _Kept(Savepoint):
+    """The state of one search among those of an attack."""
+
+    def __init__(self, among: Savepoints, prefix: str, found: Mapping[str, Tensor]) -> None:
+        self._among, self._prefix = among, prefix
+        self._found = {name.removeprefix(prefix): t for name, t in found.items() if name.startswith(prefix)}
+        self._state: State = lambda: self._found
+
+    def found(self) -> Mapping[str, Tensor]:
+        return self._found
+
+    def offer(self, state: State) -> None:
+        self._state = state
+        self._among.offer(self.tensors)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the state that was offered last, on the CPU, by the names of the file."""
+        return {self._prefix + name: value.detach().cpu().clone() for name, value in self._state().items()}
+
+
+_current: ContextVar[Savepoints | None] = ContextVar("savepoints", default=None)
+
+
+@contextmanager
+def keeping(savepoints: Savepoints) -> Iterator[None]:
+    """Keep the searches of what runs in this context."""
+    token = _current.set(savepoints)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def savepoint() -> Iterator[Savepoint]:
+    """Give a search the place where its state is kept."""
+    current = _current.get()
+    if current is None:
+        yield Savepoint()
+        return
+    with current.search() as own:
+        yield own
