@@ -19,6 +19,7 @@ from leaklab.planning.outputs import (
     records_behind,
     targets_of_scale,
 )
+from leaklab.planning.closed_folders import refuse_closed_folders
 from leaklab.planning.devices import configured_device
 from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import PREPARED, result_files
