@@ -183,17 +183,18 @@ def test_no_module_touches_a_global_generator():
 
 
 @pytest.mark.parametrize(
-    ("file", "rule"), [("attack", "run_attack"), ("pieces", "attack_piece"), ("text", "attack_text")]
+    ("file", "rule"),
+    [("attack", "run_attack"), ("pieces", "attack_piece"), ("text", "attack_text"), ("pieces", "text_piece")],
 )
 def test_the_rule_of_an_attack_reads_an_observation_and_a_generator_only(file, rule):
     text = (ROOT / f"workflow/rules/{file}.smk").read_text(encoding="utf-8").partition(f"rule {rule}:")[2]
     inputs = text.partition("    input:\n")[2].partition("    output:")[0]
-    stage = "attack-text" if rule == "attack_text" else "attack"
+    stage = "attack-text" if "text" in rule else "attack"
     own = {f'observed("{stage}", "{name}")' for name in ("observation.safetensors", "facts.json")}
     prior = {f'if_needed("{stage}", "generator", "{name}")' for name in ("generator.safetensors", "generator.json")}
     found = {line.partition("=")[2].strip().rstrip(",") for line in inputs.splitlines() if line.strip()}
-    pieces = {"run_attack": {'after_pieces("attack", "checkpoint.safetensors")'}, "attack_piece": {"part_before"}}
-    assert own <= found <= own | prior | pieces.get(rule, set())
+    pieces = {"part_before"} if rule == "attack_piece" else {f'after_pieces("{stage}", "checkpoint.safetensors")'}
+    assert own <= found <= own | prior | pieces
 
 
 @pytest.mark.parametrize("path", schema_texts(), ids=lambda path: path.name)

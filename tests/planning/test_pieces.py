@@ -101,8 +101,7 @@ def test_at_scale_paper_no_job_takes_an_hour_on_a_device_fifty_times_as_fast():
     kinds = {work_of(job.spec) for job in jobs if isinstance(job.spec, AttackSpec | TrainSpec)}
     fast = Device("cuda", "fifty times", dict.fromkeys(kinds, 1 / 50))
     cuts = {job.name: Cut.of(job, fast) for job in jobs}
-    hour = {name: cut.seconds for name, cut in cuts.items() if cut.seconds > 3600}
-    assert all(jobs_name.startswith("cola-") for jobs_name in hour), hour
+    assert {name: cut.seconds for name, cut in cuts.items() if cut.seconds > 3600} == {}
     assert sum(cut.pieces for cut in cuts.values()) < 5000
     chained = [job for job in jobs if isinstance(job.spec, AttackSpec) and job.spec.attack.name in RESUMED]
     assert all(cut.chain == LONGEST_CHAIN for job in chained if (cut := Cut.of(job, PLAIN)).seconds > 1800)

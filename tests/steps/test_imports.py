@@ -39,6 +39,7 @@ ALLOWED = {
     "run_attack": TABLES_OF_TENSORS,
     "score_attack": TABLES_OF_TENSORS,
     "score_text": {"pandas"},
+    "text_piece": TABLES_OF_TENSORS,
     "train_federated": TABLES_OF_TENSORS,
     "train_generator": TENSORS,
     "train_piece": TABLES_OF_TENSORS,

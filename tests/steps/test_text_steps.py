@@ -6,7 +6,8 @@ from leaklab.data.text.printed import PRINTED
 from leaklab.data.text.vocabulary import Vocabulary, split
 from leaklab.observations.text_truth import load_text_truth
 from leaklab.records.files import read_json, read_table, write_json
-from leaklab.steps import attack_text, capture_text, score_text
+from leaklab.steps import attack_text, capture_text, join_pieces, score_text, text_piece
+from leaklab.steps.base import main
 
 CAPTURE = {
     "dataset": "words",
@@ -119,6 +120,24 @@ def test_a_killed_attack_goes_on_and_ends_with_the_same_bytes(attack, tmp_path, 
     for name, path in whole.items():
         assert path.read_bytes() == again[name].read_bytes(), name
     assert not (tmp_path / "killed/checkpoint.safetensors").exists()
+
+
+@pytest.mark.parametrize("pieces", [2, 3, 4])
+def test_an_attack_in_pieces_ends_with_the_same_bytes(attack, step, captured, tmp_path, pieces):
+    whole, folder = attack(tmp_path / "whole", "tag"), tmp_path / "cut"
+    spec = read_json(tmp_path / "whole/run.json")["spec"]
+    inputs = {name: captured[name] for name in ("observation", "facts")}
+    parts = {}
+    for number in reversed(range(pieces)):
+        told = {"piece": number, "pieces": pieces, "spec": spec}
+        parts[f"part={number}"] = step(text_piece, folder, told, inputs, {"part": f"piece-{number}.safetensors"})
+        assert not (folder / "reconstruction.json").exists()
+    write = ["--output", f"checkpoint={folder}/checkpoint.safetensors", f"run={tmp_path}/joined.json"]
+    main("join_pieces", join_pieces.run, ["--input", *(f"part={one['part']}" for one in parts.values()), *write])
+    again = attack(folder, "tag")
+    assert read_json(folder / "run.json")["facts"]["sentences_resumed"] == 4
+    for name, path in whole.items():
+        assert path.read_bytes() == again[name].read_bytes(), name
 
 
 def test_known_labels_that_are_withheld_stop_with_one_line(attack, tmp_path):

@@ -17,7 +17,7 @@ def spec_of_piece(stage):
         cut = cut_of(stage, wildcards.run)
         number = (
             int(wildcards.piece)
-            if stage == "attack"
+            if stage != "train"
             else cut.pieces - int(wildcards.left) - 1
         )
         told = json.loads(find(wildcards).told)
@@ -26,22 +26,26 @@ def spec_of_piece(stage):
     return spec
 
 
-def part_of_attack(wildcards, number):
-    return f"results/runs/attack/{wildcards.run}/piece-{number}.safetensors"
+def part_of(stage, run, number):
+    return f"results/runs/{stage}/{run}/piece-{number}.safetensors"
 
 
-def parts_of_attack(wildcards):
-    """Return what the last piece of each chain of an attack leaves."""
-    cut = cut_of("attack", wildcards.run)
-    last = range(cut.chain - 1, cut.pieces, cut.chain)
-    return [part_of_attack(wildcards, number) for number in last]
+def parts_of(stage):
+    """Return a function from wildcards to what the last piece of each chain of an attack leaves."""
+
+    def paths(wildcards):
+        cut = cut_of(stage, wildcards.run)
+        last = range(cut.chain - 1, cut.pieces, cut.chain)
+        return [part_of(stage, wildcards.run, number) for number in last]
+
+    return paths
 
 
 def part_before(wildcards):
     """Return what the piece of an attack before this one leaves, if this one goes on from it."""
     number = int(wildcards.piece)
     first = number % cut_of("attack", wildcards.run).chain == 0
-    return [] if first else part_of_attack(wildcards, number - 1)
+    return [] if first else part_of("attack", wildcards.run, number - 1)
 
 
 def piece_before(wildcards):

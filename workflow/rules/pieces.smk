@@ -34,7 +34,7 @@ rule attack_piece:
 
 rule join_pieces:
     input:
-        parts_of_attack,
+        parts_of("attack"),
     output:
         checkpoint=temp("results/runs/attack/{run}/checkpoint.safetensors"),
         run=temp("results/runs/attack/{run}/joined.json"),
@@ -46,6 +46,42 @@ rule join_pieces:
     shell:
         "python -m leaklab.steps.join_pieces --input $(printf ' part=%s' {input})"
         " --output checkpoint={output.checkpoint} run={output.run} 2> {log}"
+
+
+rule text_piece:
+    input:
+        observation=observed("attack-text", "observation.safetensors"),
+        facts=observed("attack-text", "facts.json"),
+    output:
+        part=temp("results/runs/attack-text/{run}/piece-{piece}.safetensors"),
+        run="results/runs/attack-text/{run}/piece-{piece}.json",
+    log:
+        "logs/attack-text/{run}-{piece}.log",
+    priority: rank_of("attack-text")
+    conda:
+        "../envs/leaklab.yaml"
+    threads: 1
+    resources:
+        mem_mb=memory_of("attack-text"),
+        runtime=runtime_of_piece("attack-text"),
+    params:
+        spec=spec_of_piece("attack-text"),
+        code=code_of_run("attack-text"),
+    shell:
+        "python -m leaklab.steps.text_piece --spec {params.spec:q} --code {params.code} --threads {threads}"
+        " --input observation={input.observation} facts={input.facts}"
+        " --output part={output.part} run={output.run} 2> {log}"
+
+
+use rule join_pieces as join_text_pieces with:
+    input:
+        parts_of("attack-text"),
+    output:
+        checkpoint=temp("results/runs/attack-text/{run}/checkpoint.safetensors"),
+        run=temp("results/runs/attack-text/{run}/joined.json"),
+    log:
+        "logs/attack-text/{run}-joined.log",
+    priority: rank_of("attack-text")
 
 
 # one after the other: the number in the marker says how many pieces are left, the last of which is train_federated

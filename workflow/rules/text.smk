@@ -54,6 +54,7 @@ rule attack_text:
     input:
         observation=observed("attack-text", "observation.safetensors"),
         facts=observed("attack-text", "facts.json"),
+        checkpoint=after_pieces("attack-text", "checkpoint.safetensors"),
     output:
         reconstruction="results/runs/attack-text/{run}/reconstruction.json",
         trials="results/runs/attack-text/{run}/trials.csv",

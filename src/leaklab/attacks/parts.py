@@ -1,4 +1,4 @@
-"""An attack in parts: finished chunks of trials are kept, so that a killed job goes on (``records/kept.py``).
+"""An attack in parts: finished chunks of trials are kept, so that a killed job goes on (``steps/kept_attack.py``).
 
 A chunk's result depends on its own trials only, so a resumed job ends with the same bytes as an uninterrupted one.
 """

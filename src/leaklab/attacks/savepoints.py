@@ -10,13 +10,28 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from math import inf
+from typing import Protocol
 
 from torch import Tensor
 
-from leaklab.records.kept import KeptTensors
-
 State = Callable[[], Mapping[str, Tensor]]
 """Makes the tensors of a state; called only where they are to be kept."""
+
+
+class Store(Protocol):
+    """Where tensors are kept, such as ``records.kept.KeptTensors``."""
+
+    def found(self) -> dict[str, Tensor]:
+        """Return what was kept."""
+        ...
+
+    def keep(self, tensors: Mapping[str, Tensor]) -> None:
+        """Keep these in place of what was kept before."""
+        ...
+
+    def offer(self, tensors: State) -> None:
+        """Keep them if it is time."""
+        ...
 
 
 class OutOfTime(Exception):  # noqa: N818 - nothing went wrong
@@ -42,11 +57,11 @@ class Savepoints:
     """The states of all searches of an attack so far.
 
     Args:
-        kept: their file.
+        kept: where they lie.
         until: when to leave the search, by ``time.monotonic``.
     """
 
-    def __init__(self, kept: KeptTensors, until: float = inf) -> None:
+    def __init__(self, kept: Store, until: float = inf) -> None:
         self._kept, self._until = kept, until
         self._found = kept.found()
         self._ended: dict[str, Tensor] = {}
@@ -93,7 +108,7 @@ class _Kept(Savepoint):
         self._among.offer(self.tensors)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the state that was offered last, on the CPU, by the names of the file."""
+        """Return the state that was offered last, on the CPU, by the names of the store."""
         return {self._prefix + name: value.detach().cpu().clone() for name, value in self._state().items()}
 
 

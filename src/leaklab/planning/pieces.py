@@ -20,6 +20,7 @@ from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json
 from leaklab.records.specs import Spec
+from leaklab.records.text_specs import TextAttackSpec
 from leaklab.records.train_spec import TrainSpec
 
 VARIABLE = "LEAKLAB_PIECE_MINUTES"
@@ -100,8 +101,10 @@ def pieces_of(spec: Spec, device: Device) -> int:
     return max(1, min(_most(spec), wanted))
 
 
-def chunks_of(spec: AttackSpec) -> int:
-    """Return how many chunks of trials an attack has."""
+def chunks_of(spec: AttackSpec | TextAttackSpec) -> int:
+    """Return how many chunks of trials an attack has; sentences are read one by one."""
+    if isinstance(spec, TextAttackSpec):
+        return spec.capture.sentences.count * spec.capture.draws
     return ceil(trials_of(spec.capture) / TRIALS_TOGETHER)
 
 
@@ -138,14 +141,14 @@ class Cut:
         told = told_of(job, device)
         number = told["pieces"]
         each = device.seconds(job.spec) / number
-        apart = isinstance(job.spec, AttackSpec) and number > 1
+        apart = isinstance(job.spec, AttackSpec | TextAttackSpec) and number > 1
         more = number + 1 if apart else number - 1  # what joins the pieces of an attack is a job too
         return cls(number, told.get("chain", 1), told, each, minutes_of(each), minutes_of(0.0 if apart else each), more)
 
 
 def _most(spec: Spec) -> int:
     """Return the most pieces that a job can be cut into."""
-    if isinstance(spec, AttackSpec) and cost(spec).evaluations:
+    if isinstance(spec, AttackSpec | TextAttackSpec) and cost(spec).evaluations:
         return chunks_of(spec)
     if isinstance(spec, TrainSpec):
         return min(LONGEST_CHAIN, spec.rounds if spec.until is None else spec.until)

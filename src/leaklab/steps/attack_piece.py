@@ -1,7 +1,7 @@
 """Attack some chunks of an observation's trials, or one chunk for some time: one piece of a long ``run_attack``."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from math import inf
@@ -26,20 +26,22 @@ class AttackPiece(Piece):
 
 
 def run(job: Job) -> None:
-    """Write output ``part``; inputs are those of ``run_attack``.
-
-    It is the checkpoint of an attack that has done this piece. Of a chain of pieces it is that of the last one, and
-    empty before: they work in one folder beside the outputs, where a killed piece goes on as well.
-    """
-    began = time.monotonic()
-    part, number, chain = job.outputs["part"], int(job.spec["piece"]), int(job.spec.get("chain", 1))
+    """Write output ``part``; inputs are those of ``run_attack``."""
+    began, number, chain = time.monotonic(), int(job.spec["piece"]), int(job.spec.get("chain", 1))
     last = number % chain == chain - 1
+    run_piece(job, partial(run_attack.run, until=inf if last else began + float(job.spec["seconds"])), last)
+
+
+def run_piece(job: Job, work: Callable[[Job], None], last: bool = True) -> None:
+    """Write output ``part``, the checkpoint of an attack's work that has done this piece; empty before a chain's last.
+
+    A chain works in one folder beside the outputs, where a killed piece goes on as well.
+    """
+    part, number, chain = job.outputs["part"], int(job.spec["piece"]), int(job.spec.get("chain", 1))
     scratch = part.with_name(f"chain-{number // chain}")
     whole = {"reconstruction": scratch / "reconstruction.safetensors", "trials": scratch / "trials.csv"}
-    until = inf if last else began + float(job.spec["seconds"])
-    piece = AttackPiece.of(job, part.parent, whole)
     with suppress(OutOfTime):
-        if not piece.run(partial(run_attack.run, until=until)):
+        if not AttackPiece.of(job, part.parent, whole).run(work):
             raise RuntimeError("a piece of an attack wrote results")  # its loop is not `track`ed any more
     checkpoint = scratch / "checkpoint.safetensors"
     if not last or not checkpoint.exists():  # more pieces than chunks: nothing was left for this one

@@ -9,8 +9,7 @@ from leaklab.records.files import write_json
 from leaklab.steps.base import Item, Job
 
 NUMBER = "pieces.json"  # read by planning/pieces.py, which jobs do not import
-# of what a piece is told: the plan tells the pieces of a job that was begun the same again
-KEPT = ("pieces", "chain", "seconds")
+KEPT = ("pieces", "chain", "seconds")  # the plan tells the pieces of a job that was begun the same again
 
 
 class PieceDone(Exception):  # noqa: N818 - nothing went wrong
@@ -24,8 +23,7 @@ class Piece(Job):
     Attributes:
         number: which piece it is, from 0.
         pieces: into how many the job is cut.
-        folder: of the run, where the number of pieces is kept.
-        kept: what is kept there.
+        folder: of the run, where ``kept`` is kept.
     """
 
     number: int
@@ -38,15 +36,14 @@ class Piece(Job):
         """Return the piece that a step was called for.
 
         Args:
-            job: whose spec says ``piece``, ``pieces`` and, under ``spec``, what the whole job is told; of chains of
-                pieces also how long a ``chain`` is and the ``seconds`` of a piece.
+            job: whose spec says ``piece``, what of ``KEPT`` there is and, under ``spec``, what the whole job is told.
             folder: of the run.
             outputs: what the whole job would write.
         """
         told: dict[str, Any] = job.spec
         kept = {name: told[name] for name in KEPT if name in told}
-        number, pieces = told["piece"], told["pieces"]
-        return cls(told["spec"], job.inputs, outputs, job.device, job.recorder, number, pieces, folder, kept)
+        whole = told["spec"], job.inputs, outputs, job.device, job.recorder
+        return cls(*whole, told["piece"], told["pieces"], folder, kept)
 
     def run(self, whole: Callable[[Job], object]) -> bool:
         """Run the whole job's work until this piece ends, and return whether that was before the work's own end."""

@@ -1,35 +1,27 @@
 """Attack a capture's observation; neither the truth nor the capture's spec is given to it."""
 
 from collections import Counter
+from functools import partial
 from math import inf
 
-from leaklab.attacks.parts import chunks, joined, packed, tensors_of, unpacked
+from leaklab.attacks.base import Reconstruction
+from leaklab.attacks.parts import chunks, joined, tensors_of
 from leaklab.attacks.planned import attacked
-from leaklab.attacks.savepoints import Savepoints, keeping
 from leaklab.attacks.starts import starts_table
 from leaklab.models.generators.files import load_generator
 from leaklab.observations.artefacts import load_observation
 from leaklab.observations.base import Knowledge
 from leaklab.observations.requirements import TRANSFORMS, check, check_prior, check_transform, needs
 from leaklab.records.attack_spec import AttackerSpec
-from leaklab.records.environment import checkpoint_seconds
 from leaklab.records.files import sha256, write_table, write_tensors
-from leaklab.records.kept import KeptParts, KeptTensors
 from leaklab.steps.base import Job, main
+from leaklab.steps.kept_attack import KeptAttack
 
 
 def run(job: Job, until: float = inf) -> None:
     """Write outputs ``reconstruction`` and ``trials`` from inputs ``observation`` and ``facts``.
 
-    A generative attack also has the inputs ``generator`` and ``description``. Finished chunks of trials are kept beside
-    the output, and now and then the state of the running search.
-
-    Args:
-        job: what to do.
-        until: when to leave the running search, by ``time.monotonic``.
-
-    Raises:
-        OutOfTime: it was left.
+    A generative attack also has the inputs ``generator`` and ``description``. See ``KeptAttack`` for ``until``.
     """
     spec = AttackerSpec.model_validate(job.spec)
     observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
@@ -38,26 +30,19 @@ def run(job: Job, until: float = inf) -> None:
     generator = load_generator(job.input("generator")) if spec.generator else None
     seen = [sha256(path) for paths in job.inputs.values() for path in paths]
     identity = "\n".join([spec.model_dump_json(), *seen, job.recorder.code, job.device])
-    checkpoint = KeptParts(job.outputs["reconstruction"].with_name("checkpoint.safetensors"), identity)
-    searches = job.outputs["reconstruction"].with_name("search.safetensors")
-    parts, resumed, rows = [], 0, chunks(len(observation.trials))
-    for number, chunk in job.track(enumerate(rows), total=len(rows), label="chunks of trials"):
-        part = checkpoint.part(number)
-        resumed += part is not None
-        if part is None:
-            kept = KeptTensors(searches, f"{identity}\nchunk {number}", checkpoint_seconds())
-            with keeping(Savepoints(kept, until)):
-                part = packed(attacked(spec, observation.select(chunk), knowledge, job.device, generator))
-            checkpoint.keep(number, part)
-            kept.remove()
-        parts.append(unpacked(part))
-    found = joined(parts)
+    kept, rows = KeptAttack(job.outputs["reconstruction"].parent, identity, until), chunks(len(observation.trials))
+
+    def attack(chunk: list[int]) -> Reconstruction:
+        return attacked(spec, observation.select(chunk), knowledge, job.device, generator)
+
+    track = job.track(enumerate(rows), total=len(rows), label="chunks of trials")
+    found = joined([kept.chunk(number, partial(attack, chunk)) for number, chunk in track])
     write_tensors(job.outputs["reconstruction"], tensors_of(found))
     write_table(job.outputs["trials"], starts_table(found.starts))
-    checkpoint.remove()
+    kept.remove()
     stopped = dict(Counter(start.stopped for start in found.starts))
     job.note(trials=len(found.images), evaluations=found.evaluations(), starts=len(found.starts), stopped=stopped,
-             chunks_resumed=resumed)  # fmt: skip
+             chunks_resumed=kept.resumed)  # fmt: skip
 
 
 def _check_granted(spec: AttackerSpec, kind: str, knowledge: Knowledge) -> None:
