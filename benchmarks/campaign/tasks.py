@@ -8,6 +8,7 @@ from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import Job, Plan
 from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.config import Scale
+from leaklab.records.text_specs import TextAttackSpec
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,13 @@ def tasks_of(plan: Plan, scale: Scale, device: Device) -> dict[str, Task]:
 def _pieces(job: Job, device: Device) -> Mapping[str, Task]:
     needs = tuple("/".join(read) for read in job.read_runs)
     cut, folder = Cut.of(job, device), "/".join(job.folder.parts[-2:])
-    if isinstance(job.spec, AttackSpec) and cut.pieces > 1:
-        pieces = {f"{folder}/piece-{number}": Task(cut.seconds, needs) for number in range(cut.pieces)}
-        return {**pieces, f"{folder}/joined": Task(0.0, tuple(pieces)), folder: Task(0.0, (f"{folder}/joined",))}
+    if isinstance(job.spec, AttackSpec | TextAttackSpec) and cut.pieces > 1:
+        pieces: dict[str, Task] = {}
+        for number in range(cut.pieces):
+            before = tuple(pieces)[-1:] if number % cut.chain else needs
+            pieces[f"{folder}/piece-{number}"] = Task(cut.seconds, before)
+        last = tuple(pieces)[cut.chain - 1 :: cut.chain]
+        return {**pieces, f"{folder}/joined": Task(0.0, last), folder: Task(0.0, (f"{folder}/joined",))}
     found: dict[str, Task] = {}
     for left in range(cut.pieces - 1, 0, -1):
         found[f"{folder}/left-{left}"] = Task(cut.seconds, tuple(found)[-1:] or needs)
