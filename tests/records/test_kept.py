@@ -1,8 +1,10 @@
 """What an unfinished job keeps: its own tensors come back, anything else counts as nothing."""
 
+import pytest
 import torch
 
-from leaklab.records.kept import KeptTensors
+from leaklab.records.errors import UserError
+from leaklab.records.kept import KeptTensors, read_kept
 
 TENSORS = {"weights/0": torch.arange(3.0), "step": torch.tensor(7)}
 
@@ -25,6 +27,21 @@ def test_nothing_and_damage_count_as_nothing(tmp_path):
     kept.remove()
     kept.remove()
     assert not path.exists()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8, torch.bool])
+def test_a_single_bit_that_has_flipped_is_damage(tmp_path, dtype):
+    path = tmp_path / "checkpoint.safetensors"
+    KeptTensors(path, "job").keep(
+        {"value": torch.ones(2, 3).to(dtype), "none": torch.zeros(0, 4), "one": torch.ones(())}
+    )
+    assert torch.equal(KeptTensors(path, "job").found()["value"], torch.ones(2, 3).to(dtype))
+    whole = path.read_bytes()
+    for place in range(len(whole) - len(whole) // 2, len(whole), 3):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert KeptTensors(path, "job").found() == {}, place
+        with pytest.raises(UserError, match=f"^{path} .*damaged"):
+            read_kept(path)
 
 
 def test_an_offer_is_taken_when_it_is_time(tmp_path):

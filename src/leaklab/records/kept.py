@@ -1,4 +1,7 @@
-"""Tensors of an unfinished job, kept in one file so that a killed job goes on where it was."""
+"""Tensors of an unfinished job, kept in one file so that a killed job goes on where it was.
+
+The file holds a digest of them: what was altered on its way would make a result that looks like any other.
+"""
 
 import hashlib
 import time
@@ -11,7 +14,33 @@ from torch import Tensor
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_tensors, write_tensors
 
-IDENTITY = "identity"
+IDENTITY, DIGEST = "identity", "digest"
+
+
+def write_kept(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors with their digest."""
+    write_tensors(path, {**tensors, DIGEST: _digest(tensors)})
+
+
+def read_kept(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of ``write_kept``.
+
+    Raises:
+        UserError: the file is missing or damaged.
+    """
+    # a copy begins where torch's own tensors begin: products round by where their factors lie in memory
+    tensors = {name: tensor.clone() for name, tensor in read_tensors(path).items()}
+    if not torch.equal(tensors.pop(DIGEST, torch.empty(0)), _digest(tensors)):
+        raise UserError(f"{path} is damaged: delete it and run the same command again")
+    return tensors
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> Tensor:
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} ".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return torch.tensor(list(digest.digest()), dtype=torch.uint8)
 
 
 class KeptTensors:
@@ -33,14 +62,14 @@ class KeptTensors:
         if not self.path.exists():
             return {}
         try:
-            tensors = read_tensors(self.path)
+            tensors = read_kept(self.path)
         except UserError:
             return {}  # a damaged file only costs time
         return tensors if torch.equal(tensors.pop(IDENTITY, torch.empty(0)), self._identity) else {}
 
     def keep(self, tensors: Mapping[str, Tensor]) -> None:
         """Write all of them in place of what was kept before."""
-        write_tensors(self.path, {**tensors, IDENTITY: self._identity})
+        write_kept(self.path, {**tensors, IDENTITY: self._identity})
         self._saved = time.monotonic()
 
     def offer(self, tensors: Callable[[], Mapping[str, Tensor]]) -> None:
