@@ -13,29 +13,21 @@ from leaklab.planning.call import Call
 from leaklab.planning.calls import free_lock_of_killed_call, note_call
 from leaklab.planning.environment import prepare
 from leaklab.planning.kept_digests import kept_digests
-from leaklab.planning.outputs import (
-    drawings_of_deals,
-    jobs_behind,
-    records_behind,
-    targets_of_scale,
-)
 from leaklab.planning.closed_folders import refuse_closed_folders
 from leaklab.planning.devices import configured_device
 from leaklab.planning.pieces import Cut
-from leaklab.planning.plan import PREPARED, result_files
+from leaklab.planning.plan import PREPARED
 from leaklab.planning.ranks import RESULT, Ranks
 from leaklab.planning.resources import memory_mb
 from leaklab.planning.scheduling import drop_default_limit
 from leaklab.planning.slurm import choose_status_command
-from leaklab.planning.state import state_of
 from leaklab.planning.times import bring_to_now
 from leaklab.records.canonical import canonical_json
 from leaklab.records.config import SCALES, Config
 from leaklab.records.config import parse as parse_config
 from leaklab.records.errors import UserError
-from leaklab.records.expand import block_stage
-from leaklab.records.ids import RUNS, run_folder, stage_of
-from leaklab.records.items import find_item, item_file, load_items
+from leaklab.records.ids import RUNS
+from leaklab.records.items import item_file, load_items
 from leaklab.records.observed import OBSERVED, observation_folder
 from leaklab.records.papers import load_papers, paper_file
 from leaklab.records.spec_plugins import reads_the_update
@@ -251,98 +243,3 @@ def dataset_entry(wildcards):
 
 def text_entry(wildcards):
     return canonical_json(find_text(wildcards.dataset))
-
-
-def item_of(wildcards):
-    key = f"{wildcards.paper}/{wildcards.item}"
-    if (wildcards.scale, key) not in the_plan().runs:
-        item = the_plan().items.get(key)
-        reason = (
-            "there is no such item"
-            if item is None
-            else state_of(the_plan(), item, wildcards.scale).reason
-        )
-        raise WorkflowError(
-            f"leaklab: cannot make {key} at scale {wildcards.scale}: {reason}"
-        )
-    return the_plan().items[key]
-
-
-def run_files_of(wildcards, stage, name):
-    """Return file `name` of all runs of `stage` that the item reads directly, each once."""
-    runs = the_plan().runs[wildcards.scale, item_of(wildcards).key]
-    return list(
-        dict.fromkeys(
-            str(run_folder(run.spec) / name)
-            for run in runs
-            if block_stage(run) == stage
-        )
-    )
-
-
-def item_sweeps(wildcards):
-    cells = item_of(wildcards).cells
-    kept = ["weights.safetensors"] if cells and cells.embedding else []
-    return [
-        file
-        for name in ["sweep.parquet", *kept]
-        for file in run_files_of(wildcards, "train", name)
-    ]
-
-
-def item_scores(wildcards):
-    return [
-        file
-        for stage, names in (
-            ("score", ("scores.csv", "cards.json")),
-            ("landscape", ("landscape.csv", "cards.json")),
-            ("score-text", ("scores.csv",)),
-        )
-        for name in names
-        for file in run_files_of(wildcards, stage, name)
-    ]
-
-
-def item_checks(wildcards):
-    return run_files_of(wildcards, "check", "numbers.csv")
-
-
-def item_cards(wildcards):
-    """Return the cards of the data sets behind the item."""
-    jobs = the_plan().jobs_of(wildcards.scale, item_of(wildcards))
-    return [
-        str(PREPARED / f"{dataset}.json")
-        for dataset in sorted({job.dataset for job in jobs if job.dataset})
-    ]
-
-
-def item_pictures(wildcards):
-    """Return reconstructions and truths of the item's attacks, for figures of pictures."""
-    jobs = the_plan().jobs_of(wildcards.scale, item_of(wildcards))
-    names = {
-        "score-text": ["texts.json"],
-        "attack": ["reconstruction.safetensors"],
-        "capture": ["truth.safetensors", "truth_facts.json"],
-    }
-    return [
-        str(job.folder / name)
-        for job in jobs
-        for name in names.get(stage_of(job.spec), [])
-    ]
-
-
-def item_yaml(wildcards):
-    return str(item_file(item_of(wildcards)))
-
-
-def item_spec(wildcards):
-    item = item_of(wildcards)
-    missing = item.scales[wildcards.scale].missing
-    return canonical_json(
-        {
-            "paper": wildcards.paper,
-            "item": wildcards.item,
-            "scale": wildcards.scale,
-            **({"missing": missing} if missing else {}),
-        }
-    )

@@ -1,4 +1,12 @@
 # What all items of a scale have in common: what its tables, pages and records rest on.
+from leaklab.planning.outputs import (
+    drawings_of_deals,
+    jobs_behind,
+    records_behind,
+    targets_of_scale,
+)
+from leaklab.planning.plan import result_files
+from leaklab.records.ids import stage_of
 
 
 def scale_spec(wildcards):
