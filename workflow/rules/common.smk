@@ -11,10 +11,12 @@ from leaklab.data.text.catalog import find_text
 from leaklab.planning.adopted import Adopted
 from leaklab.planning.call import Call
 from leaklab.planning.calls import free_lock_of_killed_call, note_call
+from leaklab.planning.collector import collect_rarely
 from leaklab.planning.environment import prepare
 from leaklab.planning.kept_digests import kept_digests
 from leaklab.planning.closed_folders import refuse_closed_folders
 from leaklab.planning.devices import configured_device
+from leaklab.planning.lookups import of_run, signed
 from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import PREPARED
 from leaklab.planning.ranks import RESULT, Ranks
@@ -39,6 +41,7 @@ def say(line):
         print(f"leaklab: {line}", file=sys.stderr, flush=True)
 
 
+collect_rarely()
 try:
     CONFIG = parse_config(Config, config, "config/config.yaml")
     prepare(CONFIG)
@@ -100,6 +103,7 @@ def job_of(stage):
 def spec_of(stage):
     find = job_of(stage)
 
+    @of_run
     def spec(wildcards):
         return find(wildcards).told
 
@@ -109,6 +113,7 @@ def spec_of(stage):
 def code_of_run(stage):
     find = job_of(stage)
 
+    @of_run
     def code(wildcards):
         return ADOPTED.code_of(find(wildcards).spec)
 
@@ -118,6 +123,7 @@ def code_of_run(stage):
 def code_of_rule(rule):
     """Return the digest of a step without plug-ins; Snakemake would make plain text of anything but a function."""
 
+    @signed
     def code(wildcards):
         return ADOPTED.code_of_rule(rule)
 
@@ -127,6 +133,7 @@ def code_of_rule(rule):
 def dataset_of(stage, suffix):
     find = job_of(stage)
 
+    @of_run
     def prepared(wildcards):
         return str(PREPARED / f"{find(wildcards).dataset}{suffix}")
 
@@ -146,6 +153,7 @@ def needed(stage, of_stage, name):
     """Return a function from wildcards to file `name` of the run of `of_stage` that a run of `stage` reads."""
     find = job_of(stage)
 
+    @of_run
     def path(wildcards):
         (file,) = files_needed(find(wildcards), of_stage, name)
         return file
@@ -157,6 +165,7 @@ def observed(stage, name):
     """Return a function from wildcards to file `name` of the observation that a run of `stage` reads."""
     find = job_of(stage)
 
+    @of_run
     def path(wildcards):
         runs = [
             (OBSERVED[of], run)
@@ -173,19 +182,24 @@ def if_needed(stage, of_stage, name):
     """Return a function from wildcards to file `name` of the run of `of_stage` that a run of `stage` reads, if any."""
     find = job_of(stage)
 
+    @of_run
     def path(wildcards):
         return files_needed(find(wildcards), of_stage, name)
 
     return path
 
 
+metric_reads_the_update = functools.cache(reads_the_update)
+
+
 def of_read_update(name):
     """Return a function from wildcards to file `name` of the capture behind a score, if one of its metrics reads it."""
     find = job_of("score")
 
+    @of_run
     def path(wildcards):
         spec = find(wildcards).spec
-        read = any(reads_the_update(metric) for metric in spec.metrics)
+        read = any(metric_reads_the_update(metric) for metric in spec.metrics)
         return [str(observation_folder(spec.attack.capture) / name)] if read else []
 
     return path
@@ -194,6 +208,7 @@ def of_read_update(name):
 def memory_of(stage):
     find = job_of(stage)
 
+    @signed
     def memory(wildcards, attempt):
         return attempt * memory_mb(find(wildcards).spec)
 
@@ -207,6 +222,7 @@ def cut_of(stage, run):
 
 
 def runtime_of(stage):
+    @signed
     def runtime(wildcards, attempt):
         return attempt * cut_of(stage, wildcards.run).minutes_of_rest
 
@@ -221,6 +237,7 @@ def the_ranks():
 def rank_of(stage):
     """Return a function from wildcards to the priority of a run."""
 
+    @signed
     def rank(wildcards):
         job_of(stage)(wildcards)
         return the_ranks().of(stage, wildcards.run)

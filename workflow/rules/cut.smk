@@ -1,8 +1,8 @@
 # How the rules of long jobs and of their pieces look up into how many a run is cut.
-import json
 
 
 def runtime_of_piece(stage):
+    @signed
     def runtime(wildcards, attempt):
         return attempt * cut_of(stage, wildcards.run).minutes
 
@@ -11,8 +11,9 @@ def runtime_of_piece(stage):
 
 def spec_of_piece(stage):
     """Return a function from wildcards to what one piece of a run is told."""
-    find = job_of(stage)
+    told = spec_of(stage)
 
+    @signed
     def spec(wildcards):
         cut = cut_of(stage, wildcards.run)
         number = (
@@ -20,8 +21,9 @@ def spec_of_piece(stage):
             if stage != "train"
             else cut.pieces - int(wildcards.left) - 1
         )
-        told = json.loads(find(wildcards).told)
-        return canonical_json({**cut.told, "piece": number, "spec": told})
+        # canonical JSON, as what a run is told is; `spec` comes last
+        head = canonical_json({**cut.told, "piece": number})
+        return f'{head[:-1]},"spec":{told(wildcards)}}}'
 
     return spec
 
@@ -33,6 +35,7 @@ def part_of(stage, run, number):
 def parts_of(stage):
     """Return a function from wildcards to what the last piece of each chain of an attack leaves."""
 
+    @of_run
     def paths(wildcards):
         cut = cut_of(stage, wildcards.run)
         last = range(cut.chain - 1, cut.pieces, cut.chain)
@@ -41,6 +44,7 @@ def parts_of(stage):
     return paths
 
 
+@signed
 def part_before(wildcards):
     """Return what the piece of an attack before this one leaves, if this one goes on from it."""
     number = int(wildcards.piece)
@@ -48,6 +52,7 @@ def part_before(wildcards):
     return [] if first else part_of("attack", wildcards.run, number - 1)
 
 
+@signed
 def piece_before(wildcards):
     """Return the marker of the piece of a training before the one with this marker, if there is one."""
     left = int(wildcards.left) + 1
@@ -58,6 +63,7 @@ def piece_before(wildcards):
 def after_pieces(stage, name):
     """Return a function from wildcards to the file that is there when all pieces of a run are done; none if whole."""
 
+    @of_run
     def path(wildcards):
         whole = cut_of(stage, wildcards.run).pieces == 1
         return [] if whole else f"results/runs/{stage}/{wildcards.run}/{name}"

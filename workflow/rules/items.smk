@@ -1,7 +1,7 @@
 # How the rules of an item look up which files of runs and data sets its table and its figure are made of.
 from leaklab.planning.state import state_of
 from leaklab.records.expand import block_stage
-from leaklab.records.ids import run_folder, stage_of
+from leaklab.records.ids import stage_of
 
 
 def item_of(wildcards):
@@ -24,7 +24,7 @@ def run_files_of(wildcards, stage, name):
     runs = the_plan().runs[wildcards.scale, item_of(wildcards).key]
     return list(
         dict.fromkeys(
-            str(run_folder(run.spec) / name)
+            str(RUNS.joinpath(*the_plan().key_of(run.spec), name))
             for run in runs
             if block_stage(run) == stage
         )

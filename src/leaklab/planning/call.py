@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from leaklab.planning.devices import Device
+from leaklab.planning.known_plan import KnownPlan
 from leaklab.planning.missing import Missing, find_missing, tell, told, without_missing
 from leaklab.planning.outputs import jobs_behind, outputs_of_scale, records_behind
 from leaklab.planning.pieces import Cut
@@ -47,7 +48,7 @@ class Call:
         targets = [word for word in words if _scale_of(word, scale)[1]]
         told_scales = tuple(json.loads(os.environ.get(VARIABLE) or json.dumps(SCALES)))
         self._scales: tuple[Scale, ...] = scales_of(targets, scale) if main else told_scales
-        self._everything = build_plan(self.items, self._scales)
+        self._everything = KnownPlan.of(build_plan(self.items, self._scales))
 
     def plan(self, targets: Iterable[object]) -> Plan:
         """Return the plan of the scales that are asked for, without what cannot run for want of data.
@@ -64,13 +65,14 @@ class Call:
         named = [str(target) for target in targets]
         self.asked, scales = asked(named, self._scale), scales_of(named, self._scale)
         os.environ[VARIABLE] = json.dumps(scales)
-        everything = self._everything if scales == self._scales else build_plan(self.items, scales)
+        same = scales == self._scales
+        everything = self._everything if same else KnownPlan.of(build_plan(self.items, scales))
         missing: Missing = {}
         for scale in self.asked:
             keys = [item.key for item in self._wanted(everything, scale)]
             missing |= find_missing(everything, scale, keys)
         tell(missing)
-        return build_plan(without_missing(self.items, missing), scales) if missing else everything
+        return everything.with_items(without_missing(self.items, missing), scales) if missing else everything
 
     def opening_line(self, plan: Plan, device: Device | None = None) -> str:
         """Return scale, jobs, estimated hours on the device and what is missing."""
