@@ -1,5 +1,6 @@
 """A committed copy of the working tree in which tests run Snakemake, with nothing from this checkout but its files."""
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -151,3 +152,23 @@ def demo(checkout):
     """The checkout after `snakemake demo`; tests that change anything take a copy."""
     checkout.must("snakemake", "--cores", "2", "--quiet", "rules", "progress", "--", "demo", timeout=2400)
     return checkout
+
+
+@pytest.fixture(scope="session")
+def lazy_device():
+    """The module ``lazy_device.py`` with torch's lazy device begun, which a process can do once only."""
+    place = importlib.util.spec_from_file_location("lazy_device", Path(__file__).with_name("lazy_device.py"))
+    module = importlib.util.module_from_spec(place)
+    try:
+        place.loader.exec_module(module)
+        module.begin()
+    except (ImportError, AttributeError, RuntimeError) as error:
+        pytest.skip(f"this torch has no lazy device: {error}")
+    return module
+
+
+@pytest.fixture
+def lazy(lazy_device):
+    """The name of a device on which tensors of other devices are refused; see ``lazy_device.py``."""
+    with lazy_device.strict() as name:
+        yield name
