@@ -148,8 +148,8 @@ def _linear(name: str, values: Activations, weights: Weights, mask: Tensor | Non
     models, outputs, inputs = weight.shape
     inside = _flat(values).values
     # the models of one group are rows of one tall product; so neither they nor their gradients have to be moved
-    tall = weight.view(values.copies, -1, inputs)
-    outside = tall @ inside if bias is None else torch.baddbmm(bias.view(values.copies, -1, 1), tall, inside)
+    tall = weight.reshape(values.copies, -1, inputs)  # generated weights do not lie side by side
+    outside = tall @ inside if bias is None else torch.baddbmm(bias.reshape(values.copies, -1, 1), tall, inside)
     return Activations(outside.view(models, outputs, -1), models, planar=False)
 
 

@@ -150,6 +150,14 @@ def test_the_low_rank_form_is_the_lifted_form(hyper, dataset, clients, case):
         assert fast.table[column].to_numpy() == pytest.approx(lifted.table[column].to_numpy(), rel=1e-10)
 
 
+@pytest.mark.parametrize("low_rank", [True, False])
+def test_generated_dense_layers_may_share_a_batch(hyper, dataset, clients, low_rank):
+    """Their weights are slices of one tall product, so they do not lie side by side."""
+    spec = hyper({"low_rank": low_rank}, model="mlp", rates=[[0.05], [0.1]])
+    together, alone = (train(spec, dataset, clients, tests=TESTS, chunk=chunk) for chunk in (4, 1))
+    assert_close(together.weights, alone.weights, rtol=1e-10, atol=1e-12)
+
+
 def test_the_low_rank_form_is_taken_where_it_fits_and_only_there(hyper, dataset, clients, monkeypatch):
     calls, real = [], client_work.low_rank_steps
     monkeypatch.setattr(client_work, "low_rank_steps", lambda *a, **k: calls.append(1) or real(*a, **k))
