@@ -114,7 +114,8 @@ def _affine(weights: Weights, name: str, inside: Tensor) -> Tensor:
     models, outputs, inputs = weight.shape
     # the models that share a batch are rows of one tall product
     groups = len(inside)
-    outside = torch.baddbmm(bias.view(groups, -1, 1), weight.view(groups, -1, inputs), inside)
+    # generated weights do not lie side by side
+    outside = torch.baddbmm(bias.reshape(groups, -1, 1), weight.reshape(groups, -1, inputs), inside)
     return outside.view(models, outputs, -1)
 
 
