@@ -5,9 +5,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from leaklab.planning.devices import FILE, Device, keep_measured, work_of
+from leaklab.planning.plan import build_plan
+from leaklab.records.attack_spec import AttackSpec
+from leaklab.records.items import load_items
+from leaklab.records.train_spec import TrainSpec
 from operations.measures import Figure, timed
 
-SCALE = "paper"
+SCALE, FASTER = "paper", 50
 MIRROR = "LEAKLAB_MIRROR"
 
 
@@ -18,15 +23,30 @@ def plan(checkout: Path) -> list[Figure]:
 
 
 def graph(checkout: Path, scratch: Path) -> list[Figure]:
-    """Measure ``snakemake --dry-run`` of scale paper in a fresh clone, where nothing is made yet."""
+    """Measure ``snakemake --dry-run`` of scale paper in a fresh clone, where nothing is made yet.
+
+    Once with the times of a processor thread, and once as if each kind of work were ``FASTER`` on a GPU, so that long
+    jobs are cut into fewer pieces.
+    """
     folder = scratch / "graph"
     subprocess.run(["git", "clone", "--quiet", str(checkout), str(folder)], check=True, capture_output=True)
-    source = {"PYTHONPATH": str(folder / "src")}
-    done = timed("snakemake", "--dry-run", "--quiet", "rules", "--cores", "1", "--", SCALE, folder=folder, **source)
+    plan = build_plan(load_items(), [SCALE])
+    specs = [job.spec for jobs in plan.jobs.values() for job in jobs.values()]
+    work = {work_of(spec) for spec in specs if isinstance(spec, TrainSpec | AttackSpec)}
+    keep_measured(Device("cuda", "assumed", dict.fromkeys(work, 1 / FASTER)), folder / FILE)
+    found = [
+        *_graph(folder, "cpu", f"`snakemake --dry-run {SCALE}`"),
+        *_graph(folder, "cuda", f"the same on a device {FASTER} times as fast (assumed)"),
+    ]
     shutil.rmtree(folder)
+    return found
+
+
+def _graph(folder: Path, device: str, what: str) -> list[Figure]:
+    command = ["snakemake", "--dry-run", "--quiet", "rules", "--cores", "1", "--config", f"device={device}"]
+    done = timed(*command, "--", SCALE, folder=folder, PYTHONPATH=str(folder / "src"))
     jobs = re.search(r"^total +(\d+)", done.text, re.MULTILINE)
-    note = f"{jobs[1]} jobs" if jobs else ""
-    return _figures("graph", f"`snakemake --dry-run {SCALE}`", done.wall, done.cpu, note)
+    return _figures("graph", what, done.wall, done.cpu, f"{jobs[1]} jobs" if jobs else "")
 
 
 def _figures(section: str, what: str, wall: float, cpu: float, note: str = "") -> list[Figure]:

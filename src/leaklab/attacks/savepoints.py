@@ -80,7 +80,8 @@ class Savepoints:
             yield own
         finally:
             self._running = False
-        self._ended |= own.tensors()
+        # small by now, and whoever asked for the search may change what it returned
+        self._ended |= {name: value.clone() for name, value in own.tensors().items()}
         self._number += 1
 
     def offer(self, tensors: State) -> None:
@@ -109,7 +110,15 @@ class _Kept(Savepoint):
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the state that was offered last, on the CPU, by the names of the store."""
-        return {self._prefix + name: value.detach().cpu().clone() for name, value in self._state().items()}
+        found: dict[str, Tensor] = {}
+        places: set[int] = set()
+        for name, value in self._state().items():
+            tensor = value.detach().cpu()
+            # files hold no tensors that share memory; more copies than that a long history has no room for
+            place = tensor.untyped_storage().data_ptr()
+            found[self._prefix + name] = tensor.clone() if place in places else tensor
+            places.add(place)
+        return found
 
 
 _current: ContextVar[Savepoints | None] = ContextVar("savepoints", default=None)
