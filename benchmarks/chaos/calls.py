@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from chaos import client
 from chaos.workspace import Workspace
 
 TRACEBACK = "Traceback (most recent call last)"
+INTERRUPT, CANCELLED = "KeyboardInterrupt", "asyncio.exceptions.CancelledError"
 SNAKEMAKE = ("snakemake", "--cores", "1", "--")
 LIMIT = 600.0
 
@@ -43,9 +45,14 @@ class Said:
 
     @property
     def interrupts(self) -> int:
-        """How many tracebacks end with the exception by which Python answers SIGINT."""
-        ends = (re.search(r"^\S.*", rest.partition("\n")[2], re.MULTILINE) for rest in self.text.split(TRACEBACK)[1:])
-        return sum(end is not None and end[0].startswith("KeyboardInterrupt") for end in ends)
+        """How many tracebacks end with the exception by which Python answers SIGINT.
+
+        Of what runs under asyncio it is a second one, "during handling" of that of the task which was cancelled.
+        """
+        ends = [re.search(r"^\S.*", rest.partition("\n")[2], re.MULTILINE) for rest in self.text.split(TRACEBACK)[1:]]
+        said = [end[0] if end else "" for end in ends]
+        cancelled = [one.startswith(CANCELLED) and then.startswith(INTERRUPT) for one, then in pairwise([*said, ""])]
+        return sum(one.startswith(INTERRUPT) or ended for one, ended in zip(said, cancelled, strict=True))
 
     @property
     def last_line(self) -> str:

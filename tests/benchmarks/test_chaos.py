@@ -69,6 +69,11 @@ def test_what_is_made_again_and_tracebacks_are_counted_once_for_a_call(tmp_path)
 def test_the_answer_to_an_interrupt_is_told_from_other_tracebacks():
     said = Said(1, f"a\n{FRAMES}KeyboardInterrupt\n{FRAMES}OSError: [Errno 5]\n", 1.0)
     assert (said.tracebacks, said.interrupts) == (1, 1)
+    cancelled = f"{FRAMES}asyncio.exceptions.CancelledError\n\nDuring handling of the above exception:\n\n"
+    under_asyncio = Said(-2, f"{cancelled}{FRAMES}KeyboardInterrupt\n", 1.0)
+    assert (under_asyncio.tracebacks, under_asyncio.interrupts) == (0, 2)
+    unasked = Said(1, f"{cancelled}{FRAMES}OSError: [Errno 5]\n{FRAMES}asyncio.exceptions.CancelledError", 1.0)
+    assert (unasked.tracebacks, unasked.interrupts) == (3, 0)
 
 
 @pytest.mark.parametrize("how", DAMAGES)
