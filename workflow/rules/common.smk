@@ -16,6 +16,7 @@ from leaklab.planning.environment import prepare
 from leaklab.planning.kept_digests import kept_digests
 from leaklab.planning.closed_folders import refuse_closed_folders
 from leaklab.planning.devices import configured_device
+from leaklab.planning.locks import keep_to_own_locks
 from leaklab.planning.lookups import of_run, signed
 from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import PREPARED
@@ -51,6 +52,7 @@ except UserError as error:
     raise WorkflowError(f"leaklab: {error}") from None
 
 if workflow.is_main_process:
+    keep_to_own_locks()
     say(free_lock_of_killed_call())
     note_call()  # here, as Snakemake locks the folder before it calls onstart
     say(bring_to_now())
