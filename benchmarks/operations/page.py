@@ -45,8 +45,7 @@ CHAOS = """`make chaos` makes a clone with seven short items that together need 
 all of it once. Then it harms jobs, one fault each, runs the plain command, and compares. *Survived*: the plain
 command ends with 0 and gives the bytes of the undisturbed run. *Lost*: files of finished jobs that were made again,
 or are gone. *Tracebacks* are Python's, in what both calls and their steps wrote; the one by which Python answers
-SIGINT is counted under *interrupts*. Snakemake answers a lock that another call has just given back with a traceback
-of its own. A fault that came too late to hit is not counted. Where jobs do not
+SIGINT is counted under *interrupts*. A fault that came too late to hit is not counted. Where jobs do not
 depend on each other, one call meets several faults, and the seconds are a share of the disturbed and the plain call.
 Calls and steps are forked from a process that has loaded the libraries (`chaos/nursery.py`);
 `tests/workflow/test_kills.py` kills some that were started from nothing. A *damaged output* keeps its time, so that
