@@ -60,8 +60,16 @@ def test_a_lock_that_goes_while_it_is_read_is_none(call, monkeypatch):
 
 def test_unlock_takes_all_locks_away(call, tmp_path):
     call()._write_locks("input", ["a.csv"])
-    call()._delete_locks()
+    call().cleanup_locks()
     assert not (tmp_path / "locks").exists()
+
+
+def test_a_call_that_had_nothing_to_lock_takes_none_away(call):
+    one, other = call(), call()
+    one._write_locks("input", ["a.csv"])
+    other._write_locks("input", [])
+    other._delete_locks()
+    assert list(one._read_locks()) == [("input", "a.csv")]
 
 
 def test_snakemake_itself_takes_the_locks_of_others(call):

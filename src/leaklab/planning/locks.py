@@ -33,9 +33,6 @@ def mend(kind: Any) -> None:
         write(self, lock_type, keys)
 
     def delete_locks(self: Any) -> None:
-        if not self._lockfile:  # `snakemake --unlock`, which means all of them
-            delete(self)
-            return
         for file in self._lockfile.values():
             Path(file).unlink(missing_ok=True)
         self._lockfile.clear()
@@ -43,3 +40,4 @@ def mend(kind: Any) -> None:
             Path(self._lockdir).rmdir()
 
     kind._read_locks, kind._write_locks, kind._delete_locks = read_locks, write_locks, delete_locks
+    kind.cleanup_locks = delete  # `snakemake --unlock` means all of them
