@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from leaklab.metrics.references import mean_image, same_class_image, unrelated_image
+from leaklab.metrics.references import class_means, mean_image, same_class_image, unrelated_image
 from leaklab.metrics.selections import finite, oracle_choice, private_indices, reference_guesses
 from leaklab.records.streams import stream
 
@@ -49,16 +49,48 @@ def test_every_image_of_the_class_may_be_drawn():
 def test_an_image_alone_in_its_class_has_no_such_reference():
     alone = torch.where(torch.arange(50) == 4, 9, LABELS)
     assert same_class_image(SPLIT, alone, 4, seed=0) is None
-    assert "same-class-image" not in reference_guesses(SPLIT, alone, [[9], [4]], seed=1)
+    assert "same-class-image" not in reference_guesses(
+        SPLIT, alone, [[9], [4]], seed=1, known=alone[torch.tensor([[9], [4]])]
+    )
 
 
 def test_draws_of_one_image_share_their_references():
-    alone = reference_guesses(SPLIT, LABELS, [[4]], seed=1)
-    among = reference_guesses(SPLIT, LABELS, [[9], [4], [4]], seed=1)
+    alone = reference_guesses(SPLIT, LABELS, [[4]], seed=1, known=LABELS[torch.tensor([[4]])])
+    among = reference_guesses(SPLIT, LABELS, [[9], [4], [4]], seed=1, known=LABELS[torch.tensor([[9], [4], [4]])])
     assert torch.equal(alone["unrelated-image"][0], among["unrelated-image"][1])
     assert torch.equal(among["unrelated-image"][1], among["unrelated-image"][2])
     assert torch.equal(alone["same-class-image"][0], among["same-class-image"][2])
     assert among["mean-image"].shape == among["same-class-image"].shape == (3, 1, 1, 6, 6)
+
+
+def test_the_class_mean_is_that_of_the_others_of_the_class():
+    private = {4, 11, 12}
+    found = class_means(SPLIT, LABELS, private, [4, 5])
+    for label, mean in found.items():
+        others = [i for i in range(50) if LABELS[i] == label and i not in private]
+        assert mean.numpy() == pytest.approx((SPLIT[others].double() / 255).mean(0).numpy(), abs=1e-12)
+
+
+def test_a_class_without_other_images_has_no_mean():
+    alone = torch.where(torch.arange(50) == 4, 9, LABELS)
+    assert class_means(SPLIT, alone, {4}, [9, 0]).keys() == {0}
+
+
+def test_the_class_mean_is_of_the_label_that_the_attacker_has_and_not_of_the_true_one():
+    private = [[4, 9], [10, 3]]
+    guesses = reference_guesses(SPLIT, LABELS, private, seed=1, known=torch.tensor([[6, -1], [0, 99]]))
+    means, mean = class_means(SPLIT, LABELS, {3, 4, 9, 10}, [0, 6]), guesses["mean-image"][0, 0]
+    wanted = torch.stack([torch.stack([means[6], mean]), torch.stack([means[0], mean])])
+    assert torch.equal(guesses["class-mean"], wanted)
+
+
+def test_of_a_class_with_spread_the_mean_is_a_better_guess_than_any_of_its_images():
+    """Why it is among the references: noise, and what a prior makes of it, is as near as the mean of the class."""
+    private = [[i] for i in range(20)]
+    guesses = reference_guesses(SPLIT, LABELS, private, seed=1, known=LABELS[:20, None])
+    truth = SPLIT[:20].double()[:, None] / 255
+    errors = {kind: float((guess - truth).square().mean()) for kind, guess in guesses.items()}
+    assert errors["class-mean"] < 0.7 * min(errors["same-class-image"], errors["unrelated-image"])
 
 
 def test_a_batch_known_by_one_index_or_by_all():

@@ -84,11 +84,18 @@ def values(table, selection, metric):
 def test_one_line_per_trial_selection_and_metric(job):
     table, _ = scored(job)
     assert list(table.columns) == ["trial", "image", "draw", "selection", "metric", "value"]
-    assert len(table) == TRIALS * (5 * 3 + 1)
+    assert len(table) == TRIALS * (6 * 3 + 1)
     assert not table.duplicated(["trial", "selection", "metric"]).any()
     keys = table.drop_duplicates("trial")
     assert (list(keys.image), list(keys.draw)) == (PRIVATE, [0, 1, 0, 0])
-    assert set(table.selection) == {"best-by-loss", "oracle", "mean-image", "unrelated-image", "same-class-image"}
+    assert set(table.selection) == {
+        "best-by-loss",
+        "oracle",
+        "mean-image",
+        "unrelated-image",
+        "same-class-image",
+        "class-mean",
+    }
     assert table.value.notna().all()
 
 

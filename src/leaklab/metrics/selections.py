@@ -1,4 +1,4 @@
-"""The guesses that are scored: what the attack chose, what an oracle would have chosen, and three references."""
+"""The guesses that are scored: what the attack chose, what an oracle would have chosen, and the references."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from leaklab.metrics.assignment import match, reorder
 from leaklab.metrics.mse import mean_squared_error
-from leaklab.metrics.references import mean_image, same_class_image, unrelated_image
+from leaklab.metrics.references import class_means, mean_image, same_class_image, unrelated_image
 
 SELECTIONS = {
     "best-by-loss": "the start with the smallest matching loss: what a real attacker has",
@@ -16,6 +16,8 @@ SELECTIONS = {
     "mean-image": "the mean of the split's other images: what an attacker without any update can submit",
     "unrelated-image": "another image of the same split, drawn by a stream named after the private image",
     "same-class-image": "another image of the split that has the private image's label, drawn in the same way",
+    "class-mean": "the mean of the split's other images of the label that the attacker was told or has read; the mean "
+    "image where there is no such label or no such image",
 }
 NEUTRAL_PIXEL = 0.5
 
@@ -63,7 +65,9 @@ def private_indices(trials: Sequence[Mapping[str, Any]], batch: int) -> list[lis
     return [[int(i) for i in indices] * (batch if len(indices) == 1 else 1) for indices in listed]
 
 
-def reference_guesses(split: Tensor, labels: Tensor, private: Sequence[Sequence[int]], seed: int) -> dict[str, Tensor]:
+def reference_guesses(
+    split: Tensor, labels: Tensor, private: Sequence[Sequence[int]], seed: int, known: Tensor
+) -> dict[str, Tensor]:
     """Return the reference guesses for each trial.
 
     Args:
@@ -71,19 +75,23 @@ def reference_guesses(split: Tensor, labels: Tensor, private: Sequence[Sequence[
         labels: of the same images, [N].
         private: split indices of the private images, [T][B].
         seed: of the streams of the drawn images.
+        known: int64 [T, B], the labels that the attacker was told or has read; negative for none.
 
     Returns:
-        ``mean-image``, ``unrelated-image`` and, unless a private image is the only one of its class,
+        ``mean-image``, ``unrelated-image``, ``class-mean`` and, unless a private image is the only one of its class,
         ``same-class-image``: float64 [T, B, C, H, W] in [0, 1].
     """
-    mean = mean_image(split, {index for trial in private for index in trial})
+    hidden = {index for trial in private for index in trial}
+    mean = mean_image(split, hidden)
+    means = class_means(split, labels, hidden, known.flatten().tolist())
     unrelated = [[unrelated_image(split, index, seed, place) for place, index in enumerate(t)] for t in private]
     alike = [[same_class_image(split, labels, index, seed, place) for place, index in enumerate(t)] for t in private]
     guesses = {
         "mean-image": mean.expand(len(private), len(private[0]), *mean.shape),
         "unrelated-image": torch.stack([torch.stack(trial) for trial in unrelated]),
+        "class-mean": torch.stack([torch.stack([means.get(label, mean) for label in t]) for t in known.tolist()]),
     }
-    known = [[image for image in trial if image is not None] for trial in alike]
-    if all(len(found) == len(trial) for found, trial in zip(known, alike, strict=True)):
-        guesses["same-class-image"] = torch.stack([torch.stack(trial) for trial in known])
+    others = [[image for image in trial if image is not None] for trial in alike]
+    if all(len(found) == len(trial) for found, trial in zip(others, alike, strict=True)):
+        guesses["same-class-image"] = torch.stack([torch.stack(trial) for trial in others])
     return guesses

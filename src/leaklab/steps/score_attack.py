@@ -27,7 +27,7 @@ def run(job: Job) -> None:
     chosen, non_finite = finite(found["images"])
     oracle = oracle_choice(found["candidates"], found["candidate_losses"], chosen, truth.images)
     guesses = {"best-by-loss": chosen, "oracle": finite(oracle)[0]}
-    guesses |= reference_guesses(split, classes, private, images.seed)
+    guesses |= reference_guesses(split, classes, private, images.seed, found["labels"])
     metrics, not_available = load_metrics(names_of_image_metrics(spec.metrics))
     (of_update, refusals), of_search = load_update_metrics(spec), load_search_metrics(spec.metrics)
     scores = dict(image_scores(metrics, guesses, truth.images, job.device))
