@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -172,3 +173,17 @@ def lazy(lazy_device):
     """The name of a device on which tensors of other devices are refused; see ``lazy_device.py``."""
     with lazy_device.strict() as name:
         yield name
+
+
+@pytest.fixture(scope="session")
+def rule_texts():
+    """The sections of every rule with a command, as text: rule -> section -> lines."""
+    found = {}
+    for file in sorted((Path(__file__).parents[1] / "workflow/rules").glob("*.smk")):
+        for part in re.split(r"^rule ", file.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+            name, _, block = part.partition(":\n")
+            block = re.split(r"\n(?=\S)", block)[0]
+            sections = dict(re.findall(r"^    (\w+):\n((?:        .*\n?|\n)+)", f"{block}\n", re.MULTILINE))
+            if "shell" in sections:
+                found[name] = sections
+    return found

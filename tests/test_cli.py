@@ -15,7 +15,7 @@ import pytest
 
 from leaklab import cli
 from leaklab.data.fetch import Found
-from leaklab.planning.code import code_of_rule
+from leaklab.planning.code import code_of_result
 from leaklab.planning.outputs import jobs_behind
 from leaklab.planning.plan import build_plan
 from leaklab.planning.resources import cost
@@ -101,7 +101,7 @@ def project(tmp_path, monkeypatch):
         path.write_text(str(path), encoding="utf-8")
 
     def record(rule, path, inputs, outputs, **facts):
-        recorder = Recorder(rule, code_of_rule(rule), facts=facts)
+        recorder = Recorder(rule, code_of_result(rule).digest, facts=facts)
         recorder.finish(path, {}, {"read": inputs}, {str(path): path for path in outputs})
 
     record("fetch_dataset", DATA.with_suffix(".run.json"), [], [DATA, CARD], sources=[RAW.card()])
@@ -426,7 +426,7 @@ class TestAudit:
 
     def test_results_of_other_code_fail(self, mistake, project):
         record = project / TABLE.with_suffix(".run.json")
-        record.write_text(record.read_text().replace(code_of_rule("make_table"), "0" * 16), encoding="utf-8")
+        record.write_text(record.read_text().replace(code_of_result("make_table").digest, "0" * 16), encoding="utf-8")
         assert "0 changed files, 1 stale records" in mistake("audit", folder=project)
 
 

@@ -198,11 +198,11 @@ def adopt(
     """Show that the code here makes what older code made: repeat a sample of the stale runs and compare the bytes.
 
     The cheapest run of every stage, plug-in, renderer and reader is repeated in a scratch folder. If all bytes are
-    equal, results/adopted.json records that the code stands for the older one, and nothing has to be run again; one
+    equal, results/code.lock records that the code stands for the older one, and nothing has to be run again; one
     differing byte adopts nothing. Commit the code first, and the file afterwards.
     """
     from leaklab.planning import adopt as adoption
-    from leaklab.planning.adopted import Adopted
+    from leaklab.planning.code_lock import FILE, CodeLock
     from leaklab.planning.plan import build_plan
     from leaklab.planning.run_records import checked_ledger
     from leaklab.planning.sample import Survey, choose, seconds_of
@@ -211,7 +211,7 @@ def adopt(
     from leaklab.records.provenance import git_state
 
     config = parse(Config, read_yaml(Path("config/config.yaml")), "config/config.yaml")
-    survey = Survey(build_plan(load_items()), checked_ledger(), Adopted.load(), config.device)
+    survey = Survey(build_plan(load_items()), checked_ledger(), CodeLock.load(), config.device)
     git = git_state()
     if not dry_run and (git["dirty"] or not git["commit"]):
         raise UserError("adopt: commit the code first: evidence names the commit that it speaks for")
@@ -224,9 +224,9 @@ def adopt(
     minutes = seconds_of(sample.runs) / 60
     out.print(f"{len(survey.stale)} stale records; {len(sample.runs)} repeated, {minutes:.1f} core minutes estimated")
     if not dry_run and sample.runs:
-        found = adoption.repeat(sample, survey, git["commit"], cores)
-        adoption.record(found)
-        out.print(adoption.words(found))
+        found = adoption.repeat(sample, survey, cores)
+        found.write()
+        out.print(f"adopted on the evidence of {len(sample.runs)} runs: commit {FILE}")
     for (made, code), why in sample.uncovered.items():
         out.print(f"stays stale: {made.rule} by code {code}: {why}: make one such run with the older code first")
 

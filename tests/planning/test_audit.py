@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from leaklab.planning import published
-from leaklab.planning.adopted import Adopted, Adoption, Evidence, Pair
 from leaklab.planning.audit import audit, spec_of
-from leaklab.planning.code import code_of, code_of_rule, modules_of_rule
+from leaklab.planning.code import code_of, code_of_result
+from leaklab.planning.code_lock import CodeLock, witnessed
 from leaklab.planning.plan import Plan, build_plan
 from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.attacker_spec import told
@@ -65,7 +65,7 @@ def make(rule, record, spec, inputs, output, code):
 
 
 def make_run(rule, spec, inputs, output):
-    make(rule, output.parent / "run.json", spec.model_dump(mode="json"), inputs, output, code_of(spec))
+    make(rule, output.parent / "run.json", spec.model_dump(mode="json"), inputs, output, code_of(spec).digest)
 
 
 @pytest.fixture(autouse=True)
@@ -76,12 +76,19 @@ def project(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     write(YAML, "title: a table\n")
     dataset = {"dataset": "digits"}
-    make("fetch_dataset", DATA.with_suffix(".run.json"), dataset, [], DATA, code_of_rule("fetch_dataset"))
+    make("fetch_dataset", DATA.with_suffix(".run.json"), dataset, [], DATA, code_of_result("fetch_dataset").digest)
     make_run("partition_data", PARTITION, [DATA], DEALT)
     make_run("train_federated", TRAIN, [DATA, DEALT], SWEEP)
     make_run("train_federated", LEFT_OVER, [DATA, DEALT], OLD_SWEEP)
-    make("make_table", TABLE.with_suffix(".run.json"), ITEM, [YAML, SWEEP], TABLE, code_of_rule("make_table"))
-    make("make_figure", FIGURE.with_suffix(".run.json"), ITEM, [YAML, TABLE], FIGURE, code_of_rule("make_figure"))
+    make("make_table", TABLE.with_suffix(".run.json"), ITEM, [YAML, SWEEP], TABLE, code_of_result("make_table").digest)
+    make(
+        "make_figure",
+        FIGURE.with_suffix(".run.json"),
+        ITEM,
+        [YAML, TABLE],
+        FIGURE,
+        code_of_result("make_figure").digest,
+    )
 
 
 def found():
@@ -258,9 +265,9 @@ def test_the_step_leaves_alone_what_is_made_from_the_page_afterwards():
 def attack_that_was_told(spec):
     """Make a capture and an attack on it that a table rests on; return what the record of the attack stands for."""
     make("capture_updates", run_folder(CAPTURE) / "run.json", CAPTURE.model_dump(mode="json"), [DATA], SEEN,
-         code_of(CAPTURE))  # fmt: skip
-    make("run_attack", FOUND.parent / "run.json", spec, [SEEN], FOUND, code_of(ATTACK))
-    make("make_table", TABLE.with_suffix(".run.json"), ITEM, [YAML, FOUND], TABLE, code_of_rule("make_table"))
+         code_of(CAPTURE).digest)  # fmt: skip
+    make("run_attack", FOUND.parent / "run.json", spec, [SEEN], FOUND, code_of(ATTACK).digest)
+    make("make_table", TABLE.with_suffix(".run.json"), ITEM, [YAML, FOUND], TABLE, code_of_result("make_table").digest)
     ledger = Ledger.scan()
     return spec_of(ledger.makers[str(FOUND)], ledger)
 
@@ -286,14 +293,9 @@ def adopt_older_table(old):
     """Make the table a work of older code that today's code stands for."""
     record = TABLE.with_suffix(".run.json")
     change_record(record, code=old)
-    made = read_json(record)
-    new = code_of_rule("make_table")
-    shown = Evidence(record=str(record), rule="make_table", old=old, new=new, commit=made["commit"] or "",
-                     parts=("make_table",), outputs=made["outputs"])  # fmt: skip
-    pair = Pair(rule="make_table", modules=modules_of_rule("make_table"), new=new, oldest=old, old=old, commits=("",),
-                parts=("make_table",))  # fmt: skip
-    adoption = Adoption(commit="f" * 40, date="now", machine={}, pairs=(pair,), evidence=(shown,))
-    Adopted((adoption.sealed(),)).write()
+    (made,) = (entry for entry in Ledger.scan().entries if entry.path == record)
+    shown = {str(record): witnessed(made)}
+    CodeLock().with_adopted("make_table", (old,), code_of_result("make_table").digest, shown).write()
 
 
 def test_an_adopted_record_is_not_stale_and_its_evidence_is_counted():
@@ -302,7 +304,7 @@ def test_an_adopted_record_is_not_stale_and_its_evidence_is_counted():
     assert (result.breaks, result.stale) == ([], [])
     assert result.adopted == {TABLE.with_suffix(".run.json")}
     assert result.evidence == {str(TABLE.with_suffix(".run.json"))}
-    assert Adopted.load().faults(Ledger.scan()) == []
+    assert list(CodeLock.load().faults(Ledger.scan())) == []
 
 
 def test_adopted_code_of_one_rule_says_nothing_about_another():
@@ -321,8 +323,8 @@ def test_an_adopted_record_of_uncommitted_code_stays_stale():
 def test_a_forged_record_contradicts_the_evidence():
     adopt_older_table("0" * 16)
     change_record(TABLE.with_suffix(".run.json"), outputs={str(TABLE): "0" * 64})
-    (fault,) = Adopted.load().faults(Ledger.scan())
-    assert f"{TABLE} is not what" in fault
+    (fault,) = CodeLock.load().faults(Ledger.scan())
+    assert f"{TABLE.with_suffix('.run.json')} made something else" in fault
 
 
 def plan_of_table():
@@ -350,7 +352,7 @@ def test_a_judged_scale_has_the_files_of_all_its_items():
     plan = plan_of_table()
     assert published.faults(plan, Ledger.scan()) == []
     make("judge_claims", "results/small/judgement.run.json", {"scale": "small"}, [], Path("results/small/claims.csv"),
-         code_of_rule("judge_claims"))  # fmt: skip
+         code_of_result("judge_claims").digest)  # fmt: skip
     missing = {line.split(":")[0] for line in published.faults(plan, Ledger.scan())}
     assert "figures/small/lrp/table1.pdf" in missing
     assert str(TABLE) not in missing

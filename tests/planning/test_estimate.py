@@ -2,7 +2,7 @@
 
 import pytest
 
-from leaklab.planning.adopted import Adopted
+from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.estimate import datasets_of, estimate, source_of
 from leaklab.planning.plan import Job
 from leaklab.planning.resources import cost
@@ -36,8 +36,8 @@ def test_an_attack_without_a_search_evaluates_nothing():
 
 def test_what_was_adopted_need_not_run(jobs, monkeypatch):
     write_json(jobs[0].folder / "run.json", {"code": "older"})
-    monkeypatch.setattr(Adopted, "same", lambda *_: {"older"})
-    assert estimate(jobs[:1], Adopted()).waiting == 0
+    monkeypatch.setattr(CodeLock, "accepts", lambda *_: True)
+    assert estimate(jobs[:1], CodeLock()).waiting == 0
 
 
 def test_each_data_set_is_named_once(jobs):

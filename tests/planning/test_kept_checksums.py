@@ -7,7 +7,7 @@ import time
 import pytest
 
 from leaklab.planning import full_audit, kept_checksums
-from leaklab.planning.code import code_of_rule
+from leaklab.planning.code import code_of_result
 from leaklab.planning.kept_checksums import SETTLED_NS, KeptChecksums
 from leaklab.planning.plan import Plan
 from leaklab.records.errors import UserError
@@ -136,7 +136,7 @@ class TestOfAProject:
         table = place / "results/small/lrp/table1.csv"
         table.parent.mkdir(parents=True)
         table.write_text("0.971\n")
-        recorder = Recorder("make_table", code_of_rule("make_table"))
+        recorder = Recorder("make_table", code_of_result("make_table").digest)
         recorder.finish(table.with_suffix(".run.json").relative_to(place), {}, {}, {"csv": table.relative_to(place)})
         return table.relative_to(place)
 

@@ -7,7 +7,7 @@ import pytest
 from leaklab.planning.kept_digests import KeptDigests, hash_of_sources
 from leaklab.records import code
 
-MODULES, COMMAND = ("leaklab.steps.make_table", "leaklab.metrics.psnr"), "python -m leaklab.steps.make_table"
+JOB = ("leaklab.steps.make_table", ("leaklab.metrics.psnr:PLUGIN",), ())
 
 
 @pytest.fixture
@@ -16,28 +16,28 @@ def file(tmp_path):
     return tmp_path / ".snakemake/code-digests.json"
 
 
-def never(modules, command=""):
+def never(*_):
     raise AssertionError("parsed again")
 
 
 def test_a_second_process_parses_nothing_and_finds_the_same(file, monkeypatch):
     first = KeptDigests.load("a", file)
-    found = first.digest(MODULES, COMMAND)
-    assert found == code.digest(MODULES, COMMAND)
+    found = first.digest(*JOB)
+    assert found == code.digest(*JOB)
     first.save()
     monkeypatch.setattr(code, "digest", never)
-    assert KeptDigests.load("a", file).digest(MODULES, COMMAND) == found
+    assert KeptDigests.load("a", file).digest(*JOB) == found
 
 
-@pytest.mark.parametrize("other", [("a", MODULES[:1], COMMAND), ("a", MODULES, "true"), ("b", MODULES, COMMAND)])
-def test_of_other_modules_commands_or_sources_nothing_is_known(file, monkeypatch, other):
+@pytest.mark.parametrize("other", [("a", JOB[:1]), ("b", JOB), ("a", (*JOB[:2], ("leaklab.metrics.ssim:PLUGIN",)))])
+def test_of_other_starts_or_sources_nothing_is_known(file, monkeypatch, other):
     first = KeptDigests.load("a", file)
-    first.digest(MODULES, COMMAND)
+    first.digest(*JOB)
     first.save()
     monkeypatch.setattr(code, "digest", never)
-    sources, modules, command = other
+    sources, job = other
     with pytest.raises(AssertionError, match="parsed again"):
-        KeptDigests.load(sources, file).digest(modules, command)
+        KeptDigests.load(sources, file).digest(*job)
 
 
 @pytest.mark.parametrize(
@@ -47,15 +47,15 @@ def test_of_other_modules_commands_or_sources_nothing_is_known(file, monkeypatch
 def test_a_damaged_file_is_done_without_and_written_anew(file, content):
     file.write_text(content, encoding="utf-8")
     kept = KeptDigests.load("a", file)
-    assert kept.digest(MODULES, COMMAND) == code.digest(MODULES, COMMAND)
+    assert kept.digest(*JOB) == code.digest(*JOB)
     kept.save()
     assert json.loads(file.read_text())["sources"] == "a"
 
 
 def test_what_another_process_kept_meanwhile_stays(file):
     one, other = KeptDigests.load("a", file), KeptDigests.load("a", file)
-    one.digest(MODULES, COMMAND)
-    other.digest(MODULES, "true")
+    one.digest(*JOB)
+    other.digest(*JOB[:1])
     one.save()
     other.save()
     assert len(KeptDigests.load("a", file).digests) == 2
@@ -64,7 +64,7 @@ def test_what_another_process_kept_meanwhile_stays(file):
 def test_no_folder_is_made_and_a_full_disk_is_no_mistake(tmp_path, file, monkeypatch):
     for place in (tmp_path / "nowhere/x.json", file):
         kept = KeptDigests.load("a", place)
-        kept.digest(MODULES, COMMAND)
+        kept.digest(*JOB)
         monkeypatch.setattr("leaklab.planning.kept_digests.write_json", lambda *_: (_ for _ in ()).throw(OSError(28)))
         kept.save()
         assert not place.exists()

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.planning.adopted import Adopted
 from leaklab.planning.audit import Made
+from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.plan import Plan, build_plan
 from leaklab.planning.sample import Stale, Survey, choose, seconds_of
 from leaklab.records.attack_spec import AttackSpec
@@ -16,7 +16,7 @@ from leaklab.records.observed import observation_folder
 
 def stale(name, parts, seconds=1.0, code="a", commit="c0", rule="run_attack", modules=("m",), hindrance=""):
     content = {"rule": rule, "code": code, "commit": commit, "wall_seconds": seconds}
-    made = Made(rule, modules, f"new of {modules}")
+    made = Made(rule, " ".join((rule, *modules)), f"new of {modules}")
     return Stale(Entry(Path(name), content), made, (rule, *parts), hindrance=hindrance)
 
 
@@ -96,7 +96,7 @@ def test_a_step_that_reads_records_shows_nothing_where_one_of_them_has_another_i
     audited = record("audited.run.json", "audit_provenance", ["claims.csv"], "audit.json")
     if edited:
         (tmp_path / edited).write_text("new")
-    survey = Survey(build_plan({}), Ledger(tmp_path, (judged, audited)), Adopted())
+    survey = Survey(build_plan({}), Ledger(tmp_path, (judged, audited)), CodeLock())
     hindrance = "item.yaml is not what judged.run.json was made from" if edited else ""
     assert survey._hindrance(audited) == hindrance
 
@@ -108,6 +108,6 @@ def test_a_missing_observation_asks_for_its_capture(tmp_path):
         {"capture": {"dataset": "digits", "images": {"count": 1}, "model": "mlp"}, "attack": "idlg", "iterations": 1}
     )
     plan.add(spec)
-    survey = Survey(plan, Ledger(tmp_path, ()), Adopted())
+    survey = Survey(plan, Ledger(tmp_path, ()), CodeLock())
     missing = survey._missing(str(observation_folder(spec.capture) / "observation.safetensors"))
     assert [job.spec for job in missing] == [spec.capture]

@@ -198,14 +198,14 @@ class TestAudit:
 
     @pytest.fixture(autouse=True)
     def sound(self, crate, monkeypatch):
-        from leaklab.planning.code import code_of_rule
+        from leaklab.planning.code import code_of_result
         from leaklab.planning.plan import Plan
         from leaklab.records.provenance import Recorder
 
         monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(Path.cwd().parent))
         monkeypatch.setattr(full_audit, "load_items", dict)
         monkeypatch.setattr(full_audit, "build_plan", Plan)
-        recorder = Recorder("make_table", code_of_rule("make_table"))
+        recorder = Recorder("make_table", code_of_result("make_table").digest)
         record = TABLE.with_suffix(".run.json")
         recorder.finish(record, {}, {}, {"csv": TABLE})
         write_json(crate, {"@graph": [{"@id": str(path), "sha256": sha256(path)} for path in (TABLE, record)]})

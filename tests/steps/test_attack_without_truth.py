@@ -1,5 +1,6 @@
 """An attack's job works where nothing is but what its rule declares: no data set, no truth, no seed of the capture."""
 
+import ast
 import os
 import re
 import shutil
@@ -11,7 +12,6 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from leaklab.planning.code import command_of
 from leaklab.planning.plan import Plan
 from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.files import read_json, read_tensors, write_json, write_tensors
@@ -75,7 +75,7 @@ def project(step, tmp_path):
     return root
 
 
-def words():
+def words(shell):
     """Return the words of the rule's command for the planned job."""
     plan, spec = Plan({}), AttackSpec.model_validate(ATTACK)
     plan.add(spec)
@@ -90,7 +90,7 @@ def words():
         "{input.facts}": str(seen / "facts.json"),
         **{f"{{output.{name}}}": f"out/{name}" for name in ("reconstruction", "trials", "run")},
     }
-    command = re.sub(r"\$\(printf [^)]*\)|2> \{log\}|^python -m \S+", "", command_of("run_attack"))
+    command = re.sub(r"\$\(printf [^)]*\)|2> \{log\}|^python -m \S+", "", ast.literal_eval(f"({shell})"))
     found = []
     for word in command.split():
         for name, value in values.items():
@@ -100,20 +100,20 @@ def words():
     return found
 
 
-def attack(folder, hidden):
+def attack(folder, hidden, rule_texts):
     """Run the rule's command in a folder, with an environment that knows no other place of the project."""
     kept = ("PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "OMP_NUM_THREADS")
     home = {"HOME": str(folder), "TMPDIR": str(folder), "PYTHONPATH": str(SOURCE)}
     environment = {name: os.environ[name] for name in kept if name in os.environ} | home
     done = subprocess.run(
-        [sys.executable, "-c", GUARD, str(hidden), *words()],
+        [sys.executable, "-c", GUARD, str(hidden), *words(rule_texts["run_attack"]["shell"])],
         cwd=folder, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return folder / "out"
 
 
-def test_an_attack_works_where_nothing_is_but_its_observation(project, tmp_path):
+def test_an_attack_works_where_nothing_is_but_its_observation(project, tmp_path, rule_texts):
     spec = AttackSpec.model_validate(ATTACK)
     alone = tmp_path / "alone"
     seen = observation_folder(spec.capture)
@@ -121,9 +121,12 @@ def test_an_attack_works_where_nothing_is_but_its_observation(project, tmp_path)
     for name in ("observation.safetensors", "facts.json"):
         (alone / seen / name).write_bytes((project / seen / name).read_bytes())
     truth = read_tensors(project / run_folder(spec.capture) / "truth.safetensors")
-    beside = {name: (attack(project, project / "data") / name).read_bytes() for name in ("reconstruction", "trials")}
+    beside = {
+        name: (attack(project, project / "data", rule_texts) / name).read_bytes()
+        for name in ("reconstruction", "trials")
+    }
     shutil.rmtree(project)
-    out = attack(alone, hidden=project)
+    out = attack(alone, project, rule_texts)
     found = read_tensors(out / "reconstruction")
     assert found["images"].shape == truth["images"].shape
     assert torch.equal(found["labels"], truth["labels"])
@@ -131,20 +134,21 @@ def test_an_attack_works_where_nothing_is_but_its_observation(project, tmp_path)
     assert {name: (out / name).read_bytes() for name in beside} == beside
 
 
-def test_the_guard_sees_what_is_opened(project):
+def test_the_guard_sees_what_is_opened(project, rule_texts):
     """The job above would not pass if it looked at what it may not."""
     seen = project / observation_folder(AttackSpec.model_validate(ATTACK).capture)
     with pytest.raises(AssertionError, match="the attack looked into"):
-        attack(project, hidden=seen.relative_to(project))
+        attack(project, seen.relative_to(project), rule_texts)
 
 
-def test_neither_the_command_nor_the_facts_name_private_samples_or_seeds(project):
+def test_neither_the_command_nor_the_facts_name_private_samples_or_seeds(project, rule_texts):
     spec = AttackSpec.model_validate(ATTACK)
     private = read_json(project / run_folder(spec.capture) / "truth_facts.json")["trials"]
     indices = [str(trial["image"]) for trial in private]
     assert all(len(index) > 2 for index in indices), "take other seeds: a short number stands anywhere by chance"
     seeds = [str(SEEDS[name]) for name in ("capture", "images")]
-    told = words()[words().index("--spec") + 1]
+    command = words(rule_texts["run_attack"]["shell"])
+    told = command[command.index("--spec") + 1]
     facts = (project / observation_folder(spec.capture) / "facts.json").read_text(encoding="utf-8")
     for text in (told, facts):
         assert not [number for number in (*seeds, *indices) if re.search(rf"\b{number}\b", text)]

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaklab.planning import audit, devices, pieces, pulling, tracing
-from leaklab.planning.adopted import Adopted
+from leaklab.planning.code_lock import FILE as CODE_LOCK
+from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.run_records import checked_ledger, inputs_of, lacked_data
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256, write_json
@@ -20,7 +21,7 @@ UNTRUSTED = settings.get_profile("untrusted")
 DATA, SWEEP = "data/prepared/digits.safetensors", "results/runs/train/aa/sweep.parquet"
 TABLE, PAGE = "results/small/lrp/table1.csv", "results/small/report/index.html"
 CALIBRATION = {"cpu": {"name": "x86", "factors": {"train/mlp": 1.5, "attack/mlp/ig": 2}}}
-ADOPTED = json.loads((Path(__file__).parents[2] / "results/adopted.json").read_text(encoding="utf-8"))["adoptions"][-1]
+LOCKED = json.loads((Path(__file__).parents[2] / CODE_LOCK).read_text(encoding="utf-8"))
 
 
 def record(rule, inputs, outputs, **more):
@@ -52,7 +53,7 @@ def project(tmp_path_factory):
 def audited():
     ledger = checked_ledger()
     found = audit.audit(ledger)
-    return "".join([*found.breaks, *found.stale, *found.remade, *Adopted.load().faults(ledger)])
+    return "".join([*found.breaks, *found.stale, *found.remade, *CodeLock.load().faults(ledger)])
 
 
 def traced():
@@ -103,11 +104,7 @@ KEPT = {
         {"pieces": 6, "chain": 3, "seconds": 900},
         lambda: pieces.kept_in(Path("pieces/pieces.json")),
     ),
-    "adopted": (
-        Path("results/adopted.json"),
-        {"adoptions": [ADOPTED | {"pairs": ADOPTED["pairs"][:2], "evidence": ADOPTED["evidence"][:2]}]},
-        lambda: Adopted.load().faults(checked_ledger()),
-    ),
+    "code lock": (CODE_LOCK, LOCKED, lambda: list(CodeLock.load().faults(checked_ledger()))),
 }
 
 

@@ -8,7 +8,8 @@ pytestmark = pytest.mark.workflow
 TARGETS = ("figures/demo/lrp/table4.png",)
 KEPT = ("paper", "table4")
 STEP = "src/leaklab/steps/make_table.py"
-ADOPTED = "results/adopted.json"
+LOCK = "results/code.lock"
+KEY = "make_table models/dlg-lenet"
 
 
 def snakemake(checkout, *options):
@@ -52,7 +53,7 @@ def test_a_renamed_function_is_adopted_twice_and_a_changed_word_is_not(made, tmp
     assert refused.returncode == 1
     assert "nothing is adopted: results/demo/lrp/" in refused.stdout
     assert ".run.json is not the same any more" in refused.stdout
-    assert not (wrong.folder / ADOPTED).exists()
+    assert not (wrong.folder / LOCK).exists()
     assert not nothing_to_do(wrong)
 
     work.must("leaklab", "adopt")
@@ -65,12 +66,24 @@ def test_a_renamed_function_is_adopted_twice_and_a_changed_word_is_not(made, tmp
     work.must("leaklab", "adopt")
     assert nothing_to_do(work)
     work.must("leaklab", "audit")
-    adoptions = json.loads((work.folder / ADOPTED).read_text())["adoptions"]
-    (first,), (second,) = ([p for p in a["pairs"] if p["rule"] == "make_table"] for a in adoptions)
-    assert first["oldest"] == second["oldest"] == first["old"]
+    text = (work.folder / LOCK).read_text()
+    line = json.loads(text)[KEY]
+    assert (len(line["accepted"]), line["generation"]) == (3, line["accepted"][0])
 
-    text = (work.folder / ADOPTED).read_text()
-    (work.folder / ADOPTED).write_text(text.replace(second["new"], "0" * 16), encoding="utf-8")
+    (work.folder / LOCK).write_text(text.replace(f'"generation":"{line["generation"]}"', f'"generation":"{"0" * 16}"'))
     tampered = work.run("leaklab", "audit")
     assert tampered.returncode == 1
-    assert "changed since it was written" in tampered.stdout
+    assert "its generation is not among what was accepted" in tampered.stdout
+
+
+def test_an_edit_of_a_function_that_no_step_reaches_plans_no_job(made, tmp_path):
+    work = made.copy(tmp_path / "work")
+    files = "src/leaklab/records/files.py"
+    work.edit(files, "def write_tensors(", "def unused() -> None:\n    print(1)\n\n\ndef write_tensors(")
+    work.edit(files, "    content = save(", "    print(2)\n    content = save(")  # tables and figures write no tensors
+    commit(work)
+    assert nothing_to_do(work)
+    work.must("leaklab", "audit")
+    work.edit(files, "temporary.write_text(text,", "temporary.write_text(str(text),")  # and text they do
+    commit(work)
+    assert not nothing_to_do(work)

@@ -27,6 +27,7 @@ rule capture_updates:
         runtime=runtime_of("capture"),
     params:
         spec=spec_of("capture"),
+        generation=generation_of_run("capture"),
         code=code_of_run("capture"),
     shell:
         "python -m leaklab.steps.capture_updates --spec {params.spec:q} --code {params.code} --threads {threads}"
@@ -62,6 +63,7 @@ rule run_attack:
         gpu=GPUS,
     params:
         spec=spec_of("attack"),
+        generation=generation_of_run("attack"),
         code=code_of_run("attack"),
         device=DEVICE,
     shell:
@@ -101,6 +103,7 @@ rule score_attack:
         runtime=runtime_of("score"),
     params:
         spec=spec_of("score"),
+        generation=generation_of_run("score"),
         code=code_of_run("score"),
     shell:
         "python -m leaklab.steps.score_attack --spec {params.spec:q} --code {params.code} --threads {threads}"

@@ -8,12 +8,13 @@ from snakemake.exceptions import WorkflowError
 
 from leaklab.data.catalog import find_entry, load_catalog
 from leaklab.data.text.catalog import find_text
-from leaklab.planning.adopted import Adopted
 from leaklab.planning.call import Call
 from leaklab.planning.calls import free_lock_of_killed_call, note_call
 from leaklab.planning.collector import collect_rarely
 from leaklab.planning.environment import prepare
 from leaklab.planning.kept_digests import kept_digests
+from leaklab.planning.code import code_of, code_of_result
+from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.closed_folders import refuse_closed_folders
 from leaklab.planning.devices import configured_device
 from leaklab.planning.locks import keep_to_own_locks
@@ -47,7 +48,7 @@ try:
     CONFIG = parse_config(Config, config, "config/config.yaml")
     prepare(CONFIG)
     CALL = Call(load_items(), CONFIG.scale, workflow.is_main_process, sys.argv[1:])
-    ADOPTED = Adopted.load()
+    CODE_LOCK = CodeLock.load()
 except UserError as error:
     raise WorkflowError(f"leaklab: {error}") from None
 
@@ -112,22 +113,51 @@ def spec_of(stage):
     return spec
 
 
-def code_of_run(stage):
+def generation_of_run(stage):
+    """Return a function from wildcards to the code that Snakemake compares with that of the last run."""
     find = job_of(stage)
 
     @of_run
-    def code(wildcards):
-        return ADOPTED.code_of(find(wildcards).spec)
+    def generation(wildcards):
+        return CODE_LOCK.generation_of(code_of(find(wildcards).spec))
+
+    return generation
+
+
+def code_of_run(stage):
+    """Return a function to the digest that the step records; as it asks for outputs, Snakemake does not compare it."""
+    find = job_of(stage)
+
+    @signed
+    def code(wildcards, output):
+        return find(wildcards).code
 
     return code
 
 
-def code_of_rule(rule):
-    """Return the digest of a step without plug-ins; Snakemake would make plain text of anything but a function."""
+def result_code(rule, wildcards):
+    """Return the code of a step that no run is of."""
+    asked = [getattr(wildcards, key, "") for key in ("paper", "item", "scale")]
+    dealt = rule == "draw_partition" and job_of("partition")(wildcards).spec.partition
+    return code_of_result(rule, *asked, partition=dealt.name if dealt else "")
+
+
+def generation_of_rule(rule):
+    """Return what ``generation_of_run`` does, for a step that no run is of."""
 
     @signed
-    def code(wildcards):
-        return ADOPTED.code_of_rule(rule)
+    def generation(wildcards):
+        return CODE_LOCK.generation_of(result_code(rule, wildcards))
+
+    return generation
+
+
+def code_of_rule(rule):
+    """Return what ``code_of_run`` does, for a step that no run is of."""
+
+    @signed
+    def code(wildcards, output):
+        return result_code(rule, wildcards).digest
 
     return code
 

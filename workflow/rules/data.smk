@@ -18,6 +18,7 @@ rule fetch_dataset:
         ),
     params:
         source=dataset_entry,
+        generation=generation_of_rule("fetch_dataset"),
         code=code_of_rule("fetch_dataset"),
     shell:
         'python -m leaklab.steps.fetch_dataset --spec \'{{"dataset": "{wildcards.dataset}"}}\' --code {params.code}'
@@ -41,6 +42,7 @@ rule partition_data:
         mem_mb=2000,
     params:
         spec=spec_of("partition"),
+        generation=generation_of_run("partition"),
         code=code_of_run("partition"),
     shell:
         "python -m leaklab.steps.partition_data --spec {params.spec:q} --code {params.code}"
@@ -65,6 +67,7 @@ rule draw_partition:
         mem_mb=2000,
     params:
         spec=spec_of("partition"),
+        generation=generation_of_rule("draw_partition"),
         code=code_of_rule("draw_partition"),
     shell:
         "python -m leaklab.steps.draw_partition --spec {params.spec:q} --code {params.code}"

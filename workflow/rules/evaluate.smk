@@ -24,6 +24,7 @@ rule make_table:
         mem_mb=2000,
     params:
         spec=item_spec,
+        generation=generation_of_rule("make_table"),
         code=code_of_rule("make_table"),
     shell:
         "python -m leaklab.steps.make_table --spec {params.spec:q} --code {params.code}"
@@ -56,6 +57,7 @@ rule make_figure:
         mem_mb=2000,
     params:
         spec=item_spec,
+        generation=generation_of_rule("make_figure"),
         code=code_of_rule("make_figure"),
     shell:
         "python -m leaklab.steps.make_figure --spec {params.spec:q} --code {params.code}"
@@ -86,6 +88,7 @@ rule judge_claims:
         mem_mb=2000,
     params:
         spec=scale_spec,
+        generation=generation_of_rule("judge_claims"),
         code=code_of_rule("judge_claims"),
     shell:
         "python -m leaklab.steps.judge_claims --spec {params.spec:q} --code {params.code}"

@@ -22,6 +22,7 @@ rule train_generator:
         gpu=GPUS,
     params:
         spec=spec_of("generator"),
+        generation=generation_of_run("generator"),
         code=code_of_run("generator"),
         device=DEVICE,
     shell:

@@ -22,6 +22,7 @@ rule project_image:
         gpu=GPUS,
     params:
         spec=spec_of("projection"),
+        generation=generation_of_run("projection"),
         code=code_of_run("projection"),
         device=DEVICE,
     shell:
@@ -60,6 +61,7 @@ rule map_landscape:
         gpu=GPUS,
     params:
         spec=spec_of("landscape"),
+        generation=generation_of_run("landscape"),
         code=code_of_run("landscape"),
         device=DEVICE,
     shell:

@@ -22,6 +22,7 @@ rule attack_piece:
         gpu=GPUS,
     params:
         spec=spec_of_piece("attack"),
+        generation=generation_of_run("attack"),
         code=code_of_run("attack"),
         device=DEVICE,
     shell:
@@ -66,6 +67,7 @@ rule text_piece:
         runtime=runtime_of_piece("attack-text"),
     params:
         spec=spec_of_piece("attack-text"),
+        generation=generation_of_run("attack-text"),
         code=code_of_run("attack-text"),
     shell:
         "python -m leaklab.steps.text_piece --spec {params.spec:q} --code {params.code} --threads {threads}"
@@ -107,6 +109,7 @@ rule train_piece:
         gpu=GPUS,
     params:
         spec=spec_of_piece("train"),
+        generation=generation_of_run("train"),
         code=code_of_run("train"),
         device=DEVICE,
     shell:

@@ -15,6 +15,7 @@ rule audit_provenance:
         mem_mb=1000,
     params:
         spec=scale_spec,
+        generation=generation_of_rule("audit_provenance"),
         code=code_of_rule("audit_provenance"),
     shell:
         "python -m leaklab.steps.audit_provenance --spec {params.spec:q} --code {params.code}"
@@ -38,6 +39,7 @@ rule build_crate:
         mem_mb=1000,
     params:
         spec=scale_spec,
+        generation=generation_of_rule("build_crate"),
         code=code_of_rule("build_crate"),
     shell:
         "python -m leaklab.steps.build_crate --spec {params.spec:q} --code {params.code}"

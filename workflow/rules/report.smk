@@ -22,6 +22,7 @@ rule publish_runs:
         mem_mb=1000,
     params:
         spec=scale_spec,
+        generation=generation_of_rule("publish_runs"),
         code=code_of_rule("publish_runs"),
     shell:
         "python -m leaklab.steps.publish_runs --spec {params.spec:q} --code {params.code}"
@@ -49,6 +50,7 @@ rule publish_threat_models:
         mem_mb=1000,
     params:
         spec=report_spec,
+        generation=generation_of_rule("publish_threat_models"),
         code=code_of_rule("publish_threat_models"),
     shell:
         "python -m leaklab.steps.publish_threat_models --spec {params.spec:q} --code {params.code}"
@@ -91,6 +93,7 @@ rule build_report:
         mem_mb=2000,
     params:
         spec=report_spec,
+        generation=generation_of_rule("build_report"),
         code=code_of_rule("build_report"),
     shell:
         "python -m leaklab.steps.build_report --spec {params.spec:q} --code {params.code}"

@@ -15,6 +15,7 @@ rule fetch_text:
         mem_mb=1000,
     params:
         source=text_entry,
+        generation=generation_of_rule("fetch_text"),
         code=code_of_rule("fetch_text"),
     shell:
         'python -m leaklab.steps.fetch_text --spec \'{{"dataset": "{wildcards.dataset}"}}\' --code {params.code}'
@@ -42,6 +43,7 @@ rule capture_text:
         runtime=runtime_of("capture-text"),
     params:
         spec=spec_of("capture-text"),
+        generation=generation_of_run("capture-text"),
         code=code_of_run("capture-text"),
     shell:
         "python -m leaklab.steps.capture_text --spec {params.spec:q} --code {params.code} --threads {threads}"
@@ -72,6 +74,7 @@ rule attack_text:
         runtime=runtime_of("attack-text"),
     params:
         spec=spec_of("attack-text"),
+        generation=generation_of_run("attack-text"),
         code=code_of_run("attack-text"),
     shell:
         "python -m leaklab.steps.attack_text --spec {params.spec:q} --code {params.code} --threads {threads}"
@@ -103,6 +106,7 @@ rule score_text:
         runtime=runtime_of("score-text"),
     params:
         spec=spec_of("score-text"),
+        generation=generation_of_run("score-text"),
         code=code_of_run("score-text"),
     shell:
         "python -m leaklab.steps.score_text --spec {params.spec:q} --code {params.code} --threads {threads}"

@@ -18,6 +18,7 @@ rule check_theory:
         runtime=runtime_of("check"),
     params:
         spec=spec_of("check"),
+        generation=generation_of_run("check"),
         code=code_of_run("check"),
     shell:
         "python -m leaklab.steps.check_theory --spec {params.spec:q} --code {params.code} --threads {threads}"

@@ -24,6 +24,7 @@ rule train_federated:
         gpu=GPUS,
     params:
         spec=spec_of("train"),
+        generation=generation_of_run("train"),
         code=code_of_run("train"),
         device=DEVICE,
     shell:

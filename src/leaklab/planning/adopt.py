@@ -4,16 +4,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from leaklab.planning.adopted import FILE, Adopted, Adoption, Evidence, Pair
-from leaklab.planning.audit import Made
+from leaklab.planning.code_lock import CodeLock, witnessed
 from leaklab.planning.plan import PREPARED
-from leaklab.planning.sample import READ_RECORDS, Sample, Stale, Survey, members_parts
+from leaklab.planning.sample import READ_RECORDS, Sample, Stale, Survey
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, sha256
 from leaklab.records.ids import RUNS
@@ -24,25 +21,41 @@ SCRATCH = Path(".snakemake/adopt")
 LINES_OF_A_FAILURE = 5
 
 
-def repeat(sample: Sample, survey: Survey, commit: str, cores: int) -> Adoption:
-    """Run the sample in a scratch folder, compare every byte, and return the adoption.
+def repeat(sample: Sample, survey: Survey, cores: int) -> CodeLock:
+    """Run the sample in a scratch folder, compare every byte, and return the lock in which the code here is accepted.
 
     Raises:
         UserError: a job failed, or a file differs; nothing is adopted then.
     """
-    everything = adoption(survey, Sample(sample.runs, {}), commit, {})
-    seconds: dict[Path, dict[str, Any]] = {}
     for runs in batches(sample.runs):
         shutil.rmtree(SCRATCH, ignore_errors=True)
         _furnish(SCRATCH, runs, survey)
-        if runs[0].entry.rule in READ_RECORDS:
-            Adopted((*survey.adopted.adoptions, everything)).write(SCRATCH)
+        if runs[0].entry.rule in READ_RECORDS:  # what they say of the others is as it was
+            accepted(survey, Sample(sample.runs, {})).write(SCRATCH)
         _run(runs, cores)
         for line in [*(line for one in runs for line in differences(one)), *_upstream(survey.ledger, runs)]:
             raise UserError(f"nothing is adopted: {line} (what the code here makes of it is in {SCRATCH})")
-        seconds.update({one.entry.path: read_json(SCRATCH / one.entry.path) for one in runs})
     shutil.rmtree(SCRATCH, ignore_errors=True)
-    return adoption(survey, sample, commit, seconds)
+    return accepted(survey, sample)
+
+
+def accepted(survey: Survey, sample: Sample) -> CodeLock:
+    """Return the lock in which the code here stands for that of all stale records that the sample covers."""
+    older: dict[str, list[Stale]] = {}
+    for one in survey.stale:
+        if one.group not in sample.uncovered:
+            older.setdefault(one.made.key, []).append(one)
+    lock = survey.lock
+    for key, members in older.items():
+        parts = {part for one in members for part in one.parts}
+        evidence = {
+            run.entry.path.as_posix(): witnessed(run.entry)
+            for run in sample.runs
+            if run.made.rule == members[0].made.rule and parts & set(run.parts)
+        }
+        digests = tuple(dict.fromkeys(one.code for one in members))
+        lock = lock.with_adopted(key, digests, members[0].made.code, evidence)
+    return lock
 
 
 def batches(runs: Iterable[Stale]) -> list[list[Stale]]:
@@ -105,43 +118,6 @@ def _upstream(ledger: Ledger, runs: Iterable[Stale]) -> Iterator[str]:
                 yield f"{path}, made again, is not the file that {entry.path} was made from"
 
 
-def adoption(survey: Survey, sample: Sample, commit: str, again: dict[Path, dict[str, Any]]) -> Adoption:
-    """Return what the repeated runs show: each covered pair of old and new code."""
-    groups: dict[tuple[Made, str], list[Stale]] = {}
-    for one in survey.stale:
-        if one.group not in sample.uncovered:
-            groups.setdefault(one.group, []).append(one)
-    oldest = oldest_of(survey, groups)
-    pairs = [
-        Pair(rule=made.rule, modules=made.modules, new=made.code, oldest=oldest[made], old=code,
-             commits=tuple(sorted({one.commit for one in members})), parts=members_parts(members))
-        for (made, code), members in groups.items()
-    ]  # fmt: skip
-    evidence = [
-        Evidence(record=str(one.entry.path), rule=one.made.rule, old=one.code, new=one.made.code, commit=one.commit,
-                 parts=one.parts, outputs=one.entry.outputs, timed=one.timed,
-                 seconds=again.get(one.entry.path, {}).get("wall_seconds", 0.0))
-        for one in sample.runs
-    ]  # fmt: skip
-    found = next(iter(again.values()), {})
-    machine = {key: str(found.get(key, "")) for key in ("platform", "device_name")} | found.get("packages", {})
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Adoption(
-        commit=commit, date=now, machine=machine, pairs=tuple(pairs), evidence=tuple(evidence)
-    ).sealed()  # fmt: skip
-
-
-def oldest_of(survey: Survey, groups: dict[tuple[Made, str], list[Stale]]) -> dict[Made, str]:
-    """Return the digest that Snakemake will know each code by: that of most of its runs, followed back."""
-    votes: dict[Made, Counter[str]] = {}
-    for (made, code), members in groups.items():
-        root = survey.adopted.oldest(made.rule, made.modules, code)
-        votes.setdefault(made, Counter())[root] += len(members)
-    known = {made: survey.adopted.oldest(*made) for made in votes}
-    return {made: known[made] if known[made] != made.code else count.most_common(1)[0][0]
-            for made, count in votes.items()}  # fmt: skip
-
-
 def _run(runs: Iterable[Stale], cores: int) -> None:
     targets = [next(iter(one.entry.outputs)) for one in runs]
     command = [sys.executable, "-m", "snakemake", "--snakefile", "Snakefile", "--directory", str(SCRATCH)]
@@ -189,14 +165,3 @@ def _bring(file: Path, place: Path) -> None:
         else:
             return
     shutil.copy2(file, place)
-
-
-def record(adoption: Adoption) -> None:
-    """Add an adoption to the file."""
-    known = Adopted.load()
-    Adopted((*known.adoptions, adoption)).write()
-
-
-def words(adoption: Adoption) -> str:
-    """Return what was adopted in one line."""
-    return f"adopted {len(adoption.pairs)} codes on the evidence of {len(adoption.evidence)} runs: commit {FILE}"

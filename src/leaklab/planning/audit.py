@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from leaklab.planning.adopted import Adopted
-from leaklab.planning.code import RULE_OF_STAGE, code_of, code_of_rule, modules_of, modules_of_rule
+from leaklab.planning.code import RULE_OF_STAGE, code_of, code_of_record
+from leaklab.planning.code_lock import CodeLock
 from leaklab.records.config import parse
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
@@ -45,10 +45,10 @@ class Audit:
 
 
 class Made(NamedTuple):
-    """What made a file, as the code here sees it: rule, modules that it starts from, digest of the code here."""
+    """What made a file, as the code here sees it: rule, the same with its plug-ins, digest of the code here."""
 
     rule: str
-    modules: tuple[str, ...]
+    key: str
     code: str
 
 
@@ -62,7 +62,7 @@ def audit(ledger: Ledger, checksum: Callable[[Path], str] = sha256) -> Audit:
         checksum: returns the SHA-256 of a file.
     """
     result = Audit(records=len(ledger.entries))
-    adopted = Adopted.load(ledger.root)
+    lock = CodeLock.load(ledger.root)
     hashes = _Hashes(ledger, checksum)
     wanted = behind_results(ledger)
     committed = git_state()["dirty"] is False
@@ -70,7 +70,7 @@ def audit(ledger: Ledger, checksum: Callable[[Path], str] = sha256) -> Audit:
         changed = f"changed since {entry.path} recorded it"
         result.breaks.extend(f"{path}: {changed}" for path in hashes.changed(entry.outputs))
         if entry.path in wanted:
-            result.stale.extend(_code_breaks(entry, ledger, adopted, result, committed))
+            result.stale.extend(_code_breaks(entry, ledger, lock, result, committed))
             for path in hashes.changed(entry.inputs):
                 kind = result.remade if _is_remade(path, entry, ledger, hashes) else result.breaks
                 kind.append(f"{path}: not the file that {entry.path} was made from")
@@ -124,29 +124,33 @@ def _is_remade(path: str, entry: Entry, ledger: Ledger, hashes: _Hashes) -> bool
     return made_here and any(hashes.of(other) is None for other in entry.inputs)
 
 
-def _code_breaks(entry: Entry, ledger: Ledger, adopted: Adopted, result: Audit, committed: bool) -> Iterator[str]:
+def _code_breaks(entry: Entry, ledger: Ledger, lock: CodeLock, result: Audit, committed: bool) -> Iterator[str]:
     """Yield what is wrong with the code that made a result; ``committed``: nothing differs from git here.
 
     Of a checkout with changes of its own only the code counts that the run used. Where its digest is that of the code
     here, and all of that is in git, so was it.
     """
     made, code = made_by(entry, ledger), entry.content["code"]
-    known = made is not None and (code == made.code or code in adopted.same(*made))
+    known = made is not None and lock.accepts(made.key, code, made.code)
     if entry.content.get("dirty") and not (known and committed):
         yield f"{entry.path}: made by uncommitted code: commit, then run snakemake again"
     if made is None or not known:
         yield f"{entry.path}: made by other code than the code here: run snakemake again, or `leaklab adopt`"
     elif code != made.code:
         result.adopted.add(entry.path)
-        result.evidence.update(one.record for adoption in adopted.stands_for(*made) for one in adoption.evidence)
+        result.evidence.update(lock.lines[made.key].evidence)
 
 
 def made_by(entry: Entry, ledger: Ledger) -> Made | None:
     """Return what makes such a file here; None if the code here no longer knows its spec."""
     if entry.rule not in STAGE_OF_RULE:
-        return Made(entry.rule, modules_of_rule(entry.rule), code_of_rule(entry.rule))
-    spec = spec_of(entry, ledger)
-    return None if spec is None else Made(entry.rule, modules_of(spec), code_of(spec))
+        code = code_of_record(entry.rule, entry.content["spec"])
+    else:
+        spec = spec_of(entry, ledger)
+        if spec is None:
+            return None
+        code = code_of(spec)
+    return Made(entry.rule, code.key, code.digest)
 
 
 def spec_of(entry: Entry, ledger: Ledger) -> Spec | None:

@@ -1,15 +1,21 @@
-"""Which code a job runs: its step, the plug-ins that its spec names, and the command line of its rule."""
+"""Which code a job runs: what its step does, and the plug-ins that its spec names."""
 
-import ast
-import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from leaklab.planning.kept_digests import kept_digests
+from leaklab.records.check_spec import CheckSpec
+from leaklab.records.errors import UserError
+from leaklab.records.expand import block_stage, expand
 from leaklab.records.ids import stage_of
-from leaklab.records.plugins import module_name
-from leaklab.records.spec_plugins import plugins_of
+from leaklab.records.items import load_item
+from leaklab.records.plugins import available, module_name
+from leaklab.records.spec_plugins import executed_plugins
 from leaklab.records.specs import Spec
+from leaklab.records.train_spec import TrainSpec
 
 RULE_OF_STAGE = {
     "partition": "partition_data",
@@ -27,44 +33,88 @@ RULE_OF_STAGE = {
 }
 
 
-RULES = Path(__file__).parents[3] / "workflow/rules"
+TABLE, DRAWING = "make_table", "draw_partition"
+Plugins = Sequence[tuple[str, str]]
+"""Room and name of each."""
+ROOMS_OF_CHECKS = ("models", "defenses", "federated/algorithms", "federated/optimizers", "federated/schedules")
 
 
-def code_of_rule(rule: str) -> str:
-    """Return the code digest of a step without plug-ins."""
-    return _digest_of(rule, modules_of_rule(rule))
+@dataclass(frozen=True)
+class Code:
+    """The code that a job runs.
 
-
-def code_of(spec: Spec) -> str:
-    """Return the code digest of a run: the step's modules and its plug-ins' modules."""
-    return _digest_of(RULE_OF_STAGE[stage_of(spec)], modules_of(spec))
-
-
-def modules_of_rule(rule: str) -> tuple[str, ...]:
-    """Return the modules that a step without plug-ins starts from."""
-    return (f"leaklab.steps.{rule}",)
-
-
-def modules_of(spec: Spec) -> tuple[str, ...]:
-    """Return the modules that a run starts from: its step and its plug-ins."""
-    step = modules_of_rule(RULE_OF_STAGE[stage_of(spec)])
-    return (*step, *(module_name(room, name) for room, name, _ in plugins_of(spec)))
-
-
-@cache
-def command_of(rule: str) -> str:
-    """Return the text of a rule's ``shell:``, however it is laid out; empty for a rule without one.
-
-    It counts as code, so that Snakemake need not compare it: an adoption stands for it like for any other change.
+    Attributes:
+        rule: its rule.
+        plugins: those that it executes beside its step.
+        loaded: those of which it loads some, by names that no spec tells; they count if the plug-ins load any.
     """
-    for file in sorted(RULES.glob("*.smk")):
-        text = file.read_text(encoding="utf-8")
-        found = re.search(rf"^rule {rule}:\n(?:\s+.*\n|\n)*?    shell:\n((?:        .*\n|\n)+)", text, re.MULTILINE)
-        if found:
-            return str(ast.literal_eval(f"({found.group(1)})"))
-    return ""
+
+    rule: str
+    plugins: tuple[tuple[str, str], ...] = ()
+    loaded: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Rule and plug-ins: all jobs of one key run the same code, e.g. ``train_federated models/mlp``."""
+        return " ".join((self.rule, *sorted({f"{room}/{name}" for room, name in self.plugins})))
+
+    @property
+    def digest(self) -> str:
+        """The digest of all that it reaches."""
+        return _digest_of(f"leaklab.steps.{self.rule}", _starts(self.plugins), _starts(self.loaded))
+
+
+def code_of(spec: Spec) -> Code:
+    """Return the code of a run."""
+    named = tuple(executed_plugins(spec))
+    several = [(room, name) for room in ROOMS_OF_CHECKS for name in available(room)]
+    return Code(RULE_OF_STAGE[stage_of(spec)], named, tuple(several) if isinstance(spec, CheckSpec) else ())
+
+
+def code_of_result(rule: str, paper: str = "", item: str = "", scale: str = "", partition: str = "") -> Code:
+    """Return the code of a step that no run is of.
+
+    Args:
+        rule: its rule.
+        paper: of the item that it makes something of, if any.
+        item: its key within the paper.
+        scale: at which.
+        partition: that it draws, if any.
+    """
+    if partition:
+        return Code(rule, (("data/partitions", partition),))
+    return Code(rule, _plugins_of_table(Path("config/items", paper, f"{item}.yaml"), scale) if rule == TABLE else ())
+
+
+def code_of_record(rule: str, told: Mapping[str, Any]) -> Code:
+    """Return the code of a step that no run is of, from what its record says that it was told.
+
+    Of an item that is damaged here no more is known than its rule.
+    """
+    partition = told["partition"]["name"] if rule == DRAWING else ""
+    paper, item, scale = (str(told.get(key, "")) for key in ("paper", "item", "scale"))
+    try:
+        return code_of_result(rule, paper, item, scale, partition)
+    except UserError:
+        return Code(rule)
+
+
+def _plugins_of_table(file: Path, scale: str) -> tuple[tuple[str, str], ...]:
+    """Return the plug-ins that a table asks something itself: networks that it describes, deals of embeddings."""
+    item = load_item(file) if file.is_file() else None
+    found: set[tuple[str, str]] = set()
+    for run in expand(item, scale) if item and scale in item.scales else ():
+        if block_stage(run) == "architecture":
+            found.add(("models", run.choice["model"]["name"]))
+        elif isinstance(run.spec, TrainSpec) and item and item.cells and item.cells.embedding:
+            found.add(("data/partitions", run.spec.partition.name))
+    return tuple(sorted(found))
+
+
+def _starts(plugins: Plugins) -> tuple[str, ...]:
+    return tuple(f"{module_name(room, name)}:PLUGIN" for room, name in plugins)
 
 
 @cache
-def _digest_of(rule: str, modules: tuple[str, ...]) -> str:
-    return kept_digests().digest(modules, command_of(rule))
+def _digest_of(step: str, plugins: tuple[str, ...], loaded: tuple[str, ...]) -> str:
+    return kept_digests().digest(step, plugins, loaded)

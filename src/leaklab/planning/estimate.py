@@ -6,15 +6,14 @@ from functools import cache
 
 from leaklab.data.catalog import find_entry, load_catalog
 from leaklab.data.text.catalog import find_text
-from leaklab.planning.adopted import Adopted
-from leaklab.planning.code import RULE_OF_STAGE, modules_of
+from leaklab.planning.code import code_of
+from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.devices import Device, runs_there
 from leaklab.planning.disk import disk_mb
 from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import Job
 from leaklab.planning.resources import cost, memory_mb
 from leaklab.records.files import read_json
-from leaklab.records.ids import stage_of
 from leaklab.records.text_specs import TEXT_FOLDER
 
 
@@ -49,19 +48,19 @@ class Estimate:
     disk_mb: float
 
 
-def estimate(jobs: Iterable[Job], adopted: Adopted | None = None, device: Device | None = None) -> Estimate:
+def estimate(jobs: Iterable[Job], lock: CodeLock | None = None, device: Device | None = None) -> Estimate:
     """Add up the estimates of some jobs.
 
     Args:
         jobs: each once.
-        adopted: what the code here stands for.
+        lock: what the code here stands for.
         device: where training and attacks run; None for one processor thread as it is known here.
 
     Raises:
         UserError: the record of a run is damaged.
     """
     place = device or Device()
-    every = [(job, Cut.of(job, place), cost(job.spec), _waits(job, adopted or Adopted())) for job in jobs]
+    every = [(job, Cut.of(job, place), cost(job.spec), _waits(job, lock or CodeLock())) for job in jobs]
     seconds = {job.folder: cut.pieces * cut.seconds for job, cut, _, _ in every}
     on_gpu = {job.folder for job, _, _, _ in every if place.kind == "cuda" and runs_there(job.spec)}
     return Estimate(
@@ -100,7 +99,7 @@ def source_of(dataset: str) -> str:
     return "fetched from LEAKLAB_MIRROR or the network"
 
 
-def _waits(job: Job, adopted: Adopted) -> bool:
+def _waits(job: Job, lock: CodeLock) -> bool:
     """Return whether Snakemake would run the job: it has no record, or one of code that the code here is not."""
     record = job.folder / "run.json"
     if not record.is_file():
@@ -109,4 +108,4 @@ def _waits(job: Job, adopted: Adopted) -> bool:
     made_by = content.get("code") if isinstance(content, dict) else None
     if not isinstance(made_by, str) or made_by == job.code:
         return made_by != job.code
-    return made_by not in adopted.same(RULE_OF_STAGE[stage_of(job.spec)], modules_of(job.spec), job.code)
+    return not lock.accepts(code_of(job.spec).key, made_by, job.code)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from leaklab.planning import git_audit, published
-from leaklab.planning.adopted import Adopted
 from leaklab.planning.audit import Audit, audit
+from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.kept_checksums import KeptChecksums
 from leaklab.planning.plan import build_plan
 from leaklab.planning.run_records import checked_ledger
@@ -32,7 +32,7 @@ def full_audit(revision: str | None = None, key: Path | None = None, full: bool 
     checksums = KeptChecksums() if full else KeptChecksums.load()
     result = audit(ledger, checksums.of)
     checksums.save()
-    unfit = Adopted.load().faults(ledger)
+    unfit = list(CodeLock.load().faults(ledger))
     lost = published.faults(build_plan(load_items()), ledger)
     compared = None if revision is None else git_audit.compare(revision)
     differences = compared.differences if compared else ()
@@ -55,7 +55,7 @@ def full_audit(revision: str | None = None, key: Path | None = None, full: bool 
         against += f"{len(unsigned)} faults of signatures, " if signed else ""
         raise UserError(
             f"audit failed: {against}{len(result.breaks)} changed files, {len(result.stale)} stale records, "
-            f"{len(lost)} files missing or without a record, {len(unfit)} faults of adoptions; {verdict}"
+            f"{len(lost)} files missing or without a record, {len(unfit)} faults of the code lock; {verdict}"
         )
     yield f"audit passed: {verdict}"
 

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from leaklab.records import code
+from leaklab.records.definitions import PACKAGE
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_json
 
@@ -48,11 +49,11 @@ class KeptDigests:
                 found.digests = kept
         return found
 
-    def digest(self, modules: Sequence[str], command: str) -> str:
-        """Return ``records.code.digest`` of modules and command."""
-        name = hashlib.sha256("\0".join([*modules, command]).encode()).hexdigest()[:32]
+    def digest(self, step: str, plugins: Sequence[str] = (), loaded: Sequence[str] = ()) -> str:
+        """Return ``records.code.digest`` of the same."""
+        name = f"{' '.join((step, *plugins))} | {' '.join(loaded)}"
         if name not in self.digests:
-            self.digests[name], self.new = code.digest(modules, command), True
+            self.digests[name], self.new = code.digest(step, plugins, loaded), True
         return self.digests[name]
 
     def save(self) -> None:
@@ -66,7 +67,7 @@ class KeptDigests:
 @cache
 def kept_digests() -> KeptDigests:
     """Return those of the sources that are here, which are kept when the process ends."""
-    found = KeptDigests.load(hash_of_sources(code.SOURCE / code.PACKAGE), Path.cwd() / FILE)
+    found = KeptDigests.load(hash_of_sources(code.SOURCE / PACKAGE), Path.cwd() / FILE)
     atexit.register(found.save)
     return found
 

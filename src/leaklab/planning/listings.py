@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from leaklab.planning.adopted import Adopted
+from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.devices import Device, measured_device
 from leaklab.planning.estimate import Estimate, datasets_of, estimate, source_of
 from leaklab.planning.names import named_item, named_paper, papers_of
@@ -163,14 +163,14 @@ def _figures(items: Sequence[Item], scale: Scale) -> str:
 
 def _listing(title: str, of: str, parts: Mapping[str, Sequence[Job]], jobs: Sequence[Job], command: str) -> Listing:
     """Return the plan's table, a line for each part, with the sum over all jobs, which parts may share."""
-    adopted, device = Adopted.load(), measured_device(load_config().device)
+    lock, device = CodeLock.load(), measured_device(load_config().device)
     gpu = device.kind == "cuda"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in (of, *COLUMNS, *([GPU_COLUMN] if gpu else [])):
         table.add_column(column, justify="left" if column == of else "right", no_wrap=True)
     for place, (part, own) in enumerate(parts.items(), 1):
-        table.add_row(part, *_amounts(estimate(own, adopted, device), gpu), end_section=place == len(parts))
-    total = estimate(jobs, adopted, device)
+        table.add_row(part, *_amounts(estimate(own, lock, device), gpu), end_section=place == len(parts))
+    total = estimate(jobs, lock, device)
     table.add_row("total", *_amounts(total, gpu))
     shared = ["a job that several items need is counted in each of them, and once in the total"] if of == "item" else []
     counts = [f"{total.steps:,} client steps, one of one client on one batch each"] if total.steps else []

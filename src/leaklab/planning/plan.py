@@ -92,7 +92,7 @@ class Job:
     @cached_property
     def code(self) -> str:
         """Return the digest of the code that the job runs."""
-        return code_of(self.spec)
+        return code_of(self.spec).digest
 
 
 @dataclass

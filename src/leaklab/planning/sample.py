@@ -8,8 +8,8 @@ from pathlib import Path
 
 from leaklab.data.catalog import find_entry, load_catalog
 from leaklab.data.text.catalog import find_text
-from leaklab.planning.adopted import Adopted
 from leaklab.planning.audit import Made, behind_results, made_by, spec_of
+from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.plan import PREPARED, Job, Plan
 from leaklab.planning.resources import cost
 from leaklab.records.check_spec import CheckSpec
@@ -77,7 +77,7 @@ class Survey:
 
     plan: Plan
     ledger: Ledger
-    adopted: Adopted
+    lock: CodeLock
     device: str = "cpu"
 
     @cached_property
@@ -89,7 +89,7 @@ class Survey:
 
     def _stale(self, entry: Entry) -> Stale | None:
         made = made_by(entry, self.ledger)
-        known = made is not None and entry.content["code"] in self.adopted.same(*made)
+        known = made is not None and self.lock.accepts(made.key, entry.content["code"], made.code)
         if made is None or known or entry.content.get("dirty") or not self._planned(entry):
             return None
         parts, timed = self._parts(entry), self._timed(entry)

@@ -68,6 +68,16 @@ def plugins_of(spec: Spec) -> list[tuple[str, str, Mapping[str, Any]]]:
     return [(room, component.name, component.settings) for room, component in own]
 
 
+def executed_plugins(spec: Spec) -> list[tuple[str, str]]:
+    """Return the plug-ins whose code a run executes: (room, name) of those that it names, and others by their side.
+
+    An attacker who knows the defense executes it, though the run does not name it: its capture does.
+    """
+    own = [(room, name) for room, name, _ in plugins_of(spec)]
+    attack = spec.attack if isinstance(spec, LandscapeSpec) else spec
+    return [*own, ("defenses", attack.capture.defense.name)] if isinstance(attack, AttackSpec) else own
+
+
 def reads_the_update(metric: str) -> bool:
     """Tell whether a metric needs what the server saw and the attack's generator, besides images; imports no torch.
 
