@@ -37,8 +37,8 @@ rule table:
 
 rule other:
     output: "other"
-    params: device=config["device"]
-    shell: "echo {params.device} > {output}"
+    params: asked=config["device"]
+    shell: "echo {params.asked} > {output}"
 """
 PROFILE = "show-failed-logs: true\nrerun-incomplete: true\nkeep-going: true\nrerun-triggers: [mtime, params, input]\n"
 SHELL, PYTHON = "#!/bin/sh\n", f"#!{sys.executable}\n"

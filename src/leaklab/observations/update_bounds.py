@@ -82,12 +82,12 @@ def _one_step(spec: CaptureSpec | TextCaptureSpec, bound: float, sigma: float) -
         return 2 * bound, sigma, f"twice the clip {bound:g} of the whole gradient"
     batch = spec.batch_size if isinstance(spec, CaptureSpec) else 1
     # the sum over samples is noised, then divided by their number, which changes both alike
-    if batch > 1 and spec_keeps_a_part(spec):
+    if batch > 1 and _keeps_a_part(spec):
         return 2 * batch * bound, sigma * bound, f"twice the clip {bound:g} of all {batch} samples: all read what is kept"
     return 2 * bound, sigma * bound, f"twice the clip {bound:g} of a sample's gradient"
 
 
-def spec_keeps_a_part(spec: CaptureSpec | TextCaptureSpec) -> bool:
+def _keeps_a_part(spec: CaptureSpec | TextCaptureSpec) -> bool:
     """Tell whether clients keep values that the private samples shape and that shape what they send."""
     return isinstance(spec, CaptureSpec) and spec.algorithm_plugin.name in SHARED_ALONE
 

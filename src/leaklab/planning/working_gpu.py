@@ -51,7 +51,7 @@ def no_gpu(problem: str) -> str:
     """Return the line for somebody who asked for a GPU where none works."""
     return (
         f"device cuda: no GPU works on this machine ({problem.split('. ')[0].rstrip('.')}): set device: cpu in "
-        "config/config.yaml, or run where nvidia-smi shows a GPU; no file was touched"
+        "config/config.yaml, or run where nvidia-smi shows a GPU; no result was touched"
     )
 
 
