@@ -70,7 +70,7 @@ def a_job(tmp_path, device):
 def test_a_job_without_its_gpu_ends_before_it_begins_and_its_log_says_why(monkeypatch, tmp_path):
     monkeypatch.setattr(working_gpu, "gpu_problem", lambda: DRIVER)
     job, did = a_job(tmp_path, {"device": "cuda"})
-    with pytest.raises(ValueError, match="^leaklab: device cuda: no GPU works"):
+    with pytest.raises(ValueError, match=r"^leaklab: device cuda: no GPU works"):
         asyncio.run(job.prepare())
     assert did == []
     assert (tmp_path / "logs/a.log").read_text().startswith("leaklab run_attack: device cuda: no GPU works")

@@ -1,7 +1,6 @@
 """A job that fails, in any way and at any moment, leaves what it and others had finished, and says nothing untrue."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -57,7 +56,7 @@ WAYS = {
 }
 """How a job may fail -> the program that is its step."""
 # jobs run as on a cluster: each in a process of its own, of which the call knows only how it ended
-ELSEWHERE = '''
+ELSEWHERE = """
 import os
 import subprocess
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
@@ -85,7 +84,7 @@ class Executor(RemoteExecutor):
 
     def cancel_jobs(self, active_jobs):
         pass
-'''
+"""
 
 
 class Small:

@@ -26,7 +26,11 @@ from leaklab.planning.resources import memory_mb
 from leaklab.planning.scheduling import drop_default_limit
 from leaklab.planning.slurm import choose_status_command
 from leaklab.planning.times import bring_to_now
-from leaklab.planning.working_gpu import ask_for_the_gpu_first, device_of, refuse_missing_gpu
+from leaklab.planning.working_gpu import (
+    ask_for_the_gpu_first,
+    device_of,
+    refuse_missing_gpu,
+)
 from leaklab.records.canonical import canonical_json
 from leaklab.records.config import SCALES, Config
 from leaklab.records.config import parse as parse_config

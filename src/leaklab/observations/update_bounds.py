@@ -15,7 +15,7 @@ from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
 DEFENSES = "defenses"
 PER_SAMPLE, PER_BATCH = "dp-sgd", "clipping-noise"
 SHARED_ALONE = ("ppsgd", "centaur")
-"""Algorithms whose clients keep a classifier: the noise is on all they send, and what they keep shapes what they send."""
+"""Algorithms whose clients keep a classifier: noise is on all that they send, which what they keep has shaped."""
 AVERAGED = "fedavg"
 READABLE = 0.2
 """Above such a total variation, six right guesses of ten and more, a bound does not say that nobody can read."""
@@ -83,7 +83,7 @@ def _one_step(spec: CaptureSpec | TextCaptureSpec, bound: float, sigma: float) -
     batch = spec.batch_size if isinstance(spec, CaptureSpec) else 1
     # the sum over samples is noised, then divided by their number, which changes both alike
     if batch > 1 and _keeps_a_part(spec):
-        return 2 * batch * bound, sigma * bound, f"twice the clip {bound:g} of all {batch} samples: all read what is kept"
+        return 2 * batch * bound, sigma * bound, f"twice the clip {bound:g} of all {batch} samples, by what is kept"
     return 2 * bound, sigma * bound, f"twice the clip {bound:g} of a sample's gradient"
 
 
