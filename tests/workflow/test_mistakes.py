@@ -4,6 +4,7 @@ import os
 import subprocess
 
 import pytest
+import torch
 
 pytestmark = pytest.mark.workflow
 # a port where nothing listens: no test may reach the network
@@ -42,6 +43,19 @@ def test_misspelt_config_key(fresh):
 def test_misspelt_item_key(fresh):
     fresh.edit("config/items/lrp/table1.yaml", "    rounds: 100", "    round: 100")
     assert "config/items/lrp/table1.yaml: runs.table: round: unknown key" in refused(fresh, "demo")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU works here")
+def test_a_gpu_that_does_not_work_is_refused_before_anything_is_made(fresh):
+    fresh.edit("config/config.yaml", "device: cpu", "device: cuda")
+    line = refused(fresh, "results/demo/lrp/figure2.csv")
+    assert "leaklab: device cuda: no GPU works on this machine (" in line
+    assert "set device: cpu in config/config.yaml" in line
+    for made in ("data/prepared", "results/runs", "results/demo", "logs"):
+        assert not [path for path in (fresh.folder / made).rglob("*") if path.is_file()]
+    planned = fresh.must("leaklab", "plan", "lrp", "figure2", "--scale", "demo")
+    assert "device cuda: no GPU works on this machine (" in " ".join(planned.split())
+    fresh.must("snakemake", "--cores", "1", "--quiet", "rules", "progress", "--", "data/prepared/digits.safetensors")
 
 
 def test_unknown_item(fresh):

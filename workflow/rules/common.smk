@@ -17,6 +17,7 @@ from leaklab.planning.code import code_of, code_of_result
 from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.closed_folders import refuse_closed_folders
 from leaklab.planning.devices import configured_device
+from leaklab.planning.finished_outputs import keep_finished_outputs
 from leaklab.planning.locks import keep_to_own_locks
 from leaklab.planning.lookups import of_run, signed
 from leaklab.planning.pieces import Cut
@@ -26,6 +27,11 @@ from leaklab.planning.resources import memory_mb
 from leaklab.planning.scheduling import drop_default_limit
 from leaklab.planning.slurm import choose_status_command
 from leaklab.planning.times import bring_to_now
+from leaklab.planning.working_gpu import (
+    ask_for_the_gpu_first,
+    device_of,
+    refuse_missing_gpu,
+)
 from leaklab.records.canonical import canonical_json
 from leaklab.records.config import SCALES, Config
 from leaklab.records.config import parse as parse_config
@@ -44,6 +50,8 @@ def say(line):
 
 
 collect_rarely()
+keep_finished_outputs()
+ask_for_the_gpu_first()
 try:
     CONFIG = parse_config(Config, config, "config/config.yaml")
     prepare(CONFIG)

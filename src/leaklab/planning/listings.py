@@ -16,6 +16,7 @@ from leaklab.planning.names import named_item, named_paper, papers_of
 from leaklab.planning.outputs import jobs_behind
 from leaklab.planning.plan import PREPARED, Job, Plan, build_plan, result_files
 from leaklab.planning.state import how_to_make, states
+from leaklab.planning.working_gpu import gpu_problem, no_gpu
 from leaklab.records.config import SCALES, Scale, load_config
 from leaklab.records.durations import duration
 from leaklab.records.errors import UserError
@@ -178,6 +179,7 @@ def _listing(title: str, of: str, parts: Mapping[str, Sequence[Job]], jobs: Sequ
     counts += [f"long jobs are cut: {total.pieces:,} pieces in all"] if total.pieces > total.jobs else []
     counts += [f"times and disk are estimates, times at most; {_measured_on(device)}"]
     data = (f"data {dataset}: {_where(dataset)}" for dataset in datasets_of(jobs))
+    counts += [f"{no_gpu(problem)}; jobs of a cluster ask on their nodes"] if gpu and (problem := gpu_problem()) else []
     return Listing(table, (*shared, *counts, *data, f"make it: {command}"), total.waiting_seconds)
 
 

@@ -1,0 +1,114 @@
+"""What nobody can read of an update, whoever tries: a bound for clipped updates with normal noise; imports no torch.
+
+It is claimed only where all that a client sends passes the clip and the noise, and where the difference that an image
+can make to it is bounded by the clip. Everything else has a reason why no bound follows, which is no statement about
+attackers: they may fail all the same.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from leaklab.defenses.privacy_budget import best_guess, total_variation
+from leaklab.observations.declared import chosen
+from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
+
+DEFENSES = "defenses"
+PER_SAMPLE, PER_BATCH = "dp-sgd", "clipping-noise"
+SHARED_ALONE = ("ppsgd", "centaur")
+"""Algorithms whose clients keep a classifier: noise is on all that they send, which what they keep has shaped."""
+AVERAGED = "fedavg"
+READABLE = 0.2
+"""Above such a total variation, six right guesses of ten and more, a bound does not say that nobody can read."""
+
+
+@dataclass(frozen=True)
+class UpdateBound:
+    """What is proven of an update.
+
+    Attributes:
+        variation: largest total variation between what any two images in one place of the update make a client send,
+            from 0 to 1; None where no bound follows.
+        reason: what it rests on, or why there is none.
+    """
+
+    variation: float | None
+    reason: str
+
+    @property
+    def decides(self) -> bool:
+        """Whether it says that nobody can read the images, so that no list of attackers is needed."""
+        return self.variation is not None and self.variation <= READABLE
+
+    @property
+    def sentence(self) -> str:
+        """The bound in words; empty where it does not decide."""
+        if self.variation is None or not self.decides:
+            return ""
+        return (
+            f"no attacker can: total variation between any two images at most {100 * self.variation:.1f} %, so who "
+            f"guesses which of two it was is right {100 * best_guess(self.variation):.1f} % of the time at most"
+        )
+
+
+def bound_of(spec: CaptureSpec | TextCaptureSpec) -> UpdateBound:
+    """Return what is proven of one update of a capture, or why nothing is.
+
+    The state that the server sent is taken as known: of what earlier rounds gave away, nothing is said. Local steps,
+    and repeated rounds on the same images, are releases that compose; every image may be in each of them. Optimizer,
+    momentum, weight decay and rates are functions of the noisy gradients and known numbers, and give nothing away.
+
+    Args:
+        spec: of the capture.
+
+    Raises:
+        UserError: the spec's defense or one of its settings is unknown.
+    """
+    why = _uncovered(spec)
+    if why:
+        return UpdateBound(None, why)
+    settings = {name: _setting(spec, name) for name in ("bound", "sigma")}
+    releases = spec.local_steps * spec.rounds
+    apart, deviation, how = _one_step(spec, **settings)
+    steps = "one noisy step" if releases == 1 else f"{releases} noisy steps, which compose,"
+    return UpdateBound(
+        total_variation(apart, deviation, releases),
+        f"{steps} with two images at most {apart:g} apart ({how}) under noise of deviation {deviation:g}",
+    )
+
+
+def _one_step(spec: CaptureSpec | TextCaptureSpec, bound: float, sigma: float) -> tuple[float, float, str]:
+    """Return how far apart two images put what a step sends before its noise, the noise's deviation, and why so far."""
+    if spec.defense.name == PER_BATCH:
+        return 2 * bound, sigma, f"twice the clip {bound:g} of the whole gradient"
+    batch = spec.batch_size if isinstance(spec, CaptureSpec) else 1
+    # the sum over samples is noised, then divided by their number, which changes both alike
+    if batch > 1 and _keeps_a_part(spec):
+        return 2 * batch * bound, sigma * bound, f"twice the clip {bound:g} of all {batch} samples, by what is kept"
+    return 2 * bound, sigma * bound, f"twice the clip {bound:g} of a sample's gradient"
+
+
+def _keeps_a_part(spec: CaptureSpec | TextCaptureSpec) -> bool:
+    """Tell whether clients keep values that the private samples shape and that shape what they send."""
+    return isinstance(spec, CaptureSpec) and spec.algorithm_plugin.name in SHARED_ALONE
+
+
+def _uncovered(spec: CaptureSpec | TextCaptureSpec) -> str:
+    """Return why no bound follows for a spec; empty where one does."""
+    name = spec.defense.name
+    if name not in (PER_SAMPLE, PER_BATCH):
+        return f"defense '{name}' does not both clip and add normal noise to all that is sent"
+    if not isinstance(spec, CaptureSpec):
+        return "bounds are worked out for images only"
+    if not _setting(spec, "sigma"):
+        return "there is no noise"
+    if spec.mode == "train":
+        return "in training state running statistics are sent as they are, where the network has any"
+    if spec.server is not None:
+        return "a malicious server may ask more often than once"
+    if spec.algorithm_plugin.name not in (AVERAGED, *SHARED_ALONE):
+        return f"what clients of algorithm '{spec.algorithm_plugin.name}' send was not examined"
+    return ""
+
+
+def _setting(spec: CaptureSpec | TextCaptureSpec, name: str) -> Any:
+    return chosen(DEFENSES, spec.defense.name, spec.defense.settings, name)

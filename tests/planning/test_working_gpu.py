@@ -1,0 +1,85 @@
+"""A GPU that is asked for and does not work is one line, before a file is touched."""
+
+import asyncio
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from leaklab.planning import working_gpu
+from leaklab.planning.working_gpu import device_of, gpu_problem, mend, refuse_missing_gpu
+from leaklab.records.errors import UserError
+
+DRIVER = "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU."
+
+
+@pytest.fixture(autouse=True)
+def asked_anew():
+    gpu_problem.cache_clear()
+    yield
+    gpu_problem.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("probe", "problem"),
+    [
+        ("pass", ""),
+        (f"raise RuntimeError({DRIVER!r})", DRIVER),
+        ("import no_such_module_anywhere", "No module named 'no_such_module_anywhere'"),
+        ("raise AssertionError('Torch not compiled with CUDA enabled')", "Torch not compiled with CUDA enabled"),
+        ("raise RuntimeError('CUDA error: invalid\\nCUDA kernel errors might be late')", "CUDA error: invalid"),
+        ("import os; os._exit(7)", "status 7"),
+        ("import time; time.sleep(60)", "it has not answered for 1 s"),
+    ],
+)
+def test_what_a_gpu_lacks_is_said_as_torch_says_it(monkeypatch, probe, problem):
+    monkeypatch.setattr(working_gpu, "PROBE", probe)
+    monkeypatch.setattr(working_gpu, "SECONDS", 1 if "sleep" in probe else 60)
+    assert gpu_problem() == problem
+
+
+def test_a_missing_interpreter_is_no_working_gpu(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    assert "/no/such/python" in gpu_problem()
+
+
+def test_only_who_asks_for_a_gpu_is_refused(monkeypatch):
+    monkeypatch.setattr(working_gpu, "gpu_problem", lambda: DRIVER)
+    refuse_missing_gpu([])
+    refuse_missing_gpu([None, "cpu"])
+    with pytest.raises(UserError, match=r"^device cuda: no GPU works .*\(Found no NVIDIA driver on your system\): set"):
+        refuse_missing_gpu(iter([None, "cpu", "cuda"]))
+    monkeypatch.setattr(working_gpu, "gpu_problem", lambda: "")
+    refuse_missing_gpu(["cuda"])
+
+
+def a_job(tmp_path, device):
+    """A job of a class like Snakemake's, and the list of what it did."""
+    did = []
+
+    class Job:
+        rule, params, log = SimpleNamespace(name="run_attack"), {"spec": "{}", **device}, [str(tmp_path / "logs/a.log")]
+
+        async def prepare(self):
+            did.append("prepared")
+
+    mend(Job, ValueError)
+    return Job(), did
+
+
+def test_a_job_without_its_gpu_ends_before_it_begins_and_its_log_says_why(monkeypatch, tmp_path):
+    monkeypatch.setattr(working_gpu, "gpu_problem", lambda: DRIVER)
+    job, did = a_job(tmp_path, {"device": "cuda"})
+    with pytest.raises(ValueError, match=r"^leaklab: device cuda: no GPU works"):
+        asyncio.run(job.prepare())
+    assert did == []
+    assert (tmp_path / "logs/a.log").read_text().startswith("leaklab run_attack: device cuda: no GPU works")
+
+
+@pytest.mark.parametrize("device", [{"device": "cpu"}, {}])
+def test_a_job_that_needs_no_gpu_is_not_asked_for_one(monkeypatch, tmp_path, device):
+    monkeypatch.setattr(working_gpu, "gpu_problem", lambda: pytest.fail("a GPU was looked for"))
+    job, did = a_job(tmp_path, device)
+    assert device_of(job) == device.get("device")
+    asyncio.run(job.prepare())
+    assert did == ["prepared"]
