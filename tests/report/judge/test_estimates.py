@@ -103,10 +103,10 @@ class TestFunctions:
         assert FUNCTIONS["any"]([YES, OPEN]) == YES
         assert FUNCTIONS["any"]([NO, OPEN]) == OPEN
 
-    def test_a_share_has_wilsons_interval_and_needs_six_trials(self):
+    def test_a_share_has_clopper_and_pearsons_interval_and_needs_six_trials(self):
         share = FUNCTIONS["share"]
         one_of_ten = share([OPEN] + [NO] * 9)
-        assert (one_of_ten.value, one_of_ten.low, one_of_ten.high) == pytest.approx((0.1, 0.0179, 0.4042), abs=1e-4)
+        assert (one_of_ten.value, one_of_ten.low, one_of_ten.high) == pytest.approx((0.1, 0.0025, 0.4450), abs=1e-4)
         assert share([NO] * 6).low == 0
         assert share([YES] * 5).is_open
 

@@ -4,7 +4,7 @@ import pytest
 from scipy import stats
 
 from leaklab.report.judge.estimates import Estimate
-from leaklab.report.judge.intervals import measured, share, sign_test, spread
+from leaklab.report.judge.intervals import exact_share, measured, share, sign_test, spread
 from leaklab.report.numbers.results import ResultRow
 
 
@@ -81,6 +81,40 @@ def test_the_sign_test_asks_for_nine_of_ten_and_cannot_be_passed_by_five():
 def test_a_share_stays_between_none_and_all():
     assert 0 <= share(0, 7).low <= share(0, 7).high <= 1
     assert share(7, 7).high == pytest.approx(1)
+
+
+# ends from tables of the binomial law: (1 - x)^n = 2.5 % where none or all are hits
+@pytest.mark.parametrize(
+    ("value", "updates", "low", "high"),
+    [
+        (0.0, 12, 0.0, 0.2646),
+        (1.0, 6, 0.5407, 1.0),
+        (1.0, 20, 0.8316, 1.0),
+        (1.0, 40, 0.9119, 1.0),
+        (0.1, 10, 0.0025, 0.4450),
+    ],
+)
+def test_a_share_of_updates_has_clopper_and_pearsons_interval(value, updates, low, high):
+    assert ends(exact_share(value, updates)) == pytest.approx((low, high), abs=1e-4)
+
+
+def test_a_share_of_fewer_than_six_updates_is_open():
+    assert exact_share(1.0, 5).is_open
+    assert not exact_share(1.0, 6).is_open
+
+
+def test_batches_with_some_hits_are_no_zeros_and_ones():
+    zeros_and_ones = math.sqrt(0.75 * 0.25 * 8 / 7)
+    assert exact_share(0.75, 8, zeros_and_ones) == exact_share(0.75, 8)
+    low, high = ends(exact_share(0.75, 8, 0.2))
+    assert low < exact_share(0.75, 8).low < exact_share(0.75, 8).high < high < 1
+    assert ends(exact_share(0.7333, 8)) == pytest.approx(ends(exact_share(0.7333, 8, 0.2)))
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1])
+def test_what_is_no_share_has_no_interval_of_one(value):
+    with pytest.raises(ValueError, match="is no"):
+        exact_share(value, 10)
 
 
 @pytest.mark.parametrize("key", ["selection", "difference"])

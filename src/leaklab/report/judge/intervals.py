@@ -2,8 +2,8 @@
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 
+from leaklab.metrics.intervals import SLACK, fractions_interval, outcomes_interval
 from leaklab.metrics.statistics import LEAST_CLUSTERS
 from leaklab.report.judge.estimates import Estimate
 from leaklab.report.numbers.results import INDEX, UNMARKED, ResultRow, identity
@@ -60,14 +60,31 @@ def spread(std: float, n: int) -> Estimate:
 
 
 def share(holding: int, cases: int) -> Estimate:
-    """Return a share with its 95 % interval after Wilson; fewer than six cases decide nothing."""
-    if cases < LEAST_CLUSTERS:
-        return Estimate.open(holding / cases)
-    z, part = NormalDist().inv_cdf(1 - OUTSIDE), holding / cases
-    middle = part + z * z / (2 * cases)
-    reach = z * math.sqrt(part * (1 - part) / cases + z * z / (4 * cases * cases))
-    low, high = ((middle + sign * reach) / (1 + z * z / cases) for sign in (-1, 1))
-    return Estimate(part, max(0.0, low), min(1.0, high))
+    """Return a share of cases with its exact 95 % interval; fewer than six cases decide nothing."""
+    return exact_share(holding / cases, cases)
+
+
+def exact_share(value: float, clusters: int, std: float | None = None) -> Estimate:
+    """Return a share of outcomes with a 95 % interval that covers, whatever the share is; never a point.
+
+    Clopper and Pearson's where each cluster's own outcome is 0 or 1; else the one for any values in [0, 1].
+
+    Args:
+        value: mean over the clusters, in [0, 1].
+        clusters: number of independent updates; below six nothing is decided.
+        std: sample standard deviation over the clusters. Of values in [0, 1] with a given mean only zeros and ones
+            have the largest, which tells them from fractions; None: a whole sum is taken as one of zeros and ones.
+
+    Raises:
+        ValueError: the value is no share.
+    """
+    hits = round(value * clusters)
+    whole = abs(value * clusters - hits) <= SLACK * clusters
+    if std is not None and clusters > 1:
+        largest = math.sqrt(max(0.0, value * (1 - value)) * clusters / (clusters - 1))
+        whole = whole and math.isclose(std, largest, abs_tol=1e-6)
+    low, high = outcomes_interval(hits, clusters) if whole else fractions_interval(value * clusters, clusters)
+    return Estimate.open(value) if low is None or high is None else Estimate(value, min(low, value), max(high, value))
 
 
 def sign_test(cases: int) -> int | None:
