@@ -39,11 +39,11 @@ def test_equal_outcomes_have_an_interval_with_a_width_and_other_values_the_old_o
 
 
 def test_a_share_differs_from_a_mean_in_its_interval_alone():
-    values, keys = [1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.5], [0, 0, 1, 2, 3, 4, 5, 6, 7]
+    values, keys = [1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0], [0, 0, 1, 2, 3, 4, 5, 6, 7]
     own, old = summarise_for("label_correct", values, keys), summarise(values, keys)
     same = ("n", "clusters", "mean", "median", "std", "median_low", "median_high")
     assert all(getattr(own, name) == getattr(old, name) for name in same)
-    assert 0 <= own.ci_low < old.ci_low < old.ci_high < own.ci_high <= 1
+    assert 0 < own.ci_low < own.mean < own.ci_high < 1 < old.ci_high
 
 
 def test_the_difference_of_shares_that_never_differ_is_no_point():
