@@ -12,8 +12,6 @@ from leaklab.metrics.statistics import paired_difference, summarise
 from leaklab.metrics.text.recovery import POSITION_RECOVERY_CARD, TOKEN_RECOVERY_CARD
 from leaklab.metrics.text.rouge import NAMES
 
-OF_TRAININGS = {"backbone_checksum_changed"}
-
 
 def cards():
     found = [LABEL_CARD]
@@ -26,7 +24,7 @@ def cards():
 
 def test_every_metric_whose_card_says_share_is_summarised_as_one_and_no_other():
     said = {card.name for card in cards() if "the share of them" in card.averaging or "0 or 1 per" in card.averaging}
-    assert said == OUTCOMES - OF_TRAININGS
+    assert said == OUTCOMES
     assert {*NAMES, TOKEN_RECOVERY_CARD.name, POSITION_RECOVERY_CARD.name} == FRACTIONS
     assert not is_share("psnr")
 

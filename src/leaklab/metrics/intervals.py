@@ -24,7 +24,6 @@ RESAMPLES = 2000
 SEED = 0
 OUTCOMES = frozenset(
     {"label_correct", "exact_share", "certified", "false_certificate", "named_image", "named_by_gradient"}
-    | {"backbone_checksum_changed"}
 )
 """Metrics that are 0 or 1 of each image; their means are shares."""
 FRACTIONS = frozenset({"token_recovery", "position_recovery", "rouge_1", "rouge_2", "rouge_l"})
@@ -164,11 +163,14 @@ def rank_interval(
         found = stats.bootstrap(
             values, correlation or ranks_together, paired=True, vectorized=True, n_resamples=RESAMPLES,
             confidence_level=LEVEL, method="BCa", rng=SEED,
-        ).confidence_interval  # fmt: skip
-    low, high = float(found.low), float(found.high)
-    if not math.isfinite(low + high) or low == high:
+        )  # fmt: skip
+    low, high = found.confidence_interval
+    if not math.isfinite(low + high):  # of a correlation at its end there is no bias to correct: percentiles
+        known = found.bootstrap_distribution[np.isfinite(found.bootstrap_distribution)]
+        low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) if known.size else (0.0, 0.0)
+    if low == high:
         return NO_ENDS, "resampled, it does not vary"
-    return (max(low, -1.0), min(high, 1.0)), ""
+    return (max(float(low), -1.0), min(float(high), 1.0)), ""
 
 
 def ranks_together(first: ArrayLike, second: ArrayLike, axis: int = -1) -> NDArray[np.float64]:

@@ -1,17 +1,19 @@
 """The interval of a number of a result table, from what the table says about it and nothing else."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from leaklab.metrics.intervals import SLACK, fractions_interval, outcomes_interval
+from leaklab.metrics.intervals import SLACK, fractions_interval, is_share, outcomes_interval
 from leaklab.metrics.statistics import LEAST_CLUSTERS
 from leaklab.report.judge.estimates import Estimate
-from leaklab.report.numbers.results import INDEX, UNMARKED, ResultRow, identity
+from leaklab.report.numbers.results import DIFFERENCE, UNMARKED, ResultRow, summarised
 
 OUTSIDE = 0.025
 """Share of chance beyond either end of a 95 % interval."""
 WHOLE = "rounds"
 CAPPED = "capped"
+DATASET = "dataset"
+MEDIAN = "_median"
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,9 @@ def measured(row: ResultRow) -> Measured | None:
     """Return the number of a row with its 95 % interval; None where it has none.
 
     A capped cell is worse than all others. A number without ``n`` is no sample and is taken as it is. Of an attack at
-    least six independent updates are needed, of a training two seeds. The interval is that of the table; where it has
-    none, it reaches as far as Student's t says from ``std`` and the number of clusters.
+    least six independent updates are needed, of a training two seeds. A share has its exact interval; any other number
+    that of the table, and where it has none, it reaches as far as Student's t says from ``std`` and the number of
+    clusters.
     """
     if not has_number(row):
         return None
@@ -43,7 +46,7 @@ def measured(row: ResultRow) -> Measured | None:
     doubt = _doubt(row)
     if doubt:
         return Measured(Estimate.open(row.value), doubt)
-    return Measured(_named(row, _interval(row, row.value, row.clusters or row.n)))
+    return Measured(_of_data(row, _interval(row, row.value, row.clusters or row.n)))
 
 
 def has_number(row: ResultRow) -> bool:
@@ -97,6 +100,11 @@ def sign_test(cases: int) -> int | None:
     return None
 
 
+def _of_share(row: ResultRow) -> bool:
+    """Return whether a number is a share over updates."""
+    return is_share(summarised(row.metric)) and not row.metric.endswith(MEDIAN) and DIFFERENCE not in row.row
+
+
 def _worst(row: ResultRow) -> float:
     return math.inf if row.better == "lower" else -math.inf
 
@@ -111,6 +119,8 @@ def _doubt(row: ResultRow) -> str:
 
 
 def _interval(row: ResultRow, value: float, n: int) -> Estimate:
+    if _of_share(row):
+        return exact_share(value, n, row.std)
     if row.ci_low is not None and row.ci_high is not None:
         low, high = row.ci_low, row.ci_high
     else:
@@ -123,10 +133,7 @@ def _interval(row: ResultRow, value: float, n: int) -> Estimate:
     return Estimate(value, min(low, value), max(high, value))
 
 
-def _named(row: ResultRow, number: Estimate) -> Estimate:
-    """Return a point of a curve with the curve's name."""
-    if not row.is_point:
-        return number
-    rest = {key: value for key, value in row.row.items() if key != INDEX}
-    curve = " ".join((row.item, row.metric, row.attacker, row.variant, identity(rest)))
-    return Estimate(number.value, number.low, number.high, curve)
+def _of_data(row: ResultRow, number: Estimate) -> Estimate:
+    """Return a number with the name of the data that it was measured on."""
+    origin = str(row.row.get(DATASET, ""))
+    return replace(number, parts=tuple(replace(part, origin=origin) for part in number.terms))
