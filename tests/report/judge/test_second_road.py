@@ -11,6 +11,7 @@ import csv
 import json
 import math
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from statistics import fmean, median
 
@@ -152,17 +153,18 @@ def at_lowest(x, y):
     return N.within(best, min(able), max(able))
 
 
+@cache
 def exact_ends(value, n, std):
     """Return the ends of a share: of zeros and ones from the binomial law, else by trying means one after another."""
     hits = round(value * n)
     if abs(hits - value * n) < 1e-6 and (std is None or abs(std**2 - value * (1 - value) * n / (n - 1)) < 1e-6):
         return tuple(stats.binomtest(hits, n).proportion_ci(method="exact"))
-    means = np.linspace(0, 1, 100_001)[1:-1]
+    means = np.linspace(0, 1, 20_001)[1:-1]
     likely = []
     for part, mean in ((value, means), (1 - value, 1 - means)):  # as little as that, or as much
         rare = np.e * stats.binom.cdf(math.ceil(part * n - 1e-6), n, mean)
-        relative = [stats.entropy([part, 1 - part], [own, 1 - own]) for own in mean]
-        likely.append((np.minimum(rare, np.exp(-n * np.array(relative))) > 0.025) | (mean <= part))
+        relative = stats.entropy(np.array([[part], [1 - part]]), np.array([mean, 1 - mean]))
+        likely.append((np.minimum(rare, np.exp(-n * relative)) > 0.025) | (mean <= part))
     able = means[likely[0] & likely[1]]
     return (0.0 if value < 1e-9 else able[0]), (1.0 if value > 1 - 1e-9 else able[-1])
 
