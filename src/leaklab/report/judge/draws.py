@@ -1,6 +1,7 @@
 """Claims over the draws of the partition: in how many they hold, and what each comparison is over all of them."""
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 
 from leaklab.metrics.statistics import LEAST_CLUSTERS, summarise
 from leaklab.report.judge.cases import Case
@@ -13,36 +14,56 @@ from leaklab.report.judge.verdicts import FAILS, HOLDS, Frequency
 from leaklab.report.numbers.results import ResultTable
 
 
+@dataclass
+class AskedOfDraws:
+    """What the draws say of a claim, each by its numbers as they are.
+
+    Attributes:
+        holds: by draw, whether the claim holds there.
+        not_run: draws in which a number is missing.
+        margins: of each comparison, how far it lies on the side that was asked for, a number a draw.
+    """
+
+    holds: dict[str, bool] = field(default_factory=dict)
+    not_run: list[str] = field(default_factory=list)
+    margins: dict[tuple[str, int], list[float]] = field(default_factory=lambda: defaultdict(list))
+
+
 def frequency_over_draws(claim: Claim, results: ResultTable) -> Frequency | None:
     """Return how often the claim holds, or None where it has no check for draws or there are none.
 
     The numbers of a draw are taken as they are: that the draws agree or not is what tells chance apart.
     """
+    asked = asked_of_draws(claim, results)
+    if asked is None:
+        return None
+    return Frequency(
+        holds=sum(asked.holds.values()),
+        draws=len(asked.holds),
+        fails_for=tuple(draw for draw, held in asked.holds.items() if not held),
+        not_run=tuple(asked.not_run),
+        tie=claim.tie,
+        decided=_decided(list(asked.margins.values()), claim.tie),
+    )
+
+
+def asked_of_draws(claim: Claim, results: ResultTable) -> AskedOfDraws | None:
+    """Return what each draw says, or None where the claim has no check for draws or there are none."""
     own = results.select(paper=claim.paper, item=claim.item)
-    table = Indexed(own)
+    table, asked = Indexed(own), AskedOfDraws()
     if not claim.draw_check or not own.draws():
         return None
-    holds: dict[str, bool] = {}
-    not_run: list[str] = []
-    margins: dict[tuple[str, int], list[float]] = defaultdict(list)
     for draw in own.draws():
         outcome = outcome_of(claim, claim.draw_check, Evidence(table, variant=draw, as_they_are=True))
         if isinstance(outcome, Unanswered):
-            not_run.append(draw)
+            asked.not_run.append(draw)
             continue
-        holds[draw] = all(_holds(case, claim.tie) for case in outcome.made)
+        asked.holds[draw] = all(_holds(case, claim.tie) for case in outcome.made)
         links: Counter[str] = Counter()  # of a chain such as a < b < c each link is a comparison of its own
         for case in outcome.made:
-            margins[case.place, links[case.place]].append(_margin(case))
+            asked.margins[case.place, links[case.place]].append(_margin(case))
             links[case.place] += 1
-    return Frequency(
-        holds=sum(holds.values()),
-        draws=len(holds),
-        fails_for=tuple(draw for draw, held in holds.items() if not held),
-        not_run=tuple(not_run),
-        tie=claim.tie,
-        decided=_decided(list(margins.values()), claim.tie),
-    )
+    return asked
 
 
 def with_draws(table: Truth, frequency: Frequency | None) -> Truth:
