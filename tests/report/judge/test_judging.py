@@ -64,7 +64,7 @@ def test_the_check_per_draw_agrees_with_the_check_on_print(claims, printed):
     with_check = [claim for claim in claims if claim.draw_check]
     assert [claim.id for claim in with_check] == [f"LRP-0{number}" for number in range(1, 7)]
     for claim in with_check:
-        assert frequency_over_draws(claim, draw) == Frequency(1, 1), claim.id
+        assert frequency_over_draws(claim, draw) == Frequency(1, 1, tie=claim.tie), claim.id
 
 
 CLAIM = Claim("X-01", "lrp", "table1", "a beats b", "T('table1','acc',m='a')>T('table1','acc',m='b')",

@@ -90,16 +90,6 @@ def exact_share(value: float, clusters: int, std: float | None = None) -> Estima
     return Estimate.open(value) if low is None or high is None else Estimate(value, min(low, value), max(high, value))
 
 
-def sign_test(cases: int) -> int | None:
-    """Return how many of so many cases have to agree before chance (one half each) is below 5 %; None: even all."""
-    ways = 0
-    for needed in range(cases, -1, -1):
-        ways += math.comb(cases, needed)
-        if ways > OUTSIDE * 2**cases:
-            return needed + 1 if needed < cases else None
-    return None
-
-
 def _of_share(row: ResultRow) -> bool:
     """Return whether a number is a share over updates."""
     return is_share(summarised(row.metric)) and not row.metric.endswith(MEDIAN) and DIFFERENCE not in row.row
