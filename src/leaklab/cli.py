@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -83,7 +82,15 @@ def plan(
     if undecided:
         if item or stop_above is not None:
             raise UserError("plan --undecided is of all claims of a scale: leave out the item and --stop-above")
-        _show_undecided(_scale(scale), as_json)
+        from leaklab.report.judge import undecided as claims
+
+        needs = claims.undecided_at(_scale(scale))
+        costs = claims.seconds_for(needs, _scale(scale))
+        if as_json:
+            print(json.dumps(claims.as_json(needs, costs), indent=1))
+            return
+        Console(highlight=False, markup=False, width=max(out.width, WIDTH_OF_PLANS)).print(claims.table(needs, costs))
+        out.print(claims.BELOW)
         return
     if as_json:
         raise UserError("plan --json goes with --undecided")
@@ -97,29 +104,6 @@ def plan(
             f"nothing was started: what is still to run may take {duration(listing.waiting_seconds)} of one CPU core, "
             f"more than {duration(60 * stop_above)}"
         )
-
-
-def _show_undecided(scale: Scale, as_json: bool) -> None:
-    """Print a line for each undecided claim: what it has, how many would decide it, and what that costs more."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    from leaklab.report.judge.undecided import seconds_for, undecided_at
-
-    needs = undecided_at(scale)
-    costs = seconds_for(needs, scale)
-    if as_json:
-        more = [{"factor": need.factor, "cpu_seconds": cost} for need, cost in zip(needs, costs, strict=True)]
-        print(json.dumps([asdict(need) | own for need, own in zip(needs, more, strict=True)], indent=1))
-        return
-    table = Table(title=f"undecided claims at scale {scale}", title_justify="left", box=SIMPLE_HEAD)
-    for column in ("claim", "of", "now", "needed", "times", "more CPU time", "why"):
-        table.add_column(column, justify="right" if column in ("now", "needed", "times", "more CPU time") else "left")
-    for need, cost in zip(needs, costs, strict=True):
-        asked = ["none", "", ""] if need.factor is None else [str(need.needed), f"{need.factor:.1f}", duration(cost)]
-        table.add_row(need.claim, need.unit, str(need.now), *asked, need.why)
-    Console(highlight=False, markup=False, width=max(out.width, WIDTH_OF_PLANS)).print(table)
-    out.print("were the spread as it is published, and the numbers too; times at most; none: no number of them decides")
 
 
 @app.command()

@@ -6,8 +6,12 @@ interval to the margin; of a share the exact interval says, of anything else Stu
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
 
 from leaklab.metrics.intervals import is_share
 from leaklab.metrics.statistics import LEAST_CLUSTERS, LEVEL, summarise
@@ -16,6 +20,7 @@ from leaklab.planning.devices import measured_device
 from leaklab.planning.estimate import estimate
 from leaklab.planning.plan import build_plan
 from leaklab.records.config import Scale, load_config
+from leaklab.records.durations import duration
 from leaklab.records.errors import UserError
 from leaklab.records.ids import stage_of
 from leaklab.records.items import load_items
@@ -33,6 +38,7 @@ from leaklab.report.numbers.results import ResultRow, ResultTable, summarised
 RESULTS, PAPERS = Path("results"), Path("config/papers")
 MOST = 100_000
 """More than so many are never run; a claim that asks for more is said to hang on something else."""
+BELOW = "were the spread as it is published, and the numbers too; times at most; none: no number of them decides"
 TRAINING = "train"
 UPDATES, SEEDS, DRAWS = "updates", "seeds", "draws"
 LEAST = {UPDATES: LEAST_CLUSTERS, SEEDS: 2, DRAWS: LEAST_CLUSTERS}
@@ -90,6 +96,23 @@ def seconds_for(needs: Sequence[Need], scale: Scale) -> list[float | None]:
         else (need.factor - 1) * sum(seconds(key, need.unit != UPDATES) for key in need.items if key in items)
         for need in needs
     ]
+
+
+def table(needs: Sequence[Need], costs: Sequence[float | None]) -> Table:
+    """Return a table with a line for each claim."""
+    found = Table(title="undecided claims", title_justify="left", box=SIMPLE_HEAD)
+    for column in ("claim", "of", "now", "needed", "times", "more CPU time", "why"):
+        found.add_column(column, justify="left" if column in ("claim", "of", "why") else "right")
+    for need, cost in zip(needs, costs, strict=True):
+        asked = ["none", "", ""] if need.factor is None else [str(need.needed), f"{need.factor:.1f}", duration(cost)]
+        found.add_row(need.claim, need.unit, str(need.now), *asked, need.why)
+    return found
+
+
+def as_json(needs: Sequence[Need], costs: Sequence[float | None]) -> list[dict[str, Any]]:
+    """Return the same for programs."""
+    both = zip(needs, costs, strict=True)
+    return [asdict(need) | {"factor": need.factor, "cpu_seconds": cost} for need, cost in both]
 
 
 def published_results(folder: Path) -> ResultTable:
