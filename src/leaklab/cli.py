@@ -71,10 +71,29 @@ def plan(
     stop_above: Annotated[
         float | None, typer.Option(min=0, help="fail where what is still to run may take more CPU minutes than this")
     ] = None,
+    undecided: Annotated[
+        bool, typer.Option("--undecided", help="show instead what would decide each undecided claim, and its cost")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="with --undecided: for programs")] = False,
 ) -> None:
     """Show what an item, or a whole scale, needs: jobs, steps, estimated cost, and what is missing."""
     from leaklab.planning.listings import list_plan
 
+    if undecided:
+        if item or stop_above is not None:
+            raise UserError("plan --undecided is of all claims of a scale: leave out the item and --stop-above")
+        from leaklab.report.judge import undecided as claims
+
+        needs = claims.undecided_at(_scale(scale))
+        costs = claims.seconds_for(needs, _scale(scale))
+        if as_json:
+            print(json.dumps(claims.as_json(needs, costs), indent=1))
+            return
+        Console(highlight=False, markup=False, width=max(out.width, WIDTH_OF_PLANS)).print(claims.table(needs, costs))
+        out.print(claims.BELOW)
+        return
+    if as_json:
+        raise UserError("plan --json goes with --undecided")
     listing = list_plan(" ".join(item or []), _scale(scale))
     # a number that is cut off says nothing: rather lines that a narrow terminal folds
     Console(highlight=False, width=max(out.width, WIDTH_OF_PLANS)).print(listing.table)

@@ -83,3 +83,12 @@ def test_a_missing_column_is_named(tmp_path):
 def test_the_check_itself_may_be_the_check_per_draw():
     assert Claim("X", "lrp", "table1", "s", "1<2", check_per_draw="same").draw_check == "1<2"
     assert Claim("X", "lrp", "table1", "s", "1<2").draw_check == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "check", "tie"),
+    [("same within 0.2", "1<2", 0.2), ("3<4 within 1", "3<4", 1.0), ("3<4", "3<4", 0.0), ("", "", 0)],
+)
+def test_a_check_per_draw_may_declare_a_tie(text, check, tie):
+    claim = Claim("X", "lrp", "table1", "s", "1<2", check_per_draw=text)
+    assert (claim.draw_check, claim.tie) == (check, tie)

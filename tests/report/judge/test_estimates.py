@@ -1,12 +1,17 @@
 import math
 import operator
 import random
+from typing import ClassVar
 
+import numpy as np
 import pytest
 
+from leaklab.metrics.statistics import summarise
+from leaklab.records.draws import draws
 from leaklab.report.judge.comparisons import compare
-from leaklab.report.judge.estimates import Estimate, Truth, estimate
+from leaklab.report.judge.estimates import Estimate, Singles, Truth, estimate
 from leaklab.report.judge.functions import FUNCTIONS
+from leaklab.report.judge.parts import Part
 from leaklab.report.numbers.missing import NumberMissingError
 
 A, B = Estimate(1.0, 0.5, 1.5), Estimate(2.0, 1.6, 2.4)
@@ -18,13 +23,60 @@ def test_a_difference_runs_from_low_minus_high_to_high_minus_low():
     assert (difference.value, difference.low, difference.high) == pytest.approx((1.0, 0.1, 1.9))
 
 
-def test_two_points_of_one_curve_are_taken_low_with_low():
-    first, last = (Estimate(one.value, one.low, one.high, "loss") for one in (B, A))
-    difference = first - last
-    assert (difference.low, difference.high) == pytest.approx((0.9, 1.1))
-    assert (difference * 2).curve == "loss"
-    other = Estimate(1.0, 0.5, 1.5, "another")
-    assert ((first - other).low, (first - other).high) == pytest.approx((0.1, 1.9))
+def measured_on(value, reach, origin="", values=None):
+    return Estimate(value, value - reach, value + reach, (Part(reach, reach, origin, values),))
+
+
+class TestSums:
+    """What numbers share decides how their intervals add."""
+
+    LUCK: ClassVar = {key: float(key % 5) for key in range(8)}
+
+    def of_updates(self, shift, noise=0.0):
+        values = {key: luck + shift + noise * (-1) ** key for key, luck in self.LUCK.items()}
+        summary = summarise(list(values.values()))
+        return measured_on(summary.mean, summary.ci_high - summary.mean, "mnist", values)
+
+    def test_of_nothing_known_the_ends_are_taken_together(self):
+        for one, other in ((measured_on(1, 0.3), measured_on(2, 0.4)), (A, B)):
+            assert (one + other).high - (one + other).low == pytest.approx(one.high - one.low + other.high - other.low)
+
+    def test_points_of_one_run_are_not_taken_low_with_low(self):
+        first, last = measured_on(3, 1.0, "mnist"), measured_on(1, 1.0, "mnist")
+        assert ((first - last).low, (first - last).high) == (0, 4)
+
+    def test_of_different_data_sets_half_widths_add_in_squares(self):
+        both = measured_on(1, 0.3, "mnist") - measured_on(2, 0.4, "cifar10")
+        assert (both.value, both.low, both.high) == pytest.approx((-1, -1.5, -0.5))
+        mean = FUNCTIONS["mean"]([measured_on(1, 0.3, "mnist"), measured_on(2, 0.4, "cifar10")])
+        assert (mean.low, mean.high) == pytest.approx((1.25, 1.75))
+
+    def test_of_the_same_updates_the_difference_is_paired(self):
+        better, worse = self.of_updates(1.0, 0.1), self.of_updates(0.0)
+        alone = better.high - better.low + worse.high - worse.low
+        paired = better - worse
+        expected = summarise([1 + 0.1 * (-1) ** key for key in self.LUCK])
+        assert (paired.low, paired.high) == pytest.approx((expected.ci_low, expected.ci_high))
+        assert paired.high - paired.low < 0.1 * alone
+        assert (worse - worse).low == (worse - worse).high == 0
+        assert ((better + worse) / 2 - worse).high == pytest.approx((paired / 2).high)
+
+    def test_of_other_updates_it_is_not(self):
+        one = measured_on(1, 0.3, "mnist", {0: 1.0, 1: 2.0})
+        other, some = (measured_on(2, 0.4, "mnist", dict.fromkeys(keys, 2.0)) for keys in ((2, 3), (1, 2)))
+        assert (one - other).high == pytest.approx(-0.5)
+        assert (one - some).high == pytest.approx(-0.3)
+
+    def test_what_hangs_together_by_a_third_is_not_independent(self):
+        ends = [measured_on(0, 1, "m", dict.fromkeys(keys, 0.0)) for keys in ((0, 1), (2, 3), (1, 2))]
+        assert FUNCTIONS["sum"](ends[:2]).high == pytest.approx(math.sqrt(2))
+        assert FUNCTIONS["sum"](ends).high == pytest.approx(3)
+
+    def test_the_size_of_a_number_of_one_sign_keeps_what_it_is_made_of(self):
+        one, other = measured_on(-2, 0.3, "mnist"), measured_on(3, 0.4, "cifar10")
+        assert (abs(one) + abs(other)).low == pytest.approx(4.5)
+        unsure = measured_on(-0.1, 0.3, "mnist")
+        assert (abs(unsure) + abs(other)).low == pytest.approx(3.1 - 0.5)
 
 
 @pytest.mark.parametrize("operation", [operator.add, operator.sub, operator.mul, operator.truediv])
@@ -103,22 +155,43 @@ class TestFunctions:
         assert FUNCTIONS["any"]([YES, OPEN]) == YES
         assert FUNCTIONS["any"]([NO, OPEN]) == OPEN
 
-    def test_a_share_has_wilsons_interval_and_needs_six_trials(self):
+    def test_a_share_has_clopper_and_pearsons_interval_and_needs_six_trials(self):
         share = FUNCTIONS["share"]
         one_of_ten = share([OPEN] + [NO] * 9)
-        assert (one_of_ten.value, one_of_ten.low, one_of_ten.high) == pytest.approx((0.1, 0.0179, 0.4042), abs=1e-4)
+        assert (one_of_ten.value, one_of_ten.low, one_of_ten.high) == pytest.approx((0.1, 0.0025, 0.4450), abs=1e-4)
         assert share([NO] * 6).low == 0
         assert share([YES] * 5).is_open
 
-    def test_a_rank_correlation_of_numbers_with_intervals_decides_nothing(self):
+    def test_a_rank_correlation_of_numbers_without_single_values_decides_nothing_and_says_why(self):
         spearman = FUNCTIONS["spearman"]
         assert spearman([1, 2, 3], [2, 4, 9]) == Estimate.exact(1.0)
-        assert spearman([A, B, 3], [2, 4, 9]) == Estimate(1.0, -1.0, 1.0)
+        found = spearman([A, B, 3], [2, 4, 9])
+        assert found == Estimate(1.0, -1.0, 1.0)
+        assert "no single values" in abs(found).why
 
-    def test_a_slope_of_one_curve_is_that_of_its_ends(self):
-        curve = [Estimate(y, y - 0.1, y + 0.2, "c") for y in (1.0, 2.0, 3.0)]
-        assert FUNCTIONS["slope"]([0, 1, 2], curve).low == pytest.approx(1)
-        assert FUNCTIONS["slope"]([0, 1, 2], [A, B, 3]).is_open
+    def cells(self, slope, updates=20, seed=0):
+        """Five cells whose numbers rise by a slope, each the mean of the same updates, whose noise is of size one."""
+        source = draws(seed, "cells", str(slope))
+        rows = source.normal(5, updates) + slope * np.arange(5)[:, None]
+        return [Estimate(row.mean(), -9, 9, singles=Singles(dict(enumerate(row.tolist())))) for row in rows]
+
+    def test_a_rank_correlation_of_cells_is_resampled_over_their_updates(self):
+        spearman = FUNCTIONS["spearman"]
+        rising = self.cells(0.6)
+        sure = spearman(rising, self.cells(0.7))
+        assert 0.5 < sure.low < sure.value <= sure.high <= 1
+        unsure = [spearman(rising, self.cells(0.0, seed=seed)) for seed in range(8)]
+        assert np.mean([one.high - one.low for one in unsure]) > 2 * (sure.high - sure.low)
+        assert np.mean([one.low < 0 < one.high for one in unsure]) >= 0.5
+        assert "not of the same updates" in spearman(rising, self.cells(0.7, updates=12)).why
+        assert "3 pairs, 6 are needed" in spearman(self.cells(0.6, updates=3), self.cells(0.7, updates=3)).why
+
+    def test_a_slope_is_as_unsure_as_its_heights_together(self):
+        heights = [Estimate(y, y - 0.1, y + 0.2) for y in (1.0, 2.0, 3.0)]
+        slope = FUNCTIONS["slope"]([0, 1, 2], heights)
+        assert (slope.low, slope.high) == pytest.approx((1 - 0.15, 1 + 0.15))
+        assert FUNCTIONS["slope"]([0, A, 2], heights).is_open
+        assert FUNCTIONS["slope"]([0, 1, 2], [1, Estimate.open(2.0), 3]).is_open
 
     def test_the_place_of_the_lowest_is_every_place_that_may_be(self):
         heights = [Estimate(3.0, 2.5, 3.5), Estimate(1.0, 0.5, 1.5), Estimate(1.6, 1.2, 2.0)]

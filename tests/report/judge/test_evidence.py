@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
+from leaklab.metrics.statistics import summarise
 from leaklab.report.judge.estimates import Estimate
 from leaklab.report.judge.evidence import Evidence
 from leaklab.report.judge.indexed import Indexed
@@ -197,3 +200,48 @@ def test_a_difference_that_print_has_must_be_there():
 def test_a_difference_lost_in_print_is_not_asked_for():
     printed = ResultTable((*TABLE.rows[:3], row({"m": "b", "p": True}, None)))
     assert plain(of(printed, printed).D("table1", "acc", "p", False, True)) == [({"m": "a"}, 0.5)]
+
+
+class TestSingleValues:
+    """Two settings of the same eight images, whose own difficulty is far larger than what sets the two apart."""
+
+    LUCK = (1.0, 9.0, 4.0, 7.0, 2.0, 8.0, 3.0, 6.0)
+
+    def results(self, unit="image", a_shift=0.5, only=8, metric="psnr_mean"):
+        rows = []
+        for name, shift in (("a", a_shift), ("b", 0.0)):
+            values = [luck + shift + 0.1 * (place % 2) * shift for place, luck in enumerate(self.LUCK)]
+            found = summarise(values)
+            ends = {"std": found.std, "ci_low": found.ci_low, "ci_high": found.ci_high, "n": 8, "clusters": 8}
+            shared = {"attacker": "paper", "runs": (f"run-{name}",)}
+            rows.append(row({"m": name}, found.mean, metric, **ends, **shared))
+            own = metric.removesuffix("_mean")
+            rows += [
+                row({"m": name, unit: place}, value, own, n=1, clusters=1, **shared)
+                for place, value in enumerate(values[:only])
+            ]
+        return ResultTable(tuple(rows))
+
+    def difference(self, table, metric="psnr_mean"):
+        evidence = of(table)
+        return evidence.T("table1", metric, m="a") - evidence.T("table1", metric, m="b")
+
+    def test_of_the_same_images_the_difference_is_paired(self):
+        paired = self.difference(self.results())
+        assert 0.4 < paired.low < paired.high < 0.7
+
+    def test_single_updates_pair_too_and_do_not_stand_in_the_way_of_the_summary(self):
+        paired = self.difference(self.results("update", metric="psnr"), "psnr")
+        assert 0.4 < paired.low < paired.high < 0.7
+        assert len(of(self.results("update", metric="psnr")).V("table1", "psnr", m="a")) == 1
+
+    def test_where_some_are_missing_or_are_not_behind_the_number_nothing_is_paired(self):
+        for table in (self.results(only=7), ResultTable(tuple(
+            replace(one, value=one.value + 1) if "image" in one.row else one for one in self.results().rows
+        ))):  # fmt: skip
+            assert self.difference(table).low < -3
+
+    def test_ranks_are_resampled_over_the_images(self):
+        number = of(self.results()).T("table1", "psnr_mean", m="a")
+        assert sorted(number.singles.values) == [f"image {place}" for place in range(8)]
+        assert not number.singles.median

@@ -1,10 +1,11 @@
 import math
+from dataclasses import replace
 
 import pytest
 from scipy import stats
 
 from leaklab.report.judge.estimates import Estimate
-from leaklab.report.judge.intervals import measured, share, sign_test, spread
+from leaklab.report.judge.intervals import exact_share, measured, share, spread
 from leaklab.report.numbers.results import ResultRow
 
 
@@ -71,16 +72,43 @@ def test_the_interval_of_a_spread_is_that_of_the_chi_squared_law():
     assert ends(spread(1.0, 3)) == pytest.approx((low, high))
 
 
-def test_the_sign_test_asks_for_nine_of_ten_and_cannot_be_passed_by_five():
-    assert [sign_test(cases) for cases in (0, 1, 5, 6, 8, 10, 20)] == [None, None, None, 6, 8, 9, 15]
-    for cases in (6, 10, 20):
-        needed = sign_test(cases)
-        assert stats.binom.sf(needed - 1, cases, 0.5) <= 0.025 < stats.binom.sf(needed - 2, cases, 0.5)
-
-
 def test_a_share_stays_between_none_and_all():
     assert 0 <= share(0, 7).low <= share(0, 7).high <= 1
     assert share(7, 7).high == pytest.approx(1)
+
+
+# ends from tables of the binomial law: (1 - x)^n = 2.5 % where none or all are hits
+@pytest.mark.parametrize(
+    ("value", "updates", "low", "high"),
+    [
+        (0.0, 12, 0.0, 0.2646),
+        (1.0, 6, 0.5407, 1.0),
+        (1.0, 20, 0.8316, 1.0),
+        (1.0, 40, 0.9119, 1.0),
+        (0.1, 10, 0.0025, 0.4450),
+    ],
+)
+def test_a_share_of_updates_has_clopper_and_pearsons_interval(value, updates, low, high):
+    assert ends(exact_share(value, updates)) == pytest.approx((low, high), abs=1e-4)
+
+
+def test_a_share_of_fewer_than_six_updates_is_open():
+    assert exact_share(1.0, 5).is_open
+    assert not exact_share(1.0, 6).is_open
+
+
+def test_batches_with_some_hits_are_no_zeros_and_ones():
+    zeros_and_ones = math.sqrt(0.75 * 0.25 * 8 / 7)
+    assert exact_share(0.75, 8, zeros_and_ones) == exact_share(0.75, 8)
+    low, high = ends(exact_share(0.75, 8, 0.2))
+    assert low < exact_share(0.75, 8).low < exact_share(0.75, 8).high < high < 1
+    assert ends(exact_share(0.7333, 8)) == pytest.approx(ends(exact_share(0.7333, 8, 0.2)))
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1])
+def test_what_is_no_share_has_no_interval_of_one(value):
+    with pytest.raises(ValueError, match="is no"):
+        exact_share(value, 10)
 
 
 @pytest.mark.parametrize("key", ["selection", "difference"])
@@ -94,3 +122,14 @@ def test_the_clusters_count_and_not_the_values():
     reach = stats.t.ppf(0.975, 7) * 0.3 / math.sqrt(8)
     found = measured(row(n=32, clusters=8, std=0.3, attacker="paper"))
     assert ends(found.number) == pytest.approx((2 - reach, 2 + reach))
+
+
+def test_a_share_has_its_exact_interval_whatever_the_table_says():
+    point = {"n": 8, "clusters": 8, "std": 0.0, "ci_low": 1.0, "ci_high": 1.0, "attacker": "paper"}
+    for metric in ("exact_share", "label_correct_mean"):
+        assert ends(measured(replace(row(1.0, **point), metric=metric)).number) == ends(exact_share(1.0, 8))
+    for other in ({"metric": "label_correct_median"}, {"metric": "acc"}):
+        assert ends(measured(replace(row(1.0, **point), **other)).number) == (1, 1)
+    few = measured(replace(row(1.0, **{**point, "clusters": 5}), metric="exact_share"))
+    assert few.number.is_open
+    assert few.doubt

@@ -64,7 +64,7 @@ def test_the_check_per_draw_agrees_with_the_check_on_print(claims, printed):
     with_check = [claim for claim in claims if claim.draw_check]
     assert [claim.id for claim in with_check] == [f"LRP-0{number}" for number in range(1, 7)]
     for claim in with_check:
-        assert frequency_over_draws(claim, draw) == Frequency(1, 1), claim.id
+        assert frequency_over_draws(claim, draw) == Frequency(1, 1, tie=claim.tie), claim.id
 
 
 CLAIM = Claim("X-01", "lrp", "table1", "a beats b", "T('table1','acc',m='a')>T('table1','acc',m='b')",
@@ -282,7 +282,7 @@ class TestDraws:
                  rows(3.0, 2.0, variant="partition-seed=10")]  # fmt: skip
         half = ResultTable(rows(3.0, 2.0, variant="partition-seed=2").rows[:1])
         frequency = judged(sum(draws, rows(5.0, 1.0)) + half).frequency
-        assert frequency == Frequency(2, 3, ("partition-seed=1",), ("partition-seed=2",), 1)
+        assert frequency == Frequency(2, 3, ("partition-seed=1",), ("partition-seed=2",))
         assert str(frequency) == (
             "holds in 2 of 3 partition draws; fails for partition seed 1; not run for partition seed 2"
         )
@@ -312,6 +312,33 @@ class TestDraws:
         assert judged(apart, claim).verdict == "undecided"
         alike = self.results(*[(2, 1)] * 10, table=(1.0, 1.0), n=3, ci_low=0.0, ci_high=3.0)
         assert judged(alike, claim).verdict == "not reproduced"
+
+    def test_draws_do_not_overrule_a_table_that_surely_says_the_contrary(self):
+        assert judged(self.results(*[(2, 1)] * 10, table=(1.0, 2.0))).verdict == "undecided"
+        assert judged(self.results(*[(1, 2)] * 10, table=(2.0, 1.0))).verdict == "undecided"
+
+    @pytest.mark.parametrize(
+        ("gap", "per_draw", "word"),
+        [
+            (-0.05, "same", "undecided"),
+            (-0.05, "same within 0.2", "reproduced"),
+            (-0.3, "same within 0.2", "not reproduced"),
+            (-0.2, "same within 0.2", "undecided"),
+            (0.3, "same within 0.2", "reproduced"),
+        ],
+    )
+    def test_a_declared_tie_is_a_tie(self, gap, per_draw, word):
+        """The gap differs by 0.1 from draw to draw, so its mean is known to 0.08."""
+        draws = [(1 + gap + 0.1 * (-1) ** place, 1.0) for place in range(10)]
+        claim = replace(CLAIM, check_per_draw=per_draw)
+        verdict = judged(self.results(*draws, table=(1.0, 1.0), n=3, ci_low=0.0, ci_high=3.0), claim)
+        assert verdict.verdict == word
+        assert (" within 0.2 in " in verdict.judgement.sentence) == ("within" in per_draw)
+
+    def test_the_links_of_a_chain_are_compared_each_by_itself(self):
+        claim = replace(CLAIM, check="0<=T('table1','acc',m='a')<=1")
+        beyond = self.results(*[(3, 1)] * 10, table=(1.0, 1.0), n=3, ci_low=0.0, ci_high=3.0)
+        assert judged(beyond, claim).verdict == "not reproduced"
 
     def test_five_draws_are_too_few_to_decide(self):
         assert judged(self.results(*[(1, 2)] * 5)).verdict == "reproduced"

@@ -1,14 +1,17 @@
 """A second, plain program comes to the same verdicts by the rules of docs/verdicts.md.
 
-It reads the published CSV files and the catalogue of claims, and shares no code with ``report/judge``: numbers are
-triples, and a check is handed to Python three times, with comparisons that ask for what is sure, possible, or said by
-the numbers themselves. What that cannot express is counted by hand: the images of LRP-16 and the draws of LRP-04, 05.
+It reads the published CSV files and the catalogue of claims, and shares no code with ``report/judge`` or ``metrics``:
+numbers are sums of terms, and a check is handed to Python three times, with comparisons that ask for what is sure,
+possible, or said by the numbers themselves. Where single images or sentences are published, the ends of their mean and
+median are derived from these, by other functions of scipy than the first road's; those of a share come from
+``binomtest``. What a check cannot express is counted by hand: the images of LRP-16.
 """
 
 import csv
 import json
 import math
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from statistics import fmean, median
 
@@ -33,28 +36,49 @@ class GoneError(Exception):
 
 
 class N:
+    """A number and what its terms may add: of each the gaps below and above, and its data set."""
+
     mode = "value"
+    recorded = None
 
-    def __init__(self, value, low, high, curve=""):
-        self.value, self.low, self.high, self.curve = value, low, high, curve
+    def __init__(self, value, terms=()):
+        self.value, self.terms = value, tuple(terms)
 
-    def _with(self, other, do):
-        other = number(other)
-        curves = {one.curve for one in (self, other) if one.low != one.high}
-        alike = len(curves) == 1 and "" not in curves
-        pairs = [(self.low, other.low), (self.high, other.high)]
-        pairs += [] if alike else [(self.low, other.high), (self.high, other.low)]
-        ends = [0.0 if do is times and 0 in pair else do(*pair) for pair in pairs]
-        return N(do(self.value, other.value), min(ends), max(ends), curves.pop() if alike else "")
+    @classmethod
+    def within(cls, value, low, high, data=""):
+        return cls(value, [(value - low, high - value, data)] if low != high else [])
+
+    def reach(self, side):
+        of_data = defaultdict(float)
+        for term in self.terms:
+            of_data[term[2]] += term[side]
+        if "" in of_data:  # of nothing known all ends are taken together
+            return sum(of_data.values())
+        return math.sqrt(sum(gap**2 for gap in of_data.values()))
+
+    @property
+    def low(self):
+        return self.value - self.reach(0) if self.terms else self.value
+
+    @property
+    def high(self):
+        return self.value + self.reach(1) if self.terms else self.value
 
     def __add__(self, other):
-        return self._with(other, lambda a, b: a + b)
-
-    def __sub__(self, other):
-        return self._with(other, lambda a, b: a - b)
+        return N(self.value + number(other).value, self.terms + number(other).terms)
 
     def __mul__(self, other):
-        return self._with(other, times)
+        factor = number(other)
+        if factor.terms:
+            return factor * self.value
+        turned = [
+            (below, above, data) if factor.value > 0 else (above, below, data) for below, above, data in self.terms
+        ]
+        size = abs(factor.value)
+        return N(self.value * factor.value, [(size * b, size * a, data) for b, a, data in turned] if size else [])
+
+    def __sub__(self, other):
+        return self + -number(other)
 
     def __rsub__(self, other):
         return number(other) - self
@@ -62,11 +86,12 @@ class N:
     __radd__, __rmul__ = __add__, __mul__
 
     def __neg__(self):
-        return N(-self.value, -self.high, -self.low)
+        return self * -1
 
     def __abs__(self):
-        ends = abs(self.low), abs(self.high)
-        return N(abs(self.value), 0 if self.low <= 0 <= self.high else min(ends), max(ends))
+        if self.low <= 0 <= self.high:
+            return N.within(abs(self.value), 0, max(-self.low, self.high))
+        return self if self.value > 0 else -self
 
     def __gt__(self, other):
         return asked(self - other) > 0
@@ -86,53 +111,77 @@ class N:
     __hash__ = None
 
 
-def times(a, b):
-    return a * b
-
-
 def number(value):
-    return value if isinstance(value, N) else N(value, value, value)
+    return value if isinstance(value, N) else N(value)
 
 
 def asked(difference):
+    if N.recorded is not None:
+        N.recorded.append(difference.value)
+        return 1
     return {"value": difference.value, "surely": difference.low, "possibly": difference.high}[N.mode]
 
 
 def ends_of(take):
     def of(*values):
         listed = [number(value) for value in (values if len(values) > 1 else values[0])]
-        curves = {one.curve for one in listed if one.low != one.high}
-        curve = curves.pop() if len(curves) == 1 else ""
-        return N(*(take([getattr(one, end) for one in listed]) for end in ("value", "low", "high")), curve)
+        return N.within(*(take([getattr(one, end) for one in listed]) for end in ("value", "low", "high")))
 
     return of
 
 
+def total(values):
+    return sum(values, N(0))
+
+
+def mean(values):
+    return total(values) * (1 / len(values))
+
+
 def log(values):
-    return [N(*(math.log(end) if end > 0 else -math.inf for end in (v.value, v.low, v.high)), v.curve) for v in values]
+    return [N.within(*(math.log(end) if end > 0 else -math.inf for end in (v.value, v.low, v.high))) for v in values]
 
 
 def slope(x, y):
-    places = [one.value for one in x]
-    found = [np.polyfit(places, [getattr(one, end) for one in y], 1)[0] for end in ("value", "low", "high")]
-    return N(found[0], min(found), max(found))
-
-
-def spearman(x, y):
-    value = stats.spearmanr([one.value for one in x], [one.value for one in y]).statistic
-    sure = all(one.low == one.high for one in (*x, *y))
-    return N(value, value, value) if sure else N(value, -1, 1)
+    weights = np.polyfit([one.value for one in x], np.eye(len(x)), 1)[0]
+    return total(height * float(weight) for height, weight in zip(y, weights, strict=True))
 
 
 def at_lowest(x, y):
     able = [place.value for place, one in zip(x, y, strict=True) if one.low <= min(other.high for other in y)]
-    return N(min(zip([v.value for v in y], [v.value for v in x], strict=True))[1], min(able), max(able))
+    best = min(zip([v.value for v in y], [v.value for v in x], strict=True))[1]
+    return N.within(best, min(able), max(able))
+
+
+@cache
+def exact_ends(value, n, std):
+    """Return the ends of a share: of zeros and ones from the binomial law, else by trying means one after another."""
+    hits = round(value * n)
+    if abs(hits - value * n) < 1e-6 and (std is None or abs(std**2 - value * (1 - value) * n / (n - 1)) < 1e-6):
+        return tuple(stats.binomtest(hits, n).proportion_ci(method="exact"))
+    means = np.linspace(0, 1, 20_001)[1:-1]
+    likely = []
+    for part, mean in ((value, means), (1 - value, 1 - means)):  # as little as that, or as much
+        rare = np.e * stats.binom.cdf(math.ceil(part * n - 1e-6), n, mean)
+        relative = stats.entropy(np.array([[part], [1 - part]]), np.array([mean, 1 - mean]))
+        likely.append((np.minimum(rare, np.exp(-n * relative)) > 0.025) | (mean <= part))
+    able = means[likely[0] & likely[1]]
+    return (0.0 if value < 1e-9 else able[0]), (1.0 if value > 1 - 1e-9 else able[-1])
+
+
+def ends_of_values(values, median):
+    """Return the ends of a median by ranks of the binomial law, of a mean by the t test that it passes."""
+    if median:
+        rank = int(stats.binom.ppf(0.025, len(values), 0.5))
+        ordered = sorted(values)
+        return ordered[rank - 1], ordered[-rank]
+    return tuple(stats.ttest_1samp(values, 0).confidence_interval(0.95))
 
 
 FUNCTIONS = {
     "abs": abs, "all": all, "any": any, "len": len, "sorted": sorted, "zip": zip, "range": range,
-    "mean": ends_of(fmean), "median": ends_of(median), "max": ends_of(max), "min": ends_of(min), "sum": ends_of(sum),
-    "log": log, "slope": slope, "spearman": spearman, "at_lowest": at_lowest,
+    "mean": mean, "median": ends_of(median), "max": ends_of(max), "min": ends_of(min), "sum": total,
+    "log": log, "slope": slope, "at_lowest": at_lowest,
     "E_GRID": (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
 }  # fmt: skip
 
@@ -240,14 +289,13 @@ class Results:
         if row["n"] is None or self.bare:
             return number(value)
         n, attack = row["clusters"], row["attacker"] or beside(row)
+        data = str(row["row"].get("dataset", ""))
         if n < (6 if attack else 2) or (row["std"] is None and row["ci_low"] is None):
-            return N(value, -math.inf, math.inf)
-        reach = stats.t.ppf(0.975, n - 1) * (row["std"] or 0) / math.sqrt(n)
-        low, high = (value - reach, value + reach) if row["ci_low"] is None else (row["ci_low"], row["ci_high"])
+            return N.within(value, -math.inf, math.inf, data)
+        low, high = ends(row, value, int(n))
         if row["unit"] == "rounds":
             low, high = math.ceil(low), math.floor(high)
-        curve = f"{row['metric']} {setting(row)}" if "index" in row["row"] else ""
-        return N(value, min(low, value), max(high, value), curve)
+        return N.within(value, min(low, value), max(high, value), data)
 
     def one(self, item, metric, **keys):
         rows = self.find(item, metric, keys)
@@ -259,7 +307,7 @@ class Results:
         (row,) = self.find(item, metric, keys)
         low, high = (math.sqrt(2 / stats.chi2.ppf(level, 2)) for level in (0.975, 0.025))
         assert row["n"] == 3
-        return number(row["std"]) if self.bare else N(row["std"], row["std"] * low, row["std"] * high)
+        return number(row["std"]) if self.bare else N.within(row["std"], row["std"] * low, row["std"] * high)
 
     def every(self, item, metric, **keys):
         return [(row["row"], self.n(row)) for row in self.find(item, metric, keys)]
@@ -276,6 +324,15 @@ class Results:
         assert len({row["row"]["index"] for row in rows}) == len(rows)
         return [self.n(row) for row in rows]
 
+    def margins(self, text):
+        """Return how far each comparison of a check lies on its side, in the order of asking."""
+        N.recorded = []
+        try:
+            self.holds(text, "value")
+            return N.recorded
+        finally:
+            N.recorded = None
+
     def holds(self, text, mode):
         N.mode = mode
         questions = {"T": self.one, "V": self.every, "D": self.differences, "S": self.series, "sd": self.sd}
@@ -286,6 +343,37 @@ def summarised(metric):
     return metric.removesuffix("_median").removesuffix("_mean")
 
 
+SHARES = {
+    *("label_correct", "exact_share", "certified", "false_certificate", "named_image", "named_by_gradient"),
+    *("token_recovery", "position_recovery", "rouge_1", "rouge_2", "rouge_l"),
+}
+
+
+def ends(row, value, n):
+    """Return the ends of a number's interval: of a share its own, else from single values or as they are published."""
+    if summarised(row["metric"]) in SHARES and not row["metric"].endswith("_median") and "difference" not in row["row"]:
+        return exact_ends(value, n, row["std"])
+    if "difference" not in row["row"] and "selection" not in row["row"]:
+        values = [take for _, take in sorted(SINGLES.get((setting(row), row["runs"]), {}).items())]
+        is_median = row["metric"].endswith("_median")
+        if len(values) == n and math.isclose((median if is_median else fmean)(map(fmean, values)), value, rel_tol=1e-6):
+            return ends_of_values([fmean(own) for own in values], is_median)
+    if row["ci_low"] is not None:
+        return row["ci_low"], row["ci_high"]
+    reach = stats.t.ppf(0.975, n - 1) * (row["std"] or 0) / math.sqrt(n)
+    return value - reach, value + reach
+
+
+def singles_of(rows):
+    """Return the values of each image or sentence over its draws, by setting and runs."""
+    found = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        name = row["row"].get("image", row["row"].get("example"))
+        if name is not None and row["value"] is not None and not beside(row) and "index" not in row["row"]:
+            found[setting(row), row["runs"]][name].append(row["value"])
+    return found
+
+
 def by_metric(rows):
     found = defaultdict(list)
     for row in rows:
@@ -294,6 +382,7 @@ def by_metric(rows):
 
 
 ROWS = read_rows()
+SINGLES = singles_of(ROWS)
 KNOWN, STRONG = by_metric(ROWS), by_metric(strongest(ROWS))
 STAND_INS = yaml.safe_load((PAPERS / "tolerances.yaml").read_text())["stand_ins"]
 
@@ -317,7 +406,7 @@ def word(claim, knowing):
 
 
 def farthest_images(results):
-    """LRP-16: the share of images that are farthest under LRP, with Wilson's interval, against 0.7."""
+    """LRP-16: the share of images that are farthest under LRP, with its exact interval, against 0.7."""
     rows = results.find("figure3", "lpips_vgg", {})
     images = sorted({row["row"]["image"] for row in rows})
     most = []
@@ -327,34 +416,25 @@ def farthest_images(results):
             if row["row"]["image"] == image:
                 values[row["row"]["defense"]].append(row["value"])
         most.append(fmean(values.pop("lrp")) >= max(max(found) for found in values.values()))
-    low, high = stats.binomtest(sum(most), len(most)).proportion_ci(method="wilson")
+    low, high = stats.binomtest(sum(most), len(most)).proportion_ci(method="exact")
     return low >= 0.7, high >= 0.7
 
 
 def with_draws(claim, surely, possibly):
-    text = claim["check"] if claim["check_per_draw"] == "same" else claim["check_per_draw"]
+    """Every comparison is a series of margins over the draws; where a t test puts their mean is what they say of it."""
+    text, _, tie = claim["check_per_draw"].partition(" within ")
+    text, tie = claim["check"] if text == "same" else text, float(tie or 0)
     draws = sorted({row["variant"] for row in ROWS if row["item"] == claim["item"]} - {"as-described"})
     if not text or not draws:
         return surely, possibly
     assert len(draws) == 10
-    tables = [Results(KNOWN, ROWS, claim, variant=draw, bare=True) for draw in draws]
-    holds = sum(table.holds(text, "value") for table in tables)
-    fails = sum(table.holds(PLACES[claim["id"]], "value") for table in tables) if holds <= 1 else 0
-    needed = min(k for k in range(11) if stats.binom.sf(k - 1, 10, 0.5) <= 0.025)
-    if holds >= needed and possibly:
+    series = np.array([Results(KNOWN, ROWS, claim, variant=draw, bare=True).margins(text) for draw in draws]).T
+    means = [stats.ttest_1samp(own, 0).confidence_interval(0.95) for own in series]
+    if all(low > -tie for low, _ in means) and possibly:
         return True, True
-    if fails >= needed and not surely:
+    if any(high < -tie for _, high in means) and not surely:
         return False, False
     return False, True
-
-
-# where the claims fail that fail in every draw
-PLACES = {
-    "LRP-04": "T('table5','test_accuracy',eta1=0.0005,eta2=0.001,perturbation=False)"
-    "<T('table5','test_accuracy',eta1=0.0005,eta2=0.002,perturbation=False)",
-    "LRP-05": "T('table5','test_accuracy',eta1=0.001,eta2=0.0005,perturbation=True)"
-    "-T('table5','test_accuracy',eta1=0.001,eta2=0.0005,perturbation=False)>1",
-}
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """The papers' claims: what is claimed, what it is about, what has to hold first, and the check."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -13,6 +14,8 @@ from leaklab.report.numbers.results import RESTORE, ResultTable
 
 About = Literal["protection", "attack", "utility", "theory"]
 SAME = "same"
+WITHIN = re.compile(r"^(?P<check>.*?)(?:\s+within\s+(?P<tie>\d+(?:\.\d+)?))?\s*$", re.DOTALL)
+"""A check per draw with the tie that it declares, in the unit of the claim's sentence: ``same within 0.2``."""
 CLAIM_COLUMNS = (
     *("id", "paper", "item", "about", "statement", "sentence", "premise", "premise_sentence"),
     *("check", "check_per_draw", "paper_numbers"),
@@ -33,7 +36,8 @@ class Claim:
         sentence: what the check measures, for people, with its unit in brackets: ``accuracy lost [points]``.
         premise: an expression that has to hold before the check says anything; empty where none is declared.
         premise_sentence: what the premise measures, for people.
-        check_per_draw: the expression for one partition draw of a sensitivity study; empty where there is none.
+        check_per_draw: the expression for one partition draw of a sensitivity study, with a tie where it declares one;
+            empty where there is none.
         paper_numbers: what the paper prints about it.
     """
 
@@ -52,7 +56,18 @@ class Claim:
     @property
     def draw_check(self) -> str:
         """The expression for one partition draw; ``same`` stands for the check itself."""
-        return self.check if self.check_per_draw == SAME else self.check_per_draw
+        text = self._per_draw["check"] or ""
+        return self.check if text == SAME else text
+
+    @property
+    def tie(self) -> float:
+        """How far a comparison may lie on the other side in the mean of the draws, and still holds: a tie."""
+        return float(self._per_draw["tie"] or 0.0)
+
+    @property
+    def _per_draw(self) -> dict[str, str | None]:
+        found = WITHIN.match(self.check_per_draw)
+        return found.groupdict() if found else {"check": self.check_per_draw, "tie": None}
 
     def parsed(self, text: str) -> Check:
         """Return one of the claim's expressions, ready to run.

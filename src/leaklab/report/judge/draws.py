@@ -1,15 +1,32 @@
-"""Claims over the draws of the partition: in how many they hold, and when that decides."""
+"""Claims over the draws of the partition: in how many they hold, and what each comparison is over all of them."""
 
-from collections import Counter
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 
+from leaklab.metrics.statistics import LEAST_CLUSTERS, summarise
+from leaklab.report.judge.cases import Case
 from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.estimates import Truth
 from leaklab.report.judge.evidence import Evidence
 from leaklab.report.judge.indexed import Indexed
-from leaklab.report.judge.intervals import sign_test
 from leaklab.report.judge.outcomes import Unanswered, outcome_of
-from leaklab.report.judge.verdicts import Frequency
+from leaklab.report.judge.verdicts import FAILS, HOLDS, Frequency
 from leaklab.report.numbers.results import ResultTable
+
+
+@dataclass
+class AskedOfDraws:
+    """What the draws say of a claim, each by its numbers as they are.
+
+    Attributes:
+        holds: by draw, whether the claim holds there.
+        not_run: draws in which a number is missing.
+        margins: of each comparison, how far it lies on the side that was asked for, a number a draw.
+    """
+
+    holds: dict[str, bool] = field(default_factory=dict)
+    not_run: list[str] = field(default_factory=list)
+    margins: dict[tuple[str, int], list[float]] = field(default_factory=lambda: defaultdict(list))
 
 
 def frequency_over_draws(claim: Claim, results: ResultTable) -> Frequency | None:
@@ -17,41 +34,69 @@ def frequency_over_draws(claim: Claim, results: ResultTable) -> Frequency | None
 
     The numbers of a draw are taken as they are: that the draws agree or not is what tells chance apart.
     """
+    asked = asked_of_draws(claim, results)
+    if asked is None:
+        return None
+    return Frequency(
+        holds=sum(asked.holds.values()),
+        draws=len(asked.holds),
+        fails_for=tuple(draw for draw, held in asked.holds.items() if not held),
+        not_run=tuple(asked.not_run),
+        tie=claim.tie,
+        decided=_decided(list(asked.margins.values()), claim.tie),
+    )
+
+
+def asked_of_draws(claim: Claim, results: ResultTable) -> AskedOfDraws | None:
+    """Return what each draw says, or None where the claim has no check for draws or there are none."""
     own = results.select(paper=claim.paper, item=claim.item)
-    table = Indexed(own)
+    table, asked = Indexed(own), AskedOfDraws()
     if not claim.draw_check or not own.draws():
         return None
-    holds: dict[str, bool] = {}
-    not_run: list[str] = []
-    failing: Counter[str] = Counter()
     for draw in own.draws():
         outcome = outcome_of(claim, claim.draw_check, Evidence(table, variant=draw, as_they_are=True))
         if isinstance(outcome, Unanswered):
-            not_run.append(draw)
+            asked.not_run.append(draw)
             continue
-        holds[draw] = outcome.truth.point
-        failing.update({case.place for case in outcome.made if not case.truth.point})
-    return Frequency(
-        holds=sum(holds.values()),
-        draws=len(holds),
-        fails_for=tuple(draw for draw, held in holds.items() if not held),
-        not_run=tuple(not_run),
-        fails_together=max(failing.values(), default=0),
-    )
+        asked.holds[draw] = all(_holds(case, claim.tie) for case in outcome.made)
+        links: Counter[str] = Counter()  # of a chain such as a < b < c each link is a comparison of its own
+        for case in outcome.made:
+            asked.margins[case.place, links[case.place]].append(_margin(case))
+            links[case.place] += 1
+    return asked
 
 
 def with_draws(table: Truth, frequency: Frequency | None) -> Truth:
     """Return what the table and the draws say together.
 
-    The draws decide where as many agree as a sign test asks for: the claim holds in so many, or one and the same of
-    its comparisons fails in so many. Where they do not agree, or the table surely says the contrary, nothing is
-    decided. Draws too few for any sign test leave the table's word.
+    The draws decide where their intervals do (see ``Frequency``). Where these do not, or the table surely says the
+    contrary, nothing is decided. Fewer than six draws leave the table's word.
     """
-    needed = sign_test(frequency.draws) if frequency else None
-    if frequency is None or needed is None:
+    if frequency is None or frequency.draws < LEAST_CLUSTERS:
         return table
-    if frequency.holds >= needed and table.possibly:
+    if frequency.decided == HOLDS and table.possibly:
         return Truth.of(True)
-    if frequency.fails_together >= needed and not table.surely:
+    if frequency.decided == FAILS and not table.surely:
         return Truth.of(False)
     return Truth(table.point, False, True)
+
+
+def _holds(case: Case, tie: float) -> bool:
+    return case.truth.point or (tie > 0 and _margin(case) >= -tie)
+
+
+def _margin(case: Case) -> float:
+    """Return how far a comparison lies on the side that was asked for; 1 or -1 where its sides are no numbers."""
+    return case.margin.distance.value if case.margin else 1.0 if case.truth.point else -1.0
+
+
+def _decided(margins: list[list[float]], tie: float) -> str:
+    """Return whether every comparison surely holds over the draws, or one surely fails; empty where neither.
+
+    The margins of a comparison are paired over the draws, so Student's interval of their mean says; one that lies
+    within the tie of zero, or above, holds.
+    """
+    ends = [(found.ci_low, found.ci_high) for found in map(summarise, margins)]
+    if any(high is not None and high < -tie for _, high in ends):
+        return FAILS
+    return HOLDS if ends and all(low is not None and low > -tie for low, _ in ends) else ""

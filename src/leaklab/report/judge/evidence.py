@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from leaklab.report.judge.estimates import Estimate
-from leaklab.report.judge.indexed import Indexed
+from leaklab.report.judge.indexed import UPDATE, Indexed
 from leaklab.report.judge.intervals import has_number, measured, spread
 from leaklab.report.numbers.missing import MissingNumber, NumberMissingError
 from leaklab.report.numbers.results import (
@@ -131,7 +131,9 @@ class Evidence:
         self._remember(row)
         if found.doubt and not self.as_they_are:
             self.doubts.setdefault(row.item, found.doubt)
-        return Estimate.exact(found.number.value) if self.as_they_are else found.number
+        if self.as_they_are:
+            return Estimate.exact(found.number.value)
+        return self.results.with_singles(row, found.number)
 
     def _remember(self, row: ResultRow) -> None:
         """Keep a row that was asked for; one that stands in for several metrics says so for each of them."""
@@ -164,7 +166,7 @@ class Evidence:
             if row.attacker in attackers
             and row.variant == self.variant
             and matches(row.row, of_row)
-            and set(row.aside) <= keys.keys()
+            and {*row.aside, *({UPDATE} & row.row.keys())} <= keys.keys()
         ]
         return [row for row in rows if row.is_point == points] or rows
 

@@ -2,19 +2,23 @@
 
 import math
 from collections.abc import Callable, Sequence
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from leaklab.metrics import statistics
+from leaklab.metrics.intervals import rank_interval, ranks_together
 from leaklab.report.judge import intervals
-from leaklab.report.judge.estimates import Estimate, Truth, estimate, monotone, shared_curve
+from leaklab.report.judge.estimates import Estimate, Singles, Truth, estimate, mean_of, monotone, sum_of
 
 E_GRID = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 def mean(values: Sequence[Any]) -> Estimate:
-    """Return the arithmetic mean."""
-    return monotone(values, fmean)
+    """Return the arithmetic mean, by what the numbers share."""
+    return mean_of(values)
 
 
 def middle(values: Sequence[Any]) -> Estimate:
@@ -24,7 +28,7 @@ def middle(values: Sequence[Any]) -> Estimate:
 
 def total(values: Sequence[Any]) -> Any:
     """Return the sum; of comparisons, how many hold."""
-    return monotone(values, sum) if values else 0
+    return sum_of(values) if values else 0
 
 
 def highest(*values: Any) -> Any:
@@ -61,35 +65,46 @@ def log(values: Sequence[Any]) -> list[Estimate]:
         ValueError: a value is not positive.
     """
     known = [estimate(value) for value in values]
-    return [Estimate(math.log(one.value), _log(one.low), _log(one.high), one.curve) for one in known]
+    return [Estimate(math.log(one.value), _log(one.low), _log(one.high), why=one.why) for one in known]
 
 
 def spearman(first: Sequence[Any], second: Sequence[Any]) -> Estimate:
-    """Return Spearman's rank correlation; of numbers with intervals anything from -1 to 1.
+    """Return Spearman's rank correlation; of numbers with intervals with the bootstrap's over their updates.
+
+    That takes the published single values of the same updates; without these it may be anything from -1 to 1.
 
     Raises:
         ValueError: a series is constant, or the lengths differ.
     """
     known = [estimate(value) for value in (*first, *second)]
     value = statistics.spearman(*([estimate(one).value for one in series] for series in (first, second)))
-    return Estimate.exact(value) if all(one.is_exact for one in known) else Estimate(value, -1.0, 1.0)
+    if all(one.is_exact for one in known):
+        return Estimate.exact(value)
+    singles = [one.singles for one in known if one.singles is not None]
+    if len(singles) < len(known):
+        return Estimate(value, -1.0, 1.0, why="no single values are published that its rank correlation could resample")
+    if any(one.values.keys() != singles[0].values.keys() for one in singles):
+        return Estimate(value, -1.0, 1.0, why="the numbers of its rank correlation are not of the same updates")
+    (low, high), why = _resampled(singles, len(first))
+    if low is None or high is None:
+        return Estimate(value, -1.0, 1.0, why=f"its rank correlation has no interval: {why}")
+    return Estimate(value, min(low, value), max(high, value))
 
 
 def slope(x: Sequence[Any], y: Sequence[Any]) -> Estimate:
-    """Return the slope of the least-squares line; of one curve as its lower and its upper ends have it.
+    """Return the slope of the least-squares line: a sum of the heights, each with a weight of its place.
 
     Raises:
         ValueError: all x are equal, or the lengths differ.
     """
     places, heights = [estimate(value) for value in x], [estimate(value) for value in y]
-    value, low, high = (
-        statistics.slope([place.value for place in places], [getattr(one, name) for one in heights])
-        for name in ("value", "low", "high")
-    )
-    bounded = all(one.is_exact for one in places) and (shared_curve(heights) or all(one.is_exact for one in heights))
-    if not bounded or not math.isfinite(low + high):
+    value = statistics.slope([place.value for place in places], [one.value for one in heights])
+    if not all(one.is_exact for one in places) or any(one.is_open for one in heights):
         return Estimate.open(value)
-    return Estimate(value, min(value, low, high), max(value, low, high))
+    at = np.array([place.value for place in places])
+    weights = (at - at.mean()) / ((at - at.mean()) ** 2).sum()
+    line = total([height * float(weight) for height, weight in zip(heights, weights, strict=True)])
+    return Estimate(value, min(value, line.low), max(value, line.high))
 
 
 def at_lowest(x: Sequence[Any], y: Sequence[Any]) -> Estimate:
@@ -126,6 +141,20 @@ def truth(value: Any) -> Truth:
 
 def _listed(values: tuple[Any, ...]) -> Sequence[Any]:
     return values if len(values) > 1 else list(values[0])
+
+
+def _resampled(singles: Sequence[Singles], cells: int) -> tuple[tuple[float | None, float | None], str]:
+    """Return the bootstrap's interval of the rank correlation of the first ``cells`` numbers with the others."""
+    updates = list(singles[0].values)
+
+    def correlation(*samples: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
+        levels = [
+            (np.median if one.median else np.mean)(sample, axis=axis)
+            for one, sample in zip(singles, samples, strict=True)
+        ]
+        return ranks_together(np.stack(levels[:cells], -1), np.stack(levels[cells:], -1))
+
+    return rank_interval([[one.values[key] for key in updates] for one in singles], correlation)
 
 
 def _log(end: float) -> float:

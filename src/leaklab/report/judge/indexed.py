@@ -1,11 +1,23 @@
 """One paper's results with what every claim asks of them again: rows by metric, the strongest attackers."""
 
+import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from functools import cached_property
+from statistics import fmean, median
 
-from leaklab.report.judge.worst_case import Setting, contested, worst_case
-from leaklab.report.numbers.results import ResultRow, ResultTable
+from leaklab.metrics.intervals import is_share
+from leaklab.report.judge.estimates import Estimate, Singles
+from leaklab.report.judge.worst_case import Setting, contested, setting_of, worst_case
+from leaklab.report.numbers.results import DIFFERENCE, SELECTION, ResultRow, ResultTable, summarised
+
+UPDATE = "update"
+"""Key of a row of a single update; such rows are seen only by a claim that names the key."""
+OF_ONE_UPDATE = (UPDATE, "image", "example")
+MEDIAN = "_median"
+CLOSE = 1e-6
+"""How far a number may lie from the summary of its single values, as a part of it: what a file rounds away."""
 
 
 class Indexed:
@@ -31,3 +43,36 @@ class Indexed:
     def contested(self) -> frozenset[Setting]:
         """Return the settings in which more than one attacker was run."""
         return contested(self.table)
+
+    def with_singles(self, row: ResultRow, number: Estimate) -> Estimate:
+        """Return a number with the single values that its row summarises, where the table has them.
+
+        They have to be as many as the row has updates, and to give its value. Shares keep their own intervals.
+        """
+        values = self._singles.get((_without_update(row), row.runs), {})
+        if not values or len(values) != row.clusters or number.is_exact or {DIFFERENCE, SELECTION} & row.row.keys():
+            return number
+        is_median = row.metric.endswith(MEDIAN)
+        level = (median if is_median else fmean)(values.values())
+        if not math.isclose(level, number.value, rel_tol=CLOSE, abs_tol=CLOSE):
+            return number
+        parts = number.parts
+        if len(parts) == 1 and not is_median and not number.is_open and not is_share(summarised(row.metric)):
+            parts = (replace(parts[0], values=values),)
+        return replace(number, parts=parts, singles=Singles(values, is_median))
+
+    @cached_property
+    def _singles(self) -> Mapping[tuple[Setting, tuple[str, ...]], Mapping[Hashable, float]]:
+        """Return the mean over the draws of every update, by its setting and runs; those of summaries aside."""
+        found: dict[tuple[Setting, tuple[str, ...]], dict[Hashable, list[float]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        for row in self.table.rows:
+            name = next((key for key in OF_ONE_UPDATE if key in row.row), None)
+            if name is not None and row.value is not None and not row.aside and not row.is_point:
+                found[_without_update(row), row.runs][f"{name} {row.row[name]}"].append(row.value)
+        return {key: {update: fmean(own) for update, own in of.items()} for key, of in found.items()}
+
+
+def _without_update(row: ResultRow) -> Setting:
+    return setting_of(replace(row, row={key: value for key, value in row.row.items() if key != UPDATE}))

@@ -1,17 +1,19 @@
 """The interval of a number of a result table, from what the table says about it and nothing else."""
 
 import math
-from dataclasses import dataclass
-from statistics import NormalDist
+from dataclasses import dataclass, replace
 
+from leaklab.metrics.intervals import SLACK, fractions_interval, is_share, outcomes_interval
 from leaklab.metrics.statistics import LEAST_CLUSTERS
 from leaklab.report.judge.estimates import Estimate
-from leaklab.report.numbers.results import INDEX, UNMARKED, ResultRow, identity
+from leaklab.report.numbers.results import DIFFERENCE, UNMARKED, ResultRow, summarised
 
 OUTSIDE = 0.025
 """Share of chance beyond either end of a 95 % interval."""
 WHOLE = "rounds"
 CAPPED = "capped"
+DATASET = "dataset"
+MEDIAN = "_median"
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,9 @@ def measured(row: ResultRow) -> Measured | None:
     """Return the number of a row with its 95 % interval; None where it has none.
 
     A capped cell is worse than all others. A number without ``n`` is no sample and is taken as it is. Of an attack at
-    least six independent updates are needed, of a training two seeds. The interval is that of the table; where it has
-    none, it reaches as far as Student's t says from ``std`` and the number of clusters.
+    least six independent updates are needed, of a training two seeds. A share has its exact interval; any other number
+    that of the table, and where it has none, it reaches as far as Student's t says from ``std`` and the number of
+    clusters.
     """
     if not has_number(row):
         return None
@@ -43,7 +46,7 @@ def measured(row: ResultRow) -> Measured | None:
     doubt = _doubt(row)
     if doubt:
         return Measured(Estimate.open(row.value), doubt)
-    return Measured(_named(row, _interval(row, row.value, row.clusters or row.n)))
+    return Measured(_of_data(row, _interval(row, row.value, row.clusters or row.n)))
 
 
 def has_number(row: ResultRow) -> bool:
@@ -60,24 +63,36 @@ def spread(std: float, n: int) -> Estimate:
 
 
 def share(holding: int, cases: int) -> Estimate:
-    """Return a share with its 95 % interval after Wilson; fewer than six cases decide nothing."""
-    if cases < LEAST_CLUSTERS:
-        return Estimate.open(holding / cases)
-    z, part = NormalDist().inv_cdf(1 - OUTSIDE), holding / cases
-    middle = part + z * z / (2 * cases)
-    reach = z * math.sqrt(part * (1 - part) / cases + z * z / (4 * cases * cases))
-    low, high = ((middle + sign * reach) / (1 + z * z / cases) for sign in (-1, 1))
-    return Estimate(part, max(0.0, low), min(1.0, high))
+    """Return a share of cases with its exact 95 % interval; fewer than six cases decide nothing."""
+    return exact_share(holding / cases, cases)
 
 
-def sign_test(cases: int) -> int | None:
-    """Return how many of so many cases have to agree before chance (one half each) is below 5 %; None: even all."""
-    ways = 0
-    for needed in range(cases, -1, -1):
-        ways += math.comb(cases, needed)
-        if ways > OUTSIDE * 2**cases:
-            return needed + 1 if needed < cases else None
-    return None
+def exact_share(value: float, clusters: int, std: float | None = None) -> Estimate:
+    """Return a share of outcomes with a 95 % interval that covers, whatever the share is; never a point.
+
+    Clopper and Pearson's where each cluster's own outcome is 0 or 1; else the one for any values in [0, 1].
+
+    Args:
+        value: mean over the clusters, in [0, 1].
+        clusters: number of independent updates; below six nothing is decided.
+        std: sample standard deviation over the clusters. Of values in [0, 1] with a given mean only zeros and ones
+            have the largest, which tells them from fractions; None: a whole sum is taken as one of zeros and ones.
+
+    Raises:
+        ValueError: the value is no share.
+    """
+    hits = round(value * clusters)
+    whole = abs(value * clusters - hits) <= SLACK * clusters
+    if std is not None and clusters > 1:
+        largest = math.sqrt(max(0.0, value * (1 - value)) * clusters / (clusters - 1))
+        whole = whole and math.isclose(std, largest, abs_tol=1e-6)
+    low, high = outcomes_interval(hits, clusters) if whole else fractions_interval(value * clusters, clusters)
+    return Estimate.open(value) if low is None or high is None else Estimate(value, min(low, value), max(high, value))
+
+
+def _of_share(row: ResultRow) -> bool:
+    """Return whether a number is a share over updates."""
+    return is_share(summarised(row.metric)) and not row.metric.endswith(MEDIAN) and DIFFERENCE not in row.row
 
 
 def _worst(row: ResultRow) -> float:
@@ -94,6 +109,8 @@ def _doubt(row: ResultRow) -> str:
 
 
 def _interval(row: ResultRow, value: float, n: int) -> Estimate:
+    if _of_share(row):
+        return exact_share(value, n, row.std)
     if row.ci_low is not None and row.ci_high is not None:
         low, high = row.ci_low, row.ci_high
     else:
@@ -106,10 +123,7 @@ def _interval(row: ResultRow, value: float, n: int) -> Estimate:
     return Estimate(value, min(low, value), max(high, value))
 
 
-def _named(row: ResultRow, number: Estimate) -> Estimate:
-    """Return a point of a curve with the curve's name."""
-    if not row.is_point:
-        return number
-    rest = {key: value for key, value in row.row.items() if key != INDEX}
-    curve = " ".join((row.item, row.metric, row.attacker, row.variant, identity(rest)))
-    return Estimate(number.value, number.low, number.high, curve)
+def _of_data(row: ResultRow, number: Estimate) -> Estimate:
+    """Return a number with the name of the data that it was measured on."""
+    origin = str(row.row.get(DATASET, ""))
+    return replace(number, parts=tuple(replace(part, origin=origin) for part in number.terms))

@@ -155,10 +155,16 @@ def _doubts(check: Outcome, of_check: list[str], premise: Outcome, of_premise: l
     """Return why the table decides nothing: what is wrong with the numbers of the part that is not decided."""
     doubts = []
     if not check.truth.decided:
-        doubts += of_check or [INSIDE]
+        doubts += of_check or _whys(check) or [INSIDE]
     if not premise.truth.surely:
         doubts += of_premise or ["the premise lies inside its interval"]
     return list(dict.fromkeys(doubts))
+
+
+def _whys(check: Outcome) -> list[str]:
+    """Return why numbers that the check computed decide nothing."""
+    sides = [side for case in check.made if case.margin for side in (case.margin.found, case.margin.needed)]
+    return [side.why for side in sides if side.why]
 
 
 def _substitutes(evidence: Evidence) -> tuple[str, ...]:

@@ -18,6 +18,8 @@ SIGNS: dict[VerdictName, str] = {
     "reproduced": "✓", "not reproduced": "✗", "undecided": "≈", "no premise": "∅", "not run": NONE,
 }  # fmt: skip
 """The five words, each with the sign that stands beside it."""
+HOLDS, FAILS = "holds", "fails"
+"""What the draws of a partition say of a claim."""
 HEADER = (
     *("id", "paper", "item", "about", "verdict", "sentence", "needed", "found", "margin", "margin_low", "margin_high"),
     *("reason", "knowing_verdict", "knowing_sentence", "holds", "draws", "fails_for", "substitutes", "statement"),
@@ -66,24 +68,29 @@ class Frequency:
         draws: number of draws in which it could be asked.
         fails_for: draws in which it does not hold, e.g. ``partition-seed=3``.
         not_run: draws in which a number is missing.
-        fails_together: the largest number of draws that fail at one and the same comparison.
+        tie: how far a comparison may lie on the other side and still hold, in its own unit.
+        decided: ``holds`` where the interval of each comparison's mean margin over the draws lies above minus the tie,
+            ``fails`` where one lies below; else empty.
     """
 
     holds: int
     draws: int
     fails_for: tuple[str, ...] = ()
     not_run: tuple[str, ...] = ()
-    fails_together: int = 0
+    tie: float = 0.0
+    decided: str = ""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Frequency":
         """Return the frequency whose ``dataclasses.asdict`` was written as JSON."""
-        return cls(**{**data, "fails_for": tuple(data["fails_for"]), "not_run": tuple(data["not_run"])})
+        known = {name: value for name, value in data.items() if name in cls.__dataclass_fields__}
+        return cls(**{**known, "fails_for": tuple(data["fails_for"]), "not_run": tuple(data["not_run"])})
 
     @property
     def short(self) -> str:
         """How often it holds, without the draws' names."""
-        return f"holds in {self.holds} of {self.draws} partition draws"
+        within = f" within {self.tie:g}" if self.tie else ""
+        return f"holds{within} in {self.holds} of {self.draws} partition draws"
 
     def __str__(self) -> str:
         parts = [self.short]
