@@ -12,7 +12,7 @@ from leaklab.attacks.base import Reconstruction
 from leaklab.attacks.starts import as_tensor, from_tensor
 
 TENSORS = ("images", "labels", "candidates", "candidate_losses", "scale")
-OPTIONAL = ("latents",)
+OPTIONAL = ("latents", "certified")
 TRIALS_TOGETHER = 10
 """Trials per chunk: the speed per trial is flat from here on, and a killed job loses at most one chunk."""
 

@@ -10,7 +10,8 @@ from torch import Tensor
 if TYPE_CHECKING:
     import pandas as pd
 
-STOPPED = ("diverged", "matched", "stagnated", "budget")
+STOPPED = ("diverged", "matched", "stagnated", "budget", "read", "no information")
+"""How a start ends; ``read`` without a search and without a loss. What is kept counts on the order."""
 
 
 @dataclass(frozen=True)

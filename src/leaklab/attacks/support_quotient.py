@@ -27,7 +27,12 @@ class SupportQuotient:
     """Read one sample off the entries of the first layer's update that are not zero."""
 
     requirements: ClassVar[Requirements] = Requirements(
-        facts=SAMPLES, facts_if_granted=("weight_decay",), largest_batch=1, searches=False, first_affine=True
+        facts=SAMPLES,
+        facts_if_granted=("weight_decay",),
+        largest_batch=1,
+        searches=False,
+        first_affine=True,
+        dropout=True,
     )
 
     def reconstruct(

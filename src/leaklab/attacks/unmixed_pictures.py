@@ -39,6 +39,8 @@ class UnmixedPictures:
         facts_if_granted=("weight_decay",),
         searches=False,
         first_affine=True,
+        optimizers=("sgd", "adam"),
+        dropout=True,
     )
 
     samples: Natural = 0

@@ -58,7 +58,7 @@ def errors_of(guess: Tensor, truth: Tensor) -> Tensor:
 def score_table(
     scores: Mapping[tuple[str, str], Tensor], images: Sequence[Sequence[int]], draws: Sequence[int]
 ) -> pd.DataFrame:
-    """Return the long table of ``scores.csv``.
+    """Return the long table of ``scores.csv``; what has no value (NaN) has no line.
 
     Args:
         scores: (selection, metric) -> [T, B].
@@ -79,4 +79,6 @@ def score_table(
         })
         for (selection, metric), values in scores.items()
     ]  # fmt: skip
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=COLUMNS)
+    if not frames:
+        return pd.DataFrame(columns=COLUMNS)
+    return pd.concat(frames, ignore_index=True).dropna(subset=["value"]).reset_index(drop=True)

@@ -11,7 +11,14 @@ from leaklab.attacks.starts import starts_table
 from leaklab.models.generators.files import load_generator
 from leaklab.observations.artefacts import load_observation
 from leaklab.observations.base import Knowledge
-from leaklab.observations.requirements import TRANSFORMS, check, check_prior, check_transform, needs
+from leaklab.observations.requirements import (
+    TRANSFORMS,
+    check,
+    check_optimizer,
+    check_prior,
+    check_transform,
+    needs,
+)
 from leaklab.records.attack_spec import AttackerSpec
 from leaklab.records.files import sha256, write_table, write_tensors
 from leaklab.steps.base import Job, main
@@ -51,6 +58,8 @@ def _check_granted(spec: AttackerSpec, kind: str, knowledge: Knowledge) -> None:
     check(
         attack.name, attack.settings, knowledge.threat_model, transform.name, transform.settings, kind, spec.generator
     )
+    if knowledge.knows("optimizer"):
+        check_optimizer(attack.name, knowledge.require("optimizer")["name"])
     made_for = "defense" in needs(transform.name, transform.settings, TRANSFORMS) or knowledge.knows("defense")
     defense = knowledge.require("defense", transform.name)["name"] if made_for else None
     check_transform(transform.name, defense, knowledge.require("batch_size", transform.name))

@@ -46,7 +46,7 @@ def run(job: Job) -> None:
         "batch_size": len(private[0]),
         "non_finite_trials": int(non_finite.sum()),
         "diverged_trials": int(read_table(job.input("trials"))[["diverged", "chosen"]].all(axis=1).sum()),
-        "label_accuracy": float(labels.mean()),
+        "label_accuracy": None if labels.isnan().all() else float(labels.nanmean()),
         "not_available": not_available | refusals,
         "substitute": read_json(job.input("card")).get("substitute"),
     }
