@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, blank
+from leaklab.attacks.closed_form import NO_LABEL
 from leaklab.attacks.first_layer import black_pixels, peel, ratio, spear, unmixing
 from leaklab.attacks.first_layer.layer import FirstLayer, Floats, Reading
-from leaklab.attacks.imprint import NO_LABEL
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.starts import StartRecord
 from leaklab.observations.base import Knowledge, Observation

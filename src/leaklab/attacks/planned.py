@@ -8,12 +8,14 @@ from torch import Tensor
 
 from leaklab.attacks.adaptive.base import InformedTransform, Transform, prepared_by
 from leaklab.attacks.base import Attack, Budget, Reconstruction
+from leaklab.attacks.closed_form import unread
 from leaklab.attacks.latent_matching import LatentMatching
 from leaklab.attacks.matching import Distance
-from leaklab.attacks.parts import joined
+from leaklab.attacks.parts import in_order, joined
 from leaklab.attacks.shapes import check_shapes
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import chosen
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackerSpec
 from leaklab.records.errors import UserError
@@ -36,6 +38,8 @@ def attacked(
 ) -> Reconstruction:
     """Return what the attack, after its transform, makes of an observation: on the CPU, images on the [0, 1] scale.
 
+    An update that says nothing of its samples is not attacked: the answer is ``closed_form.unread``.
+
     Args:
         spec: which attack, transform and budget.
         observation: some or all trials of the capture.
@@ -46,6 +50,22 @@ def attacked(
     Raises:
         UserError: see ``Transform.prepare`` and ``Attack.reconstruct``.
     """
+    if not observation.silent:
+        return _searched(spec, observation, knowledge, device, generator)
+    speaking = observation.speaking
+    rows = [*speaking, *(row for row in range(len(observation.trials)) if row not in speaking)]
+    held = chosen("attacks", spec.attack.name, spec.attack.settings, "samples")
+    samples = held or int(knowledge.require("batch_size", spec.attack.name))
+    shape = tuple(knowledge.require("input_shape", spec.attack.name))
+    parts = [unread(observation.select(rows[len(speaking) :]), (samples, *shape))]
+    if speaking:
+        parts.insert(0, _searched(spec, observation.select(speaking), knowledge, device, generator))
+    return in_order(joined(parts), rows)
+
+
+def _searched(
+    spec: AttackerSpec, observation: Observation, knowledge: Knowledge, device: str, generator: Generator | None
+) -> Reconstruction:
     transform, attack = _planned(spec, knowledge, generator)
     budget = Budget(spec.iterations, spec.restarts)
     streams = partial(stream, spec.seed, "attack")

@@ -31,7 +31,7 @@ class Certified(SearchMetric):
             input_range="none: no image is compared",
             assignment="none: one value an update, repeated for each of its images",
             averaging="mean over the images: the share of them",
-            note="no value for attacks that prove nothing: a search that ends at a loss of 0, or a quotient, is no proof",
+            note="no value for attacks that prove nothing: neither a loss of 0 nor a quotient is a proof",
         )
 
     def values(self, found: Mapping[str, Tensor], errors: Tensor) -> Tensor:

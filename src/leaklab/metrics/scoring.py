@@ -9,6 +9,7 @@ from torch import Tensor
 from leaklab.metrics.assignment import match, reorder
 from leaklab.metrics.base import Metric
 from leaklab.metrics.mse import MeanSquaredError
+from leaklab.metrics.silence import silence_line
 from leaklab.records import plugins
 
 COLUMNS = ["trial", "image", "draw", "selection", "metric", "value"]
@@ -56,7 +57,10 @@ def errors_of(guess: Tensor, truth: Tensor) -> Tensor:
 
 
 def score_table(
-    scores: Mapping[tuple[str, str], Tensor], images: Sequence[Sequence[int]], draws: Sequence[int]
+    scores: Mapping[tuple[str, str], Tensor],
+    images: Sequence[Sequence[int]],
+    draws: Sequence[int],
+    silent: Sequence[bool] = (),
 ) -> pd.DataFrame:
     """Return the long table of ``scores.csv``; what has no value (NaN) has no line.
 
@@ -64,6 +68,7 @@ def score_table(
         scores: (selection, metric) -> [T, B].
         images: split index of each private image, [T][B].
         draws: number of the defense's draw in each trial, [T].
+        silent: which updates say nothing, [T]; a line counts them where there are some.
     """
     trials, batch = len(images), len(images[0])
     trial = torch.arange(trials).repeat_interleave(batch).tolist()
@@ -79,6 +84,8 @@ def score_table(
         })
         for (selection, metric), values in scores.items()
     ]  # fmt: skip
+    if any(silent):
+        frames.append(pd.DataFrame([silence_line(silent, draws)]))
     if not frames:
         return pd.DataFrame(columns=COLUMNS)
     return pd.concat(frames, ignore_index=True).dropna(subset=["value"]).reset_index(drop=True)

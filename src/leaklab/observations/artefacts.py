@@ -46,6 +46,7 @@ def save_observation(tensors: Path, facts: Path, observation: Observation, knowl
         "facts": dict(knowledge.facts),
         # left out otherwise, as observations were written before there were others
         **({"each_its_own": True} if observation.own else {}),
+        **({"silent": {str(trial): why for trial, why in observation.silent.items()}} if observation.silent else {}),
     }
     write_json(facts, description)
 
@@ -79,6 +80,7 @@ def load_observation(tensors: Path, facts: Path) -> tuple[Observation, Knowledge
             model=description["model"],
             trials=tuple(range(description["trials"])),
             buffers=part("buffers", "buffers"),
+            silent={int(trial): why for trial, why in description.get("silent", {}).items()},
         )
     except UserError as error:
         raise UserError(f"{facts}: {error}") from None

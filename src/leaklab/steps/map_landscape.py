@@ -1,5 +1,6 @@
 """Evaluate an attack's loss around each of its latents, beside the distance from the private image, which it sees."""
 
+from collections import Counter
 from dataclasses import asdict
 
 import pandas as pd
@@ -28,7 +29,13 @@ def run(job: Job) -> None:
     spec = LandscapeSpec.model_validate(job.spec)
     observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
     generator = load_generator(job.input("generator"))
-    observation = observation.to(job.device)
+    rows, silence = observation.speaking, observation.silent
+    if not rows:
+        raise UserError(
+            f"no update says anything of its image ({', '.join(sorted(set(silence.values())))}): attack "
+            "another round, or raise the rate"
+        )
+    observation = observation.select(rows).to(job.device)
     attacker = attacker_of(spec.attack)
     matching = planned_matching(attacker, observation, knowledge, generator)
     # a line shows both losses; of a plane, the attacker who profiles out the scale has one of his own
@@ -39,13 +46,13 @@ def run(job: Job) -> None:
     firsts, seconds = (read_tensors(job.input(name))["latents"].flatten(0, -2).to(like)
                        for name in ("reconstruction", "projection"))  # fmt: skip
     tables = []
-    for row, trial in enumerate(truth.trials):
-        places, latents = points_of(spec, firsts[row], seconds[row])
+    for row, trial in enumerate(rows):  # of the matching, and of all others
+        places, latents = points_of(spec, firsts[trial], seconds[trial])
         with torch.no_grad():
             images = matching.images(latents, torch.full((len(latents),), row, device=like.device))
-        far = distances(metrics, spec.attack.capture.on_unit_range(images), truth.images[row, 0].to(like))
+        far = distances(metrics, spec.attack.capture.on_unit_range(images), truth.images[trial, 0].to(like))
         tables.append(pd.concat([places, losses(matching, free, row, latents), far], axis=1))
-        tables[-1].insert(0, "image", trial["image"])
+        tables[-1].insert(0, "image", truth.trials[trial]["image"])
     table = pd.concat(tables, ignore_index=True)
     if table.isna().to_numpy().any():
         raise UserError("the loss is not finite at some points: the observation or the latents are damaged; run again")
@@ -53,7 +60,8 @@ def run(job: Job) -> None:
     cards = {metric.card.name: asdict(metric.card) for metric in metrics}
     write_json(job.outputs["cards"], {"metrics": cards, "selections": {}, "not_available": not_available})
     lengths = torch.linalg.vector_norm(seconds - firsts, dim=1).tolist()
-    job.note(images=len(tables), points=len(table), not_available=not_available, lengths=lengths)
+    silent = {"silent_updates": dict(Counter(silence.values()))} if silence else {}
+    job.note(images=len(tables), points=len(table), not_available=not_available, lengths=lengths, **silent)
 
 
 if __name__ == "__main__":
