@@ -59,7 +59,8 @@ def job(tmp_path):
     write_json(tmp_path / "data.json", {"name": "digits", "substitute": "a stand-in"})
     starts = pd.DataFrame([(t, s, t == 3, s == 1) for t in range(TRIALS) for s in range(STARTS)],
                           columns=["trial", "start", "diverged", "chosen"])  # fmt: skip
-    write_table(tmp_path / "trials.csv", starts)
+    stopped = starts["diverged"].map({True: "diverged", False: "budget"})
+    write_table(tmp_path / "trials.csv", starts.assign(stopped=stopped))
     inputs = {"reconstruction": "reconstruction.safetensors", "trials": "trials.csv", "truth": "truth.safetensors",
               "truth_facts": "truth.json", "dataset": "data.safetensors", "card": "data.json"}  # fmt: skip
     return Job(
@@ -125,6 +126,34 @@ def test_labels_and_cards(job):
     assert set(cards["metrics"]) == {"mse", "psnr", "ssim", "label_correct"}
     assert cards["metrics"]["psnr"]["unit"] == "dB"
     assert cards["substitute"] == "a stand-in"
+
+
+def silent_starts(job, reasons):
+    """Say in ``trials.csv`` that the updates of some trials say nothing."""
+    (path,) = job.inputs["trials"]
+    stopped = [reasons.get(trial, "budget") for trial in read_table(path)["trial"]]
+    write_table(path, read_table(path).assign(stopped=stopped))
+
+
+def test_an_update_that_says_nothing_has_no_number_but_its_count(job):
+    before = scored(job)[0]
+    silent_starts(job, {1: "zero update", 2: "diverged training"})
+    table, cards = scored(job)
+    spoken = before[~before.trial.isin([1, 2])].reset_index(drop=True)
+    assert table[table.metric != "no_information"].reset_index(drop=True).equals(spoken)
+    (line,) = table[table.metric == "no_information"].to_dict("records")
+    assert (line["trial"], line["image"], line["selection"], line["value"]) == (1, -1, "best-by-loss", 2.0)
+    assert cards["no_information"] == {"zero update": 1, "diverged training": 1}
+    assert cards["label_accuracy"] == 0.5
+    assert "no_information" in cards["metrics"]
+
+
+def test_of_updates_that_all_say_nothing_the_count_is_left(job):
+    silent_starts(job, dict.fromkeys(range(TRIALS), "update below rounding"))
+    table, cards = scored(job)
+    assert table.metric.tolist() == ["no_information"]
+    assert table.value.tolist() == [TRIALS]
+    assert cards["label_accuracy"] is None
 
 
 def test_a_metric_that_cannot_be_had_leaves_a_reason_and_no_lines(job, tmp_path, monkeypatch):

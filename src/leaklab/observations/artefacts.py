@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from leaklab.observations.base import Knowledge, Observation
@@ -12,6 +13,7 @@ from leaklab.observations.threat_models import granted
 from leaklab.records.config import parse
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, read_tensors, write_json, write_tensors
+from leaklab.records.observed import Silence
 
 AGAIN = "delete its folder and run snakemake again"
 
@@ -80,11 +82,18 @@ def load_observation(tensors: Path, facts: Path) -> tuple[Observation, Knowledge
             model=description["model"],
             trials=tuple(range(description["trials"])),
             buffers=part("buffers", "buffers"),
-            silent={int(trial): why for trial, why in description.get("silent", {}).items()},
+            silent=_silent(part("update", "shared"), description.get("silent", {})),
         )
     except UserError as error:
         raise UserError(f"{facts}: {error}") from None
     return observation, Knowledge(description["threat_model"], description["facts"])
+
+
+def _silent(update: Mapping[str, Tensor], said: Mapping[str, Silence]) -> dict[int, Silence]:
+    """Return the trials that say nothing: those that a file names, and updates of zero in a file from elsewhere."""
+    moved = torch.stack([value.reshape(len(value), -1).any(1) for value in update.values()]).any(0)
+    zero: dict[int, Silence] = {trial: "zero update" for trial, some in enumerate(moved.tolist()) if not some}
+    return {**zero, **{int(trial): why for trial, why in said.items()}}
 
 
 def _refuse_surplus(threat_model: str, facts: Mapping[str, Any], place: str = "") -> None:
