@@ -121,9 +121,9 @@ def _silence(spec: CapturedRound, held: Held[Any], update: Mapping[str, Tensor])
 def silent(update: Mapping[str, Tensor], before: Callable[[str], Tensor], divisor: float) -> dict[int, Silence]:
     """Return which trials say nothing of their samples, and why.
 
-    A client subtracts two rounded numbers, so the difference may be off by half a unit in the last place of the weight:
-    an update that is no larger than that, as a whole, is what rounding made of it. Rows without any change are left
-    out, as frozen layers and words that no sentence has are exactly where they were.
+    A client subtracts two numbers that were rounded, which adds an error of a variance of a twelfth of the square of a
+    unit in the last place: an update that is no larger than all these errors together is what rounding made of it. Rows
+    without any change are left out, as frozen layers and words that no sentence has are exactly where they were.
 
     Args:
         update: by name, [T, ...].
@@ -136,13 +136,18 @@ def silent(update: Mapping[str, Tensor], before: Callable[[str], Tensor], diviso
         for name, value in update.items():
             start = before(name)
             change = _rows(value[trial])
-            unit = torch.finfo(change.dtype).eps / 2
-            errors = _rows(start[trial] if start.dim() == value.dim() else start)[change.any(1)].double() * unit
+            units = _last_places(_rows(start[trial] if start.dim() == value.dim() else start)[change.any(1)])
             moved += float((change.double() * divisor).square().sum())
-            rounded += float(errors.square().sum())
+            rounded += float(units.square().sum()) / 12
         if moved <= rounded:
             found[trial] = "update below rounding" if rounded else "zero update"
     return found
+
+
+def _last_places(values: Tensor) -> Tensor:
+    """Return a unit in the last place of each value, float64; 0 of a zero, beside which nothing is lost."""
+    units = torch.finfo(values.dtype).eps * torch.exp2(torch.frexp(values).exponent.double() - 1)
+    return units.masked_fill(values == 0, 0.0)
 
 
 def _rows(values: Tensor) -> Tensor:
