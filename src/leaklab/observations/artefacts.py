@@ -1,6 +1,7 @@
 """The files of an observation: what the server sees of a capture. The private side is in ``truth.py``."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,16 +83,16 @@ def load_observation(tensors: Path, facts: Path) -> tuple[Observation, Knowledge
             model=description["model"],
             trials=tuple(range(description["trials"])),
             buffers=part("buffers", "buffers"),
-            silent=_silent(part("update", "shared"), description.get("silent", {})),
         )
     except UserError as error:
         raise UserError(f"{facts}: {error}") from None
+    observation = replace(observation, silent=_silent(observation.update, description.get("silent", {})))
     return observation, Knowledge(description["threat_model"], description["facts"])
 
 
 def _silent(update: Mapping[str, Tensor], said: Mapping[str, Silence]) -> dict[int, Silence]:
     """Return the trials that say nothing: those that a file names, and updates of zero in a file from elsewhere."""
-    moved = torch.stack([value.reshape(len(value), -1).any(1) for value in update.values()]).any(0)
+    moved = torch.stack([value.unsqueeze(-1).flatten(1).any(1) for value in update.values()]).any(0)
     zero: dict[int, Silence] = {trial: "zero update" for trial, some in enumerate(moved.tolist()) if not some}
     return {**zero, **{int(trial): why for trial, why in said.items()}}
 

@@ -80,7 +80,7 @@ def _known(threat_model: str) -> str:
 
 
 def _number(trial: str) -> str:
-    if not trial.isdecimal():
+    if not (trial.isascii() and trial.isdecimal() and len(trial) < 10):
         raise ValueError("is no number of a trial")
     return trial
 
