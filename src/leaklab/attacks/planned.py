@@ -16,6 +16,7 @@ from leaklab.attacks.shapes import check_shapes
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import chosen
+from leaklab.observations.requirements import TRANSFORMS, check, check_optimizer, check_prior, check_transform, needs
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackerSpec
 from leaklab.records.errors import UserError
@@ -77,6 +78,24 @@ def _searched(
         on_unit = replace(found, images=unit(found.images), candidates=unit(found.candidates), scale=one.scale)
         parts.append(on_unit.cpu())
     return parts[0] if len(parts) == 1 else joined(parts)
+
+
+def check_granted(spec: AttackerSpec, kind: str, knowledge: Knowledge) -> None:
+    """Refuse an attack on a file whose threat model withholds what it uses, or on a client that it is not made for.
+
+    Raises:
+        UserError: says what is missing or does not fit: generator, fact, optimizer, or the transform's defense.
+    """
+    attack, transform = spec.attack, spec.transform
+    check_prior(attack.name, spec.generator)
+    check(
+        attack.name, attack.settings, knowledge.threat_model, transform.name, transform.settings, kind, spec.generator
+    )
+    if knowledge.knows("optimizer"):
+        check_optimizer(attack.name, knowledge.require("optimizer")["name"])
+    made_for = "defense" in needs(transform.name, transform.settings, TRANSFORMS) or knowledge.knows("defense")
+    defense = knowledge.require("defense", transform.name)["name"] if made_for else None
+    check_transform(transform.name, defense, knowledge.require("batch_size", transform.name))
 
 
 def planned_matching(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 import torch
 from torch import Tensor
 
-from leaklab.records.observed import Silence
+from leaklab.observations.threat_models import Silence
 
 if TYPE_CHECKING:
     import pandas as pd

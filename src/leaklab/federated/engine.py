@@ -57,25 +57,20 @@ class Sweep:
             is the last.
         weights: what the servers hold at the end by name, [R, ...]: global weights and running statistics.
         clients: what the clients keep at the end by name, [R, N, ...]; empty under federated averaging.
-        diverged_after: rounds that a replicate had done when it was frozen at its last finite weights, [R]; -1 for one
-            that did not diverge.
+        diverged: number of replicates that were frozen at their last finite weights.
+        diverged_after: rounds that each had done by then, [R]; -1 for the others.
         clipped_clients: clients for whom the defense cut a value.
-        client_steps: optimiser steps of all clients that this call executed.
-        training_seconds: their wall time, evaluation aside.
+        client_steps: optimiser steps of all clients that this call executed; training_seconds: their wall time.
     """
 
     table: pd.DataFrame
     weights: dict[str, Tensor]
     clients: dict[str, Tensor]
+    diverged: int
     diverged_after: Tensor
     clipped_clients: int
     client_steps: int
     training_seconds: float
-
-    @property
-    def diverged(self) -> int:
-        """Number of replicates that diverged."""
-        return int((self.diverged_after >= 0).sum())
 
 
 def train(
@@ -129,7 +124,8 @@ def train(
         table=pd.DataFrame(state.rows).assign(**federation.backbone.columns),
         weights={name: value.cpu() for name, value in state.server.items()},
         clients={name: value.cpu() for name, value in state.clients.items()},
-        diverged_after=federation.diverged_after(state).cpu(),
+        diverged=int(state.diverged.sum()),
+        diverged_after=(state.steps // federation.rounds.work.steps).masked_fill(~state.diverged, -1).cpu(),
         clipped_clients=federation.clipped_clients(),
         client_steps=federation.rounds.client_steps,
         training_seconds=federation.training_seconds,
@@ -214,10 +210,6 @@ class _Federation:
         after = State(number, server, clients, diverged, state.reached, steps, state.rows, noted)
         watched = self._watch.columns(found.notes, state.noted) if self._watch and found.notes and due else ()
         return self.evaluated(after, found.own, watched) if due else after
-
-    def diverged_after(self, state: State) -> Tensor:
-        """Return the rounds that each diverged replicate had done, [R]; -1 for the others."""
-        return (state.steps // self._work.steps).masked_fill(~state.diverged, -1)
 
     def clipped_clients(self) -> int:
         """Return for how many clients the defense cut a value."""

@@ -4,11 +4,12 @@ A missing number is a missing line of ``scores.csv``. So a table shows fewer upd
 as if something had protected it.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from leaklab.metrics.base import MetricCard
-from leaklab.records.observed import Silence
+from leaklab.observations.threat_models import Silence
 
 if TYPE_CHECKING:  # read by steps without tensors
     import pandas as pd
@@ -38,26 +39,35 @@ def silent_trials(starts: "pd.DataFrame") -> dict[int, str]:
     return dict(zip(silent["trial"].tolist(), silent["stopped"].tolist(), strict=True))
 
 
-def silenced(values: "Tensor", silent: Sequence[bool]) -> "Tensor":
-    """Return values [T, B] with NaN for the trials that ``silent`` [T] says."""
-    rows = [row for row, nothing in enumerate(silent) if nothing]
-    if not rows:
+def silenced(values: "Tensor", silent: Collection[int]) -> "Tensor":
+    """Return values [T, B] with NaN for the trials ``silent``."""
+    if not silent:
         return values
     found = values.clone()
-    found[rows] = float("nan")
+    found[list(silent)] = float("nan")
     return found
 
 
-def silence_line(silent: Sequence[bool], draws: Sequence[int]) -> dict[str, Any]:
+def counted(silent: Mapping[int, str]) -> dict[str, dict[str, int]]:
+    """Return what a record says of ``silent_trials``: how many for which reason; nothing where all updates speak."""
+    return {NO_INFORMATION_CARD.name: dict(Counter(silent.values()))} if silent else {}
+
+
+def cards_of(silent: Collection[int]) -> list[MetricCard]:
+    """Return the card of the count, if there is one."""
+    return [NO_INFORMATION_CARD] if silent else []
+
+
+def silence_line(silent: Collection[int], draws: Sequence[int]) -> dict[str, Any]:
     """Return the line that counts the updates of a run which say nothing.
 
     It is of the first of them and of no image, so that a collector takes the images of this run for others than those
     of a run where all updates speak, and holds neither against the other.
 
     Args:
-        silent: which say nothing, [T]; at least one.
+        silent: trials that say nothing; at least one.
         draws: number of the defense's draw in each trial, [T].
     """
-    first = list(silent).index(True)
+    first = min(silent)
     place = {"trial": first, "image": OF_NO_IMAGE, "draw": draws[first], "selection": "best-by-loss"}
-    return {**place, "metric": NO_INFORMATION_CARD.name, "value": float(sum(silent))}
+    return {**place, "metric": NO_INFORMATION_CARD.name, "value": float(len(silent))}

@@ -10,11 +10,10 @@ from torch import Tensor
 
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.description import Description
-from leaklab.observations.threat_models import granted
+from leaklab.observations.threat_models import Silence, granted
 from leaklab.records.config import parse
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, read_tensors, write_json, write_tensors
-from leaklab.records.observed import Silence
 
 AGAIN = "delete its folder and run snakemake again"
 

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from leaklab.observations.requirements import refusal
-from leaklab.observations.threat_models import Fact
+from leaklab.observations.threat_models import Fact, Silence
 from leaklab.records.errors import UserError
-from leaklab.records.observed import Silence
 
 Kind = Literal["gradient", "delta"]
 Mode = Literal["train", "eval"]

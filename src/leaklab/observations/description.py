@@ -8,9 +8,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from leaklab.observations.base import Kind, Mode
-from leaklab.observations.threat_models import THREAT_MODELS
+from leaklab.observations.threat_models import THREAT_MODELS, Silence
 from leaklab.records.bounds import Count, Flag, Natural, Real
-from leaklab.records.observed import Silence
 
 Labels = list[Natural] | list[list[Natural]]
 

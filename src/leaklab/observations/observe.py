@@ -16,10 +16,9 @@ from leaklab.federated.local import LocalResult
 from leaklab.observations.base import Knowledge, Mode, Observation
 from leaklab.observations.client_round import Steps, filled, part_of
 from leaklab.observations.requirements import check_kind
-from leaklab.observations.threat_models import granted
+from leaklab.observations.threat_models import Silence, granted
 from leaklab.records.capture_spec import CapturedRound
 from leaklab.records.errors import UserError
-from leaklab.records.observed import Silence
 
 Secret = TypeVar("Secret")
 

@@ -5,7 +5,6 @@ attack can be given the folder of its observation and nothing else.
 """
 
 from pathlib import Path
-from typing import Literal
 
 from leaklab.records.ids import RUNS, run_folder, run_id, stage_of
 from leaklab.records.specs import Spec
@@ -13,9 +12,6 @@ from leaklab.records.specs import Spec
 OBSERVED = {"capture": "observation", "capture-text": "observation-text"}
 """Stage of a capture -> folder below ``results/runs`` of what the server sees of it."""
 CAPTURED = {folder: stage for stage, folder in OBSERVED.items()}
-Silence = Literal["zero update", "update below rounding", "diverged training"]
-"""Why an update says nothing of its samples: it is zero; it is smaller than what rounding the weights that it was
-subtracted from may have changed; the weights are those at which a training was frozen that diverged."""
 
 
 def observation_folder(capture: Spec) -> Path:

@@ -1,6 +1,5 @@
 """Evaluate an attack's loss around each of its latents, beside the distance from the private image, which it sees."""
 
-from collections import Counter
 from dataclasses import asdict
 
 import pandas as pd
@@ -8,7 +7,7 @@ import torch
 
 from leaklab.attacks.matching import profiled_scale
 from leaklab.attacks.planned import planned_matching
-from leaklab.metrics.latent_landscape import distances, losses, points_of
+from leaklab.metrics.latent_landscape import distances, losses, points_of, speaking_rows
 from leaklab.metrics.scoring import load_metrics
 from leaklab.models.generators.files import load_generator
 from leaklab.observations.artefacts import load_observation
@@ -29,13 +28,7 @@ def run(job: Job) -> None:
     spec = LandscapeSpec.model_validate(job.spec)
     observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
     generator = load_generator(job.input("generator"))
-    rows, silence = observation.speaking, observation.silent
-    if not rows:
-        raise UserError(
-            f"no update says anything of its image ({', '.join(sorted(set(silence.values())))}): attack "
-            "another round, or raise the rate"
-        )
-    observation = observation.select(rows).to(job.device)
+    observation = observation.select(rows := speaking_rows(observation)).to(job.device)
     attacker = attacker_of(spec.attack)
     matching = planned_matching(attacker, observation, knowledge, generator)
     # a line shows both losses; of a plane, the attacker who profiles out the scale has one of his own
@@ -60,8 +53,7 @@ def run(job: Job) -> None:
     cards = {metric.card.name: asdict(metric.card) for metric in metrics}
     write_json(job.outputs["cards"], {"metrics": cards, "selections": {}, "not_available": not_available})
     lengths = torch.linalg.vector_norm(seconds - firsts, dim=1).tolist()
-    silent = {"silent_updates": dict(Counter(silence.values()))} if silence else {}
-    job.note(images=len(tables), points=len(table), not_available=not_available, lengths=lengths, **silent)
+    job.note(images=len(tables), points=len(table), not_available=not_available, lengths=lengths)
 
 
 if __name__ == "__main__":

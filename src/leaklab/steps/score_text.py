@@ -1,13 +1,12 @@
 """Compare what was read with the private sentences: the first step that sees both."""
 
-from collections import Counter
 from dataclasses import asdict
 
 import pandas as pd
 
 from leaklab.data.text.corpus import Corpus
 from leaklab.metrics.labels import LABEL_CARD
-from leaklab.metrics.silence import NO_INFORMATION_CARD, silent_trials
+from leaklab.metrics.silence import cards_of, counted, silent_trials
 from leaklab.metrics.text.scoring import SELECTIONS, text_cards
 from leaklab.metrics.text.trials import score_trials
 from leaklab.observations.text_truth import load_text_truth
@@ -22,8 +21,8 @@ def run(job: Job) -> None:
     corpus = Corpus.load(job.input("corpus"))
     trials = load_text_truth(job.input("truth"))
     starts = read_table(job.input("trials"))
-    reasons = silent_trials(starts)
-    lines, texts = score_trials(spec, corpus, trials, read_json(job.input("reconstruction"))["trials"], list(reasons))
+    silent = silent_trials(starts)
+    lines, texts = score_trials(spec, corpus, trials, read_json(job.input("reconstruction"))["trials"], silent)
     write_table(job.outputs["scores"], pd.DataFrame(lines))
     write_json(job.outputs["texts"], {"trials": texts})
     facts = {
@@ -31,10 +30,9 @@ def run(job: Job) -> None:
         "diverged_trials": int((starts["diverged"] & starts["chosen"]).sum()),
         "not_available": {},
         "substitute": corpus.substitute,
-        **({"no_information": dict(Counter(reasons.values()))} if reasons else {}),
+        **counted(silent),
     }
-    others = [LABEL_CARD, NO_INFORMATION_CARD] if reasons else [LABEL_CARD]
-    cards = {card.name: asdict(card) for card in (*text_cards(spec.metrics), *others)}
+    cards = {card.name: asdict(card) for card in (*text_cards(spec.metrics), LABEL_CARD, *cards_of(silent))}
     write_json(job.outputs["cards"], {"metrics": cards, "selections": SELECTIONS, **facts})
     job.note(**facts)
 

@@ -372,8 +372,7 @@ class TestAttacks:
         """Leave out what updates that say nothing have no value for, as ``score_attack`` does."""
         path = run_folder(spec) / "scores.csv"
         table = pd.read_csv(path)
-        flags = [trial in silent for trial in range(len(IMAGES))]
-        counted = pd.DataFrame([silence_line(flags, [0] * len(flags))])
+        counted = pd.DataFrame([silence_line(silent, [0] * len(IMAGES))])
         write_table(path, pd.concat([table[~table.trial.isin(silent)], counted], ignore_index=True))
 
     @pytest.mark.parametrize("defense", ["none", "lrp"])

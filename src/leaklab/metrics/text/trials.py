@@ -1,6 +1,6 @@
 """From what an attack read to the long score table and to the texts behind it, trial by trial."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from leaklab.data.text.corpus import Corpus
@@ -18,7 +18,7 @@ def score_trials(
     corpus: Corpus,
     trials: Sequence[TextTrial],
     found: Sequence[Mapping[str, Any]],
-    silent: Sequence[int] = (),
+    silent: Collection[int] = (),
 ) -> tuple[list[Line], list[Line]]:
     """Return the lines of ``scores.csv`` and those of ``texts.json``.
 
@@ -45,8 +45,8 @@ def score_trials(
         correct = float(guess["label"] == trial.label)
         lines.append({**place, "selection": OWN_CHOICE, "metric": LABEL_CARD.name, "value": correct})
     if silent:
-        counted = silence_line([number in silent for number in range(len(trials))], [trial.draw for trial in trials])
-        lines.append({"trial": counted["trial"], "example": counted.pop("image"), **counted})
+        line = silence_line(silent, [trial.draw for trial in trials])
+        lines.append({"trial": line["trial"], "example": line.pop("image"), **line})
     return lines, texts
 
 
