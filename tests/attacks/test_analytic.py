@@ -59,7 +59,9 @@ def test_f4_and_f6_the_image_is_exact_whatever_the_factor(observe, private, know
     assert (found.images - private[0]).abs().max() < 1e-8
     assert torch.equal(found.labels, private[1])
     assert torch.equal(found.candidates[:, 0], found.images)
-    assert {start.stopped for start in found.starts} == {"matched"}
+    assert {start.stopped for start in found.starts} == {"read"}
+    assert found.candidate_losses.isnan().all()  # no loss was evaluated, and nothing is proven
+    assert found.certified is None
     assert found.evaluations() == 0
 
 
@@ -93,7 +95,7 @@ def test_f10_one_sample_between_two_bins_is_exact_and_two_are_mixed(digits):
 
 def test_an_update_of_zeros_is_recorded_as_diverged(observe, private, knowledge):
     found = run(observed(observe, private, "mlp", [1.0, 0.0, *[1.0] * (TRIALS - 2)]), knowledge)
-    assert [start.stopped for start in found.starts][:3] == ["matched", "diverged", "matched"]
+    assert [start.stopped for start in found.starts][:3] == ["read", "diverged", "read"]
     assert found.candidate_losses[1] == torch.inf
 
 

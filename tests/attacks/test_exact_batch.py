@@ -57,12 +57,19 @@ def test_a_batch_is_exact_and_proven_whatever_the_factor(observe, private, grant
     proven = [start.stopped == "matched" for start in found.starts]
     assert sum(proven) >= TRIALS - 1
     assert all(error < 1e-6 for error, sure in zip(errors(found, private), proven, strict=True) if sure)
+    assert found.certified.tolist() == proven
     assert found.evaluations() == 0
 
 
 def test_single_precision_leaves_more_than_60_db(observe, private, granted):
     found = run(observed(observe, private, dtype=torch.float32), granted)
     assert sorted(errors(found, private))[TRIALS // 2] < 1e-3
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_that_proves_nothing_certifies_nothing(observe, private, granted, method):
+    found = run(observed(observe, private), granted, method)
+    assert (found.certified is None) == (method not in ("spear", "peel"))
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -75,6 +75,11 @@ def test_the_budget_counts_outer_steps():
     assert record.evaluations == 4 * LbfgsSettings().max_iter + 1
 
 
+def test_a_zero_update_is_matched_by_nothing():
+    result = run(lambda points, rows: (0 * points.sum(1), 0 * points), constant(1), scale=0 * ONE)
+    assert [record.stopped for record in result.records] == ["stagnated"]
+
+
 def test_losses_are_relative_to_the_scale():
     start = run(bowl, constant(1), scale=ONE * 1e12)
     assert start.records[0].stopped == "matched"

@@ -8,7 +8,9 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from torch import nn
 
+from leaklab.models.adapters import StillBatchNorm2d
 from leaklab.observations import requirements
 from leaklab.observations.base import Knowledge
 from leaklab.observations.declared import chosen, declared
@@ -17,6 +19,7 @@ from leaklab.observations.threat_models import FACTS, MARKS, OF_A_LETTER, OWN, T
 from leaklab.planning.resources import cost
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec
+from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.text_specs import TextAttackSpec
@@ -298,3 +301,44 @@ def test_generators_are_held_against_the_attack_that_uses_them():
         requirements.check_generator(attack_spec(generator=other))
     published = {"dataset": "digits", "steps": 0}
     requirements.check_generator(attack_spec(generator=published, split="train"))
+
+
+CLIENT = {"dataset": "digits", "images": {"count": 1}, "model": "resnet-small"}
+
+
+def client(**changes):
+    return CaptureSpec.model_validate({**CLIENT, **changes})
+
+
+@pytest.mark.parametrize("attack", plugins.available("attacks"))
+def test_training_state_and_optimizer_are_followed_by_the_attacks_that_say_so(attack):
+    asked = declared("attacks", attack)
+    refused = {
+        "batch normalisations": (client(mode="train"), not asked.batch_statistics),
+        "dropout masks": (client(model="mlp", mode="train"), not asked.dropout),
+        "not of adam": (client(optimizer="adam"), "adam" not in asked.optimizers),
+    }
+    for words, (capture, refuses) in refused.items():
+        if refuses:
+            with pytest.raises(UserError, match=words):
+                requirements.check_client(attack, capture)
+        else:
+            requirements.check_client(attack, capture)
+    for capture in (client(), client(model={"name": "mlp", "settings": {"dropout": 0.0}}, mode="train")):
+        requirements.check_client(attack, capture)
+
+
+def test_the_attacks_that_follow_batch_statistics_are_those_on_updates():
+    able = {name for name in plugins.available("attacks") if declared("attacks", name).batch_statistics}
+    assert able == {"csdlg", "delta-dlg"}
+
+
+@pytest.mark.parametrize("model", plugins.available("models"))
+def test_models_say_what_mixes_or_drops_in_training_state(model):
+    """The plan reads it from the source; here it is held against the layers that are built."""
+    architecture = plugins.load("models", model)
+    layers = list(architecture.build((3, 32, 32), 10).modules())
+    mixing = any(isinstance(layer, nn.BatchNorm2d) and not isinstance(layer, StillBatchNorm2d) for layer in layers)
+    assert bool(getattr(architecture, "batch_statistics", False)) == mixing
+    dropping = any(isinstance(layer, nn.Dropout) and layer.p > 0 for layer in layers)
+    assert bool(getattr(architecture, "dropout", 0)) == dropping

@@ -77,6 +77,13 @@ def test_the_blocks_as_they_stand_are_planned(tmp_path, block):
         # a root set that no batch holds
         (TRAIN, "defense: {name: grad-defense, root_samples: 5}", "runs.main: defense 'grad-defense' looks at 5 samp"),
         (ATTACK, "defense: {name: grad-defense, root_samples: 2}", "runs.main: defense 'grad-defense' looks at 2 samp"),
+        # layers in training state that the attack cannot follow, whatever the size of the batch
+        (ATTACK, "model: resnet-small\nmode: train", "runs.main: attack 'idlg' cannot follow model 'resnet-small' in"),
+        (ATTACK, "model: resnet-18\nmode: train\nattack: dlg\nbatch_size: 2", "runs.main: attack 'dlg' cannot follow"),
+        (ATTACK, "model: mlp\nmode: train", "runs.main: attack 'idlg' does not know the dropout masks of model 'mlp'"),
+        # steps that are no gradients
+        (ATTACK, "model: mlp\nattack: analytic\noptimizer: adam", "runs.main: attack 'analytic' reads updates of sgd,"),
+        (ATTACK, "optimizer: adam", "runs.main: attack 'idlg' reads updates of sgd, not of adam"),
         # a budget without noise
         (TRAIN, "defense: {name: dp-sgd, sigma: 0, epsilon: 4}", "runs.main: defense 'dp-sgd': sigma 0 adds no noise"),
         (ATTACK, "defense: {name: dp-sgd, sigma: 0.0, epsilon: 4}", "runs.main: defense 'dp-sgd': sigma 0 adds no"),

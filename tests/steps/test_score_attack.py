@@ -59,7 +59,8 @@ def job(tmp_path):
     write_json(tmp_path / "data.json", {"name": "digits", "substitute": "a stand-in"})
     starts = pd.DataFrame([(t, s, t == 3, s == 1) for t in range(TRIALS) for s in range(STARTS)],
                           columns=["trial", "start", "diverged", "chosen"])  # fmt: skip
-    write_table(tmp_path / "trials.csv", starts)
+    stopped = starts["diverged"].map({True: "diverged", False: "budget"})
+    write_table(tmp_path / "trials.csv", starts.assign(stopped=stopped))
     inputs = {"reconstruction": "reconstruction.safetensors", "trials": "trials.csv", "truth": "truth.safetensors",
               "truth_facts": "truth.json", "dataset": "data.safetensors", "card": "data.json"}  # fmt: skip
     return Job(
@@ -132,6 +133,34 @@ def test_labels_and_cards(job):
     assert set(cards["metrics"]) == {"mse", "psnr", "ssim", "label_correct"}
     assert cards["metrics"]["psnr"]["unit"] == "dB"
     assert cards["substitute"] == "a stand-in"
+
+
+def silent_starts(job, reasons):
+    """Say in ``trials.csv`` that the updates of some trials say nothing."""
+    (path,) = job.inputs["trials"]
+    stopped = [reasons.get(trial, "budget") for trial in read_table(path)["trial"]]
+    write_table(path, read_table(path).assign(stopped=stopped))
+
+
+def test_an_update_that_says_nothing_has_no_number_but_its_count(job):
+    before = scored(job)[0]
+    silent_starts(job, {1: "zero update", 2: "diverged training"})
+    table, cards = scored(job)
+    spoken = before[~before.trial.isin([1, 2])].reset_index(drop=True)
+    assert table[table.metric != "no_information"].reset_index(drop=True).equals(spoken)
+    (line,) = table[table.metric == "no_information"].to_dict("records")
+    assert (line["trial"], line["image"], line["selection"], line["value"]) == (1, -1, "best-by-loss", 2.0)
+    assert cards["no_information"] == {"zero update": 1, "diverged training": 1}
+    assert cards["label_accuracy"] == 0.5
+    assert "no_information" in cards["metrics"]
+
+
+def test_of_updates_that_all_say_nothing_the_count_is_left(job):
+    silent_starts(job, dict.fromkeys(range(TRIALS), "update below rounding"))
+    table, cards = scored(job)
+    assert table.metric.tolist() == ["no_information"]
+    assert table.value.tolist() == [TRIALS]
+    assert cards["label_accuracy"] is None
 
 
 def test_a_metric_that_cannot_be_had_leaves_a_reason_and_no_lines(job, tmp_path, monkeypatch):
@@ -212,16 +241,32 @@ def test_queries_of_a_malicious_server_are_scored_without_a_generator(job, tmp_p
     assert scored(job)[1]["not_available"]["queries"] == "the server sends honest weights, once"
 
 
-def test_an_update_is_certified_where_the_attack_ended_with_no_loss_at_all(job):
+def test_certified_is_what_the_attack_itself_proved_and_no_value_elsewhere(job):
     (path,) = job.inputs["reconstruction"]
     found = read_tensors(path)
-    losses = torch.full_like(found["candidate_losses"], 1e-9)
-    losses[0] = 0
+    losses = torch.zeros_like(found["candidate_losses"])
     write_tensors(path, {**found, "candidate_losses": losses})
+    job.spec["metrics"] = ["certified", "false-certificate"]
+    assert set(scored(job)[0].metric) == {"label_correct"}  # a loss of 0 is no proof
+    write_tensors(path, {**found, "certified": torch.tensor([True, *[False] * (len(losses) - 1)])})
     job.spec["metrics"] = ["certified"]
     table = scored(job)[0]
+    table = table[table.metric == "certified"]
     assert set(table.selection) == {"best-by-loss"}
     assert dict(zip(table.trial, table.value, strict=True)) == {0: 1.0, **dict.fromkeys(range(1, len(losses)), 0.0)}
+
+
+def test_an_attack_without_any_guess_of_a_label_has_no_line_for_it_and_no_accuracy(job):
+    (path,) = job.inputs["reconstruction"]
+    found = read_tensors(path)
+    write_tensors(path, {**found, "labels": torch.full_like(found["labels"], -1)})
+    table, cards = scored(job)
+    assert set(table.metric) == {"mse", "psnr", "ssim"}
+    assert cards["label_accuracy"] is None
+    write_tensors(path, {**found, "labels": torch.tensor([[1], [-1], [0], [-1]])})
+    table, cards = scored(job)
+    assert values(table, "best-by-loss", "label_correct") == {0: 1, 2: 0}
+    assert cards["label_accuracy"] == 0.5
 
 
 def test_a_certificate_is_held_against_the_images(job):
@@ -230,13 +275,13 @@ def test_a_certificate_is_held_against_the_images(job):
     private = load_truth(job.input("truth"), job.input("truth_facts")).images
     images = private.clone().to(found["images"])
     images[1] = 1 - images[1]  # a planted false certificate
-    losses = torch.zeros_like(found["candidate_losses"])
-    losses[2] = 1e-9
-    write_tensors(path, {**found, "images": images, "candidate_losses": losses})
+    certified = torch.ones(len(images), dtype=torch.bool)
+    certified[2] = False
+    write_tensors(path, {**found, "images": images, "certified": certified})
     job.spec["metrics"] = ["certified", "false-certificate"]
     table = scored(job)[0]
     by_metric = {name: own.value.tolist() for name, own in table.groupby("metric")}
-    others = len(losses) - 3
+    others = len(images) - 3
     assert by_metric["certified"] == [1.0, 1.0, 0.0, *[1.0] * others]
     assert by_metric["false_certificate"] == [0.0, 1.0, 0.0, *[0.0] * others]
 

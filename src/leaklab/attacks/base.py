@@ -36,10 +36,12 @@ class Reconstruction:
         images: [T, B, C, H, W], the start with the smallest matching loss, as found: not clamped.
         labels: [T, B] int64.
         candidates: [T, R, B, C, H, W], the best point of every start.
-        candidate_losses: [T, R]; inf where a start was not needed or never had a finite loss.
+        candidate_losses: [T, R]; inf where a start was not needed or never had a finite loss, NaN of an attack that
+            evaluates none.
         starts: one record per start that was run; ``trial`` is the trial's number in the capture.
         scale: [T] factor that the attacker found on the update; 1 where it was not estimated.
         latents: [T, B, d] of the images, where they come from a generator.
+        certified: [T] bool, of an attack that proves what it reads: whether it proved the whole batch.
     """
 
     images: Tensor
@@ -49,6 +51,7 @@ class Reconstruction:
     starts: tuple[StartRecord, ...]
     scale: Tensor
     latents: Tensor | None = None
+    certified: Tensor | None = None
 
     def cpu(self) -> "Reconstruction":
         """Return the reconstruction on the CPU."""
@@ -112,7 +115,8 @@ def victim(observation: Observation, knowledge: Knowledge, needed_by: str) -> nn
     if knowledge.knows("normalisation"):
         # attacks search images on the [0, 1] scale, whatever the network was trained on
         network = normalised(network, **knowledge.require("normalisation", needed_by)).to(device=like.device)
-    if observation.mode == "train" and any(isinstance(layer, nn.Dropout) for layer in network.modules()):
+    dropping = [layer for layer in network.modules() if isinstance(layer, nn.Dropout) and layer.p > 0]
+    if observation.mode == "train" and dropping:
         raise UserError("the client's dropout masks are unknown to the attacker: capture a model without dropout")
     return network.train(observation.mode == "train").requires_grad_(requires_grad=False)
 

@@ -1,4 +1,4 @@
-"""What an attack returns that reads images off the update instead of searching for them."""
+"""What is returned without a search: of images that are read off the update, and of an update that says nothing."""
 
 import torch
 from torch import Tensor
@@ -7,9 +7,12 @@ from leaklab.attacks.base import Reconstruction
 from leaklab.attacks.starts import StartRecord
 from leaklab.observations.base import Observation
 
+NO_LABEL = -1
+"""Stands where no label was guessed."""
+
 
 def read_off(observation: Observation, images: Tensor, labels: Tensor) -> Reconstruction:
-    """Return the reconstruction: one start per trial, no evaluation of a loss, a factor of 1.
+    """Return the reconstruction: one start per trial, without a loss, as none is evaluated, and a factor of 1.
 
     Args:
         observation: of T trials.
@@ -17,15 +20,34 @@ def read_off(observation: Observation, images: Tensor, labels: Tensor) -> Recons
         labels: [T, B].
     """
     seen = images.flatten(1).isfinite().any(1)
-    losses = torch.zeros(len(images)).masked_fill(~seen.cpu(), torch.inf).to(images)
+    losses = torch.full((len(images),), torch.nan).masked_fill(~seen.cpu(), torch.inf).to(images)
     return Reconstruction(
         images=images,
         labels=labels,
         candidates=images[:, None].clone(),
         candidate_losses=losses[:, None],
         starts=tuple(
-            StartRecord(trial, 0, loss, 0, 0, not read, "matched" if read else "diverged")
+            StartRecord(trial, 0, loss, 0, 0, not read, "read" if read else "diverged")
             for trial, loss, read in zip(observation.trials, losses.tolist(), seen.tolist(), strict=True)
         ),
         scale=torch.ones(len(images), dtype=torch.float64),
+    )
+
+
+def unread(observation: Observation, samples: tuple[int, ...]) -> Reconstruction:
+    """Return the answer to updates that say nothing: neither an image nor a label, and no start.
+
+    Args:
+        observation: of T trials, all ``silent``.
+        samples: (B, C, H, W) of one update.
+    """
+    like, trials = observation.like, observation.trials
+    images = like.new_full((len(trials), *samples), torch.nan)
+    return Reconstruction(
+        images=images,
+        labels=torch.full((len(trials), samples[0]), NO_LABEL, device=like.device),
+        candidates=images[:, None].clone(),
+        candidate_losses=like.new_full((len(trials), 1), torch.nan),
+        starts=tuple(StartRecord(trial, 0, torch.nan, 0, 0, False, observation.silent[trial]) for trial in trials),
+        scale=torch.ones(len(trials), dtype=torch.float64),
     )

@@ -43,6 +43,7 @@ class CosineDeepLeakage(UpdateAttack):
         facts=(*SAMPLES, *PRESCRIBED_STEPS),
         facts_when={"label_rule": KNOWN_LABELS, "boxed": {True: ("input_range",)}},
         facts_when_set={"samples": ("samples",)},
+        batch_statistics=True,
     )
 
     label_rule: str = "known"

@@ -30,7 +30,7 @@ class DeltaDeepLeakage(UpdateAttack):
 
     name: ClassVar[str] = "delta-dlg"
     requirements: ClassVar[Requirements] = Requirements(
-        facts=(*SAMPLES, *PRESCRIBED_STEPS), facts_when_set={"samples": ("samples",)}
+        facts=(*SAMPLES, *PRESCRIBED_STEPS), facts_when_set={"samples": ("samples",)}, batch_statistics=True
     )
 
     history: Count = 100

@@ -5,7 +5,7 @@ matching loss that is recorded is the part of the batch that is not certified: 0
 whole batch is exact.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, blank
+from leaklab.attacks.closed_form import NO_LABEL
 from leaklab.attacks.first_layer import black_pixels, peel, ratio, spear, unmixing
 from leaklab.attacks.first_layer.layer import FirstLayer, Floats, Reading
-from leaklab.attacks.imprint import NO_LABEL
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.starts import StartRecord
 from leaklab.observations.base import Knowledge, Observation
@@ -33,6 +33,8 @@ METHODS: dict[str, Callable[[FirstLayer, int, Stream], Reading]] = {
     "black-pixels": black_pixels.read,
     "peel": peel.read,
 }
+PROVING = ("spear", "peel")
+"""Methods whose readings say how far they agree with the layer's ReLU."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class ExactBatch:
         first_affine=True,
         tells_apart=True,
         single_when={"method": ("ratio",)},
+        optimizers=("sgd", "adam"),
+        dropout=True,
     )
 
     method: Literal["ratio", "spear", "unmixing", "black-pixels", "peel"] = "peel"
@@ -95,7 +99,13 @@ class ExactBatch:
                 for trial, loss in zip(observation.trials, losses, strict=True)
             ),
             scale=torch.ones(len(images), dtype=torch.float64),
+            certified=self._certified(readings),
         )
+
+    def _certified(self, readings: Sequence[Reading]) -> Tensor | None:
+        """Return which batches were proven, [T]; nothing of a method that proves none."""
+        proven = torch.tensor([one.proven for one in readings])
+        return proven if self.method in PROVING else None
 
 
 def first_layers(observation: Observation, knowledge: Knowledge) -> list[FirstLayer]:

@@ -16,15 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
-from leaklab.attacks.closed_form import read_off
+from leaklab.attacks.closed_form import NO_LABEL, read_off
 from leaklab.attacks.matching import Distance
 from leaklab.models.normalised import unnormalised
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import SAMPLES, Requirements
 from leaklab.records.bounds import NonNegative
 from leaklab.records.errors import UserError
-
-NO_LABEL = -1
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from leaklab.attacks.base import Reconstruction
 from leaklab.attacks.starts import as_tensor, from_tensor
 
 TENSORS = ("images", "labels", "candidates", "candidate_losses", "scale")
-OPTIONAL = ("latents",)
+OPTIONAL = ("latents", "certified")
 TRIALS_TOGETHER = 10
 """Trials per chunk: the speed per trial is flat from here on, and a killed job loses at most one chunk."""
 
@@ -29,10 +29,34 @@ def tensors_of(found: Reconstruction) -> dict[str, Tensor]:
 
 
 def joined(parts: Sequence[Reconstruction]) -> Reconstruction:
-    """Return the reconstructions of all trials from those of the chunks, in order."""
+    """Return the reconstructions of all trials from those of the chunks, in order.
+
+    Where nothing was searched there is one start, and none of the optional tensors: NaN takes the places.
+    """
     named = [tensors_of(part) for part in parts]
-    tensors = {name: torch.cat([part[name] for part in named]) for name in named[0]}
+    names = [name for name in (*TENSORS, *OPTIONAL) if any(name in part for part in named)]
+    tensors = {name: torch.cat(_alike([part.get(name) for part in named], parts)) for name in names}
     return Reconstruction(**tensors, starts=tuple(start for part in parts for start in part.starts))
+
+
+def _alike(values: Sequence[Tensor | None], parts: Sequence[Reconstruction]) -> list[Tensor]:
+    """Return what parts have under one name in one shape but for the trials; ``False`` fills up what is true or not."""
+    like = max((value for value in values if value is not None), key=lambda value: value.shape[1:])
+    found = []
+    for value, part in zip(values, parts, strict=True):
+        trials = len(part.labels)
+        whole = like.new_full((trials, *like.shape[1:]), torch.nan if like.is_floating_point() else 0)
+        if value is not None and value.shape[1:] != like.shape[1:]:
+            whole[:, : value.shape[1]] = value
+        found.append(value if value is not None and value.shape[1:] == like.shape[1:] else whole)
+    return found
+
+
+def in_order(found: Reconstruction, rows: Sequence[int]) -> Reconstruction:
+    """Return trials that are those of ``rows`` in the order of the rows; starts go by the numbers of their trials."""
+    places = sorted(range(len(rows)), key=lambda place: rows[place])
+    tensors = {name: value[places] for name, value in tensors_of(found).items()}
+    return Reconstruction(**tensors, starts=tuple(sorted(found.starts, key=lambda start: start.trial)))
 
 
 def packed(part: Reconstruction) -> dict[str, Tensor]:

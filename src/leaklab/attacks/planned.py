@@ -8,12 +8,15 @@ from torch import Tensor
 
 from leaklab.attacks.adaptive.base import InformedTransform, Transform, prepared_by
 from leaklab.attacks.base import Attack, Budget, Reconstruction
+from leaklab.attacks.closed_form import unread
 from leaklab.attacks.latent_matching import LatentMatching
 from leaklab.attacks.matching import Distance
-from leaklab.attacks.parts import joined
+from leaklab.attacks.parts import in_order, joined
 from leaklab.attacks.shapes import check_shapes
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.declared import chosen
+from leaklab.observations.requirements import TRANSFORMS, check, check_optimizer, check_prior, check_transform, needs
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackerSpec
 from leaklab.records.errors import UserError
@@ -36,6 +39,8 @@ def attacked(
 ) -> Reconstruction:
     """Return what the attack, after its transform, makes of an observation: on the CPU, images on the [0, 1] scale.
 
+    An update that says nothing of its samples is not attacked: the answer is ``closed_form.unread``.
+
     Args:
         spec: which attack, transform and budget.
         observation: some or all trials of the capture.
@@ -46,6 +51,22 @@ def attacked(
     Raises:
         UserError: see ``Transform.prepare`` and ``Attack.reconstruct``.
     """
+    if not observation.silent:
+        return _searched(spec, observation, knowledge, device, generator)
+    speaking = observation.speaking
+    rows = [*speaking, *(row for row in range(len(observation.trials)) if row not in speaking)]
+    held = chosen("attacks", spec.attack.name, spec.attack.settings, "samples")
+    samples = held or int(knowledge.require("batch_size", spec.attack.name))
+    shape = tuple(knowledge.require("input_shape", spec.attack.name))
+    parts = [unread(observation.select(rows[len(speaking) :]), (samples, *shape))]
+    if speaking:
+        parts.insert(0, _searched(spec, observation.select(speaking), knowledge, device, generator))
+    return in_order(joined(parts), rows)
+
+
+def _searched(
+    spec: AttackerSpec, observation: Observation, knowledge: Knowledge, device: str, generator: Generator | None
+) -> Reconstruction:
     transform, attack = _planned(spec, knowledge, generator)
     budget = Budget(spec.iterations, spec.restarts)
     streams = partial(stream, spec.seed, "attack")
@@ -57,6 +78,24 @@ def attacked(
         on_unit = replace(found, images=unit(found.images), candidates=unit(found.candidates), scale=one.scale)
         parts.append(on_unit.cpu())
     return parts[0] if len(parts) == 1 else joined(parts)
+
+
+def check_granted(spec: AttackerSpec, kind: str, knowledge: Knowledge) -> None:
+    """Refuse an attack on a file whose threat model withholds what it uses, or on a client that it is not made for.
+
+    Raises:
+        UserError: says what is missing or does not fit: generator, fact, optimizer, or the transform's defense.
+    """
+    attack, transform = spec.attack, spec.transform
+    check_prior(attack.name, spec.generator)
+    check(
+        attack.name, attack.settings, knowledge.threat_model, transform.name, transform.settings, kind, spec.generator
+    )
+    if knowledge.knows("optimizer"):
+        check_optimizer(attack.name, knowledge.require("optimizer")["name"])
+    made_for = "defense" in needs(transform.name, transform.settings, TRANSFORMS) or knowledge.knows("defense")
+    defense = knowledge.require("defense", transform.name)["name"] if made_for else None
+    check_transform(transform.name, defense, knowledge.require("batch_size", transform.name))
 
 
 def planned_matching(

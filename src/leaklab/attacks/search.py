@@ -203,7 +203,8 @@ def _stop_reasons(
     waited = optimiser.iterations - running.since >= settings.patience * lbfgs.max_iter
     rules = (
         ~finite,
-        running.best <= settings.matched * scale[running.rows],
+        # a zero update is as far from nothing as from anything: no point matches it
+        (running.best <= settings.matched * scale[running.rows]) & (scale[running.rows] > 0),
         waited | optimiser.stalled,
         optimiser.outer >= settings.iterations,
     )

@@ -2,15 +2,19 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, astuple, dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import torch
 from torch import Tensor
 
+from leaklab.observations.threat_models import Silence
+
 if TYPE_CHECKING:
     import pandas as pd
 
-STOPPED = ("diverged", "matched", "stagnated", "budget")
+STOPPED = ("diverged", "matched", "stagnated", "budget", "read", *get_args(Silence))
+"""How a start ends: ``read`` without a search and without a loss, the last ones without a start. What is kept counts on
+the order."""
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ import numpy as np
 import torch
 
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
-from leaklab.attacks.closed_form import read_off
+from leaklab.attacks.closed_form import NO_LABEL, read_off
 from leaklab.attacks.exact_batch import first_layers
 from leaklab.attacks.first_layer.support import completed
-from leaklab.attacks.imprint import NO_LABEL
 from leaklab.attacks.matching import Distance
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import SAMPLES, Requirements
@@ -27,7 +26,12 @@ class SupportQuotient:
     """Read one sample off the entries of the first layer's update that are not zero."""
 
     requirements: ClassVar[Requirements] = Requirements(
-        facts=SAMPLES, facts_if_granted=("weight_decay",), largest_batch=1, searches=False, first_affine=True
+        facts=SAMPLES,
+        facts_if_granted=("weight_decay",),
+        largest_batch=1,
+        searches=False,
+        first_affine=True,
+        dropout=True,
     )
 
     def reconstruct(

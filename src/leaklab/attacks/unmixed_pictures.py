@@ -12,10 +12,9 @@ import numpy as np
 import torch
 
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
-from leaklab.attacks.closed_form import read_off
+from leaklab.attacks.closed_form import NO_LABEL, read_off
 from leaklab.attacks.exact_batch import first_layers
 from leaklab.attacks.first_layer.pictures import pictures
-from leaklab.attacks.imprint import NO_LABEL
 from leaklab.attacks.matching import Distance
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import SAMPLES, Requirements
@@ -39,6 +38,8 @@ class UnmixedPictures:
         facts_if_granted=("weight_decay",),
         searches=False,
         first_affine=True,
+        optimizers=("sgd", "adam"),
+        dropout=True,
     )
 
     samples: Natural = 0

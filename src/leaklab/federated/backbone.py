@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from leaklab.data.dataset import Dataset
-from leaklab.federated.checkpoint import fingerprint
+from leaklab.federated.checkpoint import DIVERGED, fingerprint
 from leaklab.models.base import Architecture, Shape
 from leaklab.models.published import published_state
 from leaklab.records.errors import UserError
@@ -59,7 +59,8 @@ class Backbone:
             device: of the training.
 
         Raises:
-            UserError: the model has no frozen part but the spec a backbone, or the backbone is another network's.
+            UserError: the model has no frozen part but the spec a backbone, or the backbone is another network's or
+                diverged.
         """
         dtype = getattr(torch, spec.dtype)
         whole = model.build(dataset.shape, dataset.num_classes)
@@ -115,6 +116,9 @@ def _given(spec: TrainSpec, saved: Mapping[str, Tensor]) -> dict[str, Tensor]:
     assert spec.backbone is not None
     if spec.backbone.weights is not None:
         return published_state(spec.backbone.weights)
+    if DIVERGED in saved and saved[DIVERGED][0] >= 0:
+        done = int(saved[DIVERGED][0])
+        raise UserError(f"the backbone's training diverged after {done} rounds: lower its rate, or choose another")
     # the first replicate; what clients keep is no part of a global network
     return {name: value[0] for name, value in saved.items() if "/" not in name}
 

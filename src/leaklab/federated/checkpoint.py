@@ -20,6 +20,8 @@ from leaklab.records.files import write_tensors
 
 log = logging.getLogger("leaklab")
 SERVER, CLIENTS, NOTED, DIGEST = "weights/", "clients/", "noted/", "digest"
+DIVERGED = "sweep/diverged"
+"""Beside the weights of a sweep of which a replicate diverged: the rounds that each had done by then, else -1, [R]."""
 VECTORS = ("diverged", "reached", "steps")
 
 

@@ -58,15 +58,16 @@ class Sweep:
         weights: what the servers hold at the end by name, [R, ...]: global weights and running statistics.
         clients: what the clients keep at the end by name, [R, N, ...]; empty under federated averaging.
         diverged: number of replicates that were frozen at their last finite weights.
+        diverged_after: rounds that each had done by then, [R]; -1 for the others.
         clipped_clients: clients for whom the defense cut a value.
-        client_steps: optimiser steps of all clients that this call executed.
-        training_seconds: their wall time, evaluation aside.
+        client_steps: optimiser steps of all clients that this call executed; training_seconds: their wall time.
     """
 
     table: pd.DataFrame
     weights: dict[str, Tensor]
     clients: dict[str, Tensor]
     diverged: int
+    diverged_after: Tensor
     clipped_clients: int
     client_steps: int
     training_seconds: float
@@ -124,6 +125,7 @@ def train(
         weights={name: value.cpu() for name, value in state.server.items()},
         clients={name: value.cpu() for name, value in state.clients.items()},
         diverged=int(state.diverged.sum()),
+        diverged_after=(state.steps // federation.rounds.work.steps).masked_fill(~state.diverged, -1).cpu(),
         clipped_clients=federation.clipped_clients(),
         client_steps=federation.rounds.client_steps,
         training_seconds=federation.training_seconds,

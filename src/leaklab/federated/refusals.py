@@ -53,7 +53,7 @@ def _refuse_sample_bound(spec: TrainSpec, algorithm: Algorithm, plugin: Defense,
         raise UserError(
             f"defense '{defense}' clips the gradient of each sample, but algorithm '{name}' {does}: choose another"
         )
-    dropping = [own for own, layer in network.named_modules() if isinstance(layer, nn.Dropout)]
+    dropping = [own for own, layer in network.named_modules() if isinstance(layer, nn.Dropout) and layer.p > 0]
     if dropping and defense_overrides(plugin, "poisson_batches") and plugin.poisson_batches():
         raise UserError(
             f"defense '{defense}': batches of changing size have no masks for layer '{dropping[0]}': choose a model "

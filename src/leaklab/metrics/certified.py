@@ -13,7 +13,7 @@ from leaklab.metrics.of_search import SearchMetric
 
 @dataclass(frozen=True)
 class Certified(SearchMetric):
-    """1 for each image of an update that the attack certified, which it tells by a loss of exactly 0."""
+    """1 for each image of an update that the attack proved to be exact, of attacks that prove anything."""
 
     reads_the_search: ClassVar[bool] = True
 
@@ -31,18 +31,19 @@ class Certified(SearchMetric):
             input_range="none: no image is compared",
             assignment="none: one value an update, repeated for each of its images",
             averaging="mean over the images: the share of them",
-            note="of attacks that prove what they read (exact-batch); a search that ends at a loss of 0 proves nothing",
+            note="no value for attacks that prove nothing: neither a loss of 0 nor a quotient is a proof",
         )
 
     def values(self, found: Mapping[str, Tensor], errors: Tensor) -> Tensor:
-        """Return 1.0 or 0.0 for each image, [T, B]; see ``SearchMetric``."""
+        """Return 1.0, 0.0 or NaN for each image, [T, B]; see ``SearchMetric``."""
         return certified(found)
 
 
 def certified(found: Mapping[str, Tensor]) -> Tensor:
-    """Return 1.0 for each image of an update that the attack certified, else 0.0, [T, B]."""
-    proven = (found["candidate_losses"].double().amin(1) == 0).to(torch.float64)
-    return proven[:, None].expand_as(found["labels"]).clone()
+    """Return 1.0 for each image of an update that the attack proved, else 0.0, [T, B]; NaN where it proves none."""
+    labels = found["labels"]
+    proven = found["certified"].to(torch.float64) if "certified" in found else torch.full((len(labels),), torch.nan)
+    return proven.double()[:, None].expand_as(labels).clone()
 
 
 PLUGIN = Certified

@@ -9,6 +9,8 @@ from torch import Tensor
 from leaklab.attacks.landscape import across, line, losses_on, plane, steps
 from leaklab.attacks.latent_matching import LatentMatching
 from leaklab.metrics.base import Metric
+from leaklab.observations.base import Observation
+from leaklab.records.errors import UserError
 from leaklab.records.landscape_spec import LandscapeSpec
 from leaklab.records.streams import stream
 
@@ -36,6 +38,20 @@ def points_of(spec: LandscapeSpec, first: Tensor, second: Tensor) -> tuple[pd.Da
     pairs = torch.cartesian_prod(alphas, betas)
     places = pd.DataFrame({"alpha": pairs[:, 0].numpy(), "beta": pairs[:, 1].numpy()})
     return places, plane(first, second, third, alphas, betas).flatten(0, 1)
+
+
+def speaking_rows(observation: Observation) -> list[int]:
+    """Return the rows of the updates that say something of their image; there is no landscape of the others.
+
+    Raises:
+        UserError: none of them does.
+    """
+    if not observation.speaking:
+        raise UserError(
+            f"no update says anything of its image ({', '.join(sorted(set(observation.silent.values())))}): attack "
+            "another round, or raise the rate"
+        )
+    return observation.speaking
 
 
 def losses(matching: LatentMatching, profiled: LatentMatching | None, row: int, latents: Tensor) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from leaklab.metrics.base import MetricCard
@@ -64,6 +65,20 @@ def load_update_metrics(spec: ScoreSpec) -> tuple[list[UpdateMetric], dict[str, 
     reasons = {metric.card.name: metric.refusal(spec.attack) for metric in metrics}
     usable = [metric for metric in metrics if reasons[metric.card.name] is None]
     return usable, {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def values_of_speaking(
+    metric: UpdateMetric, seen: tuple[Observation, Knowledge], generator: Generator | None, truth: Truth
+) -> Tensor:
+    """Return a metric of the update, [T, B]; NaN of those that say nothing, about which it is not asked."""
+    observation, knowledge = seen
+    if not observation.silent:
+        return metric.values(observation, knowledge, generator, truth)
+    rows = observation.speaking
+    found = torch.full(truth.labels.shape, torch.nan, dtype=torch.float64)
+    if rows:
+        found[rows] = metric.values(observation.select(rows), knowledge, generator, truth.select(rows))
+    return found
 
 
 def names_of_image_metrics(names: Iterable[str]) -> list[str]:

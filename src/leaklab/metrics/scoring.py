@@ -1,6 +1,6 @@
 """From guesses to the long score table, one line per private image, selection and metric."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import pandas as pd
 import torch
@@ -9,6 +9,8 @@ from torch import Tensor
 from leaklab.metrics.assignment import match, reorder
 from leaklab.metrics.base import Metric
 from leaklab.metrics.mse import MeanSquaredError
+from leaklab.metrics.selections import finite, oracle_choice
+from leaklab.metrics.silence import silence_line, silenced
 from leaklab.records import plugins
 
 COLUMNS = ["trial", "image", "draw", "selection", "metric", "value"]
@@ -24,6 +26,18 @@ def load_metrics(names: Iterable[str]) -> tuple[list[Metric], dict[str, str]]:
     reasons = {metric.card.name: metric.available() for metric in metrics}
     usable = [metric for metric in metrics if reasons[metric.card.name] is None]
     return usable, {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def own_guesses(found: Mapping[str, Tensor], truth: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+    """Return the attack's own choice and the oracle's, by selection, and which trials were not finite, [T].
+
+    Args:
+        found: tensors of the reconstruction by name.
+        truth: [T, B, C, H, W] in [0, 1].
+    """
+    chosen, non_finite = finite(found["images"])
+    oracle = oracle_choice(found["candidates"], found["candidate_losses"], chosen, truth)
+    return {"best-by-loss": chosen, "oracle": finite(oracle)[0]}, non_finite
 
 
 def image_scores(
@@ -56,14 +70,18 @@ def errors_of(guess: Tensor, truth: Tensor) -> Tensor:
 
 
 def score_table(
-    scores: Mapping[tuple[str, str], Tensor], images: Sequence[Sequence[int]], draws: Sequence[int]
+    scores: Mapping[tuple[str, str], Tensor],
+    images: Sequence[Sequence[int]],
+    draws: Sequence[int],
+    silent: Collection[int] = (),
 ) -> pd.DataFrame:
-    """Return the long table of ``scores.csv``.
+    """Return the long table of ``scores.csv``; what has no value (NaN) has no line.
 
     Args:
         scores: (selection, metric) -> [T, B].
         images: split index of each private image, [T][B].
         draws: number of the defense's draw in each trial, [T].
+        silent: trials whose update says nothing: they have no value, and a line counts them.
     """
     trials, batch = len(images), len(images[0])
     trial = torch.arange(trials).repeat_interleave(batch).tolist()
@@ -75,8 +93,12 @@ def score_table(
             "draw": [draws[t] for t in trial],
             "selection": selection,
             "metric": metric,
-            "value": values.flatten().tolist(),
+            "value": silenced(values, silent).flatten().tolist(),
         })
         for (selection, metric), values in scores.items()
     ]  # fmt: skip
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=COLUMNS)
+    if silent:
+        frames.append(pd.DataFrame([silence_line(silent, draws)]))
+    if not frames:
+        return pd.DataFrame(columns=COLUMNS)
+    return pd.concat(frames, ignore_index=True).dropna(subset=["value"]).reset_index(drop=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import nn
 from torchvision.models import resnet18
@@ -20,10 +20,13 @@ class ResNet18(Architecture):
     Parameters have torchvision's names, so its state dicts load as they are.
 
     Attributes:
+        batch_statistics: in training state samples mix; plans read it from the source.
         stem: ``cifar`` for a 3x3 convolution of stride 1 without pooling, as is usual for images of 32x32; ``imagenet``
             for torchvision's own 7x7 convolution of stride 2 and 3x3 max pooling.
         initialisation: scheme of ``models/initialisations.py``; ``he`` is the law of torchvision's ResNets.
     """
+
+    batch_statistics: ClassVar[bool] = True
 
     stem: Stem = "cifar"
     initialisation: str = "he"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -38,10 +39,13 @@ class SmallResNet(Architecture):
     269,722.
 
     Attributes:
+        batch_statistics: in training state samples mix; plans read it from the source.
         blocks: n, basic blocks in each stage.
         width: channels of the first stage.
         initialisation: scheme of ``models/initialisations.py``; ``he`` is the one the source paper prescribes.
     """
+
+    batch_statistics: ClassVar[bool] = True
 
     blocks: Count = 1
     width: Count = 16

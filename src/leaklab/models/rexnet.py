@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import nn
 
@@ -19,11 +19,14 @@ class ReXNet(Architecture):
     Parameters have timm's names, except that ``head.fc`` is called ``fc``.
 
     Attributes:
+        batch_statistics: in training state samples mix; plans read it from the source.
         width: multiplier of all channels, 1.3 in LRP.
         dropout: probability to drop a feature before the affine layer; LRP states none, ReXNet's authors use 0.2.
         initialisation: scheme of ``models/initialisations.py``; ``he`` is timm's law for ReXNet, except that timm
             takes the affine layer's fan-out for its fan-in and starts its bias at zero.
     """
+
+    batch_statistics: ClassVar[bool] = True
 
     width: Positive = 1.3
     dropout: PartShare = 0.0

@@ -1,14 +1,16 @@
 """The files of an observation: what the server sees of a capture. The private side is in ``truth.py``."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.description import Description
-from leaklab.observations.threat_models import granted
+from leaklab.observations.threat_models import Silence, granted
 from leaklab.records.config import parse
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, read_tensors, write_json, write_tensors
@@ -46,6 +48,7 @@ def save_observation(tensors: Path, facts: Path, observation: Observation, knowl
         "facts": dict(knowledge.facts),
         # left out otherwise, as observations were written before there were others
         **({"each_its_own": True} if observation.own else {}),
+        **({"silent": {str(trial): why for trial, why in observation.silent.items()}} if observation.silent else {}),
     }
     write_json(facts, description)
 
@@ -82,7 +85,15 @@ def load_observation(tensors: Path, facts: Path) -> tuple[Observation, Knowledge
         )
     except UserError as error:
         raise UserError(f"{facts}: {error}") from None
+    observation = replace(observation, silent=_silent(observation.update, description.get("silent", {})))
     return observation, Knowledge(description["threat_model"], description["facts"])
+
+
+def _silent(update: Mapping[str, Tensor], said: Mapping[str, Silence]) -> dict[int, Silence]:
+    """Return the trials that say nothing: those that a file names, and updates of zero in a file from elsewhere."""
+    moved = torch.stack([value.unsqueeze(-1).flatten(1).any(1) for value in update.values()]).any(0)
+    zero: dict[int, Silence] = {trial: "zero update" for trial, some in enumerate(moved.tolist()) if not some}
+    return {**zero, **{int(trial): why for trial, why in said.items()}}
 
 
 def _refuse_surplus(threat_model: str, facts: Mapping[str, Any], place: str = "") -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from leaklab.observations.requirements import refusal
-from leaklab.observations.threat_models import Fact
+from leaklab.observations.threat_models import Fact, Silence
 from leaklab.records.errors import UserError
 
 Kind = Literal["gradient", "delta"]
@@ -75,6 +75,7 @@ class Observation:
         trials: number of each trial within the capture; a part of an observation keeps the numbers of the whole.
         buffers: running statistics by name, as broadcast.
         own: in place of ``weights``, where the server sent each client others: by name, [T, ...].
+        silent: number of a trial whose update says nothing -> why.
     """
 
     weights: Mapping[str, Tensor]
@@ -85,6 +86,7 @@ class Observation:
     trials: tuple[int, ...]
     buffers: Mapping[str, Tensor] = field(default_factory=dict)
     own: Mapping[str, Tensor] = field(default_factory=dict)
+    silent: Mapping[int, Silence] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         named = {**self.weights, **self.own}
@@ -97,6 +99,11 @@ class Observation:
     def like(self) -> Tensor:
         """A tensor of the observation's dtype and device."""
         return next(iter(self.update.values()))
+
+    @property
+    def speaking(self) -> list[int]:
+        """The rows (positions) of the trials whose update says something."""
+        return [row for row, trial in enumerate(self.trials) if trial not in self.silent]
 
     def sent(self, name: str) -> Tensor:
         """Return the weights that were sent under ``name``, [T, ...] where each client got others, else [1, ...]."""
@@ -113,11 +120,13 @@ class Observation:
     def select(self, rows: Sequence[int]) -> "Observation":
         """Return the observation of the given rows (positions, not trial numbers)."""
         index = list(rows)
+        trials = tuple(self.trials[row] for row in index)
         return replace(
             self,
             update={name: value[index] for name, value in self.update.items()},
             own={name: value[index] for name, value in self.own.items()},
-            trials=tuple(self.trials[row] for row in index),
+            trials=trials,
+            silent={trial: why for trial, why in self.silent.items() if trial in trials},
         )
 
     def to(self, device: str) -> "Observation":

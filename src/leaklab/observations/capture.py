@@ -108,6 +108,7 @@ def _hold(spec: CaptureSpec, start: Start, deal: Sequence[Tensor], generator: Ge
         secret=partial(_truth, spec, private),
         hidden=defense.hidden(network),
         statistics=statistics,
+        diverged=start.diverged,
         **of_algorithm,
     )
 

@@ -56,6 +56,9 @@ class Requirements:
         first_affine: whether the network has to begin with an affine layer with a bias.
         tells_apart: whether that layer has to have as many units as there are samples.
         single_when: setting -> values with which it reads one sample alone.
+        optimizers: those whose updates it can read; a step of others is no gradient.
+        batch_statistics: whether it follows a client whose batch normalisations use the batch.
+        dropout: whether it does without the client's dropout masks, which nobody sends.
     """
 
     facts: Facts = ()
@@ -72,6 +75,9 @@ class Requirements:
     first_affine: bool = False
     tells_apart: bool = False
     single_when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    optimizers: tuple[str, ...] = ("sgd",)
+    batch_statistics: bool = False
+    dropout: bool = False
 
 
 CONSTANTS = {

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from leaklab.observations.base import Kind, Mode
-from leaklab.observations.threat_models import THREAT_MODELS
+from leaklab.observations.threat_models import THREAT_MODELS, Silence
 from leaklab.records.bounds import Count, Flag, Natural, Real
 
 Labels = list[Natural] | list[list[Natural]]
@@ -78,6 +78,12 @@ def _known(threat_model: str) -> str:
     return threat_model
 
 
+def _number(trial: str) -> str:
+    if not (trial.isascii() and trial.isdecimal() and len(trial) < 10):
+        raise ValueError("is no number of a trial")
+    return trial
+
+
 class Description(_Strict):
     """All of ``facts.json``; see ``artefacts.save_observation``."""
 
@@ -92,3 +98,4 @@ class Description(_Strict):
     threat_model: Annotated[str, AfterValidator(_known)]
     facts: Facts
     each_its_own: Flag = False
+    silent: dict[Annotated[str, AfterValidator(_number)], Silence] = {}

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from leaklab.models.base import Architecture
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.observe import Held, observe
+from leaklab.observations.observe import Held, divisor, observe, silent
 from leaklab.observations.servers.base import Server, Tensors, Victims
 from leaklab.observations.start import Start
 from leaklab.observations.truth import Truth
@@ -56,8 +56,9 @@ def manipulated(
         "server": {"name": server.name, "settings": dict(server.settings)},
         "queries": caught.queries,
     }
+    silence = observation.silent if held.diverged else silent(caught.update, sent.__getitem__, divisor(spec, held))
     return (
-        replace(observation, weights=sent, update=caught.update),
+        replace(observation, weights=sent, update=caught.update, silent=silence),
         replace(knowledge, facts=facts),
         _only(truth, wanted),
     )

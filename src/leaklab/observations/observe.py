@@ -16,7 +16,7 @@ from leaklab.federated.local import LocalResult
 from leaklab.observations.base import Knowledge, Mode, Observation
 from leaklab.observations.client_round import Steps, filled, part_of
 from leaklab.observations.requirements import check_kind
-from leaklab.observations.threat_models import granted
+from leaklab.observations.threat_models import Silence, granted
 from leaklab.records.capture_spec import CapturedRound
 from leaklab.records.errors import UserError
 
@@ -43,6 +43,7 @@ class Held(Generic[Secret]):
         own: weights that the server sent to each client of its own, by name, [G, ...]; it sends no others then.
         silent: first local steps whose batches speak to nothing that is sent.
         together: clients that train at once; None for all. It decides memory, not results.
+        diverged: whether the state is that of a training that diverged.
     """
 
     state: Mapping[str, Tensor]
@@ -60,6 +61,7 @@ class Held(Generic[Secret]):
     own: Mapping[str, Tensor] = field(default_factory=dict)
     silent: int = 0
     together: int | None = None
+    diverged: bool = False
 
     @property
     def labels(self) -> Tensor:
@@ -93,6 +95,8 @@ def observe(spec: CapturedRound, held: Held[Secret]) -> tuple[Observation, Knowl
     if not shared:
         raise UserError(f"defense '{spec.defense.name}' hides all of model '{spec.model.name}': there is no update")
     update, rates = _sent(spec, held, shared)
+    if held.diverged:  # nobody attacks it, and a file of numbers has no others
+        update = {name: value.nan_to_num(0.0, 0.0, 0.0) for name, value in update.items()}
     observation = Observation(
         weights={} if held.own else {name: held.state[name] for name in held.parameters},
         update=update,
@@ -102,8 +106,57 @@ def observe(spec: CapturedRound, held: Held[Secret]) -> tuple[Observation, Knowl
         trials=tuple(range(len(rates))),
         buffers={name: value for name, value in held.state.items() if name in held.statistics},
         own={name: held.own[name].repeat_interleave(held.draws, 0) for name in held.parameters if held.own},
+        silent=_silence(spec, held, update),
     )
     return observation, _knowledge(spec, held), held.secret(rates)
+
+
+def _silence(spec: CapturedRound, held: Held[Any], update: Mapping[str, Tensor]) -> dict[int, Silence]:
+    if held.diverged:
+        return dict.fromkeys(range(len(held.contexts)), "diverged training")
+    return silent(update, held.before, divisor(spec, held))
+
+
+def silent(update: Mapping[str, Tensor], before: Callable[[str], Tensor], divisor: float) -> dict[int, Silence]:
+    """Return which trials say nothing of their samples, and why.
+
+    A client subtracts two numbers that were rounded, which adds an error of a variance of a twelfth of the square of a
+    unit in the last place: an update that is no larger than all these errors together is what rounding made of it. Rows
+    without any change are left out, as frozen layers and words that no sentence has are exactly where they were.
+
+    Args:
+        update: by name, [T, ...].
+        before: from a name to what its update is counted from, [...] or [T, ...].
+        divisor: by which the differences of the weights were divided.
+    """
+    found: dict[int, Silence] = {}
+    for trial in range(len(next(iter(update.values())))):
+        moved = rounded = 0.0
+        for name, value in update.items():
+            start = before(name)
+            change = _rows(value[trial])
+            units = _last_places(_rows(start[trial] if start.dim() == value.dim() else start)[change.any(1)])
+            moved += float((change.double() * divisor).square().sum())
+            rounded += float(units.square().sum()) / 12
+        if moved <= rounded:
+            found[trial] = "update below rounding" if rounded else "zero update"
+    return found
+
+
+def _last_places(values: Tensor) -> Tensor:
+    """Return a unit in the last place of each value, float64; 0 of a zero, beside which nothing is lost."""
+    units = torch.finfo(values.dtype).eps * torch.exp2(torch.frexp(values).exponent.double() - 1)
+    return units.masked_fill(values == 0, 0.0)
+
+
+def _rows(values: Tensor) -> Tensor:
+    """Return a tensor as a matrix; each number of a vector is a row."""
+    return values.reshape(values.shape[0] if values.dim() else 1, -1)
+
+
+def divisor(spec: CapturedRound, held: Held[Any]) -> float:
+    """Return by what the difference of the weights is divided to make an update of the spec's kind."""
+    return -held.steps.assumed_rate if spec.kind == "gradient" else 1.0
 
 
 def _sent(spec: CapturedRound, held: Held[Any], shared: Sequence[str]) -> tuple[dict[str, Tensor], Tensor]:
@@ -134,7 +187,7 @@ def _sent_once(
     """
     trials = len(contexts)
     together = held.together or trials
-    divisor = -held.steps.assumed_rate if spec.kind == "gradient" else 1.0
+    by = divisor(spec, held)
     # filled in place: joined parts would need the memory twice
     before = {name: held.before(name) for name in shared}
     update = {
@@ -149,7 +202,7 @@ def _sent_once(
         part = slice(rows.start, rows.stop)
         for name, value in update.items():
             start = before[name][part] if name in held.unmoved else before[name]
-            value[part] = (result.weights[name] - start) / divisor
+            value[part] = (result.weights[name] - start) / by
         rates.append(result.rates)
     longest = max(part.shape[1] for part in rates)
     return update, torch.cat([filled(part, longest) for part in rates])

@@ -170,6 +170,43 @@ def check_most(plugin: str, field: str, number: int, most: int | None) -> None:
         raise UserError(f"{plugin} works for {field} <= {most}, not {number}: lower it, or choose another one")
 
 
+def check_client(attack: str, capture: CaptureSpec) -> None:
+    """Refuse a client whose optimizer, or whose layers in training state, the attack cannot follow; imports no torch.
+
+    Raises:
+        UserError: says what to set.
+    """
+    asked, model = declared(ATTACKS, attack), capture.model
+    check_optimizer(attack, capture.optimizer.name)
+    if capture.mode != "train":
+        return
+    if _says("models", model.name, "batch_statistics") and not asked.batch_statistics:
+        able = [name for name in plugins.available(ATTACKS) if declared(ATTACKS, name).batch_statistics]
+        raise UserError(
+            f"attack '{attack}' cannot follow model '{model.name}' in training state, where its batch normalisations "
+            f"use the client's batch: set mode: eval, or choose {' or '.join(able)}"
+        )
+    if chosen("models", model.name, model.settings, "dropout") and not asked.dropout:
+        raise UserError(
+            f"attack '{attack}' does not know the dropout masks of model '{model.name}' in training state: set "
+            "mode: eval, or the model's dropout to 0"
+        )
+
+
+def check_optimizer(attack: str, optimizer: str) -> None:
+    """Refuse an attack on an optimizer whose steps it cannot read; imports no torch.
+
+    Raises:
+        UserError: names those that it can.
+    """
+    able = declared(ATTACKS, attack).optimizers
+    if optimizer not in able:
+        raise UserError(
+            f"attack '{attack}' reads updates of {' or '.join(able)}, not of {optimizer}, whose step is no gradient: "
+            "set optimizer: sgd, or choose another attack"
+        )
+
+
 def samples_seen(capture: CaptureSpec) -> int:
     """Return of how many samples the observed update speaks; imports no torch."""
     isolates = capture.server is not None and _says(SERVERS, capture.server.name, "isolates")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from leaklab.data.dataset import Dataset, unit_range
-from leaklab.federated.checkpoint import CLIENTS, below
+from leaklab.federated.checkpoint import CLIENTS, DIVERGED, below
 from leaklab.models.base import Architecture
 from leaklab.models.published import with_published
 from leaklab.records import plugins
@@ -31,6 +31,7 @@ class Start:
         seed: of the clients' random streams.
         round: number of the captured round.
         rounds: of the training that it belongs to.
+        diverged: whether that training diverged before, so that its weights are those of no such round.
     """
 
     state: Mapping[str, Tensor]
@@ -40,6 +41,7 @@ class Start:
     seed: int
     round: int = 0
     rounds: int = 1
+    diverged: bool = False
 
     def inputs(self, images: Tensor, spec: CaptureSpec) -> Tensor:
         """Return uint8 images [..., C, H, W] as the model gets them."""
@@ -70,12 +72,14 @@ def start_of(spec: CaptureSpec, dataset: Dataset, trained: Mapping[str, Tensor] 
     network = architecture.build(dataset.shape, dataset.num_classes)
     if isinstance(spec.state, TrainedState):
         algorithm = plugins.load("federated/algorithms", spec.algorithm_plugin.name, spec.algorithm_plugin.settings)
-        saved = {name: value for name, value in (trained or {}).items() if not name.startswith(CLIENTS)}
+        saved = {name: value for name, value in (trained or {}).items() if not name.startswith((CLIENTS, DIVERGED))}
         wanted = algorithm.server_start(dict(network.state_dict()), stream(spec.state.seed, "server", "start"))
         server = _of_training(spec.state, saved, wanted)
         kept = {name: value[spec.state.replicate] for name, value in below(CLIENTS, trained or {}).items()}
         server, kept = ({name: value.to(dtype) for name, value in part.items()} for part in (server, kept))
-        return Start(server, kept, dataset, True, spec.state.seed, spec.state.round, spec.state.train.rounds)
+        diverged = DIVERGED in (trained or {}) and bool((trained or {})[DIVERGED][spec.state.replicate] >= 0)
+        of_state = spec.state.seed, spec.state.round, spec.state.train.rounds
+        return Start(server, kept, dataset, True, *of_state, diverged)
     name = spec.state.weights
     published = with_published(network, weights_path(name), describe_weights(name).renamed).state_dict()
     cast = {name: value.detach().to(dtype) for name, value in published.items()}

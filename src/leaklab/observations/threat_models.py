@@ -9,6 +9,9 @@ from typing import Literal
 
 from leaklab.records.errors import UserError
 
+Silence = Literal["zero update", "update below rounding", "diverged training"]
+"""Why an update says nothing of its samples: it is zero; it is smaller than what rounding the weights that it was
+subtracted from may have changed; the weights are those at which a training was frozen that diverged."""
 Fact = Literal[
     "architecture",
     "weights",

@@ -1,6 +1,6 @@
 """The private side of a capture of images, for the judge; no attack may import this module."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,12 @@ class Truth:
     labels: Tensor
     rates: Tensor
     trials: tuple[Mapping[str, Any], ...]
+
+    def select(self, rows: Sequence[int]) -> "Truth":
+        """Return the truth of the given trials."""
+        index = list(rows)
+        trials = tuple(self.trials[row] for row in index)
+        return Truth(self.images[index], self.labels[index], self.rates[index], trials)
 
 
 def save_truth(tensors: Path, facts: Path, truth: Truth) -> None:

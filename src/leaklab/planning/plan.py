@@ -14,6 +14,7 @@ from leaklab.data.text.catalog import find_text
 from leaklab.observations.requirements import check as check_threat_model
 from leaklab.observations.requirements import (
     check_batch,
+    check_client,
     check_generator,
     check_server,
     check_transform,
@@ -251,6 +252,7 @@ def _check_attack(attack: AttackSpec) -> None:
     check_server(attack.capture)
     seen = samples_seen(attack.capture)
     check_batch(attack.attack.name, seen, attack.attack.settings)
+    check_client(attack.attack.name, attack.capture)
     check_first_layer(attack)
     check_transform(attack.transform.name, attack.capture.defense.name, seen)
     check_generator(attack)

@@ -5,7 +5,7 @@ from functools import partial
 
 from leaklab.attacks.starts import starts_table
 from leaklab.attacks.text.base import TextAttack, TextBudget
-from leaklab.attacks.text.parts import packed, unpacked
+from leaklab.attacks.text.parts import packed, unpacked, unread
 from leaklab.observations.artefacts import load_observation
 from leaklab.records import plugins
 from leaklab.records.files import sha256, write_json, write_table
@@ -30,7 +30,8 @@ def run(job: Job) -> None:
         part = checkpoint.part(row)
         resumed += part is not None
         if part is None:
-            part = packed(attack.reconstruct(observation.select([row]), knowledge, budget, streams))
+            one = observation.select([row])
+            part = packed(unread(one) if one.silent else attack.reconstruct(one, knowledge, budget, streams))
             checkpoint.keep(row, part)
         sentences.append(unpacked(part))
     found = [{"tokens": one.tokens[0].tolist(), "label": int(one.labels[0])} for one in sentences]

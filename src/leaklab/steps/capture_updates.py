@@ -1,5 +1,7 @@
 """Capture what clients send in one round: the observation for the attacker, the truth for the judge."""
 
+from collections import Counter
+
 import torch
 
 from leaklab.data.dataset import Dataset
@@ -31,6 +33,7 @@ def run(job: Job) -> None:
         local_steps_done=truth.rates.shape[1],
         granted=sorted(knowledge.facts),
         substitute=dataset.substitute,
+        **({"silent_updates": dict(Counter(observation.silent.values()))} if observation.silent else {}),
     )
 
 

@@ -7,7 +7,7 @@ import torch
 
 from leaklab.attacks.matching import profiled_scale
 from leaklab.attacks.planned import planned_matching
-from leaklab.metrics.latent_landscape import distances, losses, points_of
+from leaklab.metrics.latent_landscape import distances, losses, points_of, speaking_rows
 from leaklab.metrics.scoring import load_metrics
 from leaklab.models.generators.files import load_generator
 from leaklab.observations.artefacts import load_observation
@@ -28,7 +28,7 @@ def run(job: Job) -> None:
     spec = LandscapeSpec.model_validate(job.spec)
     observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
     generator = load_generator(job.input("generator"))
-    observation = observation.to(job.device)
+    observation = observation.select(rows := speaking_rows(observation)).to(job.device)
     attacker = attacker_of(spec.attack)
     matching = planned_matching(attacker, observation, knowledge, generator)
     # a line shows both losses; of a plane, the attacker who profiles out the scale has one of his own
@@ -39,13 +39,13 @@ def run(job: Job) -> None:
     firsts, seconds = (read_tensors(job.input(name))["latents"].flatten(0, -2).to(like)
                        for name in ("reconstruction", "projection"))  # fmt: skip
     tables = []
-    for row, trial in enumerate(truth.trials):
-        places, latents = points_of(spec, firsts[row], seconds[row])
+    for row, trial in enumerate(rows):  # of the matching, and of all others
+        places, latents = points_of(spec, firsts[trial], seconds[trial])
         with torch.no_grad():
             images = matching.images(latents, torch.full((len(latents),), row, device=like.device))
-        far = distances(metrics, spec.attack.capture.on_unit_range(images), truth.images[row, 0].to(like))
+        far = distances(metrics, spec.attack.capture.on_unit_range(images), truth.images[trial, 0].to(like))
         tables.append(pd.concat([places, losses(matching, free, row, latents), far], axis=1))
-        tables[-1].insert(0, "image", trial["image"])
+        tables[-1].insert(0, "image", truth.trials[trial]["image"])
     table = pd.concat(tables, ignore_index=True)
     if table.isna().to_numpy().any():
         raise UserError("the loss is not finite at some points: the observation or the latents are damaged; run again")

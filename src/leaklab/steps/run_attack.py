@@ -6,12 +6,10 @@ from math import inf
 
 from leaklab.attacks.base import Reconstruction
 from leaklab.attacks.parts import chunks, joined, tensors_of
-from leaklab.attacks.planned import attacked
+from leaklab.attacks.planned import attacked, check_granted
 from leaklab.attacks.starts import starts_table
 from leaklab.models.generators.files import load_generator
 from leaklab.observations.artefacts import load_observation
-from leaklab.observations.base import Knowledge
-from leaklab.observations.requirements import TRANSFORMS, check, check_prior, check_transform, needs
 from leaklab.records.attack_spec import AttackerSpec
 from leaklab.records.files import sha256, write_table, write_tensors
 from leaklab.steps.base import Job, main
@@ -25,8 +23,7 @@ def run(job: Job, until: float = inf) -> None:
     """
     spec = AttackerSpec.model_validate(job.spec)
     observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
-    check_prior(spec.attack.name, spec.generator)
-    _check_granted(spec, observation.kind, knowledge)
+    check_granted(spec, observation.kind, knowledge)
     generator = load_generator(job.input("generator")) if spec.generator else None
     seen = [sha256(path) for paths in job.inputs.values() for path in paths]
     identity = "\n".join([spec.model_dump_json(), *seen, job.recorder.code, job.device])
@@ -43,17 +40,6 @@ def run(job: Job, until: float = inf) -> None:
     stopped = dict(Counter(start.stopped for start in found.starts))
     job.note(trials=len(found.images), evaluations=found.evaluations(), starts=len(found.starts), stopped=stopped,
              chunks_resumed=kept.resumed)  # fmt: skip
-
-
-def _check_granted(spec: AttackerSpec, kind: str, knowledge: Knowledge) -> None:
-    """Refuse an attack on a file whose threat model withholds what it uses, or whose defense its transform misses."""
-    attack, transform = spec.attack, spec.transform
-    check(
-        attack.name, attack.settings, knowledge.threat_model, transform.name, transform.settings, kind, spec.generator
-    )
-    made_for = "defense" in needs(transform.name, transform.settings, TRANSFORMS) or knowledge.knows("defense")
-    defense = knowledge.require("defense", transform.name)["name"] if made_for else None
-    check_transform(transform.name, defense, knowledge.require("batch_size", transform.name))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import pandas as pd
 
 from leaklab.data.text.corpus import Corpus
 from leaklab.metrics.labels import LABEL_CARD
+from leaklab.metrics.silence import cards_of, counted, silent_trials
 from leaklab.metrics.text.scoring import SELECTIONS, text_cards
 from leaklab.metrics.text.trials import score_trials
 from leaklab.observations.text_truth import load_text_truth
@@ -19,17 +20,19 @@ def run(job: Job) -> None:
     spec = TextScoreSpec.model_validate(job.spec)
     corpus = Corpus.load(job.input("corpus"))
     trials = load_text_truth(job.input("truth"))
-    lines, texts = score_trials(spec, corpus, trials, read_json(job.input("reconstruction"))["trials"])
+    starts = read_table(job.input("trials"))
+    silent = silent_trials(starts)
+    lines, texts = score_trials(spec, corpus, trials, read_json(job.input("reconstruction"))["trials"], silent)
     write_table(job.outputs["scores"], pd.DataFrame(lines))
     write_json(job.outputs["texts"], {"trials": texts})
-    starts = read_table(job.input("trials"))
     facts = {
         "trials": len(trials),
         "diverged_trials": int((starts["diverged"] & starts["chosen"]).sum()),
         "not_available": {},
         "substitute": corpus.substitute,
+        **counted(silent),
     }
-    cards = {card.name: asdict(card) for card in (*text_cards(spec.metrics), LABEL_CARD)}
+    cards = {card.name: asdict(card) for card in (*text_cards(spec.metrics), LABEL_CARD, *cards_of(silent))}
     write_json(job.outputs["cards"], {"metrics": cards, "selections": SELECTIONS, **facts})
     job.note(**facts)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from leaklab.data.dataset import Dataset
-from leaklab.federated.checkpoint import CLIENTS, discard
+from leaklab.federated.checkpoint import CLIENTS, DIVERGED, discard
 from leaklab.federated.engine import Sweep, train
 from leaklab.records.environment import checkpoint_seconds
 from leaklab.records.files import read_json, read_tensors, write_table, write_tensors
@@ -40,7 +40,8 @@ def run(job: Job) -> None:
     sweep, dataset = trained(job)
     write_table(job.outputs["sweep"], sweep.table)
     kept = {CLIENTS + name: value for name, value in sweep.clients.items()}
-    write_tensors(job.outputs["weights"], {**sweep.weights, **kept})
+    marked = {DIVERGED: sweep.diverged_after} if sweep.diverged else {}
+    write_tensors(job.outputs["weights"], {**sweep.weights, **kept, **marked})
     discard(_checkpoint(job))
     job.note(
         client_steps=sweep.client_steps,

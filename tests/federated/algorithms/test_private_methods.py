@@ -171,6 +171,12 @@ def test_a_budget_that_would_be_exceeded_is_refused_before_the_first_step(own, d
     assert not started
 
 
+def test_a_dropout_of_nothing_needs_no_masks(own, dataset, clients):
+    spec = own("fedavg", model={"name": "mlp", "dropout": 0.0}, defense={**DP, "sampling": "poisson"})
+    assert any(isinstance(layer, torch.nn.Dropout) for layer in plugins.load("models", "mlp").build((1, 16, 16), 4))
+    assert train(spec, dataset, clients).client_steps > 0
+
+
 def test_what_cannot_be_is_refused_in_one_line(own, dataset, clients):
     with pytest.raises(UserError, match=r"model 'resnet-small' samples mix \('.*running_mean'\): choose"):
         train(own("fedavg", model="resnet-small"), dataset, clients)

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
+from leaklab.metrics.silence import silence_line
 from leaklab.records.errors import UserError
 from leaklab.records.expand import expand
 from leaklab.records.files import write_json, write_table
@@ -365,6 +366,55 @@ class TestAttacks:
         (row,) = [row for row in found if not row.aside]
         # clients of one training share its weights, so they do not count alone
         assert (row.value, row.n, row.clusters, len(row.runs)) == (1.5, 12, 2, 2)
+
+    @staticmethod
+    def without(spec, silent):
+        """Leave out what updates that say nothing have no value for, as ``score_attack`` does."""
+        path = run_folder(spec) / "scores.csv"
+        table = pd.read_csv(path)
+        counted = pd.DataFrame([silence_line(silent, [0] * len(IMAGES))])
+        write_table(path, pd.concat([table[~table.trial.isin(silent)], counted], ignore_index=True))
+
+    @pytest.mark.parametrize("defense", ["none", "lrp"])
+    @pytest.mark.parametrize("silent", [[0], [1, 4], range(6)])
+    def test_updates_that_say_nothing_are_counted_and_never_a_protection(self, defense, silent):
+        item = read_item(ATTACK, ("renderer: image-grid\n", "renderer: image-grid\nheadline: mse\n"))
+        for run in expand(item, "small"):
+            of = run.spec.attack.capture.defense.name
+            self.scores(run.spec, UNDEFENDED if of == "none" else ERRORS[run.spec.attack.transform.name])
+        assert rows_of(collect(item, "small"), "protection_left")
+        for run in expand(item, "small"):
+            if run.spec.attack.capture.defense.name == defense:
+                self.without(run.spec, list(silent))
+        results = collect(item, "small")
+        assert not rows_of(results, "protection_left")
+        (counted,) = own_rows(results, "no_information_median", "paper", defense=defense)
+        assert (counted.value, counted.n) == (len(silent), 1)
+        medians = own_rows(results, "mse_median", "paper", defense=defense)
+        assert [row.n for row in medians] == ([6 - len(silent)] if len(silent) < 6 else [])
+        assert all(row.value is None or math.isfinite(row.value) for row in results.rows)
+
+    def test_a_replicate_that_says_nothing_does_not_end_the_others(self):
+        item = read_item(ATTACK, ("seed: 0}", "seed: [0, 1, 2]}"))
+        for run in expand(item, "small"):
+            self.scores(run.spec, ERRORS[run.spec.attack.transform.name])
+            if run.spec.attack.capture.images.seed == 0:
+                self.without(run.spec, list(range(6)))
+        results = collect(item, "small")
+        (median,) = own_rows(results, "mse_median", "paper", defense="lrp")
+        assert (median.n, len(median.runs)) == (12, 3)
+
+    def test_an_attack_without_any_guess_of_a_label_has_no_share_of_them(self):
+        item = read_item(ATTACK)
+        for run in expand(item, "small"):
+            self.scores(run.spec, ERRORS[run.spec.attack.transform.name])
+            path = run_folder(run.spec) / "scores.csv"
+            table = pd.read_csv(path)
+            if run.spec.attack.transform.name == "none":
+                write_table(path, table[table.metric != "label_correct"])
+        results = collect(item, "small")
+        assert not own_rows(results, "label_correct_mean", "paper", defense="lrp")
+        assert own_rows(results, "mse_median", "paper", defense="lrp")
 
     def test_of_a_single_update_the_draws_are_the_clusters(self):
         item = read_item(ATTACK)

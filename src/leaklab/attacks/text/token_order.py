@@ -1,6 +1,7 @@
 """The sentence read off the tables' gradients by linear equations, without any search (see ``tables``)."""
 
 from dataclasses import dataclass
+from math import nan
 from typing import ClassVar
 
 import torch
@@ -43,8 +44,9 @@ class TokenOrderAttack:
             word, position = gradients[WORD_TABLE][row], gradients[POSITION_TABLE][row]
             found, ordered = read(word, position, frame)
             tokens.append(found)
-            stopped = "matched" if ordered else "diverged"
-            records.append(StartRecord(observation.trials[row], 0, 0.0, 0, 0, not ordered, stopped))
+            stopped = "read" if ordered else "diverged"
+            # no loss is evaluated
+            records.append(StartRecord(observation.trials[row], 0, nan, 0, 0, not ordered, stopped))
         return TextReconstruction(tuple(tokens), bias_rule(observation)[:, 0], tuple(records))
 
 

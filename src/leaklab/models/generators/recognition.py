@@ -26,7 +26,7 @@ def train_classifier(network: nn.Module, images: Tensor, labels: Tensor, steps: 
     Raises:
         UserError: the network has dropout, or its loss is not finite.
     """
-    if any(isinstance(layer, nn.Dropout) for layer in network.modules()):
+    if any(isinstance(layer, nn.Dropout) and layer.p > 0 for layer in network.modules()):
         raise UserError("the classifier that judges a generator must have no dropout: choose another model")
     optimizer = torch.optim.Adam(network.requires_grad_().train().parameters(), lr=RATE)
     for step in range(steps):
