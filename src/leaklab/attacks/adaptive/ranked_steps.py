@@ -53,12 +53,13 @@ class StepRanks:
             _Entries(self, g.flatten(2), o.flatten(1), deviation, sparse)
             for g, o, deviation in zip(gradients, observed, self.deviations, strict=True)
         ]
-        values = []
-        for pattern, chance in self.patterns():
+        patterns, values = self.patterns(), []
+        for pattern, chance in patterns:
             value = log(chance) + torch.stack([entries.log_density(pattern) for entries in tensors]).sum(0)
-            # zeros are left only where every step was perturbed
-            impossible = sparse != all(pattern) if self._leaves_zeros(observed) else torch.zeros_like(sparse)
-            values.append(torch.where(impossible & (len(self.schedule) > 1), -torch.inf, value))
+            if len(patterns) > 1 and self._leaves_zeros(observed):
+                # zeros are left only where every step was perturbed
+                value = torch.where(sparse == all(pattern), value, -torch.inf)
+            values.append(value)
         return -torch.stack(values).logsumexp(0)
 
     def patterns(self) -> list[tuple[tuple[bool, ...], float]]:
@@ -79,7 +80,12 @@ class StepRanks:
         return any(self._changed(o[0].numel()) < o[0].numel() for o in observed)
 
     def _is_sparse(self, observed: Sequence[Tensor]) -> Tensor:
-        """Tell of which trials there are half as many zeros as steps with independent ranks would leave: [T]."""
+        """Tell of which trials every step was perturbed: [T].
+
+        Where that is not sure, there are then half as many zeros at least as steps with independent ranks would leave.
+        """
+        if all(share == 1 for share in self.schedule):
+            return torch.ones(len(observed[0]), dtype=torch.bool, device=observed[0].device)
         zeros = torch.stack([(o.flatten(1) == 0).sum(1) for o in observed]).sum(0)
         sizes = [o[0].numel() for o in observed]
         return 2 * zeros >= sum(n * (1 - self._changed(n) / n) ** len(self.schedule) for n in sizes)
