@@ -38,7 +38,7 @@ def generator(digits):
 
 def network_of():
     architecture = plugins.load("models", MODEL["name"], MODEL["settings"])
-    return architecture.initialised((1, 8, 8), CLASSES, 1, torch.float64).requires_grad_(requires_grad=False)
+    return architecture.initialised((1, 8, 8), CLASSES, 1, torch.float64).requires_grad_(requires_grad=False).eval()
 
 
 @pytest.fixture(scope="module")

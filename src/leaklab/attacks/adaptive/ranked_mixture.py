@@ -30,7 +30,7 @@ from torch.nn.functional import logsigmoid
 
 from leaklab.attacks.adaptive.base import Transform
 from leaklab.attacks.adaptive.lawful import Lawful
-from leaklab.attacks.adaptive.ranked_steps import StepRanks, largest_only
+from leaklab.attacks.adaptive.ranked_steps import StepRanks, largest_only, mostly_zeros
 from leaklab.attacks.adaptive.soft_ranks import rank_logits
 from leaklab.attacks.likelihood import Differentiated, OnlyWidened, mean_square
 from leaklab.attacks.matching import Distance
@@ -128,8 +128,8 @@ def _negative_log_likelihood(
 
 def _is_sparse(observed: Sequence[Tensor], law: RankedLaw) -> Tensor:
     """Tell of which trials at least half of the entries are zero that are when every step is perturbed: [T]."""
-    zeros = torch.stack([(o.flatten(1) == 0).sum(1) for o in observed]).sum(0)
-    return 2 * zeros >= sum(o[0].numel() - max(law.counts(o[0].numel())) for o in observed)
+    sizes = [o[0].numel() for o in observed]
+    return mostly_zeros(observed, [n - max(law.counts(n)) for n in sizes])
 
 
 class _Entries:
