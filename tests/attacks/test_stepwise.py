@@ -1,4 +1,4 @@
-"""Steps told apart: what each step's gradient is, what is read of two of them under each defense, and what is refused."""
+"""Steps told apart: the gradient of each, what is read of two of them under each defense, and what is refused."""
 
 from dataclasses import replace
 from functools import partial
@@ -57,7 +57,7 @@ def sent(digits):
         contexts = [ClientContext(scaled_rate=RATE, seed=0, client=trial) for trial in range(TRIALS)]
         left = local_training(
             form, stacked, batches, contexts, plugins.load("defenses", name, settings), optimizer=Sgd(momentum),
-            build=network_of,
+            build=partial(plugins.load("models", MODEL["name"]).build, (1, 8, 8), CLASSES),
         )  # fmt: skip
         update = {name: left.weights[name] - state[name] for name in state}
         facts = {
@@ -72,12 +72,14 @@ def sent(digits):
     return make
 
 
-def run(generator, seen, transform, iterations=30, restarts=1, **settings):
-    observation, knowledge, images, labels = seen
+def run(generator, seen, transform, iterations=15, restarts=1, **settings):
+    observation, knowledge, _, labels = seen
     samples = 0 if labels.shape[1] == knowledge.require("batch_size") else labels.shape[1]
     loaded = plugins.load("attacks/adaptive", transform).informed(knowledge)
     prepared, _ = loaded.prepare(observation, knowledge)
-    attack = AnnealedLikelihood(**{"label_rule": "known", "samples": samples, **settings}).using(generator)
+    attack = AnnealedLikelihood(
+        **{"label_rule": "known", "samples": samples, "stages": 3, "finest": 0.01, **settings}
+    ).using(generator)
     return attack.reconstruct(prepared, knowledge, Budget(iterations, restarts), STREAMS, loaded.distance)
 
 
@@ -95,15 +97,22 @@ class TestRound:
         rates, targets = torch.tensor([0.1, 0.05, 0.1]).double(), targets.double()
         found = PrescribedRound(rates, steps, dict).gradients(network, images, targets)
         before = dict(network.named_parameters())
-        short = simulated_delta(network, images, targets, rates[:2].expand(2, -1), replace(steps, order=steps.order[:2]))
+        short = simulated_delta(
+            network, images, targets, rates[:2].expand(2, -1), replace(steps, order=steps.order[:2])
+        )
         there = {name: before[name] + moved for name, moved in short.items()}
-        for own, wanted in zip(found, gradients_at(network, there, images[:, :1], targets[:, :1]).values(), strict=True):
+        for own, wanted in zip(
+            found, gradients_at(network, there, images[:, :1], targets[:, :1]).values(), strict=True
+        ):
             assert torch.allclose(own[:, 2], wanted, atol=1e-12)
 
     def test_a_step_goes_where_the_law_says(self, digits):
         """With nothing left of the first step's gradient the second one is taken at the weights that were sent."""
         network, images = network_of(), digits[0][:2].view(1, 2, 1, 8, 8).double()
-        targets, steps = F.one_hot(digits[1][:2], CLASSES).view(1, 2, -1).double(), LocalSteps(order=torch.tensor([[0], [1]]))
+        targets, steps = (
+            F.one_hot(digits[1][:2], CLASSES).view(1, 2, -1).double(),
+            LocalSteps(order=torch.tensor([[0], [1]])),
+        )
         still = PrescribedRound(torch.tensor([0.1, 0.1]).double(), steps, lambda g: {n: 0 * v for n, v in g.items()})
         sent = {name: value[None] for name, value in network.named_parameters()}
         found = still.gradients(network, images, targets)
@@ -111,9 +120,8 @@ class TestRound:
             assert torch.allclose(own[:, 1], wanted, atol=1e-12)
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-@pytest.mark.parametrize("order", [((0,), (1,)), ((0,), (0,), (0,)), ((0, 1), (0, 1))],
-    ids=["own batches", "one batch, three steps", "a batch of two"])  # fmt: skip
+@pytest.mark.parametrize(("order", "momentum"), [(((0,), (1,)), 0.0), (((0,), (0,), (0,)), 0.9), (((0, 1),) * 2, 0.9)],
+    ids=["own batches", "one image, momentum", "a batch of two, momentum"])  # fmt: skip
 def test_without_a_defense_the_truth_is_the_optimum_of_the_law(sent, generator, order, momentum):
     """Its loss is that of exact entries, to rounding, and every other guess is worse."""
     observation, knowledge, images, labels = sent("none", order, momentum)
@@ -132,10 +140,10 @@ def test_without_a_defense_the_truth_is_the_optimum_of_the_law(sent, generator, 
 
 
 @pytest.mark.parametrize(("name", "settings", "transform", "share"), [
-    ("none", {}, "ranked-mixture", 8), ("gradient-compression", {"dropped": 0.8}, "ranked-mixture", 8),
-    ("outpost", {}, "ranked-mixture", 3), ("outpost", {"decay": 1e5}, "ranked-mixture", 3),
-    ("laplace-noise", {"variance": 1e-3}, "matched-laplace", 2), ("grad-defense", {}, "sliced-mixture", 3),
-    ("additive-noise", {"sigma": 0.03}, "matched-noise", 2),
+    ("none", {}, "ranked-mixture", 30), ("gradient-compression", {"dropped": 0.8}, "ranked-mixture", 30),
+    ("outpost", {}, "ranked-mixture", 8), ("outpost", {"decay": 1e5}, "ranked-mixture", 8),
+    ("laplace-noise", {"variance": 1e-4}, "matched-laplace", 2), ("grad-defense", {}, "sliced-mixture", 3),
+    ("additive-noise", {"sigma": 0.01}, "matched-noise", 2),
 ], ids=["none", "compression", "outpost", "outpost, one step of two", "laplace", "slices", "noise"])  # fmt: skip
 def test_two_steps_on_an_image_each_are_read(sent, generator, name, settings, transform, share):
     seen = sent(name, **settings)
@@ -152,11 +160,11 @@ def test_the_law_of_one_gradient_reads_less_of_two(sent, generator):
 
 
 def test_steps_on_one_image_are_read_and_so_is_their_label(sent, generator):
-    seen = sent("outpost", ((0,), (0,), (0,)))
-    found = run(generator, seen, "ranked-mixture", place="steps", label_rule="likelihood", iterations=20)
+    seen = sent("outpost", ((0,), (0,)))
+    found = run(generator, seen, "ranked-mixture", place="steps", label_rule="likelihood")
     ours, mean = errors(found, seen, generator)
     assert torch.equal(found.labels, seen[3])
-    assert ours < mean / 3
+    assert ours < mean / 8
 
 
 def test_trials_do_not_touch_each_other_and_starts_are_kept_apart(sent, generator):
@@ -182,8 +190,8 @@ def test_a_distance_of_the_mean_has_the_slopes_of_its_steps():
 class TestRefusals:
     def test_a_law_that_does_not_tell_steps_apart(self, sent, generator):
         seen = sent("none")
+        attack = AnnealedLikelihood(label_rule="known", samples=2, place="steps").using(generator)
         with pytest.raises(UserError, match="does not tell steps apart: set place: sent"):
-            attack = AnnealedLikelihood(label_rule="known", samples=2, place="steps").using(generator)
             attack.reconstruct(seen[0].as_gradient(seen[1]), seen[1], Budget(1, 1), STREAMS, squared_l2)
         with pytest.raises(UserError, match="needs a transform with a likelihood"):
             attack.reconstruct(seen[0].as_gradient(seen[1]), seen[1], Budget(1, 1), STREAMS, None)

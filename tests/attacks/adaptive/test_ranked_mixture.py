@@ -213,7 +213,10 @@ class TestTransform:
             assert law.counts(entries)[1] == Outpost()._noised_count(entries)
 
     def test_it_refuses_what_it_does_not_know(self):
-        for facts, message in ((self.knows("none"), "made for outpost"), (self.knows(as_coded=True), "as described")):
+        for facts, message in (
+            (self.knows("lrp"), "made for outpost and gradient-compression and none, not"),
+            (self.knows(as_coded=True), "as described"),
+        ):
             with pytest.raises(UserError, match=message):
                 RankedMixture().informed(facts)
         with pytest.raises(UserError, match="has not read"):

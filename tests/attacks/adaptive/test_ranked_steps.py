@@ -11,7 +11,7 @@ import torch
 from scipy import optimize, stats
 
 from leaklab.attacks.adaptive.ranked_mixture import RankedLaw, RankedMixture, counted, schedule
-from leaklab.attacks.adaptive.ranked_steps import largest_only
+from leaklab.attacks.adaptive.ranked_steps import largest_only, mostly_zeros
 from leaklab.defenses.base import Alone, ClientContext
 from leaklab.defenses.gradient_compression import GradientCompression
 from leaklab.defenses.none import NoDefense
@@ -103,9 +103,7 @@ class TestAtTheTruth:
 
     @pytest.mark.parametrize("decay", [0.0, 1e5], ids=["both steps perturbed", "the first one"])
     @pytest.mark.parametrize("error", [0.3, 0.03])
-    def test_other_gradients_are_less_likely_and_so_are_those_in_the_wrong_step(
-        self, weights, gradients, decay, error
-    ):
+    def test_other_gradients_are_less_likely_and_so_are_those_in_the_wrong_step(self, weights, gradients, decay, error):
         law = law_of(Outpost())
         observed = sent(Outpost(decay=decay), gradients, weights)
         shifted = [g + 0.5 * stream(3, place).normal(*g.shape) for place, g in enumerate(gradients)]
@@ -229,6 +227,13 @@ def test_the_derivative_equals_differences(weights, gradients, law):
     slopes = distance(shifted, observed)[1]
     expected = sum((s * d).flatten(1).sum(1) for s, d in zip(slopes, way, strict=True))
     assert torch.allclose((ahead - behind) / (2 * step), expected, rtol=1e-4, atol=1e-3)
+
+
+def test_weights_that_no_input_reaches_are_no_sign_of_a_perturbed_step():
+    """They are most entries of a kernel that is larger than its images, and always zero; another tensor tells."""
+    observed = [torch.zeros(2, 300), *(stream(5, place).normal(2, 20) for place in range(2))]
+    observed[1][1, :9] = observed[2][1, :9] = 0
+    assert mostly_zeros(observed, [108.0, 7.2, 7.2]).tolist() == [False, True]
 
 
 class TestReading:

@@ -1,4 +1,4 @@
-"""The likelihood of the mean of several steps, each with a gradient of its own, of which only the largest entries count.
+"""The likelihood of the mean of several steps, each with a gradient of its own whose largest entries alone are sent.
 
 ``ranked_mixture`` says what a perturbed step makes of an entry: by the ranks of that step's gradient it is dropped, or
 noise alone, or itself with noise. With gradients g_1 ... g_E that differ, as those of different batches do, an observed
