@@ -18,8 +18,9 @@ from leaklab.records.errors import UserError
 class Lawful(InferredGradient):
     """Base of such transforms; a subclass gives ``law``, and in ``requirements.fits`` the defense.
 
-    With several local steps the inferred gradient is their mean; that gradients differ from step to step is modelled
-    where the law is a ``likelihood.StepLikelihood`` and the attack asks for it (``place: steps``). It goes with attack ``annealed-likelihood``.
+    With several local steps the inferred gradient is their mean. That gradients differ from step to step is modelled
+    where the law is a ``likelihood.StepLikelihood`` and the attack asks for it (``place: steps``). It goes with attack
+    ``annealed-likelihood``.
     """
 
     requirements: ClassVar[Requirements]
