@@ -342,3 +342,25 @@ def test_models_say_what_mixes_or_drops_in_training_state(model):
     assert bool(getattr(architecture, "batch_statistics", False)) == mixing
     dropping = any(isinstance(layer, nn.Dropout) and layer.p > 0 for layer in layers)
     assert bool(getattr(architecture, "dropout", 0)) == dropping
+
+
+def test_of_clients_of_a_deal_what_others_hold_is_public():
+    def check(images, **settings):
+        capture = {"dataset": "digits", "images": images, "model": "dlg-lenet"}
+        prior = {"dataset": "digits", "steps": 1, "model": {"name": "class-gaussian", **settings}}
+        spec = {"capture": capture, "attack": "annealed-map", "iterations": 1, "generator": prior}
+        requirements.check_generator(AttackSpec.model_validate(spec))
+
+    def of(clients, **partition):
+        return {"clients": clients, "partition": {"name": "iid", "clients": 20, **partition}}
+
+    check(of([0, 3]), dealt_to=20, attacked=4)
+    check({"clients": [0], "partition": "iid"}, dealt_to=100, attacked=1)
+    for images, settings in (
+        (of([0, 4]), {"dealt_to": 20, "attacked": 4}), (of([0], seed=1), {"dealt_to": 20, "attacked": 4}),
+        (of([0]), {"dealt_to": 10, "attacked": 4}), (of([0], validation=0.2), {"dealt_to": 20, "attacked": 4}),
+        ({"clients": [0], "partition": {"name": "dirichlet", "clients": 20}}, {"dealt_to": 20, "attacked": 4}),
+        ({"count": 2, "split": "train"}, {"dealt_to": 20, "attacked": 4}), (of([0]), {}),
+    ):  # fmt: skip
+        with pytest.raises(UserError, match="very images that are attacked, the train part"):
+            check(images, **settings)

@@ -24,6 +24,8 @@ from leaklab.attacks.posterior import Posterior, posterior_of
 from leaklab.attacks.posterior_search import latent_starts, likeliest, narrowed
 from leaklab.attacks.public_labels import labels_of
 from leaklab.attacks.scene import scene_of
+from leaklab.attacks.stepwise import stepwise_posteriors
+from leaklab.attacks.undone_steps import mean_gradient
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements
@@ -31,7 +33,7 @@ from leaklab.records.bounds import Count, Natural, NonNegative, Positive
 from leaklab.records.errors import UserError
 
 NAME = "annealed-likelihood"
-PLACES = ("sent", "mean")
+PLACES = ("sent", "mean", "steps")
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,9 @@ class AnnealedLikelihood:
             found (``neighbours``); takes one restart and a ``class-gaussian`` that keeps images.
         neighbours: public images of the class in that Gaussian; at least two.
         place: weights at which the gradient is taken: ``sent``, or ``mean`` of those that the local steps saw
-            (``mean_weights``), which are the same for one step.
+            (``mean_weights``), which are the same for one step. ``steps``: each local step is simulated and has a
+            gradient of its own, and the likelihood is the law of their sum (``stepwise``); it takes ``matched-noise``
+            too.
         samples: of the client's round, where each of its local steps has a batch of its own: the steps are simulated in
             their order, and ``label_rule`` is ``known``; 0 for one batch, which all steps repeat.
     """
@@ -62,7 +66,7 @@ class AnnealedLikelihood:
     several_batches: ClassVar[bool] = True
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, "input_range"),
-        facts_when={"label_rule": KNOWN_LABELS, "place": {"mean": PRESCRIBED_STEPS}},
+        facts_when={"label_rule": KNOWN_LABELS, "place": {"mean": PRESCRIBED_STEPS, "steps": PRESCRIBED_STEPS}},
         facts_when_set={"refinements": ("public_images",), "samples": ("samples", *PRESCRIBED_STEPS)},
         generator=True,
     )
@@ -124,6 +128,8 @@ class _WithGenerator:
         Raises:
             UserError: the transform has no likelihood to be narrowed; else as ``annealed-map``.
         """
+        if self.settings.place == "steps" and distance is not None:
+            return self._sought_by_steps(observation, knowledge, budget, streams, distance)
         if not isinstance(distance, Likelihood):
             raise UserError(
                 f"{NAME} needs a transform with a likelihood of its own, such as ranked-mixture for outpost: choose "
@@ -142,12 +148,27 @@ class _WithGenerator:
         scene = scene_of(NAME, self.generator, observation, knowledge, likelihoods[0])
         labels = labels_of(scene, self.settings.label_rule, streams, self.settings.samples)
         posteriors = [posterior_of(replace(scene, distance=one), labels, self.settings.box) for one in likelihoods]
-        start = latent_starts(posteriors[0], observation.trials, budget.restarts, streams, self.settings.spread)
+        return self._found(posteriors, labels, observation.trials, budget, streams)
+
+    def _found(
+        self, posteriors: list[Posterior], labels: Tensor, trials: tuple[int, ...], budget: Budget, streams: Streams
+    ) -> Reconstruction:
+        start = latent_starts(posteriors[0], trials, budget.restarts, streams, self.settings.spread)
         stages = narrowed(posteriors, start, budget.iterations, self.settings.history)
         posterior = posteriors[-1]
         if self.settings.refinements:
             posterior, stages = self._refined(posterior, stages, labels, budget)
-        return likeliest(posterior, stages, labels, observation.trials, refined=self.settings.refinements > 0)
+        return likeliest(posterior, stages, labels, trials, refined=self.settings.refinements > 0)
+
+    def _sought_by_steps(
+        self, observation: Observation, knowledge: Knowledge, budget: Budget, streams: Streams, distance: Distance
+    ) -> Reconstruction:
+        observation, errors = mean_gradient(observation, knowledge, NAME), self.settings.ladder().errors()
+        of_mean = distance.widened(errors[0], observation.weights) if isinstance(distance, Likelihood) else distance
+        scene = scene_of(NAME, self.generator, observation, knowledge, of_mean)
+        labels = labels_of(scene, self.settings.label_rule, streams, self.settings.samples)
+        posteriors = stepwise_posteriors(scene, distance, errors, labels, self.settings.box)
+        return self._found(posteriors, labels, observation.trials, budget, streams)
 
     def _refined(
         self, posterior: Posterior, stages: list[Descent], labels: Tensor, budget: Budget

@@ -7,7 +7,7 @@ Source: the local steps of "Communication-Efficient Learning of Deep Networks fr
 with one rate per step (LRP paper, eq. 10); unrolled by the attacker who matches updates (OUTPOST paper, section III).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -61,6 +61,50 @@ def simulated_delta(
     Raises:
         UserError: a network in training state, or tensors that do not belong together.
     """
+    delta: dict[str, Tensor] = {}
+    for stepped in stepping(network, images, targets, rates, steps):
+        delta = stepped.delta
+    return delta
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """One simulated local step.
+
+    Attributes:
+        gradients: at the weights before it, by name, [T, *parameter].
+        delta: weights after it minus broadcast ones, by name, [T, *parameter].
+    """
+
+    gradients: dict[str, Tensor]
+    delta: dict[str, Tensor]
+
+
+Moves = Callable[[dict[str, Tensor]], Mapping[str, Tensor]]
+"""What a client steps by that has these gradients, [T, *parameter] by name."""
+
+
+def stepping(
+    network: nn.Sequential,
+    images: Tensor,
+    targets: Tensor,
+    rates: Tensor,
+    steps: LocalSteps = PLAIN_STEPS,
+    moves: Moves = dict,
+) -> Iterator[Stepped]:
+    """Yield the local steps of T clients; see ``simulated_delta``.
+
+    Args:
+        network: see there, as the next four.
+        images: likewise.
+        targets: likewise.
+        rates: likewise.
+        steps: likewise.
+        moves: what the client's defense makes of its gradients, as far as it is known; the gradients themselves.
+
+    Raises:
+        UserError: see ``simulated_delta``.
+    """
     _check(images, targets, rates, steps.order)
     before = {name: value.detach() for name, value in network.named_parameters()}
     delta = {name: value.new_zeros(len(images), *value.shape) for name, value in before.items()}
@@ -69,10 +113,11 @@ def simulated_delta(
         chosen = slice(None) if steps.order is None else steps.order[step]
         current = {name: before[name] + moved for name, moved in delta.items()}
         gradients = gradients_at(network, current, images[:, chosen], targets[:, chosen])
-        for name, gradient in gradients.items():
-            velocity[name] = steps.momentum * velocity[name] + gradient + steps.weight_decay * current[name]
+        delta = dict(delta)
+        for name, moved in moves(gradients).items():
+            velocity[name] = steps.momentum * velocity[name] + moved + steps.weight_decay * current[name]
             delta[name] = delta[name] - by_trial(rate, velocity[name]) * velocity[name]
-    return delta
+        yield Stepped(gradients, delta)
 
 
 def gradients_at(network: nn.Sequential, weights: Weights, images: Tensor, targets: Tensor) -> dict[str, Tensor]:

@@ -14,6 +14,7 @@ from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.capture_spec import CaptureSpec, ClientChoice
 from leaklab.records.errors import UserError
 from leaklab.records.generator_spec import GeneratorSpec
+from leaklab.records.partition_spec import PartitionChoice
 
 ATTACKS, TRANSFORMS, SERVERS = "attacks", "attacks/adaptive", "observations/servers"
 GENERATORS = "models/generators"
@@ -261,11 +262,26 @@ def check_generator(spec: AttackSpec) -> None:
     """
     prior, private = spec.generator, spec.capture
     check_prior(spec.attack.name, prior)
-    if prior and prior.steps and (prior.dataset, prior.split) == (private.dataset, private.images.split):
-        raise UserError(
-            f"the generator is trained on the very images that are attacked, the {prior.split} part: set images.split, "
-            "or generator.split, to the other one"
-        )
+    if not (prior and prior.steps and (prior.dataset, prior.split) == (private.dataset, private.images.split)):
+        return
+    if isinstance(private.images, ClientChoice) and _leaves_out(prior, private.images):
+        return
+    raise UserError(
+        f"the generator is trained on the very images that are attacked, the {prior.split} part: set images.split, "
+        "or generator.split, to the other one; of clients of an IID deal, generator.model: {name: class-gaussian, "
+        "dealt_to: ..., attacked: ...} leaves out what the first ones hold"
+    )
+
+
+def _leaves_out(prior: GeneratorSpec, private: ClientChoice) -> bool:
+    """Tell whether a generator is made without the images that these clients of a deal hold."""
+    clients, attacked = (int(prior.model.settings.get(key) or 0) for key in ("dealt_to", "attacked"))
+    if not attacked:
+        return False
+    # the default of the deal's clients too
+    dealt = chosen("data/partitions", private.partition.name, private.partition.settings, "clients")
+    same = private.partition == PartitionChoice(name="iid", settings=private.partition.settings)
+    return same and dealt == clients and max(private.clients) < attacked
 
 
 def check_clients(capture: CaptureSpec) -> None:

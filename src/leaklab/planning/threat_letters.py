@@ -119,4 +119,5 @@ def public_data(prior: GeneratorSpec | None) -> str:
         return ""
     if not prior.steps:
         return f"published weights of {prior.model.name}"
-    return f"{prior.split} part of {prior.dataset}"
+    left_out = ", without what attacked clients hold" if prior.model.settings.get("attacked") else ""
+    return f"{prior.split} part of {prior.dataset}{left_out}"

@@ -61,3 +61,14 @@ def test_it_reads_scale_and_number_of_draws_from_the_facts():
     assert MatchedLaplace().informed(Knowledge("any", facts)).distance == LaplaceLaw(pytest.approx(0.1), 6)
     with pytest.raises(UserError, match="made for laplace-noise"):
         MatchedLaplace().informed(Knowledge("any", {**facts, "defense": {"name": "none", "settings": {}}}))
+
+
+def test_steps_that_differ_are_held_against_their_mean():
+    law, observed = LaplaceLaw(SCALE, 2), stream(2, "o").normal(3, 20)
+    gradients = stream(2, "g").normal(3, 2, 20)
+    ours = law.of_steps(0.1, {}, (0.5, 0.5))([gradients], [observed])[0]
+    assert torch.allclose(ours, law.widened(0.1, {})([gradients.mean(1)], [observed])[0])
+    assert torch.equal(law.moved(observed), observed)
+    for shares in ((0.4, 0.6), (1.0,)):
+        with pytest.raises(UserError, match="steps at one rate"):
+            law.of_steps(0.1, {}, shares)

@@ -65,3 +65,48 @@ def test_it_reads_the_defense_from_the_facts():
     assert SlicedMixture().informed(Knowledge("any", facts)).distance == SlicedLaw(0.4, 0.01, True, 2)
     with pytest.raises(UserError, match="made for grad-defense"):
         SlicedMixture().informed(Knowledge("any", {**facts, "defense": {"name": "lrp", "settings": {}}}))
+
+
+class TestStepsThatDiffer:
+    LAW = SlicedLaw(0.4, SIGMA, shortened=True, steps=2)
+
+    def value(self, gradients, observed, error=0.2, shares=(0.3, 0.7), law=LAW):
+        return float(law.of_steps(error, {}, shares)([gradients[None]], [observed[None]])[0])
+
+    def test_equal_steps_have_the_law_of_one_gradient(self):
+        gradients, observed = (
+            (0.1 * stream(4, which).normal(ENTRIES) for which in "go"),
+            0.1 * stream(1, "o").normal(ENTRIES),
+        )
+        first, second = (torch.stack([g, g]) for g in gradients)
+        ours = self.value(second, observed, shares=(0.5, 0.5)) - self.value(first, observed, shares=(0.5, 0.5))
+        both = [float(self.LAW.widened(0.2, {})([g[:1]], [observed[None]])[0]) for g in (first, second)]
+        assert ours == pytest.approx(both[1] - both[0], rel=1e-9)
+
+    def test_a_block_is_the_mixture_over_the_steps_that_perturbed_it(self):
+        observed, error, shares = 0.1 * stream(1, "o").normal(ENTRIES), 0.2, (0.3, 0.7)
+        guesses = [0.1 * stream(5, which).normal(2, ENTRIES) for which in range(2)]
+
+        def plain(steps):
+            total = 0.0
+            for first in range(0, ENTRIES, BLOCK):
+                o = observed[first : first + BLOCK].tolist()
+                g = steps[:, first : first + BLOCK].tolist()
+                floor, block = error**2 * sum(x**2 for x in o) / len(o), 0.0
+                for one, two in ((0, 0), (0, 1), (1, 0), (1, 1)):
+                    part = (0.4 if one else 0.6) * (0.4 if two else 0.6)
+                    variance = floor + SIGMA**2 * (0.09 * one + 0.49 * two)
+                    for place, value in enumerate(o):
+                        mean = 0.3 * g[0][place] * (1 - one) + 0.7 * g[1][place] * (1 - two)
+                        part *= exp(-((value - mean) ** 2) / (2 * variance)) / sqrt(2 * pi * variance)
+                    block += part
+                total -= log(block)
+            return total
+
+        ours = [self.value(one, observed, error, shares) for one in guesses]
+        assert ours[1] - ours[0] == pytest.approx(plain(guesses[1]) - plain(guesses[0]), rel=1e-9)
+
+    def test_a_step_moves_by_the_mean_over_its_slices(self):
+        gradient = stream(6, "g").normal(3, 4)
+        assert torch.allclose(self.LAW.moved(gradient), 0.6 * gradient)
+        assert torch.equal(SlicedLaw(0.4, SIGMA, shortened=False).moved(gradient), gradient)

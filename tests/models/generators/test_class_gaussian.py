@@ -4,9 +4,14 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from leaklab.data.dataset import Dataset
+from leaklab.data.deal import deal
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.models.generators.files import load_generator, save_generator
+from leaklab.models.generators.made import public_part
 from leaklab.records.errors import UserError
+from leaklab.records.generator_spec import GeneratorSpec
+from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.streams import stream
 
 CLASSES, PIXELS, FLOOR = 10, 64, 0.02
@@ -112,3 +117,30 @@ def test_what_has_no_gaussian_is_refused(digits):
         ClassGaussian(components=65).fitted(images, labels, CLASSES)
     with pytest.raises(UserError, match="at most 4096 numbers, not 150528"):
         ClassGaussian().generator((3, 224, 224), CLASSES)
+
+
+class TestAttackedClients:
+    """A part of which some clients of a deal hold images that are attacked: the others' are public."""
+
+    def spec(self, **settings):
+        model = {"name": "class-gaussian", "dealt_to": 10, "attacked": 3, **settings}
+        return GeneratorSpec(dataset="digits", model=model, steps=1)
+
+    def test_what_they_hold_is_not_public_and_all_else_is(self, digits):
+        images, labels, one = (digits[0] * 255).round().to(torch.uint8), digits[1], torch.ones(1)
+        dataset = Dataset("digits", 10, images, labels, images[:5], labels[:5], 0 * one, one)
+        public, named = public_part(self.spec(), dataset)
+        partition = PartitionSpec(dataset="digits", partition={"name": "iid", "clients": 10})
+        held = [place for own in deal(partition, labels.numpy())["clients"][:3] for place in own]
+        others = sorted(set(range(len(labels))) - set(held))
+        assert len(held) == 3 * (len(labels) // 10)
+        assert torch.equal(public, images[others])
+        assert torch.equal(named, labels[others])
+        assert torch.equal(public_part(self.spec(dealt_to=0, attacked=0), dataset)[0], images)
+        with pytest.raises(UserError, match="leave attacked out"):
+            public_part(self.spec().model_copy(update={"split": "test"}), dataset)
+
+    @pytest.mark.parametrize(("dealt_to", "attacked"), [(10, 0), (0, 1), (10, 10)])
+    def test_a_deal_that_leaves_nothing_public_or_nothing_private_is_refused(self, dealt_to, attacked):
+        with pytest.raises(UserError, match="leaves no public images or none private"):
+            ClassGaussian(dealt_to=dealt_to, attacked=attacked)

@@ -18,8 +18,9 @@ from leaklab.records.errors import UserError
 class Lawful(InferredGradient):
     """Base of such transforms; a subclass gives ``law``, and in ``requirements.fits`` the defense.
 
-    With several local steps the inferred gradient is their mean; that gradients move from step to step is not modelled.
-    It goes with attack ``annealed-likelihood``.
+    With several local steps the inferred gradient is their mean. That gradients differ from step to step is modelled
+    where the law is a ``likelihood.StepLikelihood`` and the attack asks for it (``place: steps``). It goes with attack
+    ``annealed-likelihood``.
     """
 
     requirements: ClassVar[Requirements]
@@ -49,7 +50,9 @@ class Lawful(InferredGradient):
         """
         declared, fits = knowledge.require("defense", self.name), self.requirements.fits
         if declared["name"] not in fits:
-            raise UserError(f"transform '{self.name}' is made for {fits[0]}, not for defense '{declared['name']}'")
+            raise UserError(
+                f"transform '{self.name}' is made for {' and '.join(fits)}, not for defense '{declared['name']}'"
+            )
         defense = plugins.load("defenses", declared["name"], declared["settings"])
         steps = int(knowledge.require("local_steps", self.name))
         return Informed(self, self.law(defense, steps, knowledge.rounds))

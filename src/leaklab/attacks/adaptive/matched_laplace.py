@@ -23,10 +23,11 @@ from torch import Tensor
 
 from leaklab.attacks.adaptive.base import Transform
 from leaklab.attacks.adaptive.lawful import Lawful
-from leaklab.attacks.likelihood import Differentiated, OnlyWidened, mean_square
+from leaklab.attacks.likelihood import ALIKE, Differentiated, OfTheMean, OnlyWidened, mean_square
 from leaklab.attacks.matching import Distance
 from leaklab.defenses.laplace_noise import LaplaceNoise
 from leaklab.observations.declared import LAW_OF_DEFENSE, PRESCRIBED_STEPS, Requirements
+from leaklab.records.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,20 @@ class LaplaceLaw(OnlyWidened):
     def widened(self, error: float, weights: Mapping[str, Tensor]) -> Distance:
         """Return the negative log-likelihood at an error; see ``likelihood.Likelihood``."""
         return Differentiated(partial(_negative_log_likelihood, law=self, error=error))
+
+    def of_steps(self, error: float, weights: Mapping[str, Tensor], shares: Sequence[float]) -> Distance:
+        """Return the same of the mean of steps; see ``likelihood.StepLikelihood``.
+
+        Raises:
+            UserError: steps of different weight, whose noise has another law.
+        """
+        if len(shares) != self.draws or max(shares) - min(shares) > ALIKE:
+            raise UserError("transform 'matched-laplace' knows the mean of steps at one rate: leave rate_schedule out")
+        return OfTheMean(self.widened(error, weights), tuple(shares))
+
+    def moved(self, gradient: Tensor) -> Tensor:
+        """Return the gradient: the mean of the noise is zero."""
+        return gradient
 
 
 def _negative_log_likelihood(

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import log
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -30,16 +30,19 @@ from torch.nn.functional import logsigmoid
 
 from leaklab.attacks.adaptive.base import Transform
 from leaklab.attacks.adaptive.lawful import Lawful
+from leaklab.attacks.adaptive.ranked_steps import StepRanks, largest_only, mostly_zeros
 from leaklab.attacks.adaptive.soft_ranks import rank_logits
 from leaklab.attacks.likelihood import Differentiated, OnlyWidened, mean_square
 from leaklab.attacks.matching import Distance
-from leaklab.defenses.gradient_compression import dropped_count
+from leaklab.defenses.gradient_compression import GradientCompression, dropped_count
 from leaklab.defenses.outpost import Outpost
 from leaklab.observations.declared import LAW_OF_DEFENSE, PRESCRIBED_STEPS, Requirements
 from leaklab.records.errors import UserError
 
 SURE = 1e30
 """A logit that leaves no doubt, where all entries are of one kind."""
+MOST_STEPS = 4
+"""Of one round with gradients of their own: an entry has three outcomes in each, and so 81 together."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +55,14 @@ class RankedLaw(OnlyWidened):
         noise_scale: standard deviation of the noise over the variance of the tensor's weights, which counts as 1 at
             most.
         chances: of M = 0 to N perturbed steps among the N whose mean was observed.
+        schedule: chance of each step of a round to be perturbed.
     """
 
     pruned: float
     noised: float
     noise_scale: float
     chances: tuple[float, ...] = (0.0, 1.0)
+    schedule: tuple[float, ...] = (1.0,)
 
     @property
     def steps(self) -> int:
@@ -66,8 +71,30 @@ class RankedLaw(OnlyWidened):
 
     def widened(self, error: float, weights: Mapping[str, Tensor]) -> Distance:
         """Return the negative log-likelihood at an error; see ``likelihood.Likelihood``."""
-        deviations = [self.noise_scale * min(float(w.double().var(correction=0)), 1.0) for w in weights.values()]
+        deviations = self._deviations(weights)
         return Differentiated(partial(_negative_log_likelihood, law=self, deviations=deviations, error=error))
+
+    def of_steps(self, error: float, weights: Mapping[str, Tensor], shares: Sequence[float]) -> Distance:
+        """Return the same of steps with gradients of their own; see ``likelihood.StepLikelihood``.
+
+        Raises:
+            UserError: there are too many steps.
+        """
+        if not 1 <= len(shares) == len(self.schedule) <= MOST_STEPS:
+            raise UserError(
+                f"transform 'ranked-mixture' tells at most {MOST_STEPS} steps of one round apart, not {len(shares)}: "
+                "set place: mean"
+            )
+        law = StepRanks(self.counts, self._deviations(weights), self.schedule, shares, error)
+        return Differentiated(law.negative_log_likelihood)
+
+    def moved(self, gradient: Tensor) -> Tensor:
+        """Return the gradient as a first step prunes it, where that is always perturbed."""
+        kept, _ = self.counts(gradient[0].numel())
+        return largest_only(gradient, kept) if self.pruned > 0 and self.schedule[0] == 1 else gradient
+
+    def _deviations(self, weights: Mapping[str, Tensor]) -> list[float]:
+        return [self.noise_scale * min(float(w.double().var(correction=0)), 1.0) for w in weights.values()]
 
     @property
     def zeroes(self) -> bool:
@@ -101,8 +128,8 @@ def _negative_log_likelihood(
 
 def _is_sparse(observed: Sequence[Tensor], law: RankedLaw) -> Tensor:
     """Tell of which trials at least half of the entries are zero that are when every step is perturbed: [T]."""
-    zeros = torch.stack([(o.flatten(1) == 0).sum(1) for o in observed]).sum(0)
-    return 2 * zeros >= sum(o[0].numel() - max(law.counts(o[0].numel())) for o in observed)
+    sizes = [o[0].numel() for o in observed]
+    return mostly_zeros(observed, [n - max(law.counts(n)) for n in sizes])
 
 
 class _Entries:
@@ -162,36 +189,60 @@ class _Entries:
 
 @dataclass(frozen=True)
 class RankedMixture(Lawful):
-    """Match by the likelihood of an update under OUTPOST, with its settings and its schedule; see ``Lawful``."""
+    """Match by the likelihood of an update of which the ranks decide, with the defense's settings; see ``Lawful``.
+
+    Gradient compression is a pruning without noise in every step, and no defense one in no step.
+    """
 
     name: ClassVar[str] = "ranked-mixture"
     requirements: ClassVar[Requirements] = Requirements(
-        facts=LAW_OF_DEFENSE, facts_for_delta=PRESCRIBED_STEPS, fits=("outpost",)
+        facts=LAW_OF_DEFENSE, facts_for_delta=PRESCRIBED_STEPS, fits=("outpost", "gradient-compression", "none")
     )
 
-    def law(self, defense: Outpost, steps: int, rounds: int) -> RankedLaw:
+    def law(self, defense: Any, steps: int, rounds: int) -> RankedLaw:
         """Return the law of the defense as the paper describes it.
 
         Raises:
             UserError: the defense is that of the public code.
         """
-        if defense.as_coded:
-            raise UserError("transform 'ranked-mixture' knows outpost as described only: leave as_coded out")
+        if isinstance(defense, Outpost):
+            return _of_outpost(defense, steps, rounds)
+        always = isinstance(defense, GradientCompression)
         return RankedLaw(
-            pruned=0.0 if defense.parts == "noise" else defense.pruned,
-            noised=0.0 if defense.parts == "prune" else defense.noised,
-            noise_scale=defense.noise_scale,
-            chances=perturbed_steps(steps, rounds, defense.decay),
+            pruned=defense.dropped if always else 0.0,
+            noised=0.0,
+            noise_scale=0.0,
+            chances=counted([float(always)] * steps * rounds),
+            schedule=(float(always),) * steps,
         )
 
 
-def perturbed_steps(steps: int, rounds: int, decay: float) -> tuple[float, ...]:
-    """Return the chances of 0, 1, ... perturbed steps in so many rounds of ``steps`` steps each.
+def _of_outpost(defense: Outpost, steps: int, rounds: int) -> RankedLaw:
+    if defense.as_coded:
+        raise UserError("transform 'ranked-mixture' knows outpost as described only: leave as_coded out")
+    return RankedLaw(
+        pruned=0.0 if defense.parts == "noise" else defense.pruned,
+        noised=0.0 if defense.parts == "prune" else defense.noised,
+        noise_scale=defense.noise_scale,
+        chances=perturbed_steps(steps, rounds, defense.decay),
+        schedule=schedule(steps, defense.decay),
+    )
 
-    Step i of a round is perturbed with probability 1 / (1 + decay i), the first one always.
-    """
+
+def schedule(steps: int, decay: float) -> tuple[float, ...]:
+    """Return the chance of each step of a round: 1 / (1 + decay i) for step i, and 1 for the first one."""
+    return (1.0, *(1 / (1 + decay * i) for i in range(2, steps + 1)))
+
+
+def perturbed_steps(steps: int, rounds: int, decay: float) -> tuple[float, ...]:
+    """Return the chances of 0, 1, ... perturbed steps in so many rounds of ``steps`` steps each; see ``schedule``."""
+    return counted([*schedule(steps, decay)] * rounds)
+
+
+def counted(shares: Sequence[float]) -> tuple[float, ...]:
+    """Return the chances of 0, 1, ... perturbed steps among independent ones with these chances."""
     chances = [1.0]
-    for share in [1.0, *(1 / (1 + decay * i) for i in range(2, steps + 1))] * rounds:
+    for share in shares:
         chances = [
             (1 - share) * before + share * one_less
             for before, one_less in zip([*chances, 0.0], [0.0, *chances], strict=True)

@@ -15,6 +15,7 @@ Source: defense, "Protect Privacy from Gradient Leakage Attack in Federated Lear
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from math import comb, log
 from typing import ClassVar
 
@@ -55,6 +56,14 @@ class SlicedLaw(OnlyWidened):
         """
         return Differentiated(partial(_negative_log_likelihood, law=self, error=error))
 
+    def of_steps(self, error: float, weights: Mapping[str, Tensor], shares: Sequence[float]) -> Distance:
+        """Return the same of steps that each drew their slices; see ``likelihood.StepLikelihood``."""
+        return Differentiated(partial(_of_steps, law=self, error=error, shares=shares))
+
+    def moved(self, gradient: Tensor) -> Tensor:
+        """Return the mean over the slices that may have been drawn."""
+        return (1 - self.noised) * gradient if self.shortened else gradient
+
 
 def _negative_log_likelihood(
     gradients: Sequence[Tensor], observed: Sequence[Tensor], law: SlicedLaw, error: float
@@ -67,8 +76,7 @@ def _of_tensor(gradient: Tensor, observed: Tensor, law: SlicedLaw, error: float)
     """Return the value [T] of one tensor [T, n], up to a constant that depends on no gradient."""
     inside = _blocks(torch.ones_like(observed))
     gradient, observed = _blocks(gradient), _blocks(observed)
-    floor = error**2 * ((observed**2).sum(2, keepdim=True) / inside.sum(2, keepdim=True))
-    floor = floor.clamp(min=torch.finfo(observed.dtype).tiny)
+    floor = _floor(observed, inside, error)
     values = []
     for perturbed in range(law.steps + 1):
         left = 1 - perturbed / law.steps if law.shortened else 1.0
@@ -77,6 +85,39 @@ def _of_tensor(gradient: Tensor, observed: Tensor, law: SlicedLaw, error: float)
         chance = comb(law.steps, perturbed) * law.noised**perturbed * (1 - law.noised) ** (law.steps - perturbed)
         values.append(log(chance) + (inside * density).sum(2))
     return -torch.stack(values).logsumexp(0).sum(1)
+
+
+def _of_steps(
+    gradients: Sequence[Tensor], observed: Sequence[Tensor], law: SlicedLaw, error: float, shares: Sequence[float]
+) -> Tensor:
+    """Return the value [T] for the gradients of all steps, [T, E, ...] per parameter."""
+    pairs = zip(gradients, observed, strict=True)
+    return torch.stack([_steps_of_tensor(g.flatten(2), o.flatten(1), law, error, shares) for g, o in pairs]).sum(0)
+
+
+def _steps_of_tensor(
+    gradient: Tensor, observed: Tensor, law: SlicedLaw, error: float, shares: Sequence[float]
+) -> Tensor:
+    """Return the value [T] of one tensor, [T, E, n], up to a constant that depends on no gradient."""
+    inside = _blocks(torch.ones_like(observed))
+    steps, observed = [_blocks(one) for one in gradient.unbind(1)], _blocks(observed)
+    floor = _floor(observed, inside, error)
+    values = []
+    for pattern in product((False, True), repeat=len(shares)):
+        mean, variance, chance = torch.zeros_like(observed), floor, 0.0
+        for perturbed, one, share in zip(pattern, steps, shares, strict=True):
+            mean = mean if perturbed and law.shortened else mean + share * one
+            variance = variance + share**2 * law.sigma**2 if perturbed else variance
+            chance += log(law.noised if perturbed else 1 - law.noised)
+        density = -((observed - mean) ** 2) / (2 * variance) - torch.log(variance / floor) / 2
+        values.append(chance + (inside * density).sum(2))
+    return -torch.stack(values).logsumexp(0).sum(1)
+
+
+def _floor(observed: Tensor, inside: Tensor, error: float) -> Tensor:
+    """Return the variance of a block's error, [T, blocks, 1]."""
+    floor = error**2 * ((observed**2).sum(2, keepdim=True) / inside.sum(2, keepdim=True))
+    return floor.clamp(min=torch.finfo(observed.dtype).tiny)
 
 
 def _blocks(entries: Tensor) -> Tensor:

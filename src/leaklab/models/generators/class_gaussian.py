@@ -68,11 +68,23 @@ class ClassGaussian:
         components: numbers in one latent, the components of the largest variance; None for one per pixel.
         floor: standard deviation, on the [0, 1] scale, that every component has at least.
         kept: public images of each class that stay at hand, the first ones, for attacks that look for the nearest.
+        dealt_to: clients of an IID deal of the training part (seed 0) some of whom are attacked; 0 for no deal.
+        attacked: so many of them, the first ones, whose images are not public.
     """
 
     components: Count | None = None
     floor: NonNegative = 0.02
     kept: Natural = 0
+    dealt_to: Natural = 0
+    attacked: Natural = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a deal in which nobody is attacked, or nobody else has images."""
+        if (self.dealt_to or self.attacked) and not 0 < self.attacked < self.dealt_to:
+            raise UserError(
+                f"generator 'class-gaussian': attacked: {self.attacked} of dealt_to: {self.dealt_to} clients leaves no "
+                "public images or none private: set both, attacked from 1 to below dealt_to, or neither"
+            )
 
     def generator(self, image_shape: Shape, num_classes: int) -> ClassGaussianGenerator:
         """Return the generator before it is fitted, float32 on the CPU.

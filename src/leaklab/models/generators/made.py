@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from leaklab.data.dataset import Dataset, unit_range
+from leaklab.data.deal import deal
 from leaklab.models.base import Architecture
 from leaklab.models.generators.base import Generator
 from leaklab.models.generators.recognition import accuracy, recognised_share, train_classifier
@@ -16,6 +18,7 @@ from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.kept import KeptTensors
+from leaklab.records.partition_spec import PartitionChoice, PartitionSpec
 from leaklab.records.streams import stream
 from leaklab.records.weights import describe_weights
 
@@ -59,7 +62,8 @@ def trained(
     """
     other = "test" if spec.split == "train" else "train"
     public, unseen = (
-        (unit_range(images).to(device), labels.to(device)) for images, labels in map(dataset.part, (spec.split, other))
+        (unit_range(images).to(device), labels.to(device))
+        for images, labels in (public_part(spec, dataset), dataset.part(other))
     )
     streams = partial(stream, spec.seed, "generator")
     if hasattr(architecture, "fitted"):
@@ -81,6 +85,25 @@ def trained(
         },
         "substitute": dataset.substitute,
     }
+
+
+def public_part(spec: GeneratorSpec, dataset: Dataset) -> Labelled:
+    """Return the uint8 images and labels of the part, without those that attacked clients of a deal hold.
+
+    Raises:
+        UserError: the part is not the one that is dealt, or the deal cannot be made.
+    """
+    images, labels = dataset.part(spec.split)
+    clients, attacked = (int(spec.model.settings.get(key) or 0) for key in ("dealt_to", "attacked"))
+    if not attacked:
+        return images, labels
+    if spec.split != "train":
+        raise UserError("a deal is one of the training part: leave attacked out, or set generator.split: train")
+    choice = PartitionChoice(name="iid", settings={"clients": clients})
+    held = deal(PartitionSpec(dataset=spec.dataset, partition=choice), labels.numpy())["clients"]
+    public = torch.ones(len(labels), dtype=torch.bool)
+    public[[place for own in held[:attacked] for place in own]] = False
+    return images[public], labels[public]
 
 
 def _fitted(spec: GeneratorSpec, architecture: Any, images: Labelled, num_classes: int) -> Generator:
