@@ -123,10 +123,13 @@ def _refuse_other_products(knowledge: Knowledge) -> None:
     Raises:
         UserError: there is an L2 term, or inputs are normalized.
     """
-    decay = knowledge.knows("weight_decay") and knowledge.require("weight_decay", NAME)
-    if decay or knowledge.knows("normalisation"):
-        fact = "an L2 term (set weight_decay: 0)" if decay else "normalized inputs (attack first weights on [0, 1])"
-        raise UserError(f"attack '{NAME}' with pruned: true knows no {fact}: set pruned: false")
+    if knowledge.knows("weight_decay") and knowledge.require("weight_decay", NAME):
+        why = "an L2 term: set weight_decay: 0"
+    elif knowledge.knows("normalisation"):
+        why = "normalized inputs: capture them on [0, 1]"
+    else:
+        return
+    raise UserError(f"attack '{NAME}' with pruned: true cannot complete an update with {why}, or set pruned: false")
 
 
 def first_layers(observation: Observation, knowledge: Knowledge) -> list[FirstLayer]:

@@ -29,7 +29,7 @@ Reader = Callable[[FirstLayer, int, Stream], Reading]
 MOST_ROUNDS, PAIRS = 1500, 20
 ROUNDING = 1e-6
 """Share of the b-th singular value below which the next one says that rank b is there already."""
-MISFIT = 0.02
+MISFIT = 0.005
 """Relative error of the kept entries above which they are not those of a product of rank b: noise, or another rank."""
 WELL_KNOWN = 2
 """How many kept entries a pixel needs, for each sample, to be unmixed by."""
