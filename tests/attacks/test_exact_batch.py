@@ -4,11 +4,14 @@ from dataclasses import replace
 from functools import partial
 from itertools import permutations
 
+import numpy as np
 import pytest
 import torch
 
 from leaklab.attacks.base import Budget
 from leaklab.attacks.exact_batch import METHODS, ExactBatch, first_layers
+from leaklab.attacks.first_layer.layer import Reading
+from leaklab.defenses.gradient_compression import GradientCompression
 from leaklab.models.mlp import MultilayerPerceptron
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
@@ -97,3 +100,39 @@ def test_what_does_not_fit_is_refused(observe, private, granted, network_of):
         run(replace(observation, update=kept), granted)
     with pytest.raises(UserError, match="65 samples cannot be told apart in a first layer of 128 units and 64 inputs"):
         run(observation, Knowledge("any", {**granted.facts, "batch_size": 65}))
+
+
+def test_zeros_of_compression_are_completed_and_nothing_is_certified(observe, private, granted):
+    seen = observed(observe, private)
+    compression = GradientCompression(0.5)
+    update = {name: torch.stack([compression._pruned(one) for one in value]) for name, value in seen.update.items()}
+    blind, found = (
+        ExactBatch(pruned=pruned).reconstruct(replace(seen, update=update), granted, Budget(1, 1), partial(stream, 0))
+        for pruned in (False, True)
+    )
+    before, after = (np.median(errors(one, private)) for one in (blind, found))
+    assert after < before / 2
+    assert all(start.stopped == "budget" and start.matching_loss == 1 for start in found.starts)
+    whole = ExactBatch(pruned=True).reconstruct(seen, granted, Budget(1, 1), partial(stream, 0))
+    assert torch.equal(whole.images, run(seen, granted).images)
+
+
+@pytest.mark.parametrize(
+    ("fact", "value", "words"),
+    [
+        ("weight_decay", 1e-4, "with an L2 term: set"),
+        ("normalisation", {"mean": [0.1], "std": [0.3]}, "with normalized inputs: capture"),
+    ],
+)
+def test_zeros_that_are_no_small_products_are_refused(observe, private, granted, fact, value, words):
+    knowledge = Knowledge("any", {**granted.facts, fact: value})
+    with pytest.raises(UserError, match=words):
+        ExactBatch(pruned=True).reconstruct(observed(observe, private), knowledge, Budget(1, 1), partial(stream, 0))
+
+
+def test_a_batch_of_which_nothing_is_read_is_diverged_and_not_certified(observe, private, granted, monkeypatch):
+    nothing = Reading(np.full((COUNT, 64), np.nan))
+    monkeypatch.setitem(METHODS, "peel", lambda layer, count, draws: nothing)
+    found = run(observed(observe, private), granted)
+    assert all(start.diverged and start.stopped == "diverged" for start in found.starts)
+    assert torch.isinf(found.candidate_losses).all()

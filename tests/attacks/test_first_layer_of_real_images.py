@@ -2,6 +2,7 @@
 
 import os
 import time
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -11,11 +12,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from leaklab.attacks.first_layer import peel
+from leaklab.attacks.first_layer import completion, peel
 from leaklab.attacks.first_layer.layer import FirstLayer
 from leaklab.data.catalog import load_catalog
 from leaklab.data.fetch import fetch
 from leaklab.data.prepare import prepare
+from leaklab.defenses.gradient_compression import GradientCompression
 from leaklab.records.streams import stream
 
 MIRROR = os.environ.get("LEAKLAB_MIRROR")
@@ -112,3 +114,15 @@ def test_noise_costs_20_db_for_each_factor_of_ten(dataset):
         read = peel.read(FirstLayer(*seen, layer.weight, layer.bias, 28), 4, stream(0, "attack"))
         found.append(np.median(decibels(read.images, true)))
     assert -np.diff(found) == pytest.approx([20, 20], abs=2)
+
+
+@pytest.mark.parametrize(("dataset", "count", "least"), [("mnist", 4, 30), ("mnist", 8, 30), ("fashion-mnist", 8, 18)])
+def test_batches_of_which_a_tenth_of_the_entries_is_left_are_pictures(dataset, count, least):
+    layer, true = observed(dataset, count, (784, 200, 10), [RATE])
+    pruned = GradientCompression(0.9)._pruned
+    update, bias = (pruned(torch.from_numpy(one)).numpy() for one in (layer.weight_update, layer.bias_update))
+    seen = replace(layer, weight_update=update, bias_update=bias)
+    blind = peel.read(seen, count, stream(0, "attack"))
+    found = completion.read(seen, count, stream(0, "attack"), peel.read)
+    assert decibels(found.images, true).mean() > max(least, decibels(blind.images, true).mean() + 5)
+    assert found.certified == 0

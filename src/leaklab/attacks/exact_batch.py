@@ -7,6 +7,7 @@ whole batch is exact.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, blank
 from leaklab.attacks.closed_form import NO_LABEL
-from leaklab.attacks.first_layer import black_pixels, peel, ratio, spear, unmixing
+from leaklab.attacks.first_layer import black_pixels, completion, peel, ratio, spear, unmixing
 from leaklab.attacks.first_layer.layer import FirstLayer, Floats, Reading
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.starts import StartRecord
@@ -45,11 +46,14 @@ class ExactBatch:
         method: ``ratio`` (one sample), ``spear`` (sampling), ``unmixing`` (FastICA alone), ``black-pixels`` (any
             activation) or ``peel`` (all of it, with certificates).
         samples: of the client's round, where each of its local steps has a batch of its own; 0 for one batch.
+        pruned: zeros of the update are entries that the client dropped as the smallest (``gradient-compression``): the
+            others are completed to the rank of the batch before it is read, see ``first_layer/completion``.
     """
 
     several_batches: ClassVar[bool] = True
     requirements: ClassVar[Requirements] = Requirements(
         facts=SAMPLES,
+        facts_when={"pruned": {True: ("defense",)}},
         facts_when_set={"samples": ("samples",)},
         facts_if_granted=("weight_decay",),
         searches=False,
@@ -62,6 +66,7 @@ class ExactBatch:
 
     method: Literal["ratio", "spear", "unmixing", "black-pixels", "peel"] = "peel"
     samples: Natural = 0
+    pruned: bool = False
 
     def reconstruct(
         self,
@@ -75,27 +80,30 @@ class ExactBatch:
 
         Raises:
             UserError: facts are withheld, the network does not begin with an affine layer, the client keeps that to
-                itself, there are more samples than units, or the update is zero.
+                itself, there are more samples than units, the update is zero, or ``pruned`` does not fit.
         """
         count, shape = (
             self.samples or int(knowledge.require("batch_size", NAME)),
             knowledge.require("input_shape", NAME),
         )
-        layers = first_layers(observation, knowledge)
+        layers, method = first_layers(observation, knowledge), METHODS[self.method]
+        if self.pruned:
+            _refuse_other_products(knowledge)
+            method = partial(completion.read, reader=method)
         readings = [
-            METHODS[self.method](layer, count, streams("start", trial, 0))
+            method(layer, count, streams("start", trial, 0))
             for layer, trial in zip(layers, observation.trials, strict=True)
         ]
         like = next(iter(observation.update.values()))
         images = torch.from_numpy(np.stack([one.images for one in readings])).to(like).view(-1, count, *shape)
-        losses = [0.0 if one.proven else 1 - one.certified / (count + 1) for one in readings]
+        losses = [_loss(one) for one in readings]
         return Reconstruction(
             images=images,
             labels=torch.full((len(images), count), NO_LABEL, device=images.device),
             candidates=images[:, None].clone(),
             candidate_losses=torch.tensor(losses, dtype=images.dtype, device=images.device)[:, None],
             starts=tuple(
-                StartRecord(trial, 0, loss, 0, 0, False, "matched" if not loss else "budget")
+                StartRecord(trial, 0, loss, 0, 0, loss == torch.inf, _stopped(loss))
                 for trial, loss in zip(observation.trials, losses, strict=True)
             ),
             scale=torch.ones(len(images), dtype=torch.float64),
@@ -106,6 +114,32 @@ class ExactBatch:
         """Return which batches were proven, [T]; nothing of a method that proves none."""
         proven = torch.tensor([one.proven for one in readings])
         return proven if self.method in PROVING else None
+
+
+def _loss(reading: Reading) -> float:
+    """Return the part of the batch that is not certified; inf where nothing at all was read."""
+    if not np.isfinite(reading.images).any():
+        return torch.inf
+    return 0.0 if reading.proven else 1 - reading.certified / (len(reading.images) + 1)
+
+
+def _stopped(loss: float) -> str:
+    return "matched" if loss == 0 else "diverged" if loss == torch.inf else "budget"
+
+
+def _refuse_other_products(knowledge: Knowledge) -> None:
+    """Refuse updates whose dropped entries are not small ones of a product of derivatives and pixels.
+
+    Raises:
+        UserError: there is an L2 term, or inputs are normalized.
+    """
+    if knowledge.knows("weight_decay") and knowledge.require("weight_decay", NAME):
+        why = "an L2 term: set weight_decay: 0"
+    elif knowledge.knows("normalisation"):
+        why = "normalized inputs: capture them on [0, 1]"
+    else:
+        return
+    raise UserError(f"attack '{NAME}' with pruned: true cannot complete an update with {why}, or set pruned: false")
 
 
 def first_layers(observation: Observation, knowledge: Knowledge) -> list[FirstLayer]:

@@ -1,18 +1,24 @@
 """From what an attacker is told to a reconstruction, and to the loss that is searched as a function of latents."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from leaklab.attacks.adaptive.base import InformedTransform, Transform, prepared_by
 from leaklab.attacks.base import Attack, Budget, Reconstruction
-from leaklab.attacks.closed_form import unread
+from leaklab.attacks.closed_form import NO_LABEL, unread
 from leaklab.attacks.latent_matching import LatentMatching
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.parts import in_order, joined
+from leaklab.attacks.savepoints import unkept
 from leaklab.attacks.shapes import check_shapes
+from leaklab.attacks.starts import StartRecord
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import chosen
@@ -21,6 +27,9 @@ from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackerSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+
+NO_ALGEBRA = (np.linalg.LinAlgError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
+"""What linear algebra raises that does not converge on a finite matrix, or finds a singular one."""
 
 
 @runtime_checkable
@@ -40,6 +49,7 @@ def attacked(
     """Return what the attack, after its transform, makes of an observation: on the CPU, images on the [0, 1] scale.
 
     An update that says nothing of its samples is not attacked: the answer is ``closed_form.unread``.
+    A trial of which linear algebra makes nothing is lost, and no other: it has no finite number and is diverged.
 
     Args:
         spec: which attack, transform and budget.
@@ -71,13 +81,71 @@ def _searched(
     budget = Budget(spec.iterations, spec.restarts)
     streams = partial(stream, spec.seed, "attack")
     unit = partial(_on_unit_range, knowledge.require("input_range", spec.attack.name))
-    parts = []
-    for one in prepared_by(transform, observation.to(device), knowledge):
-        found = attack.reconstruct(one.observation, knowledge, budget, streams, one.distance)
-        check_shapes(found, one.observation, knowledge, spec.attack.name)
-        on_unit = replace(found, images=unit(found.images), candidates=unit(found.candidates), scale=one.scale)
-        parts.append(on_unit.cpu())
-    return parts[0] if len(parts) == 1 else joined(parts)
+
+    def of(some: Observation) -> Reconstruction:
+        parts = []
+        for one in prepared_by(transform, some, knowledge):
+            found = attack.reconstruct(one.observation, knowledge, budget, streams, one.distance)
+            check_shapes(found, one.observation, knowledge, spec.attack.name)
+            on_unit = replace(found, images=unit(found.images), candidates=unit(found.candidates), scale=one.scale)
+            parts.append(on_unit.cpu())
+        return parts[0] if len(parts) == 1 else joined(parts)
+
+    seen = observation.to(device)
+    try:
+        return of(seen)
+    except NO_ALGEBRA:
+        starts = spec.restarts if attack.requirements.searches else 1
+        return _one_by_one(of, seen, knowledge, spec, starts)
+
+
+def _one_by_one(
+    of: Callable[[Observation], Reconstruction],
+    seen: Observation,
+    knowledge: Knowledge,
+    spec: AttackerSpec,
+    starts: int,
+) -> Reconstruction:
+    """Return what the attack makes of each trial alone, which does not depend on the others; see ``attacked``."""
+    parts: list[Reconstruction | None] = []
+    with unkept():
+        for row in range(len(seen.trials)):
+            try:
+                parts.append(of(seen.select([row])))
+            except NO_ALGEBRA:
+                parts.append(None)
+    like = next((part for part in parts if part is not None), None) or _nothing(seen, knowledge, spec, starts)
+    lost = [_lost(like, trial) if part is None else part for part, trial in zip(parts, seen.trials, strict=True)]
+    return joined(lost)
+
+
+def _nothing(seen: Observation, knowledge: Knowledge, spec: AttackerSpec, starts: int) -> Reconstruction:
+    """Return a reconstruction of one trial in the shape that the attack would have given it."""
+    batch = int(spec.attack.settings.get("samples") or knowledge.require("batch_size", spec.attack.name))
+    shape = (batch, *knowledge.require("input_shape", spec.attack.name))
+    number = next(iter(seen.update.values())).new_empty(()).cpu()
+    return Reconstruction(
+        images=number.expand(1, *shape),
+        labels=torch.full((1, batch), NO_LABEL),
+        candidates=number.expand(1, starts, *shape),
+        candidate_losses=number.expand(1, starts),
+        starts=(),
+        scale=torch.ones(1, dtype=torch.float64),
+    )
+
+
+def _lost(like: Reconstruction, trial: int) -> Reconstruction:
+    """Return a trial without any finite number, in the shape of another one of the attack."""
+    return Reconstruction(
+        images=torch.full_like(like.images, torch.nan),
+        labels=torch.full_like(like.labels, NO_LABEL),
+        candidates=torch.full_like(like.candidates, torch.nan),
+        candidate_losses=torch.full_like(like.candidate_losses, inf),
+        starts=(StartRecord(trial, 0, inf, 0, 0, True, "diverged"),),
+        scale=torch.ones_like(like.scale),
+        latents=None if like.latents is None else torch.full_like(like.latents, torch.nan),
+        certified=None if like.certified is None else torch.zeros_like(like.certified),
+    )
 
 
 def check_granted(spec: AttackerSpec, kind: str, knowledge: Knowledge) -> None:

@@ -135,6 +135,16 @@ def keeping(savepoints: Savepoints) -> Iterator[None]:
 
 
 @contextmanager
+def unkept() -> Iterator[None]:
+    """Keep no search of what runs in this context: it is out of the order of the others."""
+    token = _current.set(None)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
 def savepoint() -> Iterator[Savepoint]:
     """Give a search the place where its state is kept."""
     current = _current.get()

@@ -9,7 +9,7 @@ Source: ours; sparse vectors in a subspace by reweighting, "Finding a sparse vec
 import numpy as np
 import torch
 
-from leaklab.attacks.first_layer.layer import LIVE, FirstLayer, Floats, Reading, independent
+from leaklab.attacks.first_layer.layer import LIVE, FirstLayer, Floats, Reading, independent, svd
 from leaklab.attacks.first_layer.unmixing import unmixed
 from leaklab.records.streams import Stream
 
@@ -31,7 +31,7 @@ def sparse_images(layer: FirstLayer, count: int, draws: Stream) -> Floats:
     left, right = layer.factors(count)
     sums = left.T @ layer.bias_update
     rough = unmixed(right, sums, layer.side, draws)
-    basis = np.linalg.svd(right, full_matrices=False)[2].T
+    basis = svd(right)[2].T
     live = np.linalg.norm(basis, axis=1) > LIVE
     directions = sparse_directions(basis[live], rough @ basis)
     chosen = independent(directions, count)

@@ -54,7 +54,7 @@ class FirstLayer:
                 f"{count} samples cannot be told apart in a first layer of {units} units and {size} inputs: attack "
                 "smaller batches"
             )
-        left, sizes, right = np.linalg.svd(self.weight_update, full_matrices=False)
+        left, sizes, right = svd(self.weight_update)
         if not sizes[0] > 0:
             raise UserError("the update of the first layer is zero, so nothing can be read off: capture it again")
         return left[:, :count], sizes[:count, None] * right[:count]
@@ -116,6 +116,23 @@ class Reading:
     def proven(self) -> bool:
         """Whether the attacker knows that the whole batch is exact."""
         return self.agreement == 1.0
+
+
+def svd(matrix: Floats, *, full: bool = False) -> tuple[Floats, Floats, Floats]:
+    """Return U, the singular values and V^T; ``full`` adds what makes both square.
+
+    LAPACK's fast driver gives up on a few finite matrices, which the older one decomposes.
+
+    Raises:
+        numpy.linalg.LinAlgError: neither can.
+    """
+    try:
+        left, sizes, right = np.linalg.svd(matrix, full_matrices=full)
+    except np.linalg.LinAlgError:
+        from scipy.linalg import svd as other  # slow to import
+
+        left, sizes, right = other(matrix, full_matrices=full, lapack_driver="gesvd", check_finite=False)
+    return left, sizes, right
 
 
 def scaled(layer: FirstLayer, count: int, directions: Floats) -> Floats:

@@ -11,7 +11,7 @@ Source: ours; of its parts, unmixing is that of "Cocktail Party Attack" and the 
 import numpy as np
 
 from leaklab.attacks.first_layer.black_pixels import MORE_ZEROS, ZERO, sparse_directions, sparse_images
-from leaklab.attacks.first_layer.layer import LIVE, FirstLayer, Floats, Reading, agreement, scaled
+from leaklab.attacks.first_layer.layer import LIVE, FirstLayer, Floats, Reading, agreement, scaled, svd
 from leaklab.attacks.first_layer.unmixing import CONTRASTS, unmixed
 from leaklab.records.streams import Stream
 
@@ -46,7 +46,7 @@ def read(layer: FirstLayer, count: int, draws: Stream) -> Reading:
 
 def _zero_of(layer: FirstLayer, count: int) -> float:
     """Return how small counts as zero: rounding and noise show in what is left of G beyond rank b."""
-    sizes = np.linalg.svd(layer.weight_update, compute_uv=False)
+    sizes = svd(layer.weight_update)[1]
     return max(TIGHT, 3 * float(sizes[count] / sizes[count - 1])) if len(sizes) > count else TIGHT
 
 
@@ -54,8 +54,7 @@ def _complement(known: Floats, count: int) -> Floats:
     """Return an orthonormal basis [b, b - k] of what is orthogonal to k known directions."""
     if not known.shape[1]:
         return np.eye(count)
-    rest: Floats = np.linalg.svd(known, full_matrices=True)[0][:, known.shape[1] :]
-    return rest
+    return svd(known, full=True)[0][:, known.shape[1] :]
 
 
 def _images(mixtures: Floats, sums: Floats, layer: FirstLayer, draws: Stream, tries: int) -> Floats:
@@ -99,7 +98,7 @@ def certified(left: Floats, outputs: Floats, tight: float) -> Floats | None:
     off = off[np.linalg.norm(left[off], axis=1) > LIVE * np.abs(left).max()]
     best, number, loose = None, left.shape[1], max(LOOSE, 5 * tight)
     while number <= len(off):
-        _, sizes, right = np.linalg.svd(left[off[:number]])
+        _, sizes, right = svd(left[off[:number]], full=True)
         if sizes[-1] > tight * sizes[0]:
             break
         if len(sizes) < 2 or sizes[-2] > loose * sizes[0]:
@@ -153,7 +152,7 @@ def _completed(layer: FirstLayer, count: int, known: Floats, draws: Stream) -> F
 
 def _sparse_beside(image: Floats, span: Floats, draws: Stream) -> Floats:
     """Return the sparsest of what an image and ``span`` [d, n] make together, but for its length."""
-    axes = np.linalg.svd(span, full_matrices=False)[2]
+    axes = svd(span)[2]
     apart = image - image @ axes.T @ axes
     size = np.linalg.norm(apart)
     basis = np.vstack([apart / max(size, np.finfo(float).tiny), axes]).T

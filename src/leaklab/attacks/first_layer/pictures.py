@@ -8,7 +8,7 @@ Source: the quotient is that of ``ratio``, the components are those of ``unmixin
 
 import numpy as np
 
-from leaklab.attacks.first_layer.layer import LIVE, FirstLayer, Floats
+from leaklab.attacks.first_layer.layer import LIVE, FirstLayer, Floats, svd
 from leaklab.attacks.first_layer.unmixing import Contrast, unmixed
 from leaklab.records.streams import Stream
 
@@ -38,7 +38,7 @@ def quotients(layer: FirstLayer) -> Floats:
 
 def _components(layer: FirstLayer, draws: Stream, contrast: Contrast) -> Floats:
     """Return the components of the rows of G, as many as its rank, [r, n]; none where FastICA finds no way."""
-    sizes = np.linalg.svd(layer.weight_update, compute_uv=False)
+    sizes = svd(layer.weight_update)[1]
     left, right = layer.factors(max(1, int((sizes > RANK * sizes[0]).sum())))
     try:
         found = unmixed(right, left.T @ layer.bias_update, layer.side, draws, contrast)

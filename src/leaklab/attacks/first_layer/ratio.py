@@ -6,7 +6,7 @@ units count: least squares where g is exact, total least squares (best rank one 
 
 import numpy as np
 
-from leaklab.attacks.first_layer.layer import FirstLayer, Floats, Reading
+from leaklab.attacks.first_layer.layer import FirstLayer, Floats, Reading, svd
 from leaklab.records.streams import Stream
 
 
@@ -35,6 +35,6 @@ def least_squares(layer: FirstLayer) -> Floats:
 
 def total_least_squares(layer: FirstLayer) -> Floats:
     """Return the x of the best rank one of [G g], [n]: for equal noise on all entries."""
-    _, _, right = np.linalg.svd(np.column_stack([layer.weight_update, layer.bias_update]), full_matrices=False)
+    right = svd(np.column_stack([layer.weight_update, layer.bias_update]))[2]
     found: Floats = right[0, :-1] / right[0, -1]
     return found

@@ -11,7 +11,7 @@ that of ``support-only``.
 
 import numpy as np
 
-from leaklab.attacks.first_layer.layer import FirstLayer, Floats
+from leaklab.attacks.first_layer.layer import FirstLayer, Floats, svd
 
 MOST_ROUNDS, SETTLED = 500, 1e-13
 
@@ -21,7 +21,7 @@ def completed(layer: FirstLayer) -> Floats:
     seen = np.column_stack([layer.weight_update, layer.bias_update])
     seen = seen / max(float(np.abs(seen).max()), np.finfo(float).tiny)
     kept = seen != 0
-    inputs = np.linalg.svd(seen, full_matrices=False)[2][0]
+    inputs = svd(seen)[2][0]
     for _ in range(MOST_ROUNDS):
         derivatives = _side(seen, kept, inputs)
         before, inputs = inputs, _side(seen.T, kept.T, derivatives)

@@ -11,6 +11,7 @@ import warnings
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leaklab.attacks.first_layer.layer import FirstLayer, Floats, Reading
 from leaklab.records.streams import Stream
@@ -27,7 +28,13 @@ def read(layer: FirstLayer, count: int, draws: Stream) -> Reading:
 
 
 def unmixed(
-    mixtures: Floats, sums: Floats, side: int, draws: Stream, contrast: Contrast = "logcosh", edges: bool = True
+    mixtures: Floats,
+    sums: Floats,
+    side: int,
+    draws: Stream,
+    contrast: Contrast = "logcosh",
+    edges: bool = True,
+    known: NDArray[np.bool_] | None = None,
 ) -> Floats:
     """Return b images [b, n] from b mixtures of them.
 
@@ -38,6 +45,7 @@ def unmixed(
         draws: the start of the search.
         contrast: of FastICA.
         edges: unmix differences of neighbouring pixels.
+        known: pixels to unmix by, [n]; None for all.
     """
     from sklearn.decomposition import FastICA  # slow to import
 
@@ -45,7 +53,9 @@ def unmixed(
     seed = int(draws.integers(0, 2**31 - 1, 1)[0])
     search = FastICA(count, whiten="unit-variance", fun=contrast, max_iter=MOST_ITERATIONS, tol=TOLERANCE,
                      random_state=seed)  # fmt: skip
-    seen = differences(mixtures, side) if edges and side else mixtures
+    usable = mixtures if known is None else np.where(known, mixtures, np.nan)
+    seen = differences(usable, side) if edges and side else usable
+    seen = seen if known is None else seen[:, np.isfinite(seen).all(0)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some starts do not converge; the caller tries others
         search.fit(seen.T)
