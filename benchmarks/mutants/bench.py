@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mutants.rooms import Mutant, tests_of
+from mutants.rooms import Mutant, finders_of
 
 CHECKOUT = Path(__file__).parents[2]
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -45,7 +45,7 @@ class Trial:
         after: the line as it was made.
         outcome: a test failed (killed) or none did (survived); ``time limit`` says neither, ``void`` that the test that
             failed also fails without a mutant.
-        by: the test that failed; of a survivor the number of files that were run.
+        by: the test that failed, or the signal that ended them; of a survivor the number of files that were run.
         seconds: of the processor, for the tests.
         state: digest of the module and of its tests, by which a later hunt knows whether anything changed.
     """
@@ -90,12 +90,12 @@ class Bench:
         Raises:
             TrialError: pytest ended in a way that says nothing about the mutant.
         """
-        files = [path.as_posix() for path in tests_of(self.folder, mutant)]
+        files = [path.as_posix() for path in finders_of(self.folder, mutant)]
         start = _spent()
         with self._harmed(mutant):
             known = first and (self.folder / first.split("::")[0]).is_file()
             status, text = self._run([first]) if known else (PASSED, "")
-            if status == PASSED and files:
+            if status != FAILED and files:
                 status, text = self._run(files)
         outcome, by = _outcome(status, text, len(files))
         numbers = _spent() - start, self.state(mutant)
@@ -104,12 +104,12 @@ class Bench:
 
     def state(self, mutant: Mutant) -> str:
         """Return the digest of a mutant's module and of the tests that have to find it."""
-        texts = [(self.folder / path).read_bytes() for path in [mutant.path, *tests_of(self.folder, mutant)]]
+        texts = [(self.folder / path).read_bytes() for path in [mutant.path, *finders_of(self.folder, mutant)]]
         return hashlib.sha256(b"\0".join(texts)).hexdigest()[:12]
 
     def failing(self, tests: Iterable[str]) -> set[str]:
         """Return which of these tests fail without any mutant."""
-        names = sorted(set(tests))
+        names = sorted({test for test in tests if (self.folder / test.split("::")[0]).is_file()})
         if not names:
             return set()
         status, text = self._run(names, "--continue-on-collection-errors", times=len(names))
@@ -153,6 +153,8 @@ def _outcome(status: int | None, text: str, files: int) -> tuple[Outcome, str]:
         return "time limit", ""
     if status == PASSED:
         return "survived", str(files)
+    if status < 0:
+        return "killed", f"signal {-status}"
     failing = FAILING.findall(text)
     if status in (FAILED, BROKEN) and failing:
         return "killed", failing[0]

@@ -79,7 +79,8 @@ def edits_of(source: str) -> list[Edit]:
 def _text(old: ast.expr, new: ast.expr) -> str:
     """Return the text of a node that takes the place of another; in parentheses where it may bind less."""
     text = ast.unparse(new)
-    bare = type(new) is type(old) or isinstance(new, ATOMS)
+    operand = isinstance(old, ast.BinOp) and new in (old.left, old.right)
+    bare = (type(new) is type(old) and not operand) or isinstance(new, ATOMS)
     return text if bare and not text.startswith("-") else f"({text})"
 
 

@@ -88,7 +88,7 @@ def _of_room(folder: Path, room: Room, seed: int) -> Iterator[Mutant]:
     return (one for one in chain.from_iterable(zip_longest(*queues)) if one)
 
 
-def tests_of(folder: Path, mutant: Mutant) -> list[Path]:
+def finders_of(folder: Path, mutant: Mutant) -> list[Path]:
     """Return the files of tests that have to find a mutant, those that are nearest first.
 
     They are all that import its module, in the room's own folder also those that name it as a plug-in; then the rest of
