@@ -28,7 +28,7 @@ MUTANTS, QUICK_MUTANTS, SEED, LIMIT = 40, 5, 34, 180.0
 
 def main() -> None:
     """Try what was not tried yet, keep every outcome, print and write the page; exit with 1 if a gap has no reason."""
-    parser = argparse.ArgumentParser("make mutants MUTATE=", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser("make mutants MUTANTS=", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--mutants", type=int, help=f"how many, {MUTANTS} or {QUICK_MUTANTS} when quick")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument(
