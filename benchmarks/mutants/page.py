@@ -19,7 +19,8 @@ a copy of the working tree, where the tests that have to find it are run until o
 run the workflow, the files that import the module; of its own room also those that name it as a plug-in; then all tests
 of the room of defenses, of judging, of transforms. *Killed*: a test fails that passes without the mutant (*void*: it
 fails without, too). *Time limit*: the tests took too long, which says nothing. *Survived*: no test failed, so either
-the mutant is *equivalent*, which means that no caller can tell it from the code, or the tests have a *gap*.
+the mutant is *equivalent*, which means that no caller can tell it from the code but by rounding, or the tests have a
+*gap*.
 """
 
 
