@@ -50,7 +50,7 @@ def main() -> None:
             hunted = drawn(bench.folder, options.seed, wanted)
             until = time.monotonic() + 60 * options.minutes
             for tried in hunt(bench, hunted, earlier, until):
-                keep(path, tried)
+                keep(path, with_older(tried, earlier))
                 found = tried
             found = confirmed(bench, found)
     keep(path, found)
@@ -81,6 +81,12 @@ def hunt(bench: Bench, mutants: Sequence[Mutant], known: Sequence[Trial], until:
         where = f"{trial.path}:{trial.line}"
         print(number, trial.outcome, f"{trial.seconds:.0f} s", where, trial.kind, trial.by, sep="\t", flush=True)
         yield found
+
+
+def with_older(found: Sequence[Trial], earlier: Sequence[Trial]) -> list[Trial]:
+    """Return the outcomes with those of an earlier hunt behind them that this one has not come to yet."""
+    keys = {trial.key for trial in found}
+    return [*found, *(trial for trial in earlier if trial.key not in keys)]
 
 
 def confirmed(bench: Bench, found: Sequence[Trial]) -> list[Trial]:

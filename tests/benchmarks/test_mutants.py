@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mutants.__main__ import SEED, TABLE, confirmed, hunt, keep, known
+from mutants.__main__ import SEED, TABLE, confirmed, hunt, keep, known, with_older
 from mutants.bench import make_bench
 from mutants.edits import edits_of
 from mutants.page import Reason, last_line, page, reasons, unexplained
@@ -165,6 +165,7 @@ def test_a_hunt_that_was_stopped_goes_on_and_asks_again_only_where_tests_changed
     *_, found = hunt(bench, mutants, known(table), never)
     assert asked[1:] == [(DOUBLED, f"{TEST}::test_large_values"), (DROPPED, "")]
     assert [trial.outcome for trial in found] == ["killed", "killed"]
+    assert with_older(found[:1], known(table)) == [found[0], known(table)[1]]
     assert list(hunt(bench, mutants, [], 0.0)) == []
 
 
