@@ -9,6 +9,8 @@ RUN ?=
 BENCH ?=
 # options of `make chaos`: --quick, --faults N, --seed N
 CHAOS ?=
+# options of `make mutants`: --quick, --mutants N, --seed N, --minutes N
+MUTANTS ?=
 ATTACKS ?= $(filter --quick,$(BENCH))
 DEFENSES ?= $(filter --quick,$(BENCH))
 ALGORITHMS ?= $(filter --quick,$(BENCH))
@@ -21,7 +23,7 @@ SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-s3 test-slurm check lint report share bench chaos clean
+.PHONY: help setup demo test test-s3 test-slurm check lint report share bench chaos mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -92,6 +94,9 @@ bench: $(READY) ## measure training and attacks beside plain loops and peers: ma
 
 chaos: $(READY) ## kill, fill, damage in every step, then the plain command, 300 times: make chaos CHAOS=--quick
 	@PYTHONPATH=benchmarks $(BIN)/python -m chaos $(CHAOS)
+
+mutants: $(READY) ## put faults into our own code by chance, see which tests find them: make mutants MUTANTS=--quick
+	@PYTHONPATH=benchmarks $(BIN)/python -m mutants $(MUTANTS)
 
 clean: ## remove what the demo made; small and paper results stay
 	@rm -rf results/demo figures/demo logs benchmarks/jobs

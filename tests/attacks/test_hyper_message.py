@@ -137,6 +137,17 @@ def test_f1_the_lower_level_vanishes_at_the_hidden_gradient_and_embedding(client
     assert derivative.abs().max() < 1e-10
 
 
+def test_the_lower_levels_unknowns_are_in_units_of_a_gradients_entry(client):
+    """Each trial has its own; entries of both signs do not cancel."""
+    heads = Heads.of(client[2], order(client), "the test")
+    sent, doubled = ({name: factor * value for name, value in gradients(client)[0].items()} for factor in (1, 2))
+    lower = LowerLevel(heads, [Heads.of(each, order(client), "the test") for each in (sent, doubled)])
+    entries = Heads.of(sent, order(client), "the test").c.tolist()
+    assert min(entries) < 0 < max(entries)
+    size = (sum(entry**2 for entry in entries) / len(entries)) ** 0.5
+    assert_close(lower.unit, torch.tensor([size, 2 * size], dtype=torch.float64), **EXACT)
+
+
 @pytest.mark.parametrize("broken", ["heads", "bias", "another network"])
 def test_other_messages_are_refused_with_one_line(client, broken):
     network = [name for name, _ in client[0].named_parameters()]

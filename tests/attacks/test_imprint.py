@@ -1,5 +1,6 @@
 """Robbing the Fed: a batch is read out of bins, exactly, whatever the factor on the update."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -67,6 +68,15 @@ def test_every_sample_alone_in_its_bin_is_read_exactly(dataset, kind, defense):
     assert exactly_found(found.images[0], torch.stack(lone)) == len(lone)
     # and of the others none
     assert exactly_found(found.images[0], truth.images[0]) == len(lone)
+
+
+@pytest.mark.parametrize("factor", [1e-12, 1e12])
+def test_what_is_read_does_not_depend_on_the_size_of_the_update(dataset, factor):
+    """A bin is empty beside the others, not by its own size."""
+    observation, knowledge, _ = observed(dataset)
+    update = {name: factor * value for name, value in observation.update.items()}
+    plain, scaled = (read(one, knowledge).images for one in (observation, replace(observation, update=update)))
+    torch.testing.assert_close(scaled, plain, equal_nan=True, rtol=1e-6, atol=1e-6)
 
 
 def test_places_without_a_bin_are_no_numbers_and_labels_are_not_read(dataset):

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from leaklab.defenses.base import Alone, ClientContext
-from leaklab.defenses.grad_defense import GradDefense, equal_cuts
+from leaklab.defenses.grad_defense import GradDefense, clipped_mean, equal_cuts
 from leaklab.defenses.gradient_sensitivity import sensitivities
 from leaklab.federated.batches import Batch
 from leaklab.federated.local import local_training
@@ -141,19 +141,28 @@ def slow_defended(network, batch, chosen, noise, slices, sigma, clip):
     return torch.tensor(total, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("clip", [True, False])
-def test_a_step_equals_the_loop(context, batch, clip):
-    model, defense = MODELS["dlg-lenet"], GradDefense(clip=clip)
+@pytest.mark.parametrize(("clip", "sigma"), [(True, 0.01), (True, 0.2), (True, 50.0), (False, 0.01)])
+def test_a_step_equals_the_loop(context, batch, clip, sigma):
+    """With a bound of 0.2 some samples are short and stay as they are, with 50 all of them."""
+    model, defense = MODELS["dlg-lenet"], GradDefense(clip=clip, sigma=sigma)
     network = network_of(model)
     draws = replace(context, _streams={})
     chosen = set(draws.stream("chosen slices").permutation(10)[:5].tolist())
     normal = draws.stream("noise")
     noise = iter(lambda: float(normal.normal()), None)
-    expected = slow_defended(network, batch, chosen, noise, 10, 0.01, clip)
+    expected = slow_defended(network, batch, chosen, noise, 10, sigma, clip)
     gradients = slopes(network, batch["images"], batch["labels"])
     found = defense.gradient(gradients, at(replace(context, _streams={}), model, batch))
     assert {name: value.shape for name, value in found.items()} == {n: v.shape for n, v in gradients.items()}
     torch.testing.assert_close(torch.cat([v.flatten() for v in found.values()]), expected, rtol=1e-9, atol=1e-11)
+
+
+def test_only_samples_above_the_bound_are_shortened():
+    """A short one is never lengthened up to the bound, in however many pieces its slice lies."""
+    rows = torch.tensor([[0.3, 0.4, 0.0], [0.0, 3.0, 4.0], [0.0, 0.0, 0.0]])
+    kept = torch.tensor([[0.3, 0.4, 0.0], [0.0, 0.6, 0.8], [0.0, 0.0, 0.0]])
+    for cut in range(1, 3):
+        torch.testing.assert_close(clipped_mean([rows[:, :cut], rows[:, cut:]], 1.0), kept.mean(0))
 
 
 def test_noise_is_fresh_and_falls_on_other_slices_from_step_to_step(context, batch):

@@ -6,6 +6,7 @@ from math import ceil, floor, sqrt
 
 import pytest
 import torch
+from scipy import stats
 
 from leaklab.defenses.base import Alone, ClientContext
 from leaklab.defenses.none import NoDefense
@@ -130,6 +131,16 @@ def test_f13_the_expected_share_of_steps_is_perturbed_and_always_the_first(conte
     early, late = rounds[:, 1:11].mean(), rounds[:, -40:].mean()
     assert float(early) == pytest.approx(sum(chances[1:11]) / 10, abs=0.05)
     assert float(late) == pytest.approx(sum(chances[-40:]) / 40, abs=0.05)
+
+
+def test_f13_step_i_counts_from_one_and_each_has_its_own_chance(context):
+    """A count from 0 would perturb the second step in half of the rounds, not in a third."""
+    defense, rounds, steps = Outpost(decay=1.0), 1500, 8
+    perturbed = torch.tensor([perturbed_steps(defense, fresh(context, round=r), steps) for r in range(rounds)])
+    for step, count in enumerate(perturbed.sum(0).tolist()):
+        chance = 1.0 if step == 0 else 1 / (1 + (step + 1))
+        low, high = stats.binom.interval(1 - 1e-6, rounds, chance)
+        assert low <= count <= high, step
 
 
 def test_a_step_that_is_not_perturbed_leaves_the_gradient_as_it_is(gradient, weights, context):

@@ -59,6 +59,18 @@ def test_many_probes_come_to_the_exact_ratios(victim):
     torch.testing.assert_close(found, sensitivity_ratios(features_of, images), rtol=0.1, atol=0)
 
 
+def test_features_of_both_signs_count_by_their_size():
+    """Of an affine layer feature i has the slope W_i, so that q_i is the sum over the batch of |W_i| / |r_i|."""
+    front = nn.Sequential(nn.Flatten(), nn.Linear(64, 6)).double()
+    weight, images = stream(2, "weight").normal(6, 64), stream(0, "images").normal(3, *SHAPE)
+    front.load_state_dict({"1.weight": weight, "1.bias": torch.zeros(6, dtype=torch.float64)})
+    features = images.flatten(1) @ weight.T
+    assert bool((features < 0).any(1).all())
+    expected = (weight.norm(dim=1) / features.abs()).sum(0)
+    torch.testing.assert_close(sensitivity_ratios(front, images), expected)
+    torch.testing.assert_close(probed_ratios(front, images, 4000, stream(1, "probes")), expected, rtol=0.1, atol=0)
+
+
 def test_four_probes_choose_most_of_the_exact_half():
     """The LeNet of the OUTPOST paper with its 588 features, on batches of 32: 92 % were measured for four probes."""
     network = DLGLeNet().initialised((1, 28, 28), 10, 0).eval()

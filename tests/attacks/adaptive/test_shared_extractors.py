@@ -1,15 +1,18 @@
 """Attacks on hypernetworks and on clients that keep their classifier, against captures by the algorithms."""
 
+from collections import OrderedDict
 from dataclasses import replace
 from functools import partial
 from math import sqrt
 
 import pytest
 import torch
+from torch import nn
 from torch.func import functional_call
 from torch.nn import functional as F
 from torch.testing import assert_close
 
+from leaklab.attacks import private_layers
 from leaklab.attacks.adaptive.drawn_embedding import cosine_through
 from leaklab.attacks.adaptive.linear_heads import extractor, hidden_units, message_of
 from leaklab.attacks.base import Budget, victim
@@ -316,6 +319,22 @@ def test_what_attacks_lack_they_say_in_one_line(caught, knowledge, digits, obser
         with pytest.raises(UserError, match=line) as caught_line:
             fails()
         assert "\n" not in str(caught_line.value)
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        {"conv": nn.Conv2d(1, 2, 3), "flatten": nn.Flatten(), "head": nn.Linear(8, 3)},
+        {"fc": nn.Linear(4, 8, bias=False), "act": nn.ReLU(), "head": nn.Linear(8, 3)},
+        {"head": nn.Linear(4, 3)},
+        {"fc": nn.Linear(4, 8), "head": nn.Linear(8, 3), "last": nn.LogSoftmax(1)},
+        {"fc": nn.Linear(4, 8), "act": nn.ReLU(), "other": nn.Linear(8, 3)},
+    ],
+    ids=["convolution", "no bias", "one layer", "not the end", "another is kept"],
+)
+def test_a_classifier_is_fitted_behind_two_affine_layers_only(layers):
+    with pytest.raises(UserError, match="'the test' fits a classifier where two affine layers with biases end"):
+        private_layers._ends(nn.Sequential(OrderedDict(layers)), ["head.weight", "head.bias"], "the test")
 
 
 def test_hidden_units_are_the_quotient_of_every_row(caught):

@@ -1,5 +1,6 @@
 """F5 and what each transform does to an observation."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -9,9 +10,17 @@ from leaklab.attacks.adaptive.profiled_scale import ProfiledScale
 from leaklab.attacks.head import head
 from leaklab.attacks.matching import profiled_scale
 from leaklab.observations.base import Knowledge
+from leaklab.records import plugins
 from leaklab.records.errors import UserError
 
 FACTORS = (0.1, 0.5, 1.0, 2.0, 3.5, 10.0)
+NOISES = {
+    "matched-noise": ("additive-noise", {"sigma": 0.1}),
+    "matched-dp-sgd": ("dp-sgd", {"sigma": 0.1, "bound": 2.0}),
+    "matched-laplace": ("laplace-noise", {"variance": 0.02}),
+    "sliced-mixture": ("grad-defense", {}),
+    "ranked-mixture": ("outpost", {}),
+}
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
@@ -70,3 +79,22 @@ def test_each_transform_brings_its_distance():
     assert NoTransform().distance is None
     assert ClosedFormScale().distance is None
     assert ProfiledScale().distance is profiled_scale
+
+
+def informed(name, steps, rounds):
+    """Return the transform that was told its defense, and how many steps and rounds the observation is the mean of."""
+    defense, settings = NOISES[name]
+    facts = {"defense": {"name": defense, "settings": settings}, "batch_size": 1, "local_steps": steps}
+    told = facts if rounds == 1 else {**facts, "rounds": rounds}
+    return plugins.load("attacks/adaptive", name).informed(Knowledge("any", told))
+
+
+@pytest.mark.parametrize("name", [name for name in NOISES if name != "ranked-mixture"])
+def test_a_law_of_noise_counts_the_steps_of_all_rounds(name):
+    assert informed(name, 3, 2) == informed(name, 6, 1) == informed(name, 1, 6)
+    assert informed(name, 3, 2) != informed(name, 3, 1)
+
+
+def test_a_law_whose_steps_differ_counts_every_round_from_its_first_step():
+    once, twice = (informed("ranked-mixture", 3, rounds).distance.chances for rounds in (1, 2))
+    assert twice == pytest.approx(np.convolve(once, once).tolist())

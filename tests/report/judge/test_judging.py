@@ -306,6 +306,13 @@ class TestDraws:
         doubtful = {10: "reproduced", 9: "reproduced", 1: "not reproduced"}.get(holds, "undecided")
         assert judged(self.results(*draws, **overlap)).verdict == doubtful
 
+    @pytest.mark.parametrize(
+        ("holds", "word"), [(10, "undecided"), (9, "undecided"), (8, "undecided"), (1, "not reproduced")]
+    )
+    def test_draws_that_agree_do_not_overrule_a_table_that_surely_fails(self, holds, word):
+        draws = [(2, 1)] * holds + [(1, 2)] * (10 - holds)
+        assert judged(self.results(*draws, table=(1.0, 2.0))).verdict == word
+
     def test_draws_that_fail_at_other_places_each_do_not_decide(self):
         claim = replace(CLAIM, check="T('table1','acc',m='a')>1.5 and T('table1','acc',m='b')>1.5")
         apart = self.results(*[(2, 1)] * 5, *[(1, 2)] * 5, table=(1.0, 1.0), n=3, ci_low=0.0, ci_high=3.0)
