@@ -15,7 +15,7 @@ from rich.table import Table
 
 from leaklab.metrics.intervals import is_share
 from leaklab.metrics.statistics import LEAST_CLUSTERS, LEVEL, summarise
-from leaklab.planning.adopted import Adopted
+from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.devices import measured_device
 from leaklab.planning.estimate import estimate
 from leaklab.planning.plan import build_plan
@@ -78,7 +78,7 @@ def seconds_for(needs: Sequence[Need], scale: Scale) -> list[float | None]:
     Raises:
         UserError: the project's items cannot be read.
     """
-    items, device, adopted = load_items(), measured_device(load_config().device), Adopted.load()
+    items, device, adopted = load_items(), measured_device(load_config().device), CodeLock.load()
     plan = build_plan(items, (scale,))
     known: dict[tuple[str, bool], float] = {}
 
