@@ -17,7 +17,7 @@ from leaklab.records.observed import observation_folder
 def stale(name, parts, seconds=1.0, code="a", commit="c0", rule="run_attack", modules=("m",), hindrance=""):
     content = {"rule": rule, "code": code, "commit": commit, "wall_seconds": seconds}
     made = Made(rule, " ".join((rule, *modules)), f"new of {modules}")
-    return Stale(Entry(Path(name), content), made, (rule, *parts), hindrance=hindrance)
+    return Stale(Entry(Path(name), content), made, code, (rule, *parts), hindrance=hindrance)
 
 
 def names(sample):

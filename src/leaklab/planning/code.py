@@ -9,7 +9,7 @@ from typing import Any
 from leaklab.planning.kept_digests import kept_digests
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.errors import UserError
-from leaklab.records.expand import block_stage, expand
+from leaklab.records.expand import block_stage, expand, expand_absent
 from leaklab.records.ids import stage_of
 from leaklab.records.items import load_item
 from leaklab.records.plugins import available, module_name
@@ -33,6 +33,16 @@ RULE_OF_STAGE = {
 }
 
 
+COLLECTORS = "report/collect"
+COLLECTOR_OF_STAGE = {
+    "train": "training",
+    "score": "attacks",
+    "landscape": "landscapes",
+    "score-text": "text",
+    "check": "checks",
+    "architecture": "architecture",
+}
+"""Module of the room that reads the runs of a stage into a table."""
 TABLE, DRAWING = "make_table", "draw_partition"
 Plugins = Sequence[tuple[str, str]]
 """Room and name of each."""
@@ -100,13 +110,16 @@ def code_of_record(rule: str, told: Mapping[str, Any]) -> Code:
 
 
 def _plugins_of_table(file: Path, scale: str) -> tuple[tuple[str, str], ...]:
-    """Return the plug-ins that a table asks something itself: networks that it describes, deals of embeddings."""
+    """Return the collectors of a table's stages, and what they ask: networks to describe, deals of embeddings."""
     item = load_item(file) if file.is_file() else None
+    if item is None or scale not in item.scales:
+        return ()
     found: set[tuple[str, str]] = set()
-    for run in expand(item, scale) if item and scale in item.scales else ():
+    for run in (*expand(item, scale), *(run for run, _ in expand_absent(item, scale))):
+        found.add((COLLECTORS, COLLECTOR_OF_STAGE[block_stage(run)]))
         if block_stage(run) == "architecture":
             found.add(("models", run.choice["model"]["name"]))
-        elif isinstance(run.spec, TrainSpec) and item and item.cells and item.cells.embedding:
+        elif isinstance(run.spec, TrainSpec) and item.cells and item.cells.embedding:
             found.add(("data/partitions", run.spec.partition.name))
     return tuple(sorted(found))
 

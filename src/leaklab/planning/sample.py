@@ -37,6 +37,7 @@ class Stale:
     Attributes:
         entry: the record.
         made: what would make it here.
+        generation: of the code that made it: digests that were accepted for each other are one.
         parts: what it exercises.
         timed: metrics that it measures with a clock, by declaration of its check.
         hindrance: why it cannot be evidence; empty where it can.
@@ -45,6 +46,7 @@ class Stale:
 
     entry: Entry
     made: Made
+    generation: str
     parts: tuple[str, ...]
     timed: tuple[str, ...] = ()
     hindrance: str = ""
@@ -68,7 +70,7 @@ class Stale:
     @property
     def group(self) -> tuple[Made, str]:
         """Return what is adopted together: code here and code then."""
-        return self.made, self.code
+        return self.made, self.generation
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,8 @@ class Survey:
             upstream = tuple({job.folder: job for path in entry.inputs for job in self._missing(path)}.values())
         except KeyError as gone:
             upstream, hindrance = (), hindrance or f"it read {gone.args[0]}, which is not here and not planned any more"
-        return Stale(entry, made, parts, timed, hindrance, upstream)
+        generation = self.lock.generation(made.key, entry.content["code"])
+        return Stale(entry, made, generation, parts, timed, hindrance, upstream)
 
     def _planned(self, entry: Entry) -> bool:
         spec = spec_of(entry, self.ledger)
@@ -220,9 +223,9 @@ def members_parts(members: Iterable[Stale]) -> tuple[str, ...]:
 
 
 def speaks_for(one: Stale, members: Iterable[Stale]) -> bool:
-    """Tell whether a run was made by the same older code as a group: by its digest, or at one of its commits."""
+    """Tell whether a run was made by the same older code as a group: of its generation, or at one of its commits."""
     found = list(members)
-    same = one.code == found[0].code or one.commit in {member.commit for member in found}
+    same = one.generation == found[0].generation or one.commit in {member.commit for member in found}
     return one.made.rule == found[0].made.rule and same
 
 

@@ -1,23 +1,19 @@
 """From an item's runs to its long result table."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 
+from leaklab.planning.code import COLLECTOR_OF_STAGE, COLLECTORS
 from leaklab.records.canonical import canonical_json
 from leaklab.records.config import Scale
 from leaklab.records.expand import PlannedRun, block_stage, expand, expand_absent
 from leaklab.records.items import Item
 from leaklab.records.landscape_spec import LandscapeSpec
-from leaklab.report.collect.architecture import architecture_rows
-from leaklab.report.collect.attacks import absent_attack_rows, attack_rows
-from leaklab.report.collect.checks import check_rows
-from leaklab.report.collect.landscapes import landscape_rows
+from leaklab.records.plugins import module_name
 from leaklab.report.collect.source import Attacked, Collected, Source, dataset_of, network_of
-from leaklab.report.collect.text import absent_text_rows, text_rows
-from leaklab.report.collect.training import absent_training_rows, training_rows
 from leaklab.report.numbers.results import ResultRow, ResultTable, identity
 
 NOT_RUN = "not run"
-Collector = Callable[[Source, Sequence[PlannedRun]], Iterator[ResultRow]]
 
 
 def collect(item: Item, scale: Scale) -> ResultTable:
@@ -36,7 +32,7 @@ def collect(item: Item, scale: Scale) -> ResultTable:
     rows: list[ResultRow] = []
     for name in dict.fromkeys(map(_together, runs)):
         group = [run for run in runs if _together(run) == name]
-        rows.extend(COLLECTORS[block_stage(group[0])](source, group))
+        rows.extend(_collector(block_stage(group[0]), ROWS)(source, group))
     return ResultTable((*rows, *_absent_rows(source, absent)))
 
 
@@ -50,28 +46,31 @@ def _absent_rows(source: Source, absent: Sequence[tuple[PlannedRun, str]]) -> It
     """Yield one row without a value for each number that this scale cannot have; its note says why."""
     seen: set[tuple[str, str, str]] = set()
     for run, reason in absent:
-        if run.spec is None or block_stage(run) not in ABSENT_COLLECTORS:
+        if run.spec is None or block_stage(run) not in ABSENT_ROWS:
             continue
-        for row in ABSENT_COLLECTORS[block_stage(run)](source, run, f"{NOT_RUN}: {reason}"):
+        for row in _collector(block_stage(run), ABSENT_ROWS)(source, run, f"{NOT_RUN}: {reason}"):
             key = identity(row.row), row.metric, row.variant
             if key not in seen:  # runs that would share a cell share its absence
                 seen.add(key)
                 yield row
 
 
-COLLECTORS: dict[str, Collector] = {
-    "train": training_rows,
-    "score": attack_rows,
-    "landscape": landscape_rows,
-    "score-text": text_rows,
-    "check": check_rows,
-    "architecture": architecture_rows,
+ROWS = {
+    "train": "training_rows",
+    "score": "attack_rows",
+    "landscape": "landscape_rows",
+    "score-text": "text_rows",
+    "check": "check_rows",
+    "architecture": "architecture_rows",
 }
-ABSENT_COLLECTORS: dict[str, Callable[[Source, PlannedRun, str], Iterator[ResultRow]]] = {
-    "train": absent_training_rows,
-    "score": absent_attack_rows,
-    "score-text": absent_text_rows,
-}
+ABSENT_ROWS = {"train": "absent_training_rows", "score": "absent_attack_rows", "score-text": "absent_text_rows"}
+
+
+def _collector(stage: str, names: Mapping[str, str]) -> Callable[..., Iterator[ResultRow]]:
+    """Return the collector of a stage, found by its name, so that an edit of it ages no table of other stages."""
+    module = import_module(module_name(COLLECTORS, COLLECTOR_OF_STAGE[stage]))
+    collector: Callable[..., Iterator[ResultRow]] = getattr(module, names[stage])
+    return collector
 
 
 def _specs(runs: Sequence[PlannedRun]) -> list[Collected]:
