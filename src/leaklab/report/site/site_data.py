@@ -230,8 +230,9 @@ def _resolved(item: Item, scale: Scale) -> dict[str, Any]:
 
 
 def _replaced(shown: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a flat block with each field that a change names replaced as a whole."""
-    kept = {key: value for key, value in shown.items() if not any(_within(key, path) for path in changes)}
+    """Return a flat block with each field that a change names replaced as a whole; overrides merge, unless by none."""
+    replacing = [path for path, value in changes.items() if path != "overrides" or not value]
+    kept = {key: value for key, value in shown.items() if not any(_within(key, path) for path in replacing)}
     return {**kept, **_plain(changes)}
 
 
