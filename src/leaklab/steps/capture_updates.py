@@ -5,7 +5,7 @@ import torch
 from leaklab.data.dataset import Dataset
 from leaklab.models.generators.files import load_generator
 from leaklab.observations.artefacts import save_observation
-from leaklab.observations.capture import capture
+from leaklab.observations.capture import capture, defense_changes
 from leaklab.observations.truth import save_truth
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.files import read_json, read_tensors
@@ -23,7 +23,8 @@ def run(job: Job) -> None:
     deal = [torch.tensor(held) for path in job.inputs.get("partition", []) for held in read_json(path)["clients"]]
     trained = {name: value for path in job.inputs.get("weights", []) for name, value in read_tensors(path).items()}
     generators = [load_generator(path) for path in job.inputs.get("generator", [])]
-    observation, knowledge, truth = capture(spec, dataset, deal, trained, *generators)
+    of_clients = (dataset, deal, trained, *generators)
+    observation, knowledge, truth = capture(spec, *of_clients)
     save_observation(job.outputs["observation"], job.outputs["facts"], observation, knowledge)
     save_truth(job.outputs["truth"], job.outputs["truth_facts"], truth)
     job.note(
@@ -32,6 +33,7 @@ def run(job: Job) -> None:
         granted=sorted(knowledge.facts),
         substitute=dataset.substitute,
     )
+    job.note_effect(spec.defense.name, defense_changes(spec, observation.update, *of_clients))
 
 
 if __name__ == "__main__":

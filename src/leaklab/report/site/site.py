@@ -18,7 +18,14 @@ from leaklab.report.numbers.results import RowKeys
 from leaklab.report.numbers.signs import MINUS, NONE, STATES
 from leaklab.report.site.pages import ItemPage, SiteData, Standing
 from leaklab.report.site.setting_lines import setting_lines
-from leaklab.report.site.words import ATTACKERS, KNOWING_ATTACKER, PAPER_ATTACKER
+from leaklab.report.site.words import (
+    ATTACKERS,
+    KNOWING_ATTACKER,
+    PAPER_ATTACKER,
+    attackers_of,
+    nobody_knows,
+    nothing_done,
+)
 from leaklab.report.tables import tables
 
 Page = TypeVar("Page")
@@ -171,7 +178,9 @@ def _environment() -> Environment:
             name for name in ATTACKERS if any(name in line.by_attacker for line in page.protection)
         ],
         "compared": lambda page: sum(pair.leaks_more is not None for pair in page.attackers),
-        "attackers": ATTACKERS,
+        "attackers_of": lambda page: attackers_of(page.strangers),
+        "nobody_knows": nobody_knows,
+        "nothing_done": nothing_done,
         "paper_attacker": PAPER_ATTACKER,
         "knowing_attacker": KNOWING_ATTACKER,
     }
