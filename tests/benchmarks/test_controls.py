@@ -6,10 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from controls.chain import inputs_of, outputs_of, run_jobs
-from controls.judging import Outcome
-from controls.page import page
-from controls.substitution import CONTROLS, attacked, is_privacy_item, substituted
+from controls.chain import run_jobs
 
 from leaklab.attacks.planned import attacked as attack
 from leaklab.models.generators.files import load_generator
@@ -17,12 +14,10 @@ from leaklab.observations.artefacts import load_observation
 from leaklab.observations.declared import declared
 from leaklab.observations.requirements import TRANSFORMS, check_transform
 from leaklab.planning.plan import Plan, build_plan
-from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackerSpec, AttackSpec, ScoreSpec
 from leaklab.records.attacker_spec import told
 from leaklab.records.capture_spec import ClientChoice
 from leaklab.records.errors import UserError
-from leaklab.records.expand import expand
 from leaklab.records.ids import run_folder
 from leaklab.records.items import load_items
 from leaklab.records.observed import observation_folder

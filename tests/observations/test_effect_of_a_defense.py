@@ -1,11 +1,8 @@
 """A capture knows whether its defense changed anything: what does nothing is said to, whatever an attack misses."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
-from leaklab.data.text.corpus import Corpus
 from leaklab.observations import capture as capturing
 from leaklab.observations.capture import capture, defense_changes
 from leaklab.observations.observe import changes_update
