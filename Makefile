@@ -21,7 +21,7 @@ SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-s3 test-slurm check lint report share bench chaos clean
+.PHONY: help setup demo test test-s3 test-slurm check lint report share bench chaos controls clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -92,6 +92,9 @@ bench: $(READY) ## measure training and attacks beside plain loops and peers: ma
 
 chaos: $(READY) ## kill, fill, damage in every step, then the plain command, 300 times: make chaos CHAOS=--quick
 	@PYTHONPATH=benchmarks $(BIN)/python -m chaos $(CHAOS)
+
+controls: $(READY) ## defenses that hide nothing in place of the items' own; none may be said to hide
+	@PYTHONPATH=benchmarks $(BIN)/python -m controls
 
 clean: ## remove what the demo made; small and paper results stay
 	@rm -rf results/demo figures/demo logs benchmarks/jobs

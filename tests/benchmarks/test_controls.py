@@ -29,6 +29,9 @@ EMPTY = "from leaklab.defenses.base import Defense\n\n\nclass Empty(Defense):\n 
 # attacks that no item runs at scale demo, with one whose clients and generator they take
 LIKE = {"annealed-sum": "annealed-map"}
 
+# how well a generator keeps to the classes is no matter here
+UNJUDGED = {"classifier": Component(name="mlp", settings={"dropout": 0.0}), "classifier_steps": 1, "judged": 1}
+
 
 @cache
 def used():
@@ -67,7 +70,7 @@ def small(spec, transform, defense):
     if isinstance(capture.state, TrainedState):
         untrained = capture.state.train.model_copy(update={"until": 0})
         changes["state"] = capture.state.model_copy(update={"train": untrained})
-    prior = spec.generator and spec.generator.model_copy(update={"steps": min(spec.generator.steps, 1)})
+    prior = spec.generator and spec.generator.model_copy(update={"steps": min(spec.generator.steps, 1), **UNJUDGED})
     own = {"capture": capture.model_copy(update=changes), "transform": transform, "generator": prior}
     return spec.model_copy(update={**own, "iterations": 2, "restarts": 1})
 

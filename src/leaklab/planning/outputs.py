@@ -62,5 +62,10 @@ def idle_defenses(jobs: Iterable[Job]) -> list[str]:
     return list(found)
 
 
+def nothing_done(idle: str) -> str:
+    """Return what is said of an idle defense."""
+    return f"defense {idle} does nothing: it changed no update, so what an attacker misses is not hidden by it"
+
+
 def _changed_nothing(record: Path) -> bool:
     return record.is_file() and read_json(record).get("facts", {}).get("defense_changes_update") is False

@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from PIL import Image
 
+from leaklab.planning.outputs import nothing_done
 from leaklab.records import files
 from leaklab.records.durations import duration
 from leaklab.records.errors import UserError
@@ -24,7 +25,6 @@ from leaklab.report.site.words import (
     PAPER_ATTACKER,
     attackers_of,
     nobody_knows,
-    nothing_done,
 )
 from leaklab.report.tables import tables
 

@@ -18,11 +18,6 @@ def attackers_of(strangers: Collection[str]) -> Mapping[str, str]:
     return {**ATTACKERS, KNOWING: STRONGEST_ATTACKER} if strangers else ATTACKERS
 
 
-def nothing_done(idle: str) -> str:
-    """Return the sentence about a defense that changed no update."""
-    return f"The defense {idle} does nothing: it changed no update, so what an attacker misses is not hidden by it."
-
-
 def nobody_knows(defense: str) -> str:
     """Return the sentence about a defense for which no attack that was tried was made."""
     return f"No attacker here was made for {defense}: what all of them miss, one who knows it may read."
