@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 from controls.chain import run_jobs
+from controls.judging import Outcome
+from controls.page import page
+from controls.substitution import CONTROLS, is_privacy_item, substituted
 
 from leaklab.attacks.planned import attacked as attack
 from leaklab.models.generators.files import load_generator
@@ -14,10 +17,12 @@ from leaklab.observations.artefacts import load_observation
 from leaklab.observations.declared import declared
 from leaklab.observations.requirements import TRANSFORMS, check_transform
 from leaklab.planning.plan import Plan, build_plan
+from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackerSpec, AttackSpec, ScoreSpec
 from leaklab.records.attacker_spec import told
 from leaklab.records.capture_spec import ClientChoice
 from leaklab.records.errors import UserError
+from leaklab.records.expand import expand
 from leaklab.records.ids import run_folder
 from leaklab.records.items import load_items
 from leaklab.records.observed import observation_folder
@@ -134,3 +139,86 @@ def test_a_transform_with_the_law_of_a_defense_is_for_neither(transform):
     for defense in ("none", "empty"):
         with pytest.raises(UserError, match=f"does not fit defense '{defense}': it is made for"):
             check_transform(transform, defense, 1)
+
+
+class TestSubstitution:
+    @pytest.fixture(autouse=True)
+    def _controls(self, plant):
+        for control in CONTROLS:
+            file = ROOT / f"benchmarks/controls/defenses/{control.replace('-', '_')}.py"
+            plant(control, file.read_text(encoding="utf-8"))
+
+    @staticmethod
+    def of(key, control="no-op"):
+        item = load_items(ROOT / "config/items")[key]
+        return substituted(item, expand(item, "demo"), control)
+
+    def test_a_control_is_captured_as_no_defense_is_and_meets_every_attack_that_may_be_run(self):
+        trial = self.of("lrp/figure2")
+        plain, mine = ([run.spec.attack for run in runs] for runs in (trial.undefended, trial.controlled))
+        told_apart = {(one.attack.name, one.transform.name) for one in mine}
+        assert told_apart == {(name, known) for name in ("dlg", "idlg") for known in ("none", "closed-form-scale")}
+        assert {one.capture.defense.name for one in mine} == {"no-op"}
+        captures = {
+            one.capture.model_copy(update={"defense": Component(name="none")}).model_dump_json() for one in mine
+        }
+        assert captures == {one.capture.model_dump_json() for one in plain}
+
+    def test_what_was_made_for_another_defense_is_left_out(self):
+        transforms = {run.spec.attack.transform.name for run in self.of("lrp/figure3").controlled}
+        assert transforms == {"none", "closed-form-scale"}
+
+    def test_a_setting_has_one_attack_of_the_paper(self):
+        for key in ("lrp/figure2", "lrp/figure3", "outpost/defenses-compared"):
+            trial = self.of(key)
+            of_paper = [json.dumps([run.choice.get("row"), run.spec.attack.attack.name]) for run in trial.controlled
+                        if run.attacker == "paper"]  # fmt: skip
+            assert of_paper
+            assert len(of_paper) == len(set(of_paper))
+
+    def test_an_item_without_an_undefended_client_has_no_place_for_a_control(self):
+        assert self.of("lrp/figure7") is None
+        assert is_privacy_item(expand(load_items(ROOT / "config/items")["lrp/figure7"], "demo"))
+        assert not is_privacy_item(expand(load_items(ROOT / "config/items")["outpost/table1"], "demo"))
+
+    @pytest.mark.parametrize(("control", "factor"), [("no-op", 1.0), ("sign-flip", -1.0), ("scaled-copy", 0.5)])
+    def test_a_control_is_what_its_name_says(self, control, factor):
+        sent = plugins.load("defenses", control).update({"w": torch.tensor([2.0])}, None)
+        assert sent["w"].item() == 2.0 * factor
+
+
+def outcome(**changes):
+    fields = {"item": "lrp/figure2", "control": "sign-flip", "setting": "attack dlg", "paper": 0.0, "knowing": 0.0,
+              "by": "dlg", "known": False, "same": 0, "attacks": 0}  # fmt: skip
+    return Outcome(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "hides", "wrong"),
+    [
+        ({"knowing": 4.0, "known": True}, "nothing", False),
+        ({"knowing": -3.0}, "nothing", False),
+        ({"knowing": 30.0}, "some", False),
+        ({"knowing": 30.0, "known": True}, "some", True),
+        ({"knowing": 50.0}, "hides", False),
+        ({"knowing": 700.0, "known": True}, "hides", True),
+        ({"knowing": None, "known": True}, "no premise", False),
+        ({"control": "no-op", "same": 2, "attacks": 2}, "nothing", False),
+        ({"control": "no-op", "same": 1, "attacks": 2}, "nothing", True),
+    ],
+)
+def test_a_control_must_not_hide_from_who_knows_it_nor_a_no_op_change_a_byte(changes, hides, wrong):
+    one = outcome(**changes)
+    assert (one.hides, one.wrong) == (hides, wrong)
+
+
+def test_the_page_names_what_was_not_read_and_what_must_not_be_said():
+    read, missed = outcome(control="no-op", same=1, attacks=1), outcome(knowing=617.0)
+    text = " ".join(page([read, missed], {"lrp/figure7": "no runs"}, 9, 60.0).split())
+    assert "No control is said to hide anything by an attacker who knows it." in text
+    assert "* lrp/figure2, sign-flip (attack dlg): 617 % left, by dlg" in text
+    assert "| sign-flip | 0 | 0 | 1 | 0 |" in text
+    assert "1 of 1 attacks on the no-op ended with the bytes" in text
+    assert "lrp/figure7 (no runs)" in text
+    said = page([outcome(knowing=617.0, known=True)], {}, 9, 60.0)
+    assert "**1 settings say what they must not:** lrp/figure2, sign-flip, attack dlg" in said

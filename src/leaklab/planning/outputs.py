@@ -64,7 +64,7 @@ def idle_defenses(jobs: Iterable[Job]) -> list[str]:
 
 def nothing_done(idle: str) -> str:
     """Return what is said of an idle defense."""
-    return f"defense {idle} does nothing: it changed no update, so what an attacker misses is not hidden by it"
+    return f"defense {idle} does nothing: it changed no update, so it hides nothing"
 
 
 def _changed_nothing(record: Path) -> bool:
