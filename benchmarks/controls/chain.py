@@ -4,6 +4,7 @@ import importlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from leaklab.planning.code import RULE_OF_STAGE
 from leaklab.planning.plan import PREPARED, Job
 from leaklab.records.ids import run_folder, stage_of
 from leaklab.records.observed import OBSERVED, observation_folder
@@ -11,17 +12,6 @@ from leaklab.records.specs import Spec
 from leaklab.records.text_specs import TEXT_FOLDER
 from leaklab.steps.base import main
 
-STEPS = {
-    "partition": "partition_data",
-    "train": "train_federated",
-    "generator": "train_generator",
-    "capture": "capture_updates",
-    "attack": "run_attack",
-    "score": "score_attack",
-    "capture-text": "capture_text",
-    "attack-text": "attack_text",
-    "score-text": "score_text",
-}
 READ = {
     "partition": ("partition.json",),
     "train": ("weights.safetensors",),
@@ -46,7 +36,7 @@ def run_jobs(jobs: Iterable[Job]) -> int:
         if job.dataset:
             _fetch(job.dataset)
         if not (job.folder / "run.json").is_file():
-            _run(STEPS[stage_of(job.spec)], job.told, inputs_of(job), outputs_of(job.spec))
+            _run(RULE_OF_STAGE[stage_of(job.spec)], job.told, inputs_of(job), outputs_of(job.spec))
             done += 1
     return done
 

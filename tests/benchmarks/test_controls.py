@@ -35,7 +35,7 @@ EMPTY = "from leaklab.defenses.base import Defense\n\n\nclass Empty(Defense):\n 
 LIKE = {"annealed-sum": "annealed-map"}
 
 # how well a generator keeps to the classes is no matter here
-UNJUDGED = {"classifier": Component(name="mlp", settings={"dropout": 0.0}), "classifier_steps": 1, "judged": 1}
+UNJUDGED = {"classifier": Component(name="logistic-regression"), "classifier_steps": 1, "judged": 1}
 
 
 @cache
