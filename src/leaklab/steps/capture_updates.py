@@ -23,8 +23,7 @@ def run(job: Job) -> None:
     deal = [torch.tensor(held) for path in job.inputs.get("partition", []) for held in read_json(path)["clients"]]
     trained = {name: value for path in job.inputs.get("weights", []) for name, value in read_tensors(path).items()}
     generators = [load_generator(path) for path in job.inputs.get("generator", [])]
-    of_clients = (dataset, deal, trained, *generators)
-    observation, knowledge, truth = capture(spec, *of_clients)
+    observation, knowledge, truth = capture(spec, dataset, deal, trained, *generators)
     save_observation(job.outputs["observation"], job.outputs["facts"], observation, knowledge)
     save_truth(job.outputs["truth"], job.outputs["truth_facts"], truth)
     job.note(
@@ -33,7 +32,8 @@ def run(job: Job) -> None:
         granted=sorted(knowledge.facts),
         substitute=dataset.substitute,
     )
-    job.note_effect(spec.defense.name, defense_changes(spec, observation.update, *of_clients))
+    changes = defense_changes(spec, observation.update, dataset, deal, trained, *generators)
+    job.note_effect(spec.defense.name, changes)
 
 
 if __name__ == "__main__":
