@@ -28,6 +28,7 @@ from leaklab.records.files import write_text
 from leaklab.records.items import find_item, load_items
 
 SCALE: Scale = "demo"
+MINUTES = 30.0
 FOLDER = Path(__file__).parent
 PAGE, HERE, FOUND = FOLDER.with_suffix(".md"), "--here", Path("found.json")
 
@@ -39,15 +40,18 @@ def main() -> None:
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="work there and keep what was run: a second call goes on"
     )
+    parser.add_argument(
+        "--minutes", type=float, default=MINUTES, help="of processor time, after which no item is begun"
+    )
     parser.add_argument(HERE, action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.here:
-        run_here(asked.items)
+        run_here(asked.items, asked.minutes)
         return
     with tempfile.TemporaryDirectory() as place:
         workspace = (asked.keep or Path(place)).resolve()
         prepare(workspace)
-        command = [sys.executable, "-m", "controls", HERE, *asked.items]
+        command = [sys.executable, "-m", "controls", HERE, "--minutes", str(asked.minutes), *asked.items]
         path = os.pathsep.join(map(str, (workspace / "src", FOLDER.parent)))
         subprocess.run(command, cwd=workspace, env={**os.environ, "PYTHONPATH": path}, check=True)
         found = json.loads((workspace / FOUND).read_text(encoding="utf-8"))
@@ -69,7 +73,7 @@ def prepare(workspace: Path) -> None:
         shutil.copy(plugin, package / "defenses")
 
 
-def run_here(keys: Sequence[str]) -> None:
+def run_here(keys: Sequence[str], minutes: float) -> None:
     """Run the controls in the current folder and leave what came out in a file."""
     items, began = load_items(), time.process_time()
     chosen = [find_item(key, items) for key in keys] or list(items.values())
@@ -81,6 +85,9 @@ def run_here(keys: Sequence[str]) -> None:
             continue
         runs = expand(item, SCALE)
         if not is_privacy_item(runs):
+            continue
+        if time.process_time() - began > 60 * minutes:
+            left_out[item.key] = f"not begun: {minutes:g} minutes were over"
             continue
         for control in CONTROLS:
             trial = substituted(item, runs, control)
