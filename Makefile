@@ -23,7 +23,7 @@ SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-s3 test-slurm check lint report share bench chaos mutants clean
+.PHONY: help setup demo test test-s3 test-slurm check lint report share bench chaos controls mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -94,6 +94,9 @@ bench: $(READY) ## measure training and attacks beside plain loops and peers: ma
 
 chaos: $(READY) ## kill, fill, damage in every step, then the plain command, 300 times: make chaos CHAOS=--quick
 	@PYTHONPATH=benchmarks $(BIN)/python -m chaos $(CHAOS)
+
+controls: $(READY) ## defenses that hide nothing in place of the items' own; none may be said to hide
+	@PYTHONPATH=benchmarks $(BIN)/python -m controls
 
 mutants: $(READY) ## put faults into our own code by chance, see which tests find them: make mutants MUTANTS=--quick
 	@PYTHONPATH=benchmarks $(BIN)/python -m mutants $(MUTANTS)

@@ -187,3 +187,43 @@ def rule_texts():
             if "shell" in sections:
                 found[name] = sections
     return found
+
+
+@pytest.fixture(scope="session")
+def dataset():
+    """Handwritten digits as a data set, private images for captures."""
+    import torch
+    from sklearn.datasets import load_digits
+
+    from leaklab.data.dataset import Dataset
+
+    loaded = load_digits()
+    images = torch.tensor(loaded.images * 255 / 16).round().to(torch.uint8)[:, None]
+    labels = torch.tensor(loaded.target)
+    moments = torch.tensor([0.3]), torch.tensor([0.4])
+    return Dataset("digits", 10, images[:1000], labels[:1000], images[1000:], labels[1000:], *moments)
+
+
+@pytest.fixture
+def plant(tmp_path, monkeypatch):
+    """Return a function that adds a defense to the house for one test: ``plant("mine", source)``."""
+    import leaklab.defenses
+    from leaklab.records import plugins
+
+    package, room = tmp_path / "planted/leaklab", tmp_path / "planted/leaklab/defenses"
+    room.mkdir(parents=True)
+    for folder, target in ((plugins.PACKAGE_FOLDER, package), (plugins.PACKAGE_FOLDER / "defenses", room)):
+        for path in folder.iterdir():
+            if path.name not in ("defenses", "__pycache__"):
+                (target / path.name).symlink_to(path)
+
+    def add(name, source):
+        file = room / f"{name.replace('-', '_')}.py"
+        file.write_text(source, encoding="utf-8")
+        plugins.available.cache_clear()
+        monkeypatch.delitem(sys.modules, plugins.module_name("defenses", name), raising=False)
+
+    monkeypatch.setattr(plugins, "PACKAGE_FOLDER", package)
+    monkeypatch.setattr(leaklab.defenses, "__path__", [*leaklab.defenses.__path__, str(room)])
+    yield add
+    plugins.available.cache_clear()

@@ -15,6 +15,7 @@ from leaklab.data.readers.registry import READERS
 from leaklab.defenses.base import Defense, overrides
 from leaklab.observations.declared import declared
 from leaklab.observations.requirements import TRANSFORMS
+from leaklab.planning.outputs import nothing_done
 from leaklab.records import (
     capture_spec,
     config,
@@ -29,7 +30,9 @@ from leaklab.records import (
     weights,
 )
 from leaklab.records.expand import BLOCK_KEYS, LABELS, expand
+from leaklab.records.items import load_items
 from leaklab.report.judge import claims, tolerances
+from leaklab.report.site.words import nobody_knows
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src/leaklab"
@@ -190,6 +193,26 @@ def test_the_edits_of_the_example_fit_the_files_that_they_name():
         asked = declared(TRANSFORMS, transform.replace("_", "-"))
         assert asked.fits == ()
         assert not {"none", "lrp", "shrinking"} & set(asked.unfit)
+
+
+@pytest.mark.parametrize("scale", ["demo", "small", "paper"])
+def test_the_edits_of_the_example_hold_at_every_scale(scale):
+    """A defense of the house stands for the reader's: only its name decides which override is for it."""
+    (edit,) = fenced(ROOT / "docs/own-defense.md", "yaml")
+    edited = yaml.safe_load(edit.replace("{name: shrinking, least: 0.5}", "gradient-clipping").replace(
+        "shrinking", "gradient-clipping"))  # fmt: skip
+    figure2 = load_items(ROOT / "config/items")["lrp/figure2"]
+    block = {**figure2.runs["attack"], **edited}
+    runs = expand(figure2.model_copy(update={"runs": {"attack": block}}), scale)
+    mine = [run.spec.attack.capture for run in runs if run.choice["defense"]["name"] == "gradient-clipping"]
+    assert mine
+    assert {(capture.draws, capture.client_weight) for capture in mine} == {(1, 1.0)}
+
+
+def test_the_words_of_the_example_are_those_that_are_said():
+    text = " ".join((ROOT / "docs/own-defense.md").read_text(encoding="utf-8").split())
+    assert f"leaklab: {nothing_done('shrinking (least 0.5) on digits')}" in text
+    assert nobody_knows("shrinking").partition(":")[0] in text
 
 
 @pytest.mark.parametrize("models", CONFIGURED.values(), ids=list(CONFIGURED))

@@ -6,6 +6,7 @@ import pytest
 
 from leaklab.planning.call import VARIABLE, Call, asked, scales_of
 from leaklab.planning.outputs import outputs_of_scale, targets_of_scale
+from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.items import load_items
 
 ROOT = Path(__file__).parents[2]
@@ -82,3 +83,20 @@ def test_a_lost_table_or_figure_is_a_target(items):
     call = Call(items, "demo", main=False)
     targets = {str(path) for path in targets_of_scale(call.plan([]), "demo")}
     assert {"results/demo/lrp/table1.csv", "figures/demo/lrp/figure2.png", "results/demo/report/index.html"} <= targets
+
+
+def test_a_call_ends_with_the_defenses_that_did_nothing(items, tmp_path, monkeypatch):
+    """Of the items that were asked for, by the records of their captures."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config").symlink_to(ROOT / "config")
+    call = Call(items, "demo", main=True)
+    plan = call.plan(["figures/demo/lrp/figure2.png"])
+    assert call.closing_lines(plan) == []
+    captures = [job for job in plan.jobs_of("demo", items["lrp/figure2"]) if isinstance(job.spec, CaptureSpec)]
+    for job in captures:
+        idle = job.spec.defense.name == "lrp"
+        job.folder.mkdir(parents=True)
+        (job.folder / "run.json").write_text(f'{{"facts": {{"defense_changes_update": {str(not idle).lower()}}}}}')
+    assert call.closing_lines(plan) == ["defense lrp on digits does nothing: it changed no update, so it hides nothing"]
+    other = Call(items, "demo", main=True)
+    assert other.closing_lines(other.plan(["figures/demo/outpost/table1.png"])) == []

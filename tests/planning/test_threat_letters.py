@@ -1,19 +1,37 @@
 """An attack's letter follows from what it declares, and the page says the same."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from leaklab.observations import requirements
+from leaklab.observations.declared import Requirements
 from leaklab.observations.threat_models import MARKS, OF_A_LETTER, granted
-from leaklab.planning.threat_letters import LETTERS, Letter, letter, letter_of, letter_of_facts, public_data
+from leaklab.planning import threat_letters
+from leaklab.planning.plan import build_plan
+from leaklab.planning.threat_letters import (
+    HOUSE,
+    LETTERS,
+    Letter,
+    letter,
+    letter_of,
+    letter_of_facts,
+    made_for,
+    public_data,
+    without_attacker,
+)
 from leaklab.records import plugins
+from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
 from leaklab.records.generator_spec import GeneratorSpec
+from leaklab.records.items import load_items
 from leaklab.records.text_specs import TextAttackSpec
+from leaklab.report.site.threat_models import LETTERED
 
-PAGE = (Path(__file__).parents[2] / "docs/attacks.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/attacks.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("attack", plugins.available("attacks"))
@@ -90,3 +108,50 @@ def test_data_of_others_are_named():
     assert named() == "train part of mnist"
     assert named(split="test") == "test part of mnist"
     assert named(steps=0, model="biggan-deep") == "published weights of biggan-deep"
+
+
+class TestWhomAnAttackIsMadeFor:
+    @staticmethod
+    def attack(defense, transform="none", text=False):
+        capture = {"dataset": "digits", "images": {"count": 1}, "model": "mlp", "defense": defense}
+        if text:
+            capture = {"dataset": "printed-sentences", "sentences": {}, "model": "bert-classifier", "defense": defense}
+            return TextAttackSpec.model_validate({"attack": "tag", "capture": capture})
+        fields = {"attack": "dlg", "transform": transform, "iterations": 1, "capture": capture}
+        return AttackSpec.model_validate(fields)
+
+    def test_of_a_defense_from_elsewhere_nobody_knows(self):
+        """A transform that fits every defense was made for none of them."""
+        tried = [self.attack("mine", transform) for transform in ("none", "closed-form-scale", "profiled-scale")]
+        assert not made_for("mine", [*tried, self.attack("mine", text=True)])
+        assert without_attacker(tried) == ("mine",)
+
+    def test_who_names_it_was_made_for_it(self, monkeypatch):
+        def naming_mine(room, name):
+            return Requirements(fits=("none", "mine") if name == "closed-form-scale" else ())
+
+        monkeypatch.setattr(threat_letters, "declared", naming_mine)
+        assert made_for("mine", [self.attack("mine"), self.attack("mine", "closed-form-scale")])
+        assert not made_for("mine", [self.attack("mine")])
+        assert not made_for("another", [self.attack("another", "closed-form-scale")])
+
+    def test_each_defense_is_judged_by_what_was_tried_on_it(self, monkeypatch):
+        monkeypatch.setattr(threat_letters, "declared", lambda room, name: Requirements(fits=("mine",)))
+        monkeypatch.setattr(threat_letters, "HOUSE", frozenset({"none", "lrp"}))
+        attacks = [self.attack(defense, "profiled-scale") for defense in ("none", "lrp", "mine", "thine", "thine")]
+        assert without_attacker(attacks) == ("thine",)
+
+    def test_the_house_is_what_this_package_comes_with(self):
+        """Files that git does not know are the user's own."""
+        command = ["git", "ls-files", "src/leaklab/defenses"]
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+        if not listed:
+            pytest.skip("no git checkout")
+        names = {Path(name).stem.replace("_", "-") for name in listed}
+        assert names & set(plugins.available("defenses")) == HOUSE
+
+    def test_the_items_pages_say_what_they_said(self):
+        plan = build_plan(load_items(ROOT / "config/items"))
+        specs = [run.spec.attack for runs in plan.runs.values() for run in runs if isinstance(run.spec, LETTERED)]
+        assert len(specs) > 100
+        assert without_attacker(specs) == ()

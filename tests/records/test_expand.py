@@ -40,6 +40,7 @@ TRAIN = {
     "batch_size": 4,
     "seeds": [1, 2],
 }
+
 ATTACK = {
     "stage": "attack",
     "dataset": "digits",
@@ -141,6 +142,34 @@ class TestOverridesAndSkips:
         second = {"when": {"rounds": 9}, "set": {"local_steps": 8}}
         (run,) = runs_of({**TRAIN, "overrides": [first, second]})
         assert run.spec.local_steps == 8
+
+    @pytest.mark.parametrize("place", ["set", "block"])
+    def test_what_an_item_adds_holds_at_a_scale_with_overrides_of_its_own(self, place):
+        """A scale's list used to replace the item's: an edit of the item was lost there, and nothing said so."""
+        added = {"when": {"defense": ["none", "lrp"]}, "set": {"rounds": 9}}
+        restated = {"when": {"model": "mlp"}, "set": {"local_steps": 8}}
+        block = {**TRAIN, "defense": ["none", "lrp"], "overrides": [added, {**restated, "set": {"local_steps": 7}}]}
+        changes = {"overrides": [restated]}
+        scale = {"set": changes} if place == "set" else {"blocks": {"main": changes}}
+        runs = runs_of(block, **scale)
+        assert [(run.spec.rounds, run.spec.local_steps) for run in runs] == [(9, 8), (9, 8)]
+
+    def test_a_scales_override_stands_for_the_one_with_its_condition_and_comes_last(self):
+        one, same = ({"when": {"model": "mlp"}, "set": {field: 9}} for field in ("rounds", "local_steps"))
+        (run,) = runs_of({**TRAIN, "overrides": [one]}, set={"overrides": [same]})
+        assert (run.spec.rounds, run.spec.local_steps) == (2, 9)
+        wide = {"when": {"model": ["mlp", "cnn-small"]}, "set": {"rounds": 7, "batch_size": 5}}
+        (run,) = runs_of({**TRAIN, "overrides": [wide]}, set={"overrides": [one]})
+        assert (run.spec.rounds, run.spec.batch_size) == (9, 5)
+
+    def test_an_empty_list_of_a_scale_takes_all_away(self):
+        override = {"when": {"model": "mlp"}, "set": {"rounds": 9}}
+        (run,) = runs_of({**TRAIN, "overrides": [override]}, set={"overrides": []})
+        assert run.spec.rounds == 2
+
+    def test_what_is_no_list_of_overrides_is_refused_at_a_scale_too(self):
+        message = refusal({"main": {**TRAIN, "overrides": []}}, set={"overrides": {"when": "none"}})
+        assert message.startswith("runs.main: overrides")
 
     def test_skipped_combinations_do_not_run(self):
         skip = [{"defense": "none", "rounds": [6, 7]}]

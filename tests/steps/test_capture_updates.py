@@ -45,10 +45,10 @@ def capture(tmp_path):
     card = {"name": "digits", "num_classes": 10, "shape": [1, 8, 8], "mean": [0.5], "std": [0.3], "substitute": "small"}
     write_json(tmp_path / "digits.json", card)
 
-    def run(folder):
+    def run(folder, **changes):
         inputs = [f"dataset={tmp_path / 'digits.safetensors'}", f"card={tmp_path / 'digits.json'}"]
         outputs = [f"{name}={tmp_path / folder / file}" for name, file in OUTPUTS.items()]
-        arguments = ["--spec", json.dumps(SPEC), "--input", *inputs, "--output", *outputs]
+        arguments = ["--spec", json.dumps({**SPEC, **changes}), "--input", *inputs, "--output", *outputs]
         main("capture_updates", capture_updates.run, arguments)
         return {name: tmp_path / folder / file for name, file in OUTPUTS.items()}
 
@@ -72,3 +72,16 @@ def test_same_spec_same_bytes(capture):
     first, second = capture("one"), capture("two")
     for name in ("observation", "facts", "truth", "truth_facts"):
         assert first[name].read_bytes() == second[name].read_bytes()
+
+
+@pytest.mark.parametrize(("bound", "changes"), [(1e6, False), (0.01, True)])
+def test_the_record_and_the_log_say_whether_the_defense_did_anything(capture, caplog, bound, changes):
+    files = capture("one", defense={"name": "gradient-clipping", "bound": bound})
+    assert read_json(files["run"])["facts"]["defense_changes_update"] is changes
+    said = [line for line in caplog.messages if "does nothing here" in line]
+    assert said == ([] if changes else [
+        "defense 'gradient-clipping' does nothing here: every update is the one that is sent without it"])  # fmt: skip
+
+
+def test_of_no_defense_the_record_says_nothing(capture):
+    assert "defense_changes_update" not in read_json(capture("one", defense="none")["run"])["facts"]

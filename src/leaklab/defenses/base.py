@@ -1,4 +1,4 @@
-"""What a defense may do: four hooks with neutral defaults, each a pure function of one client."""
+"""What a defense may do: hooks with neutral defaults, each a pure function of one client."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -206,6 +206,13 @@ class Defense:
     def largest_budget(self) -> float | None:
         """The epsilon that a training must not exceed; None: any."""
         return None
+
+    def neutral(self) -> bool:
+        """Whether, with these settings, clients send what they would without it, and that is meant.
+
+        Of any other defense that changes no update, capture, console and page say that it does nothing.
+        """
+        return False
 
     def clipped(self, context: ClientContext) -> bool:
         """Whether a value of the defense had to be cut for this client; runs count such clients."""

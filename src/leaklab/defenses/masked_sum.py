@@ -55,5 +55,9 @@ class MaskedSum(Defense):
             name: (weights.to(each[name]) @ each[name]).view_as(value).to(value) for name, value in gradients.items()
         }
 
+    def neutral(self) -> bool:
+        """Whether no rate is perturbed: then the sum alone hides, and that is in the batch that stands for it."""
+        return not self.perturbed
+
 
 PLUGIN = MaskedSum

@@ -9,5 +9,9 @@ from leaklab.defenses.base import Defense
 class NoDefense(Defense):
     """Leave rate, gradient and update as they are and share every parameter."""
 
+    def neutral(self) -> bool:
+        """True."""
+        return True
+
 
 PLUGIN = NoDefense

@@ -17,7 +17,7 @@ from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.client_round import Steps, client_round
 from leaklab.observations.dealt_clients import dealt_clients
 from leaklab.observations.manipulation import manipulated
-from leaklab.observations.observe import Held, observe
+from leaklab.observations.observe import NO_DEFENSE, NOTICEABLE, Held, changes_update, observe
 from leaklab.observations.prescribed import round_factor
 from leaklab.observations.private_images import PrivateImages, drawn_images
 from leaklab.observations.start import Start, start_of
@@ -57,6 +57,45 @@ def capture(
     start = start_of(spec, dataset, trained)
     hold = partial(_hold, spec, deal=deal, generator=generator)
     return observe(spec, hold(start)) if spec.server is None else manipulated(spec, spec.server, start, hold)
+
+
+def defense_changes(
+    spec: CaptureSpec,
+    update: Mapping[str, Tensor],
+    dataset: Dataset,
+    deal: Sequence[Tensor] = (),
+    trained: Mapping[str, Tensor] | None = None,
+    generator: Generator | None = None,
+) -> bool | None:
+    """Tell whether the defense of a capture changed an update by more than roundings; None if it is not meant to.
+
+    The clients are captured again without defense, from the same streams: the first one, and all of them, in the same
+    operations as before, only where nothing shows in the first.
+    """
+    if plugins.load("defenses", spec.defense.name, spec.defense.settings).neutral():
+        return None
+    first = _first_client(spec)
+    if first != spec:
+        plain = capture(_undefended(first), dataset, deal, trained, generator)[0].update
+        own = len(next(iter(plain.values())))
+        if changes_update({name: value[:own] for name, value in update.items()}, plain, NOTICEABLE):
+            return True
+    return changes_update(update, capture(_undefended(spec), dataset, deal, trained, generator)[0].update)
+
+
+def _undefended(spec: CaptureSpec) -> CaptureSpec:
+    return spec.model_copy(update={"defense": NO_DEFENSE})
+
+
+def _first_client(spec: CaptureSpec) -> CaptureSpec:
+    """Return the capture of its first client alone; itself where which images are drawn depends on their number."""
+    images = spec.images
+    if isinstance(images, ClientChoice):
+        return spec.model_copy(update={"images": images.model_copy(update={"clients": images.clients[:1]})})
+    if spec.server or images.planted or images.label is not None:
+        return spec
+    first = {"count": spec.batch_size, "indexes": images.indexes[: spec.batch_size]}
+    return spec.model_copy(update={"images": images.model_copy(update=first)})
 
 
 def hold_images(

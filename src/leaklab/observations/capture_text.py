@@ -1,5 +1,6 @@
 """Capture of clients with one private sentence each: what they send in one round, and the secret behind it."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,7 @@ from leaklab.federated.text_network import TextNetwork
 from leaklab.models.text.base import TextArchitecture
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.client_round import Steps, client_round
-from leaklab.observations.observe import Held, observe
+from leaklab.observations.observe import NO_DEFENSE, Held, changes_update, observe
 from leaklab.observations.text_truth import TextTrial
 from leaklab.records import plugins
 from leaklab.records.capture_spec import SentenceChoice, TextCaptureSpec
@@ -37,6 +38,14 @@ def capture_text(spec: TextCaptureSpec, corpus: Corpus) -> tuple[Observation, Kn
             gradient where the threat model withholds the rate.
     """
     return observe(spec, hold_sentences(spec, corpus))
+
+
+def defense_changes(spec: TextCaptureSpec, update: Mapping[str, Tensor], corpus: Corpus) -> bool | None:
+    """Tell whether the defense of a capture changed an update by more than roundings; None if it is not meant to."""
+    if plugins.load("defenses", spec.defense.name, spec.defense.settings).neutral():
+        return None
+    plain = spec.model_copy(update={"defense": NO_DEFENSE})
+    return changes_update(update, capture_text(plain, corpus)[0].update)
 
 
 def hold_sentences(spec: TextCaptureSpec, corpus: Corpus) -> Held[tuple[TextTrial, ...]]:

@@ -19,8 +19,12 @@ from leaklab.observations.requirements import check_kind
 from leaklab.observations.threat_models import Silence, granted
 from leaklab.records.capture_spec import CapturedRound
 from leaklab.records.errors import UserError
+from leaklab.records.record import Component
 
 Secret = TypeVar("Secret")
+NO_DEFENSE = Component(name="none")
+NOTICEABLE, ROUNDINGS = 1e-3, 1000
+"""Share of an update's size that no rounding reaches; units in the last place that another way to compute it may."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +210,28 @@ def _sent_once(
         rates.append(result.rates)
     longest = max(part.shape[1] for part in rates)
     return update, torch.cat([filled(part, longest) for part in rates])
+
+
+def changes_update(seen: Mapping[str, Tensor], plain: Mapping[str, Tensor], least: float | None = None) -> bool:
+    """Tell whether updates under a defense, [T, ...] by name, are in any trial others than those without.
+
+    Args:
+        seen: under the defense.
+        plain: of the same clients without; where each has one trial only, it stands for all of the client's draws.
+        least: share of its size by which an update has to differ; by default more than roundings.
+    """
+    if set(seen) != set(plain):
+        return True
+    first = next(iter(plain.values()))
+    if least is None:
+        least = ROUNDINGS * torch.finfo(first.dtype).eps
+    draws = len(next(iter(seen.values()))) // len(first)
+    alike = {name: value.repeat_interleave(draws, 0) for name, value in plain.items()}
+    difference, size = (
+        torch.stack([value.flatten(1).double().norm(dim=1) for value in values]).norm(dim=0)
+        for values in ([seen[name] - alike[name] for name in alike], alike.values())
+    )
+    return bool((difference > least * size).any())
 
 
 def _knowledge(spec: CapturedRound, held: Held[Any]) -> Knowledge:

@@ -9,7 +9,7 @@ from pathlib import Path
 from leaklab.planning.devices import Device
 from leaklab.planning.known_plan import KnownPlan
 from leaklab.planning.missing import Missing, find_missing, tell, told, without_missing
-from leaklab.planning.outputs import jobs_behind, outputs_of_scale, records_behind
+from leaklab.planning.outputs import idle_defenses, jobs_behind, nothing_done, outputs_of_scale, records_behind
 from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import Plan, build_plan
 from leaklab.records.config import SCALES, Scale
@@ -78,6 +78,11 @@ class Call:
         """Return scale, jobs, estimated hours on the device and what is missing."""
         lines = (self._line(plan, scale, device or Device()) for scale in self.asked)
         return "; ".join(lines) or "files that belong to no scale"
+
+    def closing_lines(self, plan: Plan) -> list[str]:
+        """Return a line for each defense behind the asked items that does nothing, whatever their figures show."""
+        jobs = {job.folder: job for scale in self.asked for job in jobs_behind(plan, scale, self._wanted(plan, scale))}
+        return [nothing_done(idle) for idle in idle_defenses(jobs.values())]
 
     def _wanted(self, plan: Plan, scale: Scale) -> list[Item]:
         keys = self.asked[scale]

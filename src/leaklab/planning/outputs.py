@@ -5,7 +5,9 @@ from pathlib import Path
 
 from leaklab.planning.plan import PREPARED, Job, Plan, result_files
 from leaklab.records.canonical import canonical_json
+from leaklab.records.capture_spec import CapturedRound
 from leaklab.records.config import Scale
+from leaklab.records.files import read_json
 from leaklab.records.items import Item
 from leaklab.records.partition_spec import PartitionSpec
 
@@ -47,3 +49,23 @@ def outputs_of_scale(plan: Plan, scale: Scale) -> list[Path]:
     deals = drawings_of_deals(jobs_behind(plan, scale, items))
     told = [folder / name for name in ("comparison.csv", "costs.csv", "threat-models.csv", "provenance/audit.json")]
     return [*records_behind(plan, scale, items), *deals, *told, *targets_of_scale(plan, scale)]
+
+
+def idle_defenses(jobs: Iterable[Job]) -> list[str]:
+    """Return the defenses that changed no update in one of the captures among the jobs, as their records say."""
+    found: dict[str, None] = {}
+    for job in jobs:
+        if isinstance(job.spec, CapturedRound) and _changed_nothing(job.folder / "run.json"):
+            defense = job.spec.defense
+            settings = ", ".join(f"{key} {value}" for key, value in defense.settings.items())
+            found[f"{defense.name}{f' ({settings})' if settings else ''} on {job.spec.dataset}"] = None
+    return list(found)
+
+
+def nothing_done(idle: str) -> str:
+    """Return what is said of an idle defense."""
+    return f"defense {idle} does nothing: it changed no update, so it hides nothing"
+
+
+def _changed_nothing(record: Path) -> bool:
+    return record.is_file() and read_json(record).get("facts", {}).get("defense_changes_update") is False

@@ -1,4 +1,4 @@
-"""The letter of an attack's threat model, from what the attack declares that it asks for.
+"""The letter of an attack's threat model, from what the attack declares that it asks for; and whom it was made for.
 
 Letters A to H are those of "SoK: Gradient Inversion Attacks in Federated Learning" (USENIX Security 2025), whose table
 names them without defining each; they are read here by the attacks that stand under each letter. A letter grants what
@@ -37,6 +37,14 @@ LETTERS = {
 MODEL_OF = dict(zip("BCD", OF_A_LETTER, strict=True))
 """Letter -> the threat model that grants what it stands for and no more; other letters have none."""
 USES_PUBLIC_DATA = "+p"
+HOUSE = frozenset(
+    {
+        "additive-noise", "bsp", "clipping-noise", "dp-sgd", "grad-defense", "gradient-clipping",
+        "gradient-compression", "hide-bn", "hide-classifier", "laplace-noise", "lrp", "lsp", "masked-sum", "none",
+        "outpost", "scaled-rate", "soteria", "soteria-probes",
+    }
+)  # fmt: skip
+"""The defenses that come with this package. What attackers know of them is said item by item."""
 _MARKED: frozenset[Fact] = frozenset({"labels", "defense", "defense_settings"})
 _ACTIVE: frozenset[Fact] = frozenset({"server", "queries", "data_statistics"})
 
@@ -121,3 +129,33 @@ def public_data(prior: GeneratorSpec | None) -> str:
         return f"published weights of {prior.model.name}"
     left_out = ", without what attacked clients hold" if prior.model.settings.get("attacked") else ""
     return f"{prior.split} part of {prior.dataset}{left_out}"
+
+
+def made_for(defense: str, attacks: Iterable[AttackSpec | TextAttackSpec]) -> bool:
+    """Tell whether one of some attacks may be called an attacker who knows the defense.
+
+    An attack or transform that names a defense in ``fits`` was made for it. Of defenses from elsewhere no other was:
+    a transform that fits all of them (a free scale) knows none. Imports no torch.
+
+    Args:
+        defense: plug-in of ``defenses/``.
+        attacks: that were tried on it.
+
+    Raises:
+        UserError: unknown names.
+    """
+    return defense in HOUSE or any(defense in fits for attack in attacks for fits in _fits_of(attack))
+
+
+def without_attacker(attacks: Iterable[AttackSpec | TextAttackSpec]) -> tuple[str, ...]:
+    """Return the defenses under some attacks for which none of those tried on them was made, in alphabetical order."""
+    tried: dict[str, list[AttackSpec | TextAttackSpec]] = {}
+    for attack in attacks:
+        tried.setdefault(attack.capture.defense.name, []).append(attack)
+    return tuple(sorted(defense for defense, own in tried.items() if not made_for(defense, own)))
+
+
+def _fits_of(attack: AttackSpec | TextAttackSpec) -> tuple[tuple[str, ...], ...]:
+    if isinstance(attack, TextAttackSpec):
+        return (declared(text_requirements.ATTACKS, attack.attack.name).fits,)
+    return declared(ATTACKS, attack.attack.name).fits, declared(TRANSFORMS, attack.transform.name).fits

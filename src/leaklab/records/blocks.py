@@ -41,6 +41,23 @@ class BlockKeys(Record):
 BLOCK_KEYS = {*BlockKeys.model_fields, "like"}
 
 
+def merged_overrides(own: Any, scales: Any) -> Any:
+    """Return a block's overrides as a scale has them: its own, then those of the scale.
+
+    An override of the scale stands for those of the block with the same condition, and an empty list of the scale for
+    all. So what is added to a block holds at every scale that does not say otherwise.
+
+    Args:
+        own: the block's, as written.
+        scales: the scale's, as written; what is no list is left to the check of the block's keys.
+    """
+    if not isinstance(own, list) or not isinstance(scales, list) or not scales:
+        return scales
+    again = [override.get("when") for override in scales if isinstance(override, dict)]
+    kept = [override for override in own if not (isinstance(override, dict) and override.get("when") in again)]
+    return [*kept, *scales]
+
+
 class RateGrid(Record):
     """``rate: {grid: [[0.01], [0.01, 0.02]]}``: one list per client; all combinations are settings of one sweep."""
 

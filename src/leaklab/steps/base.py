@@ -47,6 +47,13 @@ class Job:
         """Add facts to ``run.json`` (counts, resolved settings, substitutes, sources)."""
         self.recorder.facts.update(facts)
 
+    def note_effect(self, defense: str, changes_update: bool | None) -> None:
+        """Add to ``run.json`` whether the defense of a capture changed an update; nothing where it is not meant to."""
+        if changes_update is not None:
+            self.note(defense_changes_update=changes_update)
+        if changes_update is False:
+            log.warning("defense '%s' does nothing here: every update is the one that is sent without it", defense)
+
     def track(self, items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
         """Yield the items with a progress bar on a terminal and about ten plain lines in a log."""
         from leaklab.steps.progress import track

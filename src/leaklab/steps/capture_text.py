@@ -2,7 +2,7 @@
 
 from leaklab.data.text.corpus import Corpus
 from leaklab.observations.artefacts import save_observation
-from leaklab.observations.capture_text import capture_text
+from leaklab.observations.capture_text import capture_text, defense_changes
 from leaklab.observations.text_truth import save_text_truth
 from leaklab.records.capture_spec import TextCaptureSpec
 from leaklab.steps.base import Job, main
@@ -22,6 +22,7 @@ def run(job: Job) -> None:
         vocabulary=len(corpus.vocabulary),
         substitute=corpus.substitute,
     )
+    job.note_effect(spec.defense.name, defense_changes(spec, observation.update, corpus))
 
 
 if __name__ == "__main__":

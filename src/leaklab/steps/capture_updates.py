@@ -7,7 +7,7 @@ import torch
 from leaklab.data.dataset import Dataset
 from leaklab.models.generators.files import load_generator
 from leaklab.observations.artefacts import save_observation
-from leaklab.observations.capture import capture
+from leaklab.observations.capture import capture, defense_changes
 from leaklab.observations.truth import save_truth
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.files import read_json, read_tensors
@@ -35,6 +35,8 @@ def run(job: Job) -> None:
         substitute=dataset.substitute,
         **({"silent_updates": dict(Counter(observation.silent.values()))} if observation.silent else {}),
     )
+    changes = defense_changes(spec, observation.update, dataset, deal, trained, *generators)
+    job.note_effect(spec.defense.name, changes)
 
 
 if __name__ == "__main__":

@@ -520,3 +520,32 @@ def test_the_list_of_items_names_those_without_results(tmp_path):
     )
     assert documents._how_many(data(done)) == "All 1 items have results."
     assert documents._how_many(data(*[waiting] * 7)).endswith("lrp figure2, lrp figure2 and more.")
+
+
+class TestWhoKnowsTheDefense:
+    """Of a defense for which no attack here was made, no page says that somebody knows it."""
+
+    @staticmethod
+    def pages(folder, **changes):
+        (folder / "in").mkdir()
+        site.build(data(replace(full_page(folder / "in"), **changes)), folder / "out")
+        return {name: " ".join(page.text) for name, page in pages(folder / "out").items()}
+
+    def test_a_defense_from_elsewhere_has_no_attacker_who_knows_it(self, tmp_path):
+        left = ProtectionLeft({"defense": "mine"}, {"knowing": Left(80.0, (60.0, 90.0))})
+        text = self.pages(tmp_path, strangers=("mine",), protection=(left,), headline="mse")
+        for name in ("lrp-table1.html", "lrp.html"):
+            assert "strongest attacker tried" in text[name]
+            assert "attacker who knows the defense" not in text[name]
+        assert "No attacker here was made for mine" in text["lrp-table1.html"]
+        assert not re.search("one who knows the defense|knowing attacker", text["lrp-table1.html"])
+
+    def test_one_of_the_house_has(self, tmp_path):
+        text = self.pages(tmp_path, headline="mse")["lrp-table1.html"]
+        assert "The attacker of the paper, and the one who knows the defense" in text
+        assert "attacker who knows the defense" in text
+        assert "No attacker here was made for" not in text
+
+    def test_a_defense_that_changed_no_update_is_said_to_do_nothing(self, tmp_path):
+        text = self.pages(tmp_path, idle=("mine on digits",))["lrp-table1.html"]
+        assert "The defense mine on digits does nothing: it changed no update" in text

@@ -231,7 +231,14 @@ class TestSettings:
         assert shown["small"]["main"]["partition.name"] == "iid"
         assert "partition.seed" not in shown["small"]["main"]
 
-    def test_overrides_that_a_scale_replaces_are_gone(self):
+    def test_overrides_of_a_scale_stand_beside_those_of_the_item(self):
+        own = [{"when": {"model": "mlp"}, "set": {"rounds": 9}}, {"when": {"model": "cnn"}, "set": {"rounds": 8}}]
+        of_scale = [{"when": {"model": "cnn"}, "set": {"rounds": 1}}]
+        runs = {"main": {**BLOCKS["main"], "overrides": own}}
+        main = _settings(item(runs, {"small": {"set": {"overrides": of_scale}}, "paper": {}}))["small"]["main"]
+        assert (main["if model mlp"], main["if model cnn"]) == ("rounds 9", "rounds 1")
+
+    def test_overrides_that_a_scale_takes_away_are_gone(self):
         overrides = [{"when": {"model": "mlp"}, "set": {"rounds": 9}}]
         runs = {"main": {**BLOCKS["main"], "overrides": overrides}}
         shown = _settings(item(runs, {"small": {"set": {"overrides": []}}, "paper": {}}))

@@ -160,6 +160,8 @@ class ItemPage:
         downloads: files to take away.
         headline: metric that stands for the item on its paper's page; empty for none.
         findings: what came out, one idea each; those that cannot be written have no text.
+        idle: defenses that changed no update of a capture; known where the runs are in this checkout.
+        strangers: defenses for which no attack that was tried on them was made (``planning/threat_letters.py``).
     """
 
     paper: str
@@ -190,6 +192,8 @@ class ItemPage:
     downloads: tuple[Download, ...] = ()
     headline: str = ""
     findings: tuple[Sentence, ...] = ()
+    idle: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
 
     @property
     def headline_pairs(self) -> tuple[AttackerPair, ...]:

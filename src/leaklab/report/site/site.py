@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from PIL import Image
 
+from leaklab.planning.outputs import nothing_done
 from leaklab.records import files
 from leaklab.records.durations import duration
 from leaklab.records.errors import UserError
@@ -18,7 +19,13 @@ from leaklab.report.numbers.results import RowKeys
 from leaklab.report.numbers.signs import MINUS, NONE, STATES
 from leaklab.report.site.pages import ItemPage, SiteData, Standing
 from leaklab.report.site.setting_lines import setting_lines
-from leaklab.report.site.words import ATTACKERS, KNOWING_ATTACKER, PAPER_ATTACKER
+from leaklab.report.site.words import (
+    ATTACKERS,
+    KNOWING_ATTACKER,
+    PAPER_ATTACKER,
+    attackers_of,
+    nobody_knows,
+)
 from leaklab.report.tables import tables
 
 Page = TypeVar("Page")
@@ -171,7 +178,9 @@ def _environment() -> Environment:
             name for name in ATTACKERS if any(name in line.by_attacker for line in page.protection)
         ],
         "compared": lambda page: sum(pair.leaks_more is not None for pair in page.attackers),
-        "attackers": ATTACKERS,
+        "attackers_of": lambda page: attackers_of(page.strangers),
+        "nobody_knows": nobody_knows,
+        "nothing_done": nothing_done,
         "paper_attacker": PAPER_ATTACKER,
         "knowing_attacker": KNOWING_ATTACKER,
     }

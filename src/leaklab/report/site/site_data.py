@@ -6,8 +6,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from leaklab.planning.outputs import idle_defenses
 from leaklab.planning.plan import Job, Plan, build_plan, result_files
 from leaklab.planning.state import state_of
+from leaklab.planning.threat_letters import without_attacker
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.files import read_json
 from leaklab.records.items import Item
@@ -36,7 +38,7 @@ from leaklab.report.site.pages import (
     SiteData,
 )
 from leaklab.report.site.publication import Published, published_deal
-from leaklab.report.site.threat_models import threat_models, with_letters
+from leaklab.report.site.threat_models import LETTERED, threat_models, with_letters
 from leaklab.report.tables.layout import lay_out
 
 GENERAL_NOTES = {
@@ -155,6 +157,8 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
         "comparisons": comparisons,
         "attackers": attacker_pairs(ResultTable(tuple(row for row in results.rows if row.metric != PROTECTION_LEFT))),
         "threats": threat_models(runs),
+        "idle": tuple(idle_defenses(jobs)),
+        "strangers": without_attacker(run.spec.attack for run in runs if isinstance(run.spec, LETTERED)),
         "tried": tried,
         "protection": protection,
         "unbroken": unbroken(protection, tried),
@@ -230,8 +234,9 @@ def _resolved(item: Item, scale: Scale) -> dict[str, Any]:
 
 
 def _replaced(shown: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a flat block with each field that a change names replaced as a whole."""
-    kept = {key: value for key, value in shown.items() if not any(_within(key, path) for path in changes)}
+    """Return a flat block with each field that a change names replaced as a whole; overrides merge, unless by none."""
+    replacing = [path for path, value in changes.items() if path != "overrides" or not value]
+    kept = {key: value for key, value in shown.items() if not any(_within(key, path) for path in replacing)}
     return {**kept, **_plain(changes)}
 
 

@@ -1,0 +1,128 @@
+"""Which runs put a control in place of an item's defenses: those without defense, again, with the control."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from leaklab.observations.requirements import check_transform, samples_seen
+from leaklab.records.attack_spec import AttackSpec, ScoreSpec
+from leaklab.records.canonical import canonical_json
+from leaklab.records.errors import UserError
+from leaklab.records.expand import PlannedRun
+from leaklab.records.items import Item
+from leaklab.records.record import Component
+from leaklab.records.text_specs import TextScoreSpec
+from leaklab.report.collect.attempts import attack_name
+from leaklab.report.collect.source import row_of
+
+CONTROLS = ("no-op", "sign-flip", "scaled-copy")
+KEY, NONE, PAPER, KNOWING = "control", "none", "paper", "knowing"
+Attacked = ScoreSpec | TextScoreSpec
+
+
+@dataclass(frozen=True)
+class Substitution:
+    """A control in an item.
+
+    Attributes:
+        item: with the control as a key of its rows.
+        control: name of the plug-in.
+        undefended: the runs without defense.
+        controlled: the same and, of the attacks on defenses, those that may be run on the control.
+    """
+
+    item: Item
+    control: str
+    undefended: tuple[PlannedRun, ...]
+    controlled: tuple[PlannedRun, ...]
+
+    @property
+    def runs(self) -> tuple[PlannedRun, ...]:
+        """All runs."""
+        return self.undefended + self.controlled
+
+
+def attacked(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
+    """Return the runs that attack clients and score it."""
+    return [run for run in runs if isinstance(run.spec, Attacked)]
+
+
+def is_privacy_item(runs: Iterable[PlannedRun]) -> bool:
+    """Tell whether an item attacks clients that have a defense."""
+    return any(_defense(run) != NONE for run in attacked(runs))
+
+
+def substituted(item: Item, runs: Sequence[PlannedRun], control: str) -> Substitution | None:
+    """Return an item's runs with a control in place of its defenses; None where it has no runs without defense.
+
+    The control is captured as the undefended client is, so that nothing but the defense differs, and gets every attack
+    that was tried there; beside them those that were tried on a defense in the same setting.
+    """
+    every = attacked(runs)
+    plain, defended = ([run for run in every if (_defense(run) == NONE) is bare] for bare in (True, False))
+    named = [run for run in plain if NONE in row_of(item, run).values()]
+    if not (plain and defended and item.cells):
+        return None
+    cells: dict[str, list[PlannedRun]] = {}
+    for run in named or plain:
+        cells.setdefault(_cell(item, run), []).append(run)
+    more: dict[str, list[PlannedRun]] = {name: [] for name in cells}
+    for run in defended:
+        more[max(cells, key=lambda name: _alike(item, cells[name][0], run))].append(run)
+    keyed = item.model_copy(update={"cells": item.cells.model_copy(update={"row": {**item.cells.row, KEY: KEY}})})
+    undefended = tuple(_labelled(run, NONE) for own in cells.values() for run in own)
+    controlled = tuple(run for name, own in cells.items() for run in _with_control(own, more[name], control))
+    return Substitution(keyed, control, undefended, controlled)
+
+
+def _with_control(plain: Sequence[PlannedRun], defended: Sequence[PlannedRun], control: str) -> list[PlannedRun]:
+    """Return the attacks of a cell on the control, those without defense first, each once."""
+    found: dict[str, PlannedRun] = {}
+    for run in (*plain, *defended):
+        spec = _on(plain[0].spec, run.spec, control)
+        # a second attack of the paper, with the settings that it has for a defense, is one of the others
+        attacker = run.attacker if run in plain else KNOWING
+        if spec is not None and _fits(spec):
+            found.setdefault(attack_name(run), replace(_labelled(run, control), spec=spec, attacker=attacker))
+    keys = {key: value for key, value in plain[0].choice.items() if key != "defense"}
+    named = {KEY: control, "defense": {"name": control}}
+    return [replace(run, block=plain[0].block, choice={**run.choice, **keys, **named}) for run in found.values()]
+
+
+def _on(plain: Any, tried: Any, control: str) -> Any:
+    """Return the attack of ``tried`` on the capture of ``plain``, with the control; None for another kind of data."""
+    if type(plain) is not type(tried):
+        return None
+    capture = plain.attack.capture.model_copy(update={"defense": Component(name=control)})
+    return tried.model_copy(update={"attack": tried.attack.model_copy(update={"capture": capture})})
+
+
+def _fits(spec: Attacked) -> bool:
+    if not isinstance(spec.attack, AttackSpec):
+        return True
+    capture = spec.attack.capture
+    try:
+        check_transform(spec.attack.transform.name, capture.defense.name, samples_seen(capture))
+    except UserError:
+        return False
+    return True
+
+
+def _labelled(run: PlannedRun, control: str) -> PlannedRun:
+    return replace(run, choice={**run.choice, KEY: control})
+
+
+def _defense(run: PlannedRun) -> str:
+    return str(run.spec.attack.capture.defense.name)  # type: ignore[union-attr]
+
+
+def _cell(item: Item, run: PlannedRun) -> str:
+    return canonical_json({"row": row_of(item, run), "variant": run.variant})
+
+
+def _alike(item: Item, plain: PlannedRun, run: PlannedRun) -> tuple[bool, int]:
+    """Return how much a defended run has in common with an undefended cell, to be compared."""
+    one, other = row_of(item, plain), row_of(item, run)
+    data: Mapping[str, Any] = run.spec.attack.capture.images if isinstance(run.spec, ScoreSpec) else {}  # type: ignore[assignment]
+    same = isinstance(plain.spec, ScoreSpec) and plain.spec.attack.capture.images == data
+    return plain.variant == run.variant and same, sum(one.get(key) == value for key, value in other.items())
