@@ -61,6 +61,24 @@ def score(step, captured, corpus):
     return run
 
 
+def test_sentences_whose_updates_say_nothing_are_counted_and_not_read(captured, attack, score, tmp_path):
+    facts = read_json(captured["facts"])
+    assert "silent" not in facts
+    try:
+        write_json(captured["facts"], {**facts, "silent": {"1": "zero update", "2": "update below rounding"}})
+        found = attack(tmp_path)
+        files = score(found, tmp_path / "score")
+    finally:
+        write_json(captured["facts"], facts)
+    assert read_json(found["reconstruction"])["trials"][1] == {"tokens": [], "label": -1}
+    assert read_table(found["trials"]).stopped.tolist() == ["read", "zero update", "update below rounding", "read"]
+    table = read_table(files["scores"])
+    (line,) = table[table.metric == "no_information"].to_dict("records")
+    assert (line["trial"], line["example"], line["value"]) == (1, -1, 2.0)
+    assert set(table[table.metric != "no_information"].trial) == {0, 3}
+    assert read_json(files["cards"])["no_information"] == {"zero update": 1, "update below rounding": 1}
+
+
 def test_linear_equations_read_both_sentences_under_lrp(attack, score, tmp_path):
     files = score(attack(tmp_path), tmp_path / "score")
     table = read_table(files["scores"])
