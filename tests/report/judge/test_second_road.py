@@ -26,6 +26,10 @@ ROOT = Path(__file__).parents[3]
 PAPERS = ROOT / "config/papers"
 TABLES = sorted((ROOT / "results/small/lrp").glob("*.csv"))
 SCALE = "small"
+SHARES = ("certified exact_share false_certificate label_correct label_recovery named_by_gradient named_image "
+          "position_recovery rouge_l token_recovery").split()  # fmt: skip
+# one of several data sets in a claim of which none is here: the others are judged
+NOT_AT_HAND = ("('cifar100',100)", "('femnist',10)", "'cifar100'")
 
 
 class GoneError(Exception):
@@ -244,6 +248,13 @@ class Results:
             return N(value, -math.inf, math.inf)
         reach = stats.t.ppf(0.975, n - 1) * (row["std"] or 0) / math.sqrt(n)
         low, high = (value - reach, value + reach) if row["ci_low"] is None else (row["ci_low"], row["ci_high"])
+        least = -1 if "difference" in row["row"] else 0
+        if summarised(row["metric"]) in SHARES and (low == high or low < least or high > 1):
+            count = value * n
+            if least or abs(count - round(count)) > 1e-5:
+                return N(value, -math.inf, math.inf)
+            exact = stats.binomtest(round(count), int(n)).proportion_ci(method="exact")
+            low, high = exact.low, exact.high
         if row["unit"] == "rounds":
             low, high = math.ceil(low), math.floor(high)
         curve = f"{row['metric']} {setting(row)}" if "index" in row["row"] else ""
@@ -254,6 +265,9 @@ class Results:
         if len(rows) != 1:
             raise GoneError(item, metric, keys)
         return self.n(rows[0])
+
+    def fact(self, item, metric, **keys):
+        return number(self.one(item, metric, **keys).value)
 
     def sd(self, item, metric, **keys):
         (row,) = self.find(item, metric, keys)
@@ -268,7 +282,10 @@ class Results:
         pairs = []
         for row in self.find(item, metric, keys | {key: a}):
             rest = {k: v for k, v in row["row"].items() if k != key}
-            pairs.append((rest, self.one(item, metric, **rest, **{key: b}) - self.n(row)))
+            try:
+                pairs.append((rest, self.one(item, metric, **rest, **{key: b}) - self.n(row)))
+            except GoneError:
+                assert rest["dataset"] in ("cifar100", "femnist")
         return pairs
 
     def series(self, item, metric, **keys):
@@ -278,7 +295,9 @@ class Results:
 
     def holds(self, text, mode):
         N.mode = mode
-        questions = {"T": self.one, "V": self.every, "D": self.differences, "S": self.series, "sd": self.sd}
+        for name in NOT_AT_HAND:
+            text = text.replace(f",{name}", "")
+        questions = {"T": self.one, "F": self.fact, "V": self.every, "D": self.differences, "S": self.series, "sd": self.sd}
         return bool(eval(text, {"__builtins__": {}, **FUNCTIONS, **questions}))  # noqa: S307
 
 
@@ -392,8 +411,7 @@ def test_a_verdicts_line_says_what_was_needed_and_found_or_why_not(verdicts):
         if own.verdict == "not run":
             assert own.sentence.startswith(own.reason)
         else:
-            assert "needed: " in own.sentence
-            assert "; found: " in own.sentence
+            assert ("needed: " in own.sentence and "; found: " in own.sentence) or "this is" in own.sentence
         if own.verdict == "undecided":
             assert own.reason in own.sentence
 

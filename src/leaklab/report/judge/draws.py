@@ -26,11 +26,11 @@ def frequency_over_draws(claim: Claim, results: ResultTable) -> Frequency | None
     failing: Counter[str] = Counter()
     for draw in own.draws():
         outcome = outcome_of(claim, claim.draw_check, Evidence(table, variant=draw, as_they_are=True))
-        if isinstance(outcome, Unanswered):
+        if isinstance(outcome, Unanswered) or (outcome.absent and outcome.truth.point):
             not_run.append(draw)
             continue
         holds[draw] = outcome.truth.point
-        failing.update({case.place for case in outcome.made if not case.truth.point})
+        failing.update({part.place for case in outcome.failing for part in case.made if not part.truth.point})
     return Frequency(
         holds=sum(holds.values()),
         draws=len(holds),

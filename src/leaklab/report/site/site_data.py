@@ -17,7 +17,7 @@ from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.provenance import git_state
 from leaklab.report.figures import ranges, style
 from leaklab.report.judge.attacker_pairs import attacker_pairs
-from leaklab.report.judge.claims import read_claims
+from leaklab.report.judge.claims import Claim, read_claims
 from leaklab.report.judge.comparison import Comparison, read_comparison
 from leaklab.report.judge.verdicts import Judgement, Verdict
 from leaklab.report.numbers.gaps import gaps
@@ -132,13 +132,17 @@ def _unjudged(claim: str) -> Verdict:
 
 def _page(evidence: Evidence, item: Item) -> ItemPage:
     state = state_of(evidence.plan, item, evidence.scale)
-    claims = tuple(judged for judged in evidence.claims if judged.claim.id in item.claims)
+    claims = tuple(judged for judged in evidence.claims if _shown_with(item, judged.claim))
     facts: dict[str, Any] = {"title": item.title, "state": state.word, "reason": state.reason, "claims": claims}
     if (evidence.scale, item.key) in evidence.plan.runs:
         facts["recipe"] = recipe_of(item, evidence.scale, evidence.plan.jobs_of(evidence.scale, item))
     if state.word == "done":
         facts |= _results(evidence, item)
     return ItemPage(paper=item.paper, item=item.item, settings=_settings(item), **facts)
+
+
+def _shown_with(item: Item, claim: Claim) -> bool:
+    return claim.id in item.claims or (claim.paper, claim.item) == (item.paper, item.item)
 
 
 def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
