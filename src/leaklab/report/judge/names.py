@@ -28,6 +28,10 @@ NAMES: Mapping[str, str] = {
     "iid": "IID data", "non-iid": "non-IID data", "dirichlet-0.5": "Dirichlet (0.5)", "writer": "by writer",
     "adam": "Adam", "sgd": "SGD",
     "mse": "MSE", "mse_r": "MSE-R", "mse_unit": "MSE on [0, 1]", "psnr": "PSNR", "ssim": "SSIM", "lpips": "LPIPS",
+    "mean-image": "mean image", "unrelated-image": "another image", "same-class-image": "another image of the class",
+    "class-mean": "mean of the class", "frequent-words": "frequent words", "unrelated-sentence": "another sentence",
+    "cola": "CoLA", "digits": "digits", "printed-sentences": "the printed sentences",
+    "profiled-tag": "TAG with a free scale", "token-order": "linear equations",
     "lpips_vgg": "LPIPS-VGG", "lpips_alex": "LPIPS-ALEX", "test_accuracy_top1": "top-1 accuracy",
     "test_accuracy_top5": "top-5 accuracy",
 }  # fmt: skip
@@ -63,6 +67,11 @@ def key_in_words(key: str, value: Any) -> str:
     if key in COUNTED:
         return f"{shown} {SINGULAR[COUNTED[key]] if shown == '1' else COUNTED[key]}"
     return f"{NUMBERED.get(key, _spaced(key))} {shown}"
+
+
+def key_name(key: str) -> str:
+    """Return a key as a heading: ``batch size`` for ``B``."""
+    return COUNTED.get(key) or NUMBERED.get(key, _spaced(key))
 
 
 def in_words(row: Mapping[str, Any]) -> str:

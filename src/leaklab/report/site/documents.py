@@ -14,6 +14,7 @@ from leaklab.records.config import SCALES
 from leaklab.records.durations import duration
 from leaklab.records.errors import UserError
 from leaklab.records.items import load_items
+from leaklab.report.judge.names import in_words, name_in_words
 from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.site.attacks_tried import Unbroken
 from leaklab.report.site.markdown import answer_text, table
@@ -101,9 +102,9 @@ def _item(page: ItemPage) -> str:
 def _unbroken(setting: Unbroken) -> str:
     low, high = setting.interval
     return (
-        f"Not broken by the attackers tried: {' · '.join(str(value) for value in setting.row.values())}, "
+        f"Not broken by the attackers tried: {in_words(setting.row)}; "
         f"{setting.left:.0f} % of the protection left ({low:.0f} to {high:.0f}). "
-        f"Tried: {'; '.join(setting.attacks)}."
+        f"Tried: {'; '.join(map(name_in_words, setting.attacks))}."
     )
 
 

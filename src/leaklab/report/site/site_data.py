@@ -25,7 +25,7 @@ from leaklab.report.numbers.results import PROTECTION_LEFT, ResultTable
 from leaklab.report.site.attacks_tried import protection_left, tried_attacks, unbroken
 from leaklab.report.site.costs import absent_records, recipe_of
 from leaklab.report.site.findings import Questions, Sentence, load_findings, sentence_of
-from leaklab.report.site.headlines import answer, load_headlines
+from leaklab.report.site.headlines import answer, load_headlines, read_grants
 from leaklab.report.site.links import chain_of
 from leaklab.report.site.pages import (
     Download,
@@ -36,6 +36,7 @@ from leaklab.report.site.pages import (
     SiteData,
 )
 from leaklab.report.site.publication import Published, published_deal
+from leaklab.report.site.threat_models import FILE as LETTERS_OF_ROWS
 from leaklab.report.site.threat_models import threat_models, with_letters
 from leaklab.report.tables.layout import lay_out
 
@@ -84,7 +85,7 @@ def gather(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: 
         UserError: a result, record or configuration file is missing or damaged.
     """
     evidence = _evidence(scale, items, sources, drawings)
-    headlines = load_headlines()
+    headlines, grants = load_headlines(), read_grants(Path("results", scale, LETTERS_OF_ROWS))
     return SiteData(
         scale=scale,
         scale_note=GENERAL_NOTES[scale],
@@ -94,7 +95,7 @@ def gather(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: 
                 title=paper.title,
                 citation=paper.citation,
                 items=tuple(_page(evidence, item) for item in items.values() if item.paper == key),
-                answer=answer(key, headlines[key], evidence.results) if key in headlines else None,
+                answer=answer(key, headlines[key], evidence.results, grants) if key in headlines else None,
             )
             for key, paper in sources.papers.items()
         ),
