@@ -57,7 +57,9 @@ def span(cell):
     """Return low, value and high of a number that is there; None of one that is not."""
     if cell is None or cell.value is None:
         return None
-    return (-99, cell.value, 99) if cell.reach is None else (cell.value - cell.reach, cell.value, cell.value + cell.reach)
+    return (
+        (-99, cell.value, 99) if cell.reach is None else (cell.value - cell.reach, cell.value, cell.value + cell.reach)
+    )
 
 
 def above(left, right):
@@ -129,7 +131,9 @@ def test_what_holds_what_fails_and_what_is_missing_is_what_a_plain_evaluation_fi
 @settings(max_examples=200, deadline=None)
 @given(TABLES)
 def test_a_word_is_given_only_where_the_premise_was_tested(cells):
-    claim = Claim("X-01", "lrp", "table1", "s", CHECK, sentence="number found", premise=PREMISE, premise_sentence="base")
+    claim = Claim(
+        "X-01", "lrp", "table1", "s", CHECK, sentence="number found", premise=PREMISE, premise_sentence="base"
+    )
     own = judge(claim, table(cells), ResultTable()).judgement
     base = {key: above(span(cells[*key, "base"]), (BAR, BAR, BAR)) for key in ((k, s) for k in KINDS for s in SETS)}
     states = {key: case(cells, *key) for key in base}
@@ -156,7 +160,9 @@ def test_where_nothing_can_be_said_there_is_a_word_and_no_number(values, word):
         for name in ("x", "y")
         for place, value in enumerate(values)
     )
-    claim = Claim("X-01", "lrp", "figure1", "s", "spearman(S('figure1','x'),S('figure1','y'))>0.5", sentence="agreement")
+    claim = Claim(
+        "X-01", "lrp", "figure1", "s", "spearman(S('figure1','x'),S('figure1','y'))>0.5", sentence="agreement"
+    )
     own = judge(claim, ResultTable(rows), ResultTable()).judgement
     assert own.verdict == word
     assert own.sides is None

@@ -422,7 +422,9 @@ def answered(folder, scale):
     paper, knowing = Pair("DLG", 2.0, 9.2, 10.0, "higher"), Pair("DLG, free scale", 1.0, 1.18, 10.0, "higher")
     numbers = AnswerLine(line, "lrp-table1", "", paper, knowing, "mean image", 7, ("half of LFW",))
     (folder / "in").mkdir()
-    paper = PaperPages("lrp", "LRP", (full_page(folder / "in"),), answer=Answer("LRP hides & fails.", (numbers,), "LRP"))
+    paper = PaperPages(
+        "lrp", "LRP", (full_page(folder / "in"),), answer=Answer("LRP hides & fails.", (numbers,), "LRP")
+    )
     site.build(SiteData(scale, "What it is.", (paper,), "0.1.0"), folder / "out")
     return pages(folder / "out")
 
@@ -431,7 +433,7 @@ def answered(folder, scale):
 def test_the_answer_stands_first_with_both_attackers(tmp_path, name):
     page = answered(tmp_path, "small")[name]
     text = " ".join(" ".join(page.text).split())
-    for part in ("LRP hides & fails.", "DLG on digits one image; median MSE, n = 7 2 9.2 90 % of the protection left; DLG",
+    for part in ("LRP hides & fails.", "DLG on digits one image; median MSE, n = 7 2 9.2 90 % of the protection left",
                  "1 1.2 2 % of the protection left; DLG, free scale", "10 mean image", "attacker who knows LRP",
                  "Stand-ins: half of LFW."):  # fmt: skip
         assert part in text, part

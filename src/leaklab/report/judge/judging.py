@@ -132,7 +132,9 @@ def _finding(claim: Claim, evidence: Evidence, frequency: Frequency | None) -> F
         return Finding("not run", tested.reason)
     check = tested
     if not premise.truth.point:
-        return Finding("no premise", _failing("premise", premise, claim.premise_sentence), premise, claim.premise_sentence)
+        return Finding(
+            "no premise", _failing("premise", premise, claim.premise_sentence), premise, claim.premise_sentence
+        )
     truth = with_draws(check.truth, frequency)
     if truth.decided and premise.truth.surely:
         return _decided(truth.surely, check, numbers, claim.sentence)
@@ -151,7 +153,7 @@ def _decided(holds: bool, check: Outcome, numbers: int, subject: str) -> Finding
 
 
 def _failing(what: str, outcome: Outcome, subject: str) -> str:
-    """Return ``the check fails for CIFAR-10 (found 1 %, needed above 2 %); holds for MNIST; not at hand: LFW (why)``."""
+    """Return ``the check fails for CIFAR-10 (found 1 %, needed above 2 %); holds for MNIST``, and what is not at hand."""
     if len(outcome.cases) == 1:
         return f"the {what} fails"
     failing = failures_in_words(subject, outcome)

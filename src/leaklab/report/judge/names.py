@@ -37,8 +37,8 @@ NAMES: Mapping[str, str] = {
 }  # fmt: skip
 """Name in a row -> how it is written."""
 COUNTED: Mapping[str, str] = {
-    "n": "images", "E": "epochs", "clients": "clients", "rounds": "rounds", "steps": "steps", "summed": "clients in a sum",
-    "classes": "classes", "hidden": "hidden units", "units": "hidden units", "images": "images",
+    "n": "images", "E": "epochs", "clients": "clients", "rounds": "rounds", "steps": "steps",
+    "summed": "clients in a sum", "classes": "classes", "hidden": "hidden units", "units": "hidden units", "images": "images",
 }  # fmt: skip
 """Keys whose number comes first: ``2 images``."""
 NUMBERED: Mapping[str, str] = {"B": "batch size", "batch": "batch size", "K": "clients a round", "N": "clients"}
@@ -81,7 +81,7 @@ def in_words(row: Mapping[str, Any]) -> str:
 
 
 def bracketed(words: str) -> str:
-    """Return words such as ``EMNIST, 20 clients, LRP`` so that they can stand in a list: ``EMNIST (20 clients, LRP)``."""
+    """Return words such as ``EMNIST, 20 clients, LRP`` as they stand in a list: ``EMNIST (20 clients, LRP)``."""
     first, comma, rest = words.partition(", ")
     return f"{first} ({rest})" if comma else first
 

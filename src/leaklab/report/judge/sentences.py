@@ -44,7 +44,8 @@ def failures_in_words(subject: str, outcome: Outcome) -> str:
     """Return the cases that fail by the numbers themselves, each with the numbers of the part that it hangs on."""
     unit = _unit_of(subject)
     names = [
-        _with_sides(bracketed("".join(outcome.named([case]))) or "a part of it", case.worst, unit) for case in outcome.failing
+        _with_sides(bracketed("".join(outcome.named([case]))) or "a part of it", case.worst, unit)
+        for case in outcome.failing
     ]
     names = list(dict.fromkeys(names))
     more = f" and {len(names) - MOST_FAILURES_NAMED} more" if len(names) > MOST_FAILURES_NAMED else ""

@@ -17,6 +17,7 @@ from leaklab.records.items import load_items
 from leaklab.report.judge.names import in_words, name_in_words
 from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.site.attacks_tried import Unbroken
+from leaklab.report.site.changes import Corrected
 from leaklab.report.site.markdown import answer_text, table
 from leaklab.report.site.pages import ItemPage, JudgedClaim, SiteData
 from leaklab.report.site.scale_readme import scale_readme
@@ -82,7 +83,18 @@ def findings_text(data: SiteData) -> str:
         if paper.done:
             parts += [f"## {paper.title}\n", *([answer_text(paper.answer)] if paper.answer else [])]
             parts += [_item(page) for page in paper.done]
+    if data.corrections:
+        parts.append(_corrections(data.corrections))
     return "\n".join(line for part in parts for line in _wrapped(part))
+
+
+def _corrections(corrections: Iterable[Corrected]) -> str:
+    """Return what was published and was wrong, by reason."""
+    lines = [
+        f"* {one.why} {' '.join(f'{text}.' if not text.endswith('.') else text for text in one.statements)}"
+        for one in corrections
+    ]
+    return "## What changed, and why\n\n" + "\n".join(lines) + "\n"
 
 
 def _item(page: ItemPage) -> str:

@@ -241,20 +241,28 @@ def _line(paper: str, line: HeadlineLine, results: ResultTable, grants: Grants) 
     if first.unit == DECIBELS:
         raise UserError(f"{HEADLINES}: {line.item}: a share of decibels says nothing: name another metric")
     best = (min if first.better == "higher" else max)(guesses, key=_value)
-    pairs = [
-        Pair(
-            name=_name(line, known[who, "defended"]),
+
+    def pair(who: str) -> Pair:
+        defended = known[who, "defended"]
+        return Pair(
+            name=_name(line, defended),
             undefended=_value(known[who, "undefended"]),
-            defended=_value(known[who, "defended"]),
+            defended=_value(defended),
             guess=_value(best),
             better=first.better,
-            has=_granted(line, known[who, "defended"], grants),
+            has=_granted(line, defended, grants),
         )
-        for who in (PAPER, KNOWING)
-    ]
-    table = ResultTable((*known.values(), best))
-    guess = name_in_words(str(best.row[SELECTION]))
-    return AnswerLine(line, f"{paper}-{line.item}", first.unit, *pairs, guess, first.n, table.substitutes())
+
+    return AnswerLine(
+        of=line,
+        page=f"{paper}-{line.item}",
+        unit=first.unit,
+        paper=pair(PAPER),
+        knowing=pair(KNOWING),
+        guess_is=name_in_words(str(best.row[SELECTION])),
+        n=first.n,
+        substitutes=ResultTable((*known.values(), best)).substitutes(),
+    )
 
 
 def _name(line: HeadlineLine, row: ResultRow) -> str:
