@@ -153,7 +153,7 @@ def _decided(holds: bool, check: Outcome, numbers: int, subject: str) -> Finding
 
 
 def _failing(what: str, outcome: Outcome, subject: str) -> str:
-    """Return ``the check fails for CIFAR-10 (found 1 %, needed above 2 %); holds for MNIST``, and what is not at hand."""
+    """Return ``the check fails for CIFAR-10 (found 1 %, needed above 2 %); holds for MNIST``, and what lacks."""
     if len(outcome.cases) == 1:
         return f"the {what} fails"
     failing = failures_in_words(subject, outcome)

@@ -38,7 +38,8 @@ NAMES: Mapping[str, str] = {
 """Name in a row -> how it is written."""
 COUNTED: Mapping[str, str] = {
     "n": "images", "E": "epochs", "clients": "clients", "rounds": "rounds", "steps": "steps",
-    "summed": "clients in a sum", "classes": "classes", "hidden": "hidden units", "units": "hidden units", "images": "images",
+    "summed": "clients in a sum", "classes": "classes", "hidden": "hidden units", "units": "hidden units",
+    "images": "images",
 }  # fmt: skip
 """Keys whose number comes first: ``2 images``."""
 NUMBERED: Mapping[str, str] = {"B": "batch size", "batch": "batch size", "K": "clients a round", "N": "clients"}

@@ -73,7 +73,7 @@ def load_changes(path: Path = CHANGES) -> tuple[Change, ...]:
 def corrected(
     changes: Iterable[Change], words: Mapping[str, VerdictName], answers: Mapping[str, str], results: ResultTable
 ) -> tuple[Corrected, ...]:
-    """Return the corrections with what is said now.
+    """Return the corrections with what is said now; a claim whose word is as it was is none.
 
     Args:
         changes: what was published.
@@ -84,7 +84,8 @@ def corrected(
     Raises:
         UserError: a claim is not there, or an expression is wrong.
     """
-    return tuple(Corrected(change.why, tuple(_statements(change, words, answers, results))) for change in changes)
+    found = (Corrected(change.why, tuple(_statements(change, words, answers, results))) for change in changes)
+    return tuple(one for one in found if one.statements)
 
 
 def _statements(
@@ -96,8 +97,8 @@ def _statements(
             raise UserError(f"{CHANGES}: there is no claim {claim}")
         by_words.setdefault((was, words[claim]), []).append(claim)
     for (was, now), claims in by_words.items():
-        said = f"still {SIGNS[now]} {now}" if was == now else f"{SIGNS[was]} {was}, now {SIGNS[now]} {now}"
-        yield f"{', '.join(claims)}: {said}"
+        if was != now:
+            yield f"{', '.join(claims)}: {SIGNS[was]} {was}, now {SIGNS[now]} {now}"
     if change.was:
         yield f"It said: *{change.was}* Now: {_now(change, answers, results)}"
 
