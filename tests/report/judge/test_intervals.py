@@ -1,10 +1,11 @@
 import math
+from pathlib import Path
 
 import pytest
 from scipy import stats
 
 from leaklab.report.judge.estimates import Estimate
-from leaklab.report.judge.intervals import measured, share, sign_test, spread
+from leaklab.report.judge.intervals import SHARES, exact_share, measured, share, sign_test, spread
 from leaklab.report.numbers.results import ResultRow
 
 
@@ -94,3 +95,63 @@ def test_the_clusters_count_and_not_the_values():
     reach = stats.t.ppf(0.975, 7) * 0.3 / math.sqrt(8)
     found = measured(row(n=32, clusters=8, std=0.3, attacker="paper"))
     assert ends(found.number) == pytest.approx((2 - reach, 2 + reach))
+
+
+@pytest.mark.parametrize("clusters", [6, 8, 12, 20, 40])
+def test_an_exact_share_is_that_of_clopper_and_pearson_and_has_a_width(clusters):
+    for count in range(clusters + 1):
+        found = exact_share(count / clusters, clusters)
+        known = stats.binomtest(count, clusters).proportion_ci(method="exact")
+        assert ends(found) == pytest.approx((known.low, known.high), abs=1e-12)
+        assert 0 <= found.low < found.high <= 1
+
+
+@pytest.mark.parametrize("clusters", [6, 12, 40])
+@pytest.mark.parametrize("chance", [0.0, 0.01, 0.1, 0.5, 0.9, 0.99, 1.0])
+def test_an_exact_share_covers_its_chance_at_95_percent(clusters, chance):
+    counts = range(clusters + 1)
+    inside = [found.low - 1e-12 <= chance <= found.high + 1e-12
+              for found in (exact_share(count / clusters, clusters) for count in counts)]  # fmt: skip
+    assert sum(stats.binom.pmf(count, clusters, chance) for count in counts if inside[count]) >= 0.95
+
+
+@pytest.mark.parametrize(("value", "clusters"), [(0.75, 6), (0.84375, 12), (1.2, 10), (-0.1, 10)])
+def test_what_is_no_count_of_outcomes_has_no_exact_interval(value, clusters):
+    assert exact_share(value, clusters) is None
+
+
+def of_share(value, low, high):
+    cells = {"n": 20, "clusters": 20, "std": 0.0, "attacker": "paper", "ci_low": low, "ci_high": high}
+    return measured(ResultRow("lrp", "table1", {}, "exact_share", value, **cells))
+
+
+def test_a_share_without_a_width_or_outside_0_to_1_has_the_exact_interval():
+    for value, low, high in ((1.0, 1.0, 1.0), (0.0, 0.0, 0.0), (0.95, 0.84, 1.05)):
+        found = of_share(value, low, high)
+        known = stats.binomtest(round(20 * value), 20).proportion_ci(method="exact")
+        assert ends(found.number) == pytest.approx((known.low, known.high))
+    assert ends(of_share(0.5, 0.25, 0.75).number) == (0.25, 0.75)
+
+
+def test_a_share_that_is_no_count_is_unbounded_where_its_interval_is_none():
+    found = of_share(0.84, 0.6, 1.08)
+    assert found.number.is_open
+    assert "no count" in found.doubt
+
+
+def test_a_difference_of_shares_that_are_all_equal_says_so():
+    cells = {"n": 8, "clusters": 8, "std": 0.0, "ci_low": 0.0, "ci_high": 0.0, "attacker": "paper"}
+    rows = [ResultRow("lrp", "table1", {"difference": "attack - best guess"}, name, 0.0, **cells)
+            for name in ("token_recovery_mean", "psnr")]  # fmt: skip
+    shares, decibels = map(measured, rows)
+    assert shares.number.is_open
+    assert "equal" in shares.doubt
+    assert ends(decibels.number) == (0.0, 0.0)
+
+
+def test_every_metric_that_is_a_share_of_its_images_is_known_as_one():
+    """Their cards say so: ``mean over the images: the share of them``."""
+    folder = Path(__file__).parents[3] / "src/leaklab/metrics"
+    names = {path.stem for path in folder.glob("*.py") if "the share of them" in path.read_text(encoding="utf-8")}
+    assert names
+    assert names <= set(SHARES)

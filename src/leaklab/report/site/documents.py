@@ -203,7 +203,8 @@ def _scales(_: SiteData) -> str:
         for scale in SCALES
     }
     return table(
-        ("scale", "items", "runs", "CPU time, at most"), ([f"`{name}`", *cost] for name, cost in costs.items())
+        ("scale", "items", "runs, tables and figures aside", "estimated CPU time, at most"),
+        ([f"`{name}`", *cost] for name, cost in costs.items()),
     )
 
 
