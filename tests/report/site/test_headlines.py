@@ -7,7 +7,8 @@ import pytest
 
 from leaklab.records.errors import UserError
 from leaklab.report.numbers.results import KNOWING, PAPER, UNMARKED, ResultRow, ResultTable
-from leaklab.report.site.headlines import Headline, HeadlineLine, answer, load_headlines, shown_value
+from leaklab.report.site.answers import answer, shown_value
+from leaklab.report.site.headlines import Headline, HeadlineLine, load_headlines
 
 LINE = HeadlineLine(
     attacker="DLG", dataset="mnist", setting="one image, one step", hides="images", item="figure2",

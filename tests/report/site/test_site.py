@@ -14,9 +14,10 @@ from leaklab.report.judge.comparison import Comparison
 from leaklab.report.judge.verdicts import SIGNS, Fact, Frequency, Judgement, Sides, Verdict
 from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.report.site import documents, site
+from leaklab.report.site.answers import Answer, AnswerLine, Pair
 from leaklab.report.site.attacks_tried import Left, ProtectionLeft, TriedAttack
 from leaklab.report.site.findings import Sentence
-from leaklab.report.site.headlines import Answer, AnswerLine, HeadlineLine, Pair
+from leaklab.report.site.headlines import HeadlineLine
 from leaklab.report.site.pages import (
     Cost,
     DataSource,

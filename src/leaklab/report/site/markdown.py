@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from leaklab.report.site.headlines import Answer
+from leaklab.report.site.answers import Answer
 from leaklab.report.site.words import PAPER_ATTACKER
 
 

@@ -9,10 +9,10 @@ from leaklab.report.judge.attacker_pairs import MEDIAN, AttackerPair
 from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.comparison import Comparison
 from leaklab.report.judge.verdicts import Verdict, VerdictName
+from leaklab.report.site.answers import Answer
 from leaklab.report.site.attacks_tried import ProtectionLeft, TriedAttack, Unbroken
 from leaklab.report.site.changes import Corrected
 from leaklab.report.site.findings import Sentence
-from leaklab.report.site.headlines import Answer
 from leaklab.report.site.publication import Cost, MetricCard
 from leaklab.report.site.threat_models import ThreatModel
 from leaklab.report.tables.layout import Grid

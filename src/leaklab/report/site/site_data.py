@@ -22,11 +22,12 @@ from leaklab.report.judge.comparison import Comparison, read_comparison
 from leaklab.report.judge.verdicts import Judgement, Verdict
 from leaklab.report.numbers.gaps import gaps
 from leaklab.report.numbers.results import PROTECTION_LEFT, ResultTable
+from leaklab.report.site.answers import Answer, answer
 from leaklab.report.site.attacks_tried import protection_left, tried_attacks, unbroken
 from leaklab.report.site.changes import Corrected, corrected, load_changes
 from leaklab.report.site.costs import absent_records, recipe_of
 from leaklab.report.site.findings import Questions, Sentence, load_findings, sentence_of
-from leaklab.report.site.headlines import Answer, answer, load_headlines, read_grants
+from leaklab.report.site.headlines import load_headlines, read_grants
 from leaklab.report.site.links import chain_of
 from leaklab.report.site.pages import (
     Download,
