@@ -138,6 +138,7 @@ def test_a_case_holds_only_where_all_its_parts_do():
 def test_a_case_with_a_missing_part_holds_nowhere_and_fails_only_by_what_surely_fails():
     half = run("all(T(k) > 0.1 and T('c') > x for k in ('a', 'b') for x in (0,))", PARTLY)
     assert (half.judged, half.answers, half.holding()) == ((), False, "")
+    assert not any(case.holds for case in half.cases)
     fails = run("all(T(k) > 9 and T('c') > 0 for k in ('a', 'b'))", PARTLY)
     assert fails.answers
     assert failing(fails) == ["a", "b"]

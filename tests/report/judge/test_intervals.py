@@ -149,6 +149,12 @@ def test_a_difference_of_shares_that_are_all_equal_says_so():
     assert ends(decibels.number) == (0.0, 0.0)
 
 
+def test_a_difference_of_shares_may_be_negative():
+    cells = {"n": 8, "clusters": 8, "std": 0.2, "ci_low": -0.5, "ci_high": -0.1, "attacker": "paper"}
+    found = measured(ResultRow("lrp", "table1", {"difference": "knowing - paper"}, "exact_share", -0.3, **cells))
+    assert ends(found.number) == (-0.5, -0.1)
+
+
 def test_every_metric_that_is_a_share_of_its_images_is_known_as_one():
     """Their cards say so: ``mean over the images: the share of them``."""
     folder = Path(__file__).parents[3] / "src/leaklab/metrics"
