@@ -113,6 +113,8 @@ def _item(page: ItemPage) -> str:
 
 def _unbroken(setting: Unbroken) -> str:
     low, high = setting.interval
+    if setting.bound:
+        return f"Not to be broken by any attacker: {in_words(setting.row)}; {setting.bound}."
     return (
         f"Not broken by the attackers tried: {in_words(setting.row)}; "
         f"{setting.left:.0f} % of the protection left ({low:.0f} to {high:.0f}). "

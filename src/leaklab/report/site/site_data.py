@@ -23,7 +23,7 @@ from leaklab.report.judge.verdicts import Judgement, Verdict
 from leaklab.report.numbers.gaps import gaps
 from leaklab.report.numbers.results import PROTECTION_LEFT, ResultTable
 from leaklab.report.site.answers import Answer, answer
-from leaklab.report.site.attacks_tried import protection_left, tried_attacks, unbroken
+from leaklab.report.site.attacks_tried import bounds_of, protection_left, tried_attacks, unbroken
 from leaklab.report.site.changes import Corrected, corrected, load_changes
 from leaklab.report.site.costs import absent_records, recipe_of
 from leaklab.report.site.findings import Questions, Sentence, load_findings, sentence_of
@@ -175,7 +175,7 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
         "threats": threat_models(runs),
         "tried": tried,
         "protection": protection,
-        "unbroken": unbroken(protection, tried),
+        "unbroken": unbroken(protection, tried, bounds_of(item, runs) if protection else {}),
         "headline": item.headline,
         "findings": evidence.findings.get(item.key, ()),
         "reading": item.reading,
