@@ -64,9 +64,9 @@ def test_a_result_in_a_text_is_seen(text):
 def test_a_generated_part_is_made_anew_whatever_stood_there(data):
     old = "before\n<!-- generated: answer -->\n99.9 dB\n<!-- end -->\nafter\n"
     new = with_parts(old, data)
-    assert new.startswith("before\n<!-- generated: answer -->\n**LRP hides")
+    assert new.startswith("before\n<!-- generated: answer -->\n**With a single image or sentence")
     # the answer ends with a sentence on stand-ins or, where a paper needed none, with its table
     assert new.endswith((".\n<!-- end -->\nafter\n", "|\n<!-- end -->\nafter\n"))
-    assert "| TAG on sentences" in new
+    assert "| TAG on CoLA" in new
     assert "99.9" not in new
     assert with_parts(new, data) == new

@@ -73,6 +73,7 @@ rule judge_claims:
         targets="config/papers/targets.csv",
         claims="config/papers/claims.csv",
         tolerances="config/papers/tolerances.yaml",
+        printed="config/papers/printed.yaml",
     output:
         comparison="results/{scale}/comparison.csv",
         claims="results/{scale}/claims.csv",
@@ -92,7 +93,7 @@ rule judge_claims:
         code=code_of_rule("judge_claims"),
     shell:
         "python -m leaklab.steps.judge_claims --spec {params.spec:q} --code {params.code}"
-        " --input targets={input.targets} claims={input.claims} tolerances={input.tolerances}"
+        " --input targets={input.targets} claims={input.claims} tolerances={input.tolerances} printed={input.printed}"
         " $(printf ' item_files=%s' {input.item_files}) $(printf ' tables=%s' {input.tables})"
         " --output comparison={output.comparison} claims={output.claims} verdicts={output.verdicts}"
         " run={output.run} 2> {log}"

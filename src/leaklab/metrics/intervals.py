@@ -28,11 +28,13 @@ OUTCOMES = frozenset(
 """Metrics that are 0 or 1 of each image; their means are shares."""
 FRACTIONS = frozenset({"token_recovery", "position_recovery", "rouge_1", "rouge_2", "rouge_l"})
 """Metrics of a sentence in [0, 1], where 0 and 1 are common."""
+OTHER_NAMES = frozenset({"label_recovery"})
+"""What tables call one of these."""
 
 
 def is_share(metric: str) -> bool:
-    """Return whether the mean of a metric is a share, by the metric's name in the scores."""
-    return metric in OUTCOMES or metric in FRACTIONS
+    """Return whether the mean of a metric is a share, by the metric's name in the scores or in a table."""
+    return metric in OUTCOMES | FRACTIONS | OTHER_NAMES
 
 
 def summarise_for(metric: str, values: ArrayLike, clusters: Sequence[Hashable] | None = None) -> Summary:

@@ -65,7 +65,8 @@ def _besides(result: Audit) -> Iterator[str]:
     if result.absent:
         places = Counter(str(Path(path).parent.parent) for path in result.absent)
         where = ", ".join(f"{count} below {place}" for place, count in places.most_common())
-        yield f"not in this checkout, so not checked: {where} (`dvc pull` or snakemake brings them)"
+        how = "snakemake makes them, `dvc pull` brings them where a remote is set"
+        yield f"not in this checkout, so not checked: {where} ({how})"
     if result.remade:
         yield f"made again here with other bytes beside published results, as another machine may: {len(result.remade)}"
         yield from (f"  {line}" for line in result.remade)

@@ -8,6 +8,7 @@ from leaklab.report.judge.claims import read_claims
 from leaklab.report.judge.comparison import write_comparison
 from leaklab.report.judge.judging import judge_all
 from leaklab.report.judge.printed import Printed
+from leaklab.report.judge.printed_choice import as_printed, load_choices
 from leaklab.report.judge.tolerances import Tolerances
 from leaklab.report.judge.verdicts import write_verdicts
 from leaklab.report.numbers.results import ResultTable
@@ -19,7 +20,7 @@ def run(job: Job) -> None:
     items = [load_item(path) for path in job.inputs["item_files"]]
     results = sum((ResultTable.read(path) for path in job.inputs.get("tables", [])), ResultTable())
     printed = Printed.load(job.input("targets"), job.input("tolerances"))
-    rows = printed.beside(results, items)
+    rows = printed.beside(as_printed(results, load_choices(job.input("printed"))), items)
     write_comparison(job.outputs["comparison"], rows)
     claims = read_claims(job.input("claims"))
     stand_ins = Tolerances.load(job.input("tolerances")).stand_ins

@@ -1,10 +1,12 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from leaklab.records.errors import UserError
 from leaklab.report.judge.comparison import compare, read_comparison, write_comparison
+from leaklab.report.judge.printed_choice import as_printed, load_choices
 from leaklab.report.judge.tolerances import Rule, Tolerances
 from leaklab.report.numbers.results import ResultRow, ResultTable
 
@@ -224,3 +226,38 @@ def test_unstable_cells_do_not_enter_their_groups_mean():
                                           Rule(**{"class": "tight", "center_by": ()})))  # fmt: skip
     first, second = compare(results, printed, rules)
     assert (first.centered_difference, second.centered_difference) == (pytest.approx(0), None)
+
+
+class TestPrintedChoice:
+    """Where a paper printed the best of several starts, which needs the truth, that is what is compared."""
+
+    CHOICES: ClassVar = {"lrp/table1": "oracle"}
+
+    def results(self):
+        own = row("a", 90.0, attacker="paper")
+        best = replace(own, row={**own.row, "selection": "oracle"}, value=95.0)
+        guess = replace(own, row={**own.row, "selection": "mean-image"}, value=10.0, attacker="")
+        return table(own, best, guess, row("b", 80.0, attacker="paper"), row("a", 97.0, attacker="knowing"))
+
+    def test_the_row_of_the_printed_choice_stands_in_the_place_of_the_attacks_own(self):
+        chosen = as_printed(self.results(), self.CHOICES)
+        assert only(chosen, table(row("a", 95.0))).value == 95.0
+        assert only(self.results(), table(row("a", 95.0))).value == 90.0
+
+    def test_a_cell_without_that_choice_is_not_compared_with_another(self):
+        assert only(as_printed(self.results(), self.CHOICES), table(row("b", 80.0))).reason == "not run at this scale"
+
+    def test_other_items_and_attackers_stay(self):
+        assert as_printed(self.results(), {"lrp/table2": "oracle"}) == self.results()
+        knowing = as_printed(self.results(), self.CHOICES).select(attackers=("knowing",))
+        assert [one.value for one in knowing.rows] == [97.0]
+
+    def test_the_projects_own_choices_name_items_with_such_rows(self):
+        for item, selection in load_choices(PAPERS / "printed.yaml").items():
+            rows = ResultTable.read(PAPERS.parents[1] / "results/small" / f"{item}.csv").rows
+            assert any(one.row.get("selection") == selection for one in rows), item
+
+    def test_a_file_with_another_key_is_refused(self, tmp_path):
+        (tmp_path / "printed.yaml").write_text("selections: {}\ntypo: 1\n")
+        with pytest.raises(UserError, match="typo"):
+            load_choices(tmp_path / "printed.yaml")

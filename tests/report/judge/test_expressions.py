@@ -117,11 +117,43 @@ def test_nothing_reaches_the_interpreter():
     assert word("T('a') == 1", {"T": spy}) is True
 
 
+def failing(outcome):
+    return outcome.named(outcome.failing)
+
+
 def test_a_failure_says_where():
-    outcome = run("all(T(k) < n for k in ('a', 'b') for n in (1.55, 3))")
-    assert outcome.failures() == ("b, n 1.55",)
-    assert run("T('a') <= 1.5 and T('b') <= 1").failures() == ("T('b') <= 1",)
-    assert run("T('b') <= 1").failures() == ()
+    outcome = run("all(T(k) < x for k in ('a', 'b') for x in (1.55, 3))")
+    assert failing(outcome) == ["b, x 1.55"]
+    assert [case.keys for case in run("T('a') <= 1.5 and T('b') <= 1").failing] == [()]
+    assert not run("T('a') <= 1.5").failing
+
+
+def test_a_case_holds_only_where_all_its_parts_do():
+    outcome = run("all(T(k) > 0.5 and T(k) < 1.55 and T(k) > 0.1 for k in ('a', 'b'))")
+    assert [len(case.parts) for case in outcome.cases] == [3, 3]
+    assert (outcome.holding(), failing(outcome)) == ("holds for a", ["b"])
+    assert outcome.failing[0].worst.text == "T(k) < 1.55"
+
+
+def test_a_case_with_a_missing_part_holds_nowhere_and_fails_only_by_what_surely_fails():
+    half = run("all(T(k) > 0.1 and T('c') > x for k in ('a', 'b') for x in (0,))", PARTLY)
+    assert (half.judged, half.answers, half.holding()) == ((), False, "")
+    assert not any(case.holds for case in half.cases)
+    fails = run("all(T(k) > 9 and T('c') > 0 for k in ('a', 'b'))", PARTLY)
+    assert fails.answers
+    assert failing(fails) == ["a", "b"]
+
+
+def test_the_cases_at_hand_are_judged_and_the_rest_is_named():
+    outcome = run("all(T(k) > 0.1 for k in ('a', 'c', 'b'))", PARTLY)
+    assert outcome.answers
+    assert outcome.truth.surely
+    assert (outcome.holding(), outcome.lacking()) == ("holds for a, b", "not at hand: c (c is missing)")
+
+
+def test_what_stands_outside_all_loops_cannot_be_left_out():
+    assert not run("T('c') > 0 and all(T(k) > 0.1 for k in ('a', 'b'))", PARTLY).answers
+    assert run("T('c') > 0 and all(T(k) > 9 for k in ('a', 'b'))", PARTLY).answers
 
 
 def test_the_deciding_case_is_the_one_with_the_worst_margin_among_those_that_decide():
@@ -157,40 +189,40 @@ MISSING = NumberMissingError("c is missing", "not run: data not here")
 
 def others(text):
     outcome = run(text, PARTLY)
-    assert outcome.missing
-    return outcome.others()
+    assert outcome.absent
+    return "; ".join(filter(None, (outcome.holding(), outcome.lacking())))
 
 
 @pytest.mark.parametrize("keys", ["('a', 'c')", "('c', 'a')"])
 def test_a_false_element_is_known_whatever_is_missing(keys):
     outcome = run(f"all(T(k) > 1.55 for k in {keys})", PARTLY)
-    assert (outcome.truth.possibly, outcome.failures()) == (False, ("a",))
-    assert outcome.others() == "not run for c: c is missing"
+    assert (outcome.truth.possibly, failing(outcome)) == (False, ["a"])
+    assert outcome.lacking() == "not at hand: c (c is missing)"
 
 
 def test_the_cases_that_could_be_made_are_named_beside_the_others():
-    assert others("all(T(k) >= 0.1 for k in ('d', 'a', 'b'))") == "holds for a, b; not run for d: data not here"
+    assert others("all(T(k) >= 0.1 for k in ('d', 'a', 'b'))") == "holds for a, b; not at hand: d (data not here)"
     assert others("all(T(k) >= 0.1 for k in ('a', 'c', 'd'))") == (
-        "holds for a; not run for c: c is missing; not run for d: data not here"
+        "holds for a; not at hand: c (c is missing); not at hand: d (data not here)"
     )
-    assert others("all(T(k) >= n for k in ('a', 'd') for n in (0, 0.1))") == (
-        "holds for a, n 0; a, n 0.1; not run for d, n 0; d, n 0.1: data not here"
+    assert others("all(T(k) >= x for k in ('a', 'd') for x in (0, 0.1))") == (
+        "holds for a (x 0), a (x 0.1); not at hand: d (x 0), d (x 0.1) (data not here)"
     )
 
 
 def test_a_missing_number_in_a_list_of_differences_is_a_case_like_others():
-    assert others("all(x > 0 for d, x in D())") == "holds for set a, x 1.5; not run for set c: data not here"
-    assert others("all(x > 0 for _, x in D())").startswith("holds for set a, x 1.5; not run for set c: ")
-    assert others("max(x for d, x in D()) > 0") == "not run: data not here"
+    assert others("all(x > 0 for d, x in D())") == "holds for a; not at hand: c (data not here)"
+    assert others("all(x > 0 for _, x in D())").startswith("holds for a; not at hand: c ")
+    assert others("max(x for d, x in D()) > 0") == "data not here"
 
 
 def test_another_part_that_fails_is_known_too():
-    assert run("all(T(k) >= 0.1 for k in ('a', 'c')) and T('a') >= 2", PARTLY).failures() == ("T('a') >= 2",)
-    assert others("T('c') == 1 and T('a') >= 0") == "not run: c is missing"
+    assert [case.keys for case in run("all(T(k) >= 0.1 for k in ('a', 'c')) and T('a') >= 2", PARTLY).failing] == [()]
+    assert others("T('c') == 1 and T('a') >= 0") == "c is missing"
 
 
 def test_a_loop_whose_list_is_missing_has_no_cases():
-    assert others("all(x > 0 for k in ('c', 'a') for x in (T(k), 1))") == "not run: c is missing"
+    assert others("all(x > 0 for k in ('c', 'a') for x in (T(k), 1))") == "c is missing"
 
 
 @pytest.mark.parametrize(
@@ -215,4 +247,4 @@ def test_a_loop_whose_list_is_missing_has_no_cases():
 )
 def test_no_use_of_a_missing_number_goes_unnoticed(use):
     outcome = run(use, {"x": MissingNumber(MISSING), **QUESTIONS})
-    assert [case.missing for case in outcome.cases] == [MISSING]
+    assert [part.missing for part in outcome.parts] == [MISSING]

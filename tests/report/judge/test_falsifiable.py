@@ -48,7 +48,7 @@ class MadeUp:
         self.slopes = {}
 
     def questions(self):
-        return {"T": self.one, "sd": self.sd, "V": self.every, "D": self.differences, "S": self.series}
+        return {"T": self.one, "F": self.one, "sd": self.sd, "V": self.every, "D": self.differences, "S": self.series}
 
     def one(self, item, metric, /, **keys):
         return self._held("T", item, metric, keys) or Estimate.exact(self.number(item, metric, keys))

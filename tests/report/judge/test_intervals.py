@@ -126,10 +126,35 @@ def test_the_clusters_count_and_not_the_values():
 
 def test_a_share_has_its_exact_interval_whatever_the_table_says():
     point = {"n": 8, "clusters": 8, "std": 0.0, "ci_low": 1.0, "ci_high": 1.0, "attacker": "paper"}
-    for metric in ("exact_share", "label_correct_mean"):
+    for metric in ("exact_share", "label_correct_mean", "label_recovery"):
         assert ends(measured(replace(row(1.0, **point), metric=metric)).number) == ends(exact_share(1.0, 8))
     for other in ({"metric": "label_correct_median"}, {"metric": "acc"}):
         assert ends(measured(replace(row(1.0, **point), **other)).number) == (1, 1)
     few = measured(replace(row(1.0, **{**point, "clusters": 5}), metric="exact_share"))
     assert few.number.is_open
     assert few.doubt
+
+
+def of_difference(value, low, high, metric="token_recovery_mean", std=0.2):
+    cells = {"n": 8, "clusters": 8, "std": std, "ci_low": low, "ci_high": high, "attacker": "paper"}
+    return measured(ResultRow("lrp", "table1", {"difference": "attack - best guess"}, metric, value, **cells))
+
+
+def test_a_difference_of_shares_that_are_all_equal_says_so():
+    for metric in ("token_recovery_mean", "exact_share", "label_recovery_median"):
+        found = of_difference(0.0, 0.0, 0.0, metric, std=0.0)
+        assert found.number.is_open
+        assert "equal" in found.doubt
+    assert ends(of_difference(0.0, 0.0, 0.0, "psnr", std=0.0).number) == (0.0, 0.0)
+
+
+def test_a_difference_of_shares_whose_interval_leaves_where_it_can_be_says_so():
+    for low, high in ((0.7, 1.1), (-1.2, 0.9)):
+        found = of_difference(0.8, low, high)
+        assert found.number.is_open
+        assert "leaves -1 to 1" in found.doubt
+    assert ends(of_difference(0.8, 0.7, 1.1, "psnr").number) == (0.7, 1.1)
+
+
+def test_a_difference_of_shares_may_be_negative():
+    assert ends(of_difference(-0.3, -0.5, -0.1, "exact_share").number) == (-0.5, -0.1)

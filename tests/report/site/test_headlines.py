@@ -7,82 +7,137 @@ import pytest
 
 from leaklab.records.errors import UserError
 from leaklab.report.numbers.results import KNOWING, PAPER, UNMARKED, ResultRow, ResultTable
-from leaklab.report.site.headlines import Headline, HeadlineLine, answer, load_headlines, shown_value
+from leaklab.report.site.answers import answer, shown_value
+from leaklab.report.site.headlines import Headline, HeadlineLine, load_headlines
 
 LINE = HeadlineLine(
-    attack="DLG on digits", hides="images", item="figure2",
-    metric="psnr_median", shown="median PSNR", row={"attack": "dlg"},
-    undefended={"defense": "none"}, defended={"defense": "lrp"}, guess={"selection": "mean-image"},
-    guess_is="mean image",
+    attacker="DLG", dataset="mnist", setting="one image, one step", hides="images", item="figure2",
+    metric="mse_median", shown="median MSE", row={"attack": "dlg"},
+    undefended={"defense": "none"}, defended={"defense": "lrp"}, guesses=("mean-image", "class-mean"),
 )  # fmt: skip
-HEADLINE = Headline(defense="LRP", lines=(LINE,))
+HEADLINE = Headline(defense="LRP", setting="one image and one step", lines=(LINE,))
 
 
 def number(value, attacker=PAPER, **keys):
     row = {"attack": "dlg", **keys}
     return ResultRow(
-        "lrp", "figure2", row, "psnr_median", value, n=7, unit="dB", better="lower", attacker=attacker,
+        "lrp", "figure2", row, "mse_median", value, n=7, better="higher", attacker=attacker,
         substitutes=("digits of 8 x 8 pixels",),
     )  # fmt: skip
 
 
-UNDEFENDED, GUESS, DEFENDED = (
-    number(50.0, KNOWING, defense="none", by="closed-form-scale"),
-    number(10.0, UNMARKED, defense="none", selection="mean-image"),
-    number(14.0, defense="lrp"),
+STRONGEST, GUESS, DEFENDED, KNOWN, OWN = (
+    number(1.0, KNOWING, defense="none", by="dlg, closed form scale"),
+    number(9.0, UNMARKED, defense="none", selection="mean-image"),
+    number(6.0, defense="lrp"),
+    number(1.5, KNOWING, defense="lrp", by="dlg, closed form scale"),
+    number(5.0, defense="none"),
 )
 ROWS = (
-    UNDEFENDED,
+    STRONGEST,
     GUESS,
     DEFENDED,
-    number(49.0, KNOWING, defense="lrp", by="closed-form-scale"),
-    number(45.0, defense="none"),
+    KNOWN,
+    OWN,
     number(99.0, defense="none", selection="oracle"),
-    number(30.0, UNMARKED, defense="lrp", tried="profiled-scale"),
-    number(35.0, UNMARKED, defense="lrp", difference="knowing-paper"),
+    number(3.0, UNMARKED, defense="lrp", tried="profiled-scale"),
+    number(3.5, UNMARKED, defense="lrp", difference="knowing-paper"),
 )
 
 
-def test_each_number_is_that_of_its_attacker():
-    found = answer("lrp", HEADLINE, ResultTable(ROWS))
-    (line,) = found.lines
-    assert (line.undefended, line.paper, line.knowing, line.guess, line.n) == (50.0, 14.0, 49.0, 10.0, 7)
+def answered(*rows, headline=HEADLINE, **more):
+    return answer("lrp", headline, ResultTable(rows), **more)
+
+
+def with_values(values, rows=ROWS):
+    return [replace(row, value=next((value for one, value in values if one is row), row.value)) for row in rows]
+
+
+def test_each_attacker_has_his_own_result_without_the_defense():
+    (line,) = answered(*ROWS).lines
+    assert (line.paper.undefended, line.paper.defended) == (5.0, 6.0)
+    assert (line.knowing.undefended, line.knowing.defended) == (1.0, 1.5)
+    assert (line.guess, line.guess_is, line.n) == (9.0, "mean image", 7)
+    assert (line.paper.name, line.knowing.name) == ("DLG", "DLG, closed form scale")
     assert line.page == "lrp-figure2"
     assert line.substitutes == ("digits of 8 x 8 pixels",)
 
 
-def test_what_is_left_of_the_protection_lies_between_undefended_and_guessing():
-    (line,) = answer("lrp", HEADLINE, ResultTable(ROWS)).lines
-    assert line.left(line.paper) == pytest.approx(36 / 40)
-    assert line.left(line.knowing) == pytest.approx(1 / 40)
-    assert line.left(5.0) == 1
-    assert line.left(60.0) == 0
+def test_what_is_left_of_the_protection_lies_between_the_same_attacker_undefended_and_the_guess():
+    (line,) = answered(*ROWS).lines
+    assert line.paper.left == pytest.approx(1 / 4)
+    assert line.knowing.left == pytest.approx(1 / 16)
+    assert replace(line.paper, defended=10.0).left == 1
+    assert replace(line.paper, defended=0.1).left == 0
+
+
+def test_the_best_guess_counts_and_is_named():
+    (line,) = answered(*ROWS, number(7.0, UNMARKED, defense="none", selection="class-mean")).lines
+    assert (line.guess, line.guess_is) == (7.0, "mean of the class")
+
+
+@pytest.mark.parametrize("undefended", [9.0, 12.0])
+def test_of_an_attacker_who_reads_no_more_than_a_guess_nothing_is_said_to_be_hidden(undefended):
+    found = answered(*with_values([(OWN, undefended)]))
+    assert (found.lines[0].paper.left, found.lines[0].paper.hidden) == (None, None)
+    assert "DLG (in the median), who reads none without it" in found.sentence
+    assert "from DLG (in the median), and" not in found.sentence
+
+
+def test_a_share_of_decibels_is_refused():
+    with pytest.raises(UserError, match="decibels"):
+        answered(*(replace(row, unit="dB") for row in ROWS))
 
 
 @pytest.mark.parametrize(
     ("paper", "knowing", "words"),
     [
-        (14.0, 49.0, "LRP hides images from the attacker of the paper, and from no attacker who knows the defense."),
-        (14.0, 12.0, "LRP hides images from the attacker of the paper, and from the attacker who knows the defense."),
-        (45.0, 49.0, "LRP hides images from no attacker of the paper, and from no attacker who knows the defense."),
+        (8.0, 1.5, "from DLG (in the median), and not from the attacker who knows the defense."),
+        (8.0, 8.0, "from DLG (in the median), and from the attacker who knows the defense."),
+        (5.5, 1.5, "not from DLG (in the median), and not from the attacker who knows the defense."),
     ],
 )
-def test_the_sentence_follows_the_numbers(paper, knowing, words):
-    rows = (UNDEFENDED, GUESS, number(paper, defense="lrp"), number(knowing, KNOWING, defense="lrp"))
-    assert answer("lrp", HEADLINE, ResultTable(rows)).sentence == words
+def test_the_sentence_follows_the_numbers_and_carries_the_setting(paper, knowing, words):
+    rows = with_values([(DEFENDED, paper), (KNOWN, knowing)])
+    assert answered(*rows).sentence == f"With one image and one step, LRP hides images {words}"
 
 
-def test_several_attacks_are_counted():
-    other = [replace(row, item="figure3", value=45.0 if row is DEFENDED else row.value) for row in ROWS]
-    two = HEADLINE.model_copy(update={"lines": (LINE, LINE.model_copy(update={"item": "figure3", "hides": "words"}))})
-    words = answer("lrp", two, ResultTable((*ROWS, *other))).sentence
-    known = "and from none of those who know the defense."
-    assert words == f"LRP hides images and words from 1 of the paper's 2 attackers, {known}"
-    both = answer("lrp", two, ResultTable((*ROWS, *(replace(row, item="figure3") for row in ROWS)))).sentence
-    assert both == f"LRP hides images and words from both of the paper's attackers, {known}"
+def test_what_the_knowing_attacker_is_granted_is_said():
+    row = '{"attack": "dlg", "by": "dlg, closed form scale", "defense": "lrp"}'
+    key = ("lrp", "figure2", row, KNOWING)
+    end = "the attacker who knows the defense (labels granted, {})."
+    for public, words in (
+        ("train part of mnist", "public images of the same data set"),
+        ("train part of cifar10", "public images: train part of cifar10"),
+    ):
+        assert answered(*ROWS, grants={key: (True, public)}).sentence.endswith(end.format(words))
 
 
-@pytest.mark.parametrize("gone", range(4))
+def two(**second):
+    other = LINE.model_copy(update={"item": "figure3", "metric": "mse", **second})
+    return HEADLINE.model_copy(update={"lines": (LINE, other)})
+
+
+OF_OTHER = [replace(row, item="figure3", metric="mse") for row in ROWS]
+
+
+def test_attackers_are_named_and_means_and_medians_are_told_apart():
+    rows = [*with_values([(DEFENDED, 8.0)]), *OF_OTHER]
+    found = answered(*rows, headline=two(attacker="GGL"))
+    assert "hides images from DLG (in the median), not from GGL (on average), and" in found.sentence
+    words = answered(*rows, headline=two(attacker="TAG", hides="words")).sentence
+    assert "hides images from DLG (in the median) and words not from TAG (on average), and" in words
+
+
+def test_one_attacker_on_two_data_sets_is_one():
+    found = answered(*ROWS, *OF_OTHER, headline=two()).sentence
+    assert found.endswith("and not from the attacker who knows the defense.")
+    rows = [replace(row, row={**row.row, "by": "ig"}) if "by" in row.row else row for row in OF_OTHER]
+    several = answered(*ROWS, *rows, headline=two()).sentence
+    assert several.endswith("and from none of the 2 attackers who know the defense.")
+
+
+@pytest.mark.parametrize("gone", range(5))
 def test_a_line_without_one_of_its_numbers_is_left_out(gone):
     rows = [row for place, row in enumerate(ROWS) if place != gone]
     assert answer("lrp", HEADLINE, ResultTable(tuple(rows))) is None

@@ -14,9 +14,10 @@ from leaklab.report.judge.comparison import Comparison
 from leaklab.report.judge.verdicts import SIGNS, Fact, Frequency, Judgement, Sides, Verdict
 from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.report.site import documents, site
+from leaklab.report.site.answers import Answer, AnswerLine, Pair
 from leaklab.report.site.attacks_tried import Left, ProtectionLeft, TriedAttack
 from leaklab.report.site.findings import Sentence
-from leaklab.report.site.headlines import Answer, AnswerLine, HeadlineLine
+from leaklab.report.site.headlines import HeadlineLine
 from leaklab.report.site.pages import (
     Cost,
     DataSource,
@@ -304,9 +305,9 @@ def test_durations(seconds, shown):
 def test_keys_that_all_rows_share_stand_in_the_heading_once():
     rows = [{"model": "cnn", "perturbation": True}, {"model": "mlp", "perturbation": False}]
     assert site.shared_keys(rows) == ("model", "perturbation")
-    assert site.values_text(rows[0], ("model", "perturbation")) == "cnn · true"
+    assert site.values_text(rows[0], ("model", "perturbation")) == "CNN · perturbation"
     assert site.shared_keys([*rows, {"E": 1}]) == ()
-    assert site.values_text(rows[0], ()) == "model cnn · perturbation true"
+    assert site.values_text(rows[0], ()) == "CNN, perturbation"
 
 
 def test_what_is_missing_stands_at_the_top_and_in_the_overview(tmp_path):
@@ -416,12 +417,15 @@ def test_a_cell_that_was_judged_by_its_spread_says_so_and_is_not_counted_as_not_
 
 def answered(folder, scale):
     line = HeadlineLine(
-        attack="DLG on digits", hides="images", item="table1", metric="psnr_median", shown="median PSNR", row={},
-        undefended={}, defended={}, guess={}, guess_is="mean image",
+        attacker="DLG", dataset="digits", setting="one image", hides="images", item="table1", metric="mse_median",
+        shown="median MSE", row={}, undefended={}, defended={}, guesses=("mean-image",),
     )  # fmt: skip
-    numbers = AnswerLine(line, "lrp-table1", "dB", 50.0, 14.0, 49.0, 10.0, 7, ("half of LFW",))
+    paper, knowing = Pair("DLG", 2.0, 9.2, 10.0, "higher"), Pair("DLG, free scale", 1.0, 1.18, 10.0, "higher")
+    numbers = AnswerLine(line, "lrp-table1", "", paper, knowing, "mean image", 7, ("half of LFW",))
     (folder / "in").mkdir()
-    paper = PaperPages("lrp", "LRP", (full_page(folder / "in"),), answer=Answer("LRP hides & fails.", (numbers,)))
+    paper = PaperPages(
+        "lrp", "LRP", (full_page(folder / "in"),), answer=Answer("LRP hides & fails.", (numbers,), "LRP")
+    )
     site.build(SiteData(scale, "What it is.", (paper,), "0.1.0"), folder / "out")
     return pages(folder / "out")
 
@@ -430,8 +434,9 @@ def answered(folder, scale):
 def test_the_answer_stands_first_with_both_attackers(tmp_path, name):
     page = answered(tmp_path, "small")[name]
     text = " ".join(" ".join(page.text).split())
-    for part in ("LRP hides & fails.", "50.0 dB", "14.0 dB 90 % of the protection left", "49.0 dB 2 %", "10.0 dB",
-                 "mean image", "n = 7", "attacker who knows the defense", "Stand-ins: half of LFW."):  # fmt: skip
+    for part in ("LRP hides & fails.", "DLG on digits one image; median MSE, n = 7 2 9.2 90 % of the protection left",
+                 "1 1.2 2 % of the protection left; DLG, free scale", "10 mean image", "attacker who knows LRP",
+                 "Stand-ins: half of LFW."):  # fmt: skip
         assert part in text, part
     assert text.index("LRP hides & fails.") < text.index("Accuracy is" if name == "lrp.html" else "claims tested")
     assert "lrp-table1.html" in page.links
@@ -491,9 +496,9 @@ def test_a_page_shows_every_attack_that_was_tried_and_the_protection_left(tmp_pa
     text = words_of(tmp_path / "lrp-figure2.html")
     for part in (
         "defense paper's attacker attacker who knows the defense lrp & co 100 % 90 to 100 40 % 0 to 60",
-        "soteria no premise: nothing to protect",
+        "Soteria no premise: nothing to protect",
         "2 numbers: psnr median (dB)",
-        "lrp & co dlg 12 lrp & co dlg, profiled scale , the strongest 18 17 to 19",
+        "lrp & co DLG 12 lrp & co DLG, profiled scale , the strongest 18 17 to 19",
     ):
         assert part in text, part
 
@@ -507,9 +512,9 @@ def test_a_page_says_what_each_attack_has_to_know(tmp_path):
     site.build(data(ItemPage("lrp", "figure2", "DLG", "done", threats=threats)), tmp_path)
     text = words_of(tmp_path / "lrp-figure2.html")
     assert "What each attack has to know" in text
-    assert "ig, linear-heads paper's attacker; attacker who knows the defense C+y \N{EN DASH} dlg" in text
-    assert "dlg \N{EN DASH} B \N{EN DASH} ggl" in text
-    assert "ggl \N{EN DASH} D+p train part of mnist" in text
+    assert "IG, linear-heads paper's attacker; attacker who knows the defense C+y \N{EN DASH} DLG" in text
+    assert "DLG \N{EN DASH} B \N{EN DASH} GGL" in text
+    assert "GGL \N{EN DASH} D+p train part of mnist" in text
     assert "C parameter-aware: rate & steps; B informed; D data-enhanced." in text
 
 

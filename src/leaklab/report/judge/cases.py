@@ -1,23 +1,28 @@
 """The cases of a check: every comparison that it rests on, each with its name, its truth and its margin."""
 
 import ast
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from leaklab.report.judge.comparisons import Margin
 from leaklab.report.judge.estimates import Estimate, Truth
 from leaklab.report.judge.evaluation import Names, comparisons_of, rounds_of, value_of
 from leaklab.report.judge.functions import every, truth
+from leaklab.report.judge.names import bracketed, in_words, key_in_words
 from leaklab.report.numbers.missing import MissingNumber, NumberMissingError
 
-MOST_CASES_NAMED = 4
+MOST_NAMED = 4
+"""How many of the cases that hold are named, before a count stands for the rest."""
+MOST_FAILURES_NAMED = 8
+"""How many of those that fail are."""
 Bound = tuple[tuple[str, Any], ...]
 UNKNOWN = Truth(False, False, True)
 
 
 @dataclass(frozen=True)
-class Case:
+class Part:
     """One comparison of a check.
 
     Attributes:
@@ -35,10 +40,57 @@ class Case:
     missing: NumberMissingError | None = None
 
     @property
+    def keys(self) -> Bound:
+        """The loops' values that say which case it is, measured ones aside."""
+        return tuple((name, value) for name, value in self.bound if not isinstance(value, Estimate | MissingNumber))
+
+    @property
     def place(self) -> str:
         """Names the same comparison on other results: what it says and the loops' values, measured ones aside."""
-        keys = [f"{name}={value!r}" for name, value in self.bound if not isinstance(value, Estimate | MissingNumber)]
+        keys = [f"{name}={value!r}" for name, value in self.keys]
         return f"{self.text} {' '.join(keys)}"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One round of a check's loops, such as a data set; what stands outside all loops is a case as well.
+
+    Attributes:
+        parts: its comparisons, at least one.
+    """
+
+    parts: tuple[Part, ...]
+
+    @property
+    def keys(self) -> Bound:
+        """The loops' values that say which case it is."""
+        return self.parts[0].keys
+
+    @property
+    def made(self) -> tuple[Part, ...]:
+        """The comparisons that could be made."""
+        return tuple(part for part in self.parts if part.missing is None)
+
+    @property
+    def truth(self) -> Truth:
+        """Whether all that could be compared holds."""
+        return every([part.truth for part in self.made])
+
+    @property
+    def missing(self) -> NumberMissingError | None:
+        """Why it is not judged: a part lacks a number, and no other surely fails. None where it is judged."""
+        lacking = next((part.missing for part in self.parts if part.missing is not None), None)
+        return lacking if self.truth.possibly else None
+
+    @property
+    def holds(self) -> bool:
+        """Whether all of its parts are there and hold, by the numbers themselves."""
+        return self.missing is None and self.truth.point
+
+    @property
+    def worst(self) -> Part:
+        """The part that it hangs on."""
+        return _deciding(self.made) or self.parts[0]
 
 
 @dataclass(frozen=True)
@@ -46,70 +98,91 @@ class Outcome:
     """What came of a check.
 
     Attributes:
-        cases: every comparison, in the order of writing.
+        parts: every comparison, in the order of writing.
     """
 
-    cases: tuple[Case, ...]
+    parts: tuple[Part, ...]
+
+    @cached_property
+    def cases(self) -> tuple[Case, ...]:
+        """The rounds of the loops, each with all of its comparisons."""
+        found: dict[str, list[Part]] = {}
+        for part in self.parts:
+            found.setdefault(repr(part.keys), []).append(part)
+        return tuple(Case(tuple(parts)) for parts in found.values())
 
     @property
-    def made(self) -> tuple[Case, ...]:
-        """The comparisons that could be made."""
+    def judged(self) -> tuple[Case, ...]:
+        """The cases that have all of their numbers, or fail surely without some."""
         return tuple(case for case in self.cases if case.missing is None)
 
     @property
-    def missing(self) -> tuple[Case, ...]:
-        """The comparisons that lack a number."""
+    def absent(self) -> tuple[Case, ...]:
+        """The cases that lack a number."""
         return tuple(case for case in self.cases if case.missing is not None)
 
     @property
-    def truth(self) -> Truth:
-        """Whether all comparisons that could be made hold."""
-        return every([case.truth for case in self.made])
+    def answers(self) -> bool:
+        """Whether a word may follow: something surely fails, or no case is lacking but rounds of loops, and not all."""
+        if any(not case.truth.possibly for case in self.judged):
+            return True
+        return bool(self.judged or not self.cases) and all(case.keys for case in self.absent)
 
     @property
-    def deciding(self) -> Case | None:
+    def truth(self) -> Truth:
+        """Whether all cases that are judged hold."""
+        return every([case.truth for case in self.judged])
+
+    @property
+    def made(self) -> tuple[Part, ...]:
+        """The comparisons of the cases that are judged, as far as they could be made."""
+        return tuple(part for case in self.judged for part in case.made)
+
+    @property
+    def deciding(self) -> Part | None:
         """The comparison that the outcome hangs on: of those that share its truth the one with the worst margin."""
-        whole = self.truth
-        alike = [case for case in self.made if _rank(case.truth) == _rank(whole)]
-        measured = [case for case in alike if case.margin is not None]
-        return min(measured, key=_relative) if measured else next(iter(alike), None)
+        return _deciding(self.made)
 
-    def named(self, cases: tuple[Case, ...]) -> list[str]:
-        """Return the loops' values of some cases: ``mnist`` for a text, else e.g. ``dataset mnist, x 0.3``.
+    def without(self, lacking: Mapping[str, NumberMissingError]) -> "Outcome":
+        """Return the same with some cases as missing, by ``repr`` of their keys."""
+        return Outcome(tuple(replace(part, missing=lacking.get(repr(part.keys), part.missing)) for part in self.parts))
 
-        Of rows only the keys are named in which the cases of this check differ. A case without a loop is named by
-        its text, the only one of a check not at all.
+    def named(self, cases: Iterable[Case]) -> list[str]:
+        """Return the cases by their loops' values, in words: ``EMNIST, 20 clients``.
+
+        Of rows only the keys are named in which the cases of this check differ. A case without a loop has no name.
         """
-        rows = [value for case in self.cases for _, value in case.bound if isinstance(value, dict)]
+        rows = [value for case in self.cases for _, value in case.keys if isinstance(value, dict)]
         same = {key for row in rows[:1] for key in row if all(other.get(key) == row[key] for other in rows)}
         same = same if len(self.cases) > 1 else set()
-        texts = {case.text for case in self.cases}
-        names = (_case_name(case, same) or (case.text if len(texts) > 1 else "") for case in cases)
-        return list(dict.fromkeys(filter(None, names)))
+        return list(dict.fromkeys(filter(None, (_case_name(case, same) for case in cases))))
 
-    def failures(self) -> tuple[str, ...]:
-        """Return the names of the cases that do not hold, the sure ones where there are such."""
-        failing = [case for case in self.made if not case.truth.point]
-        sure = [case for case in failing if not case.truth.possibly]
-        return tuple(self.named(tuple(sure or failing)))
+    @property
+    def failing(self) -> tuple[Case, ...]:
+        """The cases that do not hold, by the numbers themselves."""
+        return tuple(case for case in self.judged if not case.holds)
 
-    def others(self) -> str:
-        """Return which cases hold and which could not be made, with the reason; empty where all could be."""
+    def holding(self) -> str:
+        """Return which cases hold, in words; empty where the check has but one."""
+        names = self.named(case for case in self.judged if case.holds)
+        return f"holds for {some_of(names)}" if names and len(self.cases) > 1 else ""
+
+    def lacking(self) -> str:
+        """Return which cases could not be judged, with the reason; empty where all could be."""
         reasons: dict[str, list[Case]] = {}
-        for case in self.missing:
-            reasons.setdefault(_reason(case), []).append(case)
-        holding = self.named(tuple(case for case in self.made if case.truth.point and case.bound))
-        parts = [f"holds for {some_of(holding)}"] if holding and reasons else []
+        for case in self.absent:
+            reasons.setdefault(case.missing.short.removeprefix("not run: ") if case.missing else "", []).append(case)
+        parts = []
         for reason, cases in reasons.items():
-            names = self.named(tuple(case for case in cases if case.bound))
-            parts.append(f"not run{f' for {some_of(names)}' if names else ''}: {reason}")
+            names = self.named(cases)
+            parts.append(f"not at hand: {some_of(names, MOST_FAILURES_NAMED)} ({reason})" if names else reason)
         return "; ".join(parts)
 
 
-def cases_of(node: ast.expr, names: Names, bound: Mapping[str, Any] | None = None) -> Iterator[Case]:
+def parts_of(node: ast.expr, names: Names, bound: Mapping[str, Any] | None = None) -> Iterator[Part]:
     """Yield the comparisons of an expression: the parts of ``and``, each round of ``all(... for ...)``.
 
-    Anything else is one case; a number that is missing ends only the case that needs it.
+    Anything else is one part; a number that is missing ends only the part that needs it.
 
     Raises:
         TypeError: it is not true or false, or combines values that do not go together.
@@ -118,7 +191,7 @@ def cases_of(node: ast.expr, names: Names, bound: Mapping[str, Any] | None = Non
     inner = {**names, **own}
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
         for part in node.values:
-            yield from cases_of(part, names, own)
+            yield from parts_of(part, names, own)
         return
     loop = _loop_of_all(node)
     if loop is None:
@@ -126,26 +199,26 @@ def cases_of(node: ast.expr, names: Names, bound: Mapping[str, Any] | None = Non
         return
     try:
         for values in rounds_of(loop, inner):
-            yield from cases_of(loop.elt, names, {**own, **values})
+            yield from parts_of(loop.elt, names, {**own, **values})
     except NumberMissingError as missing:  # the loop itself needs a number that is not there
-        yield Case(ast.unparse(node), tuple(own.items()), missing=missing)
+        yield Part(ast.unparse(node), tuple(own.items()), missing=missing)
 
 
-def some_of(names: list[str]) -> str:
-    """Return some names and how many more there are."""
-    named = ("; " if any(", " in name for name in names) else ", ").join(names[:MOST_CASES_NAMED])
-    return f"{named} and {len(names) - MOST_CASES_NAMED} more" if len(names) > MOST_CASES_NAMED else named
+def some_of(names: Sequence[str], most: int = MOST_NAMED) -> str:
+    """Return some names, ``EMNIST (20 clients), MNIST``, and how many more there are."""
+    named = ", ".join(map(bracketed, names[:most]))
+    return f"{named} and {len(names) - most} more" if len(names) > most else named
 
 
-def _made(node: ast.expr, names: Names, bound: Mapping[str, Any]) -> Iterator[Case]:
+def _made(node: ast.expr, names: Names, bound: Mapping[str, Any]) -> Iterator[Part]:
     text, own = ast.unparse(node), tuple(bound.items())
     try:
         if isinstance(node, ast.Compare):
-            made = [Case(text, own, one.truth, one.margin) for one in comparisons_of(node, names)]
+            made = [Part(text, own, one.truth, one.margin) for one in comparisons_of(node, names)]
         else:
-            made = [Case(text, own, truth(value_of(node, names)))]
+            made = [Part(text, own, truth(value_of(node, names)))]
     except NumberMissingError as missing:
-        made = [Case(text, own, missing=missing)]
+        made = [Part(text, own, missing=missing)]
     yield from made
 
 
@@ -156,36 +229,27 @@ def _loop_of_all(node: ast.expr) -> ast.GeneratorExp | None:
     return None
 
 
-def _reason(case: Case) -> str:
-    """Return why a case could not be made."""
-    return case.missing.short.removeprefix("not run: ") if case.missing else ""
+def _deciding(parts: Sequence[Part]) -> Part | None:
+    whole = every([part.truth for part in parts])
+    alike = [part for part in parts if _rank(part.truth) == _rank(whole)]
+    measured = [part for part in alike if part.margin is not None]
+    return min(measured, key=_relative) if measured else next(iter(alike), None)
 
 
 def _rank(value: Truth) -> tuple[bool, bool]:
     return value.surely, value.possibly
 
 
-def _relative(case: Case) -> float:
-    return case.margin.relative if case.margin else 0.0
+def _relative(part: Part) -> float:
+    return part.margin.relative if part.margin else 0.0
 
 
 def _case_name(case: Case, same: set[str]) -> str:
-    shown = [(name, value) for name, value in case.bound if _is_shown(name, value)]
-    return ", ".join(filter(None, (_value_text(name, value, same) for name, value in shown)))
+    return ", ".join(filter(None, (_told(name, value, same) for name, value in case.keys)))
 
 
-def _is_shown(name: str, value: Any) -> bool:
-    """Return whether a loop's name tells the reader which case it is; a row does even if the check ignores it."""
-    return not isinstance(value, MissingNumber) and (name != "_" or isinstance(value, dict))
-
-
-def _value_text(name: str, value: Any, same: set[str]) -> str:
+def _told(name: str, value: Any, same: set[str]) -> str:
+    """Return a loop's value in words; a row tells the reader which case it is even if the check ignores it."""
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_plain(inner)}" for key, inner in value.items() if key not in same)
-    return _plain(value) if isinstance(value, str) else f"{name} {_plain(value)}"
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, Estimate | float):
-        return f"{value.value if isinstance(value, Estimate) else value:.4g}"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        return in_words({key: inner for key, inner in value.items() if key not in same})
+    return "" if name == "_" or isinstance(value, tuple | list) else key_in_words(name, value)

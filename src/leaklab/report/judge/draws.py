@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from leaklab.metrics.statistics import LEAST_CLUSTERS, summarise
-from leaklab.report.judge.cases import Case
+from leaklab.report.judge.cases import Outcome, Part
 from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.estimates import Truth
 from leaklab.report.judge.evidence import Evidence
@@ -55,14 +55,15 @@ def asked_of_draws(claim: Claim, results: ResultTable) -> AskedOfDraws | None:
         return None
     for draw in own.draws():
         outcome = outcome_of(claim, claim.draw_check, Evidence(table, variant=draw, as_they_are=True))
-        if isinstance(outcome, Unanswered):
+        held = isinstance(outcome, Outcome) and all(_holds(part, claim.tie) for part in outcome.made)
+        if isinstance(outcome, Unanswered) or (held and outcome.absent):
             asked.not_run.append(draw)
             continue
-        asked.holds[draw] = all(_holds(case, claim.tie) for case in outcome.made)
+        asked.holds[draw] = held
         links: Counter[str] = Counter()  # of a chain such as a < b < c each link is a comparison of its own
-        for case in outcome.made:
-            asked.margins[case.place, links[case.place]].append(_margin(case))
-            links[case.place] += 1
+        for part in outcome.made:
+            asked.margins[part.place, links[part.place]].append(_margin(part))
+            links[part.place] += 1
     return asked
 
 
@@ -81,13 +82,13 @@ def with_draws(table: Truth, frequency: Frequency | None) -> Truth:
     return Truth(table.point, False, True)
 
 
-def _holds(case: Case, tie: float) -> bool:
-    return case.truth.point or (tie > 0 and _margin(case) >= -tie)
+def _holds(part: Part, tie: float) -> bool:
+    return part.truth.point or (tie > 0 and _margin(part) >= -tie)
 
 
-def _margin(case: Case) -> float:
+def _margin(part: Part) -> float:
     """Return how far a comparison lies on the side that was asked for; 1 or -1 where its sides are no numbers."""
-    return case.margin.distance.value if case.margin else 1.0 if case.truth.point else -1.0
+    return part.margin.distance.value if part.margin else 1.0 if part.truth.point else -1.0
 
 
 def _decided(margins: list[list[float]], tie: float) -> str:

@@ -1,6 +1,7 @@
 """What a claim may ask of the results, and a record of every number it asked for.
 
-The questions are those of the claims' language: ``T V sd D S`` read a paper's results, each number with its interval.
+The questions are those of the claims' language: ``T V sd D S`` read a paper's results, each number with its interval;
+``F`` reads a fact.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -60,6 +61,13 @@ class Evidence:
     def T(self, item: str, metric: str, /, **keys: Any) -> Estimate:  # noqa: N802
         """Return the one value of ``metric`` whose row has all ``keys``."""
         return self._value(self._only(item, metric, keys))
+
+    def F(self, item: str, metric: str, /, **keys: Any) -> Estimate:  # noqa: N802
+        """Return the one value as a fact: of an example that the paper names there is nothing to sample."""
+        before = dict(self.doubts)
+        value = self._value(self._only(item, metric, keys)).value
+        self.doubts = before
+        return Estimate.exact(value)
 
     def sd(self, item: str, metric: str, /, **keys: Any) -> Estimate:
         """Return the standard deviation over the replicates of that one cell."""
@@ -121,7 +129,7 @@ class Evidence:
 
     def questions(self) -> dict[str, Callable[..., Any]]:
         """Return every question of the claims' language by its name."""
-        return {"T": self.T, "V": self.V, "sd": self.sd, "D": self.D, "S": self.S}
+        return {"T": self.T, "F": self.F, "V": self.V, "sd": self.sd, "D": self.D, "S": self.S}
 
     def _value(self, row: ResultRow) -> Estimate:
         found = measured(row)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from leaklab.records.errors import UserError
-from leaklab.report.judge.cases import Outcome, cases_of
+from leaklab.report.judge.cases import Outcome, parts_of
 from leaklab.report.judge.functions import CONSTANTS, FUNCTIONS
 
 KNOWN: Mapping[str, Any] = {**FUNCTIONS, **CONSTANTS}
@@ -60,7 +60,7 @@ class Check:
             ValueError: the same, such as the logarithm of zero.
         """
         try:
-            return Outcome(tuple(cases_of(self._tree, {**KNOWN, **questions})))
+            return Outcome(tuple(parts_of(self._tree, {**KNOWN, **questions})))
         except (TypeError, AttributeError) as error:
             raise UserError(f"claim {self._claim}: the check cannot be evaluated ({error})") from None
 

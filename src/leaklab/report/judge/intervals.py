@@ -14,6 +14,8 @@ WHOLE = "rounds"
 CAPPED = "capped"
 DATASET = "dataset"
 MEDIAN = "_median"
+ALL_EQUAL = "all its differences are equal, which is no interval"
+TOO_WIDE = "the interval of its difference of shares leaves -1 to 1"
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ def measured(row: ResultRow) -> Measured | None:
     A capped cell is worse than all others. A number without ``n`` is no sample and is taken as it is. Of an attack at
     least six independent updates are needed, of a training two seeds. A share has its exact interval; any other number
     that of the table, and where it has none, it reaches as far as Student's t says from ``std`` and the number of
-    clusters.
+    clusters. Of a difference of shares an interval that has no width or leaves -1 to 1 is none.
     """
     if not has_number(row):
         return None
@@ -44,9 +46,9 @@ def measured(row: ResultRow) -> Measured | None:
     if row.n is None:
         return Measured(Estimate.exact(row.value))
     doubt = _doubt(row)
-    if doubt:
-        return Measured(Estimate.open(row.value), doubt)
-    return Measured(_of_data(row, _interval(row, row.value, row.clusters or row.n)))
+    number = Estimate.open(row.value) if doubt else _interval(row, row.value, row.clusters or row.n)
+    doubt = doubt or _doubt_of_difference(row, number)
+    return Measured(Estimate.open(row.value), doubt) if doubt else Measured(_of_data(row, number))
 
 
 def has_number(row: ResultRow) -> bool:
@@ -106,6 +108,15 @@ def _doubt(row: ResultRow) -> str:
     if not attack and (row.clusters or row.n or 0) < 2:
         return "one seed"
     return "" if row.std is not None or (row.ci_low is not None and row.ci_high is not None) else "no interval"
+
+
+def _doubt_of_difference(row: ResultRow, number: Estimate) -> str:
+    """Return why the interval of a difference of two shares is none; empty for any other number."""
+    if DIFFERENCE not in row.row or not is_share(summarised(row.metric)):
+        return ""
+    if number.is_exact:
+        return ALL_EQUAL
+    return "" if number.low >= -1 and number.high <= 1 else TOO_WIDE
 
 
 def _interval(row: ResultRow, value: float, n: int) -> Estimate:

@@ -3,9 +3,10 @@
 import math
 import re
 
-from leaklab.report.judge.cases import Case, Outcome
+from leaklab.report.judge.cases import MOST_FAILURES_NAMED, Case, Outcome, Part
 from leaklab.report.judge.comparisons import Margin
 from leaklab.report.judge.estimates import Estimate
+from leaklab.report.judge.names import bracketed
 from leaklab.report.judge.verdicts import Sides
 
 UNIT = re.compile(r"\s*\[([^\]]*)\]$")
@@ -15,36 +16,67 @@ SINGULAR = {"points": "point", "rounds": "round"}
 
 
 def measured_line(subject: str, outcome: Outcome) -> str:
-    """Return ``<subject> (<case>): needed: at most 52 %; found: 100 %; margin: -48 points``.
+    """Return ``<subject> (<case>): needed: at most 52 %; found: 100 %; margin: -48 points`` and the other cases.
 
     Args:
         subject: what is measured, with its unit in brackets at the end: ``words found under LRP [share]``.
-        outcome: what came of the check; its deciding comparison is the one that is told.
+        outcome: what came of the check; its deciding comparison is the one that is told with its margin.
     """
-    case = outcome.deciding
-    if case is None:
-        return _words_of(subject)
-    name = ", ".join(outcome.named((case,))) if case.bound else ""
-    what = f"{_words_of(subject) or case.text}{f' ({name})' if name else ''}"
-    return f"{what}: {_told(case, _unit_of(subject))}"
+    part = outcome.deciding
+    if part is None:
+        return "; ".join(filter(None, (_words_of(subject), cases_line(subject, outcome))))
+    name = ", ".join(outcome.named([Case((part,))])) if len(outcome.cases) > 1 else ""
+    what = f"{_words_of(subject) or part.text}{f' ({name})' if name else ''}"
+    return "; ".join(filter(None, (f"{what}: {_told(part, _unit_of(subject))}", cases_line(subject, outcome))))
 
 
-def sides_of(case: Case | None) -> Sides | None:
+def cases_line(subject: str, outcome: Outcome) -> str:
+    """Return ``holds for MNIST; fails for CIFAR-10 (found 49.6 %, needed above 52.2 %); not at hand: CIFAR-100 (why)``.
+
+    A check that is one case in all says only what it lacks.
+    """
+    failing = failures_in_words(subject, outcome) if len(outcome.cases) > 1 else ""
+    parts = (outcome.holding(), failing and f"fails for {failing}", outcome.lacking())
+    return "; ".join(filter(None, parts))
+
+
+def failures_in_words(subject: str, outcome: Outcome) -> str:
+    """Return the cases that fail by the numbers themselves, each with the numbers of the part that it hangs on."""
+    unit = _unit_of(subject)
+    names = [
+        _with_sides(bracketed("".join(outcome.named([case]))) or "a part of it", case.worst, unit)
+        for case in outcome.failing
+    ]
+    names = list(dict.fromkeys(names))
+    more = f" and {len(names) - MOST_FAILURES_NAMED} more" if len(names) > MOST_FAILURES_NAMED else ""
+    return ", ".join(names[:MOST_FAILURES_NAMED]) + more
+
+
+def sides_of(part: Part | None) -> Sides | None:
     """Return the numbers of a comparison as they are written to files; None where it compares no numbers."""
-    if case is None or case.margin is None:
+    if part is None or part.margin is None:
         return None
-    margin = case.margin
+    margin = part.margin
     ends = [_finite(end) for end in (margin.distance.low, margin.distance.high)]
     values = [_finite(side.value) for side in (margin.needed, margin.found, margin.distance)]
     return Sides(margin.relation, *values, *ends)
 
 
-def _told(case: Case, unit: str) -> str:
-    if case.margin is None:
-        return f"needed: true; found: {str(case.truth.point).lower()}"
-    margin = case.margin
+def _told(part: Part, unit: str) -> str:
+    if part.margin is None:
+        return "this is so" if part.truth.point else "this is not so"
+    margin = part.margin
     needed, found = shown(margin.needed.value, unit), shown(margin.found.value, unit)
     return f"needed: {margin.relation} {needed}; found: {found}{_distance(margin, unit)}"
+
+
+def _with_sides(name: str, part: Part, unit: str) -> str:
+    """Return ``EMNIST (20 clients; found 31 %, needed above 49.6 %)``."""
+    if part.margin is None:
+        return name
+    needed, found = shown(part.margin.needed.value, unit), shown(part.margin.found.value, unit)
+    said = f"found {found}, needed {part.margin.relation} {needed}"
+    return f"{name[:-1]}; {said})" if name.endswith(")") else f"{name} ({said})"
 
 
 def _distance(margin: Margin, unit: str) -> str:

@@ -24,7 +24,7 @@ from leaklab.records.durations import duration
 from leaklab.records.errors import UserError
 from leaklab.records.ids import stage_of
 from leaklab.records.items import load_items
-from leaklab.report.judge.cases import Case, Outcome
+from leaklab.report.judge.cases import Outcome, Part
 from leaklab.report.judge.claims import Claim, read_claims
 from leaklab.report.judge.draws import asked_of_draws
 from leaklab.report.judge.evidence import Evidence
@@ -78,7 +78,7 @@ def seconds_for(needs: Sequence[Need], scale: Scale) -> list[float | None]:
     Raises:
         UserError: the project's items cannot be read.
     """
-    items, device, adopted = load_items(), measured_device(load_config().device), CodeLock.load()
+    items, device, lock = load_items(), measured_device(load_config().device), CodeLock.load()
     plan = build_plan(items, (scale,))
     known: dict[tuple[str, bool], float] = {}
 
@@ -86,7 +86,7 @@ def seconds_for(needs: Sequence[Need], scale: Scale) -> list[float | None]:
         if (key, trained) not in known:
             jobs = plan.jobs_of(scale, items[key]) if (scale, key) in plan.runs else []
             own = [job for job in jobs if (stage_of(job.spec) == TRAINING) == trained]
-            cost = estimate(own, adopted, device)
+            cost = estimate(own, lock, device)
             known[key, trained] = cost.seconds + cost.gpu_seconds
         return known[key, trained]
 
@@ -176,7 +176,7 @@ def _need(claim: Claim, evidence: Evidence, results: ResultTable, reason: str) -
     asked = asked_of_draws(claim, results)
     if asked is not None and len(asked.holds) >= LEAST_CLUSTERS:
         series = list(asked.margins.values())
-        needed = _of_part([_draws_needed(own, claim.tie) for own in series], [summarise(o).mean for o in series])
+        needed = _together([_draws_needed(own, claim.tie) for own in series], [summarise(o).mean for o in series])
         return Need(claim.id, items, DRAWS, len(asked.holds), needed, reason)
     if now < LEAST[unit] and rows:
         return Need(claim.id, items, unit, now, LEAST[unit], f"at least so many: {reason}")
@@ -190,12 +190,12 @@ def _of_outcome(outcome: Outcome, rows: Sequence[ResultRow], now: int) -> int | 
     """Return how many decide a check: all its open comparisons, or one that lies on the wrong side."""
     if outcome.truth.decided:
         return now
-    open_ = [case for case in outcome.made if not case.truth.decided]
-    signs = [case.margin.distance.value if case.margin else 0.0 for case in open_]
-    return _of_part([_case_needed(case, rows, now) for case in open_], signs)
+    open_ = [part for part in outcome.made if not part.truth.decided]
+    signs = [part.margin.distance.value if part.margin else 0.0 for part in open_]
+    return _together([_part_needed(part, rows, now) for part in open_], signs)
 
 
-def _of_part(needs: Sequence[int | None], margins: Sequence[float]) -> int | None:
+def _together(needs: Sequence[int | None], margins: Sequence[float]) -> int | None:
     """Return the fewest that show one comparison to fail; where all hold so far, as many as all of them need."""
     failing = [need for need, margin in zip(needs, margins, strict=True) if margin < 0]
     if failing:
@@ -203,8 +203,8 @@ def _of_part(needs: Sequence[int | None], margins: Sequence[float]) -> int | Non
     return None if None in needs else max((need for need in needs if need is not None), default=None)
 
 
-def _case_needed(case: Case, rows: Sequence[ResultRow], now: int) -> int | None:
-    margin = case.margin
+def _part_needed(part: Part, rows: Sequence[ResultRow], now: int) -> int | None:
+    margin = part.margin
     if margin is None or not math.isfinite(margin.distance.value) or margin.distance.is_open:
         return None
     share = next((row for row in rows if row.value == margin.found.value and is_share(summarised(row.metric))), None)

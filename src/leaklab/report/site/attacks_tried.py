@@ -1,8 +1,13 @@
 """What an item's page shows beside the two attackers: every attack that was tried, and the protection that is left."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from leaklab.observations.update_bounds import UpdateBound, bound_of
+from leaklab.records.expand import PlannedRun
+from leaklab.records.items import Item
+from leaklab.report.collect.source import row_of
 from leaklab.report.judge.attacker_pairs import Interval
 from leaklab.report.judge.worst_case import contested, setting_of
 from leaklab.report.numbers.results import (
@@ -17,6 +22,7 @@ from leaklab.report.numbers.results import (
     RowKeys,
     identity,
 )
+from leaklab.report.site.threat_models import LETTERED
 
 
 @dataclass(frozen=True)
@@ -68,12 +74,14 @@ class Unbroken:
         left: protection left of the knowing attacker, in percent between nothing and all.
         interval: of it.
         attacks: all that were tried on it, attack and transform.
+        bound: why nobody can read it, whoever tries; empty where that is not proven.
     """
 
     row: RowKeys
     left: float
     interval: Interval
     attacks: tuple[str, ...]
+    bound: str = ""
 
 
 HALF = 50.0
@@ -123,21 +131,48 @@ def protection_left(results: ResultTable) -> tuple[ProtectionLeft, ...]:
     return tuple(ProtectionLeft(keys, lines) for keys, lines in found.values())
 
 
-def unbroken(protection: Iterable[ProtectionLeft], tried: Iterable[TriedAttack]) -> tuple[Unbroken, ...]:
+def bounds_of(item: Item, runs: Iterable[PlannedRun]) -> dict[str, str]:
+    """Return what is proven of a setting, whoever attacks, by ``identity`` of its keys; settings without a proof aside.
+
+    Where the attacks of a setting are on several captures, the one of which least is proven counts.
+
+    Raises:
+        UserError: the item has no ``cells``, or a defense's setting is unknown.
+    """
+    found: dict[str, set[UpdateBound]] = {}
+    for run in runs:
+        if isinstance(run.spec, LETTERED):
+            found.setdefault(identity(row_of(item, run)), set()).add(bound_of(run.spec.attack.capture))
+    weakest = {key: max(own, key=_proven_to) for key, own in found.items()}
+    return {key: own.sentence for key, own in weakest.items() if own.decides}
+
+
+def unbroken(
+    protection: Iterable[ProtectionLeft], tried: Iterable[TriedAttack], bounds: Mapping[str, str]
+) -> tuple[Unbroken, ...]:
     """Return the settings that the knowing attacker surely leaves more than half of their protection.
 
     A setting with fewer updates than an interval needs is none of them, nor is one on which one attack was tried.
+
+    Args:
+        protection: what is left in each setting.
+        tried: the attacks.
+        bounds: what is proven whoever attacks, see ``bounds_of``.
     """
     attacks: dict[str, list[str]] = {}
     for one in tried:
         attacks.setdefault(identity(one.row), []).append(one.attack)
-    left = ((line, line.by_attacker.get(KNOWING)) for line in protection)
+    left = ((identity(line.row), line, line.by_attacker.get(KNOWING)) for line in protection)
     return tuple(
-        Unbroken(line.row, known.value, known.interval, tuple(attacks[identity(line.row)]))
-        for line, known in left
+        Unbroken(line.row, known.value, known.interval, tuple(attacks[key]), bounds.get(key, ""))
+        for key, line, known in left
         if known and known.value is not None and known.interval and known.interval[0] > HALF
-        if identity(line.row) in attacks
+        if key in attacks
     )
+
+
+def _proven_to(bound: UpdateBound) -> float:
+    return math.inf if bound.variation is None else bound.variation
 
 
 def _named(headline: str) -> Iterator[str]:

@@ -14,8 +14,10 @@ from leaklab.records.config import SCALES
 from leaklab.records.durations import duration
 from leaklab.records.errors import UserError
 from leaklab.records.items import load_items
+from leaklab.report.judge.names import in_words, name_in_words
 from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.site.attacks_tried import Unbroken
+from leaklab.report.site.changes import Corrected
 from leaklab.report.site.markdown import answer_text, table
 from leaklab.report.site.pages import ItemPage, JudgedClaim, SiteData
 from leaklab.report.site.scale_readme import scale_readme
@@ -81,7 +83,18 @@ def findings_text(data: SiteData) -> str:
         if paper.done:
             parts += [f"## {paper.title}\n", *([answer_text(paper.answer)] if paper.answer else [])]
             parts += [_item(page) for page in paper.done]
+    if data.corrections:
+        parts.append(_corrections(data.corrections))
     return "\n".join(line for part in parts for line in _wrapped(part))
+
+
+def _corrections(corrections: Iterable[Corrected]) -> str:
+    """Return what was published and was wrong, by reason."""
+    lines = [
+        f"* {one.why} {' '.join(f'{text}.' if not text.endswith('.') else text for text in one.statements)}"
+        for one in corrections
+    ]
+    return "## What changed, and why\n\n" + "\n".join(lines) + "\n"
 
 
 def _item(page: ItemPage) -> str:
@@ -100,10 +113,12 @@ def _item(page: ItemPage) -> str:
 
 def _unbroken(setting: Unbroken) -> str:
     low, high = setting.interval
+    if setting.bound:
+        return f"Not to be broken by any attacker: {in_words(setting.row)}; {setting.bound}."
     return (
-        f"Not broken by the attackers tried: {' · '.join(str(value) for value in setting.row.values())}, "
+        f"Not broken by the attackers tried: {in_words(setting.row)}; "
         f"{setting.left:.0f} % of the protection left ({low:.0f} to {high:.0f}). "
-        f"Tried: {'; '.join(setting.attacks)}."
+        f"Tried: {'; '.join(map(name_in_words, setting.attacks))}."
     )
 
 
@@ -190,7 +205,8 @@ def _scales(_: SiteData) -> str:
         for scale in SCALES
     }
     return table(
-        ("scale", "items", "runs", "CPU time, at most"), ([f"`{name}`", *cost] for name, cost in costs.items())
+        ("scale", "items", "runs, tables and figures aside", "estimated CPU time, at most"),
+        ([f"`{name}`", *cost] for name, cost in costs.items()),
     )
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from leaklab.report.site.headlines import Answer
-from leaklab.report.site.words import KNOWING_ATTACKER, PAPER_ATTACKER
+from leaklab.report.site.answers import Answer
+from leaklab.report.site.words import PAPER_ATTACKER
 
 
 def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -14,17 +14,24 @@ def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 def answer_text(answer: Answer) -> str:
     """Return the sentence, its table, and what stands in for what."""
-    heads = ("attack", "undefended, strongest attacker", PAPER_ATTACKER, KNOWING_ATTACKER, "a guess")
+    heads = ["attack", *answer_heads(answer), "best guess"]
     lines = [
         (
-            f"{line.of.attack}: {line.of.shown}",
-            *(line.shown(value) for value in (line.undefended, line.paper, line.knowing)),
-            f"{line.shown(line.guess)} ({line.of.guess_is})",
+            f"{line.of.attack} ({line.of.setting}): {line.of.shown}",
+            *(line.shown(value) for value in (line.paper.undefended, line.paper.defended, line.knowing.undefended)),
+            f"{line.shown(line.knowing.defended)} ({line.knowing.name})",
+            f"{line.shown(line.guess)} ({line.guess_is})",
         )
         for line in answer.lines
     ]
     stand_ins = f"\nStand-ins: {'; '.join(answer.substitutes)}.\n" if answer.substitutes else ""
     return f"**{answer.sentence}**\n\n{table(heads, lines)}{stand_ins}"
+
+
+def answer_heads(answer: Answer) -> list[str]:
+    """Return the heads of the four numbers of an answer's line: both attackers, without the defense and with it."""
+    own = [f"{PAPER_ATTACKER}, no defense", f"{PAPER_ATTACKER}, {answer.defense}"]
+    return [*own, "strongest attacker, no defense", f"attacker who knows {answer.defense}"]
 
 
 def _cell(text: str) -> str:

@@ -9,9 +9,10 @@ from leaklab.report.judge.attacker_pairs import MEDIAN, AttackerPair
 from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.comparison import Comparison
 from leaklab.report.judge.verdicts import Verdict, VerdictName
+from leaklab.report.site.answers import Answer
 from leaklab.report.site.attacks_tried import ProtectionLeft, TriedAttack, Unbroken
+from leaklab.report.site.changes import Corrected
 from leaklab.report.site.findings import Sentence
-from leaklab.report.site.headlines import Answer
 from leaklab.report.site.publication import Cost, MetricCard
 from leaklab.report.site.threat_models import ThreatModel
 from leaklab.report.tables.layout import Grid
@@ -256,6 +257,7 @@ class SiteData:
         version: of leaklab.
         commit: git commit of the checkout that built the site; may be empty.
         dirty: whether it had uncommitted changes.
+        corrections: published statements that were corrected.
     """
 
     scale: str
@@ -264,3 +266,4 @@ class SiteData:
     version: str
     commit: str = ""
     dirty: bool = False
+    corrections: tuple[Corrected, ...] = ()

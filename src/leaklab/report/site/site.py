@@ -4,7 +4,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -14,9 +14,11 @@ from leaklab.planning.outputs import nothing_done
 from leaklab.records import files
 from leaklab.records.durations import duration
 from leaklab.records.errors import UserError
+from leaklab.report.judge.names import in_words, key_in_words, key_name, name_in_words
 from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.numbers.results import RowKeys
 from leaklab.report.numbers.signs import MINUS, NONE, STATES
+from leaklab.report.site.markdown import answer_heads
 from leaklab.report.site.pages import ItemPage, SiteData, Standing
 from leaklab.report.site.setting_lines import setting_lines
 from leaklab.report.site.words import (
@@ -145,6 +147,7 @@ def _environment() -> Environment:
         "copied": lambda path, page: copied_name(page, path),
         "thumbnail": thumbnail_name,
         "duration": duration,
+        "key": key_name,
         "keys": keys_text,
         "memory": memory,
         "number": number,
@@ -153,10 +156,12 @@ def _environment() -> Environment:
         "sentence": tables.sentence,
         "paper_name": lambda key: key.upper(),
         "values": values_text,
+        "written": name_in_words,
         "words": lambda name: name.replace("_", " "),
         "slug": lambda text: text.replace(" ", "-"),
     }
     environment.globals |= {
+        "answer_heads": answer_heads,
         "legend": tables.legend,
         "state_symbols": STATES,
         "state_counts": lambda pages: Counter(page.state for page in pages),
@@ -223,14 +228,10 @@ def shared_keys(rows: Iterable[RowKeys]) -> tuple[str, ...]:
 
 
 def values_text(row: RowKeys, named: tuple[str, ...]) -> str:
-    """Return a row under a heading that names its keys (``cnn · true``), or with its keys where it does not."""
-    return " · ".join(_shown(value) for value in row.values()) if named else keys_text(row)
+    """Return a row under a heading that names its keys (``CNN · no perturbation``), or all in words where none does."""
+    return " · ".join(key_in_words(key, value) for key, value in row.items()) if named else in_words(row)
 
 
 def keys_text(row: RowKeys) -> str:
-    """Return a row's keys as e.g. ``model cnn · perturbation true``."""
-    return " · ".join(f"{key} {_shown(value)}" for key, value in row.items()) or NONE
-
-
-def _shown(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    """Return a row's keys in words, e.g. ``CNN, no perturbation``."""
+    return in_words(row) or NONE

@@ -1,7 +1,7 @@
 """Fill the site's pages: one ``ItemPage`` per item from its results, its verdicts and the records behind it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,17 @@ from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.provenance import git_state
 from leaklab.report.figures import ranges, style
 from leaklab.report.judge.attacker_pairs import attacker_pairs
-from leaklab.report.judge.claims import read_claims
+from leaklab.report.judge.claims import Claim, read_claims
 from leaklab.report.judge.comparison import Comparison, read_comparison
 from leaklab.report.judge.verdicts import Judgement, Verdict
 from leaklab.report.numbers.gaps import gaps
 from leaklab.report.numbers.results import PROTECTION_LEFT, ResultTable
-from leaklab.report.site.attacks_tried import protection_left, tried_attacks, unbroken
+from leaklab.report.site.answers import Answer, answer
+from leaklab.report.site.attacks_tried import bounds_of, protection_left, tried_attacks, unbroken
+from leaklab.report.site.changes import Corrected, corrected, load_changes
 from leaklab.report.site.costs import absent_records, recipe_of
 from leaklab.report.site.findings import Questions, Sentence, load_findings, sentence_of
-from leaklab.report.site.headlines import answer, load_headlines
+from leaklab.report.site.headlines import load_headlines, read_grants
 from leaklab.report.site.links import chain_of
 from leaklab.report.site.pages import (
     Download,
@@ -38,9 +40,11 @@ from leaklab.report.site.pages import (
     SiteData,
 )
 from leaklab.report.site.publication import Published, published_deal
+from leaklab.report.site.threat_models import FILE as LETTERS_OF_ROWS
 from leaklab.report.site.threat_models import LETTERED, threat_models, with_letters
 from leaklab.report.tables.layout import lay_out
 
+ON_STAND_INS = "On stand-in data, which decide nothing about the paper: "
 GENERAL_NOTES = {
     "demo": "Embedded data, a few minutes on a laptop: the whole chain on real input, not the papers' numbers.",
     "small": "The real data sets and the papers' models; fewer rounds, images or restarts where a page says so.",
@@ -86,7 +90,10 @@ def gather(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: 
         UserError: a result, record or configuration file is missing or damaged.
     """
     evidence = _evidence(scale, items, sources, drawings)
-    headlines = load_headlines()
+    headlines, grants = load_headlines(), read_grants(Path("results", scale, LETTERS_OF_ROWS))
+    answers = {key: answer(key, own, evidence.results, grants) for key, own in headlines.items()}
+    if scale == "demo":
+        answers = {key: replace(own, sentence=f"{ON_STAND_INS}{own.sentence}") for key, own in answers.items() if own}
     return SiteData(
         scale=scale,
         scale_note=GENERAL_NOTES[scale],
@@ -96,13 +103,20 @@ def gather(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: 
                 title=paper.title,
                 citation=paper.citation,
                 items=tuple(_page(evidence, item) for item in items.values() if item.paper == key),
-                answer=answer(key, headlines[key], evidence.results) if key in headlines else None,
+                answer=answers.get(key),
             )
             for key, paper in sources.papers.items()
         ),
         version=version("leaklab"),
+        corrections=() if scale == "demo" else _corrections(evidence, answers),
         **{name: value for name, value in git_state().items() if value is not None},
     )
+
+
+def _corrections(evidence: Evidence, answers: Mapping[str, Answer | None]) -> tuple[Corrected, ...]:
+    words = {judged.claim.id: judged.verdict.verdict for judged in evidence.claims}
+    said = {key: own.sentence for key, own in answers.items() if own}
+    return corrected(load_changes(), words, said, evidence.results)
 
 
 def _evidence(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: Path) -> Evidence:
@@ -134,13 +148,17 @@ def _unjudged(claim: str) -> Verdict:
 
 def _page(evidence: Evidence, item: Item) -> ItemPage:
     state = state_of(evidence.plan, item, evidence.scale)
-    claims = tuple(judged for judged in evidence.claims if judged.claim.id in item.claims)
+    claims = tuple(judged for judged in evidence.claims if _shown_with(item, judged.claim))
     facts: dict[str, Any] = {"title": item.title, "state": state.word, "reason": state.reason, "claims": claims}
     if (evidence.scale, item.key) in evidence.plan.runs:
         facts["recipe"] = recipe_of(item, evidence.scale, evidence.plan.jobs_of(evidence.scale, item))
     if state.word == "done":
         facts |= _results(evidence, item)
     return ItemPage(paper=item.paper, item=item.item, settings=_settings(item), **facts)
+
+
+def _shown_with(item: Item, claim: Claim) -> bool:
+    return claim.id in item.claims or (claim.paper, claim.item) == (item.paper, item.item)
 
 
 def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
@@ -161,7 +179,7 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
         "strangers": without_attacker(run.spec.attack for run in runs if isinstance(run.spec, LETTERED)),
         "tried": tried,
         "protection": protection,
-        "unbroken": unbroken(protection, tried),
+        "unbroken": unbroken(protection, tried, bounds_of(item, runs) if protection else {}),
         "headline": item.headline,
         "findings": evidence.findings.get(item.key, ()),
         "reading": item.reading,
