@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from leaklab.observations.requirements import check_transform, samples_seen
+from leaklab.observations.client_requirements import samples_seen
+from leaklab.observations.requirements import check_transform
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.canonical import canonical_json
 from leaklab.records.errors import UserError

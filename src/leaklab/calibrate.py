@@ -16,7 +16,7 @@ from leaklab.attacks.planned import attacked
 from leaklab.data.dataset import Dataset
 from leaklab.federated.engine import train
 from leaklab.observations.capture import capture
-from leaklab.observations.requirements import samples_seen
+from leaklab.observations.client_requirements import samples_seen
 from leaklab.planning.devices import FILE, Device, keep_measured, work_of
 from leaklab.planning.plan import Job
 from leaklab.planning.resources import cost

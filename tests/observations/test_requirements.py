@@ -11,7 +11,7 @@ import pytest
 from torch import nn
 
 from leaklab.models.adapters import StillBatchNorm2d
-from leaklab.observations import requirements
+from leaklab.observations import client_requirements, requirements
 from leaklab.observations.base import Knowledge
 from leaklab.observations.declared import chosen, declared
 from leaklab.observations.text_requirements import check as check_text
@@ -321,11 +321,11 @@ def test_training_state_and_optimizer_are_followed_by_the_attacks_that_say_so(at
     for words, (capture, refuses) in refused.items():
         if refuses:
             with pytest.raises(UserError, match=words):
-                requirements.check_client(attack, capture)
+                client_requirements.check_client(attack, capture)
         else:
-            requirements.check_client(attack, capture)
+            client_requirements.check_client(attack, capture)
     for capture in (client(), client(model={"name": "mlp", "settings": {"dropout": 0.0}}, mode="train")):
-        requirements.check_client(attack, capture)
+        client_requirements.check_client(attack, capture)
 
 
 def test_the_attacks_that_follow_batch_statistics_are_those_on_updates():

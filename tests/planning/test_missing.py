@@ -10,9 +10,10 @@ from leaklab.planning import missing as module
 from leaklab.planning.missing import find_missing, tell, told, why_missing, without_missing
 from leaklab.planning.plan import build_plan, result_files
 from leaklab.planning.state import State, state_of
-from leaklab.records.expand import datasets_of, expand, expand_absent
+from leaklab.records.expand import expand, expand_absent
 from leaklab.records.ids import run_folder
 from leaklab.records.items import load_items, with_missing
+from leaklab.records.specs import datasets_of
 
 ROOT = Path(__file__).parents[2]
 WHY = {"cifar100": "data not here: CIFAR-100"}

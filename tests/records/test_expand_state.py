@@ -2,7 +2,7 @@
 
 import pytest
 
-from leaklab.observations.requirements import check_clients
+from leaklab.observations.client_requirements import check_clients
 from leaklab.planning.plan import Plan, build_plan
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError

@@ -21,8 +21,9 @@ from leaklab.attacks.shapes import check_shapes
 from leaklab.attacks.starts import StartRecord
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.client_requirements import check_optimizer
 from leaklab.observations.declared import chosen
-from leaklab.observations.requirements import TRANSFORMS, check, check_optimizer, check_prior, check_transform, needs
+from leaklab.observations.requirements import TRANSFORMS, check, check_prior, check_transform, needs
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackerSpec
 from leaklab.records.errors import UserError

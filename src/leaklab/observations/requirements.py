@@ -3,7 +3,6 @@
 Planning a hundred jobs imports no torch: what a plug-in declares is read from its source (``declared.py``).
 """
 
-import ast
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ from leaklab.observations.declared import chosen, declared, is_default
 from leaklab.observations.threat_models import Fact, granted
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec
-from leaklab.records.capture_spec import CaptureSpec, ClientChoice
+from leaklab.records.capture_spec import ClientChoice
 from leaklab.records.errors import UserError
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.partition_spec import PartitionChoice
@@ -171,76 +170,6 @@ def check_most(plugin: str, field: str, number: int, most: int | None) -> None:
         raise UserError(f"{plugin} works for {field} <= {most}, not {number}: lower it, or choose another one")
 
 
-def check_client(attack: str, capture: CaptureSpec) -> None:
-    """Refuse a client whose optimizer, or whose layers in training state, the attack cannot follow; imports no torch.
-
-    Raises:
-        UserError: says what to set.
-    """
-    asked, model = declared(ATTACKS, attack), capture.model
-    check_optimizer(attack, capture.optimizer.name)
-    if capture.mode != "train":
-        return
-    if _says("models", model.name, "batch_statistics") and not asked.batch_statistics:
-        able = [name for name in plugins.available(ATTACKS) if declared(ATTACKS, name).batch_statistics]
-        raise UserError(
-            f"attack '{attack}' cannot follow model '{model.name}' in training state, where its batch normalisations "
-            f"use the client's batch: set mode: eval, or choose {' or '.join(able)}"
-        )
-    if chosen("models", model.name, model.settings, "dropout") and not asked.dropout:
-        raise UserError(
-            f"attack '{attack}' does not know the dropout masks of model '{model.name}' in training state: set "
-            "mode: eval, or the model's dropout to 0"
-        )
-
-
-def check_optimizer(attack: str, optimizer: str) -> None:
-    """Refuse an attack on an optimizer whose steps it cannot read; imports no torch.
-
-    Raises:
-        UserError: names those that it can.
-    """
-    able = declared(ATTACKS, attack).optimizers
-    if optimizer not in able:
-        raise UserError(
-            f"attack '{attack}' reads updates of {' or '.join(able)}, not of {optimizer}, whose step is no gradient: "
-            "set optimizer: sgd, or choose another attack"
-        )
-
-
-def samples_seen(capture: CaptureSpec) -> int:
-    """Return of how many samples the observed update speaks; imports no torch."""
-    isolates = capture.server is not None and _says(SERVERS, capture.server.name, "isolates")
-    return 1 if isolates else capture.batch_size
-
-
-def check_server(capture: CaptureSpec) -> None:
-    """Refuse a malicious server under a threat model without one, or on a model that it cannot change; no torch.
-
-    Raises:
-        UserError: says what to set.
-    """
-    if capture.server is None:
-        return
-    name = capture.server.name
-    if "server" not in granted(capture.threat_model):
-        raise UserError(
-            f"server '{name}' changes the weights that it sends, which threat model '{capture.threat_model}' does not "
-            "grant: set threat_model: malicious-server"
-        )
-    if _says(SERVERS, name, "needs_head") and not _says("models", capture.model.name, "head_bias", default=True):
-        raise UserError(
-            f"server '{name}' changes a last affine layer with a bias, and that of model '{capture.model.name}' has "
-            "none: choose another model"
-        )
-
-
-def _says(room: str, name: str, attribute: str, *, default: bool = False) -> bool:
-    """Return a class variable of a plug-in, read from its source."""
-    node = plugins.class_attribute(room, name, attribute)
-    return default if node is None else bool(ast.literal_eval(node))
-
-
 def check_prior(attack: str, prior: GeneratorSpec | None) -> None:
     """Refuse an attack without the generator that it needs or with one that it does not; imports no torch.
 
@@ -282,28 +211,3 @@ def _leaves_out(prior: GeneratorSpec, private: ClientChoice) -> bool:
     dealt = chosen("data/partitions", private.partition.name, private.partition.settings, "clients")
     same = private.partition == PartitionChoice(name="iid", settings=private.partition.settings)
     return same and dealt == clients and max(private.clients) < attacked
-
-
-def check_clients(capture: CaptureSpec) -> None:
-    """Refuse clients of a deal whose update no attack of ours can take apart, or that the deal does not have.
-
-    Raises:
-        UserError: says what to change.
-    """
-    choice = capture.images
-    if not isinstance(choice, ClientChoice):
-        return
-    if capture.state is None:
-        raise UserError("images.clients: clients of a deal take part in a training: add state: {block: ..., round: 0}")
-    if capture.local_steps > 1:
-        raise UserError(
-            f"images.clients: a client of a deal has other images in each of its {capture.local_steps} local steps, "
-            "and an attack reconstructs one batch: set local_steps: 1, or draw images (images.count)"
-        )
-    clients = chosen("data/partitions", choice.partition.name, choice.partition.settings, "clients")
-    absent = [client for client in choice.clients if isinstance(clients, int) and client >= clients]
-    if absent:
-        raise UserError(
-            f"images.clients: partition '{choice.partition.name}' deals to {clients} clients, numbers 0 to "
-            f"{clients - 1}: there is no client {absent[0]}"
-        )

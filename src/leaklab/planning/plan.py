@@ -11,15 +11,9 @@ from pathlib import Path
 
 from leaklab.data.catalog import Entry, find_entry, load_catalog
 from leaklab.data.text.catalog import find_text
+from leaklab.observations.client_requirements import check_client, check_server, samples_seen
 from leaklab.observations.requirements import check as check_threat_model
-from leaklab.observations.requirements import (
-    check_batch,
-    check_client,
-    check_generator,
-    check_server,
-    check_transform,
-    samples_seen,
-)
+from leaklab.observations.requirements import check_batch, check_generator, check_transform
 from leaklab.observations.text_requirements import check as check_text
 from leaklab.planning.asked_budget import check_asked_budget
 from leaklab.planning.code import code_of

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from leaklab.observations.client_requirements import samples_seen
 from leaklab.observations.declared import chosen, declared
-from leaklab.observations.requirements import ATTACKS, samples_seen
+from leaklab.observations.requirements import ATTACKS
 from leaklab.observations.text_requirements import ATTACKS as TEXT_ATTACKS
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec

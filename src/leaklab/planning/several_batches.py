@@ -1,7 +1,8 @@
 """Attacks on clients whose local steps have batches of their own; imports no torch."""
 
+from leaklab.observations.client_requirements import check_clients
 from leaklab.observations.declared import chosen
-from leaklab.observations.requirements import ATTACKS, check_clients
+from leaklab.observations.requirements import ATTACKS
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.capture_spec import ClientChoice

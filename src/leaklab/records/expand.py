@@ -34,8 +34,8 @@ from leaklab.records.items import Item, ScaleChange
 from leaklab.records.landscape_spec import LandscapeSpec
 from leaklab.records.record import Record
 from leaklab.records.spec_plugins import check_plugins
-from leaklab.records.specs import Spec
-from leaklab.records.text_specs import PRINTED_ATTACK, TEXT_FOLDER, TextAttackSpec, TextScoreSpec
+from leaklab.records.specs import Spec, datasets_of
+from leaklab.records.text_specs import PRINTED_ATTACK, TextAttackSpec, TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
 
 LISTS = {"rates", "seeds", "metrics", "evaluate", "input_range", "alpha", "beta", "clients", "indexes", "watch"}
@@ -101,14 +101,6 @@ def _without_data(change: ScaleChange, run: PlannedRun) -> str:
     if not change.missing or run.spec is None:
         return ""
     return "; ".join(change.missing[name] for name in sorted(datasets_of(run.spec)) if name in change.missing)
-
-
-def datasets_of(spec: Record) -> frozenset[str]:
-    """Return every data set that a spec names, itself or through what it rests on; sentences below ``text/``."""
-    own = getattr(spec, "dataset", None)
-    names = {f"{TEXT_FOLDER if isinstance(spec, TextCaptureSpec) else ''}{own}"} if own else set()
-    parts = (getattr(spec, name) for name in type(spec).model_fields)
-    return frozenset(names).union(*(datasets_of(part) for part in parts if isinstance(part, Record)))
 
 
 def _runs_of(item: Item, scale: Scale, name: str) -> Iterator[PlannedRun]:
