@@ -1,7 +1,7 @@
 """A no-op, a sign flip and a scaled copy in place of the defenses of each privacy item at scale demo.
 
 PYTHONPATH=benchmarks .venv/bin/python -m controls                 writes benchmarks/controls.md
-PYTHONPATH=benchmarks .venv/bin/python -m controls lrp/figure2     some items; prints only
+PYTHONPATH=benchmarks .venv/bin/python -m controls lrp/figure2     some items; prints only, or writes with --output
 """
 
 import argparse
@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument(
         "--minutes", type=float, default=MINUTES, help="of processor time, after which no item is begun"
     )
+    parser.add_argument("--output", type=Path, metavar="FILE", help="where the page goes")
     parser.add_argument(HERE, action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.here:
@@ -57,8 +58,8 @@ def main() -> None:
         found = json.loads((workspace / FOUND).read_text(encoding="utf-8"))
     every = [Outcome(**line) for line in found["outcomes"]]
     text = page(every, found["left_out"], found["jobs"], found["seconds"])
-    if not asked.items:
-        write_text(PAGE, text)
+    if asked.output or not asked.items:
+        write_text(asked.output or PAGE, text)
     sys.stdout.write(text)
     sys.exit(any(one.wrong for one in every))
 
@@ -80,11 +81,14 @@ def run_here(keys: Sequence[str], minutes: float) -> None:
     found: list[Outcome] = []
     left_out: dict[str, str] = {}
     jobs = 0
-    for item in chosen:
+    for item in items.values():
         if SCALE not in item.scales or item.scales[SCALE].planned or not item.made:
             continue
         runs = expand(item, SCALE)
         if not is_privacy_item(runs):
+            continue
+        if item not in chosen:
+            left_out[item.key] = "not tried in this call"
             continue
         if time.process_time() - began > 60 * minutes:
             left_out[item.key] = f"not begun: {minutes:g} minutes were over"

@@ -247,4 +247,4 @@ def test_the_page_names_what_was_not_read_and_what_must_not_be_said():
     assert "1 of 1 attacks on the no-op ended with the bytes" in text
     assert "lrp/figure7 (no runs)" in text
     said = page([outcome(knowing=617.0, known=True)], {}, 9, 60.0)
-    assert "**1 settings say what they must not:** lrp/figure2, sign-flip, attack dlg" in said
+    assert "**1 settings say what they must not:** lrp/figure2, sign-flip (attack dlg)." in said
