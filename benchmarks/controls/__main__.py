@@ -57,7 +57,7 @@ def main() -> None:
         subprocess.run(command, cwd=workspace, env={**os.environ, "PYTHONPATH": path}, check=True)
         found = json.loads((workspace / FOUND).read_text(encoding="utf-8"))
     every = [Outcome(**line) for line in found["outcomes"]]
-    text = page(every, found["left_out"], found["jobs"], found["seconds"])
+    text = page(every, found["left_out"], (found["jobs"], found["made"]), found["seconds"])
     if asked.output or not asked.items:
         write_text(asked.output or PAGE, text)
     sys.stdout.write(text)
@@ -80,7 +80,7 @@ def run_here(keys: Sequence[str], minutes: float) -> None:
     chosen = [find_item(key, items) for key in keys] or list(items.values())
     found: list[Outcome] = []
     left_out: dict[str, str] = {}
-    jobs = 0
+    made, every = 0, set()
     for item in items.values():
         if SCALE not in item.scales or item.scales[SCALE].planned or not item.made:
             continue
@@ -102,13 +102,15 @@ def run_here(keys: Sequence[str], minutes: float) -> None:
             for run in trial.runs:
                 assert run.spec is not None
                 plan.add(run.spec)
-            jobs += run_jobs(plan.jobs_of(SCALE, item))
+            jobs = plan.jobs_of(SCALE, item)
+            made += run_jobs(jobs)
+            every |= {job.folder for job in jobs}
             came_out = list(outcomes(trial, SCALE))
             found += came_out
             if not came_out:
                 left_out[item.key] = "it tells no protection"
         print(f"{item.key}: {time.process_time() - began:.0f} s", file=sys.stderr, flush=True)
-    content = {"outcomes": [asdict(one) for one in found], "left_out": left_out, "jobs": jobs,
+    content = {"outcomes": [asdict(one) for one in found], "left_out": left_out, "jobs": len(every), "made": made,
                "seconds": time.process_time() - began}  # fmt: skip
     write_text(FOUND, json.dumps(content))
 

@@ -19,19 +19,19 @@ the item's defenses, all that may be run on a defense that they do not name. Pro
 would speak of hiding."""
 
 
-def page(every: Sequence[Outcome], left_out: Mapping[str, str], jobs: int, seconds: float) -> str:
+def page(every: Sequence[Outcome], left_out: Mapping[str, str], jobs: tuple[int, int], seconds: float) -> str:
     """Return the page.
 
     Args:
         every: what came out.
         left_out: key of an item -> why it has no line.
-        jobs: number of runs.
-        seconds: of processor time that they took.
+        jobs: number of runs, and how many of them this call had to make.
+        seconds: of processor time that it took.
     """
     parts = [INTRO, _verdict(every), _counts(every), "## Not read", _findings(every), "## Every setting", _table(every)]
     if left_out:
         parts += ["Items without a line: " + "; ".join(f"{key} ({why})" for key, why in left_out.items()) + "."]
-    parts += [f"{jobs} runs, {seconds / 60:.1f} minutes of processor time, one thread."]
+    parts += [f"{jobs[0]} runs, {jobs[1]} of them made by this call in {seconds / 60:.1f} minutes of processor time."]
     return wrapped("\n\n".join(parts) + "\n")
 
 
