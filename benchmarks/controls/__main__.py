@@ -1,7 +1,7 @@
 """A no-op, a sign flip and a scaled copy in place of the defenses of each privacy item at scale demo.
 
 PYTHONPATH=benchmarks .venv/bin/python -m controls                 writes benchmarks/controls.md
-PYTHONPATH=benchmarks .venv/bin/python -m controls lrp/figure2     some items; prints only
+PYTHONPATH=benchmarks .venv/bin/python -m controls lrp/figure2     some items; prints only, or writes with --output
 """
 
 import argparse
@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument(
         "--minutes", type=float, default=MINUTES, help="of processor time, after which no item is begun"
     )
+    parser.add_argument("--output", type=Path, metavar="FILE", help="where the page goes")
     parser.add_argument(HERE, action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.here:
@@ -56,9 +57,9 @@ def main() -> None:
         subprocess.run(command, cwd=workspace, env={**os.environ, "PYTHONPATH": path}, check=True)
         found = json.loads((workspace / FOUND).read_text(encoding="utf-8"))
     every = [Outcome(**line) for line in found["outcomes"]]
-    text = page(every, found["left_out"], found["jobs"], found["seconds"])
-    if not asked.items:
-        write_text(PAGE, text)
+    text = page(every, found["left_out"], (found["jobs"], found["made"]), found["seconds"])
+    if asked.output or not asked.items:
+        write_text(asked.output or PAGE, text)
     sys.stdout.write(text)
     sys.exit(any(one.wrong for one in every))
 
@@ -79,12 +80,15 @@ def run_here(keys: Sequence[str], minutes: float) -> None:
     chosen = [find_item(key, items) for key in keys] or list(items.values())
     found: list[Outcome] = []
     left_out: dict[str, str] = {}
-    jobs = 0
-    for item in chosen:
+    made, every = 0, set()
+    for item in items.values():
         if SCALE not in item.scales or item.scales[SCALE].planned or not item.made:
             continue
         runs = expand(item, SCALE)
         if not is_privacy_item(runs):
+            continue
+        if item not in chosen:
+            left_out[item.key] = "not tried in this call"
             continue
         if time.process_time() - began > 60 * minutes:
             left_out[item.key] = f"not begun: {minutes:g} minutes were over"
@@ -98,13 +102,15 @@ def run_here(keys: Sequence[str], minutes: float) -> None:
             for run in trial.runs:
                 assert run.spec is not None
                 plan.add(run.spec)
-            jobs += run_jobs(plan.jobs_of(SCALE, item))
+            jobs = plan.jobs_of(SCALE, item)
+            made += run_jobs(jobs)
+            every |= {job.folder for job in jobs}
             came_out = list(outcomes(trial, SCALE))
             found += came_out
             if not came_out:
                 left_out[item.key] = "it tells no protection"
         print(f"{item.key}: {time.process_time() - began:.0f} s", file=sys.stderr, flush=True)
-    content = {"outcomes": [asdict(one) for one in found], "left_out": left_out, "jobs": jobs,
+    content = {"outcomes": [asdict(one) for one in found], "left_out": left_out, "jobs": len(every), "made": made,
                "seconds": time.process_time() - began}  # fmt: skip
     write_text(FOUND, json.dumps(content))
 

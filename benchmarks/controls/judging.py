@@ -71,7 +71,7 @@ def outcomes(trial: Substitution, scale: Scale) -> Iterator[Outcome]:
             settings.setdefault(_setting(row.row, trial.control), {})[row.attacker] = row
     for name, by_attacker in settings.items():
         own, plain = (
-            {attack_name(run): run for run in runs if _setting(source.row(run), trial.control) == name}
+            {(attack_name(run), run.block): run for run in runs if _setting(source.row(run), trial.control) == name}
             for runs in (trial.controlled, trial.undefended)
         )
         same = [_bytes(own[attack]) == _bytes(plain[attack]) for attack in own if attack in plain]

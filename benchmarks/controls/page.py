@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from speed.page import NOTHING as NOTHING_SAID
 from speed.page import markdown, wrapped
 
 from controls.judging import HALF, HIDES, LITTLE, NO_PREMISE, NOTHING, SOME, Outcome
@@ -18,19 +19,19 @@ the item's defenses, all that may be run on a defense that they do not name. Pro
 would speak of hiding."""
 
 
-def page(every: Sequence[Outcome], left_out: Mapping[str, str], jobs: int, seconds: float) -> str:
+def page(every: Sequence[Outcome], left_out: Mapping[str, str], jobs: tuple[int, int], seconds: float) -> str:
     """Return the page.
 
     Args:
         every: what came out.
         left_out: key of an item -> why it has no line.
-        jobs: number of runs.
-        seconds: of processor time that they took.
+        jobs: number of runs, and how many of them this call had to make.
+        seconds: of processor time that it took.
     """
     parts = [INTRO, _verdict(every), _counts(every), "## Not read", _findings(every), "## Every setting", _table(every)]
     if left_out:
         parts += ["Items without a line: " + "; ".join(f"{key} ({why})" for key, why in left_out.items()) + "."]
-    parts += [f"{jobs} runs, {seconds / 60:.1f} minutes of processor time, one thread."]
+    parts += [f"{jobs[0]} runs, {jobs[1]} of them made by this call in {seconds / 60:.1f} minutes of processor time."]
     return wrapped("\n\n".join(parts) + "\n")
 
 
@@ -43,7 +44,8 @@ def _verdict(every: Sequence[Outcome]) -> str:
         "**No control is said to hide anything by an attacker who knows it.**"
         if not wrong
         else f"**{len(wrong)} settings say what they must not:** "
-        + "; ".join(f"{one.item}, {one.control}, {one.setting}" for one in wrong)
+        + "; ".join(f"{one.item}, {_words(one)}" for one in wrong)
+        + "."
     )
     return (
         f"{first} In {said} of {len(every)} settings an attacker was made for the control; of the others a page says "
@@ -66,15 +68,21 @@ def _findings(every: Sequence[Outcome]) -> str:
     if not found:
         return "None."
     intro = "These controls hide nothing, and the strongest attacker of the item did not read them:"
-    return f"{intro}\n\n" + "\n".join(
-        f"* {one.item}, {one.control} ({one.setting}): {one.knowing:.0f} % left, by {one.by}" for one in found
-    )
+    lines = [f"* {one.item}, {_words(one)}: {one.knowing:.0f} % left, by {one.by}" for one in found]
+    return f"{intro}\n\n" + "\n".join(lines)
+
+
+def _words(one: Outcome) -> str:
+    return one.control + (f" ({one.setting})" if one.setting else "")
 
 
 def _table(every: Sequence[Outcome]) -> str:
-    lines = [[one.item, one.control, one.setting, _percent(one.paper), _percent(one.knowing), one.by] for one in every]
+    lines = [
+        [one.item, one.control, one.setting or NOTHING_SAID, _percent(one.paper), _percent(one.knowing), one.by]
+        for one in every
+    ]
     return markdown(["item", "control", "setting", "left of the paper's attacker", "of the strongest", "by"], lines)
 
 
 def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0f} %"
+    return NOTHING_SAID if value is None else f"{round(value) + 0:d} %"

@@ -77,28 +77,40 @@ def substituted(item: Item, runs: Sequence[PlannedRun], control: str) -> Substit
 
 
 def _with_control(plain: Sequence[PlannedRun], defended: Sequence[PlannedRun], control: str) -> list[PlannedRun]:
-    """Return the attacks of a cell on the control, those without defense first, each once."""
-    found: dict[str, PlannedRun] = {}
-    for run in (*plain, *defended):
-        spec = _on(plain[0].spec, run.spec, control)
-        # a second attack of the paper, with the settings that it has for a defense, is one of the others
-        attacker = run.attacker if run in plain else KNOWING
-        if spec is not None and _fits(spec):
-            found.setdefault(attack_name(run), replace(_labelled(run, control), spec=spec, attacker=attacker))
-    keys = {key: value for key, value in plain[0].choice.items() if key != "defense"}
+    """Return the attacks of a cell on the control: those without defense, then the others, each once."""
+    found = [_on(run, run, control) for run in plain]
+    names = {attack_name(run) for run in plain}
+    for run in defended:
+        if attack_name(run) not in names and type(run.spec) is type(plain[0].spec):
+            nearest = max(plain, key=lambda one: _shared_fields(one, run))
+            one = _on(nearest, run, control)
+            if _fits(one.spec):
+                names.add(attack_name(run))
+                found.append(one)
+    return found
+
+
+def _on(plain: PlannedRun, tried: PlannedRun, control: str) -> PlannedRun:
+    """Return the attack of ``tried`` on the client of ``plain``, with the control."""
+    capture = plain.spec.attack.capture.model_copy(update={"defense": Component(name=control)})  # type: ignore[union-attr]
+    attack = tried.spec.attack.model_copy(update={"capture": capture})  # type: ignore[union-attr]
     named = {KEY: control, "defense": {"name": control}}
-    return [replace(run, block=plain[0].block, choice={**run.choice, **keys, **named}) for run in found.values()]
+    client = {key: value for key, value in plain.choice.items() if key in ("row", *type(capture).model_fields)}
+    return replace(
+        tried,
+        spec=tried.spec.model_copy(update={"attack": attack}),  # type: ignore[union-attr]
+        choice={**tried.choice, **client, **named},
+        # another attack than those without defense is no attack of the paper on the control
+        attacker=tried.attacker if plain is tried else KNOWING,
+    )
 
 
-def _on(plain: Any, tried: Any, control: str) -> Any:
-    """Return the attack of ``tried`` on the capture of ``plain``, with the control; None for another kind of data."""
-    if type(plain) is not type(tried):
-        return None
-    capture = plain.attack.capture.model_copy(update={"defense": Component(name=control)})
-    return tried.model_copy(update={"attack": tried.attack.model_copy(update={"capture": capture})})
+def _shared_fields(plain: PlannedRun, run: PlannedRun) -> int:
+    one, other = (of.spec.attack.capture for of in (plain, run))  # type: ignore[union-attr]
+    return sum(getattr(one, name) == getattr(other, name) for name in type(one).model_fields)
 
 
-def _fits(spec: Attacked) -> bool:
+def _fits(spec: Any) -> bool:
     if not isinstance(spec.attack, AttackSpec):
         return True
     capture = spec.attack.capture

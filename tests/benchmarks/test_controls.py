@@ -240,11 +240,11 @@ def test_a_control_must_not_hide_from_who_knows_it_nor_a_no_op_change_a_byte(cha
 
 def test_the_page_names_what_was_not_read_and_what_must_not_be_said():
     read, missed = outcome(control="no-op", same=1, attacks=1), outcome(knowing=617.0)
-    text = " ".join(page([read, missed], {"lrp/figure7": "no runs"}, 9, 60.0).split())
+    text = " ".join(page([read, missed], {"lrp/figure7": "no runs"}, (9, 9), 60.0).split())
     assert "No control is said to hide anything by an attacker who knows it." in text
     assert "* lrp/figure2, sign-flip (attack dlg): 617 % left, by dlg" in text
     assert "| sign-flip | 0 | 0 | 1 | 0 |" in text
     assert "1 of 1 attacks on the no-op ended with the bytes" in text
     assert "lrp/figure7 (no runs)" in text
-    said = page([outcome(knowing=617.0, known=True)], {}, 9, 60.0)
-    assert "**1 settings say what they must not:** lrp/figure2, sign-flip, attack dlg" in said
+    said = page([outcome(knowing=617.0, known=True)], {}, (9, 9), 60.0)
+    assert "**1 settings say what they must not:** lrp/figure2, sign-flip (attack dlg)." in said
