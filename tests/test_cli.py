@@ -389,7 +389,7 @@ class TestAudit:
         line = mistake("audit", folder=project)
         assert line == (
             "audit failed: 2 changed files, 0 stale records, 0 files missing or without a record, "
-            "0 faults of adoptions; 3 records, 5 files checked"
+            "0 faults of the code lock; 3 records, 5 files checked"
         )
         named = capsys.readouterr().out.splitlines()
         assert [text.split(":")[0] for text in named] == [str(TABLE), str(TABLE)]

@@ -344,7 +344,11 @@ class TestCode:
         captures = {f"attack/{name}": job.spec.capture for name, job in plan.jobs["attack"].items()}
         captures |= {f"landscape/{name}": job.spec.attack.capture for name, job in plan.jobs["landscape"].items()}
         named |= {name for name, capture in captures.items() if capture.defense.name == "lrp"}
-        named |= {f"check/{name}" for name in plan.jobs["check"] if name.startswith("rate-draws")}  # it checks LRP
+        # one checks LRP, others are told to take it
+        checks = {name: job.spec.check for name, job in plan.jobs["check"].items()}
+        named |= {
+            f"check/{k}" for k, one in checks.items() if one.name == "rate-draws" or "lrp" in one.settings.values()
+        }
         # a metric that reads the update undoes what the client did
         named |= {
             f"score/{name}"
@@ -369,7 +373,7 @@ class TestCode:
         (source / "defenses/fake.py").write_text(FAKE_DEFENSE, encoding="utf-8")
         fake, lrp = digest("fake"), digest("lrp")
         assert fake != lrp
-        (source / "defenses/fake.py").write_text(FAKE_DEFENSE.replace("return ", "return 2 and "), encoding="utf-8")
+        (source / "defenses/fake.py").write_text(FAKE_DEFENSE.replace("pass", "more = 1"), encoding="utf-8")
         assert digest("fake") != fake
         assert digest("lrp") == lrp
 

@@ -56,7 +56,7 @@ class Code:
     Attributes:
         rule: its rule.
         plugins: those that it executes beside its step.
-        loaded: those of which it loads some, by names that no spec tells; they count if the plug-ins load any.
+        loaded: those of which it may load some, by names that no spec tells (``records/code.py::digest``).
     """
 
     rule: str
@@ -77,8 +77,11 @@ class Code:
 def code_of(spec: Spec) -> Code:
     """Return the code of a run."""
     named = tuple(executed_plugins(spec))
-    several = [(room, name) for room in ROOMS_OF_CHECKS for name in available(room)]
-    return Code(RULE_OF_STAGE[stage_of(spec)], named, tuple(several) if isinstance(spec, CheckSpec) else ())
+    if not isinstance(spec, CheckSpec):
+        return Code(RULE_OF_STAGE[stage_of(spec)], named)
+    several = tuple((room, name) for room in ROOMS_OF_CHECKS for name in available(room))
+    told = tuple(one for one in several if one[1] in spec.check.settings.values())
+    return Code(RULE_OF_STAGE[stage_of(spec)], (*named, *told), several)
 
 
 def code_of_result(rule: str, paper: str = "", item: str = "", scale: str = "", partition: str = "") -> Code:

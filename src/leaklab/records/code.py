@@ -34,8 +34,7 @@ SOURCE = Path(__file__).parents[2]
 EVERYTHING = "*"
 """Stands for all that a module defines and does: it was asked for something by a name that the text does not tell."""
 DIGITS = 16
-Place = tuple[str, str]
-"""Module and definition."""
+Place = tuple[str, str]  # module and definition
 LOADER = ("leaklab.records.plugins", "load")
 """What finds a plug-in by its name."""
 
@@ -46,7 +45,7 @@ def digest(step: str, plugins: Iterable[str] = (), loaded: Iterable[str] = ()) -
     Args:
         step: the module that is run.
         plugins: what it finds by name: ``module:NAME`` for a definition, ``module`` for what that does on import.
-        loaded: what plug-ins may find by name in turn; it counts if one of them reaches what loads plug-ins.
+        loaded: what plug-ins may load in turn; those count whose names stand as text in what the plug-ins reach.
     """
     return sources(SOURCE).digest(step, plugins, loaded)
 
@@ -74,11 +73,7 @@ class Definition:
 
 @dataclass
 class Sources:
-    """All modules of ours below a folder.
-
-    Attributes:
-        folder: that holds the package.
-    """
+    """All modules of ours below a folder, which holds the package."""
 
     folder: Path
     _modules: dict[str, Module] = field(default_factory=dict)
@@ -95,8 +90,15 @@ class Sources:
     def roots(self, step: str, plugins: Iterable[str], loaded: Iterable[str]) -> list[Place]:
         """Return where all that a job reaches begins."""
         own = [self.start(one) for one in plugins]
-        further = [self.start(one) for one in loaded] if LOADER in self.reached(own) else []
-        return [self.start(step), *own, *further]
+        return [self.start(step), *own, *self._loaded(own, loaded)]
+
+    def _loaded(self, own: Iterable[Place], starts: Iterable[str]) -> list[Place]:
+        reached = self.reached(own)
+        if LOADER not in reached:
+            return []
+        nodes = (node for module, name in reached if name != EVERYTHING for node in self.module(module).nodes(name))
+        said = {one.value for node in nodes for one in ast.walk(node) if isinstance(one, ast.Constant)}
+        return [to for to in map(self.start, starts) if to[0].rpartition(".")[2].replace("_", "-") in said]
 
     def start(self, text: str) -> Place:
         """Return the place that a start means; all of its module where there is no such definition."""
