@@ -1,5 +1,6 @@
 """What a block of runs says besides the fields of its runs."""
 
+from collections.abc import Mapping
 from itertools import product
 from math import prod
 from typing import Any, Literal
@@ -41,21 +42,29 @@ class BlockKeys(Record):
 BLOCK_KEYS = {*BlockKeys.model_fields, "like"}
 
 
-def merged_overrides(own: Any, scales: Any) -> Any:
-    """Return a block's overrides as a scale has them: its own, then those of the scale.
+def overrides_at_scale(block: Mapping[str, Any], *changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a block's overrides under their key as a scale has them: its own, then those of the scale.
 
     An override of the scale stands for those of the block with the same condition, and an empty list of the scale for
     all. So what is added to a block holds at every scale that does not say otherwise.
 
     Args:
-        own: the block's, as written.
-        scales: the scale's, as written; what is no list is left to the check of the block's keys.
+        block: its keys, as written.
+        changes: what the scale sets in every block, then in this one; empty is returned where none names overrides.
     """
-    if not isinstance(own, list) or not isinstance(scales, list) or not scales:
-        return scales
-    again = [override.get("when") for override in scales if isinstance(override, dict)]
+    merged: dict[str, Any] = {}
+    for of_scale in (change["overrides"] for change in changes if "overrides" in change):
+        merged = {"overrides": _merged(merged.get("overrides", block.get("overrides")), of_scale)}
+    return merged
+
+
+def _merged(own: Any, of_scale: Any) -> Any:
+    """Return both lists as one; what is no list is left to the check of a block's keys."""
+    if not isinstance(own, list) or not isinstance(of_scale, list) or not of_scale:
+        return of_scale
+    again = [override.get("when") for override in of_scale if isinstance(override, dict)]
     kept = [override for override in own if not (isinstance(override, dict) and override.get("when") in again)]
-    return [*kept, *scales]
+    return [*kept, *of_scale]
 
 
 class RateGrid(Record):

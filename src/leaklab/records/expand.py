@@ -20,7 +20,7 @@ from leaklab.records.blocks import (
     Override,
     check_axis,
     grid_of_rates,
-    merged_overrides,
+    overrides_at_scale,
     refuse_too_many,
 )
 from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
@@ -39,7 +39,7 @@ from leaklab.records.text_specs import PRINTED_ATTACK, TextAttackSpec, TextScore
 from leaklab.records.train_spec import TrainSpec
 
 LISTS = {"rates", "seeds", "metrics", "evaluate", "input_range", "alpha", "beta", "clients", "indexes", "watch"}
-LABELS, OVERRIDES = "row", "overrides"
+LABELS = "row"
 SPECS: dict[str, type[TrainSpec] | type[CheckSpec]] = {"train": TrainSpec, "check": CheckSpec}
 # what the parts of a flat attack block become
 Judged = ScoreSpec | LandscapeSpec | TextScoreSpec
@@ -104,20 +104,11 @@ def _without_data(change: ScaleChange, run: PlannedRun) -> str:
 
 
 def _runs_of(item: Item, scale: Scale, name: str) -> Iterator[PlannedRun]:
+    change = item.scales[scale]
     _known_blocks(item, [name], "runs")
-    block = _at_scale(_inherited(item, name), item.scales[scale], name)
-    return _block_runs(item, name, block, lambda other: _runs_of(item, scale, other))
-
-
-def _at_scale(block: dict[str, Any], change: ScaleChange, name: str) -> dict[str, Any]:
-    """Return a block with what a scale changes: fields are replaced, overrides merge."""
-    of_block = change.blocks.get(name, {})
-    changed = _with(block, {**change.set, **of_block})
-    for changes in (change.set, of_block):
-        if OVERRIDES in changes:
-            changed[OVERRIDES] = merged_overrides(block.get(OVERRIDES), changes[OVERRIDES])
-            block = changed
-    return changed
+    block, own = _inherited(item, name), change.blocks.get(name, {})
+    changed = {**_with(block, {**change.set, **own}), **overrides_at_scale(block, change.set, own)}
+    return _block_runs(item, name, changed, lambda other: _runs_of(item, scale, other))
 
 
 def _known_blocks(item: Item, names: list[str], where: str) -> None:
