@@ -14,10 +14,11 @@ RECORD = "results/runs/attack/x/run.json"
 NOTHING = Ledger(Path(), ())
 
 
-def entry(code="a", made="1", read="1"):
+def entry(code="a", made="1", read="1", commit="c"):
     content = {
         "rule": "run_attack",
         "code": code,
+        "commit": commit,
         "spec": {},
         "inputs": {"data/x": read},
         "outputs": {"results/x": made},
@@ -103,8 +104,8 @@ def test_a_forged_record_contradicts_the_evidence():
     ]
 
 
-@pytest.mark.parametrize("later", [entry(made="2", code="z"), entry(made="2", read="2")])
-def test_a_record_of_other_code_or_of_other_inputs_is_no_witness_any_more(later):
+@pytest.mark.parametrize("later", [entry(made="2", code="z"), entry(made="2", read="2"), entry(made="2", commit="d")])
+def test_a_record_that_was_made_again_or_of_other_inputs_is_no_witness_any_more(later):
     assert faults(adopted((KEY, "a", "b")), later) == []
 
 

@@ -23,9 +23,17 @@ import atexit, json, os, sys
 if any(word.startswith("leaklab.steps.") for word in sys.orig_argv):
     called = set()
 
+    def imports(frame):  # what runs while a module is imported is made, and not used yet
+        while frame is not None:
+            if frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") != "__main__":
+                return True
+            frame = frame.f_back
+        return False
+
     def watch(frame, event, argument):
-        if event == "call":
-            called.add(frame.f_code)
+        if event == "call" and frame.f_code not in called:
+            if frame.f_code.co_name == "<module>" or not imports(frame.f_back):
+                called.add(frame.f_code)
 
     def save():
         sys.setprofile(None)
@@ -58,7 +66,9 @@ def place_of(sources, folder, file, line, name):
             first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
             if first <= line <= node.end_lineno:
                 # the body of a class, and a constant, are made when the module is imported, whoever uses them
-                made_on_import = isinstance(node, ast.Assign) or (isinstance(node, ast.ClassDef) and name == known)
+                made_on_import = isinstance(node, ast.Assign | ast.AnnAssign) or (
+                    isinstance(node, ast.ClassDef) and name == known
+                )
                 return (module, STATEMENTS) if made_on_import else (module, known)
     return module, STATEMENTS
 

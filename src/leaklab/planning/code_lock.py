@@ -32,7 +32,7 @@ class Line(Record):
     Attributes:
         generation: digest by which Snakemake knows the code.
         accepted: digests of code that made the same bytes.
-        evidence: record of a repeated run -> hashes of what it read and of what it made (``witnessed``).
+        evidence: record of a repeated run -> hashes of what it was made from and of what it made (``witnessed``).
     """
 
     generation: str
@@ -96,7 +96,7 @@ class CodeLock:
     def faults(self, ledger: Ledger) -> Iterator[str]:
         """Yield what makes lines unfit to be trusted: a generation that is not accepted, no evidence, other evidence.
 
-        A record that other code made since, or of something else, is no witness any more.
+        A record that was made again since, or of something else, is no witness any more.
         """
         made = {entry.path.as_posix(): entry for entry in ledger.entries}
         for key, line in self.lines.items():
@@ -108,15 +108,18 @@ class CodeLock:
                 entry = made.get(record)
                 if entry is None or entry.content["code"] not in line.accepted:
                     continue
-                (read, found), (read_then, found_then) = witnessed(entry).split(), value.split()
-                if read == read_then and found != found_then:
+                (source, found), (source_then, found_then) = witnessed(entry).split(), value.split()
+                if source == source_then and found != found_then:
                     yield f"{FILE}: {key}: {record} made something else of the same"
 
 
 def witnessed(entry: Entry) -> str:
-    """Return short hashes of what a run read, its spec included, and of what it made."""
-    read = {"spec": entry.content["spec"], "inputs": entry.inputs}
-    return f"{_short(read)} {_short(dict(entry.outputs))}"
+    """Return short hashes of what a run was made from, by which code and at which commit, and of what it made.
+
+    A run that is made again later, perhaps on another machine, is at another commit, and need not agree to the bit.
+    """
+    made_from = {name: entry.content.get(name) for name in ("spec", "code", "commit")} | {"inputs": entry.inputs}
+    return f"{_short(made_from)} {_short(dict(entry.outputs))}"
 
 
 def _short(value: object) -> str:

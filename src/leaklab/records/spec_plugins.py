@@ -6,7 +6,7 @@ from typing import Any
 
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
-from leaklab.records.capture_spec import CaptureSpec, ImageChoice, TextCaptureSpec
+from leaklab.records.capture_spec import CapturedRound, CaptureSpec, ImageChoice, TextCaptureSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.errors import UserError
 from leaklab.records.generator_spec import GeneratorSpec
@@ -71,9 +71,12 @@ def plugins_of(spec: Spec) -> list[tuple[str, str, Mapping[str, Any]]]:
 def executed_plugins(spec: Spec) -> list[tuple[str, str]]:
     """Return the plug-ins whose code a run executes: (room, name) of those that it names, and others by their side.
 
-    An attacker who knows the defense executes it, though the run does not name it: its capture does.
+    An attacker who knows the defense executes it, though the run does not name it: its capture does. A capture holds
+    its update against that without a defense.
     """
     own = [(room, name) for room, name, _ in plugins_of(spec)]
+    if isinstance(spec, CapturedRound):
+        return [*own, ("defenses", "none")]
     attack = spec.attack if isinstance(spec, LandscapeSpec) else spec
     return [*own, ("defenses", attack.capture.defense.name)] if isinstance(attack, AttackSpec) else own
 
