@@ -1,7 +1,7 @@
 """Typed, frozen specs: what a run is. Their canonical JSON is the run's identity (see ``ids``).
 
-A spec holds everything that decides a result and nothing else: no paths, no devices, no chunk sizes. Each stage's spec
-has a module of its own, so that a new field of one reruns that stage and those behind it only.
+A spec holds everything that decides a result and nothing else: no paths, no devices, no chunk sizes. A new field of one
+reruns that stage and those behind it only.
 """
 
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec

@@ -7,8 +7,7 @@ from leaklab.records.items import load_item
 from leaklab.report.judge.claims import read_claims
 from leaklab.report.judge.comparison import write_comparison
 from leaklab.report.judge.judging import judge_all
-from leaklab.report.judge.printed import Printed
-from leaklab.report.judge.printed_choice import as_printed, load_choices
+from leaklab.report.judge.printed import Printed, as_printed, load_choices
 from leaklab.report.judge.tolerances import Tolerances
 from leaklab.report.judge.verdicts import write_verdicts
 from leaklab.report.numbers.results import ResultTable

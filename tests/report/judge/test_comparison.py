@@ -6,7 +6,7 @@ import pytest
 
 from leaklab.records.errors import UserError
 from leaklab.report.judge.comparison import compare, read_comparison, write_comparison
-from leaklab.report.judge.printed_choice import as_printed, load_choices
+from leaklab.report.judge.printed import as_printed, load_choices
 from leaklab.report.judge.tolerances import Rule, Tolerances
 from leaklab.report.numbers.results import ResultRow, ResultTable
 
