@@ -34,9 +34,7 @@ def sweeps(plan: KnownPlan, scale: Scale, item: Item) -> list[str]:
 
 def scores(plan: KnownPlan, scale: Scale, item: Item) -> list[str]:
     """Return the scores of the item's attacks, on images, on text and along landscapes."""
-    return [
-        file for stage, names in OF_SCORES for name in names for file in run_files(plan, scale, item, stage, name)
-    ]
+    return [file for stage, names in OF_SCORES for name in names for file in run_files(plan, scale, item, stage, name)]
 
 
 def checks(plan: KnownPlan, scale: Scale, item: Item) -> list[str]:
