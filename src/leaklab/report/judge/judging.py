@@ -9,6 +9,7 @@ from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.draws import frequency_over_draws, with_draws
 from leaklab.report.judge.evidence import Evidence
 from leaklab.report.judge.indexed import Indexed
+from leaklab.report.judge.more_seeds import seeds_beside, with_more_seeds
 from leaklab.report.judge.outcomes import Unanswered, on_tested_premise, outcome_of
 from leaklab.report.judge.sentences import failures_in_words, measured_line, sides_of
 from leaklab.report.judge.tolerances import StandIns
@@ -83,7 +84,7 @@ def judge_all(
     """
     asked = tuple(claims)
     papers = {claim.paper for claim in asked}
-    own = {paper: Indexed(results.select(paper=paper)) for paper in papers}
+    own = {paper: Indexed(with_more_seeds(results.select(paper=paper))) for paper in papers}
     print_ = {paper: printed.select(paper=paper) for paper in papers}
     chosen = stand_ins or StandIns()
     return tuple(_verdict(claim, own[claim.paper], print_[claim.paper], chosen.of(claim.id), scale) for claim in asked)
@@ -109,6 +110,7 @@ def _judgement(claim: Claim, evidence: Evidence, frequency: Frequency | None, sc
     parts = [
         measured_line(finding.subject, finding.outcome) if finding.outcome else "",
         finding.reason if finding.word in ("not run", "undecided") else "",
+        ", ".join(dict.fromkeys(filter(None, map(seeds_beside, evidence.touched)))),
         frequency.short if frequency and finding.word in (*DECIDED, "undecided") else "",
         f"on stand-ins: {', '.join(substitutes)}" if substitutes else "",
         NOTHING_ABOUT_THE_PAPER if idle else "",
