@@ -7,7 +7,7 @@ import pytest
 
 from leaklab.metrics.statistics import summarise
 from leaklab.planning.plan import build_plan
-from leaklab.records.config import SCALES
+from leaklab.records.canonical import canonical_json
 from leaklab.records.items import load_items
 from leaklab.records.train_spec import TrainSpec
 from leaklab.report.judge.claims import Claim
@@ -78,7 +78,7 @@ def test_no_seed_of_an_item_is_run_again_by_the_item_beside_it():
     pairs = [(key, key.removesuffix(SUFFIX)) for key in items if key.endswith(SUFFIX)]
     for more, first in pairs:
         assert first in items, more
-        for scale in SCALES:
+        for scale in ("small", "paper"):  # at demo both only show that they run
             ours, theirs = (_seeds(plan.runs.get((scale, key), [])) for key in (more, first))
             for setting, seeds in ours.items():
                 assert setting in theirs, (more, scale, setting)
@@ -90,7 +90,7 @@ def _seeds(runs):
     found = {}
     for run in runs:
         if isinstance(run.spec, TrainSpec):
-            rest = run.spec.model_dump(mode="json", exclude={"seeds": True, "partition": {"seed"}})
+            rest = canonical_json(run.spec.model_dump(mode="json", exclude={"seeds": True, "partition": {"seed"}}))
             for seed in run.spec.seeds:
-                found.setdefault(str(rest), set()).add((run.spec.partition.seed, seed))
+                found.setdefault(rest, set()).add((run.spec.partition.seed, seed))
     return found
