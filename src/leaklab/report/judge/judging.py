@@ -1,7 +1,7 @@
 """The verdict on a claim: its check on the results of one scale, its premise, its draws and its stand-ins."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from leaklab.report.judge.cases import Outcome
@@ -44,12 +44,14 @@ class Finding:
         reason: why.
         outcome: of the check, or of the premise where that decided; None where there is none.
         subject: what this outcome measures.
+        by_draws: the word is that of the partition draws together, and the outcome that of the table's own deal.
     """
 
     word: VerdictName
     reason: str
     outcome: Outcome | None = None
     subject: str = ""
+    by_draws: bool = False
 
 
 def judge(
@@ -107,8 +109,9 @@ def _judgement(claim: Claim, evidence: Evidence, frequency: Frequency | None, sc
     substitutes = _substitutes(evidence)
     idle = bool(substitutes) and scale == EMBEDDED and finding.word != "not run"
     word: VerdictName = "undecided" if idle and finding.word in DECIDED else finding.word
+    measured = measured_line(finding.subject, finding.outcome) if finding.outcome else ""
     parts = [
-        measured_line(finding.subject, finding.outcome) if finding.outcome else "",
+        f"{frequency.mean}; in the table's own draw: {measured}" if finding.by_draws and frequency else measured,
         finding.reason if finding.word in ("not run", "undecided") else "",
         ", ".join(dict.fromkeys(filter(None, map(seeds_beside, evidence.touched)))),
         frequency.short if frequency and finding.word in (*DECIDED, "undecided") else "",
@@ -139,7 +142,8 @@ def _finding(claim: Claim, evidence: Evidence, frequency: Frequency | None) -> F
         )
     truth = with_draws(check.truth, frequency)
     if truth.decided and premise.truth.surely:
-        return _decided(truth.surely, check, numbers, claim.sentence)
+        found = _decided(truth.surely, check, numbers, claim.sentence)
+        return replace(found, by_draws=check.truth.point != truth.point or not check.truth.decided)
     doubts = _doubts(check, of_check, premise, evidence.doubts_so_far())
     if not truth.decided and frequency and check.truth.decided:
         doubts.append("the partition draws do not agree")
