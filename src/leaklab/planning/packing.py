@@ -1,8 +1,9 @@
 """What tables and figures were made of, packed beside them, so that they can be made again where the runs are not.
 
 The runs behind published results take hours and are not in git; the scores, curves and pictures that a table or figure
-reads of them are small. They are packed as they are, in one archive an item, and nothing in it has to be believed: the
-records of the table and the figure name the SHA-256 of every file.
+reads of them are small. They are packed as they are, in one archive an item, and none of them has to be believed: the
+records of the table and the figure name the SHA-256 of every file. The runs' own records are packed too, for what the
+runs cost; they are not put back, as the files that they speak of are elsewhere.
 """
 
 import hashlib
@@ -32,6 +33,8 @@ SUFFIX = ".runs.zip"
 NO_DATE = (1980, 1, 1, 0, 0, 0)
 """Of every file in an archive: equal files make equal archives."""
 RULES = ("make_table", "make_figure")
+PIECES = "piece-*.json"
+"""Records of the pieces of a run that was cut (``planning/pieces.py``)."""
 Hashes = Mapping[str, str]
 """Path -> SHA-256."""
 
@@ -54,17 +57,18 @@ def named_files(item: Item, scale: Scale) -> dict[str, str]:
 
 
 def pack(items: Iterable[Item], scale: Scale) -> Iterator[str]:
-    """Pack the files of those items of which all are here, and yield a line for each archive that is written.
+    """Pack the files of those items whose runs are all here, and yield a line for each archive that is written.
 
-    Of the others an archive stays as it is.
+    Of the others an archive stays as it is, also where its files were put back.
 
     Raises:
         UserError: a record is damaged.
     """
+    ledger = checked_ledger()
     for item in items:
         named = named_files(item, scale)
-        if named and all(Path(path).is_file() and sha256(Path(path)) == value for path, value in named.items()):
-            target, content = archive_of(item, scale), _archive(named)
+        if named and all(_made_here(path, value, ledger) for path, value in named.items()):
+            target, content = archive_of(item, scale), _archive([*named, *_records_behind(item, scale, ledger)])
             if not (target.is_file() and target.read_bytes() == content):
                 with atomic(target) as temporary:
                     temporary.write_bytes(content)
@@ -162,10 +166,21 @@ def _of_runs(path: str) -> bool:
     return place.is_relative_to(RUNS) or (place.is_relative_to(PREPARED) and place.suffix == ".json")
 
 
-def _archive(named: Hashes) -> bytes:
+def _made_here(path: str, value: str, ledger: Ledger) -> bool:
+    return path in ledger.makers and Path(path).is_file() and sha256(Path(path)) == value
+
+
+def _records_behind(item: Item, scale: Scale, ledger: Ledger) -> set[str]:
+    """Return the records of all runs and data behind an item, those of the pieces of a run included."""
+    figure = result_files(item, scale)["png"].as_posix()
+    records = {entry.path for entry in ledger.behind(figure).entries if _of_runs(str(entry.path))}
+    return {str(path) for record in records for path in (record, *record.parent.glob(PIECES))}
+
+
+def _archive(paths: Iterable[str]) -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for path in sorted(named):
+        for path in sorted(paths):
             archive.writestr(zipfile.ZipInfo(path, NO_DATE), Path(path).read_bytes(), zipfile.ZIP_DEFLATED)
     return content.getvalue()
 
@@ -180,12 +195,17 @@ def _opened(target: Path) -> zipfile.ZipFile:
 
 
 def _packed(target: Path, archive: zipfile.ZipFile, named: Hashes) -> list[str]:
-    """Return the names in an archive, once each is known to be a file that the records name."""
-    for path in archive.namelist():
+    """Return the names in an archive, those of runs' records aside, once each is known to be what is recorded."""
+    files = [path for path in archive.namelist() if path in named or not _is_record(path)]
+    for path in files:
         try:
             found = hashlib.sha256(archive.read(path)).hexdigest() if path in named else ""
         except (OSError, zipfile.BadZipFile, ValueError, RuntimeError) as error:
             raise UserError(f"{target} is damaged ({path}: {error}): get it again, or delete it") from None
         if found != named.get(path):
             raise UserError(f"{target}: {path} is not what the item's records name: get it again, or delete it")
-    return archive.namelist()
+    return files
+
+
+def _is_record(path: str) -> bool:
+    return _of_runs(path) and (path.endswith("run.json") or Path(path).match(PIECES))
