@@ -10,16 +10,8 @@ from pathlib import Path
 
 from leaklab.records import files
 from leaklab.records.ledger import Ledger
-from leaklab.report.site.metric_cards import cards_of
-from leaklab.report.site.packed_runs import archive_beside, of_archive
-from leaklab.report.site.publication import (
-    cost_of,
-    lacks_runs,
-    published_deal,
-    still_published,
-    write_cards,
-    write_costs,
-)
+from leaklab.report.site.packed_runs import published_now
+from leaklab.report.site.publication import lacks_runs, published_deal, write_cards, write_costs
 from leaklab.steps.base import Job, main
 
 
@@ -27,23 +19,13 @@ def run(job: Job) -> None:
     """Write ``costs.csv`` and ``cards.json`` of the items whose figures are inputs, and copy the drawings of deals."""
     ledger = Ledger.scan()
     figures = {f"{path.parent.name}/{path.stem}": path for path in job.inputs["figures"]}
-    lacking = {item: path for item, path in figures.items() if lacks_runs(ledger, path)}
-    packed = {item: archive for item in lacking if (archive := archive_beside(job.outputs["costs"], item)).is_file()}
-    kept = still_published(
-        job.outputs["costs"].parent, {item: lacking[item] for item in lacking.keys() - packed.keys()}
-    )
-    costs, cards = dict(kept.costs), dict(kept.cards)
-    for item, path in figures.items():
-        if item in packed:
-            costs[item], cards[item] = of_archive(packed[item], path)
-        elif item not in lacking:
-            entries = ledger.behind(path.as_posix()).entries
-            costs[item], cards[item] = cost_of(entries), cards_of(entries)
-    write_costs(job.outputs["costs"], {item: costs[item] for item in figures})
-    write_cards(job.outputs["cards"], {item: cards[item] for item in figures})
+    lacking = sum(lacks_runs(ledger, path) for path in figures.values())
+    found = published_now(job.outputs["costs"].parent, figures, ledger)
+    write_costs(job.outputs["costs"], found.costs)
+    write_cards(job.outputs["cards"], found.cards)
     deals = _publish_deals(job.spec["scale"], job.inputs["deals"], all_here=not lacking)
     job.outputs.update({str(path): path for path in deals})
-    job.note(items=len(figures), packed=len(packed), kept=len(kept.costs), deals=len(deals))
+    job.note(items=len(figures), elsewhere=lacking, deals=len(deals))
 
 
 def _publish_deals(scale: str, drawings: list[Path], all_here: bool) -> list[Path]:

@@ -167,7 +167,7 @@ def unbroken(
         Unbroken(line.row, known.value, known.interval, tuple(attacks[key]), bounds.get(key, ""))
         for key, line, known in left
         if known and known.value is not None and known.interval and known.interval[0] > HALF
-        if key in attacks
+        if len(attacks.get(key, ())) > 1
     )
 
 

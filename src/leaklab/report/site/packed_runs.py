@@ -3,18 +3,40 @@
 import shutil
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from leaklab.planning.packing import SUFFIX
 from leaklab.records.errors import UserError
 from leaklab.records.ledger import Ledger
 from leaklab.report.site.metric_cards import cards_of
-from leaklab.report.site.publication import Cost, MetricCard, cost_of, lacks_runs
+from leaklab.report.site.publication import Cost, MetricCard, Published, cost_of, lacks_runs, still_published
 
 
-def archive_beside(costs: Path, item: str) -> Path:
-    """Return where an item's (``lrp/table1``) files of runs are packed, beside the ``costs.csv`` of its scale."""
-    return costs.parent / f"{item}{SUFFIX}"
+def published_now(folder: Path, figures: Mapping[str, Path], ledger: Ledger) -> Published:
+    """Return cost and cards of every item: from its runs, else from its archive, else as they were published.
+
+    Args:
+        folder: of the scale's results.
+        figures: item (``lrp/table1``) -> its figure.
+        ledger: the records of this checkout.
+
+    Raises:
+        UserError: see ``of_archive`` and ``still_published``.
+    """
+    lacking = {item for item, path in figures.items() if lacks_runs(ledger, path)}
+    packed = {item: folder / f"{item}{SUFFIX}" for item in lacking if (folder / f"{item}{SUFFIX}").is_file()}
+    kept = still_published(folder, {item: figures[item] for item in figures if item in lacking - packed.keys()})
+    costs, cards = {}, {}
+    for item, path in figures.items():
+        if item in kept.costs:
+            costs[item], cards[item] = kept.costs[item], kept.cards[item]
+        elif item in packed:
+            costs[item], cards[item] = of_archive(packed[item], path)
+        else:
+            entries = ledger.behind(path.as_posix()).entries
+            costs[item], cards[item] = cost_of(entries), cards_of(entries)
+    return Published(costs, cards)
 
 
 def of_archive(archive: Path, figure: Path) -> tuple[Cost, tuple[MetricCard, ...]]:
