@@ -48,6 +48,17 @@ def test_a_draw_is_named():
     assert sentence == "runs that diverged: 1 of 1 at method a, dataset b (partition-seed=3)"
 
 
+def test_updates_that_say_nothing_are_told_once_however_many_attacked_them():
+    cell = {"method": "lrp", "dataset": "mnist"}
+    rows = [
+        ResultRow("lrp", "table2", keys, "no_information", 3.0, n=12, attacker=attacker)
+        for attacker, keys in (("paper", cell), ("blind", cell), ("", {**cell, "tried": "dlg"}))
+    ]
+    assert gaps(ResultTable(tuple(rows))) == (
+        "updates that say nothing of their samples: 3 of 12 at method lrp, dataset mnist",
+    )
+
+
 def test_the_word_of_a_note():
     assert [word_of(one) for one in TABLE.rows[:4]] == ["not run", "not run", "", ""]
 
