@@ -1,11 +1,13 @@
 """Result rows of attacks on images: every image for the claims, medians over the updates for the reader.
 
-An item that prints means (``over_images: mean``) has one row per metric instead.
+A share has its mean in place of a median. An item that prints means (``over_images: mean``) has one row per metric
+instead.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from leaklab.metrics.intervals import is_share
 from leaklab.records.attack_spec import ScoreSpec
 from leaklab.records.expand import PlannedRun
 from leaklab.records.files import read_json
@@ -17,9 +19,14 @@ from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import PAPER, ResultRow, RowKeys
 from leaklab.report.numbers.unavailable import unavailable
 
-# zero or one per trial: its mean is the share of labels found
-SHARE_METRIC = "label_correct"
 NOT_AVAILABLE = "not available"
+PROVES_NOTHING = "proves nothing: the attack gives no certificates"
+WITHOUT_VALUE = {
+    "label_correct": "not guessed: the attack names no label",
+    "certified": PROVES_NOTHING,
+    "false_certificate": PROVES_NOTHING,
+}
+"""Why an attack that was run has no value of a metric; such lines are left out of ``scores.csv``."""
 
 
 def attack_rows(source: Source, runs: Sequence[PlannedRun]) -> Iterator[ResultRow]:
@@ -37,6 +44,7 @@ def attack_rows(source: Source, runs: Sequence[PlannedRun]) -> Iterator[ResultRo
         for attempt in cell.attempts:
             if attempt.run.attacker == PAPER:
                 yield from _unavailable_rows(source, attempt.run)
+                yield from _rows_without_value(source, attempt)
     yield from protection_rows(shown, cells)
 
 
@@ -57,6 +65,15 @@ def _unavailable_rows(source: Source, run: PlannedRun) -> Iterator[ResultRow]:
         yield from (_without_value(source, run, name, f"{NOT_AVAILABLE}: {reason}") for name in sorted(names))
 
 
+def _rows_without_value(source: Source, attempt: Attempt) -> Iterator[ResultRow]:
+    """Yield the metrics of which an attack has no value on any update that speaks, and why."""
+    assert isinstance(attempt.run.spec, ScoreSpec)
+    asked = {"label_correct", *(name.replace("-", "_") for name in attempt.run.spec.metrics)}
+    for metric, note in WITHOUT_VALUE.items() if attempt.metrics else ():
+        if metric in asked and metric not in attempt.metrics:
+            yield _without_value(source, attempt.run, _summary_name(source, attempt.run, metric), note)
+
+
 def _without_value(source: Source, run: PlannedRun, name: str, note: str) -> ResultRow:
     return source.number(
         name, row=source.row(run), attacker=PAPER, variant=run.variant, value=None, n=0, clusters=0, note=note
@@ -67,7 +84,7 @@ def _statistic(source: Source, metric: str) -> Statistic:
     """Return the summary over the images; it has the metric's own name where the item shows nothing else."""
     if source.means_only:
         return Statistic("", mean=True)
-    return Statistic("_mean", mean=True) if metric == SHARE_METRIC else Statistic("_median", mean=False)
+    return Statistic("_mean", mean=True) if is_share(metric) else Statistic("_median", mean=False)
 
 
 def _summary_name(source: Source, run: PlannedRun, metric: str) -> str:
