@@ -14,7 +14,10 @@ from leaklab.records.files import write_json, write_table
 from leaklab.records.ids import run_folder
 from leaklab.records.items import Item
 from leaklab.report.collect.item import collect
+from leaklab.report.judge.evidence import Evidence
+from leaklab.report.judge.indexed import Indexed
 from leaklab.report.numbers.gaps import gaps
+from leaklab.report.numbers.results import ResultTable, identity
 
 OWN = "best-by-loss"
 BLOCK = {
@@ -177,6 +180,80 @@ class TestShares:
         of = {"lrp": {"exact_share": [0.0] * 8}, "knowing": {"exact_share": [1.0] * 2 + [0.0] * 6}}
         results = collected(item_with(), of)
         assert shown(results, "exact_share_mean", "knowing", defense="lrp").row["by"] == "dlg, closed form scale"
+
+
+class TestSingleValuesOfMeans:
+    @staticmethod
+    def singles(results, metric, attacker="paper", **keys):
+        found = rows_of(results, metric, attacker, **keys)
+        return {row.row["update"]: row for row in found if row.aside == ("update",)}
+
+    @pytest.mark.parametrize(
+        "places", [batches(), batches(size=3), batches(count=4, draws=2, size=2), batches(count=1, draws=7)]
+    )
+    def test_their_mean_is_the_number_and_they_are_as_many_as_it_has_clusters(self, places):
+        item = means()
+        results = collected(item, places=places)
+        for attacker in ("paper", "knowing"):
+            mean = shown(results, "mse", attacker, defense="lrp")
+            own = self.singles(results, "mse", attacker, defense="lrp")
+            assert statistics.fmean(row.value for row in own.values()) == pytest.approx(mean.value)
+            assert list(own) == list(range(1, mean.clusters + 1))
+            assert sum(row.n for row in own.values()) == mean.n
+            assert {(row.runs, row.clusters, row.better) for row in own.values()} == {(mean.runs, 1, "higher")}
+
+    def test_a_number_is_that_of_the_same_images_in_all_rows(self):
+        item = means(images={"count": 8, "seed": [0, 1]}, skip=BLOCK["skip"])
+        for run in expand(item, "small"):
+            seed = run.spec.attack.capture.images.seed
+            # the defended clients' second half comes first
+            first = 100 + 50 * (seed if place_of(run) == "none" else 1 - seed)
+            places = batches(first=first)
+            write(run, places, {"mse": [image / 1000 for _, image, _ in places]})
+        results = collect(item, "small")
+        undefended, defended = (self.singles(results, "mse", defense=defense) for defense in ("none", "lrp"))
+        assert undefended.keys() == defended.keys() == set(range(1, 17))
+        assert {key: row.value for key, row in undefended.items()} == {key: row.value for key, row in defended.items()}
+
+    def test_images_of_another_data_set_have_other_numbers(self):
+        item = item_with({"over_images": "mean", "row": {"dataset": "dataset"}}, dataset=["mnist", "digits"],
+                         defense="none", skip=[], transform="none")  # fmt: skip
+        results = collected(item)
+        first, second = (self.singles(results, "mse", dataset=name) for name in ("mnist", "digits"))
+        assert len(first) == len(second) == 8
+        assert not first.keys() & second.keys()
+
+    def test_updates_of_the_same_images_twice_are_told_apart(self):
+        item = means(images={"count": 8, "seed": [0, 1]}, skip=BLOCK["skip"])
+        for run in expand(item, "small"):
+            write(run, batches(count=1), {"mse": errors(run, 1)})
+        results = collect(item, "small")
+        assert len(self.singles(results, "mse", defense="none")) == shown(results, "mse", defense="none").clusters == 2
+
+    def test_no_two_rows_are_the_same_number_and_the_mean_is_found_alone(self, tmp_path):
+        results = collected(means(), {"all": {"exact_share": [0.0] * 8}})
+        names = [(row.metric, row.attacker, identity(row.row)) for row in results.rows]
+        assert len(set(names)) == len(names)
+        results.write(tmp_path / "table.csv")
+        lines = (tmp_path / "table.csv").read_text().splitlines()
+        assert ResultTable.read(tmp_path / "table.csv").rows[0].row == results.rows[0].row
+        # of two settings the paper's and of one the knowing one's, each of two metrics: one line
+        assert sum('""update""' in line for line in lines) == 5
+
+    def test_a_claim_gets_the_mean_and_its_difference_in_pairs(self, tmp_path):
+        item = means()
+        for run in expand(item, "small"):
+            # images differ far more from each other than the attackers do
+            write(run, batches(), {"mse": errors(run, 8, spread=1.0)})
+        collect(item, "small").write(tmp_path / "table.csv")
+        asked = Evidence(Indexed(ResultTable.read(tmp_path / "table.csv")))
+        for attacker in ({}, {"attacker": "knowing"}):
+            apart = asked.T("figure2", "mse", defense="lrp", **attacker) - asked.T("figure2", "mse", defense="none")
+            assert apart.value == pytest.approx(LEVELS["knowing" if attacker else "lrp"] - LEVELS["none"])
+            assert apart.high - apart.low < 1e-6
+
+    def test_items_with_single_images_have_none(self):
+        assert not [row for row in collected(item_with()).rows if "update" in row.row]
 
 
 ALL = range(8)
