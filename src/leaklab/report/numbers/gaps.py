@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 
+from leaklab.metrics.silence import NO_INFORMATION_CARD
 from leaklab.report.numbers.results import AS_DESCRIBED, ASIDE, ResultRow, ResultTable, RowKeys
 
 MOST_NAMED = 4
 LOST = {
     "diverged_runs": "runs that diverged",
     "capped_runs": "runs that did not reach the target",
-    "no_information": "updates that say nothing of their samples",
+    NO_INFORMATION_CARD.name: "updates that say nothing of their samples",
 }
 
 

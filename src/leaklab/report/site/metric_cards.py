@@ -12,7 +12,7 @@ ACCURACY = MetricCard(
     "test_accuracy",
     {
         "domain": "global model after the last round, official test part, in percent",
-        "averaging": "mean over seeds; spread is the sample standard deviation (n - 1); interval is a 95 % bootstrap",
+        "averaging": "mean over seeds with sample standard deviation (n - 1), from six on Student's interval",
         "diverged": "replicates whose loss is no longer finite are counted under diverged_runs and left out",
     },
 )
