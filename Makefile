@@ -79,6 +79,7 @@ publish: $(READY) ## judge and show the results that are here, run nothing: make
 	@$(SNAKEMAKE) --quiet rules --allowed-rules judge_claims publish_runs publish_threat_models \
 		--forcerun judge_claims publish_runs publish_threat_models \
 		-- results/$(SCALE)/comparison.csv results/$(SCALE)/costs.csv results/$(SCALE)/threat-models.csv
+	@$(BIN)/leaklab pack --scale $(SCALE)
 	@$(BIN)/leaklab findings --scale $(SCALE)
 
 share: $(READY) ## record what was made in dvc.lock and push it to your DVC remote

@@ -20,9 +20,6 @@ LONGEST = 300
 # the one reader of the official CIFAR archives, which lets nothing but arrays and plain containers in
 RESTRICTED_UNPICKLER = "data/readers/restricted_pickle.py"
 LOADERS_OF_PICKLES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
-# torch's own default is strict; written out here it would make every published training stale, so it waits for their
-# next run
-STRICT_BY_DEFAULT = {"defenses/base.py"}
 # the frozen tensors, whose names were held against the model's before; the others stay as they are until a round begins
 FROZEN_ALONE = {"federated/backbone.py"}
 # what a contract on imports cannot see, because it needs none
@@ -175,7 +172,7 @@ def test_weights_fit_their_network_or_are_refused():
     for name, tree in trees():
         for call, keywords in calls(tree):
             if call.rpartition(".")[2] == "load_state_dict":
-                assert name in FROZEN_ALONE or keywords.get("strict", name in STRICT_BY_DEFAULT) is True, name
+                assert name in FROZEN_ALONE or keywords.get("strict") is True, name
             allowed = call == "zip" or name in FROZEN_ALONE
             assert allowed or keywords.get("strict", True) is True, (name, call)
 

@@ -220,34 +220,33 @@ def adopt(
     equal, results/code.lock records that the code stands for the older one, and nothing has to be run again; one
     differing byte adopts nothing. Commit the code first, and the file afterwards.
     """
-    from leaklab.planning import adopt as adoption
-    from leaklab.planning.code_lock import FILE, CodeLock
-    from leaklab.planning.plan import build_plan
-    from leaklab.planning.run_records import checked_ledger
-    from leaklab.planning.sample import Survey, choose, seconds_of
-    from leaklab.records.config import Config, parse, read_yaml
-    from leaklab.records.items import load_items
-    from leaklab.records.provenance import git_state
+    from leaklab.planning.adopt import adopted
 
-    config = parse(Config, read_yaml(Path("config/config.yaml")), "config/config.yaml")
-    survey = Survey(build_plan(load_items()), checked_ledger(), CodeLock.load(), config.device)
-    git = git_state()
-    if not dry_run and (git["dirty"] or not git["commit"]):
-        raise UserError("adopt: commit the code first: evidence names the commit that it speaks for")
-    if not survey.stale:
-        out.print("nothing to adopt: every record is of the code here, or of code that it stands for")
-        return
-    sample = choose(survey.stale)
-    for one in sample.runs:
-        out.print(f"{one.seconds / 60:6.1f} min  {one.made.rule}  {one.entry.path}  ({', '.join(one.parts[1:])})")
-    minutes = seconds_of(sample.runs) / 60
-    out.print(f"{len(survey.stale)} stale records; {len(sample.runs)} repeated, {minutes:.1f} core minutes estimated")
-    if not dry_run and sample.runs:
-        found = adoption.repeat(sample, survey, cores)
-        found.write()
-        out.print(f"adopted on the evidence of {len(sample.runs)} runs: commit {FILE}")
-    for (made, code), why in sample.uncovered.items():
-        out.print(f"stays stale: {made.rule} by code {code}: {why}: make one such run with the older code first")
+    for line in adopted(cores, dry_run):
+        out.print(line)
+
+
+@app.command()
+def pack(scale: ScaleOption = "small") -> None:
+    """Pack what tables and figures read of their runs beside them, where those runs are here."""
+    from leaklab.planning.listings import planned_items
+    from leaklab.planning.packing import pack
+
+    for line in pack(planned_items("", _scale(scale)), _scale(scale)):
+        out.print(line)
+
+
+@app.command()
+def remake(
+    item: Annotated[list[str] | None, typer.Argument(help="such as lrp table1; none: all that are stale")] = None,
+    scale: ScaleOption = "small",
+    cores: Annotated[int, typer.Option(min=1, help="how many jobs side by side")] = 2,
+) -> None:
+    """Make tables and figures again from what is packed beside them, without their runs; for new statistics, say."""
+    from leaklab.planning.packing import remake
+
+    for line in remake(" ".join(item or []), _scale(scale), cores):
+        out.print(line)
 
 
 @app.command()

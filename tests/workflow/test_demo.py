@@ -108,6 +108,20 @@ def test_a_checkout_without_runs_shows_costs_cards_and_deals(demo, tmp_path):
         assert (demo.folder / "results/demo" / target.partition("#")[0]).exists(), target
 
 
+def test_a_checkout_without_runs_makes_stale_tables_and_figures_again_from_what_is_packed(demo, tmp_path):
+    bare = demo.copy(tmp_path / "packed")
+    assert "results/demo/lrp/figure2.runs.zip" in bare.must("leaklab", "pack", "--scale", "demo")
+    for gone in ("results/runs", "data/prepared", "results/demo/report"):
+        shutil.rmtree(bare.folder / gone)
+    shown = [bare.folder / name for name in ("results/demo/lrp/figure2.csv", "figures/demo/lrp/figure2.npz")]
+    before = [path.read_bytes() for path in shown]
+    bare.edit("config/items/lrp/figure2.yaml", "title: ", "title: Again, ")
+    said = bare.must("leaklab", "remake", "--scale", "demo")
+    assert said.strip().endswith("1 items made again: lrp/figure2")
+    assert [path.read_bytes() for path in shown] == before
+    assert "Again, " in (bare.folder / "results/demo/lrp/figure2.md").read_text()
+
+
 def test_a_figure_that_stands_apart_is_made_by_its_name(demo, tmp_path):
     apart = demo.copy(tmp_path / "apart")
     # what is asserted below holds for a poor generator and a short search too

@@ -2,10 +2,10 @@
 rule make_table:
     input:
         item=item_yaml,
-        sweeps=item_sweeps,
-        scores=item_scores,
-        checks=item_checks,
-        cards=item_cards,
+        sweeps=of_item(item_files.sweeps),
+        scores=of_item(item_files.scores),
+        checks=of_item(item_files.checks),
+        cards=of_item(item_files.cards),
         targets="config/papers/targets.csv",
         tolerances="config/papers/tolerances.yaml",
     output:
@@ -40,7 +40,7 @@ rule make_figure:
         csv="results/{scale}/{paper}/{item}.csv",
         targets="config/papers/targets.csv",
         tolerances="config/papers/tolerances.yaml",
-        pictures=item_pictures,
+        pictures=of_item(item_files.pictures),
     output:
         png="figures/{scale}/{paper}/{item}.png",
         pdf="figures/{scale}/{paper}/{item}.pdf",

@@ -1,7 +1,6 @@
 # How the rules of an item look up which files of runs and data sets its table and its figure are made of.
+from leaklab.planning import item_files
 from leaklab.planning.state import state_of
-from leaklab.records.expand import block_stage
-from leaklab.records.ids import stage_of
 
 
 def item_of(wildcards):
@@ -19,67 +18,13 @@ def item_of(wildcards):
     return the_plan().items[key]
 
 
-def run_files_of(wildcards, stage, name):
-    """Return file `name` of all runs of `stage` that the item reads directly, each once."""
-    runs = the_plan().runs[wildcards.scale, item_of(wildcards).key]
-    return list(
-        dict.fromkeys(
-            str(RUNS.joinpath(*the_plan().key_of(run.spec), name))
-            for run in runs
-            if block_stage(run) == stage
-        )
-    )
+def of_item(files):
+    """Return a function from wildcards to the files that a function of plan, scale and item names."""
 
+    def paths(wildcards):
+        return files(the_plan(), wildcards.scale, item_of(wildcards))
 
-def item_sweeps(wildcards):
-    cells = item_of(wildcards).cells
-    kept = ["weights.safetensors"] if cells and cells.embedding else []
-    return [
-        file
-        for name in ["sweep.parquet", *kept]
-        for file in run_files_of(wildcards, "train", name)
-    ]
-
-
-def item_scores(wildcards):
-    return [
-        file
-        for stage, names in (
-            ("score", ("scores.csv", "cards.json")),
-            ("landscape", ("landscape.csv", "cards.json")),
-            ("score-text", ("scores.csv",)),
-        )
-        for name in names
-        for file in run_files_of(wildcards, stage, name)
-    ]
-
-
-def item_checks(wildcards):
-    return run_files_of(wildcards, "check", "numbers.csv")
-
-
-def item_cards(wildcards):
-    """Return the cards of the data sets behind the item."""
-    jobs = the_plan().jobs_of(wildcards.scale, item_of(wildcards))
-    return [
-        str(PREPARED / f"{dataset}.json")
-        for dataset in sorted({job.dataset for job in jobs if job.dataset})
-    ]
-
-
-def item_pictures(wildcards):
-    """Return reconstructions and truths of the item's attacks, for figures of pictures."""
-    jobs = the_plan().jobs_of(wildcards.scale, item_of(wildcards))
-    names = {
-        "score-text": ["texts.json"],
-        "attack": ["reconstruction.safetensors"],
-        "capture": ["truth.safetensors", "truth_facts.json"],
-    }
-    return [
-        str(job.folder / name)
-        for job in jobs
-        for name in names.get(stage_of(job.spec), [])
-    ]
+    return paths
 
 
 def item_yaml(wildcards):

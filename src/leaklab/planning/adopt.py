@@ -8,17 +8,52 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from leaklab.planning.code_lock import CodeLock, witnessed
-from leaklab.planning.plan import PREPARED
-from leaklab.planning.sample import READ_RECORDS, Sample, Stale, Survey
+from leaklab.planning.code_lock import FILE, CodeLock, witnessed
+from leaklab.planning.plan import PREPARED, build_plan
+from leaklab.planning.run_records import checked_ledger
+from leaklab.planning.sample import READ_RECORDS, Sample, Stale, Survey, choose, seconds_of
+from leaklab.records.config import Config, parse, read_yaml
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, sha256
 from leaklab.records.ids import RUNS
+from leaklab.records.items import load_items
 from leaklab.records.ledger import Ledger
 from leaklab.records.observed import folders_of
+from leaklab.records.provenance import git_state
 
 SCRATCH = Path(".snakemake/adopt")
 LINES_OF_A_FAILURE = 5
+
+
+def adopted(cores: int, dry_run: bool = False) -> Iterator[str]:
+    """Repeat the cheapest stale runs, adopt what they show, and yield what is repeated and found line by line.
+
+    Args:
+        cores: how many jobs to repeat side by side.
+        dry_run: only say what would be repeated.
+
+    Raises:
+        UserError: the code is not committed, or see ``repeat``.
+    """
+    config = parse(Config, read_yaml(Path("config/config.yaml")), "config/config.yaml")
+    survey = Survey(build_plan(load_items()), checked_ledger(), CodeLock.load(), config.device)
+    git = git_state()
+    if not dry_run and (git["dirty"] or not git["commit"]):
+        raise UserError("adopt: commit the code first: evidence names the commit that it speaks for")
+    if not survey.stale:
+        yield "nothing to adopt: every record is of the code here, or of code that it stands for"
+        return
+    sample = choose(survey.stale)
+    for one in sample.runs:
+        yield f"{one.seconds / 60:6.1f} min  {one.made.rule}  {one.entry.path}  ({', '.join(one.parts[1:])})"
+    minutes = seconds_of(sample.runs) / 60
+    yield f"{len(survey.stale)} stale records; {len(sample.runs)} repeated, {minutes:.1f} core minutes estimated"
+    if not dry_run and sample.runs:
+        found = repeat(sample, survey, cores)
+        found.write()
+        yield f"adopted on the evidence of {len(sample.runs)} runs: commit {FILE}"
+    for (made, code), why in sample.uncovered.items():
+        yield f"stays stale: {made.rule} by code {code}: {why}: make one such run with the older code first"
 
 
 def repeat(sample: Sample, survey: Survey, cores: int) -> CodeLock:

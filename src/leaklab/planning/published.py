@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from leaklab.planning import packing
 from leaklab.planning.plan import Plan, result_files
 from leaklab.records.config import SCALES
 from leaklab.records.ledger import Ledger
@@ -13,12 +14,15 @@ WRITTEN = "README.md"
 
 
 def faults(plan: Plan, ledger: Ledger) -> list[str]:
-    """Return a line for each result or figure file without a record, and for each that is missing."""
-    return [*_unrecorded(plan, ledger), *_missing(plan, ledger)]
+    """Return a line for each result file without a record, for each that is missing, and for archives with faults."""
+    packed = (line for scale in SCALES for line in packing.faults(plan.ready(scale), scale))
+    return [*_unrecorded(plan, ledger), *_missing(plan, ledger), *packed]
 
 
 def _unrecorded(plan: Plan, ledger: Ledger) -> Iterator[str]:
     known = {*ledger.makers, *(entry.path.as_posix() for entry in ledger.entries)}
+    # the records of table and figure name what is in it
+    known.update(str(packing.archive_of(item, scale)) for item in plan.items.values() for scale in SCALES)
     papers = sorted({item.paper for item in plan.items.values()})
     for folder in (Path(kind, scale) for kind in ("results", "figures") for scale in SCALES):
         for place in (folder, *(folder / paper for paper in papers)):

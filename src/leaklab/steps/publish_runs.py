@@ -1,6 +1,7 @@
 """Keep what a checkout without runs shows of them: costs, metric cards, and the drawings of who holds what.
 
-Items whose runs are not here keep what was published of them, so that one more item does not ask for the runs of all.
+Items whose runs are not here say it by the archive beside their table, or keep what was published of them, so that one
+more item does not ask for the runs of all.
 The records of published results name the code of this step; so it imports little, and asks its rule what the plan says.
 """
 
@@ -10,9 +11,10 @@ from pathlib import Path
 from leaklab.records import files
 from leaklab.records.ledger import Ledger
 from leaklab.report.site.metric_cards import cards_of
+from leaklab.report.site.packed_runs import archive_beside, of_archive
 from leaklab.report.site.publication import (
-    Published,
     cost_of,
+    lacks_runs,
     published_deal,
     still_published,
     write_cards,
@@ -25,27 +27,35 @@ def run(job: Job) -> None:
     """Write ``costs.csv`` and ``cards.json`` of the items whose figures are inputs, and copy the drawings of deals."""
     ledger = Ledger.scan()
     figures = {f"{path.parent.name}/{path.stem}": path for path in job.inputs["figures"]}
-    kept = still_published(job.outputs["costs"].parent, figures, ledger)
-    entries = {item: ledger.behind(path.as_posix()).entries for item, path in figures.items() if item not in kept.costs}
-    costs = {**kept.costs, **{item: cost_of(own) for item, own in entries.items()}}
-    cards = {**kept.cards, **{item: cards_of(own) for item, own in entries.items()}}
+    lacking = {item: path for item, path in figures.items() if lacks_runs(ledger, path)}
+    packed = {item: archive for item in lacking if (archive := archive_beside(job.outputs["costs"], item)).is_file()}
+    kept = still_published(
+        job.outputs["costs"].parent, {item: lacking[item] for item in lacking.keys() - packed.keys()}
+    )
+    costs, cards = dict(kept.costs), dict(kept.cards)
+    for item, path in figures.items():
+        if item in packed:
+            costs[item], cards[item] = of_archive(packed[item], path)
+        elif item not in lacking:
+            entries = ledger.behind(path.as_posix()).entries
+            costs[item], cards[item] = cost_of(entries), cards_of(entries)
     write_costs(job.outputs["costs"], {item: costs[item] for item in figures})
     write_cards(job.outputs["cards"], {item: cards[item] for item in figures})
-    deals = _publish_deals(job.spec["scale"], job.inputs["deals"], kept)
+    deals = _publish_deals(job.spec["scale"], job.inputs["deals"], all_here=not lacking)
     job.outputs.update({str(path): path for path in deals})
-    job.note(items=len(figures), kept=len(kept.costs), deals=len(deals))
+    job.note(items=len(figures), packed=len(packed), kept=len(kept.costs), deals=len(deals))
 
 
-def _publish_deals(scale: str, drawings: list[Path], kept: Published) -> list[Path]:
+def _publish_deals(scale: str, drawings: list[Path], all_here: bool) -> list[Path]:
     """Copy the drawings; where all runs are here, take away those of deals that are no longer among them."""
     targets = {published_deal(scale, path.parent): path for path in drawings}
     older = sorted(set(Path("figures", scale).glob("partition-*.png")) - set(targets))
-    for old in older if not kept.costs else ():
+    for old in older if all_here else ():
         old.unlink()
     for target, source in targets.items():
         with files.atomic(target) as temporary:
             shutil.copyfile(source, temporary)
-    return [*targets, *(older if kept.costs else ())]
+    return [*targets, *(() if all_here else older)]
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from leaklab.records.draws import draws
 from leaklab.report.judge.comparisons import compare
 from leaklab.report.judge.estimates import Estimate, Singles, Truth, estimate
 from leaklab.report.judge.functions import FUNCTIONS
-from leaklab.report.judge.parts import Part
+from leaklab.report.judge.terms import Term
 from leaklab.report.numbers.missing import NumberMissingError
 
 A, B = Estimate(1.0, 0.5, 1.5), Estimate(2.0, 1.6, 2.4)
@@ -24,7 +24,7 @@ def test_a_difference_runs_from_low_minus_high_to_high_minus_low():
 
 
 def measured_on(value, reach, origin="", values=None):
-    return Estimate(value, value - reach, value + reach, (Part(reach, reach, origin, values),))
+    return Estimate(value, value - reach, value + reach, (Term(reach, reach, origin, values),))
 
 
 class TestSums:

@@ -344,6 +344,25 @@ class TestDraws:
         assert verdict.verdict == word
         assert (" within 0.2 in " in verdict.judgement.sentence) == ("within" in per_draw)
 
+    @pytest.mark.parametrize(
+        ("gap", "spread", "said"),
+        [
+            (-0.05, 0.5, "in the mean of 10 partition draws every comparison holds, ties of 0.2 included"),
+            (-1.0, 0.5, "in the mean of 10 partition draws a comparison surely fails"),
+            (0.5, 0.0, ""),
+        ],
+    )
+    def test_where_the_draws_decide_the_sentence_begins_with_them(self, gap, spread, said):
+        """What the table's own draw says alone may be the contrary of the word, so it is told as that."""
+        draws = [(1 + gap, 1.0)] * 10
+        claim = replace(CLAIM, check_per_draw="same within 0.2")
+        table = {"table": (1.0 + gap, 1.0), "n": 3, "ci_low": gap - spread, "ci_high": gap + spread + 2 * spread}
+        sentence = judged(
+            self.results(*draws, **(table if spread else {"table": (1.5, 1.0)})), claim
+        ).judgement.sentence
+        assert sentence.startswith(said)
+        assert ("in the table's own draw: " in sentence) == bool(said)
+
     def test_the_links_of_a_chain_are_compared_each_by_itself(self):
         claim = replace(CLAIM, check="0<=T('table1','acc',m='a')<=1")
         beyond = self.results(*[(3, 1)] * 10, table=(1.0, 1.0), n=3, ci_low=0.0, ci_high=3.0)

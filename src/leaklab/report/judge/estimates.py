@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
-from leaklab.report.judge.parts import Part, added, reach_of
+from leaklab.report.judge.terms import Term, added, reach_of
 from leaklab.report.numbers.missing import MissingNumber, NumberMissingError
 
 Operation = Callable[[float, float], float]
@@ -76,7 +76,7 @@ class Estimate:
     value: float
     low: float
     high: float
-    parts: tuple[Part, ...] = field(default=(), compare=False, repr=False)
+    parts: tuple[Term, ...] = field(default=(), compare=False, repr=False)
     singles: Singles | None = field(default=None, compare=False, repr=False)
     why: str = field(default="", compare=False, repr=False)
 
@@ -101,9 +101,9 @@ class Estimate:
         return not self.is_exact and (math.isinf(self.low) or math.isinf(self.high))
 
     @property
-    def terms(self) -> tuple[Part, ...]:
+    def terms(self) -> tuple[Term, ...]:
         """The parts of the number; of one of which nothing is known itself."""
-        return () if self.is_exact else self.parts or (Part(self.value - self.low, self.high - self.value),)
+        return () if self.is_exact else self.parts or (Term(self.value - self.low, self.high - self.value),)
 
     def __add__(self, other: Any) -> "Estimate":
         right = estimate(other)
@@ -202,7 +202,7 @@ def _why(known: Sequence[Estimate]) -> str:
     return next((one.why for one in known if one.why), "")
 
 
-def _sum(value: float, terms: tuple[Part, ...], why: str) -> Estimate:
+def _sum(value: float, terms: tuple[Term, ...], why: str) -> Estimate:
     if math.isnan(value):
         raise NumberMissingError("two numbers that are not there are compared with each other")
     parts = added(terms)

@@ -1,7 +1,7 @@
 """The verdict on a claim: its check on the results of one scale, its premise, its draws and its stand-ins."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from leaklab.report.judge.cases import Outcome
@@ -9,6 +9,7 @@ from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.draws import frequency_over_draws, with_draws
 from leaklab.report.judge.evidence import Evidence
 from leaklab.report.judge.indexed import Indexed
+from leaklab.report.judge.more_seeds import seeds_beside, with_more_seeds
 from leaklab.report.judge.outcomes import Unanswered, on_tested_premise, outcome_of
 from leaklab.report.judge.sentences import failures_in_words, measured_line, sides_of
 from leaklab.report.judge.tolerances import StandIns
@@ -43,12 +44,14 @@ class Finding:
         reason: why.
         outcome: of the check, or of the premise where that decided; None where there is none.
         subject: what this outcome measures.
+        by_draws: the word is that of the partition draws together, and the outcome that of the table's own deal.
     """
 
     word: VerdictName
     reason: str
     outcome: Outcome | None = None
     subject: str = ""
+    by_draws: bool = False
 
 
 def judge(
@@ -83,7 +86,7 @@ def judge_all(
     """
     asked = tuple(claims)
     papers = {claim.paper for claim in asked}
-    own = {paper: Indexed(results.select(paper=paper)) for paper in papers}
+    own = {paper: Indexed(with_more_seeds(results.select(paper=paper))) for paper in papers}
     print_ = {paper: printed.select(paper=paper) for paper in papers}
     chosen = stand_ins or StandIns()
     return tuple(_verdict(claim, own[claim.paper], print_[claim.paper], chosen.of(claim.id), scale) for claim in asked)
@@ -106,9 +109,11 @@ def _judgement(claim: Claim, evidence: Evidence, frequency: Frequency | None, sc
     substitutes = _substitutes(evidence)
     idle = bool(substitutes) and scale == EMBEDDED and finding.word != "not run"
     word: VerdictName = "undecided" if idle and finding.word in DECIDED else finding.word
+    measured = measured_line(finding.subject, finding.outcome) if finding.outcome else ""
     parts = [
-        measured_line(finding.subject, finding.outcome) if finding.outcome else "",
+        f"{frequency.mean}; in the table's own draw: {measured}" if finding.by_draws and frequency else measured,
         finding.reason if finding.word in ("not run", "undecided") else "",
+        ", ".join(dict.fromkeys(filter(None, map(seeds_beside, evidence.touched)))),
         frequency.short if frequency and finding.word in (*DECIDED, "undecided") else "",
         f"on stand-ins: {', '.join(substitutes)}" if substitutes else "",
         NOTHING_ABOUT_THE_PAPER if idle else "",
@@ -137,7 +142,8 @@ def _finding(claim: Claim, evidence: Evidence, frequency: Frequency | None) -> F
         )
     truth = with_draws(check.truth, frequency)
     if truth.decided and premise.truth.surely:
-        return _decided(truth.surely, check, numbers, claim.sentence)
+        found = _decided(truth.surely, check, numbers, claim.sentence)
+        return replace(found, by_draws=check.truth.point != truth.point or not check.truth.decided)
     doubts = _doubts(check, of_check, premise, evidence.doubts_so_far())
     if not truth.decided and frequency and check.truth.decided:
         doubts.append("the partition draws do not agree")

@@ -42,8 +42,9 @@ COUNTED: Mapping[str, str] = {
     "images": "images",
 }  # fmt: skip
 """Keys whose number comes first: ``2 images``."""
-NUMBERED: Mapping[str, str] = {"B": "batch size", "batch": "batch size", "K": "clients a round", "N": "clients"}
-"""Keys with another name before their number."""
+NUMBERED: Mapping[str, str] = {"B": "batch size", "batch": "batch size", "K": "clients a round", "N": "clients",
+                                "index": "strength"}  # fmt: skip
+"""Keys with another name before their number; the points of a trade-off are those of a defense's strength."""
 SINGULAR: Mapping[str, str] = {
     "images": "image", "epochs": "epoch", "clients": "client", "rounds": "round", "steps": "step", "classes": "class",
     "clients in a sum": "client in a sum", "hidden units": "hidden unit",

@@ -31,6 +31,7 @@ from leaklab.report.judge.evidence import Evidence
 from leaklab.report.judge.indexed import Indexed
 from leaklab.report.judge.intervals import exact_share
 from leaklab.report.judge.judging import judge_all
+from leaklab.report.judge.more_seeds import with_more_seeds
 from leaklab.report.judge.outcomes import outcome_of
 from leaklab.report.judge.tolerances import StandIns, Tolerances
 from leaklab.report.numbers.results import ResultRow, ResultTable, summarised
@@ -159,7 +160,7 @@ def undecided(
     found = []
     for claim, verdict in zip(every, verdicts, strict=True):
         if verdict.verdict == "undecided":
-            own = Indexed(results.select(paper=claim.paper))
+            own = Indexed(with_more_seeds(results.select(paper=claim.paper)))
             evidence = Evidence(own, printed.select(paper=claim.paper), stand_ins=stand_ins.of(claim.id))
             found.append(_need(claim, evidence, results, verdict.judgement.reason))
     return sorted(found, key=lambda need: (need.factor is None, need.factor or 0.0, need.claim))

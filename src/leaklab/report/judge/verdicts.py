@@ -92,6 +92,13 @@ class Frequency:
         within = f" within {self.tie:g}" if self.tie else ""
         return f"holds{within} in {self.holds} of {self.draws} partition draws"
 
+    @property
+    def mean(self) -> str:
+        """What the comparisons are in the mean of the draws, where that decides; else empty."""
+        within = f", ties of {self.tie:g} included" if self.tie else ""
+        said = {HOLDS: f"every comparison holds{within}", FAILS: "a comparison surely fails"}.get(self.decided, "")
+        return said and f"in the mean of {self.draws} partition draws {said}"
+
     def __str__(self) -> str:
         parts = [self.short]
         if self.fails_for:

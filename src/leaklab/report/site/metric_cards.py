@@ -12,21 +12,27 @@ ACCURACY = MetricCard(
     "test_accuracy",
     {
         "domain": "global model after the last round, official test part, in percent",
-        "averaging": "mean over seeds with sample standard deviation (n - 1), from six on Student's interval",
+        "averaging": "mean over seeds; spread is the sample standard deviation (n - 1), and from six seeds on there is "
+        "Student's 95 % interval",
         "diverged": "replicates whose loss is no longer finite are counted under diverged_runs and left out",
     },
 )
 
 
-def cards_of(entries: Sequence[Entry]) -> tuple[MetricCard, ...]:
-    """Return each card once; metrics that could not be computed say why."""
+def cards_of(entries: Sequence[Entry], root: Path = Path()) -> tuple[MetricCard, ...]:
+    """Return each card once; metrics that could not be computed say why.
+
+    Args:
+        entries: the jobs' records.
+        root: folder below which their files lie.
+    """
     cards: dict[str, MetricCard] = {}
     for entry in entries:
         if entry.rule == "train_federated":
             cards[ACCURACY.metric] = ACCURACY
         for path in entry.outputs if entry.rule in ("score_attack", "score_text", "map_landscape") else ():
             if Path(path).name == "cards.json":
-                cards |= _from_file(Path(path))
+                cards |= _from_file(root / path)
     return tuple(cards.values())
 
 

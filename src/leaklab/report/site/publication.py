@@ -69,34 +69,31 @@ def published_deal(scale: str, run: Path) -> Path:
     return Path("figures", scale, f"partition-{run.name}.png")
 
 
-def still_published(folder: Path, figures: Mapping[str, Path], ledger: Ledger) -> Published:
-    """Return what was published in ``results/<scale>`` of the items whose runs are not all in this checkout.
+def still_published(folder: Path, figures: Mapping[str, Path]) -> Published:
+    """Return what was published in ``results/<scale>`` of items whose runs are neither here nor packed.
 
     Args:
         folder: of the scale's results.
         figures: item -> its figure.
-        ledger: the records of this checkout.
 
     Raises:
-        UserError: of an item without runs nothing was published, or its figure is not the one that it was published
-            with.
+        UserError: of an item nothing was published, or its figure is not the one that it was published with.
     """
-    lacking = [item for item, path in figures.items() if _lacks_runs(ledger, path)]
-    if not lacking:
+    if not figures:
         return Published({}, {})
     before = Published.load(folder)
     record = folder / RECORD
     shown = files.read_json(record)["inputs"] if record.is_file() else {}
-    for item in lacking:
-        path = figures[item]
+    for item, path in figures.items():
         if item not in before.costs or shown.get(path.as_posix()) != files.sha256(path):
             raise UserError(f"{item}: not all its runs are here, and {path} is not as published: run snakemake {path}")
     return Published(
-        {item: before.costs[item] for item in lacking}, {item: before.cards.get(item, ()) for item in lacking}
+        {item: before.costs[item] for item in figures}, {item: before.cards.get(item, ()) for item in figures}
     )
 
 
-def _lacks_runs(ledger: Ledger, figure: Path) -> bool:
+def lacks_runs(ledger: Ledger, figure: Path) -> bool:
+    """Tell whether a run behind a figure has no record here."""
     return any(entry is None and path.startswith(RUNS) for _, path, entry in ledger.chain(figure.as_posix()))
 
 
