@@ -121,6 +121,17 @@ class TestFractions:
             ends = [fractions_interval(twice / 2, count) for twice in range(2 * count + 1)]
             assert math.fsum(p for p, (low, high) in zip(chance, ends, strict=True) if low <= share <= high) >= 0.95
 
+    @pytest.mark.parametrize("count", [6, 7, 12, 40])
+    def test_every_sum_has_ends_in_order_also_nearly_none_and_nearly_all(self, count):
+        """A label or two of a whole run of batches: sums that no half is near."""
+        near = [whole + gap for whole in range(count + 1) for gap in (-1e-13, -1e-9, -1e-4, 0, 1e-13, 1e-9, 1e-4)]
+        sums = [*near, *(count * draws(0, "sums", count).uniform(200, 1)).ravel()]
+        for total in (min(max(float(one), 0.0), count) for one in sums):
+            low, high = fractions_interval(total, count)
+            assert 0 <= low <= total / count + 1e-9
+            assert total / count - 1e-9 <= high <= 1
+            assert high - low > 0.08
+
     @pytest.mark.parametrize(("share", "count"), [(0.01, 12), (0.1, 6), (0.5, 12), (0.9, 20)])
     def test_outcomes_of_one_update_that_go_together_count_once(self, share, count):
         """Batches of four whose images share their luck: 300 samples each, an error of 1.3 %."""

@@ -20,6 +20,8 @@ Ends = tuple[float, float] | tuple[None, None]
 NO_ENDS: tuple[None, None] = (None, None)
 SLACK = 1e-9
 """What rounding may add to a sum of outcomes."""
+ALMOST = 1 - 1e-12
+"""The largest mean short of 1 that a share's end is sought up to."""
 RESAMPLES = 2000
 SEED = 0
 OUTCOMES = frozenset(
@@ -230,7 +232,8 @@ def _upper_end(total: float, clusters: int, outside: float) -> float:
         entropy = _term(part, mean) + _term(1 - part, 1 - mean)
         return min(math.exp(-clusters * entropy), math.e * float(bdtr(whole, clusters, mean))) - outside
 
-    return 1.0 if part > 1 - SLACK else float(brentq(excess, part, 1 - 1e-12))
+    # nearly all of the largest sum: under any mean short of 1 a sum that small has more of a chance
+    return 1.0 if part > 1 - SLACK or excess(ALMOST) > 0 else float(brentq(excess, part, ALMOST))
 
 
 def _term(part: float, mean: float) -> float:
