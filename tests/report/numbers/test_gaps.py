@@ -109,3 +109,10 @@ def test_headings_that_share_a_line_do_not_run_into_each_other():
     assert len(headings) == 5
     boxes = [text.get_window_extent() for text in headings]
     assert not any(box.overlaps(other) for place, box in enumerate(boxes) for other in boxes[place + 1 :])
+
+
+def test_what_an_attack_does_not_answer_is_said_only_where_it_is_asked():
+    mute = row("lrp", "mnist", None, metric="label_correct", n=0, note="not guessed: the attack names no label")
+    results = ResultTable((row("lrp", "mnist", 98.0), mute))
+    assert gaps(results, ["acc"]) == ()
+    assert gaps(results, ["acc", "label_correct"]) == gaps(results) != ()

@@ -1,6 +1,6 @@
 """What a result table lacks, in sentences: numbers that were not run, runs that diverged, updates that say nothing."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from leaklab.metrics.silence import NO_INFORMATION_CARD
 from leaklab.report.numbers.results import AS_DESCRIBED, ASIDE, ResultRow, ResultTable, RowKeys
@@ -11,15 +11,26 @@ LOST = {
     "capped_runs": "runs that did not reach the target",
     NO_INFORMATION_CARD.name: "updates that say nothing of their samples",
 }
+UNANSWERED = ("not guessed", "proves nothing")
+"""Words of numbers that an attack does not give by its nature."""
 
 
-def gaps(results: ResultTable) -> tuple[str, ...]:
+def gaps(results: ResultTable, shown: Collection[str] | None = None) -> tuple[str, ...]:
     """Return one sentence per reason why numbers are missing, then one per kind of lost replicates or updates.
 
     Points of curves are left out: the number of their own that belongs to them says the same.
+
+    Args:
+        results: of an item.
+        shown: metrics of the table below which the sentences stand; what an attack does not answer is said only there
+            where it is asked. None for all.
     """
-    rows = [row for row in results.rows if not row.is_point]
+    rows = [row for row in results.rows if not row.is_point and not _is_unasked(row, shown)]
     return (*_without_value(rows), *filter(None, (_lost(rows, metric, words) for metric, words in LOST.items())))
+
+
+def _is_unasked(row: ResultRow, shown: Collection[str] | None) -> bool:
+    return shown is not None and row.metric not in shown and word_of(row) in UNANSWERED
 
 
 def word_of(row: ResultRow) -> str:
