@@ -1,6 +1,6 @@
 """Which of the stale runs are repeated: the cheapest of every stage and of every plug-in, renderer and reader."""
 
-import importlib
+import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -19,7 +19,7 @@ from leaklab.records.files import sha256
 from leaklab.records.ids import RUNS, run_folder, run_id, stage_of
 from leaklab.records.ledger import Entry, Ledger
 from leaklab.records.observed import stage_of_file
-from leaklab.records.plugins import module_name
+from leaklab.records.plugins import class_attribute
 from leaklab.records.spec_plugins import plugins_of
 from leaklab.records.specs import Spec
 
@@ -229,14 +229,10 @@ def speaks_for(one: Stale, members: Iterable[Stale]) -> bool:
     return one.made.rule == found[0].made.rule and same
 
 
-@cache
-def _timed_by(module: str) -> tuple[str, ...]:
-    return tuple(getattr(importlib.import_module(module).PLUGIN, "timed", ()))
-
-
 def timed(spec: Spec) -> tuple[str, ...]:
     """Return the metrics of a run that are wall times, as its check declares."""
-    return _timed_by(module_name("theory", spec.check.name)) if isinstance(spec, CheckSpec) else ()
+    said = class_attribute("theory", spec.check.name, "timed") if isinstance(spec, CheckSpec) else None
+    return tuple(ast.literal_eval(said)) if said is not None else ()
 
 
 @cache
