@@ -8,7 +8,7 @@ attackers: they may fail all the same.
 from dataclasses import dataclass
 from typing import Any
 
-from leaklab.defenses.privacy_budget import best_guess, total_variation
+from leaklab.defenses.dp_sgd import best_guess, total_variation
 from leaklab.observations.declared import chosen
 from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
 
