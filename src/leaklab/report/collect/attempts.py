@@ -5,25 +5,24 @@ attacker of a number is the strongest of all of them by that very number; of equ
 """
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from leaklab.metrics.statistics import Summary, summarise
+from leaklab.metrics.intervals import summarise_for
+from leaklab.metrics.statistics import Summary
 from leaklab.records.errors import UserError
 from leaklab.records.expand import PlannedRun
 from leaklab.records.files import read_table
 from leaklab.records.ids import run_folder, run_id
 from leaklab.report.collect.source import Source
+from leaklab.report.collect.updates import NO_INFORMATION, TRAINING, Updates
 from leaklab.report.numbers.results import BLIND, KNOWING, PAPER, canonical
 
 OWN_CHOICE, ORACLE = "best-by-loss", "oracle"
-TRAINING = "training"
-"""Column of scores that are of several trainings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +52,30 @@ class Attempt:
         return bool(self.run.spec.attack.capture.defense.name == "none")  # type: ignore[union-attr]
 
     @property
+    def data(self) -> tuple[str, str]:
+        """The data set of the private samples, and its split."""
+        capture = self.run.spec.attack.capture  # type: ignore[union-attr]
+        return capture.dataset, str(getattr(getattr(capture, "images", None), "split", ""))
+
+    @cached_property
+    def updates(self) -> Updates:
+        """The updates behind the scores."""
+        return Updates.of(self.scores)
+
+    @property
+    def count(self) -> int:
+        """How many updates it has, silent ones too and draws of one as one; of several trainings how many these are."""
+        trainings, updates = {_training(run) for run in (self.run, *self.others)}, self.updates
+        if len(trainings) > 1:
+            return len(trainings)
+        if not updates.silent:
+            return len(set(updates.held.values()))
+        return (len(updates.held) + updates.silent) // int(self.run.spec.attack.capture.draws)  # type: ignore[union-attr]
+
+    @property
     def metrics(self) -> list[str]:
-        """The metrics of the attack's own choice, in the order of the file."""
-        return list(dict.fromkeys(self.scores["metric"]))
+        """The metrics of the attack's own choice, in the order of the file; the count of silent updates is none."""
+        return [name for name in dict.fromkeys(self.scores["metric"]) if name != NO_INFORMATION]
 
     @property
     def references(self) -> list[str]:
@@ -67,14 +87,10 @@ class Attempt:
         chosen = (self.scores["metric"] == metric) & (self.scores["selection"] == selection)
         return self.scores[chosen]
 
-    def values(self, metric: str, selection: str = OWN_CHOICE) -> NDArray[np.float64]:
-        """Return the values of a metric and selection."""
-        return self.of(metric, selection)["value"].to_numpy(dtype=np.float64)
-
     def summary(self, metric: str, selection: str = OWN_CHOICE) -> Summary:
-        """Summarise a metric over the updates."""
+        """Summarise a metric over the updates: a share as one, by the metric's name in the scores."""
         group = self.of(metric, selection)
-        return summarise(group["value"].to_numpy(), clusters_of(group))
+        return summarise_for(metric, group["value"].to_numpy(), self.updates.clusters_of(group))
 
 
 @dataclass(frozen=True)
@@ -140,24 +156,6 @@ def cells_of(source: Source, runs: Sequence[PlannedRun]) -> list[Cell]:
     for run in runs:
         found.setdefault((canonical(source.row(run)), run.variant), []).append(run)
     return [_cell(source, own) for own in found.values()]
-
-
-def clusters_of(scores: pd.DataFrame) -> list[Hashable]:
-    """Return what each line counts with: its training, where there are several, as the updates of one share it.
-
-    Else its update: all its images together, whichever draw. A single update counts by its draws.
-    """
-    if TRAINING in scores.columns:
-        return scores[TRAINING].tolist()
-    updates = updates_of(scores)
-    return updates if len(set(updates)) > 1 else scores["trial"].tolist()
-
-
-def updates_of(scores: pd.DataFrame) -> list[Hashable]:
-    """Return the images (or the sentence) of each line's update."""
-    private = "image" if "image" in scores.columns else "example"
-    held = {trial: tuple(sorted(own)) for trial, own in scores.groupby("trial")[private]}
-    return [held[trial] for trial in scores["trial"]]
 
 
 def _cell(source: Source, runs: list[PlannedRun]) -> Cell:

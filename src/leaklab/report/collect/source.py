@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leaklab.metrics.silence import NO_INFORMATION_CARD
 from leaklab.records.attack_spec import ScoreSpec
 from leaklab.records.canonical import canonical_json
 from leaklab.records.check_spec import CheckSpec
@@ -23,6 +24,7 @@ PREPARED = Path("data/prepared")
 # an item's own unit and direction are those of its accuracies
 KNOWN_MEANINGS = {
     "protection_left": MetricMeaning(better="higher", unit="%"),
+    NO_INFORMATION_CARD.name: MetricMeaning(better="higher", unit=NO_INFORMATION_CARD.unit),
     "round": MetricMeaning(),
     "diverged_runs": MetricMeaning(),
     "capped_runs": MetricMeaning(),

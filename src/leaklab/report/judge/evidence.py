@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from leaklab.report.judge.estimates import Estimate
-from leaklab.report.judge.indexed import UPDATE, Indexed
+from leaklab.report.judge.indexed import Indexed
 from leaklab.report.judge.intervals import has_number, measured, spread
 from leaklab.report.numbers.missing import MissingNumber, NumberMissingError
 from leaklab.report.numbers.results import (
@@ -33,9 +33,9 @@ class Evidence:
     """The results of one paper, in one variant, as a claim sees them.
 
     Only the attacker of the paper is seen, unless a claim passes ``attacker="blind"`` or ``attacker="knowing"`` (see
-    ``worst_case``); rows beside the attackers' (``selection``, ``tried``, ``difference``) are seen only by a claim that
-    names their key. Where a metric has both curves and numbers of their own, ``S`` sees the curves and all
-    others the numbers.
+    ``worst_case``); rows beside or behind the attackers' (``selection``, ``tried``, ``difference``, ``update``) are
+    seen only by a claim that names their key. Where a metric has both curves and numbers of their own, ``S`` sees the
+    curves and all others the numbers.
 
     Attributes:
         results: those of the claim's paper.
@@ -174,7 +174,7 @@ class Evidence:
             if row.attacker in attackers
             and row.variant == self.variant
             and matches(row.row, of_row)
-            and {*row.aside, *({UPDATE} & row.row.keys())} <= keys.keys()
+            and set(row.aside) <= keys.keys()
         ]
         return [row for row in rows if row.is_point == points] or rows
 

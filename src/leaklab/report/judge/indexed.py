@@ -10,10 +10,8 @@ from statistics import fmean, median
 from leaklab.metrics.intervals import is_share
 from leaklab.report.judge.estimates import Estimate, Singles
 from leaklab.report.judge.worst_case import Setting, contested, setting_of, worst_case
-from leaklab.report.numbers.results import DIFFERENCE, SELECTION, ResultRow, ResultTable, summarised
+from leaklab.report.numbers.results import DIFFERENCE, SELECTION, UPDATE, ResultRow, ResultTable, summarised
 
-UPDATE = "update"
-"""Key of a row of a single update; such rows are seen only by a claim that names the key."""
 OF_ONE_UPDATE = (UPDATE, "image", "example")
 MEDIAN = "_median"
 CLOSE = 1e-6
@@ -49,7 +47,7 @@ class Indexed:
 
         They have to be as many as the row has updates, and to give its value. Shares keep their own intervals.
         """
-        values = self._singles.get((_without_update(row), row.runs), {})
+        values = self._singles.get((setting_of(row), row.runs), {})
         if not values or len(values) != row.clusters or number.is_exact or {DIFFERENCE, SELECTION} & row.row.keys():
             return number
         is_median = row.metric.endswith(MEDIAN)
@@ -69,10 +67,6 @@ class Indexed:
         )
         for row in self.table.rows:
             name = next((key for key in OF_ONE_UPDATE if key in row.row), None)
-            if name is not None and row.value is not None and not row.aside and not row.is_point:
-                found[_without_update(row), row.runs][f"{name} {row.row[name]}"].append(row.value)
+            if name is not None and row.value is not None and set(row.aside) <= {UPDATE} and not row.is_point:
+                found[setting_of(row), row.runs][f"{name} {row.row[name]}"].append(row.value)
         return {key: {update: fmean(own) for update, own in of.items()} for key, of in found.items()}
-
-
-def _without_update(row: ResultRow) -> Setting:
-    return setting_of(replace(row, row={key: value for key, value in row.row.items() if key != UPDATE}))

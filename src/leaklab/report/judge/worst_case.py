@@ -11,13 +11,14 @@ from leaklab.report.numbers.results import (
     KNOWING,
     PAPER,
     TRIED,
+    UPDATE,
     ResultRow,
     ResultTable,
     identity,
     summarised,
 )
 
-ATTEMPTS = ("image", "example", "draw", INDEX)
+ATTEMPTS = ("image", "example", "draw", UPDATE, INDEX)
 STRONGEST_FIRST = (KNOWING, PAPER, BLIND)
 
 Setting = tuple[str, ...]
@@ -26,10 +27,11 @@ Setting = tuple[str, ...]
 def worst_case(results: ResultTable) -> ResultTable:
     """Return the rows with those of one attacker left in each setting: the knowing one's, where there are any.
 
-    A setting is what rows of one metric share besides attacker, attack, image and draw. Single images that the table
-    does not repeat, because the knowing attacker's run is the paper's or the blind one, are found by that run. Where
-    no attacker is known to be the strongest (curves), it is the one who knows the defense, else the paper's. ``by`` is
-    taken out of the keys, so that a claim finds the row by the paper's own keys.
+    A setting is what rows of one metric share besides attacker, attack, image and draw; single updates are one of their
+    own, as they have the metric of their mean. Single values that the table does not repeat, because the knowing
+    attacker's run is the paper's or the blind one, are found by that run. Where no attacker is known to be the
+    strongest (curves), it is the one who knows the defense, else the paper's. ``by`` is taken out of the keys, so that
+    a claim finds the row by the paper's own keys.
     """
     attackers: dict[Setting, set[str]] = {}
     for row in _of_attackers(results.rows):
@@ -73,13 +75,13 @@ def knowing_runs(results: ResultTable, *metrics: str) -> frozenset[str]:
 
 
 def setting_of(row: ResultRow) -> Setting:
-    """Return what rows of all attackers share that are about the same setting and metric, summaries and images."""
+    """Return what rows of all attackers share that are about the same setting and metric, also of single values."""
     keys = {key: value for key, value in row.row.items() if key not in (*ATTEMPTS, BY, TRIED)}
     return row.paper, row.item, summarised(row.metric), row.variant, identity(keys)
 
 
 def _own_setting(row: ResultRow) -> Setting:
-    return (*setting_of(row), row.metric)
+    return (*setting_of(row), row.metric, UPDATE if UPDATE in row.row else "")
 
 
 def _of_attackers(rows: Iterable[ResultRow]) -> list[ResultRow]:

@@ -1,21 +1,36 @@
-"""What a result table lacks, in plain sentences: numbers that were not run, runs that diverged, goals not reached."""
+"""What a result table lacks, in sentences: numbers that were not run, runs that diverged, updates that say nothing."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from leaklab.report.numbers.results import AS_DESCRIBED, ResultRow, ResultTable, RowKeys
+from leaklab.metrics.silence import NO_INFORMATION_CARD
+from leaklab.report.numbers.results import AS_DESCRIBED, ASIDE, ResultRow, ResultTable, RowKeys
 
 MOST_NAMED = 4
-LOST = {"diverged_runs": "diverged", "capped_runs": "did not reach the target"}
+LOST = {
+    "diverged_runs": "runs that diverged",
+    "capped_runs": "runs that did not reach the target",
+    NO_INFORMATION_CARD.name: "updates that say nothing of their samples",
+}
+UNANSWERED = ("not guessed", "proves nothing")
+"""Words of numbers that an attack does not give by its nature."""
 
 
-def gaps(results: ResultTable) -> tuple[str, ...]:
-    """Return one sentence per reason why numbers are missing, then one per kind of lost replicates.
+def gaps(results: ResultTable, shown: Collection[str] | None = None) -> tuple[str, ...]:
+    """Return one sentence per reason why numbers are missing, then one per kind of lost replicates or updates.
 
     Points of curves are left out: the number of their own that belongs to them says the same.
+
+    Args:
+        results: of an item.
+        shown: metrics of the table below which the sentences stand; what an attack does not answer is said only there
+            where it is asked. None for all.
     """
-    rows = [row for row in results.rows if not row.is_point]
-    counted = {metric: _lost(rows, metric, word) for metric, word in LOST.items()}
-    return (*_without_value(rows), *(sentence for sentence in counted.values() if sentence))
+    rows = [row for row in results.rows if not row.is_point and not _is_unasked(row, shown)]
+    return (*_without_value(rows), *filter(None, (_lost(rows, metric, words) for metric, words in LOST.items())))
+
+
+def _is_unasked(row: ResultRow, shown: Collection[str] | None) -> bool:
+    return shown is not None and row.metric not in shown and word_of(row) in UNANSWERED
 
 
 def word_of(row: ResultRow) -> str:
@@ -37,13 +52,18 @@ def _without_value(rows: Iterable[ResultRow]) -> list[str]:
     return [f"{note} ({_numbers(of_note)})" for note, of_note in cells.items()]
 
 
-def _lost(rows: Iterable[ResultRow], metric: str, word: str) -> str:
-    cells = [row for row in rows if row.metric == metric and row.value]
+def _lost(rows: Iterable[ResultRow], metric: str, words: str) -> str:
+    # what several attackers lack in a cell is said once
+    cells = list(dict.fromkeys(_count(row) for row in rows if row.metric == metric and row.value))
     if not cells:
         return ""
-    named = [f"{row.value:.0f} of {row.n} at {keys_text(row.row)}{_draw(row)}" for row in cells[:MOST_NAMED]]
     more = [f"and in {len(cells) - MOST_NAMED} more cells"] if len(cells) > MOST_NAMED else []
-    return f"runs that {word}: {'; '.join([*named, *more])}"
+    return f"{words}: {'; '.join([*cells[:MOST_NAMED], *more])}"
+
+
+def _count(row: ResultRow) -> str:
+    keys = keys_text({key: value for key, value in row.row.items() if key not in ASIDE})
+    return f"{row.value:.0f} of {row.n} at {keys}{_draw(row)}"
 
 
 def _draw(row: ResultRow) -> str:

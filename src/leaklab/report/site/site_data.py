@@ -6,6 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from leaklab.metrics.silence import NO_INFORMATION_CARD
 from leaklab.planning.outputs import idle_defenses
 from leaklab.planning.plan import Job, Plan, build_plan, result_files
 from leaklab.planning.state import state_of
@@ -44,6 +45,8 @@ from leaklab.report.site.threat_models import FILE as LETTERS_OF_ROWS
 from leaklab.report.site.threat_models import LETTERED, threat_models, with_letters
 from leaklab.report.tables.layout import lay_out
 
+NOT_PAIRED = (PROTECTION_LEFT, NO_INFORMATION_CARD.name)
+"""Metrics whose rows are no numbers of an attack."""
 ON_STAND_INS = "On stand-in data, which decide nothing about the paper: "
 GENERAL_NOTES = {
     "demo": "Embedded data, a few minutes on a laptop: the whole chain on real input, not the papers' numbers.",
@@ -173,7 +176,7 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
         "pictures": (picture, *_ranges(evidence, item, comparisons)),
         "grid": with_letters(lay_out(item.table, results, comparisons), runs) if item.table else None,
         "comparisons": comparisons,
-        "attackers": attacker_pairs(ResultTable(tuple(row for row in results.rows if row.metric != PROTECTION_LEFT))),
+        "attackers": attacker_pairs(ResultTable(tuple(row for row in results.rows if row.metric not in NOT_PAIRED))),
         "threats": threat_models(runs),
         "idle": tuple(idle_defenses(jobs)),
         "strangers": without_attacker(run.spec.attack for run in runs if isinstance(run.spec, LETTERED)),

@@ -150,7 +150,7 @@ def lay_out(spec: TableLayout, results: ResultTable, comparisons: Iterable[Compa
             *notes.basis(spec, shown),
             *([notes.SPREAD] if spreads else []),
             *notes.left_out([" / ".join(labels_of(spec, spec.columns, column)) for column in empty]),
-            *gaps(results),
+            *gaps(results, spec.metrics),
         ),
     )
 
