@@ -390,7 +390,7 @@ def test_planning_imports_neither_torch_nor_pandas():
         "from leaklab.records.items import load_items\n"
         "jobs = [job for jobs in build_plan(load_items()).jobs.values() for job in jobs.values()]\n"
         "assert all(len(job.code) == 16 for job in jobs) and len(jobs) > 100\n"
-        "print(*sorted({'torch', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules)))\n"
+        "print(*sorted({'torch', 'pandas', 'numpy', 'matplotlib', 'seaborn'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "\n"

@@ -4,11 +4,10 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
+import seaborn as sns
 from matplotlib.figure import Figure
-from matplotlib.rcsetup import cycler
 from matplotlib.transforms import Bbox
 from PIL import Image, ImageChops, ImageStat
 
@@ -21,59 +20,15 @@ RASTER_DOTS_PER_INCH = 75  # of surfaces and maps in a pdf, whose lines and lett
 PALETTE_ERROR = 0.5  # of 255: largest mean error of a color channel for which a png gets a palette
 FOOT_MARGIN, FOOT_LINE, FOOT_LETTERS = 0.1, 0.14, 16  # inches, inches, letters in an inch
 DECIMALS = 9  # of a share of the figure: a millionth of a dot
-# Okabe and Ito's colors, which people with any of the common color-vision deficiencies tell apart; yellow comes last
-# because it is faint on white
+# Okabe and Ito's colors, which people with any of the common color-vision deficiencies tell apart better than those of
+# seaborn's palette "colorblind"; yellow comes last because it is faint on white
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#F0E442")
 INK = "#222222"
 QUIET = "#555555"
 FAINT = "#8A8A8A"
 
-_FONT_SIZES = {
-    "font.size": 9,
-    "axes.titlesize": 9,
-    "axes.labelsize": 9,
-    "xtick.labelsize": SMALLEST_FONT,
-    "ytick.labelsize": SMALLEST_FONT,
-    "legend.fontsize": SMALLEST_FONT,
-    "legend.title_fontsize": SMALLEST_FONT,
-    "figure.titlesize": 10,
-}
-# seaborn's context "paper" and style "ticks", written out: importing seaborn takes longer than drawing
-_THEME = {
-    "axes.axisbelow": True,
-    "axes.facecolor": "white",
-    "axes.grid": False,
-    "axes.linewidth": 1.0,
-    "axes.spines.bottom": True,
-    "axes.spines.left": True,
-    "figure.facecolor": "white",
-    "font.sans-serif": ["Arial", "DejaVu Sans", "Liberation Sans", "Bitstream Vera Sans", "sans-serif"],
-    "grid.color": ".8",
-    "grid.linestyle": "-",
-    "grid.linewidth": 0.8,
-    "lines.markersize": 6 * 0.8,
-    "lines.solid_capstyle": "round",
-    "patch.edgecolor": "w",
-    "patch.force_edgecolor": True,
-    "patch.linewidth": 0.8,
-    "xtick.bottom": True,
-    "xtick.direction": "out",
-    "xtick.major.size": 6 * 0.8,
-    "xtick.major.width": 1.0,
-    "xtick.minor.size": 3.2,
-    "xtick.minor.width": 0.8,
-    "xtick.top": False,
-    "ytick.direction": "out",
-    "ytick.left": True,
-    "ytick.major.size": 6 * 0.8,
-    "ytick.major.width": 1.0,
-    "ytick.minor.size": 3.2,
-    "ytick.minor.width": 0.8,
-    "ytick.right": False,
-}
+# what the house adds to seaborn's context "paper" and style "ticks"
 _LOOK = {
-    # the font that comes with matplotlib: a figure must not depend on what is installed
-    "font.family": "DejaVu Sans",
     "text.color": INK,
     "axes.labelcolor": INK,
     "axes.edgecolor": INK,
@@ -81,21 +36,28 @@ _LOOK = {
     "ytick.color": INK,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "figure.titlesize": 10,
+    "grid.alpha": 0.35,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.4,
     "legend.frameon": False,
     "lines.linewidth": 1.5,
     "pdf.fonttype": 42,
 }
 
 
-def settings() -> Any:
-    """Return the matplotlib settings of the house."""
-    return {**_THEME, **_FONT_SIZES, **_LOOK, "axes.prop_cycle": cycler(color=PALETTE)}
-
-
 @contextmanager
-def styled() -> Iterator[None]:
-    """Draw in the style of the house within a ``with`` block, and leave no trace of it behind."""
-    with mpl.rc_context(settings()):
+def styled(ruled: bool = False) -> Iterator[None]:
+    """Draw in the style of the house within a ``with`` block, and leave no trace of it behind.
+
+    Args:
+        ruled: whether axes that are made within have a grid.
+    """
+    scale = SMALLEST_FONT / sns.plotting_context("paper")["xtick.labelsize"]
+    with mpl.rc_context():
+        # the font that comes with matplotlib: a figure must not depend on what is installed
+        sns.set_theme("paper", "ticks", PALETTE, "DejaVu Sans", scale, color_codes=False,
+                      rc={**_LOOK, "axes.grid": ruled})  # fmt: skip
         yield
 
 
