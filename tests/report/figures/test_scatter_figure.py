@@ -34,9 +34,10 @@ def test_points_are_gathered_by_group_in_the_order_of_the_labels():
 def test_the_figure_shows_all_points_and_names_the_groups(tmp_path):
     figures = [scatter_figure.draw(LAYOUT, scatter_figure.clouds(LAYOUT, POINTS), "Title") for _ in range(2)]
     (axes,) = figures[0].axes
-    assert sorted(map(tuple, np.concatenate([line.get_xydata() for line in axes.lines]).tolist())) == [
-        (1, 2), (3, 4), (5, 6),
-    ]  # fmt: skip
+    (points,) = axes.collections
+    assert points.get_offsets().tolist() == [[3, 4], [1, 2], [5, 6]]
+    second, *first = map(tuple, points.get_facecolors())
+    assert first[0] == first[1] != second
     assert [text.get_text() for text in figures[0].legends[0].get_texts()] == ["second", "first"]
     for name, figure in zip("ab", figures, strict=True):
         style.save(figure, tmp_path / f"{name}.png", tmp_path / f"{name}.pdf")

@@ -1,15 +1,17 @@
 """Ways through the plane, such as clients' weights from step to step, with arrows and marked points."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from leaklab.records.layouts import PathsLayout
-from leaklab.report.figures.strokes import COLUMN_WIDTH, Stroke, extra_height, finish, stroke
-from leaklab.report.figures.style import FAINT, INK, new_figure, styled
+from leaklab.report.figures.strokes import COLUMN_WIDTH, Strokes, extra_height, finish, frame_of
+from leaklab.report.figures.style import INK, new_figure, styled
 from leaklab.report.numbers.places import Place, labels_of
 from leaklab.report.numbers.series import Floats, Path, Point
 
@@ -17,7 +19,7 @@ LOWEST_PANEL, HIGHEST_PANEL = 1.2, 3.6
 ROOM_FOR_LABELS = 0.75
 MOST_ARROWS = 12
 START_NOTE = "Hollow circle: where a path starts."
-# of single points that belong to no path; paths have the other signs
+# of single points that belong to no path; the first paths have other signs
 POINT_SIGNS = ("*", "P", "X", "h")
 
 
@@ -26,39 +28,35 @@ def draw(layout: PathsLayout, paths: Sequence[Path], points: Sequence[Point], ti
     """Draw the paths of ``series.paths`` and the points of ``series.points``.
 
     All panels have the same limits and the same scale on both axes, so that angles and lengths can be compared.
+
+    Raises:
+        UserError: two paths have the same label.
     """
     panels = list(dict.fromkeys(path.panel for path in paths))
-    names = list(dict.fromkeys(path.path for path in paths))
-    strokes = {name: stroke(place) for place, name in enumerate(names)}
-    signs = {label: POINT_SIGNS[place % len(POINT_SIGNS)] for place, label in enumerate(layout.points)}
+    strokes = Strokes([_label(layout, path) for path in dict.fromkeys(path.path for path in paths)])
+    marked = _handles(layout, points)
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
-    below = [
-        START_NOTE,
-        *([layout.note] if layout.note else []),
-        *notes,
-    ]
+    below = [START_NOTE, *([layout.note] if layout.note else []), *notes]
     limits = [_limits(found) for found in _coordinates(paths, points)]
-    with styled():
-        handles = _handles(layout, strokes, signs, points)
+    names = [*strokes.names, *(str(handle.get_label()) for handle in marked)]
+    with styled(ruled=True):
         figure = new_figure(
             COLUMN_WIDTH,
-            rows * _panel_height(limits, columns) + 0.1 + extra_height(title, handles, below, COLUMN_WIDTH),
+            rows * _panel_height(limits, columns) + 0.1 + extra_height(title, names, below, COLUMN_WIDTH),
         )
         axes = figure.subplots(rows, columns, squeeze=False)
         for place, panel in enumerate(panels):
             own = axes.flat[place]
-            for path in (path for path in paths if path.panel == panel):
-                _path(own, path, strokes[path.path])
-            for point in (point for point in points if point.panel in (None, panel)):
-                _point(own, point, signs[point.label], strokes)
+            handles = _paths(layout, own, [path for path in paths if path.panel == panel], strokes)
+            _points(layout, own, [point for point in points if point.panel in (None, panel)], strokes)
             _frame(layout, own, panel, lowest=place + columns >= len(panels), left=place % columns == 0)
             own.plot(*limits, linestyle="")  # the corners, unseen: all panels show the same part of the plane
             # equal scales by wider limits, not by a smaller box: the layout engine counts on the box
             own.set_aspect("equal", adjustable="datalim")
         for unused in axes.flat[len(panels) :]:
             unused.set_visible(False)
-        finish(figure, title, handles, below)
+        finish(figure, title, [*handles, *marked], below)
     return figure
 
 
@@ -73,36 +71,40 @@ def arrays(layout: PathsLayout, paths: Sequence[Path], points: Sequence[Point]) 
     return found
 
 
-def _path(axes: Axes, path: Path, look: Stroke) -> None:
-    axes.plot(path.x, path.y, color=look.color, linestyle=look.dashes, linewidth=1.0)
-    axes.plot(path.x[:1], path.y[:1], color=look.color, marker="o", markersize=5, markerfacecolor="white", linestyle="")
-    axes.plot(path.x[-1:], path.y[-1:], color=look.color, marker=look.marker, markersize=5, linestyle="")
+def _paths(layout: PathsLayout, axes: Axes, paths: Sequence[Path], strokes: Strokes) -> list[Any]:
+    """Draw the ways of one panel and return what stands in the legend."""
+    shown = frame_of((_label(layout, path.path), path.x, path.y) for path in paths)
+    handles = strokes.lines(axes, shown, sort=False, linewidth=1, markersize=6, markevery=[-1])
+    starts = shown.groupby("name", sort=False).head(1)
+    strokes.hollow(axes, starts, style=None, marker="o", markersize=5, markerfacecolor="white")
+    for path in paths:
+        _arrows(axes, path, strokes.colors[_label(layout, path.path)])
+    return handles
+
+
+def _arrows(axes: Axes, path: Path, color: Any) -> None:
     steps = len(path.x) - 1
     for step in range(0, steps, max(1, -(-steps // MOST_ARROWS))):
         start, end = (path.x[step], path.y[step]), (path.x[step + 1], path.y[step + 1])
         if start != end:
             axes.annotate("", xy=end, xytext=start,
-                          arrowprops={"arrowstyle": "-|>", "color": look.color, "shrinkA": 0, "shrinkB": 2,
+                          arrowprops={"arrowstyle": "-|>", "color": color, "shrinkA": 0, "shrinkB": 2,
                                       "mutation_scale": 8, "linewidth": 0})  # fmt: skip
 
 
-def _point(axes: Axes, point: Point, sign: str, strokes: dict[Place, Stroke]) -> None:
-    look = strokes.get(point.path) if point.path is not None else None
-    axes.plot([point.x], [point.y], marker=sign, markersize=9, color=look.color if look else INK, linestyle="",
-              markeredgecolor="white", markeredgewidth=0.6, zorder=4)  # fmt: skip
+def _points(layout: PathsLayout, axes: Axes, points: Sequence[Point], strokes: Strokes) -> None:
+    owners = ["" if point.path is None else _label(layout, point.path) for point in points]
+    sns.scatterplot(x=[point.x for point in points], y=[point.y for point in points], hue=owners,
+                    palette={**strokes.colors, "": INK}, style=[point.label for point in points],
+                    markers=_signs(layout), s=81, linewidth=0.6, zorder=4, legend=False, ax=axes)  # fmt: skip
 
 
 def _frame(layout: PathsLayout, axes: Axes, panel: Place, lowest: bool, left: bool) -> None:
     if layout.panels:
         axes.set_title(" · ".join(labels_of(layout, layout.panels, panel)), loc="left", fontweight="bold")
-    if left:
-        axes.set_ylabel(layout.title(layout.y))
-    if lowest:
-        axes.set_xlabel(layout.title(layout.x))
+    axes.set(xlabel=layout.title(layout.x) if lowest else "", ylabel=layout.title(layout.y) if left else "")
     axes.tick_params(labelleft=left, labelbottom=lowest)
     axes.locator_params(nbins=5)
-    axes.grid(visible=True, linewidth=0.4, color=FAINT, alpha=0.35)
-    axes.set_axisbelow(True)
 
 
 def _coordinates(paths: Sequence[Path], points: Sequence[Point]) -> tuple[Floats, Floats]:
@@ -124,25 +126,18 @@ def _panel_height(limits: Sequence[tuple[float, float]], columns: int) -> float:
     return min(HIGHEST_PANEL, max(LOWEST_PANEL, height)) + ROOM_FOR_LABELS
 
 
-def _handles(
-    layout: PathsLayout, strokes: dict[Place, Stroke], signs: dict[str, str], points: Sequence[Point]
-) -> list[Line2D]:
-    lines = [
-        Line2D(
-            [],
-            [],
-            color=look.color,
-            linestyle=look.dashes,
-            marker=look.marker,
-            markersize=5,
-            label=", ".join(labels_of(layout, layout.paths, name)),
-        )
-        for name, look in strokes.items()
-    ]
+def _label(layout: PathsLayout, path: Place) -> str:
+    return ", ".join(labels_of(layout, layout.paths, path))
+
+
+def _signs(layout: PathsLayout) -> dict[str, str]:
+    return {label: POINT_SIGNS[place % len(POINT_SIGNS)] for place, label in enumerate(layout.points)}
+
+
+def _handles(layout: PathsLayout, points: Sequence[Point]) -> list[Line2D]:
     shown = {point.label for point in points}
-    marked = [
+    return [
         Line2D([], [], color=INK, marker=sign, markersize=8, linestyle="", label=layout.title(label))
-        for label, sign in signs.items()
+        for label, sign in _signs(layout).items()
         if label in shown
     ]
-    return [*lines, *marked]

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from leaklab.records.errors import UserError
 from leaklab.records.scatter_layout import ScatterLayout
-from leaklab.report.figures.strokes import COLUMN_WIDTH, extra_height, finish, stroke
-from leaklab.report.figures.style import FAINT, new_figure, styled
+from leaklab.report.figures.strokes import COLUMN_WIDTH, Strokes, extra_height, finish, frame_of
+from leaklab.report.figures.style import new_figure, styled
 from leaklab.report.numbers.places import Place, in_order, labels_of, place_of
 from leaklab.report.numbers.results import AS_DESCRIBED, ResultTable, identity, matches
 from leaklab.report.numbers.series import Floats
@@ -52,30 +51,26 @@ def clouds(layout: ScatterLayout, results: ResultTable) -> list[Cloud]:
 
 
 def draw(layout: ScatterLayout, found: Sequence[Cloud], title: str, notes: Sequence[str] = ()) -> Figure:
-    """Draw the points; both axes of a panel have the same scale, so that distances can be compared by eye."""
+    """Draw the points; both axes of a panel have the same scale, so that distances can be compared by eye.
+
+    Raises:
+        UserError: two groups have the same label.
+    """
     panels = list(dict.fromkeys(cloud.panel for cloud in found))
-    looks = {group: stroke(place) for place, group in enumerate(dict.fromkeys(cloud.group for cloud in found))}
+    names = {group: ", ".join(labels_of(layout, layout.groups, group))
+             for group in dict.fromkeys(cloud.group for cloud in found)}  # fmt: skip
+    strokes = Strokes(list(names.values()))
     below = [*([layout.note] if layout.note else []), *notes]
-    with styled():
-        handles = [
-            Line2D([], [], color=look.color, marker=look.marker, linestyle="", markersize=6,
-                   label=", ".join(labels_of(layout, layout.groups, group)))
-            for group, look in looks.items()
-        ]  # fmt: skip
-        height = len(panels) * PANEL_HEIGHT + 0.2 + extra_height(title, handles, below, COLUMN_WIDTH)
+    with styled(ruled=True):
+        height = len(panels) * PANEL_HEIGHT + 0.2 + extra_height(title, strokes.names, below, COLUMN_WIDTH)
         figure = new_figure(COLUMN_WIDTH, height)
-        axes = figure.subplots(len(panels), 1, squeeze=False).ravel()
-        for own, panel in zip(axes, panels, strict=True):
-            for cloud in (cloud for cloud in found if cloud.panel == panel):
-                look = looks[cloud.group]
-                own.plot(*cloud.points.T, color=look.color, marker=look.marker, linestyle="", markersize=6, alpha=0.85)
+        for axes, panel in zip(figure.subplots(len(panels), 1, squeeze=False).flat, panels, strict=True):
+            shown = frame_of((names[cloud.group], *cloud.points.T) for cloud in found if cloud.panel == panel)
+            handles = strokes.points(axes, shown, s=64, alpha=0.85)
             if layout.panels:
-                own.set_title(" · ".join(labels_of(layout, layout.panels, panel)), loc="left", fontweight="bold")
-            own.set_xlabel(layout.title(layout.x))
-            own.set_ylabel(layout.title(layout.y))
-            own.grid(visible=True, linewidth=0.4, color=FAINT, alpha=0.35)
-            own.set_axisbelow(True)
-            own.set_aspect("equal", adjustable="datalim")
+                axes.set_title(" · ".join(labels_of(layout, layout.panels, panel)), loc="left", fontweight="bold")
+            axes.set(xlabel=layout.title(layout.x), ylabel=layout.title(layout.y))
+            axes.set_aspect("equal", adjustable="datalim")
         finish(figure, title, handles, below)
     return figure
 
