@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from matplotlib import colormaps
+import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, PowerNorm
+from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter, StrMethodFormatter
 from numpy.typing import NDArray
@@ -18,9 +19,10 @@ from leaklab.records import plugins
 from leaklab.report.figures.style import FAINT, PAGE_WIDTH, PALETTE, SMALLEST_FONT, new_figure, styled
 
 Counts = NDArray[np.int64]
-TRAINING, ASIDE = PALETTE[0], PALETTE[4]
-# one hue from light to dark, told apart with any color vision; white is kept for labels that a client does not have
-SHARES = LinearSegmentedColormap.from_list("shares", colormaps["Blues"](np.linspace(0.15, 1, 64)))
+TRAINING, ASIDE = "trained on", "set aside for validation"
+PARTS = {TRAINING: PALETTE[0], ASIDE: PALETTE[4]}
+# from light to dark, told apart with any color vision; white is kept for labels that a client does not have
+SHARES = sns.blend_palette(("#D6E6F4", PALETTE[0], "#062B55"), as_cmap=True)
 # shares grow by their square root: one percent and none look different, and so do a half and all
 BEND = 0.5
 SHARES_NAMED = (0.01, 0.1, 0.25, 0.5, 1)
@@ -80,7 +82,7 @@ def draw(shown: Holdings) -> Figure:
     with styled():
         figure = new_figure(width, 2.6 + 0.16 * rows)
         grid = figure.subplots(
-            2, 2, sharex="col", sharey="row", height_ratios=(1, 0.3 + 0.1 * rows),
+            2, 2, sharey="row", height_ratios=(1, 0.3 + 0.1 * rows),
             width_ratios=(width - SIDE_INCHES, SIDE_INCHES),
         )  # fmt: skip
         _sizes(grid[0, 0], shown)
@@ -93,13 +95,16 @@ def draw(shown: Holdings) -> Figure:
 
 def _sizes(axes: Axes, shown: Holdings) -> None:
     order = shown.by_size
-    sizes, aside = shown.training.sum(1)[order], shown.aside[order]
-    look: dict[str, Any] = {"width": 0.9}
-    axes.bar(range(len(order)), sizes, color=TRAINING, label="trained on", **look)
-    if aside.any():
-        axes.bar(range(len(order)), aside, bottom=sizes, color=ASIDE, label="set aside for validation", **look)
-        axes.legend(loc="upper right", frameon=True, framealpha=0.9, edgecolor="none")  # equal bars fill the panel
-    axes.set_ylabel("samples")
+    # seaborn stacks from the last to the first
+    parts = pd.DataFrame({ASIDE: shown.aside[order], TRAINING: shown.training.sum(1)[order]})
+    bars = parts.loc[:, parts.any()].reset_index().melt("index")
+    sns.histplot(bars, x="index", weights="value", hue="variable", palette=PARTS, multiple="stack", discrete=True,
+                 shrink=0.9, alpha=1, legend=shown.aside.any(), ax=axes)  # fmt: skip
+    if shown.aside.any():
+        # equal bars fill the panel
+        sns.move_legend(axes, "upper right", title=None, frameon=True, framealpha=0.9, edgecolor="none")
+    # a bar stands above its column of the heat map
+    axes.set(xlim=(-0.5, len(order) - 0.5), xlabel="", ylabel="samples")
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.tick_params(axis="x", length=0, labelbottom=False)
 
@@ -110,38 +115,30 @@ def _histogram(axes: Axes, shown: Holdings) -> None:
         axes.set_axis_off()
         return
     sizes = shown.training.sum(1)
-    axes.hist(sizes, bins=min(20, len(np.unique(sizes))), orientation="horizontal", color=TRAINING, edgecolor="white",
-              linewidth=0.3)  # fmt: skip
+    # an edge, not a gap, keeps a bar visible where all sizes are nearly the same
+    sns.histplot(y=sizes, bins=min(20, len(np.unique(sizes))), shrink=0.8, color=PARTS[TRAINING],
+                 edgecolor=PARTS[TRAINING], alpha=1, ax=axes)  # fmt: skip
     axes.set_xlabel("clients")
     axes.xaxis.set_label_position("top")
     axes.xaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
     axes.tick_params(labelleft=False, labelbottom=False, labeltop=True, bottom=False, top=True)
-    axes.spines[["bottom", "top"]].set(visible=False)
+    sns.despine(ax=axes, bottom=True)
 
 
 def _labels(axes: Axes, side: Axes, shown: Holdings) -> None:
     order = shown.by_size
-    counts = shown.training[order].T
-    shares = np.ma.masked_equal(counts / np.maximum(counts.sum(0), 1), 0)
+    counts = pd.DataFrame(shown.training[order].T, columns=order + 1)
+    shares = counts / counts.sum().clip(lower=1)
     clients, labels = len(order), len(counts)
-    mesh = axes.pcolormesh(np.arange(clients + 1) - 0.5, np.arange(labels + 1) - 0.5, shares,
-                           cmap=SHARES, norm=PowerNorm(BEND, 0, 1), rasterized=True)  # fmt: skip
-    axes.set(ylim=(labels - 0.5, -0.5), ylabel="label")
-    axes.set_xlabel("client" if clients <= MOST_NAMED else f"{clients} clients, sorted by size")
-    axes.set_xticks(*_named(order) if clients <= MOST_NAMED else ([], []))
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=MOST_NAMED if labels <= MOST_NAMED else 8, integer=True))
-    axes.tick_params(length=0)
-    axes.spines[:].set(visible=True, linewidth=0.4, color=FAINT)
     side.set_axis_off()
-    scale = side.inset_axes((0.05, 0, 0.16, 1))
-    bar = axes.figure.colorbar(mesh, cax=scale, ticks=SHARES_NAMED, format=PercentFormatter(xmax=1, decimals=0))
-    bar.set_label("share of the\nclient's samples")
-    bar.minorticks_off()
-    bar.outline.set(visible=False)
-
-
-def _named(order: NDArray[np.intp]) -> tuple[list[int], list[str]]:
-    return list(range(len(order))), [str(client + 1) for client in order]
+    scale = {"ticks": SHARES_NAMED, "format": PercentFormatter(xmax=1, decimals=0),
+             "label": "share of the\nclient's samples"}  # fmt: skip
+    sns.heatmap(shares, mask=shares == 0, cmap=SHARES, norm=PowerNorm(BEND, 0, 1), cbar_kws=scale,
+                cbar_ax=side.inset_axes((0.05, 0, 0.16, 1)), xticklabels=clients <= MOST_NAMED,
+                yticklabels=-(-labels // MOST_NAMED), rasterized=True, ax=axes)  # fmt: skip
+    axes.set(ylabel="label", xlabel="client" if clients <= MOST_NAMED else f"{clients} clients, sorted by size")
+    axes.tick_params(length=0, rotation=0)
+    axes.spines[:].set(visible=True, linewidth=0.4, color=FAINT)
 
 
 def _title(spec: Mapping[str, Any]) -> str:
