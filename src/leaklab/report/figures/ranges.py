@@ -1,11 +1,11 @@
 """Printed values against the range over draws: is a difference from print larger than the luck of the draw?"""
 
-import math
 from collections.abc import Sequence
 
+import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from leaklab.records.errors import UserError
 from leaklab.records.layouts import TableLayout
@@ -15,8 +15,9 @@ from leaklab.report.numbers.results import RowKeys
 
 LINE_HEIGHT = 0.18
 BAR, TICK, DOT = "#C3CCD6", PALETTE[0], PALETTE[1]
-FILLS = {True: DOT, False: "none", None: FAINT}
-"""Fill of the printed number by whether it lies in the range over the draws; None where there are no draws."""
+FILLS = {"printed, inside the range": DOT, "printed, outside": "none", "printed, no draws": FAINT}
+VERDICTS = dict(zip((True, False, None), FILLS, strict=True))
+"""What is said of a printed number by whether it lies in the range over the draws; None where there are no draws."""
 
 
 def draw(comparisons: Sequence[Comparison], spec: TableLayout, facet: str, title: str) -> Figure:
@@ -39,7 +40,7 @@ def draw(comparisons: Sequence[Comparison], spec: TableLayout, facet: str, title
         raise UserError("ranges figure: no regenerated number has a printed one beside it: run the item first")
     if any(facet not in row.row for row in shown):
         raise UserError(f"ranges figure: a cell has no key '{facet}': choose one of {', '.join(shown[0].row)}")
-    with styled():
+    with styled(ruled=True):
         return _draw(shown, spec, facet, title)
 
 
@@ -52,42 +53,29 @@ def _draw(shown: Sequence[Comparison], spec: TableLayout, facet: str, title: str
     keys = [key for key in (*spec.rows, *spec.columns) if key != facet and key in shown[0].row]
     for axes, name, panel in zip(grid[0], names, panels, strict=True):
         _panel(axes, panel, [_line_label(spec, keys, row.row) for row in panel], named=axes is grid[0][0])
+        axes.get_legend().remove()
         axes.set_title(spec.label(facet, name), fontweight="bold", loc="left")
-        axes.set_xlabel(spec.title(panel[0].metric))
+        axes.set(xlabel=spec.title(panel[0].metric), ylabel="")
     grid[0][0].set_ylabel(" · ".join(spec.title(key) for key in keys))
     figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-    figure.legend(handles=_handles(), loc="outside lower center", ncols=5, handletextpad=0.4)
+    handles, _ = grid[0][0].get_legend_handles_labels()
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, handletextpad=0.4)
     return figure
 
 
 def _panel(axes: Axes, rows: Sequence[Comparison], labels: Sequence[str], named: bool) -> None:
-    for y, row in enumerate(rows):
-        value = math.nan if row.value is None else row.value
-        if row.draws_min is not None and row.draws_max is not None:
-            axes.plot([row.draws_min, row.draws_max], [y, y], color=BAR, linewidth=5, solid_capstyle="butt", zorder=1)
-        axes.plot([value], [y], marker="|", markersize=8, markeredgewidth=1.4, color=TICK, zorder=2)
-        axes.plot([row.printed], [y], marker="o", markersize=4.5, color=DOT, zorder=3, linestyle="",
-                  markerfacecolor=FILLS[row.within_draws])  # fmt: skip
+    shown = pd.DataFrame(rows).assign(y=range(len(rows)), verdict=[VERDICTS[row.within_draws] for row in rows])
+    axes.hlines(shown.y, shown.draws_min.astype(float), shown.draws_max.astype(float), color=BAR, linewidth=5,
+                label="range over the draws")  # fmt: skip
+    sns.scatterplot(shown, x="value", y="y", marker="|", s=64, linewidth=1.4, color=TICK, label="this table's draw",
+                    zorder=2, ax=axes)  # fmt: skip
+    sns.scatterplot(shown, x="printed", y="y", hue="verdict", hue_order=FILLS, palette=FILLS, edgecolor=DOT, s=20,
+                    linewidth=1, zorder=3, ax=axes)  # fmt: skip
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_yticks(range(len(rows)), list(labels) if named else [""] * len(rows))
     axes.tick_params(axis="y", length=0)
-    axes.grid(visible=True, axis="both", linewidth=0.4, color=FAINT, alpha=0.35)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right", "left"]].set_visible(False)
+    sns.despine(ax=axes, left=True)
 
 
 def _line_label(spec: TableLayout, keys: Sequence[str], row: RowKeys) -> str:
     return " · ".join(spec.label(key, row[key]) for key in keys)
-
-
-def _handles() -> list[Line2D]:
-    dot = {"marker": "o", "markersize": 4, "linestyle": "", "color": DOT}
-    return [
-        Line2D([], [], color=BAR, linewidth=5, label="range over the draws"),
-        Line2D(
-            [], [], color=TICK, marker="|", linestyle="", markersize=8, markeredgewidth=1.4, label="this table's draw"
-        ),
-        Line2D([], [], label="printed, inside the range", **dot),  # type: ignore[arg-type]
-        Line2D([], [], label="printed, outside", markerfacecolor=FILLS[False], **dot),  # type: ignore[arg-type]
-        Line2D([], [], label="printed, no draws", markerfacecolor=FILLS[None], **dot),  # type: ignore[arg-type]
-    ]
