@@ -22,7 +22,6 @@ from leaklab.planning.resources import cost
 from leaklab.planning.state import states
 from leaklab.records.durations import duration
 from leaklab.records.files import sha256
-from leaklab.records.ids import stage_of
 from leaklab.records.items import load_items
 from leaklab.records.papers import load_papers
 from leaklab.records.provenance import Recorder
@@ -169,7 +168,7 @@ class TestPlan:
         row = next(line for line in text.splitlines() if re.match(r"\W*train\b", line))
         jobs, missing = (int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*(?![.\d])", row)[:2])
         plan = build_plan(load_items())
-        planned = [job for job in plan.jobs_of("small", plan.items["lrp/table1"]) if stage_of(job.spec) == "train"]
+        planned = [job for job in plan.jobs_of("small", plan.items["lrp/table1"]) if job.spec.stage == "train"]
         assert jobs == len(planned) >= 62
         assert 0 <= missing <= jobs
         assert f" {duration(max(cost(job.spec).seconds for job in planned))} " in row

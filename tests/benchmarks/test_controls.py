@@ -21,7 +21,6 @@ from leaklab.observations.requirements import TRANSFORMS, check_transform
 from leaklab.planning.plan import Plan, build_plan
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackerSpec, AttackSpec, ScoreSpec
-from leaklab.records.attacker_spec import told
 from leaklab.records.capture_spec import ClientChoice
 from leaklab.records.errors import UserError
 from leaklab.records.expand import expand
@@ -143,7 +142,7 @@ def test_under_an_empty_defense_an_attack_ends_with_the_bytes_of_none(name, tran
         spec = small(base, pairs[name, transform].transform, defense)
         files, prior = captured(spec)
         observation, knowledge = load_observation(*files)
-        made = attack(AttackerSpec.model_validate(told(spec).model_dump()), observation, knowledge, "cpu", prior)
+        made = attack(AttackerSpec.model_validate(spec.told().model_dump()), observation, knowledge, "cpu", prior)
         facts = {key: value for key, value in json.loads(files[1].read_text())["facts"].items() if key != "defense"}
         found.append((files[0].read_bytes(), facts, made))
     (update, facts, one), (same_update, same_facts, other) = found

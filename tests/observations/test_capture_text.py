@@ -15,8 +15,8 @@ from leaklab.observations import capture_text as module
 from leaklab.observations.artefacts import load_observation, save_observation
 from leaklab.observations.capture_text import capture_text, choose_sentences
 from leaklab.observations.text_truth import load_text_truth, save_text_truth
-from leaklab.records.capture_spec import SentenceChoice, TextCaptureSpec
 from leaklab.records.errors import UserError
+from leaklab.records.text_specs import SentenceChoice, TextCaptureSpec
 
 MODEL = {"name": "bert-classifier", "layers": 1, "width": 16, "heads": 2, "positions": 16}
 SPEC = {

@@ -13,8 +13,9 @@ from leaklab.observations.capture import capture
 from leaklab.observations.threat_models import THREAT_MODELS
 from leaklab.records import plugins
 from leaklab.records.canonical import canonical_json
-from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
+from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
+from leaklab.records.text_specs import TextCaptureSpec
 
 ROUNDS, SIGMA, BOUND = 7, 0.05, 2.0
 NOISE = {"name": "additive-noise", "sigma": SIGMA}

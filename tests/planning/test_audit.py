@@ -12,7 +12,6 @@ from leaklab.planning.code import code_of, code_of_result
 from leaklab.planning.code_lock import CodeLock, witnessed
 from leaklab.planning.plan import Plan, build_plan
 from leaklab.records.attack_spec import AttackSpec
-from leaklab.records.attacker_spec import told
 from leaklab.records.canonical import canonical_json
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.files import read_json, write_json
@@ -273,14 +272,14 @@ def attack_that_was_told(spec):
 
 
 def test_the_spec_of_an_attack_is_what_it_was_told_and_the_capture_of_its_observation():
-    made = attack_that_was_told(json.loads(canonical_json(told(ATTACK))))
+    made = attack_that_was_told(json.loads(canonical_json(ATTACK.told())))
     assert made == ATTACK
     assert run_folder(made) == FOUND.parent
     assert found().stale == []
 
 
 def test_an_attack_whose_capture_has_no_record_is_stale():
-    attack_that_was_told(json.loads(canonical_json(told(ATTACK))))
+    attack_that_was_told(json.loads(canonical_json(ATTACK.told())))
     (run_folder(CAPTURE) / "run.json").unlink()
     assert [line.partition(":")[0] for line in found().stale] == [f"{FOUND.parent}/run.json"]
 

@@ -9,7 +9,7 @@ from leaklab.planning.plan import Job
 from leaklab.planning.resources import cost
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_text
-from leaklab.records.ids import STAGES
+from leaklab.records.stages import STAGES
 
 TRAIN = {
     "dataset": "mnist",
@@ -50,7 +50,7 @@ def test_a_job_takes_the_factor_of_its_work(stage, changes, factor):
 
 
 def test_the_sum_on_a_gpu_tells_its_hours_from_those_of_processors():
-    jobs = [Job(spec("train", **TRAIN), (), ""), Job(spec("score", attack=ATTACK, metrics=["mse"]), (), "")]
+    jobs = [Job(spec("train", **TRAIN)), Job(spec("score", attack=ATTACK, metrics=["mse"]))]
     here, there = estimate(jobs), estimate(jobs, device=Device("cuda", "a GPU", FACTORS))
     assert (here.gpu_seconds, here.seconds) == (0.0, sum(cost(job.spec).seconds for job in jobs))
     assert there.gpu_seconds == pytest.approx(0.5 * cost(jobs[0].spec).seconds)

@@ -15,7 +15,7 @@ from leaklab.records.partition_spec import PartitionSpec
 def jobs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     specs = [{"dataset": "mnist", "partition": {"name": "iid", "seed": seed}} for seed in range(3)]
-    return [Job(PartitionSpec.model_validate(spec), (), "mnist") for spec in specs]
+    return [Job(PartitionSpec.model_validate(spec)) for spec in specs]
 
 
 def test_jobs_without_a_record_or_with_one_of_other_code_would_run(jobs):

@@ -3,7 +3,7 @@
 import pytest
 
 from leaklab.observations.requirements import ATTACKS, check, check_batch
-from leaklab.planning.first_layer import check_first_layer
+from leaklab.planning.checks import check_first_layer
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError

@@ -7,7 +7,7 @@ from leaklab.planning.known_plan import KnownPlan
 from leaklab.planning.missing import without_missing
 from leaklab.planning.plan import build_plan
 from leaklab.records.config import SCALES
-from leaklab.records.ids import run_folder, run_id, stage_of
+from leaklab.records.ids import run_folder, run_id
 from leaklab.records.items import load_items
 
 SOME = ("lrp/table1", "lrp/table7", "lrp/figure12", "outpost/table4", "hyperfl/table2")
@@ -42,7 +42,7 @@ def test_it_says_what_the_plain_plan_says(items, known):
 def test_jobs_have_the_names_of_their_specs(known):
     for stage, jobs in known.jobs.items():
         for name, job in jobs.items():
-            assert (stage, name) == (stage_of(job.spec), run_id(job.spec)) == known.key_of(job.spec)
+            assert (stage, name) == (job.spec.stage, run_id(job.spec)) == known.key_of(job.spec)
             assert job.folder == run_folder(job.spec)
 
 

@@ -11,8 +11,8 @@ from leaklab.planning.resources import SMALLEST_MINUTES, cost
 from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_json, write_text
-from leaklab.records.ids import STAGES
 from leaklab.records.items import load_items
+from leaklab.records.stages import STAGES
 from leaklab.records.train_spec import TrainSpec
 
 PLAIN = Device()
@@ -34,7 +34,7 @@ ATTACK = {"capture": CAPTURE, "attack": "dlg", "iterations": 20000}
 def job(tmp_path, monkeypatch):
     """A function that plans a job; runs lie in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    return lambda stage, **changes: Job(STAGES[stage].model_validate(changes), (), "")
+    return lambda stage, **changes: Job(STAGES[stage].model_validate(changes))
 
 
 def test_what_is_attacked_together_is_what_the_attacks_take_together():

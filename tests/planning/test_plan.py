@@ -13,12 +13,12 @@ from leaklab.planning.code import code_of
 from leaklab.planning.kept_digests import kept_digests
 from leaklab.planning.plan import build_plan, result_files
 from leaklab.records import code, ids, plugins
-from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
+from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
-from leaklab.records.ids import run_id, stage_of
+from leaklab.records.ids import run_id
 from leaklab.records.items import Item, load_items
 from leaklab.records.spec_plugins import reads_the_update
-from leaklab.records.text_specs import TEXT_FOLDER
+from leaklab.records.text_specs import TEXT_FOLDER, TextCaptureSpec
 from leaklab.records.train_spec import TrainSpec
 
 ROOT = Path(__file__).parents[2]
@@ -114,10 +114,10 @@ class TestNeeds:
         needed = [spec for job in jobs.values() for spec in job.needs]
         assert len(needed) > 100
         for spec in needed:
-            assert jobs[f"{stage_of(spec)}/{run_id(spec)}"].spec == spec
+            assert jobs[f"{spec.stage}/{run_id(spec)}"].spec == spec
 
     def test_every_stage_stands_on_the_ones_before_it(self, plan):
-        below = {stage: {stage_of(s) for job in jobs.values() for s in job.needs} for stage, jobs in plan.jobs.items()}
+        below = {stage: {s.stage for job in jobs.values() for s in job.needs} for stage, jobs in plan.jobs.items()}
         assert below == {
             "partition": set(),
             "check": {"partition"},
@@ -164,7 +164,7 @@ class TestSharing:
     def test_the_tables_own_sweep_is_its_first_draw(self, plan):
         """In the demo the table and the sensitivity to the draw have the same seeds: draw 0 is run once."""
         asked = plan.runs["demo", "lrp/table1"]
-        trained = [job for job in plan.jobs_of("demo", plan.items["lrp/table1"]) if stage_of(job.spec) == "train"]
+        trained = [job for job in plan.jobs_of("demo", plan.items["lrp/table1"]) if job.spec.stage == "train"]
         first = {run_id(run.spec) for run in asked if run.block == "draws" and run.variant == "partition-seed=0"}
         own = {
             run_id(run.spec) for run in asked if run.block == "table" and run.spec.model.name == "logistic-regression"
@@ -402,5 +402,5 @@ def test_a_score_reads_update_and_generator_only_where_a_metric_asks(tmp_path):
     needs = {}
     for metrics in (["mse"], ["mse", "linear-posterior"]):
         (job,) = plan_of(item({**block, "metrics": metrics})).jobs["score"].values()
-        needs[len(metrics)] = [stage_of(spec) for spec in job.needs]
+        needs[len(metrics)] = [spec.stage for spec in job.needs]
     assert needs == {1: ["capture", "attack"], 2: ["capture", "generator", "attack"]}

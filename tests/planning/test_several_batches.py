@@ -2,7 +2,7 @@
 
 import pytest
 
-from leaklab.planning.several_batches import check_batches
+from leaklab.planning.checks import check_batches
 from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
 

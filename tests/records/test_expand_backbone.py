@@ -5,7 +5,7 @@ import pytest
 from leaklab.planning.plan import build_plan
 from leaklab.records.errors import UserError
 from leaklab.records.expand import expand
-from leaklab.records.ids import run_id, stage_of
+from leaklab.records.ids import run_id
 from leaklab.records.items import Item
 
 PLAIN = {
@@ -39,7 +39,7 @@ def test_a_plan_trains_the_backbone_first():
     plan = build_plan({item.key: item})
     found = specs_of(item)
     job = plan.job("train", run_id(found["second"]))
-    assert [stage_of(spec) for spec in job.needs] == ["partition", "train"]
+    assert [spec.stage for spec in job.needs] == ["partition", "train"]
     assert job.needs[1] == found["first"]
 
 

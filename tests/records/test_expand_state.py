@@ -7,7 +7,7 @@ from leaklab.planning.plan import Plan, build_plan
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.expand import expand
-from leaklab.records.ids import run_id, stage_of
+from leaklab.records.ids import run_id
 from leaklab.records.items import Item
 from leaklab.records.train_spec import TrainSpec
 
@@ -140,7 +140,7 @@ def test_a_capture_needs_the_deal_and_the_training():
     assert isinstance(plan, Plan)
     for job in plan.jobs["capture"].values():
         deal, train = job.needs
-        assert (stage_of(deal), stage_of(train)) == ("partition", "train")
+        assert (deal.stage, train.stage) == ("partition", "train")
         assert deal in plan.jobs["train"][run_id(train)].needs
         assert isinstance(train, TrainSpec)
     assert len(plan.jobs["train"]) == 6

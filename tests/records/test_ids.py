@@ -8,11 +8,12 @@ from pydantic import ValidationError
 
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.canonical import canonical_json
-from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
+from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.generator_spec import GeneratorSpec
-from leaklab.records.ids import STAGES, run_folder, run_id, stage_of
+from leaklab.records.ids import run_folder, run_id
 from leaklab.records.partition_spec import PartitionSpec
-from leaklab.records.text_specs import TextAttackSpec
+from leaklab.records.stages import STAGES
+from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec
 from leaklab.records.train_spec import TrainSpec
 
 PARTITION = {"dataset": "mnist", "partition": {"name": "two-clients", "shard_size": 100, "seed": 0}}
@@ -136,7 +137,7 @@ def test_every_field_of_a_training_run_counts():
 
 def test_stages_have_ids_and_folders_of_their_own():
     specs = [spec(stage) for stage in SPECS]
-    assert [stage_of(one) for one in specs] == list(SPECS)
+    assert [one.stage for one in specs] == list(SPECS)
     assert len({run_id(one).rpartition("-")[2] for one in specs}) == len(SPECS)
     folders = [run_folder(one) for one in specs]
     assert [folder.parts[:3] for folder in folders] == [("results", "runs", stage) for stage in SPECS]

@@ -2,13 +2,11 @@
 
 import pytest
 
-from leaklab.records.capture_spec import SentenceChoice
 from leaklab.records.errors import UserError
 from leaklab.records.expand import block_stage, expand
 from leaklab.records.ids import run_id
 from leaklab.records.items import Item
-from leaklab.records.spec_plugins import plugins_of
-from leaklab.records.text_specs import TextScoreSpec
+from leaklab.records.text_specs import SentenceChoice, TextScoreSpec
 
 BLOCK = {
     "stage": "attack-text",
@@ -52,13 +50,13 @@ def test_lists_are_axes_and_attacks_share_their_capture():
 
 def test_the_plugins_are_those_of_the_rooms_for_text():
     spec = runs_of(defense="lrp")[0].spec
-    assert [entry[:2] for entry in plugins_of(spec.attack.capture)] == [
+    assert [entry[:2] for entry in spec.attack.capture.plugins()] == [
         ("models/text", "bert-classifier"), ("defenses", "lrp"),
     ]  # fmt: skip
-    assert [entry[:2] for entry in plugins_of(spec.attack)] == [
+    assert [entry[:2] for entry in spec.attack.plugins()] == [
         ("models/text", "bert-classifier"), ("attacks/text", "tag"),
     ]  # fmt: skip
-    assert plugins_of(spec) == []
+    assert spec.plugins() == ()
 
 
 @pytest.mark.parametrize(

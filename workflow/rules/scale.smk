@@ -6,7 +6,6 @@ from leaklab.planning.outputs import (
     targets_of_scale,
 )
 from leaklab.planning.plan import result_files
-from leaklab.records.ids import stage_of
 
 
 def scale_spec(wildcards):
@@ -55,7 +54,7 @@ def cards_of_scale(wildcards):
     return [
         str(job.folder / "cards.json")
         for job in jobs_of_scale(wildcards.scale)
-        if stage_of(job.spec) in ("score", "landscape", "score-text")
+        if job.spec.stage in ("score", "landscape", "score-text")
     ]
 
 

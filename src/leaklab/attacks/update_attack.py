@@ -29,7 +29,7 @@ class UpdateAttack(StopRules, ABC):
 
     Attributes:
         name: the attack's, for messages.
-        several_batches: True; the plan reads it from the source (``planning/several_batches.py``).
+        several_batches: True; the plan reads it from the source (``planning/checks.py``).
         samples: of the client's round, in the order in which its steps use them; 0 for one batch, which all steps
             repeat.
         dummy: state of the server's network while it matches: ``evaluation`` (the running statistics that were sent),

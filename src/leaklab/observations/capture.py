@@ -23,7 +23,7 @@ from leaklab.observations.private_images import PrivateImages, drawn_images
 from leaklab.observations.start import Start, start_of
 from leaklab.observations.truth import Truth
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec, ClientChoice
+from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.record import Component
 
@@ -90,7 +90,7 @@ def _undefended(spec: CaptureSpec) -> CaptureSpec:
 def _first_client(spec: CaptureSpec) -> CaptureSpec:
     """Return the capture of its first client alone; itself where which images are drawn depends on their number."""
     images = spec.images
-    if isinstance(images, ClientChoice):
+    if images.partition is not None:
         return spec.model_copy(update={"images": images.model_copy(update={"clients": images.clients[:1]})})
     if spec.server or images.planted or images.label is not None:
         return spec
@@ -127,7 +127,7 @@ def _hold(spec: CaptureSpec, start: Start, deal: Sequence[Tensor], generator: Ge
     optimizer: Optimizer = plugins.load("federated/optimizers", spec.optimizer.name, spec.optimizer.settings)
     steps = Steps(spec.local_steps, spec.rate * round_factor(spec), spec.step_factors, optimizer, spec.weight_decay)
     of_algorithm: dict[str, Any] = {}
-    if isinstance(spec.images, ClientChoice):
+    if spec.images.partition is not None:
         clients = dealt_clients(spec, spec.images, start, deal, form, defense, build)
         private, parameters, one_round = clients.images, _in_order(clients.unmoved, parameters), clients.round
         own = clients.own_of(start.state)

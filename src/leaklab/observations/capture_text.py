@@ -20,9 +20,9 @@ from leaklab.observations.client_round import Steps, client_round
 from leaklab.observations.observe import NO_DEFENSE, Held, changes_update, observe
 from leaklab.observations.text_truth import TextTrial
 from leaklab.records import plugins
-from leaklab.records.capture_spec import SentenceChoice, TextCaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.records.text_specs import SentenceChoice, TextCaptureSpec
 
 TOGETHER = 8
 """Clients that train together; every one needs several copies of the weights. It decides memory, not results."""

@@ -6,10 +6,10 @@ Like ``requirements.py`` it imports no torch: what a plug-in declares is read fr
 import ast
 
 from leaklab.observations.declared import chosen, declared
-from leaklab.observations.requirements import ATTACKS, SERVERS
 from leaklab.observations.threat_models import granted
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec, ClientChoice
+from leaklab.records.attack_spec import ATTACKS
+from leaklab.records.capture_spec import SERVERS, CaptureSpec
 from leaklab.records.errors import UserError
 
 
@@ -90,7 +90,7 @@ def check_clients(capture: CaptureSpec) -> None:
         UserError: says what to change.
     """
     choice = capture.images
-    if not isinstance(choice, ClientChoice):
+    if choice.partition is None:
         return
     if capture.state is None:
         raise UserError("images.clients: clients of a deal take part in a training: add state: {block: ..., round: 0}")

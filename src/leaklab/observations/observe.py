@@ -17,9 +17,9 @@ from leaklab.observations.base import Knowledge, Mode, Observation
 from leaklab.observations.client_round import Steps, filled, part_of
 from leaklab.observations.requirements import check_kind
 from leaklab.observations.threat_models import Silence, granted
-from leaklab.records.capture_spec import CapturedRound
 from leaklab.records.errors import UserError
 from leaklab.records.record import Component
+from leaklab.records.specs import CapturedRound
 
 Secret = TypeVar("Secret")
 NO_DEFENSE = Component(name="none")

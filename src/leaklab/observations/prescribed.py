@@ -3,7 +3,6 @@
 from leaklab.records import plugins
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
-from leaklab.records.state_spec import TrainedState
 
 
 def round_factor(spec: CaptureSpec) -> float:
@@ -14,7 +13,7 @@ def round_factor(spec: CaptureSpec) -> float:
     """
     schedule = plugins.load("federated/schedules", spec.schedule.name, spec.schedule.settings)
     state = spec.state
-    index, rounds = (state.round, state.train.rounds) if isinstance(state, TrainedState) else (0, 1)
+    index, rounds = (state.round, state.train.rounds) if state and state.train is not None else (0, 1)
     factor: float = schedule.factor(index, rounds)
     if not factor > 0:
         raise UserError(

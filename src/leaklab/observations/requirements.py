@@ -9,14 +9,11 @@ from typing import Any
 from leaklab.observations.declared import chosen, declared, is_default
 from leaklab.observations.threat_models import Fact, granted
 from leaklab.records import plugins
-from leaklab.records.attack_spec import AttackSpec
+from leaklab.records.attack_spec import ATTACKS, TRANSFORMS, AttackSpec
 from leaklab.records.capture_spec import ClientChoice
 from leaklab.records.errors import UserError
-from leaklab.records.generator_spec import GeneratorSpec
+from leaklab.records.generator_spec import GENERATORS, GeneratorSpec
 from leaklab.records.partition_spec import PartitionChoice
-
-ATTACKS, TRANSFORMS, SERVERS = "attacks", "attacks/adaptive", "observations/servers"
-GENERATORS = "models/generators"
 
 
 def refusal(attack: str, fact: str, threat_model: str) -> UserError:
@@ -193,7 +190,7 @@ def check_generator(spec: AttackSpec) -> None:
     check_prior(spec.attack.name, prior)
     if not (prior and prior.steps and (prior.dataset, prior.split) == (private.dataset, private.images.split)):
         return
-    if isinstance(private.images, ClientChoice) and _leaves_out(prior, private.images):
+    if private.images.partition is not None and _leaves_out(prior, private.images):
         return
     raise UserError(
         f"the generator is trained on the very images that are attacked, the {prior.split} part: set images.split, "

@@ -70,7 +70,7 @@ def start_of(spec: CaptureSpec, dataset: Dataset, trained: Mapping[str, Tensor] 
         initial = {name: value.detach().clone() for name, value in network.state_dict().items()}
         return Start(initial, {}, dataset, False, spec.seed)
     network = architecture.build(dataset.shape, dataset.num_classes)
-    if isinstance(spec.state, TrainedState):
+    if spec.state.train is not None:
         algorithm = plugins.load("federated/algorithms", spec.algorithm_plugin.name, spec.algorithm_plugin.settings)
         saved = {name: value for name, value in (trained or {}).items() if not name.startswith((CLIENTS, DIVERGED))}
         wanted = algorithm.server_start(dict(network.state_dict()), stream(spec.state.seed, "server", "start"))

@@ -4,9 +4,7 @@ from leaklab.observations.declared import KNOWN_LABELS, declared
 from leaklab.observations.requirements import check_combination, check_kind, check_most, needs
 from leaklab.observations.threat_models import Fact
 from leaklab.records.errors import UserError
-from leaklab.records.text_specs import TextAttackSpec
-
-ATTACKS = "attacks/text"
+from leaklab.records.text_specs import TEXT_ATTACKS, TextAttackSpec
 
 
 def used(attack: TextAttackSpec) -> frozenset[Fact]:
@@ -16,8 +14,8 @@ def used(attack: TextAttackSpec) -> frozenset[Fact]:
         UserError: unknown names or settings.
     """
     name = attack.attack.name
-    facts = needs(name, attack.attack.settings, ATTACKS) | frozenset(KNOWN_LABELS.get(attack.labels, ()))
-    return facts | frozenset(declared(ATTACKS, name).facts_for_delta if attack.capture.kind == "delta" else ())
+    facts = needs(name, attack.attack.settings, TEXT_ATTACKS) | frozenset(KNOWN_LABELS.get(attack.labels, ()))
+    return facts | frozenset(declared(TEXT_ATTACKS, name).facts_for_delta if attack.capture.kind == "delta" else ())
 
 
 def check(attack: TextAttackSpec) -> None:
@@ -27,7 +25,7 @@ def check(attack: TextAttackSpec) -> None:
         UserError: a fact that is withheld, more local steps than the attack reads, or a capture without sentences.
     """
     capture, name = attack.capture, attack.attack.name
-    asked = declared(ATTACKS, name)
+    asked = declared(TEXT_ATTACKS, name)
     check_kind(capture.kind, capture.threat_model)
     check_combination(used(attack), capture.threat_model, name)
     check_most(f"attack '{name}'", "local_steps", capture.local_steps, asked.most_steps)

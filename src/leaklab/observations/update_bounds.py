@@ -6,11 +6,13 @@ attackers: they may fail all the same.
 """
 
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Any
 
 from leaklab.defenses.privacy_budget import best_guess, total_variation
 from leaklab.observations.declared import chosen
-from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
+from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.specs import CapturedRound
 
 DEFENSES = "defenses"
 PER_SAMPLE, PER_BATCH = "dp-sgd", "clipping-noise"
@@ -50,7 +52,8 @@ class UpdateBound:
         )
 
 
-def bound_of(spec: CaptureSpec | TextCaptureSpec) -> UpdateBound:
+@singledispatch
+def bound_of(spec: CapturedRound) -> UpdateBound:
     """Return what is proven of one update of a capture, or why nothing is.
 
     The state that the server sent is taken as known: of what earlier rounds gave away, nothing is said. Local steps,
@@ -63,7 +66,12 @@ def bound_of(spec: CaptureSpec | TextCaptureSpec) -> UpdateBound:
     Raises:
         UserError: the spec's defense or one of its settings is unknown.
     """
-    why = _uncovered(spec)
+    return UpdateBound(None, _unclipped(spec) or "bounds are worked out for images only")
+
+
+@bound_of.register
+def _of_images(spec: CaptureSpec) -> UpdateBound:
+    why = _unclipped(spec) or _uncovered(spec)
     if why:
         return UpdateBound(None, why)
     settings = {name: _setting(spec, name) for name in ("bound", "sigma")}
@@ -76,29 +84,27 @@ def bound_of(spec: CaptureSpec | TextCaptureSpec) -> UpdateBound:
     )
 
 
-def _one_step(spec: CaptureSpec | TextCaptureSpec, bound: float, sigma: float) -> tuple[float, float, str]:
+def _one_step(spec: CaptureSpec, bound: float, sigma: float) -> tuple[float, float, str]:
     """Return how far apart two images put what a step sends before its noise, the noise's deviation, and why so far."""
     if spec.defense.name == PER_BATCH:
         return 2 * bound, sigma, f"twice the clip {bound:g} of the whole gradient"
-    batch = spec.batch_size if isinstance(spec, CaptureSpec) else 1
-    # the sum over samples is noised, then divided by their number, which changes both alike
-    if batch > 1 and _keeps_a_part(spec):
+    batch = spec.batch_size
+    # the sum over samples is noised, then divided by their number, which changes both alike; clients that keep values
+    # which the private samples shape let these shape what they send
+    if batch > 1 and spec.algorithm_plugin.name in SHARED_ALONE:
         return 2 * batch * bound, sigma * bound, f"twice the clip {bound:g} of all {batch} samples, by what is kept"
     return 2 * bound, sigma * bound, f"twice the clip {bound:g} of a sample's gradient"
 
 
-def _keeps_a_part(spec: CaptureSpec | TextCaptureSpec) -> bool:
-    """Tell whether clients keep values that the private samples shape and that shape what they send."""
-    return isinstance(spec, CaptureSpec) and spec.algorithm_plugin.name in SHARED_ALONE
+def _unclipped(spec: CapturedRound) -> str:
+    """Return why a capture's defense bounds nothing; empty where it clips and adds noise."""
+    if spec.defense.name not in (PER_SAMPLE, PER_BATCH):
+        return f"defense '{spec.defense.name}' does not both clip and add normal noise to all that is sent"
+    return ""
 
 
-def _uncovered(spec: CaptureSpec | TextCaptureSpec) -> str:
-    """Return why no bound follows for a spec; empty where one does."""
-    name = spec.defense.name
-    if name not in (PER_SAMPLE, PER_BATCH):
-        return f"defense '{name}' does not both clip and add normal noise to all that is sent"
-    if not isinstance(spec, CaptureSpec):
-        return "bounds are worked out for images only"
+def _uncovered(spec: CaptureSpec) -> str:
+    """Return why no bound follows though the defense clips and adds noise; empty where one does."""
     if not _setting(spec, "sigma"):
         return "there is no noise"
     if spec.mode == "train":
@@ -110,5 +116,5 @@ def _uncovered(spec: CaptureSpec | TextCaptureSpec) -> str:
     return ""
 
 
-def _setting(spec: CaptureSpec | TextCaptureSpec, name: str) -> Any:
+def _setting(spec: CaptureSpec, name: str) -> Any:
     return chosen(DEFENSES, spec.defense.name, spec.defense.settings, name)

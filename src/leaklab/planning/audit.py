@@ -5,19 +5,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from leaklab.planning.code import RULE_OF_STAGE, code_of, code_of_record
+from leaklab.planning.code import code_of, code_of_record
 from leaklab.planning.code_lock import CodeLock
 from leaklab.records.config import parse
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
-from leaklab.records.ids import RUNS, STAGES
+from leaklab.records.ids import RUNS
 from leaklab.records.ledger import Entry, Ledger
-from leaklab.records.observed import OBSERVED
 from leaklab.records.provenance import git_state
 from leaklab.records.specs import Spec
-
-STAGE_OF_RULE = {rule: stage for stage, rule in RULE_OF_STAGE.items()}
-ATTACKS = ("attack", "attack-text")
+from leaklab.records.stages import RULES
 
 
 @dataclass
@@ -143,7 +140,7 @@ def _code_breaks(entry: Entry, ledger: Ledger, lock: CodeLock, result: Audit, co
 
 def made_by(entry: Entry, ledger: Ledger) -> Made | None:
     """Return what makes such a file here; None if the code here no longer knows its spec."""
-    if entry.rule not in STAGE_OF_RULE:
+    if entry.rule not in RULES:
         code = code_of_record(entry.rule, entry.content["spec"])
     else:
         spec = spec_of(entry, ledger)
@@ -158,15 +155,18 @@ def spec_of(entry: Entry, ledger: Ledger) -> Spec | None:
 
     An attack was told nothing of its capture: what that was stands in the record of the observation that it read.
     """
-    stage = STAGE_OF_RULE.get(entry.rule)
-    captured = _captured(entry, ledger) if stage in ATTACKS else {}
+    kind = RULES.get(entry.rule)
+    if kind is None:
+        return None
+    captured = _captured(entry, ledger) if kind.withheld else []
+    withheld = {kind.withheld: captured[0]} if captured else {}
     try:
-        return parse(STAGES[stage], {**captured, **entry.content["spec"]}, entry.path) if stage else None  # type: ignore[arg-type]
+        return parse(kind, {**withheld, **entry.content["spec"]}, entry.path)
     except UserError:
         return None
 
 
-def _captured(entry: Entry, ledger: Ledger) -> dict[str, Any]:
+def _captured(entry: Entry, ledger: Ledger) -> list[dict[str, Any]]:
+    """Return the specs of the captures whose observations a job read."""
     makers = (ledger.makers.get(path) for path in entry.inputs)
-    captures = [maker for maker in makers if maker and STAGE_OF_RULE.get(maker.rule) in OBSERVED]
-    return {"capture": captures[0].content["spec"]} if captures else {}
+    return [maker.content["spec"] for maker in makers if maker and maker.rule in RULES and RULES[maker.rule].observed]

@@ -7,31 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from leaklab.planning.kept_digests import kept_digests
-from leaklab.records.check_spec import CheckSpec
 from leaklab.records.errors import UserError
 from leaklab.records.expand import block_stage, expand, expand_absent
-from leaklab.records.ids import stage_of
 from leaklab.records.items import load_item
-from leaklab.records.plugins import available, module_name
-from leaklab.records.spec_plugins import executed_plugins
+from leaklab.records.partition_spec import PartitionSpec
+from leaklab.records.plugins import module_name
 from leaklab.records.specs import Spec
 from leaklab.records.train_spec import TrainSpec
-
-RULE_OF_STAGE = {
-    "partition": "partition_data",
-    "train": "train_federated",
-    "generator": "train_generator",
-    "capture": "capture_updates",
-    "attack": "run_attack",
-    "score": "score_attack",
-    "projection": "project_image",
-    "landscape": "map_landscape",
-    "check": "check_theory",
-    "capture-text": "capture_text",
-    "attack-text": "attack_text",
-    "score-text": "score_text",
-}
-
 
 COLLECTORS = "report/collect"
 COLLECTOR_OF_STAGE = {
@@ -46,7 +28,6 @@ COLLECTOR_OF_STAGE = {
 TABLE, DRAWING = "make_table", "draw_partition"
 Plugins = Sequence[tuple[str, str]]
 """Room and name of each."""
-ROOMS_OF_CHECKS = ("models", "defenses", "federated/algorithms", "federated/optimizers", "federated/schedules")
 
 
 @dataclass(frozen=True)
@@ -76,12 +57,7 @@ class Code:
 
 def code_of(spec: Spec) -> Code:
     """Return the code of a run."""
-    named = tuple(executed_plugins(spec))
-    if not isinstance(spec, CheckSpec):
-        return Code(RULE_OF_STAGE[stage_of(spec)], named)
-    several = tuple((room, name) for room in ROOMS_OF_CHECKS for name in available(room))
-    told = tuple(one for one in several if one[1] in spec.check.settings.values())
-    return Code(RULE_OF_STAGE[stage_of(spec)], (*named, *told), several)
+    return Code(spec.rule, spec.executed_plugins(), spec.loadable_plugins())
 
 
 def code_of_result(rule: str, paper: str = "", item: str = "", scale: str = "", partition: str = "") -> Code:
@@ -120,10 +96,11 @@ def _plugins_of_table(file: Path, scale: str) -> tuple[tuple[str, str], ...]:
     found: set[tuple[str, str]] = set()
     for run in (*expand(item, scale), *(run for run, _ in expand_absent(item, scale))):
         found.add((COLLECTORS, COLLECTOR_OF_STAGE[block_stage(run)]))
-        if block_stage(run) == "architecture":
+        if run.spec is None:
             found.add(("models", run.choice["model"]["name"]))
-        elif isinstance(run.spec, TrainSpec) and item.cells and item.cells.embedding:
-            found.add(("data/partitions", run.spec.partition.name))
+        elif run.spec.stage == TrainSpec.stage and item.cells and item.cells.embedding:
+            deals = (one for one in run.spec.needs() if one.stage == PartitionSpec.stage)
+            found.update(plugin for deal in deals for plugin in deal.executed_plugins())
     return tuple(sorted(found))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -40,16 +40,8 @@ class Device:
 
     def factor(self, spec: Spec) -> float:
         """Return the factor of a job's work; of work that was not measured, the worst of its stage that was."""
-        if isinstance(spec, LandscapeSpec):
-            return self.factor(spec.attack)
-        if isinstance(spec, ProjectionSpec):
-            return self._of("attack/a generator's image")  # not measured
-        if not isinstance(spec, TrainSpec | AttackSpec):
-            return 1.0
-        if isinstance(spec, AttackSpec) and spec.generator is not None:
-            # a candidate is a gradient of the victim, as a step of training is
-            return self._of(f"train/{spec.capture.model.name}")
-        return self._of(work_of(spec))
+        work = work_of(spec)
+        return self._of(work) if work else 1.0
 
     def _of(self, work: str) -> float:
         stage = work.partition("/")[0]
@@ -59,14 +51,38 @@ class Device:
 
 def runs_there(spec: Spec) -> bool:
     """Tell whether a job runs on the device; all others take a processor thread, or next to no time."""
-    return isinstance(spec, TrainSpec | AttackSpec | LandscapeSpec | ProjectionSpec)
+    return bool(work_of(spec))
 
 
-def work_of(spec: TrainSpec | AttackSpec) -> str:
-    """Return the kind of work of a job, such as ``train/mlp``: jobs of one kind change by the same factor."""
-    if isinstance(spec, TrainSpec):
-        return f"train/{spec.model.name}"
+@singledispatch
+def work_of(spec: Spec) -> str:
+    """Return the kind of work of a job, such as ``train/mlp``: jobs of one kind change by the same factor.
+
+    Empty for what does not run on the device.
+    """
+    return ""
+
+
+@work_of.register
+def _work_of_training(spec: TrainSpec) -> str:
+    return f"train/{spec.model.name}"
+
+
+@work_of.register
+def _work_of_attack(spec: AttackSpec) -> str:
+    if spec.generator is not None:  # a candidate is a gradient of the victim, as a step of training is
+        return f"train/{spec.capture.model.name}"
     return f"attack/{spec.capture.model.name}/{spec.attack.name}"
+
+
+@work_of.register
+def _work_of_landscape(spec: LandscapeSpec) -> str:
+    return work_of(spec.attack)
+
+
+@work_of.register
+def _work_of_projection(spec: ProjectionSpec) -> str:
+    return "attack/a generator's image"  # not measured
 
 
 def measured_device(kind: str, file: Path = FILE) -> Device:

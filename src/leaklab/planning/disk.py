@@ -1,6 +1,8 @@
 """How much disk the runs of a plan take, roughly: weights, updates and reconstructions are nearly all of it."""
 
-from leaklab.planning.resources import LARGE_DATASETS, LARGE_PIXELS, trials_of
+from functools import singledispatch
+
+from leaklab.planning.resources import CLIENTS, LARGE_DATASETS, LARGE_PIXELS
 from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.generator_spec import GeneratorSpec
@@ -36,20 +38,33 @@ GENERATOR_MB = 100.0
 SMALL_MB = 0.1
 
 
+@singledispatch
 def disk_mb(spec: Spec) -> float:
     """Return the MB that a run leaves on disk: a single run within a factor of some, their sum nearer."""
-    if isinstance(spec, TrainSpec):
-        clients = int(spec.partition.settings.get("clients") or 2)
-        name = spec.algorithm_plugin.name
-        kept = clients * KEPT_BY_CLIENTS.get(name, 0.0) * _weights_mb(spec.model)
-        sent = _message_mb(spec.model, spec.algorithm_plugin)
-        return len(spec.seeds) * len(spec.rates) * (sent + kept) + SMALL_MB
-    if isinstance(spec, CaptureSpec):
-        # weights and statistics once, an update for each trial
-        return (1 + trials_of(spec)) * _message_mb(spec.model, spec.algorithm_plugin) + 2 * _images_mb(spec)
-    if isinstance(spec, AttackSpec):
-        return (1 + spec.restarts) * _images_mb(spec.capture) + SMALL_MB
-    return GENERATOR_MB if isinstance(spec, GeneratorSpec) else SMALL_MB
+    return SMALL_MB
+
+
+@disk_mb.register
+def _of_training(spec: TrainSpec) -> float:
+    clients = int(spec.partition.settings.get("clients") or CLIENTS)
+    kept = clients * KEPT_BY_CLIENTS.get(spec.algorithm_plugin.name, 0.0) * _weights_mb(spec.model)
+    return spec.replicates * (_message_mb(spec.model, spec.algorithm_plugin) + kept) + SMALL_MB
+
+
+@disk_mb.register
+def _of_generator(spec: GeneratorSpec) -> float:
+    return GENERATOR_MB
+
+
+@disk_mb.register
+def _of_capture(spec: CaptureSpec) -> float:
+    # weights and statistics once, an update for each trial
+    return (1 + spec.trials) * _message_mb(spec.model, spec.algorithm_plugin) + 2 * _images_mb(spec)
+
+
+@disk_mb.register
+def _of_attack(spec: AttackSpec) -> float:
+    return (1 + spec.restarts) * _images_mb(spec.capture) + SMALL_MB
 
 
 def _weights_mb(model: Component) -> float:

@@ -3,21 +3,17 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from leaklab.data.network import answering
 from leaklab.planning.missing import why_missing
 from leaklab.planning.plan import PREPARED, Job
 from leaklab.records import plugins
-from leaklab.records.attack_spec import ScoreSpec
-from leaklab.records.capture_spec import CaptureSpec
-from leaklab.records.generator_spec import GeneratorSpec
-from leaklab.records.landscape_spec import LandscapeSpec, ProjectionSpec
-from leaklab.records.specs import Spec
-from leaklab.records.state_spec import PublishedState
+from leaklab.records.generator_spec import GENERATORS
 from leaklab.records.text_specs import TEXT_FOLDER
-from leaklab.records.train_spec import TrainSpec
 from leaklab.records.weights import why_unavailable
+
+PUBLISHED = ("metrics", GENERATORS)
+"""Rooms whose plug-ins may have published weights."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +33,11 @@ def needed_by(jobs: Iterable[Job]) -> Needed:
     """Return what jobs read from outside, each once; imports the metrics and generators that they name."""
     every = list(jobs)
     datasets = {job.dataset for job in every if job.dataset}
-    weights = {name for job in every for name in _weights_of(job.spec)}
-    return Needed(tuple(sorted(datasets)), tuple(sorted(weights)))
+    weights = {name for job in every for name in job.spec.own_weights}
+    named = (one for job in every for one in job.spec.plugins() if one[0] in PUBLISHED)
+    for room, name, settings in {(room, name): (room, name, settings) for room, name, settings in named}.values():
+        weights.add(str(getattr(plugins.load(room, name, settings), "weights", "")))
+    return Needed(tuple(sorted(datasets)), tuple(sorted(filter(None, weights))))
 
 
 def files_to_make(needed: Needed, answer: Callable[..., set[str]] = answering) -> tuple[list[Path], Mapping[str, str]]:
@@ -61,21 +60,3 @@ def weights_not_to_be_had(needed: Needed) -> dict[str, str]:
     """
     reasons = {name: why_unavailable(name) for name in needed.weights}
     return {name: reason for name, reason in reasons.items() if reason is not None}
-
-
-def _weights_of(spec: Spec) -> Iterable[str]:
-    if isinstance(spec, TrainSpec) and spec.backbone and spec.backbone.weights:
-        yield spec.backbone.weights
-    if isinstance(spec, CaptureSpec) and isinstance(spec.state, PublishedState):
-        yield spec.state.weights
-    if isinstance(spec, GeneratorSpec) and not spec.steps:
-        yield _named("models/generators", spec.model.name, spec.model.settings)
-    metrics = spec.metrics if isinstance(spec, ScoreSpec | LandscapeSpec) else ()
-    if isinstance(spec, ProjectionSpec) and spec.perceptual:
-        metrics = (spec.perceptual,)
-    yield from filter(None, (_named("metrics", name, {}) for name in metrics))
-
-
-def _named(room: str, name: str, settings: Mapping[str, Any]) -> str:
-    """Return the published weights of a plug-in; empty where it has none."""
-    return str(getattr(plugins.load(room, name, settings), "weights", ""))

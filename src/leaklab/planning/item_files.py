@@ -6,7 +6,7 @@ from leaklab.planning.known_plan import KnownPlan
 from leaklab.planning.plan import PREPARED
 from leaklab.records.config import Scale
 from leaklab.records.expand import block_stage
-from leaklab.records.ids import RUNS, stage_of
+from leaklab.records.ids import RUNS
 from leaklab.records.items import Item
 
 FIGURES_OF_RUNS = ("image-grid", "defense-grid", "sentences")
@@ -53,7 +53,7 @@ def pictures(plan: KnownPlan, scale: Scale, item: Item) -> list[str]:
     if item.renderer not in FIGURES_OF_RUNS:
         return []
     jobs = plan.jobs_of(scale, item)
-    return [str(job.folder / name) for job in jobs for name in OF_PICTURES.get(stage_of(job.spec), [])]
+    return [str(job.folder / name) for job in jobs for name in OF_PICTURES.get(job.spec.stage, [])]
 
 
 def table_files(plan: KnownPlan, scale: Scale, item: Item) -> list[Path]:

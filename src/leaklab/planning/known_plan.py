@@ -9,7 +9,7 @@ from functools import cached_property
 
 from leaklab.planning.plan import Job, Plan, build_plan
 from leaklab.records.config import SCALES, Scale
-from leaklab.records.ids import RUNS, run_id, stage_of
+from leaklab.records.ids import RUNS, run_id
 from leaklab.records.items import Item
 from leaklab.records.specs import Spec
 
@@ -37,7 +37,7 @@ class KnownPlan(Plan):
         """Return stage and id of a run of this plan."""
         # by identity, as specs are not hashable; the plan holds them all, so no other can take the place of one
         known = self._keys.get(id(spec))
-        return (stage_of(spec), run_id(spec)) if known is None else known
+        return (spec.stage, run_id(spec)) if known is None else known
 
     def jobs_of(self, scale: Scale, item: Item) -> list[Job]:
         """Return every job that the item needs at this scale, each once, in the order of the road."""
@@ -84,5 +84,5 @@ class KnownPlan(Plan):
 
 def _add(plan: Plan, jobs: Sequence[Job]) -> None:
     for job in jobs:
-        plan.jobs.setdefault(stage_of(job.spec), {}).setdefault(job.name, job)
+        plan.jobs.setdefault(job.spec.stage, {}).setdefault(job.name, job)
         plan.datasets.update(filter(None, [job.dataset]))

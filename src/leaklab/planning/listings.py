@@ -20,7 +20,6 @@ from leaklab.planning.working_gpu import gpu_problem, no_gpu
 from leaklab.records.config import SCALES, Scale, load_config
 from leaklab.records.durations import duration
 from leaklab.records.errors import UserError
-from leaklab.records.ids import stage_of
 from leaklab.records.items import Item, load_items
 
 SYMBOLS = {"done": "[green]done[/]", "not run": "not run", "planned": "[dim]planned[/]"}
@@ -153,8 +152,8 @@ def _wanted(name: str, scale: Scale) -> Item | dict[str, Item]:
 def _item_plan(item: Item, scale: Scale) -> Listing:
     plan = build_plan({item.key: item}, (scale,))
     jobs = plan.jobs_of(scale, item) if (scale, item.key) in plan.runs else []
-    stages = dict.fromkeys(stage_of(job.spec) for job in jobs)
-    parts = {stage: [job for job in jobs if stage_of(job.spec) == stage] for stage in stages}
+    stages = dict.fromkeys(job.spec.stage for job in jobs)
+    parts = {stage: [job for job in jobs if job.spec.stage == stage] for stage in stages}
     return _listing(f"{item.key} at scale {scale}: {item.title}", "stage", parts, jobs, how_to_make(item, scale))
 
 

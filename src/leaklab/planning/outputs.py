@@ -5,11 +5,11 @@ from pathlib import Path
 
 from leaklab.planning.plan import PREPARED, Job, Plan, result_files
 from leaklab.records.canonical import canonical_json
-from leaklab.records.capture_spec import CapturedRound
 from leaklab.records.config import Scale
 from leaklab.records.files import read_json
 from leaklab.records.items import Item
 from leaklab.records.partition_spec import PartitionSpec
+from leaklab.records.specs import CapturedRound
 
 
 def jobs_behind(plan: Plan, scale: Scale, items: Iterable[Item]) -> list[Job]:
@@ -30,9 +30,7 @@ def drawings_of_deals(jobs: Iterable[Job]) -> list[Path]:
     pictures: dict[str, Path] = {}
     for job in jobs:
         if isinstance(job.spec, PartitionSpec):
-            seedless = job.spec.partition.model_copy(update={"seed": 0})
-            kind = canonical_json(job.spec.model_copy(update={"partition": seedless}))
-            pictures.setdefault(kind, job.folder / "partition.png")
+            pictures.setdefault(canonical_json(job.spec.seedless()), job.folder / "partition.png")
     return list(pictures.values())
 
 

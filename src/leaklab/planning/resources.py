@@ -1,18 +1,17 @@
 """What a job asks for and what it is expected to cost: memory, minutes, optimiser steps, attack evaluations."""
 
 from dataclasses import dataclass
+from functools import singledispatch
 
 from leaklab.observations.client_requirements import samples_seen
 from leaklab.observations.declared import chosen, declared
-from leaklab.observations.requirements import ATTACKS
-from leaklab.observations.text_requirements import ATTACKS as TEXT_ATTACKS
-from leaklab.records.attack_spec import AttackSpec, ScoreSpec
-from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
+from leaklab.records.attack_spec import ATTACKS, AttackSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.landscape_spec import LandscapeSpec, ProjectionSpec
-from leaklab.records.specs import ImageSpec, Spec, TextSpec
-from leaklab.records.text_specs import TextAttackSpec
+from leaklab.records.partition_spec import PartitionSpec
+from leaklab.records.specs import Spec
+from leaklab.records.text_specs import TEXT_ATTACKS, TextAttackSpec, TextCaptureSpec
 from leaklab.records.train_spec import TrainSpec
 
 # largest L-BFGS work per outer iteration (max_iter of the attack's optimiser)
@@ -91,6 +90,10 @@ PUBLISHED_PROJECTION_MILLISECONDS = 1000.0
 # per real image of a step, for images of 28x28; then the classifier that judges the generator
 GAN_MICROSECONDS = 2900.0
 GENERATOR_SECONDS = 60.0
+# what a process takes that imports torch; a training of scale small was seen to hold 3000 at most, a deal has no images
+MEMORY_MB = 2000
+TRAINING_MB = 4000
+LABELS_MB = 1000
 # images that are read as a whole, and a published generator beside a large victim
 LARGE_DATASETS = {"imagenet-validation": 24_000}
 PUBLISHED_GENERATOR_MB = 8000
@@ -98,50 +101,70 @@ PUBLISHED_GENERATOR_MB = 8000
 TEXT_MEMORY_MB = 20
 # the longest check known, 10 000 steps of a convergence theorem, takes 20 s
 CHECK_SECONDS = 60.0
+OTHER_SECONDS = 10.0
+# that take part in a round of a deal that does not say how many there are
+CLIENTS = 2
 
 
-def cost(spec: Spec, clients: int = 2) -> Cost:
-    """Return the largest cost of a job; ``clients`` take part in a round of a training whose deal does not say."""
-    if isinstance(spec, TrainSpec):
-        taking_part = spec.clients_per_round or int(spec.partition.settings.get("clients") or clients)
-        rounds = spec.rounds if spec.until is None else spec.until
-        steps = len(spec.seeds) * len(spec.rates) * rounds * spec.local_steps * taking_part
-        step = STEP_MICROSECONDS.get(spec.model.name, UNKNOWN_STEP_MICROSECONDS) / 1e6
-        return Cost(steps=steps, seconds=steps * step * max(1.0, spec.batch_size / MEASURED_BATCH))
-    if isinstance(spec, GeneratorSpec):
-        seconds = spec.steps * spec.batch_size * GAN_MICROSECONDS / 1e6
-        return Cost(steps=spec.steps, seconds=seconds + GENERATOR_SECONDS)
-    if isinstance(spec, AttackSpec):
-        evaluations = _evaluations(spec)
-        return Cost(evaluations=evaluations, seconds=evaluations * _milliseconds(spec) / 1e3)
-    if isinstance(spec, ProjectionSpec):
-        steps = spec.generations * spec.population * spec.inner_steps + spec.final_steps
-        evaluations = 0 if spec.images.planted else spec.images.count * steps
-        one = PUBLISHED_PROJECTION_MILLISECONDS if not spec.generator.steps else PROJECTION_MILLISECONDS
-        return Cost(evaluations=evaluations, seconds=evaluations * one / 1e3)
-    if isinstance(spec, LandscapeSpec):
-        # a line shows two losses
-        evaluations = spec.attack.capture.image_count * spec.alpha[2] * (spec.beta[2] if spec.beta else 2)
-        return Cost(evaluations=evaluations, seconds=evaluations * _milliseconds(spec.attack) / 1e3)
-    if isinstance(spec, TextAttackSpec):
-        trials = spec.capture.sentences.count * spec.capture.draws
-        searched = declared(TEXT_ATTACKS, spec.attack.name).searches
-        evaluations = trials * spec.restarts * spec.iterations if searched else 0
-        return Cost(evaluations=evaluations, seconds=evaluations * TEXT_EVALUATION_MILLISECONDS / 1e3)
-    return Cost(seconds=CHECK_SECONDS if isinstance(spec, CheckSpec) else 10.0)
+@singledispatch
+def cost(spec: Spec) -> Cost:
+    """Return the largest cost of a job: some seconds, unless its stage says more."""
+    return Cost(seconds=OTHER_SECONDS)
+
+
+@cost.register
+def _of_check(spec: CheckSpec) -> Cost:
+    return Cost(seconds=CHECK_SECONDS)
+
+
+@cost.register
+def _of_training(spec: TrainSpec) -> Cost:
+    taking_part = spec.clients_per_round or int(spec.partition.settings.get("clients") or CLIENTS)
+    steps = spec.replicates * spec.rounds_done * spec.local_steps * taking_part
+    step = STEP_MICROSECONDS.get(spec.model.name, UNKNOWN_STEP_MICROSECONDS) / 1e6
+    return Cost(steps=steps, seconds=steps * step * max(1.0, spec.batch_size / MEASURED_BATCH))
+
+
+@cost.register
+def _of_generator(spec: GeneratorSpec) -> Cost:
+    seconds = spec.steps * spec.batch_size * GAN_MICROSECONDS / 1e6
+    return Cost(steps=spec.steps, seconds=seconds + GENERATOR_SECONDS)
+
+
+@cost.register
+def _of_attack(spec: AttackSpec) -> Cost:
+    evaluations = _evaluations(spec)
+    return Cost(evaluations=evaluations, seconds=evaluations * _milliseconds(spec) / 1e3)
+
+
+@cost.register
+def _of_projection(spec: ProjectionSpec) -> Cost:
+    steps = spec.generations * spec.population * spec.inner_steps + spec.final_steps
+    evaluations = 0 if spec.images.planted else spec.images.count * steps
+    one = PUBLISHED_PROJECTION_MILLISECONDS if not spec.generator.steps else PROJECTION_MILLISECONDS
+    return Cost(evaluations=evaluations, seconds=evaluations * one / 1e3)
+
+
+@cost.register
+def _of_landscape(spec: LandscapeSpec) -> Cost:
+    # a line shows two losses
+    evaluations = spec.attack.capture.image_count * spec.alpha[2] * (spec.beta[2] if spec.beta else 2)
+    return Cost(evaluations=evaluations, seconds=evaluations * _milliseconds(spec.attack) / 1e3)
+
+
+@cost.register
+def _of_attack_on_text(spec: TextAttackSpec) -> Cost:
+    searched = declared(TEXT_ATTACKS, spec.attack.name).searches
+    evaluations = spec.capture.trials * spec.restarts * spec.iterations if searched else 0
+    return Cost(evaluations=evaluations, seconds=evaluations * TEXT_EVALUATION_MILLISECONDS / 1e3)
 
 
 def _evaluations(spec: AttackSpec) -> int:
     """Return the largest number of evaluations of an attack's loss."""
     if not declared(ATTACKS, spec.attack.name).searches:
         return 0
-    searches = trials_of(spec.capture) * samples_seen(spec.capture) * spec.restarts * spec.iterations
+    searches = spec.capture.trials * samples_seen(spec.capture) * spec.restarts * spec.iterations
     return searches * _evaluations_an_iteration(spec)
-
-
-def trials_of(spec: CaptureSpec) -> int:
-    """Return how many updates a capture holds, each attacked on its own."""
-    return spec.image_count // spec.batch_size * spec.draws
 
 
 def _evaluations_an_iteration(spec: AttackSpec) -> int:
@@ -181,20 +204,37 @@ def minutes_of(seconds: float) -> int:
     return max(SMALLEST_MINUTES, int(SAFETY * seconds / 60))
 
 
+@singledispatch
 def memory_mb(spec: Spec) -> int:
-    """Return the memory to ask for, in MB; the most that a training of scale small was seen to hold is 3000."""
-    if isinstance(spec, TrainSpec):
-        return 4000
-    if isinstance(spec, TextCaptureSpec | TextAttackSpec):
-        capture = spec.capture if isinstance(spec, TextAttackSpec) else spec
-        return max(2000, 1000 + TEXT_MEMORY_MB * capture.sentences.count * capture.draws)
-    if isinstance(spec, GeneratorSpec | CaptureSpec | ProjectionSpec) and spec.dataset in LARGE_DATASETS:
-        return LARGE_DATASETS[spec.dataset]
-    if isinstance(spec, ScoreSpec) and spec.attack.capture.dataset in LARGE_DATASETS:
-        return LARGE_DATASETS[spec.attack.capture.dataset]
-    attack = spec.attack if isinstance(spec, LandscapeSpec) else spec
-    if isinstance(attack, AttackSpec) and attack.generator and not attack.generator.steps:
-        return PUBLISHED_GENERATOR_MB
-    if isinstance(spec, ImageSpec | CheckSpec | TextSpec):
-        return 2000
-    return 1000
+    """Return the memory to ask for, in MB: what its data set takes, unless its stage says more."""
+    return LARGE_DATASETS.get(spec.read_dataset, MEMORY_MB)
+
+
+@memory_mb.register
+def _mb_of_deal(spec: PartitionSpec) -> int:
+    return LABELS_MB
+
+
+@memory_mb.register
+def _mb_of_training(spec: TrainSpec) -> int:
+    return TRAINING_MB
+
+
+@memory_mb.register
+def _mb_of_attack(spec: AttackSpec) -> int:
+    return PUBLISHED_GENERATOR_MB if spec.generator and not spec.generator.steps else MEMORY_MB
+
+
+@memory_mb.register
+def _mb_of_landscape(spec: LandscapeSpec) -> int:
+    return memory_mb(spec.attack)
+
+
+@memory_mb.register
+def _mb_of_sentences(spec: TextCaptureSpec) -> int:
+    return max(MEMORY_MB, 1000 + TEXT_MEMORY_MB * spec.trials)
+
+
+@memory_mb.register
+def _mb_of_attack_on_text(spec: TextAttackSpec) -> int:
+    return memory_mb(spec.capture)

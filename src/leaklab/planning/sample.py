@@ -12,15 +12,14 @@ from leaklab.planning.audit import Made, behind_results, made_by, spec_of
 from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.plan import PREPARED, Job, Plan
 from leaklab.planning.resources import cost
-from leaklab.records.check_spec import CheckSpec
+from leaklab.records.check_spec import THEORY
 from leaklab.records.config import Scale
 from leaklab.records.expand import block_stage
 from leaklab.records.files import sha256
-from leaklab.records.ids import RUNS, run_folder, run_id, stage_of
+from leaklab.records.ids import RUNS, run_folder, run_id
 from leaklab.records.ledger import Entry, Ledger
 from leaklab.records.observed import stage_of_file
 from leaklab.records.plugins import module_name
-from leaklab.records.spec_plugins import plugins_of
 from leaklab.records.specs import Spec
 
 # imports and start of one job, and a data set that has to be fetched; seconds
@@ -106,7 +105,7 @@ class Survey:
     def _planned(self, entry: Entry) -> bool:
         spec = spec_of(entry, self.ledger)
         if spec is not None:
-            known = run_id(spec) in self.plan.jobs.get(stage_of(spec), {})
+            known = run_id(spec) in self.plan.jobs.get(spec.stage, {})
             return known and entry.path.parent == run_folder(spec)
         if "item" in entry.content["spec"]:
             return _item_of(entry) in self.plan.runs
@@ -115,7 +114,7 @@ class Survey:
     def _parts(self, entry: Entry) -> tuple[str, ...]:
         asked, spec = entry.content["spec"], spec_of(entry, self.ledger)
         if spec is not None:
-            return (entry.rule, *sorted({f"{room}/{name}" for room, name, _ in plugins_of(spec)}))
+            return (entry.rule, *sorted({f"{room}/{name}" for room, name, _ in spec.plugins()}))
         if entry.rule == "draw_partition":
             return (entry.rule, f"data/partitions/{asked['partition']['name']}")
         if entry.rule in ("fetch_dataset", "fetch_text"):
@@ -236,7 +235,8 @@ def _timed_by(module: str) -> tuple[str, ...]:
 
 def timed(spec: Spec) -> tuple[str, ...]:
     """Return the metrics of a run that are wall times, as its check declares."""
-    return _timed_by(module_name("theory", spec.check.name)) if isinstance(spec, CheckSpec) else ()
+    checks = (module_name(room, name) for room, name, _ in spec.plugins() if room == THEORY)
+    return tuple(metric for check in checks for metric in _timed_by(check))
 
 
 @cache

@@ -5,13 +5,13 @@ names them without defining each; they are read here by the attacks that stand u
 the one before it grants. A model that grants more than an attack asks for does not make the attack a stronger one.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from leaklab.observations import requirements, text_requirements
 from leaklab.observations.declared import declared
-from leaklab.observations.requirements import ATTACKS, TRANSFORMS, needs
+from leaklab.observations.requirements import needs
 from leaklab.observations.threat_models import (
     KNOWS_DEFENSE,
     KNOWS_LABELS,
@@ -20,8 +20,8 @@ from leaklab.observations.threat_models import (
     Fact,
     granted,
 )
-from leaklab.records.attack_spec import AttackSpec
-from leaklab.records.generator_spec import GeneratorSpec
+from leaklab.records.attack_spec import ATTACKS, TRANSFORMS, AttackSpec
+from leaklab.records.specs import AttackOn
 from leaklab.records.text_specs import TextAttackSpec
 
 LETTERS = {
@@ -36,6 +36,11 @@ LETTERS = {
 }
 MODEL_OF = dict(zip("BCD", OF_A_LETTER, strict=True))
 """Letter -> the threat model that grants what it stands for and no more; other letters have none."""
+USED: Mapping[str, Callable[[Any], frozenset[Fact]]] = {
+    AttackSpec.stage: requirements.used,
+    TextAttackSpec.stage: text_requirements.used,
+}
+"""Stage of attacks -> the facts that one of them uses."""
 USES_PUBLIC_DATA = "+p"
 HOUSE = frozenset(
     {
@@ -85,15 +90,13 @@ def letter_of_facts(facts: Iterable[Fact], *, manipulated: bool = False) -> Lett
     return Letter(name, "labels" in asked, "defense" in asked, bool(asked & PUBLIC))
 
 
-def letter_of(attack: AttackSpec | TextAttackSpec) -> Letter:
+def letter_of(attack: AttackOn) -> Letter:
     """Return the letter of a planned attack, with the kind of update and the server of its capture.
 
     Raises:
         UserError: unknown names or settings.
     """
-    if isinstance(attack, TextAttackSpec):
-        return letter_of_facts(text_requirements.used(attack))
-    return letter_of_facts(requirements.used(attack), manipulated=attack.capture.server is not None)
+    return letter_of_facts(USED[attack.stage](attack), manipulated=attack.capture.manipulated)
 
 
 def letter(
@@ -121,17 +124,7 @@ def letter(
     return str(letter_of_facts(facts, manipulated=manipulated))
 
 
-def public_data(prior: GeneratorSpec | None) -> str:
-    """Return what a generator was made from, e.g. ``train part of mnist``; empty for none."""
-    if prior is None:
-        return ""
-    if not prior.steps:
-        return f"published weights of {prior.model.name}"
-    left_out = ", without what attacked clients hold" if prior.model.settings.get("attacked") else ""
-    return f"{prior.split} part of {prior.dataset}{left_out}"
-
-
-def made_for(defense: str, attacks: Iterable[AttackSpec | TextAttackSpec]) -> bool:
+def made_for(defense: str, attacks: Iterable[AttackOn]) -> bool:
     """Tell whether one of some attacks may be called an attacker who knows the defense.
 
     An attack or transform that names a defense in ``fits`` was made for it. Of defenses from elsewhere no other was:
@@ -144,18 +137,13 @@ def made_for(defense: str, attacks: Iterable[AttackSpec | TextAttackSpec]) -> bo
     Raises:
         UserError: unknown names.
     """
-    return defense in HOUSE or any(defense in fits for attack in attacks for fits in _fits_of(attack))
+    tools = (tool for attack in attacks for tool in attack.tools())
+    return defense in HOUSE or any(defense in declared(room, name).fits for room, name, _ in tools)
 
 
-def without_attacker(attacks: Iterable[AttackSpec | TextAttackSpec]) -> tuple[str, ...]:
+def without_attacker(attacks: Iterable[AttackOn]) -> tuple[str, ...]:
     """Return the defenses under some attacks for which none of those tried on them was made, in alphabetical order."""
-    tried: dict[str, list[AttackSpec | TextAttackSpec]] = {}
+    tried: dict[str, list[AttackOn]] = {}
     for attack in attacks:
         tried.setdefault(attack.capture.defense.name, []).append(attack)
     return tuple(sorted(defense for defense, own in tried.items() if not made_for(defense, own)))
-
-
-def _fits_of(attack: AttackSpec | TextAttackSpec) -> tuple[tuple[str, ...], ...]:
-    if isinstance(attack, TextAttackSpec):
-        return (declared(text_requirements.ATTACKS, attack.attack.name).fits,)
-    return declared(ATTACKS, attack.attack.name).fits, declared(TRANSFORMS, attack.transform.name).fits

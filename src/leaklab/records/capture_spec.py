@@ -1,15 +1,20 @@
-"""Spec of captured updates: what clients send in one round, whether they hold images or sentences."""
+"""Spec of captured updates of images: what clients send in one round."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from leaklab.records.bounds import Count, Flag, Natural, NonNegative, Positive, Rate, Real, Seed, Share
-from leaklab.records.generator_spec import GeneratorSpec
-from leaklab.records.partition_spec import PartitionChoice
-from leaklab.records.record import Component, Record
+from leaklab.records.bounds import Count, Natural, NonNegative, Real, Seed, Share
+from leaklab.records.generator_spec import GENERATORS, GeneratorSpec
+from leaklab.records.partition_spec import PartitionChoice, PartitionSpec
+from leaklab.records.record import Component, Plugin, Record
+from leaklab.records.spec_plugins import has_frozen_part
+from leaklab.records.specs import CapturedRound, Spec
 from leaklab.records.state_spec import PublishedState, TrainedState
 from leaklab.records.train_spec import SCHEMES
+
+SERVERS = "observations/servers"
 
 
 class ImageChoice(Record):
@@ -51,6 +56,10 @@ class ImageChoice(Record):
             raise ValueError(f"of_label is how many of the {self.count} images have the label: state label, lower it")
         return self
 
+    @property
+    def partition(self) -> None:
+        """None: drawn images are of no deal."""
+
 
 class ClientChoice(Record):
     """The private images are those that clients of a deal use in the captured round, batch by batch.
@@ -77,61 +86,9 @@ class ClientChoice(Record):
         """The part of the dataset that is dealt."""
         return "train"
 
-
-class SentenceChoice(Record):
-    """Which private sentences clients hold; the first is example 1.
-
-    Attributes:
-        printed: begin with the two sentences that LRP table 7 prints.
-        others: sentences drawn besides, without replacement.
-        seed: of that draw.
-        longest: drawn sentences have at most so many tokens, start and end included.
-    """
-
-    printed: Flag = True
-    others: Natural = 0
-    seed: Seed = 0
-    longest: Count = Field(default=24, gt=2)
-
     @property
-    def count(self) -> int:
-        """Number of sentences."""
-        return (2 if self.printed else 0) + self.others
-
-
-class CapturedRound(Record):
-    """A client's round as the server sees it: what captures of images and of sentences have in common.
-
-    Trials = groups of private samples x draws of the defense's randomness.
-
-    Attributes:
-        dataset: key of ``config/datasets.yaml`` or ``config/texts.yaml``.
-        draws: independent draws of the defense's randomness for each group.
-        rate: the server's nominal local learning rate.
-        client_weight: p_k N of the client, by which scheme 1 scales its rate (LRP section 5.3 uses 2).
-        kind: ``gradient`` (the update divided by the rate that the server assumes, times -1) or ``delta``.
-        rounds: how often the client did this round, from the same weights on the same samples and with fresh
-            randomness of its defense; the server keeps the mean of what it saw.
-        threat_model: name of the set of facts that the attacker is granted (``observations/threat_models.py``).
-    """
-
-    LATER: ClassVar[frozenset[str]] = frozenset({"rounds"})
-
-    dataset: str
-    draws: Count = 1
-    model: Component
-    defense: Component = Component(name="none")
-    local_steps: Count = 1
-    rate: Rate = 0.01
-    client_weight: Positive = 1.0
-    kind: Literal["gradient", "delta"] = "gradient"
-    rounds: Count = 1
-    threat_model: str = "honest-but-curious"
-    seed: Seed = 0
-
-    def step_factors(self, steps: int) -> tuple[float, ...]:
-        """Return the factor on the nominal rate in each of ``steps`` local steps."""
-        return (1.0,) * steps
+    def planted(self) -> None:
+        """None: no generator makes them."""
 
 
 class CaptureSpec(CapturedRound):
@@ -158,6 +115,16 @@ class CaptureSpec(CapturedRound):
         "state", "optimizer", "weight_decay", "schedule", "augmentation", "algorithm", "num_classes",
         "server",
     }  # fmt: skip
+    stage: ClassVar[str] = "capture"
+    rule: ClassVar[str] = "capture_updates"
+    observed: ClassVar[str] = "observation"
+    rooms: ClassVar[Mapping[str, str]] = {
+        "model": "models",
+        "defense": "defenses",
+        "schedule": "federated/schedules",
+        "optimizer": "federated/optimizers",
+        "server": SERVERS,
+    }
 
     images: ImageChoice | ClientChoice
     batch_size: Count = 1
@@ -183,13 +150,13 @@ class CaptureSpec(CapturedRound):
 
     @model_validator(mode="after")
     def _fits_the_state(self) -> Self:
-        trained = self.state if isinstance(self.state, TrainedState) else None
-        if trained and trained.train.model != self.model:
+        trained = self.state.train if self.state else None
+        if trained and trained.model != self.model:
             raise ValueError(
-                f"the state is that of model '{trained.train.model.name}' with settings of its own, not of this "
+                f"the state is that of model '{trained.model.name}' with settings of its own, not of this "
                 f"'{self.model.name}': take the same model"
             )
-        if self.state is not None and isinstance(self.images, ImageChoice) and self.images.planted:
+        if self.state is not None and self.images.planted:
             raise ValueError("planted images are made for first weights: leave state out")
         if self.state is not None and self.input_range != (0.0, 1.0):
             raise ValueError("inputs are normalised as they were in the state's training: leave input_range out")
@@ -199,7 +166,7 @@ class CaptureSpec(CapturedRound):
 
     @model_validator(mode="after")
     def _fits_the_clients(self) -> Self:
-        if isinstance(self.images, ClientChoice):
+        if self.images.partition:
             if self.client_weight != 1:
                 raise ValueError("the deal and the algorithm say what a client weighs: leave client_weight out")
             if self.rate_schedule != "constant":
@@ -212,7 +179,7 @@ class CaptureSpec(CapturedRound):
     def _fits_the_server(self) -> Self:
         if self.server is None:
             return self
-        if isinstance(self.images, ClientChoice):
+        if self.images.partition:
             raise ValueError("a malicious server asks drawn images (images.count) only: leave images.clients out")
         if self.local_steps > 1 or self.rounds > 1:
             raise ValueError("a malicious server reads one local step of one round: leave local_steps and rounds out")
@@ -227,7 +194,44 @@ class CaptureSpec(CapturedRound):
     def image_count(self) -> int:
         """Number of private images of a local step, of all clients."""
         drawn = self.images
-        return drawn.count if isinstance(drawn, ImageChoice) else len(drawn.clients) * self.batch_size
+        return drawn.count if drawn.partition is None else len(drawn.clients) * self.batch_size
+
+    @property
+    def trials(self) -> int:
+        """How many updates it holds, each attacked on its own."""
+        return self.image_count // self.batch_size * self.draws
+
+    @property
+    def manipulated(self) -> bool:
+        """Whether the server sends weights of its own making."""
+        return self.server is not None
+
+    @property
+    def own_weights(self) -> tuple[str, ...]:
+        """Published weights that it names itself, by their keys."""
+        return (self.state.weights,) if self.state and self.state.train is None else ()
+
+    def needs(self) -> tuple[Spec, ...]:
+        """Return the deal whose clients are captured or the generator of their images, and what trained their state."""
+        deal, trained = self.images.partition, self.state.train if self.state else None
+        dealt = [PartitionSpec(dataset=self.dataset, partition=deal)] if deal else []
+        return *dealt, *filter(None, [self.images.planted, trained])
+
+    def plugins(self) -> tuple[Plugin, ...]:
+        """Return model, defense, and what client and server do; in a round of a training, what makes it one too."""
+        found = list(super().plugins())
+        if self.images.planted:
+            found.append(self.images.planted.model.in_room(GENERATORS))
+        if self.state is not None:
+            found.append(self.algorithm_plugin.in_room("federated/algorithms"))
+            found.append(self.augmentation.in_room("data/augmentations"))
+        return tuple(found)
+
+    def misfit(self) -> str:
+        """Return why its model cannot be captured; empty where it can."""
+        if has_frozen_part(self.model.name):
+            return f"model '{self.model.name}' has a frozen part, which a capture does not know: change model"
+        return ""
 
     def step_factors(self, steps: int) -> tuple[float, ...]:
         """Return the factor on the nominal rate in each of ``steps`` local steps."""
@@ -242,14 +246,3 @@ class CaptureSpec(CapturedRound):
         """Return what an attack found on the [0, 1] scale."""
         low, high = self.input_range
         return inputs if (low, high) == (0.0, 1.0) else (inputs - low) / (high - low)
-
-
-class TextCaptureSpec(CapturedRound):
-    """What clients send who hold one sentence each.
-
-    Attributes:
-        dtype: float32 is what clients send; a delta of rounded weights is then part of the observation.
-    """
-
-    sentences: SentenceChoice
-    dtype: Literal["float32", "float64"] = "float32"

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.blocks import (
     BLOCK_KEYS,
     BlockKeys,
@@ -23,32 +22,18 @@ from leaklab.records.blocks import (
     overrides_at_scale,
     refuse_too_many,
 )
-from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
-from leaklab.records.check_spec import CheckSpec
 from leaklab.records.config import Scale, parse
 from leaklab.records.errors import UserError
 from leaklab.records.expand_backbone import with_backbone
 from leaklab.records.expand_state import Runs, with_state
-from leaklab.records.ids import stage_of
 from leaklab.records.items import Item, ScaleChange
-from leaklab.records.landscape_spec import LandscapeSpec
-from leaklab.records.record import Record
-from leaklab.records.spec_plugins import check_plugins
-from leaklab.records.specs import Spec, datasets_of
-from leaklab.records.text_specs import PRINTED_ATTACK, TextAttackSpec, TextScoreSpec
-from leaklab.records.train_spec import TrainSpec
+from leaklab.records.specs import AttackOn, Spec
+from leaklab.records.stages import BLOCKS
 
 LISTS = {"rates", "seeds", "metrics", "evaluate", "input_range", "alpha", "beta", "clients", "indexes", "watch"}
 LABELS = "row"
-SPECS: dict[str, type[TrainSpec] | type[CheckSpec]] = {"train": TrainSpec, "check": CheckSpec}
-# what the parts of a flat attack block become
-Judged = ScoreSpec | LandscapeSpec | TextScoreSpec
-Parts = tuple[type[Record], type[Record], type[ScoreSpec] | type[LandscapeSpec] | type[TextScoreSpec]]
-SCORES: dict[str, Parts] = {
-    "attack": (CaptureSpec, AttackSpec, ScoreSpec),
-    "landscape": (CaptureSpec, AttackSpec, LandscapeSpec),
-    "attack-text": (TextCaptureSpec, TextAttackSpec, TextScoreSpec),
-}
+ARCHITECTURE = "architecture"
+"""What a block says under ``stage`` of which nothing runs: a network that is described."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +53,11 @@ class PlannedRun:
     spec: Spec | None
     choice: Mapping[str, Any]
     attacker: str = ""
+
+    @property
+    def tried(self) -> AttackOn | None:
+        """The attack whose findings it holds against the truth; None where it does not."""
+        return self.spec.tried if self.spec else None
 
 
 def expand(item: Item, scale: Scale) -> list[PlannedRun]:
@@ -100,7 +90,7 @@ def _without_data(change: ScaleChange, run: PlannedRun) -> str:
     """Return why a run cannot be done for want of data; empty where it can."""
     if not change.missing or run.spec is None:
         return ""
-    return "; ".join(change.missing[name] for name in sorted(datasets_of(run.spec)) if name in change.missing)
+    return "; ".join(change.missing[name] for name in sorted(run.spec.datasets()) if name in change.missing)
 
 
 def _runs_of(item: Item, scale: Scale, name: str) -> Iterator[PlannedRun]:
@@ -163,11 +153,10 @@ def _block_runs(item: Item, name: str, block: dict[str, Any], runs: Runs) -> Ite
 
 
 def _attacker(spec: Spec | None, declared: str | None) -> str:
-    if isinstance(spec, TextScoreSpec):
-        return declared or ("paper" if spec.attack.attack.name == PRINTED_ATTACK else "knowing")
-    if isinstance(spec, ScoreSpec | LandscapeSpec):
-        return declared or ("paper" if spec.attack.transform.name == "none" else "knowing")
-    return ""
+    attack = spec.tried if spec else None
+    if attack is None:
+        return ""
+    return declared or ("paper" if attack.printed else "knowing")
 
 
 def _axes(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
@@ -230,38 +219,29 @@ def _variant(template: str, choice: Mapping[str, Any], where: str) -> str:
 
 
 def _spec(stage: str, choice: dict[str, Any], where: str) -> Spec | None:
-    if stage == "architecture":
+    if stage == ARCHITECTURE:
         return None
-    if stage in SCORES:
-        return _score_spec(SCORES[stage], choice, where)
-    if stage not in SPECS:
-        known = ", ".join(sorted({*SPECS, *SCORES, "architecture"}))
+    if stage not in BLOCKS:
+        known = ", ".join(sorted([*BLOCKS, ARCHITECTURE]))
         raise UserError(f"{where}.stage: unknown stage '{stage}': choose from {known}")
-    spec = parse(SPECS[stage], choice, where)
-    check_plugins(spec, where)
+    kind = BLOCKS[stage]
+    parts = kind.parts_of_block()
+    spec = parse(kind, choice if len(parts) == 1 else _nested(parts, choice, where), where)
+    spec.check_plugins(where)
     return spec
 
 
-def _score_spec(kinds: Parts, choice: dict[str, Any], where: str) -> Judged:
-    """An attack block is flat: each field goes to the capture, the attack or the score that knows it."""
+def _nested(kinds: tuple[type[Spec], ...], choice: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return the fields of a flat block by the part that knows each: capture, attack, and what is made of it."""
     choice = _planted(choice, where)
-    capture, attack, score = ({k: v for k, v in choice.items() if k in kind.model_fields} for kind in kinds)
-    rest = set(choice) - set(capture) - set(attack) - set(score)
+    capture, attack, judged = ({k: v for k, v in choice.items() if k in kind.model_fields} for kind in kinds)
+    rest = set(choice) - set(capture) - set(attack) - set(judged)
     if rest:
         known = sorted({field for kind in kinds for field in kind.model_fields} - {"capture"})
         raise UserError(f"{where}.{sorted(rest)[0]}: unknown key; known keys are {', '.join(known)}")
-    of_score = kinds[2]
-    if of_score is LandscapeSpec:
-        score["projection"] = _projection(choice, where)
-    score = {"metrics": [], **score, "attack": {"capture": capture, **attack}}
-    spec: Judged = parse(of_score, score, where)
-    if not isinstance(spec, TextScoreSpec) and spec.attack.generator:
-        check_plugins(spec.attack.generator, where)
-    if isinstance(spec, LandscapeSpec):
-        check_plugins(spec.projection, where)
-    for part in (spec.attack.capture, spec.attack, spec):
-        check_plugins(part, where)
-    return spec
+    if "projection" in kinds[-1].model_fields:
+        judged["projection"] = _projection(choice, where)
+    return {"metrics": [], **judged, "attack": {"capture": capture, **attack}}
 
 
 def _planted(choice: dict[str, Any], where: str) -> dict[str, Any]:
@@ -287,4 +267,4 @@ def _projection(choice: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def block_stage(run: PlannedRun) -> str:
     """Return the stage that the item reads; ``architecture`` where nothing runs."""
-    return "architecture" if run.spec is None else stage_of(run.spec)
+    return ARCHITECTURE if run.spec is None else run.spec.stage

@@ -1,14 +1,18 @@
 """Spec of an image generator: the prior of generative attacks."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from leaklab.records.bounds import Count, Natural, PartShare, Rate, Seed
-from leaklab.records.record import Component, Record
+from leaklab.records.record import Component
+from leaklab.records.specs import Spec
+
+GENERATORS = "models/generators"
 
 
-class GeneratorSpec(Record):
+class GeneratorSpec(Spec):
     """A class-conditional generator, trained on a part of a dataset or published with its weights.
 
     Attributes:
@@ -27,6 +31,10 @@ class GeneratorSpec(Record):
     """
 
     LATER: ClassVar[frozenset[str]] = frozenset({"split"})
+    stage: ClassVar[str] = "generator"
+    rule: ClassVar[str] = "train_generator"
+    called: ClassVar[str] = "{dataset}-{model.name}"
+    rooms: ClassVar[Mapping[str, str]] = {"model": GENERATORS, "classifier": "models"}
 
     dataset: str
     split: Literal["train", "test"] = "train"
@@ -39,3 +47,11 @@ class GeneratorSpec(Record):
     classifier_steps: Count = 300
     judged: Count = 50
     seed: Seed = 0
+
+    @property
+    def made_from(self) -> str:
+        """What it was made from, in words, e.g. ``train part of mnist``."""
+        if not self.steps:
+            return f"published weights of {self.model.name}"
+        left_out = ", without what attacked clients hold" if self.model.settings.get("attacked") else ""
+        return f"{self.split} part of {self.dataset}{left_out}"

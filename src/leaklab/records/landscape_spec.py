@@ -1,14 +1,15 @@
 """Specs of a landscape: the latent that renders a private image best, and the attack's loss around it."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
 from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.bounds import Count, Distinct, NonNegative, Population, Rate, Real, Seed
 from leaklab.records.capture_spec import ImageChoice
-from leaklab.records.generator_spec import GeneratorSpec
-from leaklab.records.record import Record
+from leaklab.records.generator_spec import GENERATORS, GeneratorSpec
+from leaklab.records.record import Component, Plugin
+from leaklab.records.specs import Code, Judged, Spec
 
 
 def _rising(span: tuple[float, float, int]) -> tuple[float, float, int]:
@@ -22,7 +23,7 @@ Span = Annotated[tuple[Real, Real, Annotated[Count, Field(ge=2, le=10_001)]], Af
 """Smallest and largest value, and the number of equidistant points."""
 
 
-class ProjectionSpec(Record):
+class ProjectionSpec(Spec):
     """GAN inversion of chosen images; its work is that of ``attacks/gan_inversion.py``.
 
     Attributes:
@@ -36,6 +37,10 @@ class ProjectionSpec(Record):
         perceptual_weight: its weight.
     """
 
+    stage: ClassVar[str] = "projection"
+    rule: ClassVar[str] = "project_image"
+    called: ClassVar[str] = "{dataset}-{generator.model.name}"
+
     dataset: str
     images: ImageChoice
     generator: GeneratorSpec
@@ -48,8 +53,17 @@ class ProjectionSpec(Record):
     perceptual_weight: NonNegative = 1.0
     seed: Seed = 0
 
+    def needs(self) -> tuple[Spec, ...]:
+        """Return the generator."""
+        return (self.generator,)
 
-class LandscapeSpec(Record):
+    def plugins(self) -> tuple[Plugin, ...]:
+        """Return the generator, and the metric that is minimised, if any."""
+        metric = [Component(name=self.perceptual).in_room("metrics")] if self.perceptual else []
+        return self.generator.model.in_room(GENERATORS), *metric
+
+
+class LandscapeSpec(Judged):
     """The loss that an attack minimises, and the distance from the private image, around the attack's own latent z1.
 
     Attributes:
@@ -60,6 +74,10 @@ class LandscapeSpec(Record):
         metrics: distances from the private image.
         seed: of the direction across.
     """
+
+    stage: ClassVar[str] = "landscape"
+    rule: ClassVar[str] = "map_landscape"
+    block: ClassVar[str] = "landscape"
 
     attack: AttackSpec
     projection: ProjectionSpec
@@ -74,3 +92,20 @@ class LandscapeSpec(Record):
         if (capture.draws, capture.batch_size) != (1, 1):
             raise ValueError("a landscape shows one image an update under one draw: set draws and batch_size to 1")
         return self
+
+    def needs(self) -> tuple[Spec, ...]:
+        """Return what the attack needs, the attack, and the inversion."""
+        return *self.attack.needs(), self.attack, self.projection
+
+    @property
+    def read_dataset(self) -> str:
+        """None: what is private stands in the truth of the capture."""
+        return ""
+
+    def plugins(self) -> tuple[Plugin, ...]:
+        """Return what the attack names, and the metrics."""
+        return *self.attack.plugins(), *(("metrics", name, {}) for name in self.metrics)
+
+    def executed_plugins(self) -> Code:
+        """Return those that it names, and the defense, as the attack does."""
+        return *super().executed_plugins(), ("defenses", self.attack.capture.defense.name)

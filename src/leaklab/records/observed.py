@@ -6,22 +6,23 @@ attack can be given the folder of its observation and nothing else.
 
 from pathlib import Path
 
-from leaklab.records.ids import RUNS, run_folder, run_id, stage_of
-from leaklab.records.specs import Spec
+from leaklab.records.ids import RUNS, run_folder, run_id
+from leaklab.records.specs import CapturedRound, Spec
+from leaklab.records.stages import SPECS
 
-OBSERVED = {"capture": "observation", "capture-text": "observation-text"}
+OBSERVED = {kind.stage: kind.observed for kind in SPECS if kind.observed}
 """Stage of a capture -> folder below ``results/runs`` of what the server sees of it."""
 CAPTURED = {folder: stage for stage, folder in OBSERVED.items()}
 
 
-def observation_folder(capture: Spec) -> Path:
+def observation_folder(capture: CapturedRound) -> Path:
     """Return the folder of a capture's observation; its name is the capture's run id."""
-    return RUNS / OBSERVED[stage_of(capture)] / run_id(capture)
+    return RUNS / capture.observed / run_id(capture)
 
 
 def folders_of(spec: Spec) -> tuple[Path, ...]:
     """Return the folders in which a run leaves files."""
-    return (run_folder(spec), *([observation_folder(spec)] if stage_of(spec) in OBSERVED else []))
+    return (run_folder(spec), *([RUNS / spec.observed / run_id(spec)] if spec.observed else []))
 
 
 def stage_of_file(path: Path) -> str:

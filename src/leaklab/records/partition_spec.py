@@ -1,9 +1,11 @@
 """Spec of a partition: how the training data are dealt to clients."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from leaklab.records.bounds import Natural, PartShare, Seed
-from leaklab.records.record import Component, Record
+from leaklab.records.record import Component
+from leaklab.records.specs import Spec
 
 
 class PartitionChoice(Component):
@@ -22,8 +24,17 @@ class PartitionChoice(Component):
     tests: Natural = 0
 
 
-class PartitionSpec(Record):
+class PartitionSpec(Spec):
     """One deal of a dataset's training part to clients."""
+
+    stage: ClassVar[str] = "partition"
+    rule: ClassVar[str] = "partition_data"
+    called: ClassVar[str] = "{dataset}-{partition.name}"
+    rooms: ClassVar[Mapping[str, str]] = {"partition": "data/partitions"}
 
     dataset: str
     partition: PartitionChoice
+
+    def seedless(self) -> "PartitionSpec":
+        """Return the deal of seed 0: deals that differ by their seed look alike."""
+        return self.model_copy(update={"partition": self.partition.model_copy(update={"seed": 0})})

@@ -1,11 +1,13 @@
 """What all specs and declarations are made of."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
 
 Scalar = bool | int | float | str | None
+Plugin = tuple[str, str, Mapping[str, Any]]
+"""Room, name and settings."""
 
 
 class Record(BaseModel):
@@ -45,3 +47,7 @@ class Component(Record):
             own = {k: v for k, v in value.items() if k in cls.model_fields}
             return {**own, "settings": {k: v for k, v in value.items() if k not in own}}
         return value
+
+    def in_room(self, room: str) -> Plugin:
+        """Return it with the room in which it stands."""
+        return room, self.name, self.settings

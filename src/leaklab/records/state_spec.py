@@ -23,7 +23,7 @@ class TrainedState(Record):
 
     @model_validator(mode="after")
     def _replicate_exists(self) -> Self:
-        count = len(self.train.seeds) * len(self.train.rates)
+        count = self.train.replicates
         if self.replicate >= count:
             raise ValueError(f"replicate is {self.replicate}, but the training has {count}: 0 to {count - 1}")
         return self
@@ -31,7 +31,7 @@ class TrainedState(Record):
     @property
     def round(self) -> int:
         """Rounds done; the captured round has this number, from 0."""
-        return self.train.rounds if self.train.until is None else self.train.until
+        return self.train.rounds_done
 
     @property
     def seed(self) -> int:
@@ -47,3 +47,7 @@ class PublishedState(Record):
     """
 
     weights: str
+
+    @property
+    def train(self) -> None:
+        """None: no training of ours made them."""

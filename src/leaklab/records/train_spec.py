@@ -1,12 +1,15 @@
 """Spec of a training sweep."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from leaklab.records.bounds import Count, Distinct, Natural, NonNegative, Rate, Seed, distinct
-from leaklab.records.partition_spec import PartitionChoice
+from leaklab.records.partition_spec import PartitionChoice, PartitionSpec
 from leaklab.records.record import Component, Record
+from leaklab.records.spec_plugins import has_frozen_part
+from leaklab.records.specs import Spec
 
 OWN_TEST: Literal["own-test"] = "own-test"
 LOCAL_LOSS: Literal["local-loss"] = "local-loss"
@@ -44,7 +47,7 @@ class Backbone(Record):
         return self
 
 
-class TrainSpec(Record):
+class TrainSpec(Spec):
     """A sweep: one model, one dataset, one algorithm, one defense; replicates = seeds x rates.
 
     Attributes:
@@ -67,6 +70,18 @@ class TrainSpec(Record):
     """
 
     LATER: ClassVar[frozenset[str]] = frozenset({"until", "watch", "backbone"})
+    stage: ClassVar[str] = "train"
+    rule: ClassVar[str] = "train_federated"
+    called: ClassVar[str] = "{dataset}-{model.name}-{defense.name}"
+    rooms: ClassVar[Mapping[str, str]] = {
+        "model": "models",
+        "defense": "defenses",
+        "algorithm_plugin": "federated/algorithms",
+        "schedule": "federated/schedules",
+        "optimizer": "federated/optimizers",
+        "augmentation": "data/augmentations",
+    }
+    block: ClassVar[str] = "train"
 
     dataset: str
     partition: PartitionChoice
@@ -95,6 +110,37 @@ class TrainSpec(Record):
     def algorithm_plugin(self) -> Component:
         """The algorithm as a plug-in with settings."""
         return SCHEMES[self.algorithm] if isinstance(self.algorithm, str) else self.algorithm
+
+    @property
+    def rounds_done(self) -> int:
+        """Rounds until it stops."""
+        return self.rounds if self.until is None else self.until
+
+    @property
+    def replicates(self) -> int:
+        """Number of replicates: seeds x rates."""
+        return len(self.seeds) * len(self.rates)
+
+    def needs(self) -> tuple[Spec, ...]:
+        """Return the deal, and the training of the backbone if it is one."""
+        deal = PartitionSpec(dataset=self.dataset, partition=self.partition)
+        return (deal, self.backbone.train) if self.backbone and self.backbone.train else (deal,)
+
+    def misfit(self) -> str:
+        """Return why its model takes no backbone; empty where it does, or there is none."""
+        if self.backbone and not has_frozen_part(self.model.name):
+            return f"model '{self.model.name}' has no frozen part: leave backbone out, or change model"
+        return ""
+
+    @property
+    def own_weights(self) -> tuple[str, ...]:
+        """Published weights that it names itself, by their keys."""
+        return (self.backbone.weights,) if self.backbone and self.backbone.weights else ()
+
+    @property
+    def own_keys(self) -> dict[str, Any]:
+        """Return the rates: the table has a line for each entry of them."""
+        return {"rates": self.rates[0]}
 
     @model_validator(mode="after")
     def _clients_can_be_tested(self) -> "TrainSpec":

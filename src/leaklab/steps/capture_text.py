@@ -4,7 +4,7 @@ from leaklab.data.text.corpus import Corpus
 from leaklab.observations.artefacts import save_observation
 from leaklab.observations.capture_text import capture_text, defense_changes
 from leaklab.observations.text_truth import save_text_truth
-from leaklab.records.capture_spec import TextCaptureSpec
+from leaklab.records.text_specs import TextCaptureSpec
 from leaklab.steps.base import Job, main
 
 

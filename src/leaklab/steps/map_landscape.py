@@ -12,7 +12,6 @@ from leaklab.metrics.scoring import load_metrics
 from leaklab.models.generators.files import load_generator
 from leaklab.observations.artefacts import load_observation
 from leaklab.observations.truth import load_truth
-from leaklab.records.attacker_spec import attacker_of
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_tensors, write_json, write_table
 from leaklab.records.landscape_spec import LandscapeSpec
@@ -29,7 +28,7 @@ def run(job: Job) -> None:
     observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
     generator = load_generator(job.input("generator"))
     observation = observation.select(rows := speaking_rows(observation)).to(job.device)
-    attacker = attacker_of(spec.attack)
+    attacker = spec.attack.told()
     matching = planned_matching(attacker, observation, knowledge, generator)
     # a line shows both losses; of a plane, the attacker who profiles out the scale has one of his own
     free = None if spec.beta else planned_matching(attacker, observation, knowledge, generator, profiled_scale)

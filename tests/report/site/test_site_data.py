@@ -317,7 +317,7 @@ class TestPartitions:
         partition = {"name": "label-shards", "shard_size": 100, "seed": 3, "validation": 0.2}
         deal = PartitionSpec.model_validate({"dataset": "mnist", "partition": partition})
         other = PartitionSpec.model_validate({"dataset": "mnist", "partition": {"name": "iid"}})
-        return [Job(deal, (), "mnist"), Job(other, (), "mnist")]
+        return [Job(deal), Job(other)]
 
     def test_a_deal_is_shown_where_it_was_published(self, jobs):
         assert partition_pictures("small", jobs) == ()

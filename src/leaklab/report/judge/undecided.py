@@ -22,7 +22,6 @@ from leaklab.planning.plan import build_plan
 from leaklab.records.config import Scale, load_config
 from leaklab.records.durations import duration
 from leaklab.records.errors import UserError
-from leaklab.records.ids import stage_of
 from leaklab.records.items import load_items
 from leaklab.report.judge.cases import Outcome, Part
 from leaklab.report.judge.claims import Claim, read_claims
@@ -86,7 +85,7 @@ def seconds_for(needs: Sequence[Need], scale: Scale) -> list[float | None]:
     def seconds(key: str, trained: bool) -> float:
         if (key, trained) not in known:
             jobs = plan.jobs_of(scale, items[key]) if (scale, key) in plan.runs else []
-            own = [job for job in jobs if (stage_of(job.spec) == TRAINING) == trained]
+            own = [job for job in jobs if (job.spec.stage == TRAINING) == trained]
             cost = estimate(own, lock, device)
             known[key, trained] = cost.seconds + cost.gpu_seconds
         return known[key, trained]

@@ -22,7 +22,6 @@ from leaklab.report.numbers.results import (
     RowKeys,
     identity,
 )
-from leaklab.report.site.threat_models import LETTERED
 
 
 @dataclass(frozen=True)
@@ -141,8 +140,8 @@ def bounds_of(item: Item, runs: Iterable[PlannedRun]) -> dict[str, str]:
     """
     found: dict[str, set[UpdateBound]] = {}
     for run in runs:
-        if isinstance(run.spec, LETTERED):
-            found.setdefault(identity(row_of(item, run)), set()).add(bound_of(run.spec.attack.capture))
+        if attack := run.tried:
+            found.setdefault(identity(row_of(item, run)), set()).add(bound_of(attack.capture))
     weakest = {key: max(own, key=_proven_to) for key, own in found.items()}
     return {key: own.sentence for key, own in weakest.items() if own.decides}
 

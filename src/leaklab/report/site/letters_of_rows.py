@@ -9,9 +9,8 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from leaklab.planning.threat_letters import letter_of, public_data
+from leaklab.planning.threat_letters import letter_of
 from leaklab.records import files
-from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.expand import PlannedRun, expand, expand_absent
@@ -22,7 +21,6 @@ from leaklab.report.collect.source import Source
 from leaklab.report.numbers.compact import Cells, unpacked
 from leaklab.report.numbers.results import AGAIN, BLIND, KNOWING, PAPER, canonical
 from leaklab.report.numbers.results import COLUMNS as OF_TABLES
-from leaklab.report.site.threat_models import LETTERED
 
 KEYS = ("paper", "item", "row", "attacker")
 COLUMNS = (*KEYS, "letter", "defense_known", "labels_granted", "public_data", "threat_model", "attacks")
@@ -45,7 +43,7 @@ def lines_of(item: Item, scale: Scale, table: Path) -> list[Cells]:
     Raises:
         UserError: the file is damaged, or a row rests on no attack that the item asks for.
     """
-    planned = {run_id(run.spec): run for run in expand(item, scale) if isinstance(run.spec, LETTERED)}
+    planned = {run_id(run.spec): run for run in expand(item, scale) if run.spec and run.tried}
     found, absent = _runs_by_key(table), _absent(item, scale)
     lines = []
     for (row, attacker), names in found.items():
@@ -90,21 +88,21 @@ def _absent(item: Item, scale: Scale) -> dict[Key, list[PlannedRun]]:
     source = Source(item, scale, frozenset(), {}, {})
     found: dict[Key, list[PlannedRun]] = {}
     for run, _ in expand_absent(item, scale):
-        if isinstance(run.spec, LETTERED):
+        if run.tried:
             found.setdefault((canonical(source.row(run)), run.attacker), []).append(run)
     return found
 
 
 def _known(run: PlannedRun) -> Cells:
     """Return what one attack has to know, by the columns that are no keys."""
-    assert isinstance(run.spec, LETTERED)
-    attack = run.spec.attack
+    attack = run.tried
+    assert attack is not None
     letter = letter_of(attack)
     return {
         "letter": letter.name,
         "defense_known": _YES_OR_NO[letter.defense],
         "labels_granted": _YES_OR_NO[letter.labels],
-        "public_data": public_data(attack.generator) if isinstance(attack, AttackSpec) else "",
+        "public_data": attack.public_data,
         "threat_model": attack.capture.threat_model,
         "attacks": attack_name(run),
     }

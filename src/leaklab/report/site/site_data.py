@@ -42,7 +42,7 @@ from leaklab.report.site.pages import (
 )
 from leaklab.report.site.publication import Published, published_deal
 from leaklab.report.site.threat_models import FILE as LETTERS_OF_ROWS
-from leaklab.report.site.threat_models import LETTERED, threat_models, with_letters
+from leaklab.report.site.threat_models import threat_models, with_letters
 from leaklab.report.tables.layout import lay_out
 
 NOT_PAIRED = (PROTECTION_LEFT, NO_INFORMATION_CARD.name)
@@ -179,7 +179,7 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
         "attackers": attacker_pairs(ResultTable(tuple(row for row in results.rows if row.metric not in NOT_PAIRED))),
         "threats": threat_models(runs),
         "idle": tuple(idle_defenses(jobs)),
-        "strangers": without_attacker(run.spec.attack for run in runs if isinstance(run.spec, LETTERED)),
+        "strangers": without_attacker(run.tried for run in runs if run.tried),
         "tried": tried,
         "protection": protection,
         "unbroken": unbroken(protection, tried, bounds_of(item, runs) if protection else {}),

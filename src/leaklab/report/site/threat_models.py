@@ -3,20 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from leaklab.planning.threat_letters import LETTERS, letter_of, public_data
-from leaklab.records.attack_spec import AttackSpec, ScoreSpec
+from leaklab.planning.threat_letters import LETTERS, letter_of
 from leaklab.records.expand import PlannedRun
-from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.ids import run_id
-from leaklab.records.landscape_spec import LandscapeSpec
-from leaklab.records.text_specs import TextAttackSpec, TextScoreSpec
 from leaklab.report.site.words import ATTACKERS
 from leaklab.report.tables.layout import Grid
 
 FILE = "threat-models.csv"
 """What the attacker of every row has to know, beside the tables (``letters_of_rows``)."""
-NO_TRANSFORM = "none"
-LETTERED = ScoreSpec | LandscapeSpec | TextScoreSpec
 THREAT_MODEL = "threat model"
 
 
@@ -46,9 +40,8 @@ def threat_models(runs: Iterable[PlannedRun]) -> tuple[ThreatModel, ...]:
     """Return the attacks among an item's runs, each once with each letter and data, the weakest letter first."""
     whose: dict[tuple[str, str, str, str], set[str]] = {}
     for run in runs:
-        if isinstance(run.spec, LETTERED):
-            attack = run.spec.attack
-            key = (str(letter_of(attack)), attack.attack.name, _transform_of(attack), public_data(_prior_of(attack)))
+        if attack := run.tried:
+            key = (str(letter_of(attack)), attack.attack.name, attack.adaptive, attack.public_data)
             whose.setdefault(key, set()).add(run.attacker)
     return tuple(
         ThreatModel(
@@ -63,7 +56,7 @@ def with_letters(grid: Grid, runs: Iterable[PlannedRun]) -> Grid:
 
     They stand beside the rows; where all rows have the same, in a note below. Other tables stay as they are.
     """
-    letters = {run_id(run.spec): str(letter_of(run.spec.attack)) for run in runs if isinstance(run.spec, LETTERED)}
+    letters = {run_id(run.spec): str(letter_of(run.tried)) for run in runs if run.spec and run.tried}
     behind = [[cell.result.runs[0] for cell in row if cell.result and cell.result.runs] for row in grid.cells]
     of_rows = [", ".join(dict.fromkeys(letters[one] for one in row if one in letters)) for row in behind]
     different = set(filter(None, of_rows))
@@ -71,12 +64,3 @@ def with_letters(grid: Grid, runs: Iterable[PlannedRun]) -> Grid:
         return replace(grid, notes=(*grid.notes, *(f"{THREAT_MODEL}: {text}" for text in different)))
     labels = tuple((*own, text) for own, text in zip(grid.row_labels, of_rows, strict=True))
     return replace(grid, row_titles=(*grid.row_titles, THREAT_MODEL), row_labels=labels)
-
-
-def _transform_of(attack: AttackSpec | TextAttackSpec) -> str:
-    transform = attack.transform.name if isinstance(attack, AttackSpec) else NO_TRANSFORM
-    return "" if transform == NO_TRANSFORM else transform
-
-
-def _prior_of(attack: AttackSpec | TextAttackSpec) -> GeneratorSpec | None:
-    return attack.generator if isinstance(attack, AttackSpec) else None

@@ -4,7 +4,6 @@ import json
 
 from leaklab.planning.plan import build_plan
 from leaklab.records.attack_spec import AttackerSpec, AttackSpec
-from leaklab.records.attacker_spec import attacker_of, told
 from leaklab.records.canonical import canonical_json
 from leaklab.records.items import load_items
 
@@ -22,15 +21,15 @@ ATTACK = {"attack": "ggl", "transform": "profiled-scale", "iterations": 3, "rest
 
 def test_an_attacker_is_told_what_it_brings_along():
     spec = AttackSpec.model_validate({"capture": CAPTURE, **ATTACK})
-    assert attacker_of(spec) == AttackerSpec.model_validate(ATTACK)
-    text = canonical_json(told(spec))
+    assert spec.told() == AttackerSpec.model_validate(ATTACK)
+    text = canonical_json(spec.told())
     for hidden in ("987654", "456789", "digits", "dlg-lenet", "lrp", "2.5", "capture", "images"):
         assert hidden not in text
 
 
 def test_other_steps_are_told_their_spec():
     spec = AttackSpec.model_validate({"capture": CAPTURE, **ATTACK}).capture
-    assert told(spec) is spec
+    assert spec.told() is spec
 
 
 def test_no_planned_attack_is_told_of_its_capture():
