@@ -40,7 +40,6 @@ from leaklab.records.ids import RUNS
 from leaklab.records.items import item_file, load_items
 from leaklab.records.observed import OBSERVED, observation_folder
 from leaklab.records.papers import load_papers, paper_file
-from leaklab.records.spec_plugins import reads_the_update
 
 
 def say(line):
@@ -229,9 +228,6 @@ def if_needed(stage, of_stage, name):
     return path
 
 
-metric_reads_the_update = functools.cache(reads_the_update)
-
-
 def of_read_update(name):
     """Return a function from wildcards to file `name` of the capture behind a score, if one of its metrics reads it."""
     find = job_of("score")
@@ -239,8 +235,8 @@ def of_read_update(name):
     @of_run
     def path(wildcards):
         spec = find(wildcards).spec
-        read = any(metric_reads_the_update(metric) for metric in spec.metrics)
-        return [str(observation_folder(spec.attack.capture) / name)] if read else []
+        read = [spec.attack.capture] if spec.reads_the_update else []
+        return [str(observation_folder(capture) / name) for capture in read]
 
     return path
 

@@ -21,7 +21,6 @@ import pandas as pd
 
 from leaklab.metrics.statistics import spearman, summarise
 from leaklab.records.canonical import canonical_json
-from leaklab.records.capture_spec import ImageChoice
 from leaklab.records.errors import UserError
 from leaklab.records.expand import PlannedRun
 from leaklab.records.files import read_json, read_table
@@ -145,8 +144,7 @@ def _keys(source: Source, run: PlannedRun) -> dict[str, Any]:
 
 
 def _is_planted(spec: LandscapeSpec) -> bool:
-    images = spec.attack.capture.images
-    return isinstance(images, ImageChoice) and images.planted is not None
+    return spec.attack.capture.images.planted is not None
 
 
 def _is_plain(spec: LandscapeSpec) -> bool:
