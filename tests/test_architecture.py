@@ -187,6 +187,17 @@ def test_no_module_touches_a_global_generator():
         assert "random" not in set(imported(tree)), name
 
 
+def test_no_function_asks_again_and_again_what_a_spec_is():
+    """What differs from stage to stage stands on the spec's class, or is dispatched by it."""
+    ladders = set()
+    for name, tree in trees():
+        for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+            asked = [ast.unparse(node) for node in ast.walk(function) if isinstance(node, ast.Call)]
+            if len([text for text in asked if re.match(r"isinstance\(.*Spec\b", text)]) > 1:
+                ladders.add(f"{name}::{function.name}")
+    assert not ladders
+
+
 @pytest.mark.parametrize(
     ("file", "rule"),
     [("attack", "run_attack"), ("pieces", "attack_piece"), ("text", "attack_text"), ("pieces", "text_piece")],
