@@ -12,7 +12,6 @@ from leaklab.models.adapters import is_frozen
 from leaklab.records import plugins
 from leaklab.records.capture_spec import CaptureSpec, ImageChoice
 from leaklab.records.errors import UserError
-from leaklab.records.spec_plugins import check_plugins
 from leaklab.report.collect.source import _substitute_backbone
 
 torch.set_num_threads(1)
@@ -151,11 +150,11 @@ def test_a_backbone_has_one_source(spec, wrong):
 
 def test_plans_refuse_a_backbone_without_a_frozen_part_and_captures_of_one(spec):
     with pytest.raises(UserError, match="x: model 'mlp' has no frozen part"):
-        check_plugins(varied(spec, backbone={"weights": "resnet20-cifar10"}), "x")
-    check_plugins(varied(spec, model=ADAPTED, backbone={"weights": "resnet20-cifar10"}), "x")
+        varied(spec, backbone={"weights": "resnet20-cifar10"}).check_plugins("x")
+    varied(spec, model=ADAPTED, backbone={"weights": "resnet20-cifar10"}).check_plugins("x")
     capture = CaptureSpec(dataset="digits", images=ImageChoice(count=1), model=ADAPTED)
     with pytest.raises(UserError, match="has a frozen part, which a capture does not know"):
-        check_plugins(capture, "x")
+        capture.check_plugins("x")
 
 
 def test_the_readers_are_told_what_the_backbone_saw(spec):
