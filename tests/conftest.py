@@ -220,10 +220,10 @@ def plant(tmp_path, monkeypatch):
     def add(name, source):
         file = room / f"{name.replace('-', '_')}.py"
         file.write_text(source, encoding="utf-8")
-        plugins.available.cache_clear()
-        monkeypatch.delitem(sys.modules, plugins.module_name("defenses", name), raising=False)
+        plugins.offers.cache_clear()
+        monkeypatch.delitem(sys.modules, f"leaklab.defenses.{file.stem}", raising=False)
 
     monkeypatch.setattr(plugins, "PACKAGE_FOLDER", package)
     monkeypatch.setattr(leaklab.defenses, "__path__", [*leaklab.defenses.__path__, str(room)])
     yield add
-    plugins.available.cache_clear()
+    plugins.offers.cache_clear()

@@ -4,8 +4,6 @@ import re
 import subprocess
 import sys
 from dataclasses import fields
-from importlib import import_module
-from pathlib import Path
 
 import pytest
 from torch import nn
@@ -81,7 +79,7 @@ def test_a_setting_can_need_more():
 
 @pytest.mark.parametrize(("room", "name"), [(room, name) for room in ROOMS for name in plugins.available(room)])
 def test_what_is_read_from_source_is_what_the_imported_class_says(room, name):
-    plugin = import_module(plugins.module_name(room, name)).PLUGIN
+    plugin = plugins.imported(room, name)
     asked = declared(room, name)
     assert asked == plugin.requirements
     assert {*asked.facts, *asked.facts_for_delta, *asked.facts_if_granted} <= set(FACTS)
@@ -103,7 +101,7 @@ def test_what_a_plug_in_reads_it_declares(room, name):
     declares = {*asked.facts, *asked.facts_for_delta, *asked.facts_if_granted, *granted("informed")}
     declares |= {fact for by_value in asked.facts_when.values() for facts in by_value.values() for fact in facts}
     declares |= {fact for facts in asked.facts_when_set.values() for fact in facts}
-    text = Path(import_module(plugins.module_name(room, name)).__file__).read_text(encoding="utf-8")
+    text = plugins.find(room, name).file.read_text(encoding="utf-8")
     assert set(re.findall(r'knowledge\.(?:require|knows)\("(\w+)"', text)) <= declares
 
 
@@ -121,12 +119,12 @@ def test_a_declaration_that_cannot_be_read_is_one_line(tmp_path, monkeypatch, de
     (tmp_path / "attacks").mkdir()
     (tmp_path / "attacks" / "sly.py").write_text(f"class Sly:\n    {declaration}\n\nPLUGIN: type = Sly\n")
     monkeypatch.setattr(plugins, "PACKAGE_FOLDER", tmp_path)
-    for memory in (plugins.available, declared):
+    for memory in (plugins.offers, declared):
         memory.cache_clear()
     with pytest.raises(UserError, match="attacks plug-in 'sly' declares no readable requirements") as caught:
         declared("attacks", "sly")
     assert "\n" not in str(caught.value)
-    plugins.available.cache_clear()
+    plugins.offers.cache_clear()
 
 
 def test_no_attack_on_text_is_known_by_name():

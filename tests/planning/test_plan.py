@@ -74,9 +74,9 @@ def fake_defense(source, monkeypatch):
     """A defense that no transform was made for, in the copied source."""
     monkeypatch.setattr(plugins, "PACKAGE_FOLDER", source)
     (source / "defenses/fake.py").write_text(FAKE_DEFENSE, encoding="utf-8")
-    plugins.available.cache_clear()
+    plugins.offers.cache_clear()
     yield
-    plugins.available.cache_clear()
+    plugins.offers.cache_clear()
 
 
 def forget():
@@ -266,13 +266,13 @@ class TestRefusals:
         text = (source / "models/dlg_lenet.py").read_text(encoding="utf-8")
         fields = "    head_bias: ClassVar[bool] = False\n    n_conv: Count = 4"
         (source / "models/unbiased.py").write_text(text.replace("    n_conv: Count = 4", fields), encoding="utf-8")
-        plugins.available.cache_clear()
+        plugins.offers.cache_clear()
         fished = {**ATTACK, "server": {"name": "fishing", "target": 3}, "threat_model": "malicious-server"}
         assert refusal({**fished, "model": "unbiased"}) == (
             "server 'fishing' changes a last affine layer with a bias, and that of model 'unbiased' has none: choose "
             "another model"
         )
-        plugins.available.cache_clear()
+        plugins.offers.cache_clear()
 
     def test_a_gradient_under_a_threat_model_without_the_rate(self):
         assert "choose kind: delta" in refusal({**ATTACK, "threat_model": "blind-rate"})

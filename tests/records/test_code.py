@@ -280,3 +280,29 @@ def test_the_order_of_the_starts_does_not_matter(package):
     package(step="print(1)", tool="print(2)", other="print(3)")
     both = code.digest("leaklab.step", ["leaklab.tool", "leaklab.other"])
     assert both == code.digest("leaklab.step", ["leaklab.other", "leaklab.tool"]) != code.digest("leaklab.step")
+
+
+def test_a_plug_in_that_joins_a_family_keeps_its_digest(tmp_path):
+    one = tmp_path / "one/leaklab/defenses"
+    other = tmp_path / "other/leaklab/defenses"
+    classes = {name: f"class {name}:\n    def gradient(self):\n        return {name!r}\n" for name in ("Lsp", "Bsp")}
+    for folder in (one, other):
+        folder.mkdir(parents=True)
+        (folder.parent / "__init__.py").write_text("")
+        (folder / "__init__.py").write_text("")
+    for name, text in classes.items():
+        (one / f"{name.lower()}.py").write_text(f"{text}\n\nPLUGIN = {name}\n")
+    family = other / "hiding.py"
+    family.write_text("\n\n".join(classes.values()) + '\n\nPLUGINS = {"lsp": Lsp, "bsp": Bsp}\n')
+
+    def digests(folder, starts):
+        return [code.Sources(folder).digest("leaklab.none", [start]) for start in starts]
+
+    alone = digests(tmp_path / "one", ["leaklab.defenses.lsp:PLUGIN", "leaklab.defenses.bsp:PLUGIN"])
+    starts = ["leaklab.defenses.hiding:PLUGINS[lsp]", "leaklab.defenses.hiding:PLUGINS[bsp]"]
+    together = digests(tmp_path / "other", starts)
+    assert together == alone
+    family.write_text(family.read_text().replace("return 'Bsp'", "return None"))
+    edited = digests(tmp_path / "other", starts)
+    assert edited[0] == alone[0]
+    assert edited[1] != alone[1]

@@ -60,9 +60,9 @@ def rooms(tmp_path, monkeypatch):
         for name in names:
             (tmp_path / room / f"{name}.py").write_text(FEDAVG if name == "fedavg" else CLASS, encoding="utf-8")
     monkeypatch.setattr(plugins, "PACKAGE_FOLDER", tmp_path)
-    plugins.available.cache_clear()
+    plugins.offers.cache_clear()
     yield
-    plugins.available.cache_clear()
+    plugins.offers.cache_clear()
 
 
 def item(runs, **scale):

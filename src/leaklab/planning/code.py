@@ -11,7 +11,7 @@ from leaklab.records.errors import UserError
 from leaklab.records.expand import block_stage, expand, expand_absent
 from leaklab.records.items import load_item
 from leaklab.records.partition_spec import PartitionSpec
-from leaklab.records.plugins import module_name
+from leaklab.records.plugins import find
 from leaklab.records.specs import Spec
 from leaklab.records.train_spec import TrainSpec
 
@@ -25,6 +25,13 @@ COLLECTOR_OF_STAGE = {
     "architecture": "architecture",
 }
 """Module of the room that reads the runs of a stage into a table."""
+
+
+def collector_module(name: str) -> str:
+    """Return the module of a collector, which is no plug-in: no spec names it."""
+    return f"leaklab.{COLLECTORS.replace('/', '.')}.{name}"
+
+
 TABLE, DRAWING = "make_table", "draw_partition"
 Plugins = Sequence[tuple[str, str]]
 """Room and name of each."""
@@ -105,7 +112,8 @@ def _plugins_of_table(file: Path, scale: str) -> tuple[tuple[str, str], ...]:
 
 
 def _starts(plugins: Plugins) -> tuple[str, ...]:
-    return tuple(f"{module_name(room, name)}:PLUGIN" for room, name in plugins)
+    collectors = (f"{collector_module(name)}:*" for room, name in plugins if room == COLLECTORS)
+    return (*collectors, *(find(room, name).start for room, name in plugins if room != COLLECTORS))
 
 
 @cache

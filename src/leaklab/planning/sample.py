@@ -1,6 +1,6 @@
 """Which of the stale runs are repeated: the cheapest of every stage and of every plug-in, renderer and reader."""
 
-import importlib
+import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -19,7 +19,7 @@ from leaklab.records.files import sha256
 from leaklab.records.ids import RUNS, run_folder, run_id
 from leaklab.records.ledger import Entry, Ledger
 from leaklab.records.observed import stage_of_file
-from leaklab.records.plugins import module_name
+from leaklab.records.plugins import class_attribute
 from leaklab.records.specs import Spec
 
 # imports and start of one job, and a data set that has to be fetched; seconds
@@ -228,15 +228,10 @@ def speaks_for(one: Stale, members: Iterable[Stale]) -> bool:
     return one.made.rule == found[0].made.rule and same
 
 
-@cache
-def _timed_by(module: str) -> tuple[str, ...]:
-    return tuple(getattr(importlib.import_module(module).PLUGIN, "timed", ()))
-
-
 def timed(spec: Spec) -> tuple[str, ...]:
     """Return the metrics of a run that are wall times, as its check declares."""
-    checks = (module_name(room, name) for room, name, _ in spec.plugins() if room == THEORY)
-    return tuple(metric for check in checks for metric in _timed_by(check))
+    said = [class_attribute(room, name, "timed") for room, name, _ in spec.plugins() if room == THEORY]
+    return tuple(metric for one in said if one is not None for metric in ast.literal_eval(one))
 
 
 @cache

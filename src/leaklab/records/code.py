@@ -26,6 +26,7 @@ from leaklab.records.definitions import (
     Reference,
     imports_in,
     modules_of,
+    plugin_name,
     references_in,
     shape_of,
 )
@@ -98,7 +99,7 @@ class Sources:
             return []
         nodes = (node for module, name in reached if name != EVERYTHING for node in self.module(module).nodes(name))
         said = {one.value for node in nodes for one in ast.walk(node) if isinstance(one, ast.Constant)}
-        return [to for to in map(self.start, starts) if to[0].rpartition(".")[2].replace("_", "-") in said]
+        return [to for to in map(self.start, starts) if plugin_name(to) in said]
 
     def start(self, text: str) -> Place:
         """Return the place that a start means; all of its module where there is no such definition."""

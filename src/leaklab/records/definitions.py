@@ -80,6 +80,8 @@ class Module:
             pass
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             self.definitions.setdefault(node.name, []).append(node)
+        elif family := _family(node):
+            self.definitions |= family
         elif names := _assigned(node):
             for name in names:
                 self.definitions.setdefault(name, []).append(node)
@@ -158,6 +160,32 @@ def _annotated(node: Node) -> Iterator[Node]:
                     yield ast.parse(one.value, mode="eval")
                 except SyntaxError:
                     continue
+
+
+def family_member(name: str) -> str:
+    """Return what the member ``name`` of a family of plug-ins is called among the definitions of its module."""
+    return f"PLUGINS[{name}]"
+
+
+def plugin_name(place: tuple[str, str]) -> str:
+    """Return the name of the plug-in that is offered at a place: module and definition."""
+    module, name = place
+    return name[len("PLUGINS[") : -1] if name.startswith("PLUGINS[") else module.rpartition(".")[2].replace("_", "-")
+
+
+def _family(node: ast.stmt) -> dict[str, list[Node]]:
+    """Return the members of a family of plug-ins, each as a file of its own would offer it; none for anything else.
+
+    So each has a digest of its own, which it keeps when it moves into the family's file or out of it.
+    """
+    if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict) and _assigned(node) == ["PLUGINS"]):
+        return {}
+    members = zip(node.value.keys, node.value.values, strict=True)
+    return {
+        family_member(str(key.value)): [ast.Assign(targets=[ast.Name("PLUGIN", ast.Store())], value=member)]
+        for key, member in members
+        if isinstance(key, ast.Constant)
+    }
 
 
 def _assigned(node: ast.stmt) -> list[str]:
