@@ -155,7 +155,7 @@ def test_under_an_empty_defense_an_attack_ends_with_the_bytes_of_none(name, tran
 @pytest.mark.parametrize("name", sorted(OF_A_SUM & {pair[0] for pair in PAIRS}))
 def test_an_attack_on_sums_is_for_neither(name):
     settings = used()[0][name, "none"].attack.settings
-    plugin = plugins.imported("attacks", name)
+    plugin = importlib.import_module(plugins.find("attacks", name).module)
     assert plugins.load("attacks", name, settings)
     for defense in ("none", "empty"):
         with pytest.raises(UserError, match=f"{name}.*masked-sum"):
