@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from leaklab.data.readers.cifar_strips import CifarStrips
-from leaklab.metrics.mse_r_pretrained import PretrainedRepresentationError, prepared, published_resnet_20
+from leaklab.metrics.features import PretrainedRepresentationError, prepared, published_resnet_20
 from leaklab.models.resnet_small import SmallResNet
 from leaklab.records import weights
 from leaklab.records.errors import UserError

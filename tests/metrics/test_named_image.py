@@ -8,8 +8,7 @@ from torch.nn import functional as F
 from leaklab.attacks.base import Budget, victim
 from leaklab.attacks.head_lookup import HeadLookup, features_of, head_features
 from leaklab.data.dataset import Dataset
-from leaklab.metrics.named_by_gradient import NamedByGradient
-from leaklab.metrics.named_image import NamedImage
+from leaklab.metrics.named_image import NamedByGradient, NamedImage
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.observations.capture import capture
 from leaklab.records.attack_spec import AttackSpec

@@ -14,8 +14,7 @@ from leaklab.attacks.unmixed_pictures import UnmixedPictures
 from leaklab.data.dataset import Dataset
 from leaklab.federated.engine import train
 from leaklab.metrics import nearest_member
-from leaklab.metrics.member_margin import MemberMargin
-from leaklab.metrics.nearest_member import NearestMember, nearest, sides
+from leaklab.metrics.nearest_member import MemberMargin, NearestMember, nearest, sides
 from leaklab.observations.capture import capture
 from leaklab.observations.truth import Truth
 from leaklab.records.attack_spec import AttackSpec

@@ -8,8 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from leaklab.metrics.lpips_alex import LpipsAlex
-from leaklab.metrics.lpips_squeeze import LpipsSqueeze
+from leaklab.metrics.perceptual import LpipsAlex, LpipsSqueeze
 from leaklab.records import weights
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

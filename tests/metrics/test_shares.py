@@ -7,10 +7,9 @@ import pytest
 
 from leaklab import metrics
 from leaklab.metrics.intervals import FRACTIONS, OUTCOMES, is_share, paired_difference_for, summarise_for
-from leaklab.metrics.labels import LABEL_CARD
+from leaklab.metrics.scoring import LABEL_CARD
 from leaklab.metrics.statistics import paired_difference, summarise
-from leaklab.metrics.text.recovery import POSITION_RECOVERY_CARD, TOKEN_RECOVERY_CARD
-from leaklab.metrics.text.rouge import NAMES
+from leaklab.metrics.text.recovery import NAMES, POSITION_RECOVERY_CARD, TOKEN_RECOVERY_CARD
 
 
 def cards():

@@ -7,7 +7,7 @@ import pytest
 from leaklab.planning.kept_digests import KeptDigests, hash_of_sources
 from leaklab.records import code
 
-JOB = ("leaklab.steps.make_table", ("leaklab.metrics.psnr:PLUGIN",), ())
+JOB = ("leaklab.steps.make_table", ("leaklab.metrics.pixel:PLUGIN",), ())
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_a_second_process_parses_nothing_and_finds_the_same(file, monkeypatch):
     assert KeptDigests.load("a", file).digest(*JOB) == found
 
 
-@pytest.mark.parametrize("other", [("a", JOB[:1]), ("b", JOB), ("a", (*JOB[:2], ("leaklab.metrics.ssim:PLUGIN",)))])
+@pytest.mark.parametrize("other", [("a", JOB[:1]), ("b", JOB), ("a", (*JOB[:2], ("leaklab.metrics.pixel:PLUGIN",)))])
 def test_of_other_starts_or_sources_nothing_is_known(file, monkeypatch, other):
     first = KeptDigests.load("a", file)
     first.digest(*JOB)

@@ -21,9 +21,8 @@ from torch import Tensor
 from leaklab.attacks.exact_batch import first_layers
 from leaklab.attacks.first_layer.layer import FirstLayer
 from leaklab.attacks.first_layer.pictures import pictures
-from leaklab.metrics.base import MetricCard
-from leaklab.metrics.of_update import UpdateMetric
-from leaklab.metrics.psnr import CAP_DB, PEAK
+from leaklab.metrics.base import MetricCard, UpdateMetric
+from leaklab.metrics.pixel import CAP_DB, PEAK
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.truth import Truth
@@ -126,4 +125,17 @@ def nearest(pictures: Tensor, images: Tensor) -> float:
     return float(10 * (PEAK**2 / error.clamp(min=PEAK**2 * 10 ** (-CAP_DB / 10))).log10())
 
 
-PLUGIN = NearestMember
+# What the pictures in an update have of the client itself: how much nearer they come to it than to others.
+
+
+@dataclass(frozen=True)
+class MemberMargin(NearestMember):
+    """PSNR of the nearest member less that of the nearest stranger, in dB; see ``NearestMember``."""
+
+    margin: bool = True
+
+
+PLUGINS = {
+    "member-margin": MemberMargin,
+    "nearest-member": NearestMember,
+}

@@ -95,3 +95,43 @@ def _network(net: str, weights: str, device: torch.device) -> Any:
     backbone = {name: state[f"features.{name.split('.', 1)[1]}"] for name in network.net.state_dict()}
     network.net.load_state_dict(backbone, strict=True)
     return network.eval().requires_grad_(False).to(device)
+
+
+# LPIPS v0.1 with the AlexNet backbone.
+
+
+@dataclass(frozen=True)
+class LpipsAlex(PerceptualDistance):
+    """LPIPS-Alex; see ``PerceptualDistance``."""
+
+    net: ClassVar[str] = "alex"
+    weights: ClassVar[str] = "alexnet"
+
+
+# LPIPS v0.1 with the VGG-16 backbone.
+
+
+@dataclass(frozen=True)
+class LpipsVgg(PerceptualDistance):
+    """LPIPS-Vgg; see ``PerceptualDistance``."""
+
+    net: ClassVar[str] = "vgg"
+    weights: ClassVar[str] = "vgg16"
+
+
+# LPIPS v0.1 with the SqueezeNet 1.1 backbone.
+
+
+@dataclass(frozen=True)
+class LpipsSqueeze(PerceptualDistance):
+    """LPIPS-Squeeze; see ``PerceptualDistance``."""
+
+    net: ClassVar[str] = "squeeze"
+    weights: ClassVar[str] = "squeezenet1.1"
+
+
+PLUGINS = {
+    "lpips-alex": LpipsAlex,
+    "lpips-squeeze": LpipsSqueeze,
+    "lpips-vgg": LpipsVgg,
+}

@@ -1,17 +1,52 @@
 """From guesses to the long score table, one line per private image, selection and metric."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import torch
 from torch import Tensor
 
-from leaklab.metrics.assignment import match, reorder
-from leaklab.metrics.base import Metric
-from leaklab.metrics.mse import MeanSquaredError
-from leaklab.metrics.selections import finite, oracle_choice
+from leaklab.metrics.base import Metric, MetricCard
+from leaklab.metrics.guesses import finite, oracle_choice
+from leaklab.metrics.pixel import MeanSquaredError
 from leaklab.metrics.silence import silence_line, silenced
 from leaklab.records import plugins
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+# Which reconstructed image belongs to which private one: a batch comes back in any order.
+
+
+def match(reconstruction: Tensor, truth: Tensor) -> Tensor:
+    """Return the bijection with the smallest sum of clamped MSEs (Hungarian method), trial by trial.
+
+    Args:
+        reconstruction: [T, B, C, H, W] on the [0, 1] scale, finite.
+        truth: the same shape, in [0, 1].
+
+    Returns:
+        int64, [T, B]: entry [t, b] is the reconstruction that belongs to private image b of trial t.
+    """
+    trials, batch = truth.shape[:2]
+    if batch == 1:
+        return torch.zeros(trials, 1, dtype=torch.int64)
+    from scipy.optimize import linear_sum_assignment  # slow to import, and single images need none of it
+
+    guesses, originals = reconstruction.double().clamp(0, 1).flatten(2), truth.double().flatten(2)
+    # no matrix-product shortcut: its cancellation would blur the cost of nearly perfect reconstructions
+    distance = torch.cdist(originals, guesses, compute_mode="donot_use_mm_for_euclid_dist")
+    costs = distance.square().cpu().numpy()
+    return torch.stack([torch.as_tensor(linear_sum_assignment(cost)[1], dtype=torch.int64) for cost in costs])
+
+
+def reorder(batch: Tensor, order: Tensor) -> Tensor:
+    """Return ``batch`` [T, B, ...] with entry [t, b] taken from [t, order[t, b]]."""
+    trial = torch.arange(len(batch)).unsqueeze(1)
+    return batch[trial, order]
+
 
 COLUMNS = ["trial", "image", "draw", "selection", "metric", "value"]
 
@@ -102,3 +137,43 @@ def score_table(
     if not frames:
         return pd.DataFrame(columns=COLUMNS)
     return pd.concat(frames, ignore_index=True).dropna(subset=["value"]).reset_index(drop=True)
+
+
+# Were the private labels inferred?
+
+LABEL_CARD = MetricCard(
+    name="label_correct",
+    unit="",
+    better="lower",
+    domain="class labels",
+    peak=None,
+    clamping="none",
+    network="",
+    input_range="int64",
+    assignment="as multisets: a true label counts if an inferred label is left for it",
+    averaging="0 or 1 per private image, none where no label was guessed; the mean is the label accuracy",
+    note="labels that the threat model grants to the attacker count as inferred",
+)
+
+
+def recovered_labels(inferred: "Tensor", truth: "Tensor") -> "Tensor":
+    """Say for each private label whether the attacker found it, whatever the order within the batch.
+
+    Args:
+        inferred: int64 [T, B]; a negative entry is no guess.
+        truth: int64 [T, B].
+
+    Returns:
+        float64 [T, B] of 0 and 1; NaN for as many of the labels that were not found, the last ones, as there are
+        places without a guess: a label that nobody guessed is neither hit nor miss.
+    """
+    import torch  # the card is read by steps without tensors
+
+    same = truth.unsqueeze(2) == truth.unsqueeze(1)
+    seen_before = same.tril(-1).sum(2)
+    found = (truth.unsqueeze(2) == inferred.unsqueeze(1)).sum(2)
+    hit = seen_before < found
+    silent = (inferred < 0).sum(1, keepdim=True)
+    # the missed labels, counted from the last: those without a guess to be wrong about
+    missed_after = (~hit).long().flip(1).cumsum(1).flip(1)
+    return hit.double().masked_fill(~hit & (missed_after <= silent), torch.nan)

@@ -7,7 +7,7 @@ import torch
 
 from leaklab.attacks.matching import profiled_scale
 from leaklab.attacks.planned import planned_matching
-from leaklab.metrics.latent_landscape import distances, losses, points_of, speaking_rows
+from leaklab.metrics.landscape import distances, losses, points_of, speaking_rows
 from leaklab.metrics.scoring import load_metrics
 from leaklab.models.generators.files import load_generator
 from leaklab.observations.artefacts import load_observation

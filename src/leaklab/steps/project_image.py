@@ -10,8 +10,8 @@ from torch import Tensor
 
 from leaklab.attacks.gan_inversion import Projected, ProjectionSettings, project
 from leaklab.data.dataset import Dataset, unit_range
-from leaklab.metrics.differentiable import differentiable
-from leaklab.metrics.mse import mean_squared_error
+from leaklab.metrics.landscape import differentiable
+from leaklab.metrics.pixel import mean_squared_error
 from leaklab.models.generators.files import load_generator
 from leaklab.observations.planted_images import planted_images
 from leaklab.observations.private_images import choose_images

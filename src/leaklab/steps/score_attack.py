@@ -2,11 +2,17 @@
 
 from dataclasses import asdict
 
-from leaklab.metrics.labels import LABEL_CARD, recovered_labels
-from leaklab.metrics.of_search import load_search_metrics
-from leaklab.metrics.of_update import load_update_metrics, names_of_image_metrics, values_of_speaking
-from leaklab.metrics.scoring import errors_of, image_scores, load_metrics, own_guesses, score_table
-from leaklab.metrics.selections import SELECTIONS, private_indices, reference_guesses
+from leaklab.metrics.base import load_search_metrics, load_update_metrics, names_of_image_metrics, values_of_speaking
+from leaklab.metrics.guesses import SELECTIONS, private_indices, reference_guesses
+from leaklab.metrics.scoring import (
+    LABEL_CARD,
+    errors_of,
+    image_scores,
+    load_metrics,
+    own_guesses,
+    recovered_labels,
+    score_table,
+)
 from leaklab.metrics.silence import cards_of, counted, silenced, silent_trials
 from leaklab.models.generators.files import load_generator
 from leaklab.observations.artefacts import load_observation

@@ -5,10 +5,9 @@ from dataclasses import asdict
 import pandas as pd
 
 from leaklab.data.text.corpus import Corpus
-from leaklab.metrics.labels import LABEL_CARD
+from leaklab.metrics.scoring import LABEL_CARD
 from leaklab.metrics.silence import cards_of, counted, silent_trials
-from leaklab.metrics.text.scoring import SELECTIONS, text_cards
-from leaklab.metrics.text.trials import score_trials
+from leaklab.metrics.text.scoring import SELECTIONS, score_trials, text_cards
 from leaklab.observations.text_truth import load_text_truth
 from leaklab.records.files import read_json, read_table, write_json, write_table
 from leaklab.records.text_specs import TextScoreSpec

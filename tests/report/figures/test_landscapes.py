@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from leaklab.metrics import latent_landscape
+from leaklab.metrics import landscape
 from leaklab.records.errors import UserError
 from leaklab.records.expand import expand
 from leaklab.records.files import write_json, write_table
@@ -204,4 +204,4 @@ def test_a_missing_section_is_named():
 
 
 def test_the_columns_of_losses_have_the_names_under_which_they_are_written():
-    assert (LOSS, PROFILED) == (latent_landscape.LOSS, latent_landscape.PROFILED)
+    assert (LOSS, PROFILED) == (landscape.LOSS, landscape.PROFILED)

@@ -1,6 +1,6 @@
 """What an attack's loss and the distance from the private image look like around the attack's latent."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 import torch
@@ -9,7 +9,9 @@ from torch import Tensor
 from leaklab.attacks.landscape import across, line, losses_on, plane, steps
 from leaklab.attacks.latent_matching import LatentMatching
 from leaklab.metrics.base import Metric
+from leaklab.metrics.perceptual import PerceptualDistance
 from leaklab.observations.base import Observation
+from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.landscape_spec import LandscapeSpec
 from leaklab.records.streams import stream
@@ -75,3 +77,20 @@ def distances(metrics: Sequence[Metric], pictures: Tensor, original: Tensor) -> 
         parts = [metric.values(part, original.expand_as(part)) for part in torch.split(pictures, PICTURES_TOGETHER)]
         columns[metric.card.name] = torch.cat(parts)
     return pd.DataFrame({name: values.numpy() for name, values in columns.items()})
+
+
+# The perceptual distances that have a derivative, for what is searched by descent.
+
+
+def differentiable(name: str) -> Callable[[Tensor, Tensor], Tensor] | None:
+    """Return the distance of pictures [N, C, H, W] in [0, 1] to others, one per picture; None for an empty name.
+
+    Raises:
+        UserError: a metric that has no derivative.
+    """
+    if not name:
+        return None
+    metric = plugins.load("metrics", name)
+    if not isinstance(metric, PerceptualDistance):
+        raise UserError(f"metric '{name}' has no derivative here: choose an lpips one for 'perceptual', or none")
+    return metric.distances

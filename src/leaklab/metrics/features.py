@@ -4,6 +4,7 @@ An untrained network's features mostly follow colour and contrast; those of a tr
 The network is the published one of 91.7 % test accuracy (github.com/akamaster/pytorch_resnet_cifar10).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,10 +15,77 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from leaklab.metrics.base import Metric, MetricCard
-from leaklab.metrics.mse_r import representation_error
 from leaklab.models.published import with_published
+from leaklab.models.resnet_18 import ResNet18, Stem
 from leaklab.models.resnet_small import SmallResNet
 from leaklab.records.weights import describe_weights, weights_path, why_unavailable
+
+# MSE-R: mean squared difference of two images in the representation of an untrained ResNet-18.
+
+SEED = 0
+LARGEST_CIFAR_SIDE = 64
+IMAGES_PER_PASS = 32
+
+
+def representation_error(features: Callable[[Tensor], Tensor], reconstruction: Tensor, truth: Tensor) -> Tensor:
+    """Return the mean squared difference of the features of each pair of images.
+
+    Args:
+        features: images [n, C, H, W], float32 in [0, 1] -> [n, F].
+        reconstruction: [N, C, H, W] on the [0, 1] scale; clamped here.
+        truth: the same shape, in [0, 1].
+
+    Returns:
+        float64, [N], on the CPU.
+    """
+    pairs = zip(torch.split(reconstruction, IMAGES_PER_PASS), torch.split(truth, IMAGES_PER_PASS), strict=True)
+    with torch.no_grad():
+        found = [[features(images.float().clamp(0, 1)).double() for images in pair] for pair in pairs]
+    return torch.cat([(guess - original).square().mean(1) for guess, original in found]).cpu()
+
+
+@dataclass(frozen=True)
+class RepresentationError(Metric):
+    """MSE-R in an untrained ResNet-18.
+
+    Attributes:
+        seed: of the network's initial weights; a capture with this seed attacks the very same network.
+    """
+
+    seed: int = SEED
+
+    @property
+    def card(self) -> MetricCard:
+        """Return the metric card."""
+        return MetricCard(
+            name="mse_r",
+            unit="",
+            better="higher",
+            domain="the 512 inputs of the last layer",
+            peak=None,
+            clamping="reconstruction clamped to [0, 1]",
+            network=f"ResNet-18, untrained (initialisation he, seed {self.seed}), evaluation state; stem cifar for "
+            f"sides up to {LARGEST_CIFAR_SIDE} pixels, imagenet above",
+            input_range="[-1, 1]",
+            note="the attacked network's own features where the capture has this model, stem and seed and shows it "
+            "images on [-1, 1], whatever its number of classes; gray images enter a network of one channel; unrelated "
+            "images score low as well: read it beside the line of the unrelated image",
+        )
+
+    def values(self, reconstruction: Tensor, truth: Tensor) -> Tensor:
+        """Return the MSE-R of each image, [N], 0 for equal images."""
+        stem: Stem = "cifar" if max(truth.shape[-2:]) <= LARGEST_CIFAR_SIDE else "imagenet"
+        network = _network(stem, truth.shape[1], self.seed, truth.device)
+        return representation_error(lambda images: network(2 * images - 1), reconstruction, truth)
+
+
+@cache
+def _network(stem: Stem, channels: int, seed: int, device: torch.device) -> nn.Sequential:
+    """Return the network without its last layer, whose draws come last: the number of classes changes nothing."""
+    shape = (channels, LARGEST_CIFAR_SIDE, LARGEST_CIFAR_SIDE)
+    network = ResNet18(stem=stem).initialised(shape, num_classes=1, seed=seed)
+    return network[:-1].eval().requires_grad_(requires_grad=False).to(device)
+
 
 SHAPE, CLASSES = (3, 32, 32), 10
 WEIGHTS = "resnet20-cifar10"
@@ -69,7 +137,7 @@ class PretrainedRepresentationError(Metric):
         Raises:
             UserError: the weights cannot be had or are damaged.
         """
-        network = _network(weights_path(self.weights), truth.device)
+        network = _network_of_mse_r_pretrained(weights_path(self.weights), truth.device)
         return representation_error(lambda images: network(prepared(images)), reconstruction, truth)
 
 
@@ -84,9 +152,12 @@ def prepared(images: Tensor) -> Tensor:
 
 
 @cache
-def _network(path: Path, device: torch.device) -> nn.Sequential:
+def _network_of_mse_r_pretrained(path: Path, device: torch.device) -> nn.Sequential:
     """Return the network without its last layer."""
     return published_resnet_20(path)[:-1].to(device)
 
 
-PLUGIN = PretrainedRepresentationError
+PLUGINS = {
+    "mse-r": RepresentationError,
+    "mse-r-pretrained": PretrainedRepresentationError,
+}
