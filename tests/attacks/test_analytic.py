@@ -11,9 +11,8 @@ from torch.nn import functional as F
 from leaklab.attacks.analytic import AnalyticReconstruction
 from leaklab.attacks.base import Budget
 from leaklab.attacks.layer_input import layer_input
-from leaklab.models.logistic_regression import LogisticRegression
-from leaklab.models.mlp import MultilayerPerceptron
-from leaklab.models.normalised import normalised
+from leaklab.models.affine import LogisticRegression, MultilayerPerceptron
+from leaklab.models.normalisation import normalised
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

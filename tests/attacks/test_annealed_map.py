@@ -16,9 +16,9 @@ from leaklab.attacks.matching import profiled_scale, squared_l2
 from leaklab.attacks.posterior import outside, posterior_of
 from leaklab.attacks.scene import scene_of
 from leaklab.data.dataset import Dataset
+from leaklab.models.affine import LogisticRegression
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.models.generators.conditional_gan import ConditionalGan
-from leaklab.models.logistic_regression import LogisticRegression
 from leaklab.observations.base import Knowledge
 from leaklab.observations.capture import capture
 from leaklab.records import plugins

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from leaklab.attacks.cosine_inversion import CosineInversion, cosine_distance
 from leaklab.attacks.inversion import Inversion
 from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
-from leaklab.models.resnet_small import SmallResNet
+from leaklab.models.resnets import SmallResNet
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

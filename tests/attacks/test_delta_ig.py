@@ -13,9 +13,8 @@ from leaklab.attacks.delta_ig import DeltaInversion, PixelBox, as_delta
 from leaklab.attacks.delta_matching import DeltaMatching, Samples
 from leaklab.attacks.matching import squared_l2
 from leaklab.attacks.priors import total_variation
-from leaklab.defenses.base import ClientContext
+from leaklab.defenses.base import ClientContext, NoDefense
 from leaklab.defenses.lrp import LearningRatePerturbation
-from leaklab.defenses.none import NoDefense
 from leaklab.federated.batches import Batch
 from leaklab.federated.local import local_training
 from leaklab.federated.network import trainable

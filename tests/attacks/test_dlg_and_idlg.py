@@ -13,7 +13,7 @@ from leaklab.attacks.base import Budget
 from leaklab.attacks.dlg import DeepLeakage
 from leaklab.attacks.idlg import ImprovedDeepLeakage
 from leaklab.attacks.matching import profiled_scale
-from leaklab.models.normalised import normalised
+from leaklab.models.normalisation import normalised
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

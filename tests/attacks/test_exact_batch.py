@@ -12,7 +12,7 @@ from leaklab.attacks.base import Budget
 from leaklab.attacks.exact_batch import METHODS, ExactBatch, first_layers
 from leaklab.attacks.first_layer.layer import Reading
 from leaklab.defenses.gradient_compression import GradientCompression
-from leaklab.models.mlp import MultilayerPerceptron
+from leaklab.models.affine import MultilayerPerceptron
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

@@ -14,7 +14,7 @@ from leaklab.attacks.latent_search import AdamSettings, adam_search
 from leaklab.attacks.matching import profiled_scale, squared_l2, squared_norm
 from leaklab.models.generators.conditional_gan import ConditionalGan
 from leaklab.models.generators.training import GanTraining, train_generator
-from leaklab.models.resnet_small import SmallResNet
+from leaklab.models.resnets import SmallResNet
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from leaklab.attacks.hyper_message import Heads
 from leaklab.attacks.two_level_loss import LowerLevel
 from leaklab.attacks.undone_steps import coefficients, mean_gradient
-from leaklab.models.cnn_leaky import LeakyCNN
+from leaklab.models.cnns import LeakyCNN
 from leaklab.models.hypernetwork import Hypernetwork
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.errors import UserError

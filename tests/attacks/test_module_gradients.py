@@ -8,7 +8,7 @@ from torchvision.models.resnet import BasicBlock, ResNet
 from leaklab.attacks import module_gradients
 from leaklab.attacks.gradients import soft_cross_entropy
 from leaklab.attacks.module_gradients import gradient_products, reason_against
-from leaklab.models.resnet_small import SmallResNet
+from leaklab.models.resnets import SmallResNet
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

@@ -7,7 +7,7 @@ from leaklab.attacks.gradients import layered_gradients
 from leaklab.attacks.inversion import Inversion
 from leaklab.attacks.matching import DISTANCES
 from leaklab.attacks.rank_one_head import LARGE_HEAD, RankOneHeadInversion, inversion_of
-from leaklab.models.dlg_lenet import DLGLeNet
+from leaklab.models.cnns import DLGLeNet
 from leaklab.records.streams import stream
 
 SHAPE, CLASSES, TRIALS = (3, 32, 32), 1400, 3

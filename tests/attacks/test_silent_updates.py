@@ -9,7 +9,7 @@ from leaklab.attacks.closed_form import NO_LABEL
 from leaklab.attacks.planned import attacked
 from leaklab.attacks.starts import as_tensor, from_tensor, starts_table
 from leaklab.metrics.silence import silent_trials
-from leaklab.models.mlp import MultilayerPerceptron
+from leaklab.models.affine import MultilayerPerceptron
 from leaklab.observations.base import Knowledge
 from leaklab.observations.declared import declared
 from leaklab.records import plugins

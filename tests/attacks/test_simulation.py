@@ -5,9 +5,8 @@ import torch
 from torch.nn import functional as F
 
 from leaklab.attacks.simulation import LocalSteps, simulated_delta
-from leaklab.defenses.base import ClientContext
+from leaklab.defenses.base import ClientContext, NoDefense
 from leaklab.defenses.lrp import LearningRatePerturbation
-from leaklab.defenses.none import NoDefense
 from leaklab.federated.batches import Batch
 from leaklab.federated.local import local_training
 from leaklab.federated.network import trainable

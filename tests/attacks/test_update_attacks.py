@@ -17,14 +17,13 @@ from leaklab.attacks.scene import scene_of
 from leaklab.attacks.shapes import check_shapes
 from leaklab.attacks.simulation import LocalSteps, simulated_delta
 from leaklab.attacks.update_inversion import batch_order, steps_of
-from leaklab.defenses.base import ClientContext
-from leaklab.defenses.none import NoDefense
+from leaklab.defenses.base import ClientContext, NoDefense
 from leaklab.federated.batches import Batch
 from leaklab.federated.local import local_training
 from leaklab.federated.network import trainable
 from leaklab.federated.optimizers.sgd import Sgd
-from leaklab.models.batch_statistics import with_batch_statistics
 from leaklab.models.generators.class_gaussian import ClassGaussian
+from leaklab.models.normalisation import with_batch_statistics
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records import plugins
 from leaklab.records.errors import UserError

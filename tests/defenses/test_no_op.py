@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.defenses.additive_noise import AdditiveNoise
+from leaklab.defenses.noise import AdditiveNoise
 from leaklab.defenses.outpost import Outpost
 from leaklab.observations.capture import capture
 from leaklab.observations.observe import changes_update

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 from leaklab.federated import backbone
 from leaklab.federated.batches import Visit
 from leaklab.federated.engine import train
-from leaklab.models.adapters import is_frozen
+from leaklab.models.adapted import is_frozen
 from leaklab.records import plugins
 from leaklab.records.capture_spec import CaptureSpec, ImageChoice
 from leaklab.records.errors import UserError

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from leaklab.defenses.additive_noise import AdditiveNoise
+from leaklab.defenses.noise import AdditiveNoise
 from leaklab.federated.engine import train
 from leaklab.federated.population import Population
 from leaklab.records import plugins

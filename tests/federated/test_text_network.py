@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.defenses.base import ClientContext
+from leaklab.defenses.base import ClientContext, NoDefense
 from leaklab.defenses.lrp import LearningRatePerturbation
-from leaklab.defenses.none import NoDefense
 from leaklab.federated.batches import Batch
 from leaklab.federated.local import local_training
 from leaklab.federated.text_network import TextNetwork

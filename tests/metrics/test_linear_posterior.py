@@ -9,9 +9,9 @@ from torch.nn import functional as F
 from leaklab.data.dataset import Dataset
 from leaklab.metrics.base import load_update_metrics
 from leaklab.metrics.linear_posterior import LinearPosterior, expected_errors, update_of
-from leaklab.models.dlg_lenet import DLGLeNet
+from leaklab.models.affine import LogisticRegression
+from leaklab.models.cnns import DLGLeNet
 from leaklab.models.generators.class_gaussian import ClassGaussian
-from leaklab.models.logistic_regression import LogisticRegression
 from leaklab.observations.capture import capture
 from leaklab.records.attack_spec import ScoreSpec
 from leaklab.records.capture_spec import CaptureSpec

@@ -11,8 +11,7 @@ from torch import nn
 
 from leaklab.data.readers.cifar_strips import CifarStrips
 from leaklab.models.description import describe
-from leaklab.models.resnet_18 import ResNet18
-from leaklab.models.resnet_small import PaddedShortcut, SmallResNet
+from leaklab.models.resnets import PaddedShortcut, ResNet18, SmallResNet
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

@@ -7,8 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from leaklab.attacks.simulation import simulated_delta
-from leaklab.defenses.base import ClientContext
-from leaklab.defenses.none import NoDefense
+from leaklab.defenses.base import ClientContext, NoDefense
 from leaklab.federated.batches import Batch
 from leaklab.federated.local import local_training
 from leaklab.federated.network import trainable

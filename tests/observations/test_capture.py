@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from leaklab.data.dataset import unit_range
-from leaklab.models.dlg_lenet import DLGLeNet
+from leaklab.models.cnns import DLGLeNet
 from leaklab.observations import description
 from leaklab.observations.capture import capture
 from leaklab.observations.private_images import choose_images

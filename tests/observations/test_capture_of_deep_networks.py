@@ -8,7 +8,7 @@ from leaklab.attacks.base import victim
 from leaklab.attacks.gradients import trial_gradients
 from leaklab.attacks.head import head
 from leaklab.attacks.module_gradients import gradient_products
-from leaklab.models.resnet_small import SmallResNet
+from leaklab.models.resnets import SmallResNet
 from leaklab.observations.artefacts import load_observation, save_observation
 from leaklab.observations.capture import capture
 from leaklab.records.capture_spec import CaptureSpec

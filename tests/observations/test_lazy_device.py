@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from leaklab.defenses.gradient_clipping import GradientClipping
+from leaklab.defenses.noise import GradientClipping
 from leaklab.federated.checkpoint import CLIENTS
 from leaklab.federated.engine import train
 from leaklab.observations.capture import hold_images

@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 from torch import nn
 
-from leaklab.models.adapters import StillBatchNorm2d
+from leaklab.models.adapted import StillBatchNorm2d
 from leaklab.observations import client_requirements, requirements
 from leaklab.observations.base import Knowledge
 from leaklab.observations.declared import chosen, declared

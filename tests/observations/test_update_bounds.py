@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from leaklab.defenses.privacy_budget import total_variation
+from leaklab.defenses.dp_sgd import total_variation
 from leaklab.federated.checkpoint import CLIENTS
 from leaklab.federated.engine import train
 from leaklab.observations.capture import capture

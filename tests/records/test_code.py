@@ -298,7 +298,7 @@ def test_a_plug_in_that_joins_a_family_keeps_its_digest(tmp_path):
     def digests(folder, starts):
         return [code.Sources(folder).digest("leaklab.none", [start]) for start in starts]
 
-    alone = digests(tmp_path / "one", ["leaklab.defenses.lsp:PLUGIN", "leaklab.defenses.bsp:PLUGIN"])
+    alone = digests(tmp_path / "one", ["leaklab.defenses.hiding:PLUGIN", "leaklab.defenses.hiding:PLUGIN"])
     starts = ["leaklab.defenses.hiding:PLUGINS[lsp]", "leaklab.defenses.hiding:PLUGINS[bsp]"]
     together = digests(tmp_path / "other", starts)
     assert together == alone

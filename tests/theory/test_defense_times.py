@@ -3,7 +3,7 @@
 import pytest
 
 from leaklab.records.errors import UserError
-from leaklab.theory.defense_times import DefenseTimes
+from leaklab.theory.times import DefenseTimes
 
 
 def all_of(**settings):

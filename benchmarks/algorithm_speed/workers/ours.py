@@ -12,7 +12,7 @@ from algorithm_speed.contestants import MADE
 from leaklab.federated.engine import train
 from leaklab.federated.memory import keep_freed_memory
 from leaklab.records.train_spec import OWN_TEST, TrainSpec
-from leaklab.theory.noise_clients import dealt_in_order, noise_dataset
+from leaklab.theory.times import dealt_in_order, noise_dataset
 
 WARM_UP, ENDING = 1, 1
 

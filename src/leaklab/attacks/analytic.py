@@ -13,7 +13,7 @@ from leaklab.attacks.closed_form import read_off
 from leaklab.attacks.labels import fixed_labels
 from leaklab.attacks.layer_input import layer_input
 from leaklab.attacks.matching import Distance
-from leaklab.models.normalised import unnormalised
+from leaklab.models.normalisation import unnormalised
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 from leaklab.observations.requirements import check_batch

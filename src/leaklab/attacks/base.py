@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.starts import StartRecord
 from leaklab.models.hypernetwork import is_hypernetwork
-from leaklab.models.normalised import normalised
+from leaklab.models.normalisation import normalised
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import Requirements
 from leaklab.records import plugins

@@ -24,7 +24,7 @@ from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
 from leaklab.attacks.starts import numbered
 from leaklab.attacks.surrogate import Surrogate
 from leaklab.attacks.update_inversion import steps_of
-from leaklab.models.normalised import unnormalised
+from leaklab.models.normalisation import unnormalised
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements
 from leaklab.records.bounds import NonNegative, Rate

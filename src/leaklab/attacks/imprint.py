@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
 from leaklab.attacks.closed_form import NO_LABEL, read_off
 from leaklab.attacks.matching import Distance
-from leaklab.models.normalised import unnormalised
+from leaklab.models.normalisation import unnormalised
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import SAMPLES, Requirements
 from leaklab.records.bounds import NonNegative

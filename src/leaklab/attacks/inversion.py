@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from leaklab.attacks.gradients import TrialGradients, trial_gradients
 from leaklab.attacks.matching import Distance
-from leaklab.models.normalised import unnormalised
+from leaklab.models.normalisation import unnormalised
 from leaklab.records.streams import Stream
 
 

@@ -21,7 +21,7 @@ from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
 from leaklab.attacks.closed_form import read_off
 from leaklab.attacks.labels import fixed_labels
 from leaklab.attacks.matching import Distance
-from leaklab.models.normalised import unnormalised
+from leaklab.models.normalisation import unnormalised
 from leaklab.models.vit import PatchEmbedding, Tokens
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements

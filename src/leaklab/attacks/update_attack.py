@@ -14,7 +14,7 @@ from leaklab.attacks.matching import Distance
 from leaklab.attacks.search import SearchResult, StopRules
 from leaklab.attacks.starts import numbered
 from leaklab.attacks.update_inversion import UpdateInversion, batch_order, is_gradient, steps_of
-from leaklab.models.batch_statistics import with_batch_statistics
+from leaklab.models.normalisation import with_batch_statistics
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.bounds import Natural
 from leaklab.records.errors import UserError

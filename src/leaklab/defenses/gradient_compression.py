@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from leaklab.defenses.base import ClientContext, Defense
-from leaklab.defenses.settings import require_between
+from leaklab.defenses.base import ClientContext, Defense, require_between
 from leaklab.records.bounds import OpenShare
 
 

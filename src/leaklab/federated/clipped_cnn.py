@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from leaklab.defenses.sample_gradients import patches
+from leaklab.defenses.per_sample import patches
 from leaklab.federated.affine import affine
 from leaklab.federated.plain_cnn import PlainCnn, channels_last_images, forward
 

@@ -16,8 +16,7 @@ from torch.nn.functional import interpolate
 
 from leaklab.metrics.base import Metric, MetricCard
 from leaklab.models.published import with_published
-from leaklab.models.resnet_18 import ResNet18, Stem
-from leaklab.models.resnet_small import SmallResNet
+from leaklab.models.resnets import ResNet18, SmallResNet, Stem
 from leaklab.records.weights import describe_weights, weights_path, why_unavailable
 
 # MSE-R: mean squared difference of two images in the representation of an untrained ResNet-18.

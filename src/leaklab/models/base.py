@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from leaklab.models.batch_norm import batch_norms, reset, without_counters
 from leaklab.models.initialisations import initialise
+from leaklab.models.normalisation import batch_norms, reset, without_counters
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

@@ -12,7 +12,7 @@ from math import sqrt
 import torch
 from torch import Tensor, nn
 
-from leaklab.models.batch_norm import reset
+from leaklab.models.normalisation import reset
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
 

@@ -2,14 +2,32 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 
-from leaklab.models.batch_norm import COUNTER
-from leaklab.models.torch_file import read_torch
+from leaklab.models.normalisation import COUNTER
 from leaklab.records.errors import UserError
 from leaklab.records.weights import describe_weights, weights_path
+
+# Published weights in torch's own format, read without running code.
+
+
+def read_torch(path: Path) -> Any:
+    """Return what a torch file holds, on the CPU: tensors, numbers, texts and plain containers of them.
+
+    Raises:
+        UserError: the file is missing or damaged, or holds anything else.
+    """
+    try:
+        # weights_only runs no code
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing: put the published weights there") from None
+    except Exception as error:  # torch passes on whatever its readers of three formats stumble over
+        raise UserError(f"{path} is damaged, or holds more than tensors: fetch it again") from error
+
 
 Network = TypeVar("Network", bound=nn.Module)
 

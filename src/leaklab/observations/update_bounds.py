@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
 
-from leaklab.defenses.privacy_budget import best_guess, total_variation
+from leaklab.defenses.dp_sgd import best_guess, total_variation
 from leaklab.observations.declared import chosen
 from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.specs import CapturedRound

@@ -6,8 +6,7 @@ from leaklab.records import plugins
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.files import read_json
 from leaklab.steps.base import Job, main
-from leaklab.theory.base import Check, Clients
-from leaklab.theory.numbers import write_numbers
+from leaklab.theory.base import Check, Clients, write_numbers
 
 
 def run(job: Job) -> None:

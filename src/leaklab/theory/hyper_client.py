@@ -20,7 +20,7 @@ from leaklab.attacks.hyper_message import Heads
 from leaklab.attacks.ig import InvertingGradients
 from leaklab.attacks.matching import Distance
 from leaklab.federated.algorithms.parts import classifier_names
-from leaklab.models.cnn_leaky import LeakyCNN
+from leaklab.models.cnns import LeakyCNN
 from leaklab.models.hypernetwork import Hypernetwork, Start
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.streams import Stream, stream

@@ -33,7 +33,7 @@ from leaklab.records.bounds import Count
 from leaklab.records.streams import stream
 from leaklab.records.train_spec import OWN_TEST, TrainSpec
 from leaklab.theory.base import Clients, Number, Track
-from leaklab.theory.noise_clients import dealt_in_order, noise_dataset
+from leaklab.theory.times import dealt_in_order, noise_dataset
 
 RATE, MOMENTUM, DECAY, BATCH, TESTS = 0.02, 0.5, 5e-4, 10, 10
 SIZES = (40, 30, 20)

@@ -14,7 +14,7 @@ from leaklab.attacks.idlg import ImprovedDeepLeakage
 from leaklab.attacks.inversion import Inversion
 from leaklab.attacks.matching import squared_l2, squared_norm
 from leaklab.data.dataset import Dataset
-from leaklab.defenses.soteria_mask import soteria_mask
+from leaklab.defenses.soteria import soteria_mask
 from leaklab.observations import requirements
 from leaklab.observations.base import Knowledge
 from leaklab.observations.capture import capture

@@ -11,7 +11,7 @@ from leaklab.attacks.adaptive.unmixed_scale import UnmixedScale
 from leaklab.attacks.base import Budget
 from leaklab.attacks.idlg import ImprovedDeepLeakage
 from leaklab.data.dataset import Dataset
-from leaklab.models.dlg_lenet import DLGLeNet
+from leaklab.models.cnns import DLGLeNet
 from leaklab.observations import requirements
 from leaklab.observations.base import Knowledge
 from leaklab.observations.capture import capture

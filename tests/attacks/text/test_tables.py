@@ -5,8 +5,8 @@ import torch
 
 from leaklab.attacks.adaptive.closed_form_scale import ClosedFormScale
 from leaklab.attacks.text.tables import token_bag, token_order
+from leaklab.models.text.base import POSITION_TABLE, WORD_TABLE
 from leaklab.models.text.bert_classifier import BertClassifier
-from leaklab.models.text.embedded import POSITION_TABLE, WORD_TABLE
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.errors import UserError
 

@@ -11,8 +11,8 @@ from leaklab.attacks.text.base import TextBudget
 from leaklab.attacks.text.matching_attack import TextMatching
 from leaklab.attacks.text.parts import packed, unpacked
 from leaklab.attacks.text.token_order import read
+from leaklab.models.text.base import POSITION_TABLE, WORD_TABLE
 from leaklab.models.text.bert_classifier import BertClassifier
-from leaklab.models.text.embedded import POSITION_TABLE, WORD_TABLE
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.threat_models import granted
 from leaklab.records import plugins

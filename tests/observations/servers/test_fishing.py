@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from leaklab.models.logistic_regression import LogisticRegression
+from leaklab.models.affine import LogisticRegression
 from leaklab.observations.capture import capture
 from leaklab.records import plugins
 from leaklab.records.capture_spec import CaptureSpec

@@ -10,8 +10,7 @@ from leaklab.records.files import write_json
 from leaklab.records.ids import run_folder, run_id
 from leaklab.records.items import load_item
 from leaklab.report.collect.item import collect
-from leaklab.theory.base import Number
-from leaklab.theory.numbers import write_numbers
+from leaklab.theory.base import Number, write_numbers
 
 ITEM = """
 paper: lrp

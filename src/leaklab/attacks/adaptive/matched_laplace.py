@@ -25,7 +25,7 @@ from leaklab.attacks.adaptive.base import Transform
 from leaklab.attacks.adaptive.lawful import Lawful
 from leaklab.attacks.likelihood import ALIKE, Differentiated, OfTheMean, OnlyWidened, mean_square
 from leaklab.attacks.matching import Distance
-from leaklab.defenses.laplace_noise import LaplaceNoise
+from leaklab.defenses.noise import LaplaceNoise
 from leaklab.observations.declared import LAW_OF_DEFENSE, PRESCRIBED_STEPS, Requirements
 from leaklab.records.errors import UserError
 

@@ -25,7 +25,7 @@ from leaklab.attacks.adaptive.base import Transform
 from leaklab.attacks.adaptive.clip_emulation import clipped
 from leaklab.attacks.adaptive.inferred_gradient import InferredGradient
 from leaklab.attacks.matching import Distance, squared_norm
-from leaklab.defenses.settings import require_between
+from leaklab.defenses.base import require_between
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import LAW_OF_DEFENSE, PRESCRIBED_STEPS, Requirements
 from leaklab.records import plugins

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from leaklab.attacks.gradients import soft_cross_entropy
 from leaklab.attacks.text.distances import TextDistance
-from leaklab.models.text.embedded import WORD_TABLE, logits_of
+from leaklab.models.text.base import WORD_TABLE, logits_of
 from leaklab.records.errors import UserError
 
 

@@ -13,7 +13,7 @@ from leaklab.attacks.text.distances import TEXT_DISTANCES
 from leaklab.attacks.text.inversion import SentenceFrame, TextInversion
 from leaklab.attacks.text.read_out import nearest_tokens
 from leaklab.attacks.text.tables import token_bag
-from leaklab.models.text.embedded import WORD_TABLE
+from leaklab.models.text.base import WORD_TABLE
 from leaklab.records.errors import UserError
 
 PADDING = 0

@@ -11,8 +11,7 @@ from leaklab.attacks.labels import fixed_labels
 from leaklab.attacks.text.base import TextBudget
 from leaklab.attacks.text.inversion import SentenceFrame
 from leaklab.attacks.text.matching_attack import TextMatching, TextReconstruction
-from leaklab.models.text.base import TextArchitecture
-from leaklab.models.text.embedded import POSITION_TABLE
+from leaklab.models.text.base import POSITION_TABLE, TextArchitecture
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records import plugins
 from leaklab.records.errors import UserError

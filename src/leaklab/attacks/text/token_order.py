@@ -15,7 +15,7 @@ from leaklab.attacks.text.inversion import SentenceFrame
 from leaklab.attacks.text.matching_attack import TextReconstruction
 from leaklab.attacks.text.observed import frames
 from leaklab.attacks.text.tables import token_order
-from leaklab.models.text.embedded import POSITION_TABLE, WORD_TABLE
+from leaklab.models.text.base import POSITION_TABLE, WORD_TABLE
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import SENTENCES, Requirements
 from leaklab.observations.requirements import check_most

@@ -8,7 +8,7 @@ from leaklab.records.expand import PlannedRun
 from leaklab.records.ids import run_folder, run_id
 from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import ResultRow
-from leaklab.theory.numbers import read_numbers
+from leaklab.theory.base import read_numbers
 
 
 def check_rows(source: Source, runs: Sequence[PlannedRun]) -> Iterator[ResultRow]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from leaklab.records.streams import stream
 from leaklab.theory.base import Track
-from leaklab.theory.ridge_softmax import RidgeSoftmax
+from leaklab.theory.tasks import RidgeSoftmax
 
 
 @dataclass(frozen=True)
@@ -121,3 +121,104 @@ def _mean_of(weights: Tensor, chosen: Tensor) -> Tensor:
     """Return [R, N, d, C]: all clients get the mean of the chosen ones, int64 [R, K]."""
     repeats = torch.arange(len(weights)).unsqueeze(1)
     return weights[repeats, chosen].mean(1, keepdim=True).expand_as(weights)
+
+
+# The bound of theorem 1 on federated averaging with perturbed rates: as printed, as its proof gives it, and tighter.
+
+# U(0, 2 m) has mean m, variance m^2 / 3, second moment 4 m^2 / 3 and is at most 2 m, whose square is 4 m^2
+VARIANCE = 1 / 3
+SECOND_MOMENT = 4 / 3
+LARGEST_SQUARE = 4.0
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What the theorem assumes, and how the clients train.
+
+    Attributes:
+        smoothness: L, every client's loss is L-smooth.
+        convexity: mu, every client's loss is mu-strongly convex.
+        variances: sigma_k^2 of each of the N clients, bounds of the variance of its stochastic gradient.
+        gradient_square: G^2, bound of the mean square of any client's stochastic gradient.
+        heterogeneity: Gamma = L* - sum_k p_k L_k*, how far the clients' optima are from the common one.
+        start_distance: Delta_1 = E|W_1 - W*|^2.
+        participants: K of the N clients, drawn without replacement, whose models are averaged.
+        local_steps: E.
+        perturbed: whether rates are drawn from U(0, 2 eta_t); else they are eta_t (plain FedAvg).
+    """
+
+    smoothness: float
+    convexity: float
+    variances: tuple[float, ...]
+    gradient_square: float
+    heterogeneity: float
+    start_distance: float
+    participants: int
+    local_steps: int
+    perturbed: bool
+
+    @property
+    def condition(self) -> float:
+        """Return kappa = L / mu."""
+        return self.smoothness / self.convexity
+
+    @property
+    def offset(self) -> float:
+        """Return gamma = max(8 kappa, E) - 1 of the appendix."""
+        return max(8 * self.condition, self.local_steps) - 1
+
+    def rate(self, step: int) -> float:
+        """Return eta_t = 2 / (mu (gamma + t)) for t = 1, 2, ..., with the appendix's gamma; at most 1 / (4 L)."""
+        return 2 / (self.convexity * (self.offset + step))
+
+
+def printed(constants: Constants, step: int) -> float:
+    """Return eq. (7) of the main text for T = ``step``.
+
+    It mixes two ways of counting: gamma = max(8 kappa, E) is one more than the appendix's, but 1 / (gamma + T) was not
+    moved along with mu gamma / 2, so the value is a little below what the proof gives. D = L |W_1 - W*|^2 is read as
+    E|W_1 - W*|^2. The appendix's closing line differs again: (2 B + C) / mu with a C that holds eta_t^2, although
+    eq. (18) has multiplied it by eta_t^2 already.
+    """
+    gamma = constants.offset + 1
+    noise = _noise(constants, _factor(constants, LARGEST_SQUARE))
+    start = constants.convexity * gamma / 2 * constants.start_distance
+    return constants.condition / (gamma + step) * (2 * noise / constants.convexity + start)
+
+
+def corrected(constants: Constants, step: int) -> float:
+    """Return what the appendix's proof gives for T = ``step``: 2 (B + C) / mu, no eta_t^2 in C, one gamma throughout.
+
+    The proof bounds each squared rate by (2 eta_t)^2, hence 32 and 16 in place of FedAvg's 8 and 4.
+    """
+    return _value(constants, step, _factor(constants, LARGEST_SQUARE))
+
+
+def tight(constants: Constants, step: int) -> float:
+    """Return the bound with the squared rates' mean, 4 / 3 eta_t^2, where the proof takes their largest value.
+
+    Rates are independent of the gradients, so lemmas 3 and 4 need no more: 32 / 3 and 16 / 3 in place of 32 and 16.
+    """
+    return _value(constants, step, _factor(constants, SECOND_MOMENT))
+
+
+def _value(constants: Constants, step: int, factor: float) -> float:
+    start = constants.convexity * (constants.offset + 1) / 2 * constants.start_distance
+    noise = 2 * _noise(constants, factor) / constants.convexity
+    return constants.condition / (constants.offset + step) * (noise + start)
+
+
+def _factor(constants: Constants, perturbed: float) -> float:
+    """Return what stands for the square of a rate over its mean; 1 for rates that are not drawn."""
+    return perturbed if constants.perturbed else 1.0
+
+
+def _noise(constants: Constants, factor: float) -> float:
+    """Return B + C; ``factor`` 1 and no perturbation give FedAvg's own constants."""
+    clients, drift = len(constants.variances), constants.local_steps - 1
+    square = constants.gradient_square
+    spread = VARIANCE * square if constants.perturbed else 0.0
+    steps = sum(variance + spread for variance in constants.variances) / clients**2
+    steps += 6 * constants.smoothness * constants.heterogeneity + 8 * factor * drift**2 * square
+    left_out = (clients - constants.participants) / (clients - 1) if clients > 1 else 0.0
+    return steps + left_out * 4 * factor / constants.participants * constants.local_steps**2 * square

@@ -38,4 +38,27 @@ class MultilayerPerceptron(Architecture):
         }
 
 
-PLUGIN = MultilayerPerceptron
+# Multinomial logistic regression: one affine layer. LRP tables 1 and 5, figures 5 and 10.
+
+
+@dataclass(frozen=True)
+class LogisticRegression(Architecture):
+    """Pixels to logits, 784-10 on MNIST.
+
+    Attributes:
+        initialisation: scheme of ``models/initialisations.py``.
+    """
+
+    first_affine: ClassVar[str] = ""
+
+    initialisation: str = "pytorch"
+
+    def layers(self, input_shape: Shape, num_classes: int) -> Mapping[str, nn.Module]:
+        """Return flatten, fc."""
+        return {"flatten": nn.Flatten(), "fc": nn.Linear(prod(input_shape), num_classes)}
+
+
+PLUGINS = {
+    "logistic-regression": LogisticRegression,
+    "mlp": MultilayerPerceptron,
+}

@@ -5,11 +5,15 @@ sample's gradient is their product with the layer's inputs. Other networks are l
 """
 
 from collections.abc import Mapping, Sequence
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
+
+from leaklab.defenses.base import ClientContext
+from leaklab.records.streams import Stream
 
 
 def sample_gradients(network: nn.Sequential, batch: Mapping[str, Tensor], names: Sequence[str]) -> dict[str, Tensor]:
@@ -107,3 +111,32 @@ def _lifted(network: nn.Sequential, batch: Mapping[str, Tensor], names: Sequence
         {name: held[name] for name in names}, batch["images"], batch["labels"]
     )
     return each
+
+
+# The network of a client in its current step, built once a round: building one costs as much as half a step.
+
+# a client's round is told by a private stream of its own, and ends when that is dropped
+_NETWORKS: WeakKeyDictionary[Stream, nn.Sequential] = WeakKeyDictionary()
+
+
+def network_of_round(context: ClientContext) -> nn.Sequential:
+    """Return what ``context.network()`` does: a network with the current weights, in evaluation state.
+
+    It is the same object in all steps of a client's round, so it is good until the next step only. Where more than the
+    moving weights decides (running statistics, values behind the weights), it is built anew.
+
+    Raises:
+        UserError: no network is at hand.
+    """
+    of_round = context.stream("network")
+    network = _NETWORKS.get(of_round)
+    if network is None:
+        network = context.network()
+        names = {name for name, _ in network.named_parameters()}
+        if names == set(context.weights) and not list(network.buffers()):
+            _NETWORKS[of_round] = network
+    else:
+        with torch.no_grad():
+            for name, parameter in network.named_parameters():
+                parameter.copy_(context.weights[name])
+    return network
