@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from leaklab.metrics.assignment import match, reorder
 from leaklab.metrics.pixel import mean_squared_error
-from leaklab.metrics.scoring import match, reorder
 from leaklab.records.streams import stream
 
 # Reference rows: what an attacker without any update would score.

@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from leaklab.metrics.assignment import match, reorder
 from leaklab.metrics.guesses import finite
-from leaklab.metrics.scoring import match, reorder
 from leaklab.observations.prescribed import assumed_rate
 from leaklab.records.attack_spec import ScoreSpec
 from leaklab.records.config import Scale

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
+from leaklab.metrics.assignment import match, reorder
 from leaklab.metrics.guesses import finite, private_indices
-from leaklab.metrics.scoring import match, reorder
 from leaklab.records.attack_spec import ScoreSpec
 from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
