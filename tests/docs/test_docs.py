@@ -26,12 +26,12 @@ from leaklab.records import (
     record,
     scatter_layout,
     stages,
-    text_specs,
     train_spec,
     weights,
 )
 from leaklab.records.expand import BLOCK_KEYS, LABELS, expand
 from leaklab.records.items import load_items
+from leaklab.records.text_specs import SentenceChoice
 from leaklab.report.judge import claims, tolerances
 from leaklab.report.site.words import nobody_knows
 
@@ -67,7 +67,7 @@ CONFIGURED: dict[str, list[type[BaseModel]]] = {
         stages.ScoreSpec,
         stages.CheckSpec,
     ],
-    "blocks of text": [stages.TextCaptureSpec, stages.TextAttackSpec, stages.TextScoreSpec, text_specs.SentenceChoice],
+    "blocks of text": [stages.TextCaptureSpec, stages.TextAttackSpec, stages.TextScoreSpec, SentenceChoice],
     "blocks of landscapes": [stages.LandscapeSpec, stages.ProjectionSpec],
     "parts of blocks": [
         record.Component,

@@ -12,7 +12,7 @@ from leaklab.models.adapted import StillBatchNorm2d
 from leaklab.observations import client_requirements, requirements
 from leaklab.observations.base import Knowledge
 from leaklab.observations.declared import chosen, declared
-from leaklab.observations.text_requirements import check as check_text
+from leaklab.observations.text_requirements import check_text
 from leaklab.observations.threat_models import FACTS, MARKS, OF_A_LETTER, OWN, THREAT_MODELS, granted
 from leaklab.planning.resources import cost
 from leaklab.records import plugins

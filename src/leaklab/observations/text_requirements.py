@@ -7,7 +7,7 @@ from leaklab.records.errors import UserError
 from leaklab.records.text_specs import TEXT_ATTACKS, TextAttackSpec
 
 
-def used(attack: TextAttackSpec) -> frozenset[Fact]:
+def used_by_text(attack: TextAttackSpec) -> frozenset[Fact]:
     """Return all facts that an attack uses.
 
     Raises:
@@ -18,7 +18,7 @@ def used(attack: TextAttackSpec) -> frozenset[Fact]:
     return facts | frozenset(declared(TEXT_ATTACKS, name).facts_for_delta if attack.capture.kind == "delta" else ())
 
 
-def check(attack: TextAttackSpec) -> None:
+def check_text(attack: TextAttackSpec) -> None:
     """Refuse an attack that asks for more than its capture gives.
 
     Raises:
@@ -27,7 +27,7 @@ def check(attack: TextAttackSpec) -> None:
     capture, name = attack.capture, attack.attack.name
     asked = declared(TEXT_ATTACKS, name)
     check_kind(capture.kind, capture.threat_model)
-    check_combination(used(attack), capture.threat_model, name)
+    check_combination(used_by_text(attack), capture.threat_model, name)
     check_most(f"attack '{name}'", "local_steps", capture.local_steps, asked.most_steps)
     if capture.sentences.count == 0:
         raise UserError("no sentences to capture: set sentences.printed or sentences.others")

@@ -11,7 +11,7 @@ from leaklab.observations.client_requirements import check_client, check_clients
 from leaklab.observations.declared import chosen, declared
 from leaklab.observations.requirements import check as check_threat_model
 from leaklab.observations.requirements import check_batch, check_generator, check_transform
-from leaklab.observations.text_requirements import check as check_text
+from leaklab.observations.text_requirements import check_text
 from leaklab.records import plugins
 from leaklab.records.attack_spec import ATTACKS, AttackSpec, ScoreSpec
 from leaklab.records.capture_spec import CaptureSpec

@@ -15,9 +15,9 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from leaklab.planning import item_files
 from leaklab.planning.audit import made_by
 from leaklab.planning.code_lock import CodeLock
+from leaklab.planning.item_files import FIGURES_OF_RUNS, pictures, table_files
 from leaklab.planning.known_plan import KnownPlan
 from leaklab.planning.listings import planned_items
 from leaklab.planning.plan import PREPARED, build_plan, result_files
@@ -51,7 +51,7 @@ def named_files(item: Item, scale: Scale) -> dict[str, str]:
         UserError: a record is damaged.
     """
     files = result_files(item, scale)
-    records = [files["table_record"], *[files["figure_record"]] * (item.renderer in item_files.FIGURES_OF_RUNS)]
+    records = [files["table_record"], *[files["figure_record"]] * (item.renderer in FIGURES_OF_RUNS)]
     read = {path: value for record in records if record.is_file() for path, value in inputs_of(record).items()}
     return {path: value for path, value in read.items() if _of_runs(path)}
 
@@ -128,7 +128,7 @@ def remake(name: str, scale: Scale, cores: int) -> Iterator[str]:
     for item in wanted:
         if archive_of(item, scale).is_file():
             unpack(item, scale)
-        needed = [*item_files.table_files(plan, scale, item), *map(Path, item_files.pictures(plan, scale, item))]
+        needed = [*table_files(plan, scale, item), *map(Path, pictures(plan, scale, item))]
         absent = sum(not path.is_file() for path in needed)
         if absent:
             lacking[item.key] = absent

@@ -38,7 +38,7 @@ MODEL_OF = dict(zip("BCD", OF_A_LETTER, strict=True))
 """Letter -> the threat model that grants what it stands for and no more; other letters have none."""
 USED: Mapping[str, Callable[[Any], frozenset[Fact]]] = {
     AttackSpec.stage: requirements.used,
-    TextAttackSpec.stage: text_requirements.used,
+    TextAttackSpec.stage: text_requirements.used_by_text,
 }
 """Stage of attacks -> the facts that one of them uses."""
 USES_PUBLIC_DATA = "+p"

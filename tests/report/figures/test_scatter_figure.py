@@ -27,12 +27,12 @@ def test_points_are_gathered_by_group_in_the_order_of_the_labels():
     found = scatter_figure.clouds(LAYOUT, POINTS)
     assert [cloud.group[0][1] for cloud in found] == ["b", "a"]
     assert np.array_equal(found[1].points, [[1, 2], [5, 6]])
-    kept = scatter_figure.arrays(LAYOUT, found)
+    kept = scatter_figure.cloud_arrays(LAYOUT, found)
     assert np.array_equal(kept["group b"], [[3, 4]])
 
 
 def test_the_figure_shows_all_points_and_names_the_groups(tmp_path):
-    figures = [scatter_figure.draw(LAYOUT, scatter_figure.clouds(LAYOUT, POINTS), "Title") for _ in range(2)]
+    figures = [scatter_figure.draw_clouds(LAYOUT, scatter_figure.clouds(LAYOUT, POINTS), "Title") for _ in range(2)]
     (axes,) = figures[0].axes
     (points,) = axes.collections
     assert points.get_offsets().tolist() == [[3, 4], [1, 2], [5, 6]]
@@ -47,7 +47,7 @@ def test_the_figure_shows_all_points_and_names_the_groups(tmp_path):
 def test_panels_have_their_own_points():
     layout = LAYOUT.model_copy(update={"panels": ("seed",)})
     found = scatter_figure.clouds(layout, table(point(0, "a", 1.0, 2.0, seed=1), point(0, "a", 3.0, 4.0, seed=2)))
-    assert len(scatter_figure.draw(layout, found, "Title").axes) == 2
+    assert len(scatter_figure.draw_clouds(layout, found, "Title").axes) == 2
 
 
 def test_what_cannot_be_drawn_is_refused():

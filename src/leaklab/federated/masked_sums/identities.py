@@ -28,7 +28,7 @@ class CertificateAuthority:
         return Certificate(client, signing_key, self._key.sign(certified(client, signing_key)))
 
 
-def check(announcement: KeyAnnouncement, authority_key: bytes) -> None:
+def check_announcement(announcement: KeyAnnouncement, authority_key: bytes) -> None:
     """Refuse a key that its certified owner did not announce.
 
     Args:

@@ -113,16 +113,16 @@ def _paths(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> 
     if item.paths is None:
         raise _needs(item, "paths")
     found, marked = series.paths(item.paths, results), series.points(item.paths, results)
-    figure = paths_figure.draw(item.paths, found, marked, item.title, _notes(results))
-    return Drawing(figure, partial(write_arrays, arrays=paths_figure.arrays(item.paths, found, marked)))
+    figure = paths_figure.draw_paths(item.paths, found, marked, item.title, _notes(results))
+    return Drawing(figure, partial(write_arrays, arrays=paths_figure.path_arrays(item.paths, found, marked)))
 
 
 def _scatter(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
     if item.scatter is None:
         raise _needs(item, "scatter")
     found = scatter_figure.clouds(item.scatter, results)
-    figure = scatter_figure.draw(item.scatter, found, item.title, _notes(results))
-    return Drawing(figure, partial(write_arrays, arrays=scatter_figure.arrays(item.scatter, found)))
+    figure = scatter_figure.draw_clouds(item.scatter, found, item.title, _notes(results))
+    return Drawing(figure, partial(write_arrays, arrays=scatter_figure.cloud_arrays(item.scatter, found)))
 
 
 def _sentences(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:

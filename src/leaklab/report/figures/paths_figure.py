@@ -23,7 +23,7 @@ START_NOTE = "Hollow circle: where a path starts."
 POINT_SIGNS = ("*", "P", "X", "h")
 
 
-def draw(layout: PathsLayout, paths: Sequence[Path], points: Sequence[Point], title: str,
+def draw_paths(layout: PathsLayout, paths: Sequence[Path], points: Sequence[Point], title: str,
          notes: Sequence[str] = ()) -> Figure:  # fmt: skip
     """Draw the paths of ``series.paths`` and the points of ``series.points``.
 
@@ -60,7 +60,7 @@ def draw(layout: PathsLayout, paths: Sequence[Path], points: Sequence[Point], ti
     return figure
 
 
-def arrays(layout: PathsLayout, paths: Sequence[Path], points: Sequence[Point]) -> dict[str, Floats]:
+def path_arrays(layout: PathsLayout, paths: Sequence[Path], points: Sequence[Point]) -> dict[str, Floats]:
     """Return the numbers that the figure shows: two columns per path, one line per point."""
     found: dict[str, Floats] = {}
     for path in paths:

@@ -20,7 +20,7 @@ VERDICTS = dict(zip((True, False, None), FILLS, strict=True))
 """What is said of a printed number by whether it lies in the range over the draws; None where there are no draws."""
 
 
-def draw(comparisons: Sequence[Comparison], spec: TableLayout, facet: str, title: str) -> Figure:
+def draw_ranges(comparisons: Sequence[Comparison], spec: TableLayout, facet: str, title: str) -> Figure:
     """Draw one panel per value of ``facet`` and one line per cell.
 
     The bar is the range over the draws, the vertical tick the table's own draw, the dot the printed value: filled

@@ -50,7 +50,7 @@ def clouds(layout: ScatterLayout, results: ResultTable) -> list[Cloud]:
     return [Cloud(panel, group, np.array(found[panel, group])) for panel, group in pairs]
 
 
-def draw(layout: ScatterLayout, found: Sequence[Cloud], title: str, notes: Sequence[str] = ()) -> Figure:
+def draw_clouds(layout: ScatterLayout, found: Sequence[Cloud], title: str, notes: Sequence[str] = ()) -> Figure:
     """Draw the points; both axes of a panel have the same scale, so that distances can be compared by eye.
 
     Raises:
@@ -75,7 +75,7 @@ def draw(layout: ScatterLayout, found: Sequence[Cloud], title: str, notes: Seque
     return figure
 
 
-def arrays(layout: ScatterLayout, found: Sequence[Cloud]) -> dict[str, Floats]:
+def cloud_arrays(layout: ScatterLayout, found: Sequence[Cloud]) -> dict[str, Floats]:
     """Return the points [N, 2] of every group, under the names of its keys."""
     named = {}
     for cloud in found:

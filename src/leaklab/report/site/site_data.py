@@ -225,7 +225,7 @@ def _ranges(evidence: Evidence, item: Item, comparisons: Sequence[Comparison]) -
         return []
     path = evidence.drawings / f"{item.paper}-{item.item}-draws.png"
     title = "Printed numbers against the range over the draws of the partition"
-    style.save(ranges.draw(comparisons, item.table, item.table.rows[0], title), path)
+    style.save(ranges.draw_ranges(comparisons, item.table, item.table.rows[0], title), path)
     caption = (
         "Bar: range over the declared partition seeds. Tick: the table's own seed. Dot: the printed number, filled "
         "where it lies in the range, gray where there are no draws."
