@@ -150,3 +150,24 @@ def recovered_labels(inferred: "Tensor", truth: "Tensor") -> "Tensor":
     # the missed labels, counted from the last: those without a guess to be wrong about
     missed_after = (~hit).long().flip(1).cumsum(1).flip(1)
     return hit.double().masked_fill(~hit & (missed_after <= silent), torch.nan)
+
+
+def summary(
+    truth: Tensor, labels: Tensor, non_finite: Tensor, starts: pd.DataFrame, silent: Collection[int]
+) -> dict[str, object]:
+    """Return what the cards tell of all trials beside their scores.
+
+    Args:
+        truth: private images [T, B, C, H, W].
+        labels: recovered or not, [T, B]; NaN where nothing was said.
+        non_finite: which trials have a number that is none, [T].
+        starts: of ``trials.csv``.
+        silent: trials whose update says nothing; they are counted apart.
+    """
+    return {
+        "trials": truth.shape[0],
+        "batch_size": truth.shape[1],
+        "non_finite_trials": int(non_finite.sum()) - len(silent),
+        "diverged_trials": int(starts[["diverged", "chosen"]].all(axis=1).sum()),
+        "label_accuracy": None if labels.isnan().all() else float(labels.nanmean()),
+    }

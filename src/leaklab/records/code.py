@@ -3,10 +3,9 @@
 A step reaches what the statements of its module name, what those definitions name, and so on; of every module that is
 imported on the way, what it does on import. Comments, docstrings and formatting do not count, nor do definitions beside
 those that are reached: an edit of theirs, a checkout or a comment reruns nothing, a changed line of its own does.
-
-Where a definition stands is not part of the digest, only what it says and what it reaches: moved to another module it
-keeps its digest, unless it asks where it is (``__file__``, ``__name__``), or the new module does other things on
-import. What is found by its name at run time is not seen, so a plug-in that a spec names is a start of its own.
+Where a definition stands is no part of it: moved to another module it keeps its digest, unless it asks where it is
+(``__file__``, ``__name__``), or the new module does other things on import. What is found by its name at run time is
+not seen, so a plug-in that a spec names is a start of its own.
 """
 
 import ast
