@@ -9,29 +9,29 @@ from snakemake.exceptions import WorkflowError
 from leaklab.data.catalog import find_entry, load_catalog
 from leaklab.data.text.catalog import find_text
 from leaklab.planning.call import Call
-from leaklab.planning.calls import free_lock_of_killed_call, note_call
-from leaklab.planning.collector import collect_rarely
-from leaklab.planning.environment import prepare
+from leaklab.planning.beginning import (
+    free_lock_of_killed_call,
+    note_call,
+    prepare,
+    refuse_closed_folders,
+)
 from leaklab.planning.kept_digests import kept_digests
 from leaklab.planning.code import code_of, code_of_result
 from leaklab.planning.code_lock import CodeLock
-from leaklab.planning.closed_folders import refuse_closed_folders
 from leaklab.planning.devices import configured_device
-from leaklab.planning.finished_outputs import keep_finished_outputs
-from leaklab.planning.locks import keep_to_own_locks
 from leaklab.planning.lookups import of_run, signed
 from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import PREPARED
 from leaklab.planning.ranks import RESULT, Ranks
 from leaklab.planning.resources import memory_mb
-from leaklab.planning.scheduling import drop_default_limit
-from leaklab.planning.slurm import choose_status_command
-from leaklab.planning.times import bring_to_now
-from leaklab.planning.working_gpu import (
-    ask_for_the_gpu_first,
-    device_of,
-    refuse_missing_gpu,
+from leaklab.planning.snakemake_patches import (
+    bring_to_now,
+    choose_status_command,
+    drop_default_limit,
+    patch_every_process,
+    patch_main_process,
 )
+from leaklab.planning.working_gpu import device_of, refuse_missing_gpu
 from leaklab.records.canonical import canonical_json
 from leaklab.records.config import SCALES, Config
 from leaklab.records.config import parse as parse_config
@@ -48,9 +48,7 @@ def say(line):
         print(f"leaklab: {line}", file=sys.stderr, flush=True)
 
 
-collect_rarely()
-keep_finished_outputs()
-ask_for_the_gpu_first()
+patch_every_process()
 try:
     CONFIG = parse_config(Config, config, "config/config.yaml")
     prepare(CONFIG)
@@ -60,7 +58,7 @@ except UserError as error:
     raise WorkflowError(f"leaklab: {error}") from None
 
 if workflow.is_main_process:
-    keep_to_own_locks()
+    patch_main_process()
     say(free_lock_of_killed_call())
     note_call()  # here, as Snakemake locks the folder before it calls onstart
     say(bring_to_now())
