@@ -200,7 +200,7 @@ def test_no_function_asks_again_and_again_what_a_spec_is():
 
 @pytest.mark.parametrize(
     ("file", "rule"),
-    [("attack", "run_attack"), ("pieces", "attack_piece"), ("text", "attack_text"), ("pieces", "text_piece")],
+    [("attack", "run_attack"), ("pieces", "attack_piece"), ("attack", "attack_text"), ("pieces", "text_piece")],
 )
 def test_the_rule_of_an_attack_reads_an_observation_and_a_generator_only(file, rule):
     text = (ROOT / f"workflow/rules/{file}.smk").read_text(encoding="utf-8").partition(f"rule {rule}:")[2]
@@ -208,8 +208,9 @@ def test_the_rule_of_an_attack_reads_an_observation_and_a_generator_only(file, r
     stage = "attack-text" if "text" in rule else "attack"
     own = {f'observed("{stage}", "{name}")' for name in ("observation.safetensors", "facts.json")}
     prior = {f'if_needed("{stage}", "generator", "{name}")' for name in ("generator.safetensors", "generator.json")}
-    found = {line.partition("=")[2].strip().rstrip(",") for line in inputs.splitlines() if line.strip()}
-    pieces = {"part_before"} if rule == "attack_piece" else {f'after_pieces("{stage}", "checkpoint.safetensors")'}
+    entries = (line.partition("=")[2].strip().rstrip(",") for line in inputs.splitlines() if line.strip())
+    found = {re.sub("^(runs|pieces)[.]", "", entry) for entry in entries}
+    pieces = {"part_before()" if rule == "attack_piece" else f'after("{stage}", "checkpoint.safetensors")'}
     assert own <= found <= own | prior | pieces
 
 

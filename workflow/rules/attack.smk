@@ -31,7 +31,7 @@ rule capture_updates:
         code=runs.code_of("capture"),
         files=files,
     shell:
-        step("threads")
+        step("capture_updates", "threads")
 
 
 rule run_attack:
@@ -64,7 +64,7 @@ rule run_attack:
         files=files,
         device=DEVICE,
     shell:
-        step("device", "threads")
+        step("run_attack", "device", "threads")
 
 
 rule score_attack:
@@ -100,7 +100,7 @@ rule score_attack:
         code=runs.code_of("score"),
         files=files,
     shell:
-        step("threads")
+        step("score_attack", "threads")
 
 
 # What an attack's loss looks like around the latent that it found. Both steps see the truth, like score_attack.
@@ -132,7 +132,7 @@ rule project_image:
         files=files,
         device=DEVICE,
     shell:
-        step("device", "threads")
+        step("project_image", "device", "threads")
 
 
 rule map_landscape:
@@ -168,7 +168,7 @@ rule map_landscape:
         files=files,
         device=DEVICE,
     shell:
-        step("device", "threads")
+        step("map_landscape", "device", "threads")
 
 
 # The same for a client that holds a sentence, and what a server reads of it.
@@ -198,7 +198,7 @@ rule capture_text:
         code=runs.code_of("capture-text"),
         files=files,
     shell:
-        step("threads")
+        step("capture_text", "threads")
 
 
 rule attack_text:
@@ -227,7 +227,7 @@ rule attack_text:
         code=runs.code_of("attack-text"),
         files=files,
     shell:
-        step("threads")
+        step("attack_text", "threads")
 
 
 rule score_text:
@@ -258,4 +258,4 @@ rule score_text:
         code=runs.code_of("score-text"),
         files=files,
     shell:
-        step("threads")
+        step("score_text", "threads")

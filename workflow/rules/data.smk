@@ -20,7 +20,7 @@ rule fetch_dataset:
         code=results.code_of("fetch_dataset"),
         files=files,
     shell:
-        step()
+        step("fetch_dataset")
 
 
 rule partition_data:
@@ -44,7 +44,7 @@ rule partition_data:
         code=runs.code_of("partition"),
         files=files,
     shell:
-        step()
+        step("partition_data")
 
 
 rule draw_partition:
@@ -69,7 +69,7 @@ rule draw_partition:
         code=results.code_of("draw_partition"),
         files=files,
     shell:
-        step()
+        step("draw_partition")
 
 
 # Sentences, each of which a client holds.
@@ -93,4 +93,4 @@ rule fetch_text:
         code=results.code_of("fetch_text"),
         files=files,
     shell:
-        step()
+        step("fetch_text")

@@ -22,7 +22,7 @@ rule check_theory:
         code=runs.code_of("check"),
         files=files,
     shell:
-        step("threads")
+        step("check_theory", "threads")
 
 
 # From runs to an item's result table and figure; from all tables to verdicts.
@@ -55,7 +55,7 @@ rule make_table:
         code=results.code_of("make_table"),
         files=files,
     shell:
-        step()
+        step("make_table")
 
 
 rule make_figure:
@@ -85,7 +85,7 @@ rule make_figure:
         code=results.code_of("make_figure"),
         files=files,
     shell:
-        step()
+        step("make_figure")
 
 
 rule judge_claims:
@@ -115,4 +115,4 @@ rule judge_claims:
         code=results.code_of("judge_claims"),
         files=files,
     shell:
-        step()
+        step("judge_claims")

@@ -27,7 +27,7 @@ rule attack_piece:
         files=files,
         device=DEVICE,
     shell:
-        step("device", "threads")
+        step("attack_piece", "device", "threads")
 
 
 rule join_pieces:
@@ -69,7 +69,7 @@ rule text_piece:
         code=runs.code_of("attack-text"),
         files=files,
     shell:
-        step("threads")
+        step("text_piece", "threads")
 
 
 use rule join_pieces as join_text_pieces with:
@@ -111,4 +111,4 @@ rule train_piece:
         files=files,
         device=DEVICE,
     shell:
-        step("device", "threads")
+        step("train_piece", "device", "threads")

@@ -19,7 +19,7 @@ rule audit_provenance:
         code=results.code_of("audit_provenance"),
         files=files,
     shell:
-        step()
+        step("audit_provenance")
 
 
 rule build_crate:
@@ -43,4 +43,4 @@ rule build_crate:
         code=results.code_of("build_crate"),
         files=files,
     shell:
-        step()
+        step("build_crate")

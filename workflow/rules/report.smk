@@ -26,7 +26,7 @@ rule publish_runs:
         code=results.code_of("publish_runs"),
         files=files,
     shell:
-        step()
+        step("publish_runs")
 
 
 # What every attacker's row of a scale has to know, from the plan and the tables alone.
@@ -51,7 +51,7 @@ rule publish_threat_models:
         code=results.code_of("publish_threat_models"),
         files=files,
     shell:
-        step()
+        step("publish_threat_models")
 
 
 # A static page that a stranger can read.
@@ -93,4 +93,4 @@ rule build_report:
         code=results.code_of("build_report"),
         files=files,
     shell:
-        step()
+        step("build_report")

@@ -29,7 +29,7 @@ rule train_federated:
         files=files,
         device=DEVICE,
     shell:
-        step("device", "threads")
+        step("train_federated", "device", "threads")
 
 
 # The prior of generative attacks: a generator of images, from the training part of a data set or with published weights.
@@ -61,4 +61,4 @@ rule train_generator:
         files=files,
         device=DEVICE,
     shell:
-        step("device", "threads")
+        step("train_generator", "device", "threads")

@@ -9,20 +9,19 @@ AHEAD = ("before", "checkpoint")
 """Inputs that only have to be there first: a checkpoint is found beside the outputs."""
 BESIDE = ("pages",)
 """Outputs that are built into the folder of another one."""
-OPTIONS = {"device": " --device {params.device}", "threads": " --threads {threads}"}
+FILES = "{params.files} 2> {log}"
+OPTIONS = {"device": "--device {params.device}", "threads": "--threads {threads}"}
 
 
-def step(*options: str) -> str:
+def step(name: str, *options: str) -> str:
     """Return the ``shell`` of a rule whose parameters are ``spec``, ``code`` and ``files``.
 
     Args:
-        options: what else the step is told: ``device`` (another parameter of the rule), ``threads``.
+        name: of the step.
+        options: what else it is told: ``device`` (another parameter of the rule), ``threads``.
     """
-    told = "".join(OPTIONS[option] for option in options)
-    return "python -m leaklab.steps.{rule} --spec {params.spec:q} --code {params.code}" + told + FILES
-
-
-FILES = " {params.files} 2> {log}"
+    command = f"python -m leaklab.steps.{name} --spec {{params.spec:q}} --code {{params.code}}"
+    return " ".join([command, *(OPTIONS[option] for option in options), FILES])
 
 
 @signed
