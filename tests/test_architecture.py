@@ -187,6 +187,24 @@ def test_no_module_touches_a_global_generator():
         assert "random" not in set(imported(tree)), name
 
 
+def test_all_mends_of_snakemake_stand_in_one_file():
+    """The others say in its words what is wrong, and change nothing of it."""
+    found = {}
+    for name, tree in trees():
+        if taken := [one for one in imported(tree) if one.split(".")[0].startswith("snakemake")]:
+            found[name] = set(taken)
+    mends = found.pop("planning/snakemake_patches.py")
+    assert mends
+    assert set().union(*found.values()) == {"snakemake.exceptions"}
+
+
+def test_rules_are_eight_files_and_leave_looking_up_to_typed_modules():
+    files = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "workflow/rules").glob("*.smk")}
+    assert set(files) == {"common", "data", "train", "attack", "pieces", "evaluate", "report", "provenance"}
+    assert {name for name, text in files.items() if re.search(r"^def |\blambda ", text, re.MULTILINE)} == {"common"}
+    assert not [name for name, text in files.items() if re.search(r"\{(input|output)\b", text)]
+
+
 def test_no_function_asks_again_and_again_what_a_spec_is():
     """What differs from stage to stage stands on the spec's class, or is dispatched by it."""
     ladders = set()
