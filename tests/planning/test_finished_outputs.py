@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from leaklab.planning import finished_outputs
-from leaklab.planning.finished_outputs import Aside, mend
+from leaklab.planning.finished_outputs import Aside
+from leaklab.planning.snakemake_patches import keep_finished_outputs
 
 
 @pytest.fixture(params=["links", "copies"])
@@ -143,7 +144,7 @@ def test_on_a_full_disk_outputs_stay_without_links(files, monkeypatch):
     async def finished(self, job):
         raise AssertionError
 
-    mend(Job, type("Records", (), {"finished": finished}))
+    keep_finished_outputs(Job, type("Records", (), {"finished": finished}))
     monkeypatch.setattr(finished_outputs.Path, "mkdir", full)
     monkeypatch.setattr(finished_outputs, "PLACE", old.parent.parent / "aside")
     asyncio.run(Job().remove_existing_output())

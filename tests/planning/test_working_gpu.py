@@ -1,13 +1,11 @@
 """A GPU that is asked for and does not work is one line, before a file is touched."""
 
-import asyncio
 import sys
-from types import SimpleNamespace
 
 import pytest
 
 from leaklab.planning import working_gpu
-from leaklab.planning.working_gpu import device_of, gpu_problem, mend, refuse_missing_gpu
+from leaklab.planning.working_gpu import gpu_problem, refuse_missing_gpu
 from leaklab.records.errors import UserError
 
 DRIVER = "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU."
@@ -51,35 +49,3 @@ def test_only_who_asks_for_a_gpu_is_refused(monkeypatch):
         refuse_missing_gpu(iter([None, "cpu", "cuda"]))
     monkeypatch.setattr(working_gpu, "gpu_problem", lambda: "")
     refuse_missing_gpu(["cuda"])
-
-
-def a_job(tmp_path, device):
-    """A job of a class like Snakemake's, and the list of what it did."""
-    did = []
-
-    class Job:
-        rule, params, log = SimpleNamespace(name="run_attack"), {"spec": "{}", **device}, [str(tmp_path / "logs/a.log")]
-
-        async def prepare(self):
-            did.append("prepared")
-
-    mend(Job, ValueError)
-    return Job(), did
-
-
-def test_a_job_without_its_gpu_ends_before_it_begins_and_its_log_says_why(monkeypatch, tmp_path):
-    monkeypatch.setattr(working_gpu, "gpu_problem", lambda: DRIVER)
-    job, did = a_job(tmp_path, {"device": "cuda"})
-    with pytest.raises(ValueError, match=r"^leaklab: device cuda: no GPU works"):
-        asyncio.run(job.prepare())
-    assert did == []
-    assert (tmp_path / "logs/a.log").read_text().startswith("leaklab run_attack: device cuda: no GPU works")
-
-
-@pytest.mark.parametrize("device", [{"device": "cpu"}, {}])
-def test_a_job_that_needs_no_gpu_is_not_asked_for_one(monkeypatch, tmp_path, device):
-    monkeypatch.setattr(working_gpu, "gpu_problem", lambda: pytest.fail("a GPU was looked for"))
-    job, did = a_job(tmp_path, device)
-    assert device_of(job) == device.get("device")
-    asyncio.run(job.prepare())
-    assert did == ["prepared"]

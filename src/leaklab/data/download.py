@@ -1,15 +1,20 @@
-"""Downloading one official file: it appears under its name only when it is complete and has its checksum."""
+"""One file from outside: checked before anything reads it, downloaded if need be.
 
+A download appears under its name only when it is complete and has its checksum. Own code rather than pooch: that says
+neither the size of what came nor what the user should do, keeps no file from a power cut, and shows no progress through
+a loop; to map its errors and those of requests to one line took more than is here.
+"""
+
+import hashlib
 import http.client
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from leaklab.data.catalog import OfficialFile
-from leaklab.data.checksums import verify
+from leaklab.data.catalog import OfficialFile, SourceFile
 from leaklab.records.errors import UserError
-from leaklab.records.files import atomic
+from leaklab.records.files import atomic, sha256
 
 TIMEOUT_SECONDS = 60
 CHUNK_BYTES = 1 << 20
@@ -17,6 +22,10 @@ CHUNK_BYTES = 1 << 20
 HEADERS = {"User-Agent": "leaklab (research software)"}
 
 Track = Callable[[Iterable[bytes], int, str], Iterable[bytes]]
+
+
+class NotReceivedError(Exception):
+    """There is no network, or the server refuses; the text is the reason, in one line."""
 
 
 def untracked(chunks: Iterable[bytes], total: int, label: str) -> Iterable[bytes]:
@@ -38,11 +47,29 @@ def download(file: OfficialFile, path: Path, advice: str, track: Track = untrack
     Raises:
         UserError: no network, the server refuses, or what arrives is another file.
     """
-    with atomic(path) as temporary:
-        with temporary.open("wb") as handle:
-            for chunk in _chunks(file.url, path.name, advice, track):
-                handle.write(chunk)
-        verify(temporary, file, f"this is what {file.url} sent; run the same command again, or {advice}")
+    again = f"run the same command again, or {advice}"
+    try:
+        with atomic(path) as temporary:
+            with temporary.open("wb") as handle:
+                handle.writelines(receive(file.url, label=path.name, track=track))
+            verify(temporary, file, f"this is what {file.url} sent; {again}")
+    except NotReceivedError as reason:
+        raise UserError(f"cannot download {file.url} ({reason}): allow network access and {again}") from None
+
+
+def receive(url: str, seconds: float = TIMEOUT_SECONDS, label: str = "", track: Track = untracked) -> Iterator[bytes]:
+    """Yield what an address sends, unchecked; a server may be silent for some seconds.
+
+    Raises:
+        NotReceivedError: it cannot be had now.
+    """
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=HEADERS), timeout=seconds) as answer:
+            received = iter(lambda: answer.read(CHUNK_BYTES), b"")
+            length = _length(answer.headers.get("Content-Length"))
+            yield from track(received, -(-length // CHUNK_BYTES), f"download {label}") if length else received
+    except (OSError, http.client.HTTPException) as error:
+        raise NotReceivedError(" ".join(str(_reason(error)).split()) or type(error).__name__) from None
 
 
 def _reason(error: Exception) -> object:
@@ -60,14 +87,48 @@ def _length(said: str | None) -> int:
         return 0
 
 
-def _chunks(url: str, label: str, advice: str, track: Track) -> Iterator[bytes]:
+def verify(path: Path, expected: SourceFile, advice: str) -> str:
+    """Return the file's SHA-256 once it is known to be the file that the catalog means.
+
+    Where the catalog has no checksum, what is there is taken; a folder has the checksum of ``listing``.
+
+    Args:
+        path: where the file lies.
+        expected: its entry in the catalog, with a SHA-256, for some official files an MD5, or neither.
+        advice: what the user should do if it is another file; ends the error message.
+
+    Raises:
+        UserError: the file is missing, unreadable, truncated or corrupt.
+    """
+    md5 = expected.md5 if isinstance(expected, OfficialFile) else None
+    kind, wanted = ("md5", md5) if md5 else ("sha256", expected.sha256)
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=HEADERS), timeout=TIMEOUT_SECONDS) as answer:
-            received = iter(lambda: answer.read(CHUNK_BYTES), b"")
-            length = _length(answer.headers.get("Content-Length"))
-            yield from track(received, -(-length // CHUNK_BYTES), f"download {label}") if length else received
-    except (OSError, http.client.HTTPException) as error:
-        reason = " ".join(str(_reason(error)).split()) or type(error).__name__
-        raise UserError(
-            f"cannot download {url} ({reason}): allow network access and run the same command again, or {advice}"
-        ) from None
+        if wanted is None and path.is_dir():
+            return _tree(path, advice)
+        found = _md5(path) if md5 else sha256(path)
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing: {advice}") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}): {advice}") from None
+    if wanted is not None and found != wanted:
+        size = path.stat().st_size
+        raise UserError(f"{path} is truncated or corrupt ({size} bytes, {kind} {found}, expected {wanted}): {advice}")
+    return sha256(path) if md5 else found
+
+
+def listing(folder: Path) -> str:
+    """Return one line per file in or below a folder, sorted by name: its SHA-256, two blanks, its relative path."""
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    return "".join(f"{sha256(folder / name)}  {name}\n" for name in names)
+
+
+def _tree(folder: Path, advice: str) -> str:
+    content = listing(folder)
+    if not content:
+        raise UserError(f"{folder} is empty: {advice}")
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _md5(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from leaklab.data.dataset import Dataset
+from leaklab.data.weights import describe_weights
 from leaklab.federated.checkpoint import DIVERGED, fingerprint
 from leaklab.models.base import Architecture, Shape
 from leaklab.models.published import published_state
 from leaklab.records.errors import UserError
 from leaklab.records.train_spec import TrainSpec
-from leaklab.records.weights import describe_weights
 
 UNTRAINED_SEED = 0
 """Of a backbone that nobody trained: the same for all seeds of a sweep."""

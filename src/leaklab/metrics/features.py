@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
+from leaklab.data.weights import describe_weights, weights_path, why_unavailable
 from leaklab.metrics.base import Metric, MetricCard
 from leaklab.models.published import with_published
 from leaklab.models.resnets import ResNet18, SmallResNet, Stem
-from leaklab.records.weights import describe_weights, weights_path, why_unavailable
 
 # MSE-R: mean squared difference of two images in the representation of an untrained ResNet-18.
 

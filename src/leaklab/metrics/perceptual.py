@@ -1,6 +1,6 @@
 """Learned perceptual image patch similarity, LPIPS v0.1 (Zhang et al., CVPR 2018), shared by its three networks.
 
-The linear heads ship with the ``lpips`` package; the backbones are fetched and checked by ``records/weights.py``.
+The linear heads ship with the ``lpips`` package; the backbones are fetched and checked by ``data/weights.py``.
 """
 
 import warnings
@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from leaklab.data.weights import describe_weights, weights_path, why_unavailable
 from leaklab.metrics.base import Metric, MetricCard
-from leaklab.records.weights import describe_weights, weights_path, why_unavailable
 
 SMALLEST_SIDE = 32
 IMAGES_PER_PASS = 32

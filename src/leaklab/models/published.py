@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from leaklab.data.weights import describe_weights, weights_path
 from leaklab.models.normalisation import COUNTER
 from leaklab.records.errors import UserError
-from leaklab.records.weights import describe_weights, weights_path
 
 # Published weights in torch's own format, read without running code.
 
@@ -37,7 +37,7 @@ def with_published(network: Network, path: Path, renamed: Mapping[str, str]) -> 
 
     Args:
         network: on the CPU; changed.
-        path: checked by its checksum (``records/weights.py::weights_path``).
+        path: checked by its checksum (``data/weights.py::weights_path``).
         renamed: part of a name in the file -> what stands there in ours.
 
     Raises:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from leaklab.data.dataset import Dataset, unit_range
+from leaklab.data.weights import describe_weights, weights_path
 from leaklab.federated.checkpoint import CLIENTS, DIVERGED, below
 from leaklab.models.base import Architecture
 from leaklab.models.published import with_published
@@ -16,7 +17,6 @@ from leaklab.records.errors import UserError
 from leaklab.records.ids import run_folder
 from leaklab.records.state_spec import PublishedState, TrainedState
 from leaklab.records.streams import stream
-from leaklab.records.weights import describe_weights, weights_path
 
 
 @dataclass(frozen=True, eq=False)

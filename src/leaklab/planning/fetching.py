@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leaklab.data.network import answering
+from leaklab.data.weights import why_unavailable
 from leaklab.planning.missing import why_missing
 from leaklab.planning.plan import PREPARED, Job
 from leaklab.records import plugins
 from leaklab.records.generator_spec import GENERATORS
 from leaklab.records.text_specs import TEXT_FOLDER
-from leaklab.records.weights import why_unavailable
 
 PUBLISHED = ("metrics", GENERATORS)
 """Rooms whose plug-ins may have published weights."""

@@ -1,4 +1,4 @@
-"""What a job made before stays until it has made it anew, whatever becomes of the job."""
+"""What a job made before is linked aside until the job has made it anew, whatever becomes of the job."""
 
 import hashlib
 import os
@@ -6,69 +6,8 @@ import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 PLACE = Path(".snakemake/aside")
-
-
-def keep_finished_outputs() -> None:
-    """Let this process leave a job's old outputs and records alone until the job has made new ones.
-
-    By itself Snakemake (9.27) removes the outputs of a job before it starts, and what is there when it has failed; then
-    it notes the parameters of the job that failed as if it had made something. So a job that cannot even start costs
-    what an earlier one had finished, and the next call takes what is gone for made.
-    """
-    from snakemake.jobs import Job
-    from snakemake.persistence.file import FilePersistence
-
-    mend(Job, FilePersistence)
-
-
-def mend(job: Any, persistence: Any) -> None:
-    """Mend the class of jobs and the one that keeps Snakemake's records as files.
-
-    Old outputs stay in their places, and steps rename new ones over them (``records/files.py``). The old ones are
-    linked aside meanwhile, so that a job that fails halfway leaves all of them as they were, or nothing where there was
-    nothing. Jobs of a cluster are begun on a node and may be killed with it; then the call that submitted them puts
-    back what it finds aside.
-    """
-    postprocess, finished = job.postprocess, persistence.finished
-    failed: set[Any] = set()
-
-    async def remove_existing_output(self: Any) -> None:
-        with suppress(OSError):  # as on a full disk: then they stay without being linked
-            Aside(self.output).take()
-        for log in self.log:
-            await log.remove(remove_non_empty_dir=False)
-
-    async def cleanup(self: Any, skip_outputs: Any) -> None:
-        with suppress(OSError):  # they are put back when the job is begun again
-            Aside(self.output).put_back()
-
-    async def end(self: Any, *arguments: Any, error: bool = False, **more: Any) -> None:
-        if error:
-            failed.add(self)
-        else:
-            Aside(self.output).remove_unmade()
-        try:
-            await postprocess(self, *arguments, error=error, **more)
-        finally:
-            failed.discard(self)
-
-    def keep_records(self: Any, undone: Any) -> None:
-        self._clear_cache()
-        for path in undone.output:
-            self._unmark_incomplete(self._get_key(path))
-
-    async def note(self: Any, done: Any) -> None:
-        if done in failed:
-            keep_records(self, done)
-        else:
-            Aside(done.output).drop()
-            await finished(self, done)
-
-    job.remove_existing_output, job.cleanup, job.postprocess = remove_existing_output, cleanup, end
-    persistence.finished, persistence.cleanup = note, keep_records
 
 
 class Aside:

@@ -1,14 +1,33 @@
-"""Functions of wildcards, made cheap to ask: Snakemake asks those of scale ``paper`` some hundred thousand times.
+"""What the rules of runs look up in the plan: functions of wildcards, made cheap to ask.
 
-Before each call of such a function, and in between, it looks at what arguments the function takes. To find that out
-takes longer than most of the functions take themselves, unless the function says it (``__signature__``).
+Snakemake asks those of scale ``paper`` some hundred thousand times. Before each call of such a function, and in
+between, it looks at what arguments the function takes. To find that out takes longer than most of the functions take
+themselves, unless the function says it (``__signature__``).
 """
 
 import inspect
 from collections.abc import Callable
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
+from snakemake.exceptions import WorkflowError
+
+from leaklab.data.catalog import find_entry, load_catalog
+from leaklab.data.text.catalog import find_text
+from leaklab.planning.code import code_of
+from leaklab.planning.code_lock import CodeLock
+from leaklab.planning.devices import configured_device
+from leaklab.planning.pieces import Cut
+from leaklab.planning.plan import PREPARED, Job, Plan
+from leaklab.planning.ranks import Ranks
+from leaklab.planning.resources import memory_mb
+from leaklab.records.canonical import canonical_json
+from leaklab.records.ids import RUNS
+from leaklab.records.observed import OBSERVED, observation_folder
+
 Function = TypeVar("Function", bound=Callable[..., Any])
+Lookup = Callable[..., Any]
+"""A function of wildcards, and of what else Snakemake gives by name: attempt, input, output."""
 
 
 def signed(function: Function) -> Function:
@@ -28,3 +47,197 @@ def of_run(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return found[run]
 
     return signed(known)
+
+
+def dataset_entry(wildcards: Any) -> str:
+    """Return the catalog's entry of a data set."""
+    return canonical_json(find_entry(wildcards.dataset, load_catalog()))
+
+
+def text_entry(wildcards: Any) -> str:
+    """Return the catalog's entry of a text."""
+    return canonical_json(find_text(wildcards.dataset))
+
+
+def memory_of_dataset(wildcards: Any) -> int:
+    """Return MB to prepare a data set in: three times the images of ImageNet at the sides that the catalog asks for."""
+    return 60000 if wildcards.dataset.startswith("imagenet") else 2000
+
+
+class Runs:
+    """The runs of a plan, by stage and wildcards; each method named ``..._of`` returns such a function.
+
+    A function raises ``WorkflowError``, in one line, for a run that no item asks for.
+    """
+
+    def __init__(self, plan: Callable[[], Plan], device: str, lock: CodeLock) -> None:
+        """Look up runs.
+
+        Args:
+            plan: returns the plan; not to be called before all rules are read.
+            device: ``cpu`` or ``cuda``, where trainings and attacks run.
+            lock: of the code.
+        """
+        self.plan, self.lock, self._kind = plan, lock, device
+        self.cut = cache(self._cut)
+
+    def job(self, stage: str, wildcards: Any) -> Job:
+        """Return the planned job of a stage.
+
+        Raises:
+            WorkflowError: no item asks for the run.
+        """
+        if wildcards.run not in self.plan().jobs.get(stage, {}):
+            raise WorkflowError(f"leaklab: no item asks for {stage} run {wildcards.run}")
+        return self.plan().job(stage, wildcards.run)
+
+    def spec_of(self, stage: str) -> Lookup:
+        """Look up what a run is told."""
+        return of_run(lambda wildcards: self.job(stage, wildcards).told)
+
+    def generation_of(self, stage: str) -> Lookup:
+        """Look up the code that Snakemake compares with that of the last run."""
+        return of_run(lambda wildcards: self.lock.generation_of(code_of(self.job(stage, wildcards).spec)))
+
+    def code_of(self, stage: str) -> Lookup:
+        """Look up the digest that the step records; as it asks for outputs, Snakemake does not compare it."""
+        return signed(lambda wildcards, output: self.job(stage, wildcards).code)
+
+    def dataset_of(self, stage: str, suffix: str) -> Lookup:
+        """Look up a prepared file of the data set that a run reads."""
+        return of_run(lambda wildcards: str(PREPARED / f"{self.job(stage, wildcards).dataset}{suffix}"))
+
+    def if_needed(self, stage: str, of_stage: str, name: str) -> Lookup:
+        """Look up file ``name`` of each run of ``of_stage`` that a run of ``stage`` reads, if any."""
+
+        def paths(wildcards: Any) -> list[str]:
+            read = self.job(stage, wildcards).read_runs
+            return [str(RUNS / of / run / name) for of, run in read if of == of_stage]
+
+        return of_run(paths)
+
+    def needed(self, stage: str, of_stage: str, name: str) -> Lookup:
+        """Look up file ``name`` of the one run of ``of_stage`` that a run of ``stage`` reads."""
+        every = self.if_needed(stage, of_stage, name)
+
+        def path(wildcards: Any) -> str:
+            (file,) = every(wildcards)
+            return str(file)
+
+        return of_run(path)
+
+    def observed(self, stage: str, name: str) -> Lookup:
+        """Look up file ``name`` of the observation that a run of ``stage`` reads."""
+
+        def path(wildcards: Any) -> str:
+            read = self.job(stage, wildcards).read_runs
+            ((folder, run),) = [(OBSERVED[of], run) for of, run in read if of in OBSERVED]
+            return str(RUNS / folder / run / name)
+
+        return of_run(path)
+
+    def of_read_update(self, name: str) -> Lookup:
+        """Look up file ``name`` of the observation behind a score, if one of its metrics reads it."""
+
+        def paths(wildcards: Any) -> list[str]:
+            spec: Any = self.job("score", wildcards).spec
+            read = [spec.attack.capture] if spec.reads_the_update else []
+            return [str(observation_folder(capture) / name) for capture in read]
+
+        return of_run(paths)
+
+    def memory_of(self, stage: str) -> Lookup:
+        """Look up the MB of a job; they grow with its attempts."""
+        return signed(lambda wildcards, attempt: attempt * memory_mb(self.job(stage, wildcards).spec))
+
+    def runtime_of(self, stage: str) -> Lookup:
+        """Look up the minutes of a job, after its pieces if it is cut; they grow with its attempts."""
+        return signed(lambda wildcards, attempt: attempt * self.cut(stage, wildcards.run).minutes_of_rest)
+
+    def rank_of(self, stage: str) -> Lookup:
+        """Look up the priority of a run."""
+
+        def rank(wildcards: Any) -> int:
+            self.job(stage, wildcards)
+            return self._ranks.of(stage, wildcards.run)
+
+        return signed(rank)
+
+    def rank_of_dataset(self, folder: str) -> Lookup:
+        """Look up the priority of a data set below a folder of the prepared ones."""
+        return signed(lambda wildcards: self._ranks.of_dataset(f"{folder}{wildcards.dataset}"))
+
+    @cached_property
+    def _ranks(self) -> Ranks:
+        return Ranks(self.plan(), configured_device(self._kind))
+
+    def _cut(self, stage: str, run: str) -> Cut:
+        """Return into how many pieces a run is cut, and the minutes that each and what is left after them ask for."""
+        return Cut.of(self.plan().job(stage, run), configured_device(self._kind))
+
+
+class Pieces:
+    """The pieces of long runs, by stage and wildcards (``planning/pieces.py``)."""
+
+    def __init__(self, runs: Runs) -> None:
+        """Look up pieces of runs."""
+        self._cut, self._told = runs.cut, runs.spec_of
+
+    def runtime_of(self, stage: str) -> Lookup:
+        """Look up the minutes of a piece; they grow with its attempts."""
+        return signed(lambda wildcards, attempt: attempt * self._cut(stage, wildcards.run).minutes)
+
+    def spec_of(self, stage: str) -> Lookup:
+        """Look up what one piece of a run is told."""
+        told = self._told(stage)
+
+        def spec(wildcards: Any) -> str:
+            cut = self._cut(stage, wildcards.run)
+            number = cut.pieces - int(wildcards.left) - 1 if stage == "train" else int(wildcards.piece)
+            # canonical JSON, as what a run is told is; `spec` comes last
+            head = canonical_json({**cut.told, "piece": number})
+            return f'{head[:-1]},"spec":{told(wildcards)}}}'
+
+        return signed(spec)
+
+    def parts_of(self, stage: str) -> Lookup:
+        """Look up what the last piece of each chain of an attack leaves."""
+
+        def paths(wildcards: Any) -> list[str]:
+            cut = self._cut(stage, wildcards.run)
+            return [_part(stage, wildcards.run, number) for number in range(cut.chain - 1, cut.pieces, cut.chain)]
+
+        return of_run(paths)
+
+    def part_before(self) -> Lookup:
+        """Look up what the piece of an attack before this one leaves, if this one goes on from it."""
+
+        def path(wildcards: Any) -> str | list[str]:
+            number = int(wildcards.piece)
+            first = number % self._cut("attack", wildcards.run).chain == 0
+            return [] if first else _part("attack", wildcards.run, number - 1)
+
+        return signed(path)
+
+    def marker_before(self) -> Lookup:
+        """Look up the marker of the piece of a training before the one with this marker, if there is one."""
+
+        def path(wildcards: Any) -> str | list[str]:
+            left = int(wildcards.left) + 1
+            first = self._cut("train", wildcards.run).pieces == left
+            return [] if first else f"results/runs/train/{wildcards.run}/left-{left}.json"
+
+        return signed(path)
+
+    def after(self, stage: str, name: str) -> Lookup:
+        """Look up the file that is there when all pieces of a run are done; none if it is whole."""
+
+        def path(wildcards: Any) -> str | list[str]:
+            whole = self._cut(stage, wildcards.run).pieces == 1
+            return [] if whole else f"results/runs/{stage}/{wildcards.run}/{name}"
+
+        return of_run(path)
+
+
+def _part(stage: str, run: str, number: int) -> str:
+    return f"results/runs/{stage}/{run}/piece-{number}.safetensors"

@@ -4,11 +4,9 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from leaklab.records.errors import UserError
-from leaklab.records.files import write_text
 
 # adds two numbers there: that a GPU is listed does not say that it, its driver and this torch work together
 PROBE = "import torch; torch.ones(2, device='cuda').sum().item()"
@@ -58,33 +56,3 @@ def no_gpu(problem: str) -> str:
 def device_of(job: Any) -> object:
     """Return the device that a job of Snakemake asks for; None where its rule knows none."""
     return dict(job.params.items()).get("device")
-
-
-def ask_for_the_gpu_first() -> None:
-    """Let a job of this process that needs a GPU ask for one before it touches a file.
-
-    What the call on a login node cannot know, whether the node of a job has a GPU, is asked where the job begins.
-    """
-    from snakemake.exceptions import WorkflowError
-    from snakemake.jobs import Job
-
-    mend(Job, WorkflowError)
-
-
-def mend(kind: Any, ended: type[Exception]) -> None:
-    """Mend the class of Snakemake's jobs: one that finds no GPU ends with an exception of the type ``ended``.
-
-    The line is the last of the job's log too, where calls look for what they show of a failed job.
-    """
-    prepare = kind.prepare
-
-    async def prepared(self: Any) -> None:
-        try:
-            refuse_missing_gpu([device_of(self)])
-        except UserError as error:
-            for log in map(Path, self.log):
-                write_text(log, f"leaklab {self.rule.name}: {error}\n")
-            raise ended(f"leaklab: {error}") from None
-        await prepare(self)
-
-    kind.prepare = prepared

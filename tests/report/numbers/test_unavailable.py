@@ -1,8 +1,9 @@
 """Reasons of metrics without numbers: no address and no error of where they were computed."""
 
+import urllib.request
 from urllib.error import URLError
 
-from leaklab.records import weights
+from leaklab.data import weights
 from leaklab.report.numbers.unavailable import unavailable
 
 
@@ -10,7 +11,7 @@ def test_a_failed_download_is_told_without_the_address_and_the_error(tmp_path, m
     def unreachable(url, timeout):
         raise URLError("no route to host")
 
-    monkeypatch.setattr(weights, "urlopen", unreachable)
+    monkeypatch.setattr(urllib.request, "urlopen", unreachable)
     monkeypatch.setattr(weights, "LOCAL", tmp_path)
     monkeypatch.delenv("LEAKLAB_MIRROR", raising=False)
     reason = weights.why_unavailable("alexnet")

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from leaklab.data.weights import weights_path
 from leaklab.models.base import Shape
 from leaklab.models.generators.base import Generator
 from leaklab.models.generators.biggan_weights import folded_state
 from leaklab.models.normalisation import without_counters
 from leaklab.records.bounds import Count, Positive
 from leaklab.records.errors import UserError
-from leaklab.records.weights import weights_path
 
 # The layers of BigGAN-deep: normalisation steered by latent and class, bottleneck blocks, self-attention.
 

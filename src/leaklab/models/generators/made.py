@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from leaklab.data.dataset import Dataset, unit_range
 from leaklab.data.deal import deal
+from leaklab.data.weights import describe_weights
 from leaklab.models.base import Architecture
 from leaklab.models.generators.base import Generator
 from leaklab.models.generators.training import GanTraining, Streams, train_generator
@@ -20,7 +21,6 @@ from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.kept import KeptTensors
 from leaklab.records.partition_spec import PartitionChoice, PartitionSpec
 from leaklab.records.streams import stream
-from leaklab.records.weights import describe_weights
 
 # How well a generator keeps to the classes: a classifier trained on real data recognises a share of its images.
 

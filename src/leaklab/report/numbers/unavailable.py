@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-# what records/weights.py says to who computes
+# what data/weights.py says to who computes
 NO_DOWNLOAD = re.compile(r"https?://\S*/([\w.-]+) cannot be downloaded \(.*?\): put it into \S+ by hand or set \w+")
 
 

@@ -2,10 +2,13 @@
 
 import hashlib
 import io
+import urllib.error
+import urllib.request
+from typing import ClassVar
 
 import pytest
 
-from leaklab.records import weights
+from leaklab.data import weights
 from leaklab.records.errors import UserError
 
 BODY = b"the weights"
@@ -41,13 +44,16 @@ def folder(tmp_path, monkeypatch):
 def serve(monkeypatch, body):
     asked = []
 
-    def urlopen(url, timeout):
-        asked.append(url)
+    class Answer(io.BytesIO):
+        headers: ClassVar = {}
+
+    def urlopen(request, timeout):
+        asked.append(request.full_url)
         if isinstance(body, Exception):
             raise body
-        return io.BytesIO(body)
+        return Answer(body)
 
-    monkeypatch.setattr(weights, "urlopen", urlopen)
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
     return asked
 
 
@@ -80,7 +86,7 @@ def test_a_wrong_download_is_thrown_away(folder, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "error", [weights.URLError("no route"), TimeoutError("timed out"), ConnectionResetError("gone")]
+    "error", [urllib.error.URLError("no route"), TimeoutError("timed out"), ConnectionResetError("gone")]
 )
 def test_no_network_is_one_clear_line(folder, monkeypatch, error):
     serve(monkeypatch, error)

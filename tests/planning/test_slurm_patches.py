@@ -1,4 +1,4 @@
-"""Snakemake asks Slurm by the command that works here."""
+"""Snakemake asks Slurm by the command that works here; what its executor does by itself is watched."""
 
 import asyncio
 import inspect
@@ -10,7 +10,7 @@ import pytest
 import snakemake_executor_plugin_slurm as executor
 import yaml
 
-from leaklab.planning.slurm import accounting_works, choose_status_command
+from leaklab.planning.snakemake_patches import accounting_works, choose_status_command
 
 
 @pytest.fixture(autouse=True)

@@ -1,15 +1,12 @@
 """Pretrained weights: mirror first, then ``data/weights``, then the official source; never used unchecked."""
 
 import os
-import shutil
 from collections.abc import Iterable
-from http.client import HTTPException
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
 
 from pydantic import Field
 
+from leaklab.data.download import NotReceivedError, receive
 from leaklab.records.config import CONFIG, load_config, parse, read_yaml
 from leaklab.records.errors import UserError
 from leaklab.records.files import atomic, sha256
@@ -122,11 +119,10 @@ def _fetch(file: WeightsFile, url: str) -> Path:
     target = LOCAL / file.path
     try:
         with atomic(target) as temporary:
-            with urlopen(url, timeout=TIMEOUT_SECONDS) as source, temporary.open("wb") as copy:
-                shutil.copyfileobj(source, copy, 1 << 20)
+            with temporary.open("wb") as handle:
+                handle.writelines(receive(url, TIMEOUT_SECONDS))
             _check(temporary, file, url)
-    except (URLError, TimeoutError, ConnectionError, HTTPException) as error:
-        reason = getattr(error, "reason", None) or error
+    except NotReceivedError as reason:
         raise WeightsUnavailableError(
             f"{url} cannot be downloaded ({reason}): put it into {LOCAL}/ by hand or set LEAKLAB_MIRROR"
         ) from None

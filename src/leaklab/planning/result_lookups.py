@@ -1,0 +1,124 @@
+"""What the rules of tables, figures and reports look up in the plan, by paper, item and scale."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from snakemake.exceptions import WorkflowError
+
+from leaklab.planning.code import Code, code_of_result
+from leaklab.planning.lookups import Lookup, Runs, signed
+from leaklab.planning.outputs import drawings_of_deals, jobs_behind, records_behind, targets_of_scale
+from leaklab.planning.plan import Job, Plan, result_files
+from leaklab.planning.state import state_of
+from leaklab.records.canonical import canonical_json
+from leaklab.records.config import Scale
+from leaklab.records.items import Item, item_file
+
+WITH_CARDS = ("score", "landscape", "score-text")
+
+
+def scale_spec(wildcards: Any) -> str:
+    """Return what a step is told that is of a scale."""
+    return canonical_json({"scale": wildcards.scale})
+
+
+class Results:
+    """The results of a plan: of items, of scales, and the code of steps that no run is of."""
+
+    def __init__(self, runs: Runs, allowed_rules: Callable[[], Any]) -> None:
+        """Look up results.
+
+        Args:
+            runs: those that they rest on.
+            allowed_rules: returns the rules that a call may run, none if all; not to be called before all are read.
+        """
+        self._runs, self._allowed_rules = runs, allowed_rules
+
+    @property
+    def _plan(self) -> Plan:
+        return self._runs.plan()
+
+    def generation_of(self, rule: str) -> Lookup:
+        """Look up what ``Runs.generation_of`` does, for a step that no run is of."""
+        return signed(lambda wildcards: self._runs.lock.generation_of(self._code(rule, wildcards)))
+
+    def code_of(self, rule: str) -> Lookup:
+        """Look up what ``Runs.code_of`` does, for a step that no run is of."""
+        return signed(lambda wildcards, output: self._code(rule, wildcards).digest)
+
+    def _code(self, rule: str, wildcards: Any) -> Code:
+        paper, item, scale = (getattr(wildcards, key, "") for key in ("paper", "item", "scale"))
+        spec: Any = self._runs.job("partition", wildcards).spec if rule == "draw_partition" else None
+        return code_of_result(rule, paper, item, scale, partition=spec.partition.name if spec else "")
+
+    def item(self, wildcards: Any) -> Item:
+        """Return an item that can be made at a scale.
+
+        Raises:
+            WorkflowError: it cannot; says why.
+        """
+        key = f"{wildcards.paper}/{wildcards.item}"
+        item = self._plan.items.get(key)
+        if item is not None and (wildcards.scale, key) in self._plan.runs:
+            return item
+        reason = state_of(self._plan, item, wildcards.scale).reason if item else "there is no such item"
+        raise WorkflowError(f"leaklab: cannot make {key} at scale {wildcards.scale}: {reason}")
+
+    def item_yaml(self, wildcards: Any) -> str:
+        """Return the file that defines an item."""
+        return str(item_file(self.item(wildcards)))
+
+    def item_spec(self, wildcards: Any) -> str:
+        """Return what the steps of an item are told."""
+        missing = self.item(wildcards).scales[wildcards.scale].missing
+        told = {"paper": wildcards.paper, "item": wildcards.item, "scale": wildcards.scale}
+        return canonical_json(told | ({"missing": missing} if missing else {}))
+
+    def of_item(self, files: Callable[[Any, Scale, Item], list[str]]) -> Lookup:
+        """Look up the files that a function of plan, scale and item names (``planning/item_files.py``)."""
+        return signed(lambda wildcards: files(self._plan, wildcards.scale, self.item(wildcards)))
+
+    def report_spec(self, wildcards: Any) -> str:
+        """Return what a step is told that shows a scale: which data are missing for which items, too."""
+        scale = wildcards.scale
+        changes = {key: item.scales[scale] for key, item in self._plan.items.items() if scale in item.scales}
+        missing = {key: change.missing for key, change in changes.items() if change.missing}
+        return canonical_json({"scale": scale, **({"missing": missing} if missing else {})})
+
+    def of_ready_items(self, name: str) -> Lookup:
+        """Look up the named result files of all items that run at a scale."""
+
+        def paths(wildcards: Any) -> list[str]:
+            return [str(result_files(item, wildcards.scale)[name]) for item in self._plan.ready(wildcards.scale)]
+
+        return signed(paths)
+
+    def _jobs(self, scale: Scale) -> list[Job]:
+        return jobs_behind(self._plan, scale, self._plan.ready(scale))
+
+    def records(self, wildcards: Any) -> list[str]:
+        """Return the run records of everything that a scale's items rest on."""
+        items = self._plan.ready(wildcards.scale)
+        return [str(path) for path in records_behind(self._plan, wildcards.scale, items)]
+
+    def deals(self, wildcards: Any) -> list[str]:
+        """Return one drawing of each kind of deal that a scale's items rest on."""
+        return [str(path) for path in drawings_of_deals(self._jobs(wildcards.scale))]
+
+    def cards(self, wildcards: Any) -> list[str]:
+        """Return the cards of the metrics behind a scale's items."""
+        return [str(job.folder / "cards.json") for job in self._jobs(wildcards.scale) if job.spec.stage in WITH_CARDS]
+
+    def here(self, paths_of: Callable[[Any], list[str]]) -> Lookup:
+        """Look up those files that are here, where a call may not make all (``make publish``)."""
+
+        def paths(wildcards: Any) -> list[str]:
+            every = paths_of(wildcards)
+            return [path for path in every if Path(path).is_file()] if self._allowed_rules() else every
+
+        return signed(paths)
+
+    def targets_of(self, scale: Scale) -> Lookup:
+        """Look up what a scale's target asks for."""
+        return signed(lambda wildcards: [str(path) for path in targets_of_scale(self._plan, scale)])
