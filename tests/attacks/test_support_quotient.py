@@ -6,7 +6,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from leaklab.attacks.adaptive.outpost_support import OutpostSupport
-from leaklab.attacks.base import Budget
+from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.exact_batch import first_layers
 from leaklab.attacks.first_layer.layer import FirstLayer
 from leaklab.attacks.first_layer.ratio import total_least_squares
@@ -84,7 +84,7 @@ def captured(dataset, defense, **changes):
 
 
 def errors(observation, knowledge, truth):
-    found = SupportQuotient().reconstruct(observation, knowledge, Budget(1, 1), lambda *n: stream(0, *n))
+    found = SupportQuotient().reconstruct(Case(observation, knowledge, Budget(1, 1), lambda *n: stream(0, *n)))
     assert found.images.shape == truth.images.shape
     return (found.images.clamp(0, 1) - truth.images).square().flatten(1).mean(1)
 

@@ -14,11 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, blank
+from leaklab.attacks.base import Attack, Case, Reconstruction, blank
 from leaklab.attacks.closed_form import NO_LABEL
 from leaklab.attacks.first_layer import black_pixels, completion, peel, ratio, spear, unmixing
 from leaklab.attacks.first_layer.layer import FirstLayer, Floats, Reading
-from leaklab.attacks.matching import Distance
 from leaklab.attacks.starts import StartRecord
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import SAMPLES, Requirements
@@ -68,45 +67,35 @@ class ExactBatch:
     samples: Natural = 0
     pruned: bool = False
 
-    def reconstruct(
-        self,
-        observation: Observation,
-        knowledge: Knowledge,
-        budget: Budget,
-        streams: Streams,
-        distance: Distance | None = None,
-    ) -> Reconstruction:
+    def reconstruct(self, case: Case) -> Reconstruction:
         """Read every batch without spending the budget; the labels are not read.
 
         Raises:
             UserError: facts are withheld, the network does not begin with an affine layer, the client keeps that to
                 itself, there are more samples than units, the update is zero, or ``pruned`` does not fit.
         """
-        count, shape = (
-            self.samples or int(knowledge.require("batch_size", NAME)),
-            knowledge.require("input_shape", NAME),
-        )
-        layers, method = first_layers(observation, knowledge), METHODS[self.method]
+        observation = case.observation
+        batch, *shape = case.shape(NAME)
+        count = self.samples or batch
+        layers, method = first_layers(observation, case.knowledge), METHODS[self.method]
         if self.pruned:
-            _refuse_other_products(knowledge)
+            _refuse_other_products(case.knowledge)
             method = partial(completion.read, reader=method)
         readings = [
-            method(layer, count, streams("start", trial, 0))
+            method(layer, count, case.streams("start", trial, 0))
             for layer, trial in zip(layers, observation.trials, strict=True)
         ]
         like = next(iter(observation.update.values()))
         images = torch.from_numpy(np.stack([one.images for one in readings])).to(like).view(-1, count, *shape)
         losses = [_loss(one) for one in readings]
-        return Reconstruction(
-            images=images,
-            labels=torch.full((len(images), count), NO_LABEL, device=images.device),
-            candidates=images[:, None].clone(),
-            candidate_losses=torch.tensor(losses, dtype=images.dtype, device=images.device)[:, None],
-            starts=tuple(
+        return Reconstruction.of_starts(
+            images[:, None],
+            torch.tensor(losses, dtype=images.dtype, device=images.device)[:, None],
+            torch.full((len(images), count), NO_LABEL, device=images.device),
+            tuple(
                 StartRecord(trial, 0, loss, 0, 0, loss == torch.inf, _stopped(loss))
                 for trial, loss in zip(observation.trials, losses, strict=True)
             ),
-            scale=torch.ones(len(images), dtype=torch.float64),
             certified=self._certified(readings),
         )
 

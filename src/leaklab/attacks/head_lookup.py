@@ -15,14 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
+from leaklab.attacks.base import Attack, Case, Reconstruction
 from leaklab.attacks.closed_form import read_off
-from leaklab.attacks.generative import GenerativeAttack
 from leaklab.attacks.head import head
-from leaklab.attacks.matching import Distance, squared_l2
-from leaklab.attacks.scene import scene_of
+from leaklab.attacks.scene import scene_of_case
 from leaklab.models.generators.base import Generator
-from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.base import Observation
 from leaklab.observations.declared import SAMPLES, Requirements
 from leaklab.records.errors import UserError
 
@@ -39,38 +37,18 @@ class HeadLookup:
         facts=(*SAMPLES, "input_range", "public_images"), largest_batch=1, generator=True, searches=False
     )
 
-    def using(self, generator: Generator) -> Attack:
-        """Return the attack with the public images that the generator keeps."""
-        return _WithPublic(generator)
-
-
-@dataclass(frozen=True)
-class _WithPublic:
-    """The attack among the images of ``generator``."""
-
-    requirements: ClassVar[Requirements] = HeadLookup.requirements
-
-    generator: Generator
-
-    def reconstruct(
-        self,
-        observation: Observation,
-        knowledge: Knowledge,
-        budget: Budget,
-        streams: Streams,
-        distance: Distance | None = None,
-    ) -> Reconstruction:
+    def reconstruct(self, case: Case) -> Reconstruction:
         """Look every update up without spending the budget.
 
         Raises:
             UserError: facts are withheld, there is no affine head with a bias, the update is no gradient or not
                 finite, or the generator keeps no images or makes others than the victim's.
         """
-        scene = scene_of(NAME, self.generator, observation, knowledge, distance or squared_l2)
+        scene = scene_of_case(NAME, case)
         images, labels = public_images(scene.generator, NAME)
         pool = features_of(scene.network, scene.as_inputs(images))
         chosen = apart(head_features(scene.observation), pool).argmin(1)
-        return read_off(observation, images[chosen, None], labels[chosen, None])
+        return read_off(case.observation, images[chosen, None], labels[chosen, None])
 
 
 def public_images(generator: Generator, needed_by: str) -> tuple[Tensor, Tensor]:
@@ -114,4 +92,4 @@ def head_features(observation: Observation) -> Tensor:
     return found
 
 
-PLUGIN: type[GenerativeAttack] = HeadLookup
+PLUGIN: type[Attack] = HeadLookup
