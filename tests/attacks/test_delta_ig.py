@@ -9,8 +9,8 @@ import torch
 from leaklab.attacks.adaptive.none import NoTransform
 from leaklab.attacks.adaptive.profiled_scale import ProfiledScale
 from leaklab.attacks.base import Budget, Case
-from leaklab.attacks.delta_ig import DeltaInversion, PixelBox, as_delta
-from leaklab.attacks.delta_matching import DeltaMatching, Samples
+from leaklab.attacks.delta_ig import DeltaInversion, PixelBox
+from leaklab.attacks.delta_matching import DeltaMatching, Samples, as_delta
 from leaklab.attacks.matching import squared_l2
 from leaklab.attacks.priors import total_variation
 from leaklab.defenses.base import ClientContext, NoDefense

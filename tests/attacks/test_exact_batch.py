@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from leaklab.attacks.base import Budget, Case
-from leaklab.attacks.exact_batch import METHODS, ExactBatch, first_layers
+from leaklab.attacks.exact_batch import METHODS, ExactBatch
 from leaklab.attacks.first_layer.layer import Reading
+from leaklab.attacks.first_layer.observed import first_layers
 from leaklab.defenses.gradient_compression import GradientCompression
 from leaklab.models.affine import MultilayerPerceptron
 from leaklab.observations.base import Knowledge
@@ -84,7 +85,7 @@ def test_every_method_gives_as_many_images_as_there_are(observe, private, grante
 def test_the_normalisation_is_undone(observe, private, granted):
     scale = {"mean": [0.13], "std": [0.31]}
     knowledge = Knowledge("any", {**granted.facts, "normalisation": scale})
-    plain, scaled = (first_layers(observed(observe, private), one)[0] for one in (granted, knowledge))
+    plain, scaled = (first_layers(observed(observe, private), one, "exact-batch")[0] for one in (granted, knowledge))
     image = torch.rand(64, dtype=torch.float64).numpy()
     on_network = (image - 0.13) / 0.31
     before = plain.weight @ on_network + plain.bias

@@ -6,7 +6,8 @@ from sklearn.datasets import load_digits
 from torch.nn import functional as F
 
 from leaklab.attacks.base import Budget, Case, victim
-from leaklab.attacks.head_lookup import HeadLookup, features_of, head_features
+from leaklab.attacks.head_features import features_of, head_features
+from leaklab.attacks.head_lookup import HeadLookup
 from leaklab.data.dataset import Dataset
 from leaklab.metrics.named_image import NamedByGradient, NamedImage
 from leaklab.models.generators.class_gaussian import ClassGaussian

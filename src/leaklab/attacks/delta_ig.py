@@ -5,14 +5,14 @@ gradients); the attackers who do not trust the rates: ``joint_rates``, ``profile
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from leaklab.attacks.base import Attack, Budget, Case, Reconstruction, Streams, victim
-from leaklab.attacks.delta_matching import DeltaMatching, Samples
+from leaklab.attacks.delta_matching import DeltaMatching, Samples, as_delta
 from leaklab.attacks.joint_rates import JointRates
 from leaklab.attacks.labels import LABEL_RULES, fixed_labels
 from leaklab.attacks.lbfgs import LbfgsSettings
@@ -156,18 +156,6 @@ class DeltaInversion(StopRules):
         box = PixelBox(pixels=samples.pixels)
         steps = SignedAdamSettings(budget.iterations, budget.restarts, rate=self.rate, box=box)
         return signed_adam(wanted, start_of, len(scale), steps)
-
-
-def as_delta(observation: Observation, knowledge: Knowledge) -> Observation:
-    """Return the delta behind an observation, the inverse of ``Observation.as_gradient``.
-
-    Who does not know the rate or the number of steps can only have turned the sign (``Observation.as_direction``).
-    """
-    if observation.kind == "delta":
-        return observation
-    known = all(knowledge.knows(fact) for fact in ("nominal_rate", "local_steps"))
-    assumed = knowledge.assumed_rate() if known else 1.0
-    return replace(observation.scaled(-assumed), kind="delta")
 
 
 PLUGIN: type[Attack] = DeltaInversion

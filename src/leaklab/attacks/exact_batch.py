@@ -12,14 +12,15 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from leaklab.attacks.base import Attack, Case, Reconstruction, blank
+from leaklab.attacks.base import Attack, Case, Reconstruction
 from leaklab.attacks.closed_form import NO_LABEL
 from leaklab.attacks.first_layer import black_pixels, completion, peel, ratio, spear, unmixing
-from leaklab.attacks.first_layer.layer import FirstLayer, Floats, Reading
+from leaklab.attacks.first_layer.layer import FirstLayer, Reading
+from leaklab.attacks.first_layer.observed import first_layers
 from leaklab.attacks.starts import StartRecord
-from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.base import Knowledge
 from leaklab.observations.declared import SAMPLES, Requirements
 from leaklab.records.bounds import Natural
 from leaklab.records.errors import UserError
@@ -77,7 +78,7 @@ class ExactBatch:
         observation = case.observation
         batch, *shape = case.shape(NAME)
         count = self.samples or batch
-        layers, method = first_layers(observation, case.knowledge), METHODS[self.method]
+        layers, method = first_layers(observation, case.knowledge, NAME), METHODS[self.method]
         if self.pruned:
             _refuse_other_products(case.knowledge)
             method = partial(completion.read, reader=method)
@@ -129,46 +130,6 @@ def _refuse_other_products(knowledge: Knowledge) -> None:
     else:
         return
     raise UserError(f"attack '{NAME}' with pruned: true cannot complete an update with {why}, or set pruned: false")
-
-
-def first_layers(observation: Observation, knowledge: Knowledge) -> list[FirstLayer]:
-    """Return the first layer of every trial, on inputs as they were before a normalisation that is known.
-
-    Raises:
-        UserError: see ``ExactBatch.reconstruct``.
-    """
-    network = blank(observation, knowledge, NAME)
-    name, first = next(
-        (name, layer) for name, layer in network.named_children() if next(layer.parameters(), None) is not None
-    )
-    weight, bias = f"{name}.weight", f"{name}.bias"
-    if not isinstance(first, nn.Linear) or first.bias is None:
-        raise UserError(
-            f"attack '{NAME}' needs a network that begins with an affine layer with a bias: choose another attack"
-        )
-    if not {weight, bias} <= set(observation.update):
-        raise UserError(f"attack '{NAME}': the client keeps its first layer to itself: choose another defense")
-    own, offset = _number(observation.weights[weight]), _number(observation.weights[bias])
-    shape = tuple(knowledge.require("input_shape", NAME))
-    side = shape[-1] if len(shape) == 3 and shape[-1] == shape[-2] else 0
-    layers = [
-        FirstLayer(_number(moved), _number(moved_bias), own, offset, side)
-        for moved, moved_bias in zip(observation.update[weight], observation.update[bias], strict=True)
-    ]
-    shrunk = own
-    if knowledge.knows("normalisation"):
-        scale = knowledge.require("normalisation", NAME)
-        mean, deviation = (np.repeat(np.array(scale[key]), shape[-1] * shape[-2]) for key in ("mean", "std"))
-        layers = [layer.without_normalisation(mean, deviation) for layer in layers]
-        shrunk = own * deviation + np.outer(offset, mean)
-    if knowledge.knows("weight_decay") and knowledge.require("weight_decay", NAME):
-        layers = [layer.without_decay(shrunk, offset) for layer in layers]
-    return layers
-
-
-def _number(values: Tensor) -> Floats:
-    found: Floats = values.detach().cpu().double().numpy()
-    return found
 
 
 PLUGIN: type[Attack] = ExactBatch

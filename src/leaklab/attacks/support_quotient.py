@@ -12,7 +12,7 @@ import torch
 
 from leaklab.attacks.base import Attack, Case, Reconstruction
 from leaklab.attacks.closed_form import NO_LABEL, read_off
-from leaklab.attacks.exact_batch import first_layers
+from leaklab.attacks.first_layer.observed import first_layers
 from leaklab.attacks.first_layer.support import completed
 from leaklab.observations.declared import SAMPLES, Requirements
 
@@ -40,7 +40,7 @@ class SupportQuotient:
                 itself.
         """
         observation = case.observation
-        layers, like = first_layers(observation, case.knowledge), next(iter(observation.update.values()))
+        layers, like = first_layers(observation, case.knowledge, NAME), next(iter(observation.update.values()))
         found = torch.from_numpy(np.stack([completed(layer) for layer in layers])).to(like)
         images = found.view(-1, 1, *case.knowledge.require("input_shape", NAME))
         return read_off(observation, images, torch.full((len(images), 1), NO_LABEL, device=images.device))

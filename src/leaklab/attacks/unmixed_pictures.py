@@ -13,7 +13,7 @@ import torch
 
 from leaklab.attacks.base import Attack, Case, Reconstruction
 from leaklab.attacks.closed_form import NO_LABEL, read_off
-from leaklab.attacks.exact_batch import first_layers
+from leaklab.attacks.first_layer.observed import first_layers
 from leaklab.attacks.first_layer.pictures import pictures
 from leaklab.observations.declared import SAMPLES, Requirements
 from leaklab.records.bounds import Natural
@@ -56,7 +56,9 @@ class UnmixedPictures:
             np.resize(taken, (count, taken.shape[1]))
             for taken in (
                 pictures(layer, case.streams("start", trial, 0))
-                for layer, trial in zip(first_layers(observation, case.knowledge), observation.trials, strict=True)
+                for layer, trial in zip(
+                    first_layers(observation, case.knowledge, NAME), observation.trials, strict=True
+                )
             )
         ]
         like = next(iter(observation.update.values()))

@@ -23,9 +23,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from leaklab.attacks.adaptive.clip_emulation import clipped
 from leaklab.attacks.gradients import general_gradients
-from leaklab.attacks.matching import squared_l2
+from leaklab.attacks.matching import clipped, squared_l2
 from leaklab.attacks.scene import Scene, scene_of
 from leaklab.metrics.base import MetricCard, UpdateMetric
 from leaklab.models.generators.base import Generator

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from leaklab.attacks.gradients import trial_gradients
-from leaklab.attacks.head_lookup import apart, features_of, head_features, public_images
+from leaklab.attacks.head_features import apart, features_of, head_features, public_images
 from leaklab.attacks.matching import squared_l2
 from leaklab.attacks.scene import Scene, scene_of
 from leaklab.metrics.base import MetricCard, UpdateMetric

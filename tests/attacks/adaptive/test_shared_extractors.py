@@ -14,9 +14,9 @@ from torch.testing import assert_close
 
 from leaklab.attacks import private_layers
 from leaklab.attacks.adaptive.drawn_embedding import cosine_through
-from leaklab.attacks.adaptive.linear_heads import extractor, hidden_units, message_of
 from leaklab.attacks.base import Budget, Case, victim
 from leaklab.attacks.gradients import trial_gradients
+from leaklab.attacks.hyper_observed import extractor, hidden_units, message_of
 from leaklab.attacks.ig import InvertingGradients
 from leaklab.attacks.inversion import Inversion
 from leaklab.attacks.planned import attacked
