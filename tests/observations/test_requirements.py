@@ -11,16 +11,18 @@ from torch import nn
 from leaklab.models.adapted import StillBatchNorm2d
 from leaklab.observations import client_requirements, requirements
 from leaklab.observations.base import Knowledge
-from leaklab.observations.declared import chosen, declared
+from leaklab.observations.declared import declared
 from leaklab.observations.text_requirements import check as check_text
 from leaklab.observations.threat_models import FACTS, MARKS, OF_A_LETTER, OWN, THREAT_MODELS, granted
 from leaklab.planning.resources import cost
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.declarations import chosen
 from leaklab.records.errors import UserError
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.text_specs import TextAttackSpec
+from leaklab.records.traits import model_traits
 
 ROOMS = ("attacks", "attacks/adaptive", "attacks/text")
 
@@ -337,7 +339,7 @@ def test_models_say_what_mixes_or_drops_in_training_state(model):
     architecture = plugins.load("models", model)
     layers = list(architecture.build((3, 32, 32), 10).modules())
     mixing = any(isinstance(layer, nn.BatchNorm2d) and not isinstance(layer, StillBatchNorm2d) for layer in layers)
-    assert bool(getattr(architecture, "batch_statistics", False)) == mixing
+    assert model_traits(model).batch_statistics == mixing
     dropping = any(isinstance(layer, nn.Dropout) and layer.p > 0 for layer in layers)
     assert bool(getattr(architecture, "dropout", 0)) == dropping
 

@@ -25,6 +25,7 @@ from leaklab.attacks.undone_steps import mean_gradient
 from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements
 from leaklab.records.bounds import Count, Natural, NonNegative, Positive
 from leaklab.records.errors import UserError
+from leaklab.records.traits import AttackTraits
 
 NAME = "annealed-likelihood"
 PLACES = ("sent", "mean", "steps")
@@ -57,12 +58,14 @@ class AnnealedLikelihood:
             their order, and ``label_rule`` is ``known``; 0 for one batch, which all steps repeat.
     """
 
-    several_batches: ClassVar[bool] = True
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations="stages", again="refinements")
+
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, "input_range"),
         facts_when={"label_rule": KNOWN_LABELS, "place": {"mean": PRESCRIBED_STEPS, "steps": PRESCRIBED_STEPS}},
         facts_when_set={"refinements": ("public_images",), "samples": ("samples", *PRESCRIBED_STEPS)},
         generator=True,
+        several_batches=True,
     )
 
     label_rule: str = "likelihood"

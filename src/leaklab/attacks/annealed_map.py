@@ -27,6 +27,7 @@ from leaklab.attacks.unrolled import unrolled_posterior
 from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements
 from leaklab.records.bounds import Count, Natural, NonNegative, Positive
 from leaklab.records.errors import UserError
+from leaklab.records.traits import AttackTraits
 
 NAME = "annealed-map"
 MATCHINGS = ("gradient", "unrolled")
@@ -60,7 +61,8 @@ class AnnealedMap:
             their order, and ``label_rule`` is ``known``; 0 for one batch, which all steps repeat.
     """
 
-    several_batches: ClassVar[bool] = True
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations="stages", again="refinements")
+
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, "input_range"),
         facts_when={"label_rule": KNOWN_LABELS, "matching": {"unrolled": PRESCRIBED_STEPS}},
@@ -70,6 +72,7 @@ class AnnealedMap:
             "samples": ("samples", *PRESCRIBED_STEPS),
         },
         generator=True,
+        several_batches=True,
     )
 
     label_rule: str = "likelihood"

@@ -29,6 +29,7 @@ from leaklab.observations.base import Knowledge
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 from leaklab.records.bounds import Count, NonNegative, Positive
 from leaklab.records.errors import UserError
+from leaklab.records.traits import AttackTraits
 
 NAME = "annealed-sum"
 DEFENSE = "masked-sum"
@@ -104,6 +105,8 @@ class AnnealedSum:
         spread: standard deviation of the unknowns at the start.
         history: pairs kept by L-BFGS.
     """
+
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations="stages")
 
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, "input_range", "defense", "clients"),

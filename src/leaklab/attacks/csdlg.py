@@ -23,6 +23,7 @@ from leaklab.attacks.update_attack import UpdateAttack
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements
 from leaklab.records.bounds import Count, Flag, NonNegative, Rate
+from leaklab.records.traits import LBFGS_STEP, AttackTraits
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,16 @@ class CosineDeepLeakage(UpdateAttack):
         boxed: signed Adam keeps the pixels within the range that the threat model grants.
     """
 
+    traits: ClassVar[AttackTraits] = AttackTraits(
+        evaluations=LBFGS_STEP, evaluations_when={"optimizer": {"signed-adam": 1}}, keeps_state=True
+    )
+
     name: ClassVar[str] = "csdlg"
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, *PRESCRIBED_STEPS),
         facts_when={"label_rule": KNOWN_LABELS, "boxed": {True: ("input_range",)}},
         facts_when_set={"samples": ("samples",)},
+        several_batches=True,
         batch_statistics=True,
     )
 

@@ -30,7 +30,10 @@ class DeltaDeepLeakage(UpdateAttack):
 
     name: ClassVar[str] = "delta-dlg"
     requirements: ClassVar[Requirements] = Requirements(
-        facts=(*SAMPLES, *PRESCRIBED_STEPS), facts_when_set={"samples": ("samples",)}, batch_statistics=True
+        facts=(*SAMPLES, *PRESCRIBED_STEPS),
+        facts_when_set={"samples": ("samples",)},
+        several_batches=True,
+        batch_statistics=True,
     )
 
     history: Count = 100

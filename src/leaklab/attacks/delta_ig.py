@@ -29,6 +29,7 @@ from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements
 from leaklab.records.bounds import NonNegative, Rate
 from leaklab.records.errors import UserError
+from leaklab.records.traits import LBFGS_STEP, AttackTraits
 
 MATCHINGS = ("nominal", "joint-rates", "profiled-rates", "surrogate")
 OPTIMIZERS = ("signed-adam", "lbfgs")
@@ -68,6 +69,10 @@ class DeltaInversion(StopRules):
         rate: step size of signed Adam.
         smoothness: weight of the total variation, relative to the matching loss of an all-zero update.
     """
+
+    traits: ClassVar[AttackTraits] = AttackTraits(
+        evaluations=1, evaluations_when={"optimizer": {"lbfgs": LBFGS_STEP}}, keeps_state=True
+    )
 
     requirements: ClassVar[Requirements] = Requirements(
         facts=SAMPLES,

@@ -50,7 +50,6 @@ class ExactBatch:
             others are completed to the rank of the batch before it is read, see ``first_layer/completion``.
     """
 
-    several_batches: ClassVar[bool] = True
     requirements: ClassVar[Requirements] = Requirements(
         facts=SAMPLES,
         facts_when={"pruned": {True: ("defense",)}},
@@ -62,6 +61,7 @@ class ExactBatch:
         single_when={"method": ("ratio",)},
         optimizers=("sgd", "adam"),
         dropout=True,
+        several_batches=True,
     )
 
     method: Literal["ratio", "spear", "unmixing", "black-pixels", "peel"] = "peel"

@@ -22,6 +22,7 @@ from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 from leaklab.records.bounds import NonNegative, Population, Positive, Rate
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
+from leaklab.records.traits import AttackTraits
 
 OPTIMIZERS = ("cma", "adam")
 
@@ -47,6 +48,8 @@ class GenerativeGradientLeakage:
         joint: search all images of an update together; ``adam`` is the better optimizer for their many latents.
         dtype: ``observed`` (that of the update) or ``float64``.
     """
+
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations="population", keeps_state=True)
 
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, "input_range"), facts_when={"label_rule": KNOWN_LABELS}, generator=True

@@ -19,6 +19,7 @@ from leaklab.attacks.search import Matching, Objective
 from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 from leaklab.records.bounds import NonNegative, Rate
+from leaklab.records.traits import AttackTraits
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class InvertingGradients:
         rate: of signed Adam, in units of a pixel; falls by ten after 3/8, 5/8 and 7/8 of the iterations.
         boxed: keep the pixels within the range that the threat model grants.
     """
+
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations=1, keeps_state=True)
 
     requirements: ClassVar[Requirements] = Requirements(
         facts=SAMPLES, facts_when={"label_rule": KNOWN_LABELS, "boxed": {True: ("input_range",)}}

@@ -15,6 +15,7 @@ from leaklab.attacks.rank_one_head import inversion_of
 from leaklab.attacks.search import StopRules, search
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.bounds import Count
+from leaklab.records.traits import LBFGS_STEP, AttackTraits
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class LbfgsInversion(StopRules, ABC):
         dtype: ``observed`` (that of the update) or ``float64``, in which the search goes on where rounding ends it in
             float32.
     """
+
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations=LBFGS_STEP, keeps_state=True)
 
     name: ClassVar[str]
 

@@ -21,10 +21,10 @@ from leaklab.attacks.starts import StartRecord
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.client_requirements import check_optimizer
-from leaklab.observations.declared import chosen
 from leaklab.observations.requirements import check, check_prior, check_transform, needs
 from leaklab.records import plugins
 from leaklab.records.attack_spec import TRANSFORMS, AttackerSpec
+from leaklab.records.declarations import chosen
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

@@ -29,7 +29,6 @@ class UnmixedPictures:
         samples: of the client's round, where each of its local steps has a batch of its own; 0 for one batch.
     """
 
-    several_batches: ClassVar[bool] = True
     requirements: ClassVar[Requirements] = Requirements(
         facts=SAMPLES,
         facts_when_set={"samples": ("samples",)},
@@ -38,6 +37,7 @@ class UnmixedPictures:
         first_affine=True,
         optimizers=("sgd", "adam"),
         dropout=True,
+        several_batches=True,
     )
 
     samples: Natural = 0

@@ -17,6 +17,7 @@ from leaklab.models.normalisation import with_batch_statistics
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.bounds import Natural
 from leaklab.records.errors import UserError
+from leaklab.records.traits import LBFGS_STEP, AttackTraits
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,6 @@ class UpdateAttack(StopRules, ABC):
 
     Attributes:
         name: the attack's, for messages.
-        several_batches: True; the plan reads it from the source (``planning/checks.py``).
         samples: of the client's round, in the order in which its steps use them; 0 for one batch, which all steps
             repeat.
         dummy: state of the server's network while it matches: ``evaluation`` (the running statistics that were sent),
@@ -36,8 +36,9 @@ class UpdateAttack(StopRules, ABC):
         dtype: ``observed`` (that of the update) or ``float64``.
     """
 
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations=LBFGS_STEP, keeps_state=True)
+
     name: ClassVar[str]
-    several_batches: ClassVar[bool] = True
 
     samples: Natural = 0
     dummy: Literal["evaluation", "training", "client"] = "evaluation"

@@ -20,6 +20,7 @@ from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.truth import Truth
 from leaklab.records.attack_spec import AttackSpec
+from leaklab.records.traits import MetricTraits
 
 PRIOR = "class-gaussian"
 
@@ -33,7 +34,7 @@ class NamedImage(UpdateMetric):
         by: what is compared, in words.
     """
 
-    reads_the_update: ClassVar[bool] = True
+    traits: ClassVar[MetricTraits] = MetricTraits(reads_the_update=True)
     name: ClassVar[str] = "named_image"
     by: ClassVar[str] = "the features before the last layer, as the head's update tells them"
 

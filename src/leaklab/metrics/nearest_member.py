@@ -29,6 +29,7 @@ from leaklab.observations.truth import Truth
 from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.records.traits import MetricTraits
 
 ATTACK = "unmixed-pictures"
 _KEPT: dict[tuple[bytes, int], Tensor] = {}
@@ -43,7 +44,7 @@ class NearestMember(UpdateMetric):
         margin: less the PSNR of the picture that is nearest to any stranger.
     """
 
-    reads_the_update: ClassVar[bool] = True
+    traits: ClassVar[MetricTraits] = MetricTraits(reads_the_update=True)
 
     margin: bool = False
 
