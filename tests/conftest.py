@@ -1,5 +1,6 @@
 """A committed copy of the working tree in which tests run Snakemake, with nothing from this checkout but its files."""
 
+import importlib
 import importlib.util
 import os
 import re
@@ -206,24 +207,42 @@ def dataset():
 
 @pytest.fixture
 def plant(tmp_path, monkeypatch):
-    """Return a function that adds a defense to the house for one test: ``plant("mine", source)``."""
-    import leaklab.defenses
-    from leaklab.records import plugins
+    """Return a function that adds a plug-in to the house for one test: ``plant("mine", source, "attacks")``."""
+    from leaklab.observations import declared
+    from leaklab.records import plugins, traits
 
-    package, room = tmp_path / "planted/leaklab", tmp_path / "planted/leaklab/defenses"
-    room.mkdir(parents=True)
-    for folder, target in ((plugins.PACKAGE_FOLDER, package), (plugins.PACKAGE_FOLDER / "defenses", room)):
-        for path in folder.iterdir():
-            if path.name not in ("defenses", "__pycache__"):
-                (target / path.name).symlink_to(path)
+    house, package = plugins.PACKAGE_FOLDER, tmp_path / "planted/leaklab"
+    package.mkdir(parents=True)
 
-    def add(name, source):
-        file = room / f"{name.replace('-', '_')}.py"
+    def open_up(folder):
+        """Make a folder of links to what the house has there, in which there is room for more."""
+        place = package / folder
+        if place.is_symlink():
+            place.unlink()
+            place.mkdir()
+        for path in (house / folder).iterdir():
+            if path.name != "__pycache__" and not (place / path.name).exists():
+                (place / path.name).symlink_to(path)
+
+    def forget():
+        known = [*vars(plugins).values(), *vars(traits).values(), *vars(declared).values()]
+        for one in known:
+            if hasattr(one, "cache_clear"):
+                one.cache_clear()
+
+    def add(name, source, room="defenses"):
+        folders = room.split("/")
+        for depth in range(1, len(folders) + 1):
+            open_up("/".join(folders[:depth]))
+        file = package / room / f"{name.replace('-', '_')}.py"
         file.write_text(source, encoding="utf-8")
-        plugins.offers.cache_clear()
-        monkeypatch.delitem(sys.modules, f"leaklab.defenses.{file.stem}", raising=False)
+        forget()
+        parent = importlib.import_module(".".join(["leaklab", *folders]))
+        if str(file.parent) not in parent.__path__:
+            monkeypatch.setattr(parent, "__path__", [*parent.__path__, str(file.parent)])
+        monkeypatch.delitem(sys.modules, f"{parent.__name__}.{file.stem}", raising=False)
 
+    open_up("")
     monkeypatch.setattr(plugins, "PACKAGE_FOLDER", package)
-    monkeypatch.setattr(leaklab.defenses, "__path__", [*leaklab.defenses.__path__, str(room)])
     yield add
-    plugins.offers.cache_clear()
+    forget()

@@ -236,3 +236,21 @@ def test_the_rule_of_an_attack_reads_an_observation_and_a_generator_only(file, r
 def test_the_schemas_are_those_of_the_models(path):
     """If this fails: ``leaklab schema`` writes them anew."""
     assert (ROOT / path).read_text(encoding="utf-8") == schema_texts()[path]
+
+
+def test_parts_of_attacks_never_import_plug_ins():
+    """A plug-in may build on another one; what several share is a part, and knows none of them."""
+    found = {f"leaklab.{name_of(path)[:-3].replace('/', '.')}": path for path in MODULES}
+    offering = {
+        module
+        for module, path in found.items()
+        if re.search(r"^PLUGINS?\b", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    parts = {module: path for module, path in found.items() if module.startswith("leaklab.attacks.")}
+    assert len(offering & set(parts)) > 20
+    known = {
+        module: sorted(offering.intersection(imported(ast.parse(path.read_text(encoding="utf-8")))) & set(parts))
+        for module, path in parts.items()
+        if module not in offering
+    }
+    assert {module: plugins for module, plugins in known.items() if plugins} == {}

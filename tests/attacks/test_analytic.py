@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from leaklab.attacks.analytic import AnalyticReconstruction
-from leaklab.attacks.base import Budget
+from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.layer_input import layer_input
 from leaklab.models.affine import LogisticRegression, MultilayerPerceptron
 from leaklab.models.normalisation import normalised
@@ -34,7 +34,7 @@ def observed(observe, private, name, factors=None, kind="gradient", wrap=lambda 
 
 
 def run(observation, knowledge):
-    return AnalyticReconstruction().reconstruct(observation, knowledge, Budget(1, 1), partial(stream, 0))
+    return AnalyticReconstruction().reconstruct(Case(observation, knowledge, Budget(1, 1), partial(stream, 0)))
 
 
 def test_f4_the_input_of_every_affine_layer(observe, private):

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from leaklab.attacks.base import Budget
+from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.layer_input import layer_input
 from leaklab.data.dataset import Dataset
 from leaklab.observations.capture import capture
@@ -50,7 +50,7 @@ def row_of_largest(update, layer):
 
 def attack(observation, knowledge):
     streams = partial(stream, 0, "attack")
-    return plugins.load("attacks", "analytic").reconstruct(observation, knowledge, Budget(1, 1), streams)
+    return plugins.load("attacks", "analytic").reconstruct(Case(observation, knowledge, Budget(1, 1), streams))
 
 
 @pytest.mark.parametrize("kind", ["gradient", "delta"])

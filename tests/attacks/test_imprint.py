@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from leaklab.attacks.base import Budget
+from leaklab.attacks.base import Budget, Case
 from leaklab.data.dataset import Dataset
 from leaklab.observations.capture import capture
 from leaklab.observations.requirements import check
@@ -43,7 +43,7 @@ def observed(dataset, **changes):
 
 def read(observation, knowledge):
     streams = partial(stream, 0, "attack")
-    return plugins.load("attacks", "imprint").reconstruct(observation, knowledge, Budget(1, 1), streams)
+    return plugins.load("attacks", "imprint").reconstruct(Case(observation, knowledge, Budget(1, 1), streams))
 
 
 def alone_in_their_bins(images):

@@ -24,15 +24,15 @@ class Algebra:
     def __init__(self, error, bad):
         self.error, self.bad = error, bad
 
-    def reconstruct(self, observation, knowledge, budget, streams, distance=None):
+    def reconstruct(self, case):
+        observation = case.observation
         if set(observation.trials) & set(self.bad):
             raise self.error
         count = len(observation.trials)
         images = torch.tensor(observation.trials, dtype=torch.float64).view(-1, 1, 1, 1, 1).expand(-1, 1, 1, 8, 8) / 10
         starts = tuple(StartRecord(trial, 0, 0.5, 1, 1, False, "budget") for trial in observation.trials)
         losses, labels = torch.full((count, 2), 0.5), torch.zeros(count, 1, dtype=torch.int64)
-        scale = torch.ones(count, dtype=torch.float64)
-        return Reconstruction(images, labels, images[:, None].expand(-1, 2, -1, -1, -1, -1), losses, starts, scale)
+        return Reconstruction.of_starts(images[:, None].expand(-1, 2, -1, -1, -1, -1), losses, labels, starts)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import torch
 
 from leaklab.attacks.adaptive.matched_noise import MatchedNoise
 from leaklab.attacks.annealed_map import AnnealedMap
-from leaklab.attacks.base import Budget
+from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.matching import squared_l2
 from leaklab.attacks.neighbours import FLOOR, near_posterior, nearest
 from leaklab.attacks.posterior import posterior_of
@@ -65,9 +65,11 @@ def test_the_prior_of_an_image_is_the_gaussian_of_its_neighbours(generator, digi
 
 def run(generator, seen, restarts=1, **settings):
     observation, knowledge, _, _ = seen
-    attack = AnnealedMap(neighbours=NEIGHBOURS, **settings).using(generator)
+    attack = AnnealedMap(neighbours=NEIGHBOURS, **settings)
     streams, distance = partial(stream, 0, "attack"), MatchedNoise(sigma=0.05).distance
-    return attack.reconstruct(observation, knowledge, Budget(60, restarts), streams, distance)
+    return attack.reconstruct(
+        Case(observation, knowledge, Budget(60, restarts), streams, distance, generator=generator)
+    )
 
 
 def test_a_refined_search_ends_where_its_last_prior_leads(generator, seen):

@@ -6,9 +6,9 @@ import torch
 from sklearn.datasets import load_digits
 
 from leaklab.attacks.adaptive.outpost_support import OutpostSupport
-from leaklab.attacks.base import Budget
-from leaklab.attacks.exact_batch import first_layers
+from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.first_layer.layer import FirstLayer
+from leaklab.attacks.first_layer.observed import first_layers
 from leaklab.attacks.first_layer.ratio import total_least_squares
 from leaklab.attacks.first_layer.support import completed
 from leaklab.attacks.support_quotient import SupportQuotient
@@ -84,7 +84,7 @@ def captured(dataset, defense, **changes):
 
 
 def errors(observation, knowledge, truth):
-    found = SupportQuotient().reconstruct(observation, knowledge, Budget(1, 1), lambda *n: stream(0, *n))
+    found = SupportQuotient().reconstruct(Case(observation, knowledge, Budget(1, 1), lambda *n: stream(0, *n)))
     assert found.images.shape == truth.images.shape
     return (found.images.clamp(0, 1) - truth.images).square().flatten(1).mean(1)
 
@@ -127,4 +127,4 @@ def test_what_does_not_fit_is_refused(dataset):
         check_batch("support-quotient", 2)
     observation, knowledge, _ = captured(dataset, "none", model="dlg-lenet")
     with pytest.raises(UserError, match="begins with an affine layer"):
-        first_layers(observation, knowledge)
+        first_layers(observation, knowledge, "support-quotient")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from leaklab.attacks.annealed_map import AnnealedMap
-from leaklab.attacks.base import Budget
+from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.matching import squared_l2, squared_norm
 from leaklab.attacks.posterior import posterior_of
 from leaklab.attacks.scene import scene_of
@@ -117,8 +117,10 @@ def run(generator, captured, transform="none", **settings):
     observation, knowledge, _ = captured
     transform = plugins.load("attacks/adaptive", transform)
     prepared, _ = transform.prepare(observation, knowledge)
-    attack = AnnealedMap(coarsest=1e-2, stages=7, **settings).using(generator)
-    return attack.reconstruct(prepared, knowledge, Budget(60, 1), partial(stream, 0, "attack"), transform.distance)
+    attack = AnnealedMap(coarsest=1e-2, stages=7, **settings)
+    return attack.reconstruct(
+        Case(prepared, knowledge, Budget(60, 1), partial(stream, 0, "attack"), transform.distance, generator=generator)
+    )
 
 
 def test_large_steps_at_hidden_rates_are_inverted_where_one_gradient_is_not(generator, captured):

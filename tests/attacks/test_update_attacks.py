@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from leaklab.attacks.annealed_likelihood import AnnealedLikelihood
 from leaklab.attacks.annealed_map import AnnealedMap
-from leaklab.attacks.base import Budget
+from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.likelihood import Differentiated, OnlyWidened
 from leaklab.attacks.matching import squared_l2, squared_norm
 from leaklab.attacks.posterior import posterior_of
@@ -104,7 +104,7 @@ class Sent:
 
     def run(self, name, iterations, restarts=1, **settings):
         found = self.attack(name, **settings).reconstruct(
-            self.observation, self.knowledge, Budget(iterations, restarts), STREAMS
+            Case(self.observation, self.knowledge, Budget(iterations, restarts), STREAMS)
         )
         check_shapes(found, self.observation, self.knowledge, name)
         return found, ((found.images - self.images) ** 2).flatten(1).mean(1)
@@ -186,7 +186,7 @@ def test_one_plain_step_is_the_gradient_attack(sent):
     ):
         found, _ = client.run(name, iterations, **settings)
         plain = plugins.load("attacks", other, {k: v for k, v in settings.items() if k != "optimizer"})
-        theirs = plain.reconstruct(gradient, client.knowledge, Budget(iterations, 1), STREAMS)
+        theirs = plain.reconstruct(Case(gradient, client.knowledge, Budget(iterations, 1), STREAMS))
         assert torch.equal(found.images, theirs.images)
         assert torch.equal(found.candidate_losses, theirs.candidate_losses)
 
@@ -222,7 +222,9 @@ def test_signed_adam_searches_residual_networks_in_training_state_within_the_box
 def test_f20_a_trial_does_not_depend_on_the_others(sent):
     client = sent("two steps on an image each")
     whole, _ = client.run("csdlg", 3)
-    alone = client.attack("csdlg").reconstruct(client.observation.select([1]), client.knowledge, Budget(3, 1), STREAMS)
+    alone = client.attack("csdlg").reconstruct(
+        Case(client.observation.select([1]), client.knowledge, Budget(3, 1), STREAMS)
+    )
     assert torch.allclose(alone.images[0], whole.images[1], rtol=0, atol=1e-9)
     assert [start.trial for start in alone.starts] == [1]
 
@@ -292,7 +294,9 @@ class TestSearchesOfAPrior:
     )
     def test_it_reads_both_images(self, client, generator, attack, distance):
         gradient = client.observation.as_gradient(client.knowledge)
-        found = attack.using(generator).reconstruct(gradient, client.knowledge, Budget(60, 1), STREAMS, distance)
+        found = attack.reconstruct(
+            Case(gradient, client.knowledge, Budget(60, 1), STREAMS, distance, generator=generator)
+        )
         errors, means = (
             ((images - client.images) ** 2).flatten(2).mean(2)
             for images in (found.images, generator.mean.double()[client.labels].view_as(client.images))
@@ -303,8 +307,8 @@ class TestSearchesOfAPrior:
         gradient = client.observation.as_gradient(client.knowledge)
 
         def run(**settings):
-            attack = AnnealedMap(**settings).using(generator)
-            attack.reconstruct(gradient, client.knowledge, Budget(1, 1), STREAMS)
+            attack = AnnealedMap(**settings)
+            attack.reconstruct(Case(gradient, client.knowledge, Budget(1, 1), STREAMS, generator=generator))
 
         with pytest.raises(UserError, match="told of 2 labels and searches 1 samples: set samples: 2"):
             run(label_rule="known")

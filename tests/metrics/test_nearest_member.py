@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from leaklab.attacks.base import Budget
+from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.first_layer.layer import FirstLayer
 from leaklab.attacks.first_layer.pictures import pictures, quotients
 from leaklab.attacks.unmixed_pictures import UnmixedPictures
@@ -152,7 +152,9 @@ def test_member_and_margin_look_for_pictures_once(caught, monkeypatch):
 
 def test_pictures_are_handed_out_in_turn(caught):
     observation, knowledge, truth = caught()
-    found = UnmixedPictures(samples=24).reconstruct(observation, knowledge, Budget(1, 1), lambda *n: stream(0, *n))
+    found = UnmixedPictures(samples=24).reconstruct(
+        Case(observation, knowledge, Budget(1, 1), lambda *n: stream(0, *n))
+    )
     assert found.images.shape == truth.images.shape
     assert found.images.isfinite().all()
 

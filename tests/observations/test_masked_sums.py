@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 
-from leaklab.attacks.base import Budget
+from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.exact_batch import ExactBatch
 from leaklab.observations.capture import capture
 from leaklab.records.capture_spec import CaptureSpec
@@ -72,7 +72,7 @@ def test_the_first_layer_gives_all_clients_images_back_whatever_their_rates(seen
     fields = {"batch_size": 3, "images": {"count": 12, "seed": 1}, "kind": "delta"}
     model = {"name": "mlp", "hidden": 128, "dropout": 0.0}
     observation, knowledge, truth = seen(model=model, defense=masked(3, perturbed), **fields)
-    found = ExactBatch().reconstruct(observation, knowledge, Budget(1, 1), partial(stream, 0))
+    found = ExactBatch().reconstruct(Case(observation, knowledge, Budget(1, 1), partial(stream, 0)))
     pairs = zip(truth.images, found.images, strict=True)
     nearest = [torch.cdist(own.flatten(1), mine.flatten(1)).min(1) for own, mine in pairs]
     certified = [place for place, start in enumerate(found.starts) if start.stopped == "matched"]

@@ -18,9 +18,11 @@ from leaklab.planning.resources import cost
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.declarations import chosen
 from leaklab.records.errors import UserError
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.text_specs import TextAttackSpec
+from leaklab.records.traits import model_traits
 
 ROOMS = ("attacks", "attacks/adaptive", "attacks/text")
 
@@ -337,7 +339,7 @@ def test_models_say_what_mixes_or_drops_in_training_state(model):
     architecture = plugins.load("models", model)
     layers = list(architecture.build((3, 32, 32), 10).modules())
     mixing = any(isinstance(layer, nn.BatchNorm2d) and not isinstance(layer, StillBatchNorm2d) for layer in layers)
-    assert bool(getattr(architecture, "batch_statistics", False)) == mixing
+    assert model_traits(model).batch_statistics == mixing
     dropping = any(isinstance(layer, nn.Dropout) and layer.p > 0 for layer in layers)
     assert bool(getattr(architecture, "dropout", 0)) == dropping
 

@@ -6,9 +6,8 @@ import pytest
 import torch
 from scipy import stats
 
-from leaklab.attacks.adaptive.clip_emulation import clipped
 from leaklab.attacks.adaptive.matched_noise import MatchedNoise
-from leaklab.attacks.matching import squared_norm
+from leaklab.attacks.matching import clipped, squared_norm
 from leaklab.observations.capture import capture
 from leaklab.observations.threat_models import THREAT_MODELS
 from leaklab.records import plugins

@@ -2,10 +2,8 @@
 
 import pytest
 
-from leaklab.attacks import parts
-from leaklab.planning import pieces as planned
 from leaklab.planning.devices import Device, work_of
-from leaklab.planning.pieces import LONGEST_CHAIN, RESUMED, Cut, kept_in, piece_minutes, pieces, pieces_of
+from leaklab.planning.pieces import LONGEST_CHAIN, Cut, kept_in, piece_minutes, pieces, pieces_of
 from leaklab.planning.plan import Job, build_plan
 from leaklab.planning.resources import SMALLEST_MINUTES, cost
 from leaklab.records.attack_spec import AttackSpec
@@ -14,6 +12,7 @@ from leaklab.records.files import write_json, write_text
 from leaklab.records.items import load_items
 from leaklab.records.stages import STAGES
 from leaklab.records.train_spec import TrainSpec
+from leaklab.records.traits import attack_traits
 
 PLAIN = Device()
 TRAIN = {
@@ -35,10 +34,6 @@ def job(tmp_path, monkeypatch):
     """A function that plans a job; runs lie in an empty folder."""
     monkeypatch.chdir(tmp_path)
     return lambda stage, **changes: Job(STAGES[stage].model_validate(changes))
-
-
-def test_what_is_attacked_together_is_what_the_attacks_take_together():
-    assert planned.TRIALS_TOGETHER == parts.TRIALS_TOGETHER
 
 
 def test_a_long_training_is_cut_into_pieces_of_the_asked_length(job, monkeypatch):
@@ -103,7 +98,9 @@ def test_at_scale_paper_no_job_takes_an_hour_on_a_device_fifty_times_as_fast():
     cuts = {job.name: Cut.of(job, fast) for job in jobs}
     assert {name: cut.seconds for name, cut in cuts.items() if cut.seconds > 3600} == {}
     assert sum(cut.pieces for cut in cuts.values()) < 5000
-    chained = [job for job in jobs if isinstance(job.spec, AttackSpec) and job.spec.attack.name in RESUMED]
+    chained = [
+        job for job in jobs if isinstance(job.spec, AttackSpec) and attack_traits(job.spec.attack.name).keeps_state
+    ]
     assert all(cut.chain == LONGEST_CHAIN for job in chained if (cut := Cut.of(job, PLAIN)).seconds > 1800)
 
 

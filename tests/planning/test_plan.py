@@ -52,6 +52,21 @@ TEXT = {
     "metrics": ["token_recovery"],
 }
 FAKE_DEFENSE = "from leaklab.defenses.base import Defense\n\n\nclass Fake(Defense):\n    pass\n\n\nPLUGIN = Fake\n"
+UNBIASED = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from leaklab.models.cnns import DLGLeNet
+from leaklab.records.traits import ModelTraits
+
+
+@dataclass(frozen=True)
+class Unbiased(DLGLeNet):
+    traits: ClassVar[ModelTraits] = ModelTraits(head_bias=False)
+
+
+PLUGIN = Unbiased
+"""
 
 
 @pytest.fixture(scope="module")
@@ -263,9 +278,7 @@ class TestRefusals:
 
     def test_a_malicious_server_on_a_head_without_a_bias(self, source, monkeypatch):
         monkeypatch.setattr(plugins, "PACKAGE_FOLDER", source)
-        text = (source / "models/dlg_lenet.py").read_text(encoding="utf-8")
-        fields = "    head_bias: ClassVar[bool] = False\n    n_conv: Count = 4"
-        (source / "models/unbiased.py").write_text(text.replace("    n_conv: Count = 4", fields), encoding="utf-8")
+        (source / "models/unbiased.py").write_text(UNBIASED, encoding="utf-8")
         plugins.offers.cache_clear()
         fished = {**ATTACK, "server": {"name": "fishing", "target": 3}, "threat_model": "malicious-server"}
         assert refusal({**fished, "model": "unbiased"}) == (

@@ -114,9 +114,9 @@ def test_a_search_for_a_sentence_evaluates_once_per_step():
 
 def test_the_budgets_iterations_hold_as_much_work_as_the_attack_may_do():
     from leaklab.attacks.lbfgs import LbfgsSettings
-    from leaklab.planning.resources import INNER_ITERATIONS
+    from leaklab.records.traits import LBFGS_STEP
 
-    assert LbfgsSettings().max_iter == INNER_ITERATIONS
+    assert LbfgsSettings().max_iter == LBFGS_STEP
 
 
 def test_memory_grows_with_the_sentences():

@@ -298,7 +298,7 @@ def test_a_plug_in_that_joins_a_family_keeps_its_digest(tmp_path):
     def digests(folder, starts):
         return [code.Sources(folder).digest("leaklab.none", [start]) for start in starts]
 
-    alone = digests(tmp_path / "one", ["leaklab.defenses.hiding:PLUGIN", "leaklab.defenses.hiding:PLUGIN"])
+    alone = digests(tmp_path / "one", ["leaklab.defenses.lsp:PLUGIN", "leaklab.defenses.bsp:PLUGIN"])
     starts = ["leaklab.defenses.hiding:PLUGINS[lsp]", "leaklab.defenses.hiding:PLUGINS[bsp]"]
     together = digests(tmp_path / "other", starts)
     assert together == alone
@@ -306,3 +306,21 @@ def test_a_plug_in_that_joins_a_family_keeps_its_digest(tmp_path):
     edited = digests(tmp_path / "other", starts)
     assert edited[0] == alone[0]
     assert edited[1] != alone[1]
+
+
+TRAITS = "class Kind:\n    pass\n"
+SAID = "from leaklab.traits import Kind\nclass Tool:\n    {0} = Kind({1})\n    def run(self):\n        return {2}\n"
+ANNOTATED = "traits: Kind"
+
+
+def test_what_a_class_says_to_plans_does_not_count_and_all_else_does(package):
+    """A time that is measured anew, or said for the first time, makes nothing stale."""
+
+    def after(*parts):
+        return package("leaklab.tool:Tool", traits=TRAITS, tool=SAID.format(*parts))
+
+    said = after(ANNOTATED, "1", "2")
+    assert after(ANNOTATED, "10", "2") == said
+    assert package("leaklab.tool:Tool", tool="class Tool:\n    def run(self):\n        return 2\n") == said
+    assert after(ANNOTATED, "1", "3") != said
+    assert after("other: Kind", "1", "2") != said

@@ -8,13 +8,12 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
+from leaklab.attacks.base import Attack, Case, Reconstruction, victim
 from leaklab.attacks.closed_form import read_off
 from leaklab.attacks.labels import fixed_labels
 from leaklab.attacks.layer_input import layer_input
-from leaklab.attacks.matching import Distance
 from leaklab.models.normalisation import unnormalised
-from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.base import Observation
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 from leaklab.observations.requirements import check_batch
 from leaklab.records.errors import UserError
@@ -34,26 +33,19 @@ class AnalyticReconstruction:
 
     label_rule: str = "bias"
 
-    def reconstruct(
-        self,
-        observation: Observation,
-        knowledge: Knowledge,
-        budget: Budget,
-        streams: Streams,
-        distance: Distance | None = None,
-    ) -> Reconstruction:
+    def reconstruct(self, case: Case) -> Reconstruction:
         """Read every image without spending the budget; a trial without any bias gradient is recorded as diverged.
 
         Raises:
             UserError: facts are withheld, there are several samples per update, or the first layer is not affine.
         """
-        check_batch("analytic", int(knowledge.require("batch_size", "analytic")))
+        check_batch("analytic", case.shape("analytic")[0])
+        observation, knowledge = case.observation, case.knowledge
         network = victim(observation, knowledge, "analytic")
         found = layer_input(*_first_layer(network, observation))
         images = unnormalised(network, found.view(-1, 1, *knowledge.require("input_shape", "analytic")))
-        return read_off(
-            observation, images, fixed_labels("analytic", self.label_rule, observation, knowledge, distance)
-        )
+        labels = fixed_labels("analytic", self.label_rule, observation, knowledge, case.distance)
+        return read_off(observation, images, labels)
 
 
 def _first_layer(network: nn.Sequential, observation: Observation) -> tuple[Tensor, Tensor]:

@@ -8,29 +8,24 @@ that of a log-likelihood beside a log-prior. Everything else is as there.
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from leaklab.attacks.annealing import Ladder
-from leaklab.attacks.backtracking import Descent
-from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
-from leaklab.attacks.generative import GenerativeAttack
+from leaklab.attacks.base import Attack, Case, Reconstruction
 from leaklab.attacks.likelihood import Likelihood
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.mean_weights import at_mean_weights
-from leaklab.attacks.neighbours import near_posterior
 from leaklab.attacks.parts import joined
 from leaklab.attacks.posterior import Posterior, posterior_of
-from leaklab.attacks.posterior_search import latent_starts, likeliest, narrowed
+from leaklab.attacks.posterior_search import latent_starts, likeliest, narrowed, refined, require_one_guess
 from leaklab.attacks.public_labels import labels_of
-from leaklab.attacks.scene import scene_of
+from leaklab.attacks.scene import scene_of_case
 from leaklab.attacks.stepwise import stepwise_posteriors
 from leaklab.attacks.undone_steps import mean_gradient
-from leaklab.models.generators.base import Generator
-from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements
 from leaklab.records.bounds import Count, Natural, NonNegative, Positive
 from leaklab.records.errors import UserError
+from leaklab.records.traits import AttackTraits
 
 NAME = "annealed-likelihood"
 PLACES = ("sent", "mean", "steps")
@@ -63,12 +58,14 @@ class AnnealedLikelihood:
             their order, and ``label_rule`` is ``known``; 0 for one batch, which all steps repeat.
     """
 
-    several_batches: ClassVar[bool] = True
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations="stages", again="refinements")
+
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, "input_range"),
         facts_when={"label_rule": KNOWN_LABELS, "place": {"mean": PRESCRIBED_STEPS, "steps": PRESCRIBED_STEPS}},
         facts_when_set={"refinements": ("public_images",), "samples": ("samples", *PRESCRIBED_STEPS)},
         generator=True,
+        several_batches=True,
     )
 
     label_rule: str = "likelihood"
@@ -101,89 +98,55 @@ class AnnealedLikelihood:
         """
         return Ladder(self.coarsest, self.finest, self.stages)
 
-    def using(self, generator: Generator) -> Attack:
-        """Return the attack with its generator, frozen, which makes the victim's images and classes."""
-        return _WithGenerator(self, generator)
-
-
-@dataclass(frozen=True)
-class _WithGenerator:
-    """The attack; ``settings`` and ``generator`` are what ``using`` was called with."""
-
-    requirements: ClassVar[Requirements] = AnnealedLikelihood.requirements
-
-    settings: AnnealedLikelihood
-    generator: Generator
-
-    def reconstruct(
-        self,
-        observation: Observation,
-        knowledge: Knowledge,
-        budget: Budget,
-        streams: Streams,
-        distance: Distance | None = None,
-    ) -> Reconstruction:
+    def reconstruct(self, case: Case) -> Reconstruction:
         """Reconstruct every trial; see ``Attack.reconstruct``. All starts run, side by side.
 
         Raises:
             UserError: the transform has no likelihood to be narrowed; else as ``annealed-map``.
         """
-        if self.settings.place == "steps" and distance is not None:
-            return self._sought_by_steps(observation, knowledge, budget, streams, distance)
-        if not isinstance(distance, Likelihood):
+        if self.place == "steps" and case.distance is not None:
+            return self._sought_by_steps(case, case.distance)
+        if not isinstance(case.distance, Likelihood):
             raise UserError(
                 f"{NAME} needs a transform with a likelihood of its own, such as ranked-mixture for outpost: choose "
                 "one that fits the defense, or attack annealed-map"
             )
-        if self.settings.place == "sent":
-            return self._sought(observation, knowledge, budget, streams, distance)
-        alone = [at_mean_weights(observation.select([row]), knowledge, NAME) for row in range(len(observation.trials))]
-        return joined([self._sought(one, knowledge, budget, streams, distance) for one in alone])
+        if self.place == "sent":
+            return self._sought(case, case.distance)
+        observation = case.observation
+        alone = [
+            at_mean_weights(observation.select([row]), case.knowledge, NAME) for row in range(len(observation.trials))
+        ]
+        return joined([self._sought(replace(case, observation=one), case.distance) for one in alone])
 
-    def _sought(
-        self, observation: Observation, knowledge: Knowledge, budget: Budget, streams: Streams, distance: Likelihood
-    ) -> Reconstruction:
-        errors = self.settings.ladder().errors()
-        likelihoods = [distance.widened(error, observation.weights) for error in errors]
-        scene = scene_of(NAME, self.generator, observation, knowledge, likelihoods[0])
-        labels = labels_of(scene, self.settings.label_rule, streams, self.settings.samples)
-        posteriors = [posterior_of(replace(scene, distance=one), labels, self.settings.box) for one in likelihoods]
-        return self._found(posteriors, labels, observation.trials, budget, streams)
+    def _sought(self, case: Case, distance: Likelihood) -> Reconstruction:
+        likelihoods = [distance.widened(error, case.observation.weights) for error in self.ladder().errors()]
+        scene = scene_of_case(NAME, replace(case, distance=likelihoods[0]))
+        labels = labels_of(scene, self.label_rule, case.streams, self.samples)
+        posteriors = [posterior_of(replace(scene, distance=one), labels, self.box) for one in likelihoods]
+        return self._found(posteriors, labels, case)
 
-    def _found(
-        self, posteriors: list[Posterior], labels: Tensor, trials: tuple[int, ...], budget: Budget, streams: Streams
-    ) -> Reconstruction:
-        start = latent_starts(posteriors[0], trials, budget.restarts, streams, self.settings.spread)
-        stages = narrowed(posteriors, start, budget.iterations, self.settings.history)
-        posterior = posteriors[-1]
-        if self.settings.refinements:
-            posterior, stages = self._refined(posterior, stages, labels, budget)
-        return likeliest(posterior, stages, labels, trials, refined=self.settings.refinements > 0)
-
-    def _sought_by_steps(
-        self, observation: Observation, knowledge: Knowledge, budget: Budget, streams: Streams, distance: Distance
-    ) -> Reconstruction:
-        observation, errors = mean_gradient(observation, knowledge, NAME), self.settings.ladder().errors()
+    def _sought_by_steps(self, case: Case, distance: Distance) -> Reconstruction:
+        observation, errors = mean_gradient(case.observation, case.knowledge, NAME), self.ladder().errors()
         of_mean = distance.widened(errors[0], observation.weights) if isinstance(distance, Likelihood) else distance
-        scene = scene_of(NAME, self.generator, observation, knowledge, of_mean)
-        labels = labels_of(scene, self.settings.label_rule, streams, self.settings.samples)
-        posteriors = stepwise_posteriors(scene, distance, errors, labels, self.settings.box)
-        return self._found(posteriors, labels, observation.trials, budget, streams)
+        scene = scene_of_case(NAME, replace(case, observation=observation, distance=of_mean))
+        labels = labels_of(scene, self.label_rule, case.streams, self.samples)
+        return self._found(stepwise_posteriors(scene, distance, errors, labels, self.box), labels, case)
 
-    def _refined(
-        self, posterior: Posterior, stages: list[Descent], labels: Tensor, budget: Budget
-    ) -> tuple[Posterior, list[Descent]]:
-        """Return the posterior under the prior of the nearest public images, and all stages so far."""
-        if budget.restarts > 1:
-            raise UserError(f"{NAME} refines a single guess: set restarts: 1, or refinements: 0")
-        rows, of_class = torch.arange(len(labels), device=labels.device), posterior
-        for _ in range(self.settings.refinements):
-            with torch.no_grad():
-                guess = posterior.images(stages[-1].points, rows)
-            posterior = near_posterior(of_class, guess, labels, self.settings.neighbours)
-            start = guess.new_zeros(len(labels), posterior.unknowns)
-            stages = [*stages, *narrowed([posterior], start, budget.iterations, self.settings.history)]
-        return posterior, stages
+    def _found(self, posteriors: list[Posterior], labels: Tensor, case: Case) -> Reconstruction:
+        trials, iterations = case.observation.trials, case.budget.iterations
+        start = latent_starts(posteriors[0], trials, case.budget.restarts, case.streams, self.spread)
+        stages = narrowed(posteriors, start, iterations, self.history)
+        if self.refinements:
+            require_one_guess(NAME, case.budget)
+        posterior, stages = refined(
+            posteriors[-1],
+            stages,
+            self.refinements,
+            self.neighbours,
+            lambda near, guesses: narrowed([near], guesses, iterations, self.history),
+        )
+        return likeliest(posterior, stages, labels, trials, kept=self.refinements == 0)
 
 
-PLUGIN: type[GenerativeAttack] = AnnealedLikelihood
+PLUGIN: type[Attack] = AnnealedLikelihood

@@ -10,27 +10,24 @@ graduated non-convexity, "Visual Reconstruction" (Blake, Zisserman).
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from leaklab.attacks.annealing import Ladder
 from leaklab.attacks.backtracking import Descent
-from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
-from leaklab.attacks.generative import GenerativeAttack
-from leaklab.attacks.matching import Distance, profiled_scale, squared_l2
-from leaklab.attacks.neighbours import near_posterior
+from leaklab.attacks.base import Attack, Case, Reconstruction
+from leaklab.attacks.matching import profiled_scale
 from leaklab.attacks.posterior import Posterior, posterior_of
-from leaklab.attacks.posterior_search import latent_starts, likeliest, narrowed
+from leaklab.attacks.posterior_search import latent_starts, likeliest, narrowed, refined, require_one_guess
 from leaklab.attacks.public_labels import labels_of
-from leaklab.attacks.scene import Scene, scene_of
+from leaklab.attacks.scene import Scene, scene_of_case
 from leaklab.attacks.unrolled import unrolled_posterior
-from leaklab.models.generators.base import Generator
-from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements
 from leaklab.records.bounds import Count, Natural, NonNegative, Positive
 from leaklab.records.errors import UserError
+from leaklab.records.traits import AttackTraits
 
 NAME = "annealed-map"
 MATCHINGS = ("gradient", "unrolled")
@@ -64,7 +61,8 @@ class AnnealedMap:
             their order, and ``label_rule`` is ``known``; 0 for one batch, which all steps repeat.
     """
 
-    several_batches: ClassVar[bool] = True
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations="stages", again="refinements")
+
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, "input_range"),
         facts_when={"label_rule": KNOWN_LABELS, "matching": {"unrolled": PRESCRIBED_STEPS}},
@@ -74,6 +72,7 @@ class AnnealedMap:
             "samples": ("samples", *PRESCRIBED_STEPS),
         },
         generator=True,
+        several_batches=True,
     )
 
     label_rule: str = "likelihood"
@@ -105,73 +104,39 @@ class AnnealedMap:
         """
         return Ladder(self.coarsest, self.finest, self.stages)
 
-    def using(self, generator: Generator) -> Attack:
-        """Return the attack with its generator, frozen, which makes the victim's images and classes."""
-        return _WithGenerator(self, generator)
-
-
-@dataclass(frozen=True)
-class _WithGenerator:
-    """The attack; ``settings`` and ``generator`` are what ``using`` was called with."""
-
-    requirements: ClassVar[Requirements] = AnnealedMap.requirements
-
-    settings: AnnealedMap
-    generator: Generator
-
-    def reconstruct(
-        self,
-        observation: Observation,
-        knowledge: Knowledge,
-        budget: Budget,
-        streams: Streams,
-        distance: Distance | None = None,
-    ) -> Reconstruction:
+    def reconstruct(self, case: Case) -> Reconstruction:
         """Reconstruct every trial; see ``Attack.reconstruct``. All starts run, side by side.
 
         Raises:
             UserError: facts are withheld, the label rule does not fit the batch, the observation is no gradient or not
                 finite, or the generator does not make the victim's images and classes.
         """
-        scene = scene_of(NAME, self.generator, observation, knowledge, distance or squared_l2)
-        labels = labels_of(self._of_labels(scene), self.settings.label_rule, streams, self.settings.samples)
-        posterior = self._posterior(scene, labels)
-        starts = latent_starts(posterior, observation.trials, budget.restarts, streams, self.settings.spread)
-        stages = _narrowed(posterior, starts, budget.iterations, self.settings)
-        if self.settings.refinements:
-            posterior, stages = self._refined(posterior, stages, labels, budget)
-        return likeliest(posterior, stages, labels, observation.trials, refined=self.settings.refinements > 0)
-
-    def _refined(
-        self, posterior: Posterior, stages: list[Descent], labels: Tensor, budget: Budget
-    ) -> tuple[Posterior, list[Descent]]:
-        """Return the posterior under the prior of the nearest public images, and all stages so far."""
-        if budget.restarts > 1:
-            raise UserError(f"{NAME} refines a single guess: set restarts: 1, or refinements: 0")
-        rows, of_class = torch.arange(len(labels), device=labels.device), posterior
-        for _ in range(self.settings.refinements):
-            with torch.no_grad():
-                guess = posterior.images(stages[-1].points, rows)
-            posterior = near_posterior(of_class, guess, labels, self.settings.neighbours)
-            start = guess.new_zeros(len(labels), posterior.unknowns)
-            stages = [*stages, *_narrowed(posterior, start, budget.iterations, self.settings)]
-        return posterior, stages
+        scene, iterations = scene_of_case(NAME, case), case.budget.iterations
+        labels = labels_of(self._of_labels(scene), self.label_rule, case.streams, self.samples)
+        posterior, trials = self._posterior(scene, labels), case.observation.trials
+        starts = latent_starts(posterior, trials, case.budget.restarts, case.streams, self.spread)
+        stages = self._narrowed(posterior, starts, iterations)
+        if self.refinements:
+            require_one_guess(NAME, case.budget)
+        posterior, stages = refined(
+            posterior, stages, self.refinements, self.neighbours, partial(self._narrowed, iterations=iterations)
+        )
+        return likeliest(posterior, stages, labels, trials, kept=self.refinements == 0)
 
     def _of_labels(self, scene: Scene) -> Scene:
         """Return the scene by which labels are read: hidden rates hide the scale of a gradient that stands for all."""
-        return replace(scene, distance=profiled_scale) if self.settings.matching == "unrolled" else scene
+        return replace(scene, distance=profiled_scale) if self.matching == "unrolled" else scene
 
     def _posterior(self, scene: Scene, labels: Tensor) -> Posterior:
-        box = self.settings.box
-        if self.settings.matching == "unrolled":
-            return unrolled_posterior(scene, labels, box, self.settings.client_factor)
+        box = self.box
+        if self.matching == "unrolled":
+            return unrolled_posterior(scene, labels, box, self.client_factor)
         return posterior_of(scene, labels, box)
 
+    def _narrowed(self, posterior: Posterior, starts: Tensor, iterations: int) -> list[Descent]:
+        """Return where the starts [T * R, n] ended in each stage, whose distance weighs more and more."""
+        weights = self.ladder().weights(posterior.scene.distance, posterior.inversion.loss_of_nothing())
+        return narrowed([posterior.weighted(one) for one in weights], starts, iterations, self.history)
 
-def _narrowed(posterior: Posterior, starts: Tensor, iterations: int, settings: AnnealedMap) -> list[Descent]:
-    """Return where the starts [T * R, n] ended in each stage, whose distance weighs more and more."""
-    weights = settings.ladder().weights(posterior.scene.distance, posterior.inversion.loss_of_nothing())
-    return narrowed([posterior.weighted(one) for one in weights], starts, iterations, settings.history)
 
-
-PLUGIN: type[GenerativeAttack] = AnnealedMap
+PLUGIN: type[Attack] = AnnealedMap

@@ -11,17 +11,12 @@ means the same whatever is matched.
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from leaklab.attacks.adaptive.matched_noise import negative_log_likelihood
-from leaklab.attacks.matching import Distance
+from leaklab.attacks.matching import Distance, is_log_likelihood
 from leaklab.records.errors import UserError
-
-LOG_LIKELIHOODS = (negative_log_likelihood,)
-"""Distances, with settings bound or not, whose value is a negative log-likelihood up to a constant."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +53,3 @@ class Ladder:
         if is_log_likelihood(distance):
             return [torch.ones_like(nothing)]
         return [1 / (2 * error**2 * nothing) for error in self.errors()]
-
-
-def is_log_likelihood(distance: Distance) -> bool:
-    """Tell whether the value of a distance is a negative log-likelihood up to a constant."""
-    return (distance.func if isinstance(distance, partial) else distance) in LOG_LIKELIHOODS

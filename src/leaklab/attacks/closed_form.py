@@ -21,17 +21,11 @@ def read_off(observation: Observation, images: Tensor, labels: Tensor) -> Recons
     """
     seen = images.flatten(1).isfinite().any(1)
     losses = torch.full((len(images),), torch.nan).masked_fill(~seen.cpu(), torch.inf).to(images)
-    return Reconstruction(
-        images=images,
-        labels=labels,
-        candidates=images[:, None].clone(),
-        candidate_losses=losses[:, None],
-        starts=tuple(
-            StartRecord(trial, 0, loss, 0, 0, not read, "read" if read else "diverged")
-            for trial, loss, read in zip(observation.trials, losses.tolist(), seen.tolist(), strict=True)
-        ),
-        scale=torch.ones(len(images), dtype=torch.float64),
+    starts = tuple(
+        StartRecord(trial, 0, loss, 0, 0, not read, "read" if read else "diverged")
+        for trial, loss, read in zip(observation.trials, losses.tolist(), seen.tolist(), strict=True)
     )
+    return Reconstruction.of_starts(images[:, None], losses[:, None], labels, starts)
 
 
 def unread(observation: Observation, samples: tuple[int, ...]) -> Reconstruction:
@@ -43,11 +37,6 @@ def unread(observation: Observation, samples: tuple[int, ...]) -> Reconstruction
     """
     like, trials = observation.like, observation.trials
     images = like.new_full((len(trials), *samples), torch.nan)
-    return Reconstruction(
-        images=images,
-        labels=torch.full((len(trials), samples[0]), NO_LABEL, device=like.device),
-        candidates=images[:, None].clone(),
-        candidate_losses=like.new_full((len(trials), 1), torch.nan),
-        starts=tuple(StartRecord(trial, 0, torch.nan, 0, 0, False, observation.silent[trial]) for trial in trials),
-        scale=torch.ones(len(trials), dtype=torch.float64),
-    )
+    labels = torch.full((len(trials), samples[0]), NO_LABEL, device=like.device)
+    starts = tuple(StartRecord(trial, 0, torch.nan, 0, 0, False, observation.silent[trial]) for trial in trials)
+    return Reconstruction.of_starts(images[:, None], like.new_full((len(trials), 1), torch.nan), labels, starts)

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
-from leaklab.attacks.base import Attack, Budget, Streams
+from leaklab.attacks.base import Attack, Case
 from leaklab.attacks.cosine_inversion import CosineInversion, cosine_distance
 from leaklab.attacks.inversion import Inversion
 from leaklab.attacks.labels import fixed_labels
@@ -23,6 +23,7 @@ from leaklab.attacks.update_attack import UpdateAttack
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements
 from leaklab.records.bounds import Count, Flag, NonNegative, Rate
+from leaklab.records.traits import LBFGS_STEP, AttackTraits
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,16 @@ class CosineDeepLeakage(UpdateAttack):
         boxed: signed Adam keeps the pixels within the range that the threat model grants.
     """
 
+    traits: ClassVar[AttackTraits] = AttackTraits(
+        evaluations=LBFGS_STEP, evaluations_when={"optimizer": {"signed-adam": 1}}, keeps_state=True
+    )
+
     name: ClassVar[str] = "csdlg"
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, *PRESCRIBED_STEPS),
         facts_when={"label_rule": KNOWN_LABELS, "boxed": {True: ("input_range",)}},
         facts_when_set={"samples": ("samples",)},
+        several_batches=True,
         batch_statistics=True,
     )
 
@@ -75,9 +81,7 @@ class CosineDeepLeakage(UpdateAttack):
             return CosineInversion(network, observed, shape, num_classes, labels)
         return super().gradient_inversion(network, observed, shape, num_classes, distance, labels)
 
-    def search(
-        self, inversion: Inversion, observation: Observation, knowledge: Knowledge, budget: Budget, streams: Streams
-    ) -> SearchResult:
+    def search(self, inversion: Inversion, case: Case) -> SearchResult:
         """Search from normal starts; losses are relative to that of a zero update."""
         size = PROFILED_SIZE if self.optimizer == "lbfgs" else 1.0
         matching: Matching = _Sized(inversion, size)
@@ -87,16 +91,16 @@ class CosineDeepLeakage(UpdateAttack):
             objective = WithPrior(matching, total_variation, self.total_variation, inversion.shape, nothing)
 
         def start_of(row: int, number: int) -> Tensor:
-            return inversion.normal_start(streams("start", observation.trials[row], number))
+            return inversion.normal_start(case.streams("start", case.observation.trials[row], number))
 
         if self.optimizer == "lbfgs":
-            rules = self.within(budget.iterations, budget.restarts)
+            rules = self.within(case.budget.iterations, case.budget.restarts)
             found = search(objective, start_of, nothing, rules, LbfgsSettings(history=self.history))
             records = [replace(record, matching_loss=record.matching_loss / size) for record in found.records]
             return SearchResult(found.points, found.losses / size, records)
-        box = Box(*knowledge.require("input_range", self.name)) if self.boxed else None
-        settings = SignedAdamSettings(budget.iterations, budget.restarts, self.rate, box=box)
-        return signed_adam(objective, start_of, len(observation.trials), settings)
+        box = Box(*case.knowledge.require("input_range", self.name)) if self.boxed else None
+        settings = SignedAdamSettings(case.budget.iterations, case.budget.restarts, self.rate, box=box)
+        return signed_adam(objective, start_of, len(case.observation.trials), settings)
 
 
 class _Sized:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from leaklab.attacks.base import Attack, Budget, Streams
+from leaklab.attacks.base import Attack, Case
 from leaklab.attacks.inversion import Inversion
 from leaklab.attacks.lbfgs import LbfgsSettings
 from leaklab.attacks.matching import Distance, squared_l2
@@ -30,7 +30,10 @@ class DeltaDeepLeakage(UpdateAttack):
 
     name: ClassVar[str] = "delta-dlg"
     requirements: ClassVar[Requirements] = Requirements(
-        facts=(*SAMPLES, *PRESCRIBED_STEPS), facts_when_set={"samples": ("samples",)}, batch_statistics=True
+        facts=(*SAMPLES, *PRESCRIBED_STEPS),
+        facts_when_set={"samples": ("samples",)},
+        several_batches=True,
+        batch_statistics=True,
     )
 
     history: Count = 100
@@ -43,15 +46,13 @@ class DeltaDeepLeakage(UpdateAttack):
         """Return the squared L2 distance."""
         return squared_l2
 
-    def search(
-        self, inversion: Inversion, observation: Observation, knowledge: Knowledge, budget: Budget, streams: Streams
-    ) -> SearchResult:
+    def search(self, inversion: Inversion, case: Case) -> SearchResult:
         """Search by L-BFGS; a further start is tried while the best loss is not accepted."""
 
         def start_of(row: int, number: int) -> Tensor:
-            return inversion.normal_start(streams("start", observation.trials[row], number))
+            return inversion.normal_start(case.streams("start", case.observation.trials[row], number))
 
-        rules = self.within(budget.iterations, budget.restarts)
+        rules = self.within(case.budget.iterations, case.budget.restarts)
         return search(inversion, start_of, inversion.loss_of_nothing(), rules, LbfgsSettings(history=self.history))
 
 

@@ -8,7 +8,7 @@ section III.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.simulation import PLAIN_STEPS, LocalSteps, simulated_delta
+from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.errors import UserError
 
 
@@ -124,3 +125,15 @@ def check_observed(network: nn.Sequential, observed: Sequence[Tensor]) -> None:
         raise UserError("the observed update is not of this network: capture again")
     if not all(bool(value.isfinite().all()) for value in observed):
         raise UserError("the observed update is not finite: the client diverged, so lower its rate and capture again")
+
+
+def as_delta(observation: Observation, knowledge: Knowledge) -> Observation:
+    """Return the delta behind an observation, the inverse of ``Observation.as_gradient``.
+
+    Who does not know the rate or the number of steps can only have turned the sign (``Observation.as_direction``).
+    """
+    if observation.kind == "delta":
+        return observation
+    known = all(knowledge.knows(fact) for fact in ("nominal_rate", "local_steps"))
+    assumed = knowledge.assumed_rate() if known else 1.0
+    return replace(observation.scaled(-assumed), kind="delta")

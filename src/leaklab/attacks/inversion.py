@@ -6,8 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from leaklab.attacks.base import Reconstruction
 from leaklab.attacks.gradients import TrialGradients, trial_gradients
 from leaklab.attacks.matching import Distance
+from leaklab.attacks.search import SearchResult
+from leaklab.attacks.starts import numbered
 from leaklab.models.normalisation import unnormalised
 from leaklab.records.streams import Stream
 
@@ -78,6 +81,19 @@ class Inversion:
             logits = points[:, pixels:].view(-1, self.shape[0], self.num_classes)
             return Dummy(images, torch.softmax(logits, -1))
         return Dummy(images, F.one_hot(self.labels[rows], self.num_classes).to(points.dtype))
+
+    def reconstruction(self, found: SearchResult, trials: tuple[int, ...]) -> Reconstruction:
+        """Return what a search found.
+
+        Args:
+            found: the best point of every start.
+            trials: number of each of the T trials within the capture.
+        """
+        rows = torch.arange(len(trials), device=found.points.device)
+        targets = self.unpack(found.points[rows, found.chosen()], rows).targets
+        candidates = torch.stack([self.unpack(points, rows).images for points in found.points.unbind(1)], 1)
+        starts = numbered(found.records, trials)
+        return Reconstruction.of_starts(candidates, found.losses, targets.argmax(-1), starts)
 
     def __call__(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return the matching loss [S] at ``points`` [S, n] and its derivative [S, n]."""

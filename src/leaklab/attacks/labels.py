@@ -10,11 +10,10 @@ Source: "iDLG: Improved Deep Leakage from Gradients", eqs. (4)-(6).
 import torch
 from torch import Tensor, nn
 
-from leaklab.attacks.adaptive.clip_emulation import after_clipping
 from leaklab.attacks.base import victim
 from leaklab.attacks.counts import counted_labels, mean_prediction
 from leaklab.attacks.head import Head, head
-from leaklab.attacks.matching import Distance, profiled_scale
+from leaklab.attacks.matching import Distance, is_scale_free
 from leaklab.attacks.noise_images import noise_images
 from leaklab.attacks.unmixed_labels import HeadReader
 from leaklab.observations.base import Knowledge, Observation
@@ -37,8 +36,6 @@ def row_sum_rule(observation: Observation) -> Tensor:
 SINGLE_RULES = {"bias": bias_rule, "row-sum": row_sum_rule}
 BATCH_RULES = ("counts", "unmixed")
 LABEL_RULES = (*SINGLE_RULES, "distinct", *BATCH_RULES, "known", "target")
-BLIND_TO_SCALE: tuple[Distance, ...] = (profiled_scale, after_clipping)
-"""Distances for updates whose scale is not that of the gradient."""
 
 
 def fixed_labels(
@@ -117,7 +114,7 @@ def batch_labels(
     if rule == "unmixed":
         reader = HeadReader(network, observed, images, batch)
         return torch.stack([reader.read(row).labels for row in range(len(observed.bias_update))])
-    if distance in BLIND_TO_SCALE:
+    if is_scale_free(distance):
         raise UserError("label_rule 'counts' needs the scale of the gradient: use label_rule: unmixed or known")
     return counted_labels(observed.bias_update, mean_prediction(network, images), batch)
 

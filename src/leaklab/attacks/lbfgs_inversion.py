@@ -1,22 +1,21 @@
 """The common road of DLG and iDLG: L-BFGS on the matching loss from several normal starts."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from leaklab.attacks.base import Budget, Reconstruction, Streams, victim
+from leaklab.attacks.base import Case, Reconstruction, require_finite, require_gradient, victim
 from leaklab.attacks.inversion import Inversion
 from leaklab.attacks.lbfgs import LbfgsSettings
 from leaklab.attacks.matching import Distance, squared_l2
 from leaklab.attacks.rank_one_head import inversion_of
-from leaklab.attacks.search import SearchResult, StopRules, search
-from leaklab.attacks.starts import numbered
+from leaklab.attacks.search import StopRules, search
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.bounds import Count
-from leaklab.records.errors import UserError
+from leaklab.records.traits import LBFGS_STEP, AttackTraits
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,8 @@ class LbfgsInversion(StopRules, ABC):
             float32.
     """
 
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations=LBFGS_STEP, keeps_state=True)
+
     name: ClassVar[str]
 
     history: Count = 100
@@ -41,14 +42,7 @@ class LbfgsInversion(StopRules, ABC):
     def labels(self, observation: Observation, knowledge: Knowledge, distance: Distance) -> Tensor | None:
         """Return the fixed labels [T, B], or None to search label logits too."""
 
-    def reconstruct(
-        self,
-        observation: Observation,
-        knowledge: Knowledge,
-        budget: Budget,
-        streams: Streams,
-        distance: Distance | None = None,
-    ) -> Reconstruction:
+    def reconstruct(self, case: Case) -> Reconstruction:
         """Reconstruct every trial from ``normal_start`` draws named by trial and start; see ``Attack.reconstruct``.
 
         Raises:
@@ -56,43 +50,24 @@ class LbfgsInversion(StopRules, ABC):
                 finite.
         """
         if self.dtype == "float64":
-            observation = observation.in_dtype(torch.float64)
-        distance = distance or squared_l2
-        labels = self.labels(observation, knowledge, distance)
-        inversion = _inversion(self.name, observation, knowledge, distance, labels)
+            case = replace(case, observation=case.observation.in_dtype(torch.float64))
+        distance, trials = case.distance or squared_l2, case.observation.trials
+        labels = self.labels(case.observation, case.knowledge, distance)
+        inversion = _inversion(self.name, case, distance, labels)
 
         def start_of(row: int, number: int) -> Tensor:
-            return inversion.normal_start(streams("start", observation.trials[row], number))
+            return inversion.normal_start(case.streams("start", trials[row], number))
 
-        settings = self.within(budget.iterations, budget.restarts)
+        settings = self.within(case.budget.iterations, case.budget.restarts)
         lbfgs = LbfgsSettings(history=self.history)
         found = search(inversion, start_of, inversion.loss_of_nothing(), settings, lbfgs)
-        return _reconstruction(inversion, found, observation.trials)
+        return inversion.reconstruction(found, trials)
 
 
-def _reconstruction(inversion: Inversion, found: SearchResult, trials: tuple[int, ...]) -> Reconstruction:
-    rows = torch.arange(len(trials), device=found.points.device)
-    chosen = inversion.unpack(found.points[rows, found.chosen()], rows)
-    candidates = [inversion.unpack(points, rows).images for points in found.points.unbind(1)]
-    return Reconstruction(
-        images=chosen.images,
-        labels=chosen.targets.argmax(-1),
-        candidates=torch.stack(candidates, 1),
-        candidate_losses=found.losses,
-        starts=numbered(found.records, trials),
-        scale=torch.ones(len(rows), dtype=torch.float64),
-    )
-
-
-def _inversion(
-    attack: str, observation: Observation, knowledge: Knowledge, distance: Distance, labels: Tensor | None
-) -> Inversion:
-    """Return the objective of ``invert``."""
-    if observation.kind != "gradient":
-        raise UserError(f"attack '{attack}' matches gradients: choose a transform that turns the delta into one")
-    observed = list(observation.update.values())
-    if not all(bool(value.isfinite().all()) for value in observed):
-        raise UserError(f"attack '{attack}': the observed gradients are not finite: capture them again at a lower rate")
-    shape = (int(knowledge.require("batch_size", attack)), *knowledge.require("input_shape", attack))
-    classes = int(knowledge.require("num_classes", attack))
-    return inversion_of(victim(observation, knowledge, attack), observed, shape, classes, distance, labels)
+def _inversion(attack: str, case: Case, distance: Distance, labels: Tensor | None) -> Inversion:
+    """Return the objective of ``reconstruct``."""
+    require_gradient(case.observation, attack)
+    require_finite(case.observation, attack)
+    shape, classes = case.shape(attack), case.classes(attack)
+    network = victim(case.observation, case.knowledge, attack)
+    return inversion_of(network, list(case.observation.update.values()), shape, classes, distance, labels)

@@ -5,13 +5,43 @@ needs one backward pass through the network only and no graph over the weights.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 Distance = Callable[[Sequence[Tensor], Sequence[Tensor]], tuple[Tensor, list[Tensor], Tensor]]
 """Maps gradients and observed gradients ([T, ...] per parameter) to the value [T], residuals, and a factor [T];
-the derivative of the value for a gradient tensor is factor * residual."""
+the derivative of the value for a gradient tensor is factor * residual. One that is more than a function says what else
+holds of it: ``scale_free`` and ``log_likelihood``, see below."""
+
+
+@dataclass(frozen=True)
+class ScaleFree:
+    """A distance for updates whose scale is not that of the gradient.
+
+    Attributes:
+        value: the distance.
+    """
+
+    scale_free: ClassVar[bool] = True
+
+    value: Distance
+
+    def __call__(self, gradients: Sequence[Tensor], observed: Sequence[Tensor]) -> tuple[Tensor, list[Tensor], Tensor]:
+        """Return the distance; see ``Distance``."""
+        return self.value(gradients, observed)
+
+
+def is_scale_free(distance: Distance | None) -> bool:
+    """Tell whether a distance says that it is for updates whose scale is not that of the gradient."""
+    return bool(getattr(distance, "scale_free", False))
+
+
+def is_log_likelihood(distance: Distance) -> bool:
+    """Tell whether a distance says that its value is a negative log-likelihood up to a constant, as it is."""
+    return bool(getattr(distance, "log_likelihood", False))
 
 
 PROFILED_SIZE = 1e3
@@ -26,6 +56,7 @@ def squared_l2(gradients: Sequence[Tensor], observed: Sequence[Tensor]) -> tuple
     return value, residuals, torch.full_like(value, 2.0)
 
 
+@ScaleFree
 def profiled_scale(gradients: Sequence[Tensor], observed: Sequence[Tensor]) -> tuple[Tensor, list[Tensor], Tensor]:
     """Return c min over s of ||o - s g'||^2 / ||o||^2 = c (1 - cos^2(o, g')), which ignores any factor on o.
 
@@ -54,9 +85,39 @@ def squared_norm(tensors: Sequence[Tensor]) -> Tensor:
     return torch.stack(squares).sum(0).to(tensors[0].dtype)
 
 
+def clipped(
+    gradients: Sequence[Tensor], bound: Tensor
+) -> tuple[list[Tensor], Callable[[Sequence[Tensor]], list[Tensor]]]:
+    """Return c g with c = min(1, S / ||g||) for each trial, and the product of its transposed derivative with vectors.
+
+    Args:
+        gradients: [T, ...] per parameter; one norm over all of them.
+        bound: S, [T].
+
+    Returns:
+        The clipped gradients, and the map r -> c (r - g <g, r> / ||g||^2), or r -> r for a trial within its bound.
+    """
+    square = squared_norm(gradients).clamp(min=torch.finfo(bound.dtype).tiny)
+    factor = (bound / square.sqrt()).clamp(max=1.0)
+
+    def pull_back(residuals: Sequence[Tensor]) -> list[Tensor]:
+        pairs = list(zip(gradients, residuals, strict=True))
+        product = torch.stack([(g * r).flatten(1).sum(1) for g, r in pairs]).sum(0)
+        # a clipped gradient has lost its length: what points along it changes nothing
+        along = torch.where(factor < 1, product / square, 0.0)
+        return [_times(factor, r - _times(along, g)) for g, r in pairs]
+
+    return [_times(factor, gradient) for gradient in gradients], pull_back
+
+
 def by_trial(factor: Tensor, like: Tensor) -> Tensor:
     """Return ``factor`` [T] with as many dimensions as ``like`` [T, ...], so that their product is by trial."""
     return factor.view(-1, *[1] * (like.dim() - 1))
+
+
+def _times(factor: Tensor, values: Tensor) -> Tensor:
+    """Return the values [T, ...] of each trial times its factor [T]."""
+    return torch.einsum("t,t...->t...", factor, values)
 
 
 DISTANCES: dict[str, Distance] = {"squared-l2": squared_l2, "profiled-scale": profiled_scale}

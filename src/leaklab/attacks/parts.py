@@ -10,11 +10,10 @@ from torch import Tensor
 
 from leaklab.attacks.base import Reconstruction
 from leaklab.attacks.starts import as_tensor, from_tensor
+from leaklab.records.attack_spec import TRIALS_TOGETHER
 
 TENSORS = ("images", "labels", "candidates", "candidate_losses", "scale")
 OPTIONAL = ("latents", "certified")
-TRIALS_TOGETHER = 10
-"""Trials per chunk: the speed per trial is flat from here on, and a killed job loses at most one chunk."""
 
 
 def chunks(trials: int) -> list[list[int]]:

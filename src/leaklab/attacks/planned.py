@@ -4,14 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from leaklab.attacks.adaptive.base import InformedTransform, Transform, prepared_by
-from leaklab.attacks.base import Attack, Budget, Reconstruction
+from leaklab.attacks.base import Attack, Budget, Case, Reconstruction, Streams
 from leaklab.attacks.closed_form import NO_LABEL, unread
 from leaklab.attacks.latent_matching import LatentMatching
 from leaklab.attacks.matching import Distance
@@ -22,26 +21,15 @@ from leaklab.attacks.starts import StartRecord
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.client_requirements import check_optimizer
-from leaklab.observations.declared import chosen
 from leaklab.observations.requirements import check, check_prior, check_transform, needs
 from leaklab.records import plugins
 from leaklab.records.attack_spec import TRANSFORMS, AttackerSpec
+from leaklab.records.declarations import chosen
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 
 NO_ALGEBRA = (np.linalg.LinAlgError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
 """What linear algebra raises that does not converge on a finite matrix, or finds a singular one."""
-
-
-@runtime_checkable
-class LatentAttack(Protocol):
-    """An attack with its generator that can show the loss which it minimises."""
-
-    def matching(
-        self, observation: Observation, knowledge: Knowledge, distance: Distance | None = None
-    ) -> tuple[LatentMatching, Tensor]:
-        """Return the loss of latents, one row per private image, and the inferred labels [T, B]."""
-        ...
 
 
 def attacked(
@@ -78,15 +66,15 @@ def attacked(
 def _searched(
     spec: AttackerSpec, observation: Observation, knowledge: Knowledge, device: str, generator: Generator | None
 ) -> Reconstruction:
-    transform, attack = _planned(spec, knowledge, generator)
+    transform, attack = _planned(spec, knowledge)
     budget = Budget(spec.iterations, spec.restarts)
-    streams = partial(stream, spec.seed, "attack")
+    streams = _streams(spec)
     unit = partial(_on_unit_range, knowledge.require("input_range", spec.attack.name))
 
     def of(some: Observation) -> Reconstruction:
         parts = []
         for one in prepared_by(transform, some, knowledge):
-            found = attack.reconstruct(one.observation, knowledge, budget, streams, one.distance)
+            found = attack.reconstruct(Case(one.observation, knowledge, budget, streams, one.distance, generator))
             check_shapes(found, one.observation, knowledge, spec.attack.name)
             on_unit = replace(found, images=unit(found.images), candidates=unit(found.candidates), scale=one.scale)
             parts.append(on_unit.cpu())
@@ -131,7 +119,6 @@ def _nothing(seen: Observation, knowledge: Knowledge, spec: AttackerSpec, starts
         candidates=number.expand(1, starts, *shape),
         candidate_losses=number.expand(1, starts),
         starts=(),
-        scale=torch.ones(1, dtype=torch.float64),
     )
 
 
@@ -143,7 +130,6 @@ def _lost(like: Reconstruction, trial: int) -> Reconstruction:
         candidates=torch.full_like(like.candidates, torch.nan),
         candidate_losses=torch.full_like(like.candidate_losses, inf),
         starts=(StartRecord(trial, 0, inf, 0, 0, True, "diverged"),),
-        scale=torch.ones_like(like.scale),
         latents=None if like.latents is None else torch.full_like(like.latents, torch.nan),
         certified=None if like.certified is None else torch.zeros_like(like.certified),
     )
@@ -186,13 +172,16 @@ def planned_matching(
     Raises:
         UserError: the attack searches no latents, or those of several images together; see also ``Transform.prepare``.
     """
-    transform, attack = _planned(spec, knowledge, generator)
-    if not isinstance(attack, LatentAttack):
+    transform, attack = _planned(spec, knowledge)
+    matching_of = getattr(attack, "matching", None)
+    if matching_of is None:
         raise UserError(f"attack '{spec.attack.name}' shows no loss of latents: choose ggl")
     alone = prepared_by(transform, observation, knowledge)
     if len(alone) > 1:
         raise UserError(f"transform '{spec.transform.name}' makes a network for each client: show one trial")
-    matching, _ = attack.matching(alone[0].observation, knowledge, distance or alone[0].distance)
+    (prepared,), budget = alone, Budget(spec.iterations, spec.restarts)
+    case = Case(prepared.observation, knowledge, budget, _streams(spec), distance or prepared.distance, generator)
+    matching: LatentMatching = matching_of(case)[0]
     if matching.batch > 1:
         raise UserError(f"attack '{spec.attack.name}' searches {matching.batch} images together: set joint: false")
     return matching
@@ -203,11 +192,14 @@ def _on_unit_range(input_range: tuple[float, float], inputs: Tensor) -> Tensor:
     return inputs if (low, high) == (0.0, 1.0) else (inputs - low) / (high - low)
 
 
-def _planned(spec: AttackerSpec, knowledge: Knowledge, generator: Generator | None) -> tuple[Transform, Attack]:
-    """Return the transform with what it reads from the facts, and the attack with its generator if there is one."""
+def _streams(spec: AttackerSpec) -> Streams:
+    return partial(stream, spec.seed, "attack")
+
+
+def _planned(spec: AttackerSpec, knowledge: Knowledge) -> tuple[Transform, Attack]:
+    """Return the transform with what it reads from the facts, and the attack."""
     transform: Transform = plugins.load("attacks/adaptive", spec.transform.name, spec.transform.settings)
     if isinstance(transform, InformedTransform):
         transform = transform.informed(knowledge)
-    plugin = plugins.load("attacks", spec.attack.name, spec.attack.settings)
-    attack: Attack = plugin if generator is None else plugin.using(generator)
+    attack: Attack = plugins.load("attacks", spec.attack.name, spec.attack.settings)
     return transform, attack

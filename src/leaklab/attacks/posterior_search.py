@@ -3,13 +3,17 @@
 Shared by the attacks that anneal; what narrows from stage to stage is theirs.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from leaklab.attacks.backtracking import Descent, descend
-from leaklab.attacks.base import Reconstruction, Streams
+from leaklab.attacks.base import Budget, Reconstruction, Streams
+from leaklab.attacks.neighbours import near_posterior
 from leaklab.attacks.posterior import Posterior
 from leaklab.attacks.starts import StartRecord
+from leaklab.records.errors import UserError
 
 
 def latent_starts(
@@ -44,12 +48,56 @@ def narrowed(posteriors: list[Posterior], starts: Tensor, iterations: int, histo
     return stages
 
 
+def require_one_guess(attack: str, budget: Budget) -> None:
+    """Refuse several starts of a search that is to be refined.
+
+    Raises:
+        UserError: says what to set.
+    """
+    if budget.restarts > 1:
+        raise UserError(f"{attack} refines a single guess: set restarts: 1, or refinements: 0")
+
+
+def refined(
+    posterior: Posterior,
+    stages: list[Descent],
+    refinements: int,
+    neighbours: int,
+    narrow: Callable[[Posterior, Tensor], list[Descent]],
+) -> tuple[Posterior, list[Descent]]:
+    """Return the posterior under the prior of the public images nearest to what was found, and all stages so far.
+
+    Args:
+        posterior: of T trials, with the labels that its inversion has.
+        stages: of one start per trial.
+        refinements: how often the neighbours are looked up; 0 for never.
+        neighbours: see ``neighbours.near_posterior``.
+        narrow: searches such a posterior from unknowns [T, n].
+
+    Raises:
+        UserError: the generator keeps no images.
+    """
+    of_class, labels = posterior, posterior.classes.argmax(-1)
+    rows = torch.arange(len(labels), device=labels.device)
+    for _ in range(refinements):
+        with torch.no_grad():
+            guess = posterior.images(stages[-1].points, rows)
+        posterior = near_posterior(of_class, guess, labels, neighbours)
+        stages = [*stages, *narrow(posterior, guess.new_zeros(len(labels), posterior.unknowns))]
+    return posterior, stages
+
+
 def likeliest(
-    posterior: Posterior, stages: list[Descent], labels: Tensor, trials: tuple[int, ...], refined: bool
+    posterior: Posterior, stages: list[Descent], labels: Tensor, trials: tuple[int, ...], *, kept: bool
 ) -> Reconstruction:
     """Return the images of all starts, and of each trial those of the likeliest one.
 
-    Latents of a refined search belong to no generator that is kept.
+    Args:
+        posterior: that of the last stage.
+        stages: see ``narrowed``.
+        labels: [T, B].
+        trials: number of each trial within the capture.
+        kept: whether the latents are those of a generator that is kept, as those of a refined search are not.
     """
     number, last = len(trials), stages[-1]
     rows = torch.arange(number, device=labels.device)
@@ -58,16 +106,8 @@ def likeliest(
     with torch.no_grad():
         images = torch.stack([posterior.images(one, rows) for one in points.unbind(1)], 1)
         candidates = posterior.scene.as_inputs(images)
-    chosen = losses.argmin(1)
-    return Reconstruction(
-        images=candidates[rows, chosen],
-        labels=labels,
-        candidates=candidates,
-        candidate_losses=losses,
-        starts=_records(stages, trials),
-        scale=torch.ones(number, dtype=torch.float64),
-        latents=None if refined else posterior.latents(points[rows, chosen]),
-    )
+    latents = posterior.latents(points[rows, losses.argmin(1)]) if kept else None
+    return Reconstruction.of_starts(candidates, losses, labels, _records(stages, trials), latents=latents)
 
 
 def _records(stages: list[Descent], trials: tuple[int, ...]) -> tuple[StartRecord, ...]:

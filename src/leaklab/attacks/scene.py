@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from leaklab.attacks.base import victim
-from leaklab.attacks.matching import Distance
+from leaklab.attacks.base import Case, require_finite, require_gradient, victim
+from leaklab.attacks.matching import Distance, squared_l2
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.records.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,15 @@ class Scene:
             return self.as_inputs(self.generator.generate(zero, torch.eye(classes).to(like)))
 
 
+def scene_of_case(attack: str, case: Case) -> Scene:
+    """Return the scene of an attack, by the squared L2 distance unless the case has another one.
+
+    Raises:
+        UserError: there is no generator; else see ``scene_of``.
+    """
+    return scene_of(attack, case.prior(attack), case.observation, case.knowledge, case.distance or squared_l2)
+
+
 def scene_of(
     attack: str, generator: Generator, observation: Observation, knowledge: Knowledge, distance: Distance
 ) -> Scene:
@@ -58,10 +66,8 @@ def scene_of(
         UserError: facts are withheld, the observation is no gradient or not finite, or the generator is in training
             state or does not make the victim's images and classes.
     """
-    if observation.kind != "gradient":
-        raise UserError(f"attack '{attack}' matches gradients: choose a transform that turns the delta into one")
-    if not all(bool(value.isfinite().all()) for value in observation.update.values()):
-        raise UserError(f"attack '{attack}': the observed gradients are not finite: capture them again at a lower rate")
+    require_gradient(observation, attack)
+    require_finite(observation, attack)
     generator.require(tuple(knowledge.require("input_shape", attack)), int(knowledge.require("num_classes", attack)))
     generator.require_frozen()
     observation = observation.in_dtype(torch.float64)

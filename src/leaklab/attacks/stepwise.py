@@ -10,16 +10,14 @@ attacker is ours.
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from leaklab.attacks.annealing import is_log_likelihood
 from leaklab.attacks.inversion import Inversion
 from leaklab.attacks.likelihood import ALIKE, OfTheMean, StepLikelihood
-from leaklab.attacks.matching import Distance
+from leaklab.attacks.matching import Distance, is_log_likelihood
 from leaklab.attacks.posterior import Posterior, own_batches
 from leaklab.attacks.scene import Scene
 from leaklab.attacks.simulation import LocalSteps, Moves, stepping
@@ -77,7 +75,7 @@ def stepwise_posteriors(
 
     Args:
         scene: whose observation is the mean of the steps' gradients, weighed as the server prescribed.
-        law: of the steps; or that of their mean, which has no errors (``annealing.is_log_likelihood``).
+        law: of the steps; or that of their mean, which has no errors (``matching.is_log_likelihood``).
         errors: see ``likelihood``, largest first.
         labels: of one batch that all steps repeat, or of one for each step.
         box: see ``Posterior``.
@@ -111,7 +109,7 @@ def _of_mean(law: Distance, shares: tuple[float, ...], attack: str) -> Distance:
     """Return the distance of normal noise as one of several steps."""
     if not is_log_likelihood(law):
         raise UserError(f"{attack}: this transform's law does not tell steps apart: set place: sent")
-    clips = isinstance(law, partial) and law.keywords.get("bound") is not None
+    clips = getattr(law, "bound", None) is not None
     if len(shares) > 1 and (clips or max(shares) - min(shares) > ALIKE):
         raise UserError(f"{attack} knows the noise of several steps at one rate and without a clip: set place: sent")
     return OfTheMean(law, shares)

@@ -10,12 +10,10 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
+from leaklab.attacks.base import Attack, Case, Reconstruction
 from leaklab.attacks.closed_form import NO_LABEL, read_off
-from leaklab.attacks.exact_batch import first_layers
+from leaklab.attacks.first_layer.observed import first_layers
 from leaklab.attacks.first_layer.support import completed
-from leaklab.attacks.matching import Distance
-from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import SAMPLES, Requirements
 
 NAME = "support-quotient"
@@ -34,23 +32,17 @@ class SupportQuotient:
         dropout=True,
     )
 
-    def reconstruct(
-        self,
-        observation: Observation,
-        knowledge: Knowledge,
-        budget: Budget,
-        streams: Streams,
-        distance: Distance | None = None,
-    ) -> Reconstruction:
+    def reconstruct(self, case: Case) -> Reconstruction:
         """Read every sample without spending the budget; the labels are not read.
 
         Raises:
             UserError: facts are withheld, the network does not begin with an affine layer, or the client keeps that to
                 itself.
         """
-        layers, like = first_layers(observation, knowledge), next(iter(observation.update.values()))
+        observation = case.observation
+        layers, like = first_layers(observation, case.knowledge, NAME), next(iter(observation.update.values()))
         found = torch.from_numpy(np.stack([completed(layer) for layer in layers])).to(like)
-        images = found.view(-1, 1, *knowledge.require("input_shape", NAME))
+        images = found.view(-1, 1, *case.knowledge.require("input_shape", NAME))
         return read_off(observation, images, torch.full((len(images), 1), NO_LABEL, device=images.device))
 
 

@@ -11,12 +11,10 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
+from leaklab.attacks.base import Attack, Case, Reconstruction
 from leaklab.attacks.closed_form import NO_LABEL, read_off
-from leaklab.attacks.exact_batch import first_layers
+from leaklab.attacks.first_layer.observed import first_layers
 from leaklab.attacks.first_layer.pictures import pictures
-from leaklab.attacks.matching import Distance
-from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import SAMPLES, Requirements
 from leaklab.records.bounds import Natural
 
@@ -31,7 +29,6 @@ class UnmixedPictures:
         samples: of the client's round, where each of its local steps has a batch of its own; 0 for one batch.
     """
 
-    several_batches: ClassVar[bool] = True
     requirements: ClassVar[Requirements] = Requirements(
         facts=SAMPLES,
         facts_when_set={"samples": ("samples",)},
@@ -40,34 +37,31 @@ class UnmixedPictures:
         first_affine=True,
         optimizers=("sgd", "adam"),
         dropout=True,
+        several_batches=True,
     )
 
     samples: Natural = 0
 
-    def reconstruct(
-        self,
-        observation: Observation,
-        knowledge: Knowledge,
-        budget: Budget,
-        streams: Streams,
-        distance: Distance | None = None,
-    ) -> Reconstruction:
+    def reconstruct(self, case: Case) -> Reconstruction:
         """Take the pictures of every update without spending the budget; the labels are not read.
 
         Raises:
             UserError: facts are withheld, the network does not begin with an affine layer, the client keeps that to
                 itself, or the update is zero.
         """
-        count = self.samples or int(knowledge.require("batch_size", NAME))
+        observation = case.observation
+        batch, *shape = case.shape(NAME)
+        count = self.samples or batch
         found = [
             np.resize(taken, (count, taken.shape[1]))
             for taken in (
-                pictures(layer, streams("start", trial, 0))
-                for layer, trial in zip(first_layers(observation, knowledge), observation.trials, strict=True)
+                pictures(layer, case.streams("start", trial, 0))
+                for layer, trial in zip(
+                    first_layers(observation, case.knowledge, NAME), observation.trials, strict=True
+                )
             )
         ]
         like = next(iter(observation.update.values()))
-        shape = knowledge.require("input_shape", NAME)
         images = torch.from_numpy(np.stack(found)).to(like).view(-1, count, *shape)
         return read_off(observation, images, torch.full((len(images), count), NO_LABEL, device=images.device))
 

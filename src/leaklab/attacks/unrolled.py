@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from leaklab.attacks.delta_ig import as_delta
-from leaklab.attacks.delta_matching import DeltaMatching, Samples
+from leaklab.attacks.delta_matching import DeltaMatching, Samples, as_delta
 from leaklab.attacks.posterior import Posterior, own_batches
 from leaklab.attacks.scene import Scene
 from leaklab.attacks.update_inversion import steps_of

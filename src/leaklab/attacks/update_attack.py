@@ -1,23 +1,23 @@
 """The common road of DLG and csDLG on updates: dummies are trained as the client trained, and the updates matched."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from leaklab.attacks.base import Budget, Reconstruction, Streams, victim
+from leaklab.attacks.base import Case, Reconstruction, victim
 from leaklab.attacks.inversion import Inversion
 from leaklab.attacks.labels import check_told
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.search import SearchResult, StopRules
-from leaklab.attacks.starts import numbered
 from leaklab.attacks.update_inversion import UpdateInversion, batch_order, is_gradient, steps_of
 from leaklab.models.normalisation import with_batch_statistics
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.bounds import Natural
 from leaklab.records.errors import UserError
+from leaklab.records.traits import LBFGS_STEP, AttackTraits
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,6 @@ class UpdateAttack(StopRules, ABC):
 
     Attributes:
         name: the attack's, for messages.
-        several_batches: True; the plan reads it from the source (``planning/checks.py``).
         samples: of the client's round, in the order in which its steps use them; 0 for one batch, which all steps
             repeat.
         dummy: state of the server's network while it matches: ``evaluation`` (the running statistics that were sent),
@@ -37,8 +36,9 @@ class UpdateAttack(StopRules, ABC):
         dtype: ``observed`` (that of the update) or ``float64``.
     """
 
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations=LBFGS_STEP, keeps_state=True)
+
     name: ClassVar[str]
-    several_batches: ClassVar[bool] = True
 
     samples: Natural = 0
     dummy: Literal["evaluation", "training", "client"] = "evaluation"
@@ -53,32 +53,23 @@ class UpdateAttack(StopRules, ABC):
         """Return what is matched unless a transform says otherwise."""
 
     @abstractmethod
-    def search(
-        self, inversion: Inversion, observation: Observation, knowledge: Knowledge, budget: Budget, streams: Streams
-    ) -> SearchResult:
+    def search(self, inversion: Inversion, case: Case) -> SearchResult:
         """Return the best point of every start."""
 
-    def reconstruct(
-        self,
-        observation: Observation,
-        knowledge: Knowledge,
-        budget: Budget,
-        streams: Streams,
-        distance: Distance | None = None,
-    ) -> Reconstruction:
+    def reconstruct(self, case: Case) -> Reconstruction:
         """Reconstruct every trial; see ``Attack.reconstruct``.
 
         Raises:
             UserError: facts are withheld, samples that do not fill the steps, or an update that is not finite.
         """
         if self.dtype == "float64":
-            observation = observation.in_dtype(torch.float64)
-        observation = observation.as_gradient(knowledge, self.name)
+            case = replace(case, observation=case.observation.in_dtype(torch.float64))
+        observation = case.observation.as_gradient(case.knowledge, self.name)
         if not all(bool(value.isfinite().all()) for value in observation.update.values()):
             raise UserError(f"attack '{self.name}': the observed updates are not finite: capture them at a lower rate")
-        inversion = self.inversion(observation, knowledge, distance or self.distance())
-        found = self.search(inversion, observation, knowledge, budget, streams)
-        return _reconstruction(inversion, found, observation.trials)
+        inversion = self.inversion(observation, case.knowledge, case.distance or self.distance())
+        found = self.search(inversion, replace(case, observation=observation))
+        return inversion.reconstruction(found, observation.trials)
 
     def inversion(self, observation: Observation, knowledge: Knowledge, distance: Distance) -> Inversion:
         """Return the objective; see ``reconstruct``."""
@@ -113,17 +104,3 @@ class UpdateAttack(StopRules, ABC):
         network = victim(observation, knowledge, self.name)
         state = {"client": {"train": "training", "eval": "evaluation"}[observation.mode]}.get(self.dummy, self.dummy)
         return with_batch_statistics(network) if state == "training" else network.eval()
-
-
-def _reconstruction(inversion: Inversion, found: SearchResult, trials: tuple[int, ...]) -> Reconstruction:
-    rows = torch.arange(len(trials), device=found.points.device)
-    chosen = inversion.unpack(found.points[rows, found.chosen()], rows)
-    pixels = torch.Size(inversion.shape).numel()
-    return Reconstruction(
-        images=chosen.images,
-        labels=chosen.targets.argmax(-1),
-        candidates=found.points[..., :pixels].reshape(*found.points.shape[:2], *inversion.shape),
-        candidate_losses=found.losses,
-        starts=numbered(found.records, trials),
-        scale=torch.ones(len(rows), dtype=torch.float64),
-    )

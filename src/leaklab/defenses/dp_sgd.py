@@ -16,6 +16,7 @@ from torch import Tensor
 from leaklab.defenses.base import ClientContext, Defense, require_between
 from leaklab.records.bounds import NonNegative, OpenShare, Positive
 from leaklab.records.errors import UserError
+from leaklab.records.traits import DefenseTraits
 
 # The privacy accountant: what steps with clipped samples and normal noise spend, and what nobody can tell apart.
 
@@ -136,7 +137,7 @@ class DpSgd(Defense):
         sampling: ``shuffled`` passes, or ``poisson``, where each sample joins each batch with probability B / n.
     """
 
-    budget: ClassVar[tuple[str, str]] = ("epsilon", "sigma")
+    traits: ClassVar[DefenseTraits] = DefenseTraits(budget=("epsilon", "sigma"))
 
     bound: Positive = 0.04
     sigma: NonNegative = 10.62

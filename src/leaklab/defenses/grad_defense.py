@@ -20,6 +20,7 @@ from leaklab.defenses.per_sample import network_of_round, sample_gradients
 from leaklab.records.bounds import Count, Flag, OpenShare, Positive
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
+from leaklab.records.traits import DefenseTraits
 
 # How much the gradient of each tensor says about the images: the measure by which GradDefense slices a gradient.
 
@@ -68,7 +69,7 @@ class GradDefense(Defense):
         root_samples: how many samples of the first batch the sensitivities are measured on.
     """
 
-    least_batch: ClassVar[str] = "root_samples"
+    traits: ClassVar[DefenseTraits] = DefenseTraits(least_batch="root_samples")
 
     slices: Count = 10
     noised: OpenShare = 0.5

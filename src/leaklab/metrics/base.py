@@ -18,6 +18,7 @@ from leaklab.observations.truth import Truth
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec, ScoreSpec
 from leaklab.records.spec_plugins import reads_the_update
+from leaklab.records.traits import MetricTraits, metric_traits
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -90,10 +91,10 @@ class SearchMetric(ABC):
     """A plug-in of this room: a card and one value per private image of an update, from what the attack found.
 
     Attributes:
-        reads_the_search: True; read from the source, as these metrics compare no images.
+        traits: with ``reads_the_search``.
     """
 
-    reads_the_search: ClassVar[bool]
+    traits: ClassVar[MetricTraits]
 
     @property
     @abstractmethod
@@ -120,8 +121,7 @@ def reads_the_search(metric: str) -> bool:
     Raises:
         UserError: there is no such metric.
     """
-    plugins.check("metrics", metric, {})
-    return plugins.class_attribute("metrics", metric, "reads_the_search") is not None
+    return metric_traits(metric).reads_the_search
 
 
 def load_search_metrics(names: Iterable[str]) -> list[SearchMetric]:
@@ -136,10 +136,10 @@ class UpdateMetric(ABC):
     """A plug-in of this room: a card and one value per private image, whatever an attack found.
 
     Attributes:
-        reads_the_update: True; the plan reads it from the source, to give the step observation and generator.
+        traits: with ``reads_the_update``.
     """
 
-    reads_the_update: ClassVar[bool]
+    traits: ClassVar[MetricTraits]
 
     @property
     @abstractmethod

@@ -23,9 +23,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from leaklab.attacks.adaptive.clip_emulation import clipped
 from leaklab.attacks.gradients import general_gradients
-from leaklab.attacks.matching import squared_l2
+from leaklab.attacks.matching import clipped, squared_l2
 from leaklab.attacks.scene import Scene, scene_of
 from leaklab.metrics.base import MetricCard, UpdateMetric
 from leaklab.models.generators.base import Generator
@@ -34,6 +33,7 @@ from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.truth import Truth
 from leaklab.records import plugins
 from leaklab.records.attack_spec import AttackSpec
+from leaklab.records.traits import MetricTraits
 
 NAME = "linear-posterior"
 PRIOR, NOISES = "class-gaussian", ("additive-noise", "clipping-noise")
@@ -89,7 +89,7 @@ def update_of(network: nn.Sequential, labels: Tensor, classes: int, bound: float
 class LinearPosterior(UpdateMetric):
     """The expected error at each private image, beside which the MSE of an attack is to be read."""
 
-    reads_the_update: ClassVar[bool] = True
+    traits: ClassVar[MetricTraits] = MetricTraits(reads_the_update=True)
 
     @property
     def card(self) -> MetricCard:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from leaklab.attacks.gradients import trial_gradients
-from leaklab.attacks.head_lookup import apart, features_of, head_features, public_images
+from leaklab.attacks.head_features import apart, features_of, head_features, public_images
 from leaklab.attacks.matching import squared_l2
 from leaklab.attacks.scene import Scene, scene_of
 from leaklab.metrics.base import MetricCard, UpdateMetric
@@ -20,6 +20,7 @@ from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.truth import Truth
 from leaklab.records.attack_spec import AttackSpec
+from leaklab.records.traits import MetricTraits
 
 PRIOR = "class-gaussian"
 
@@ -33,7 +34,7 @@ class NamedImage(UpdateMetric):
         by: what is compared, in words.
     """
 
-    reads_the_update: ClassVar[bool] = True
+    traits: ClassVar[MetricTraits] = MetricTraits(reads_the_update=True)
     name: ClassVar[str] = "named_image"
     by: ClassVar[str] = "the features before the last layer, as the head's update tells them"
 

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leaklab.attacks.exact_batch import first_layers
 from leaklab.attacks.first_layer.layer import FirstLayer
+from leaklab.attacks.first_layer.observed import first_layers
 from leaklab.attacks.first_layer.pictures import pictures
 from leaklab.metrics.base import MetricCard, UpdateMetric
 from leaklab.metrics.pixel import CAP_DB, PEAK
@@ -29,6 +29,7 @@ from leaklab.observations.truth import Truth
 from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.records.traits import MetricTraits
 
 ATTACK = "unmixed-pictures"
 _KEPT: dict[tuple[bytes, int], Tensor] = {}
@@ -43,7 +44,7 @@ class NearestMember(UpdateMetric):
         margin: less the PSNR of the picture that is nearest to any stranger.
     """
 
-    reads_the_update: ClassVar[bool] = True
+    traits: ClassVar[MetricTraits] = MetricTraits(reads_the_update=True)
 
     margin: bool = False
 
@@ -81,7 +82,7 @@ class NearestMember(UpdateMetric):
         Raises:
             UserError: no other client has images of a client's labels.
         """
-        layers, found = first_layers(observation, knowledge), []
+        layers, found = first_layers(observation, knowledge, "nearest-member"), []
         for row, (layer, trial) in enumerate(zip(layers, observation.trials, strict=True)):
             members, strangers = sides(truth, row)
             if not len(members):

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from leaklab.metrics.base import MetricCard, SearchMetric
 from leaklab.metrics.pixel import EXACT_DB, exact
+from leaklab.records.traits import MetricTraits
 
 LARGEST = 1e12
 """Stands for the loss of a trial all of whose starts diverged, so that it is scored and not dropped."""
@@ -21,7 +22,7 @@ LARGEST = 1e12
 class ReconstructionLoss(SearchMetric):
     """The smallest loss of all starts; of a batch the same for each image."""
 
-    reads_the_search: ClassVar[bool] = True
+    traits: ClassVar[MetricTraits] = MetricTraits(reads_the_search=True)
 
     @property
     def card(self) -> MetricCard:
@@ -52,7 +53,7 @@ class ReconstructionLoss(SearchMetric):
 class Certified(SearchMetric):
     """1 for each image of an update that the attack proved to be exact, of attacks that prove anything."""
 
-    reads_the_search: ClassVar[bool] = True
+    traits: ClassVar[MetricTraits] = MetricTraits(reads_the_search=True)
 
     @property
     def card(self) -> MetricCard:
@@ -90,7 +91,7 @@ def certified(found: Mapping[str, Tensor]) -> Tensor:
 class FalseCertificate(SearchMetric):
     """1 for each image that the attack certified and that is not exact; 0 throughout where certificates hold."""
 
-    reads_the_search: ClassVar[bool] = True
+    traits: ClassVar[MetricTraits] = MetricTraits(reads_the_search=True)
 
     @property
     def card(self) -> MetricCard:

@@ -16,6 +16,7 @@ from leaklab.models.resnets import ResNet18, SmallResNet, Stem
 from leaklab.models.vit import Block, LayerNorm, VisionTransformer
 from leaklab.records.bounds import Count, Natural
 from leaklab.records.errors import UserError
+from leaklab.records.traits import ModelTraits
 
 Tuning = Literal["adapter", "fixed"]
 """What a client may change beside the head: the adapters, or nothing (there are none then)."""
@@ -135,7 +136,9 @@ class AdaptedResNet18(ResNet18):
         side: images are enlarged to so many pixels first; 0 for as they are.
     """
 
-    has_frozen_part: ClassVar[bool] = True
+    traits: ClassVar[ModelTraits] = ModelTraits(
+        batch_statistics=True, has_frozen_part=True, step_microseconds=2_000_000.0, weights_mb=1.0
+    )
 
     stem: Stem = "imagenet"
     tuning: Tuning = "adapter"
@@ -169,7 +172,9 @@ class AdaptedSmallResNet(SmallResNet):
         side: images are enlarged to so many pixels first; 0 for as they are.
     """
 
-    has_frozen_part: ClassVar[bool] = True
+    traits: ClassVar[ModelTraits] = ModelTraits(
+        batch_statistics=True, has_frozen_part=True, step_microseconds=25_000.0, weights_mb=0.1
+    )
 
     tuning: Tuning = "adapter"
     channels: Count = 3
@@ -215,7 +220,7 @@ class AdaptedVisionTransformer(VisionTransformer):
         reduction: the width over that of an adapter's inside.
     """
 
-    has_frozen_part: ClassVar[bool] = True
+    traits: ClassVar[ModelTraits] = ModelTraits(has_frozen_part=True, step_microseconds=25_000.0, weights_mb=0.2)
 
     tuning: Tuning = "adapter"
     channels: Count = 3

@@ -9,6 +9,7 @@ from torch import nn
 
 from leaklab.models.base import Architecture, Shape
 from leaklab.records.bounds import Count, PartShare
+from leaklab.records.traits import ModelTraits
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class MultilayerPerceptron(Architecture):
         initialisation: scheme of ``models/initialisations.py``.
     """
 
-    first_affine: ClassVar[str] = "hidden"
+    traits: ClassVar[ModelTraits] = ModelTraits(first_affine="hidden", step_microseconds=200.0, weights_mb=0.3)
 
     hidden: Count = 64
     dropout: PartShare = 0.5
@@ -49,7 +50,7 @@ class LogisticRegression(Architecture):
         initialisation: scheme of ``models/initialisations.py``.
     """
 
-    first_affine: ClassVar[str] = ""
+    traits: ClassVar[ModelTraits] = ModelTraits(first_affine="", step_microseconds=80.0, weights_mb=0.03)
 
     initialisation: str = "pytorch"
 

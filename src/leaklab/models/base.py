@@ -12,6 +12,7 @@ from leaklab.models.initialisations import initialise
 from leaklab.models.normalisation import batch_norms, reset, without_counters
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.records.traits import ModelTraits
 
 Shape = tuple[int, int, int]
 
@@ -23,10 +24,10 @@ class Architecture:
     A subclass must have a field ``initialisation`` (a scheme of ``models/initialisations.py``).
 
     Attributes:
-        has_frozen_part: whether ``frozen`` tells of a backbone; plans read it from the source.
+        traits: what plans want to know of it.
     """
 
-    has_frozen_part: ClassVar[bool] = False
+    traits: ClassVar[ModelTraits] = ModelTraits()
 
     initialisation: str
 

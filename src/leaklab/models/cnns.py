@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import nn
 
 from leaklab.models.base import Architecture, Shape, feature_count
 from leaklab.records.bounds import Count, PartShare
 from leaklab.records.errors import UserError
+from leaklab.records.traits import ModelTraits
 
 
 def convolutional_layers(
@@ -59,6 +61,8 @@ class SmallCNN(Architecture):
         initialisation: scheme of ``models/initialisations.py``.
     """
 
+    traits: ClassVar[ModelTraits] = ModelTraits(step_microseconds=2500.0, generative_milliseconds=0.5, weights_mb=0.2)
+
     dropout: PartShare = 0.5
     initialisation: str = "pytorch"
 
@@ -77,6 +81,8 @@ class MnistCNN(Architecture):
     Attributes:
         initialisation: scheme of ``models/initialisations.py``.
     """
+
+    traits: ClassVar[ModelTraits] = ModelTraits(step_microseconds=13_000.0, generative_milliseconds=5.0, weights_mb=2.3)
 
     initialisation: str = "pytorch"
 
@@ -104,6 +110,8 @@ class LeakyCNN(Architecture):
         hidden: width of the affine layer.
         initialisation: scheme of ``models/initialisations.py``.
     """
+
+    traits: ClassVar[ModelTraits] = ModelTraits(step_microseconds=17_000.0, matching_milliseconds=5.5, weights_mb=0.48)
 
     convolutions: Count = 2
     hidden: Count = 128
@@ -147,6 +155,8 @@ class DLGLeNet(Architecture):
         n_conv: number of convolutions, 3 or 4 (strides 2, 2, 1, 1).
         initialisation: ``wide`` (DLG's own) or ``pytorch``.
     """
+
+    traits: ClassVar[ModelTraits] = ModelTraits(step_microseconds=4000.0, generative_milliseconds=0.5, weights_mb=0.1)
 
     n_conv: Count = 4
     initialisation: str = "wide"

@@ -13,6 +13,7 @@ from torchvision.models.resnet import BasicBlock
 from leaklab.models.base import Architecture, Shape
 from leaklab.records.bounds import Count, PartShare, Positive
 from leaklab.records.errors import UserError
+from leaklab.records.traits import ModelTraits
 
 STAGES = 3
 
@@ -41,13 +42,14 @@ class SmallResNet(Architecture):
     269,722.
 
     Attributes:
-        batch_statistics: in training state samples mix; plans read it from the source.
         blocks: n, basic blocks in each stage.
         width: channels of the first stage.
         initialisation: scheme of ``models/initialisations.py``; ``he`` is the one the source paper prescribes.
     """
 
-    batch_statistics: ClassVar[bool] = True
+    traits: ClassVar[ModelTraits] = ModelTraits(
+        batch_statistics=True, step_microseconds=60_000.0, measured_width=16, weights_mb=2.2
+    )
 
     blocks: Count = 1
     width: Count = 16
@@ -94,13 +96,18 @@ class ResNet18(Architecture):
     Parameters have torchvision's names, so its state dicts load as they are.
 
     Attributes:
-        batch_statistics: in training state samples mix; plans read it from the source.
         stem: ``cifar`` for a 3x3 convolution of stride 1 without pooling, as is usual for images of 32x32; ``imagenet``
             for torchvision's own 7x7 convolution of stride 2 and 3x3 max pooling.
         initialisation: scheme of ``models/initialisations.py``; ``he`` is the law of torchvision's ResNets.
     """
 
-    batch_statistics: ClassVar[bool] = True
+    traits: ClassVar[ModelTraits] = ModelTraits(
+        batch_statistics=True,
+        step_microseconds=1_400_000.0,
+        matching_milliseconds=37.0,
+        generative_milliseconds=300.0,
+        weights_mb=45.0,
+    )
 
     stem: Stem = "cifar"
     initialisation: str = "he"
@@ -137,6 +144,10 @@ class ResNet152(ResNet18):
     58,341,028 parameters on CIFAR-100.
     """
 
+    traits: ClassVar[ModelTraits] = ModelTraits(
+        batch_statistics=True, step_microseconds=4_000_000.0, matching_milliseconds=285.0, weights_mb=233.0
+    )
+
     def layers(self, input_shape: Shape, num_classes: int) -> Mapping[str, nn.Module]:
         """Return the layers of ``resnet-18``, by the same names.
 
@@ -158,14 +169,13 @@ class ReXNet(Architecture):
     Parameters have timm's names, except that ``head.fc`` is called ``fc``.
 
     Attributes:
-        batch_statistics: in training state samples mix; plans read it from the source.
         width: multiplier of all channels, 1.3 in LRP.
         dropout: probability to drop a feature before the affine layer; LRP states none, ReXNet's authors use 0.2.
         initialisation: scheme of ``models/initialisations.py``; ``he`` is timm's law for ReXNet, except that timm
             takes the affine layer's fan-out for its fan-in and starts its bias at zero.
     """
 
-    batch_statistics: ClassVar[bool] = True
+    traits: ClassVar[ModelTraits] = ModelTraits(batch_statistics=True, step_microseconds=4_000_000.0, weights_mb=20.0)
 
     width: Positive = 1.3
     dropout: PartShare = 0.0

@@ -6,11 +6,12 @@ Planning a hundred jobs imports no torch: what a plug-in declares is read from i
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from leaklab.observations.declared import chosen, declared, is_default
+from leaklab.observations.declared import declared, is_default
 from leaklab.observations.threat_models import Fact, granted
 from leaklab.records import plugins
 from leaklab.records.attack_spec import ATTACKS, TRANSFORMS, AttackSpec
 from leaklab.records.capture_spec import ClientChoice
+from leaklab.records.declarations import chosen
 from leaklab.records.errors import UserError
 from leaklab.records.generator_spec import GENERATORS, GeneratorSpec
 from leaklab.records.partition_spec import PartitionChoice

@@ -10,8 +10,8 @@ from functools import singledispatch
 from typing import Any
 
 from leaklab.defenses.dp_sgd import best_guess, total_variation
-from leaklab.observations.declared import chosen
 from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.declarations import chosen
 from leaklab.records.specs import CapturedRound
 
 DEFENSES = "defenses"

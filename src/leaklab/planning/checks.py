@@ -3,18 +3,18 @@
 What a spec can tell by itself it refuses itself. Here is what takes the declarations of plug-ins, or the item.
 """
 
-import ast
 from functools import singledispatch
 from typing import Any
 
 from leaklab.observations.client_requirements import check_client, check_clients, check_server, samples_seen
-from leaklab.observations.declared import chosen, declared
+from leaklab.observations.declared import declared
 from leaklab.observations.requirements import check as check_threat_model
 from leaklab.observations.requirements import check_batch, check_generator, check_transform
 from leaklab.observations.text_requirements import check_text
 from leaklab.records import plugins
 from leaklab.records.attack_spec import ATTACKS, AttackSpec, ScoreSpec
 from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.declarations import chosen
 from leaklab.records.errors import UserError
 from leaklab.records.expand import PlannedRun
 from leaklab.records.items import Item
@@ -22,10 +22,9 @@ from leaklab.records.landscape_spec import LandscapeSpec
 from leaklab.records.specs import Spec
 from leaklab.records.text_specs import TextScoreSpec
 from leaklab.records.train_spec import TrainSpec
+from leaklab.records.traits import defense_traits, metric_traits, model_traits
 
 METRICS, DEFENSES, MODELS = "metrics", "defenses", "models"
-WITHOUT_REFERENCE = ("reads_the_update", "reads_the_search")
-FIRST_AFFINE = "first_affine"
 NOWHERE = object()
 
 
@@ -71,7 +70,8 @@ def _check_sentences(spec: TextScoreSpec, item: Item) -> None:
 
 
 def _compares_no_images(metric: str) -> bool:
-    return any(plugins.class_attribute(METRICS, metric, one) is not None for one in WITHOUT_REFERENCE)
+    said = metric_traits(metric)
+    return said.reads_the_update or said.reads_the_search
 
 
 def _check_attack(attack: AttackSpec) -> None:
@@ -160,14 +160,8 @@ def check_least_batch(spec: TrainSpec | CaptureSpec) -> None:
     Raises:
         UserError: with the setting and both numbers.
     """
-    name = plugins.class_attribute(DEFENSES, spec.defense.name, "least_batch")
-    if name is None:
-        return
-    setting = ast.literal_eval(name)
-    needed: Any = spec.defense.settings.get(setting)
-    default = plugins.class_attribute(DEFENSES, spec.defense.name, setting)
-    if needed is None and default is not None:
-        needed = ast.literal_eval(default)
+    setting = defense_traits(spec.defense.name).least_batch
+    needed = chosen(DEFENSES, spec.defense.name, spec.defense.settings, setting) if setting else 0
     if spec.batch_size < needed:
         raise UserError(
             f"defense '{spec.defense.name}' looks at {needed} samples of a batch, which has "
@@ -176,15 +170,15 @@ def check_least_batch(spec: TrainSpec | CaptureSpec) -> None:
 
 
 def check_asked_budget(spec: TrainSpec | CaptureSpec) -> None:
-    """Refuse a budget without noise: a defense names both settings in its class, ``budget = ("epsilon", "sigma")``.
+    """Refuse a budget without noise, where a defense has settings for both.
 
     Raises:
         UserError: the first one is given, and the second one is 0.
     """
-    names = plugins.class_attribute(DEFENSES, spec.defense.name, "budget")
-    if names is None:
+    settings = defense_traits(spec.defense.name).budget
+    if not settings:
         return
-    budget, noise = ast.literal_eval(names)
+    budget, noise = settings
     if spec.defense.settings.get(budget) is not None and spec.defense.settings.get(noise) == 0:
         raise UserError(
             f"defense '{spec.defense.name}': {noise} 0 adds no noise, so no {budget} can be kept: raise {noise} or "
@@ -195,9 +189,6 @@ def check_asked_budget(spec: TrainSpec | CaptureSpec) -> None:
 def check_first_layer(spec: AttackSpec) -> None:
     """Refuse an attack on a first affine layer where there is none, or more samples than can be told apart in it.
 
-    A model says ``first_affine`` in its class: the setting that is the number of units of its first layer, which is
-    affine with a bias; empty where these are its classes.
-
     Raises:
         UserError: says what to choose or to lower.
     """
@@ -205,14 +196,13 @@ def check_first_layer(spec: AttackSpec) -> None:
     asked = declared(ATTACKS, attack.name)
     if not asked.first_affine:
         return
-    units_of = plugins.class_attribute(MODELS, model.name, FIRST_AFFINE)
-    if units_of is None:
-        able = [name for name in plugins.available(MODELS) if plugins.class_attribute(MODELS, name, FIRST_AFFINE)]
+    setting = model_traits(model.name).first_affine
+    if setting is None:
+        able = [name for name in plugins.available(MODELS) if model_traits(name).first_affine is not None]
         raise UserError(
             f"attack '{attack.name}' reads a first layer that is affine with a bias, which model '{model.name}' does "
             f"not begin with: choose one of {', '.join(able)}, or another attack"
         )
-    setting = ast.literal_eval(units_of)
     units = chosen(MODELS, model.name, model.settings, setting) if setting else None
     samples = chosen(ATTACKS, attack.name, attack.settings, "samples") or spec.capture.batch_size
     if asked.tells_apart and isinstance(units, int) and samples > units:
@@ -225,14 +215,11 @@ def check_first_layer(spec: AttackSpec) -> None:
 def check_batches(spec: AttackSpec) -> None:
     """Refuse clients of a deal that the attack cannot take apart, and a number of samples that is not theirs.
 
-    An attack that says ``several_batches`` in its class searches the batches of all steps, if its setting ``samples``
-    says how many samples that makes.
-
     Raises:
         UserError: says what to change.
     """
     capture, name = spec.capture, spec.attack.name
-    if plugins.class_attribute(ATTACKS, name, "several_batches") is None:
+    if not declared(ATTACKS, name).several_batches:
         check_clients(capture)
         return
     check_clients(capture.model_copy(update={"local_steps": 1}))

@@ -5,33 +5,14 @@ from functools import singledispatch
 from leaklab.planning.resources import CLIENTS, LARGE_DATASETS, LARGE_PIXELS
 from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records.declarations import chosen
 from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.record import Component
 from leaklab.records.specs import Spec
 from leaklab.records.train_spec import TrainSpec
+from leaklab.records.traits import algorithm_traits, model_traits
 
-# MB of a network's weights in float32, for the inputs with which items use it
-WEIGHTS_MB = {
-    "logistic-regression": 0.03,
-    "mlp": 0.3,
-    "cnn-small": 0.2,
-    "cnn-mnist": 2.3,
-    "dlg-lenet": 0.1,
-    "cnn-leaky": 0.48,
-    "resnet-small": 2.2,
-    "resnet-small-adapted": 0.1,
-    "vit-adapted": 0.2,
-    "resnet-18": 45.0,
-    "resnet-18-adapted": 1.0,
-    "resnet-152": 233.0,
-    "rexnet": 20.0,
-    "vit": 22.0,
-}
-UNKNOWN_MB = 1.0
-# a hypernetwork's heads, one for each of its hidden units and a bias, beside the network that they make
-HYPERNETWORKS_HIDDEN = {"hyperfl": 128, "pfedhn": 0}
-# how many networks a training keeps for each of its clients; a classifier is a small part of one
-KEPT_BY_CLIENTS = {"local-only": 1.0, "pfedhn": 1.0, "ppsgd": 0.02, "centaur": 0.02, "hyperfl": 0.1}
+ALGORITHMS = "federated/algorithms"
 # one colour image of 32x32 in float32
 IMAGE_MB = 0.012
 GENERATOR_MB = 100.0
@@ -47,7 +28,7 @@ def disk_mb(spec: Spec) -> float:
 @disk_mb.register
 def _of_training(spec: TrainSpec) -> float:
     clients = int(spec.partition.settings.get("clients") or CLIENTS)
-    kept = clients * KEPT_BY_CLIENTS.get(spec.algorithm_plugin.name, 0.0) * _weights_mb(spec.model)
+    kept = clients * algorithm_traits(spec.algorithm_plugin.name).networks_kept * _weights_mb(spec.model)
     return spec.replicates * (_message_mb(spec.model, spec.algorithm_plugin) + kept) + SMALL_MB
 
 
@@ -68,12 +49,14 @@ def _of_attack(spec: AttackSpec) -> float:
 
 
 def _weights_mb(model: Component) -> float:
-    return WEIGHTS_MB.get(model.name, UNKNOWN_MB)
+    return model_traits(model.name).weights_mb
 
 
 def _message_mb(model: Component, algorithm: Component) -> float:
-    hidden = HYPERNETWORKS_HIDDEN.get(algorithm.name, 0)
-    return _weights_mb(model) * (1 + int(algorithm.settings.get("hidden") or hidden))
+    # a hypernetwork's heads, one for each of its hidden units and a bias
+    setting = algorithm_traits(algorithm.name).heads
+    heads = int(chosen(ALGORITHMS, algorithm.name, algorithm.settings, setting)) if setting else 0
+    return _weights_mb(model) * (1 + heads)
 
 
 def _images_mb(capture: CaptureSpec) -> float:

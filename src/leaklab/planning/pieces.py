@@ -17,22 +17,19 @@ from pathlib import Path
 from leaklab.planning.devices import Device
 from leaklab.planning.plan import Job
 from leaklab.planning.resources import cost, minutes_of
-from leaklab.records.attack_spec import ATTACKS, AttackSpec
+from leaklab.records.attack_spec import ATTACKS, TRIALS_TOGETHER, AttackSpec
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json
 from leaklab.records.specs import Spec
 from leaklab.records.text_specs import TextAttackSpec
 from leaklab.records.train_spec import TrainSpec
+from leaklab.records.traits import attack_traits
 
 VARIABLE = "LEAKLAB_PIECE_MINUTES"
 MINUTES = 30.0
 FILE = "pieces.json"
-# attacks/parts.py, which imports torch: what is attacked together cannot be cut
-TRIALS_TOGETHER = 10
 # they hang on one another, and Snakemake follows such a chain by recursion
 LONGEST_CHAIN = 100
-# attacks whose searches keep their state (attacks/savepoints.py), so that a chunk can be left and taken up again
-RESUMED = ("csdlg", "delta-dlg", "delta-ig", "dlg", "ggl", "idlg", "ig")
 
 
 def piece_minutes() -> float:
@@ -98,7 +95,7 @@ def kept_in(file: Path) -> dict[str, int]:
 def pieces_of(spec: Spec, device: Device) -> int:
     """Return into how many pieces a job would be cut that has not begun."""
     wanted, chunks = ceil(device.seconds(spec) / (60 * piece_minutes())), chunks_of(spec)
-    resumed = {(ATTACKS, name) for name in RESUMED}.intersection(spec.executed_plugins())
+    resumed = any(attack_traits(name).keeps_state for room, name in spec.executed_plugins() if room == ATTACKS)
     if resumed and wanted > chunks > 0:
         return chunks * min(LONGEST_CHAIN, ceil(wanted / chunks))
     most = chunks if chunks and cost(spec).evaluations else min(LONGEST_CHAIN, stretches_of(spec))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from leaklab.observations.client_requirements import samples_seen
-from leaklab.observations.declared import chosen, declared
+from leaklab.observations.declared import declared
 from leaklab.records.attack_spec import ATTACKS, AttackSpec
 from leaklab.records.check_spec import CheckSpec
 from leaklab.records.generator_spec import GeneratorSpec
@@ -13,13 +13,8 @@ from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.specs import Spec
 from leaklab.records.text_specs import TEXT_ATTACKS, TextAttackSpec, TextCaptureSpec
 from leaklab.records.train_spec import TrainSpec
+from leaklab.records.traits import attack_traits, evaluations_an_iteration, model_traits
 
-# largest L-BFGS work per outer iteration (max_iter of the attack's optimiser)
-INNER_ITERATIONS = 20
-# attacks that take one step of first order per iteration: always, or where a setting (here its default) says so
-FIRST_ORDER = ("ig", "rog-lite")
-OPTIMIZERS = {"csdlg": "lbfgs", "delta-ig": "signed-adam"}
-STAGES = ("stages", "refinements")
 SAFETY = 3.0
 SMALLEST_MINUTES = 10
 
@@ -39,47 +34,15 @@ class Cost:
     seconds: float = 0.0
 
 
-# measured on one core of a 2-core CPU machine (benchmarks/, and of LeNet and transformer the records of trainings);
-# microseconds per client step of batch 32, which smaller batches take too; the transformer has four blocks of width 128
+# batch of a client's step that models were measured on
 MEASURED_BATCH = 32
-STEP_MICROSECONDS = {
-    "logistic-regression": 80.0,
-    "mlp": 200.0,
-    "cnn-small": 2500.0,
-    "cnn-mnist": 13_000.0,
-    "dlg-lenet": 4000.0,
-    "cnn-leaky": 17_000.0,
-    "resnet-small": 60_000.0,
-    "resnet-18": 1_400_000.0,
-    "resnet-152": 4_000_000.0,
-    "rexnet": 4_000_000.0,
-    # in batches of 16, frozen backbones of three blocks and of width 64; at 224 pixels (not measured)
-    "resnet-small-adapted": 25_000.0,
-    "vit-adapted": 25_000.0,
-    "resnet-18-adapted": 2_000_000.0,
-    "vit": 220_000.0,
-}
+# of one image, where the model's was not measured
 EVALUATION_MILLISECONDS = 2.0
-# of these networks: one image in one local step, at 32x32 (a vit at its own size); measured by `leaklab calibrate`
-MATCHING_MILLISECONDS = {"cnn-leaky": 5.5, "resnet-18": 37.0, "resnet-152": 285.0, "vit": 6600.0}
-# the same of images of 224x224: so many more pixels
+# so many more pixels than 32x32 have images of 224x224
 LARGE_PIXELS = 49.0
 # one evaluation of a matching loss on text: 4 layers of width 128, a sentence of 12 tokens
 TEXT_EVALUATION_MILLISECONDS = 20.0
-UNKNOWN_STEP_MICROSECONDS = 10_000.0
-# one candidate of a generative attack: an image drawn, and one gradient of the victim without derivatives of it; at
-# 28x28 with a small generator, and for ResNet-18 at 224x224 with BigGAN (not measured: from their operations)
-POPULATION = 50
-GENERATIVE_MILLISECONDS = {
-    "dlg-lenet": 0.5,
-    "cnn-small": 0.5,
-    "cnn-mnist": 5.0,
-    "resnet-small": 15.0,
-    "resnet-18": 300.0,
-}
-UNKNOWN_GENERATIVE_MILLISECONDS = 15.0
-# a network of its width; narrower ones take less, down to the generator's own time
-MEASURED_WIDTH = {"resnet-small": 16}
+# the generator's own time: a candidate takes no less, however narrow the network
 LEAST_GENERATIVE_MILLISECONDS = 0.5
 # those are in float32; measured with the small generator and dlg-lenet
 FLOAT64_FACTOR = 3.0
@@ -121,7 +84,7 @@ def _of_check(spec: CheckSpec) -> Cost:
 def _of_training(spec: TrainSpec) -> Cost:
     taking_part = spec.clients_per_round or int(spec.partition.settings.get("clients") or CLIENTS)
     steps = spec.replicates * spec.rounds_done * spec.local_steps * taking_part
-    step = STEP_MICROSECONDS.get(spec.model.name, UNKNOWN_STEP_MICROSECONDS) / 1e6
+    step = model_traits(spec.model.name).step_microseconds / 1e6
     return Cost(steps=steps, seconds=steps * step * max(1.0, spec.batch_size / MEASURED_BATCH))
 
 
@@ -155,7 +118,8 @@ def _of_landscape(spec: LandscapeSpec) -> Cost:
 @cost.register
 def _of_attack_on_text(spec: TextAttackSpec) -> Cost:
     searched = declared(TEXT_ATTACKS, spec.attack.name).searches
-    evaluations = spec.capture.trials * spec.restarts * spec.iterations if searched else 0
+    each = evaluations_an_iteration(spec.attack.name, spec.attack.settings, TEXT_ATTACKS)
+    evaluations = spec.capture.trials * spec.restarts * spec.iterations * each if searched else 0
     return Cost(evaluations=evaluations, seconds=evaluations * TEXT_EVALUATION_MILLISECONDS / 1e3)
 
 
@@ -164,37 +128,20 @@ def _evaluations(spec: AttackSpec) -> int:
     if not declared(ATTACKS, spec.attack.name).searches:
         return 0
     searches = spec.capture.trials * samples_seen(spec.capture) * spec.restarts * spec.iterations
-    return searches * _evaluations_an_iteration(spec)
-
-
-def _evaluations_an_iteration(spec: AttackSpec) -> int:
-    """Return the most: one at a step of first order, else those of an L-BFGS step, or of a population a generation.
-
-    Annealed attacks count evaluations, so many a stage.
-    """
-    if spec.attack.name in FIRST_ORDER or _optimizer(spec) == "signed-adam":
-        return 1
-    stages, refinements = (chosen(ATTACKS, spec.attack.name, spec.attack.settings, key) for key in STAGES)
-    if stages:
-        return int(stages) * (1 + int(refinements or 0))
-    return int(spec.attack.settings.get("population") or POPULATION) if spec.generator else INNER_ITERATIONS
-
-
-def _optimizer(spec: AttackSpec) -> str:
-    default = OPTIMIZERS.get(spec.attack.name, "")
-    return str(spec.attack.settings.get("optimizer", default)) if default else ""
+    return searches * evaluations_an_iteration(spec.attack.name, spec.attack.settings)
 
 
 def _milliseconds(spec: AttackSpec) -> float:
     model = spec.capture.model
+    said = model_traits(model.name)
     if spec.generator is None:
-        if model.name not in MATCHING_MILLISECONDS:
+        if said.matching_milliseconds is None:
             return EVALUATION_MILLISECONDS
-        pixels = LARGE_PIXELS if spec.capture.dataset in LARGE_DATASETS and model.name != "vit" else 1.0
-        return MATCHING_MILLISECONDS[model.name] * pixels * spec.capture.local_steps
-    single = GENERATIVE_MILLISECONDS.get(model.name, UNKNOWN_GENERATIVE_MILLISECONDS)
-    if model.name in MEASURED_WIDTH and "width" in model.settings:
-        share = float(model.settings["width"] or 0) / MEASURED_WIDTH[model.name]
+        pixels = LARGE_PIXELS if spec.capture.dataset in LARGE_DATASETS and not said.own_side else 1.0
+        return said.matching_milliseconds * pixels * spec.capture.local_steps
+    single = said.generative_milliseconds
+    if said.measured_width and "width" in model.settings:
+        share = float(model.settings["width"] or 0) / said.measured_width
         single = max(LEAST_GENERATIVE_MILLISECONDS, single * share**2)
     return single * (FLOAT64_FACTOR if spec.capture.dtype == "float64" else 1)
 
@@ -222,7 +169,8 @@ def _mb_of_training(spec: TrainSpec) -> int:
 
 @memory_mb.register
 def _mb_of_attack(spec: AttackSpec) -> int:
-    return PUBLISHED_GENERATOR_MB if spec.generator and not spec.generator.steps else MEMORY_MB
+    usual = PUBLISHED_GENERATOR_MB if spec.generator and not spec.generator.steps else MEMORY_MB
+    return max(usual, attack_traits(spec.attack.name).memory_mb)
 
 
 @memory_mb.register

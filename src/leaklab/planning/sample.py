@@ -1,6 +1,5 @@
 """Which of the stale runs are repeated: the cheapest of every stage and of every plug-in, renderer and reader."""
 
-import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -19,8 +18,8 @@ from leaklab.records.files import sha256
 from leaklab.records.ids import RUNS, run_folder, run_id
 from leaklab.records.ledger import Entry, Ledger
 from leaklab.records.observed import stage_of_file
-from leaklab.records.plugins import class_attribute
 from leaklab.records.specs import Spec
+from leaklab.records.traits import check_traits
 
 # imports and start of one job, and a data set that has to be fetched; seconds
 START_SECONDS = 3.0
@@ -230,8 +229,7 @@ def speaks_for(one: Stale, members: Iterable[Stale]) -> bool:
 
 def timed(spec: Spec) -> tuple[str, ...]:
     """Return the metrics of a run that are wall times, as its check declares."""
-    said = [class_attribute(room, name, "timed") for room, name, _ in spec.plugins() if room == THEORY]
-    return tuple(metric for one in said if one is not None for metric in ast.literal_eval(one))
+    return tuple(metric for room, name, _ in spec.plugins() if room == THEORY for metric in check_traits(name).timed)
 
 
 @cache

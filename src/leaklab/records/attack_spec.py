@@ -13,6 +13,9 @@ from leaklab.records.spec_plugins import reads_the_update
 from leaklab.records.specs import AttackOn, Code, Judged, Spec
 
 ATTACKS, TRANSFORMS = "attacks", "attacks/adaptive"
+TRIALS_TOGETHER = 10
+"""Trials per chunk of an attack, which are attacked together: the speed per trial is flat from here on, and a killed
+job loses at most one chunk."""
 
 
 class AttackerSpec(Record):

@@ -16,6 +16,8 @@ STATEMENTS = "<statements>"
 """Name of what a module does when it is imported; decorators and bases of ours that act at that moment are in it."""
 PLACED = frozenset({"__file__", "__name__", "__module__", "__package__", "__qualname__"})
 """Who reads one of these is not the same in another module."""
+TRAITS = "traits"
+"""What a class says of itself to plans (``traits.py``): no job executes it, so it is in no digest."""
 _TYPE_CHECKING = "TYPE_CHECKING"
 Node = ast.AST
 
@@ -137,7 +139,7 @@ def references_in(node: Node) -> set[Reference]:
         if chain is not None:
             found.add(chain)
             continue
-        waiting.extend(ast.iter_child_nodes(one))
+        waiting.extend(child for child in ast.iter_child_nodes(one) if not _is_traits(child))
         waiting.extend(_annotated(one))
     return found
 
@@ -207,6 +209,10 @@ def _is_text(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
+def _is_traits(node: Node) -> bool:
+    return isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == TRAITS
+
+
 def _for_types_only(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == _TYPE_CHECKING
 
@@ -229,6 +235,6 @@ def _fields(node: Node) -> Iterator[tuple[str, object]]:
     for name, inner in ast.iter_fields(node):
         # a text that nobody assigns is a docstring or stands under a constant as its remark: it does nothing
         if name == "body" and documented and isinstance(inner, list):
-            yield name, [one for one in inner if not _is_text(one)]
+            yield name, [one for one in inner if not (_is_text(one) or _is_traits(one))]
         else:
             yield name, inner

@@ -1,8 +1,6 @@
 """What specs ask of plug-ins that they name, read from their source; imports no torch."""
 
-import ast
-
-from leaklab.records import plugins
+from leaklab.records.traits import metric_traits, model_traits
 
 
 def reads_the_update(metric: str) -> bool:
@@ -11,11 +9,9 @@ def reads_the_update(metric: str) -> bool:
     Raises:
         UserError: there is no such metric.
     """
-    plugins.check("metrics", metric, {})
-    return plugins.class_attribute("metrics", metric, "reads_the_update") is not None
+    return metric_traits(metric).reads_the_update
 
 
 def has_frozen_part(model: str) -> bool:
     """Tell whether a model has a frozen part, which a backbone fills."""
-    said = plugins.class_attribute("models", model, "has_frozen_part")
-    return isinstance(said, ast.Constant) and said.value is True
+    return model_traits(model).has_frozen_part

@@ -52,8 +52,8 @@ class Number:
 class Check(Protocol):
     """A numerical check. Its dataclass fields are its settings.
 
-    A check that measures wall time names those metrics in a class attribute ``timed``: only they may differ when it
-    runs again.
+    A check that measures wall time names those metrics in its ``traits`` (``records/traits.py``): only they may
+    differ when it runs again.
     """
 
     def run(self, seed: int, clients: Clients | None, track: Track) -> Iterable[Number]:

@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call
 
-from leaklab.attacks.adaptive.linear_heads import of_extractor
 from leaklab.attacks.hyper_message import Heads
+from leaklab.attacks.hyper_observed import of_extractor
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.private_layers import completed
 from leaklab.attacks.summed_heads import (

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from leaklab.attacks.base import Budget
+from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.hyper_message import Heads
 from leaklab.attacks.ig import InvertingGradients
 from leaklab.attacks.matching import Distance
@@ -104,9 +104,8 @@ class HyperClient:
         def streams(use: str, *place: str | int) -> Stream:
             return stream(self.setting.seed, self.setting.name, use, *place)
 
-        result = InvertingGradients().reconstruct(
-            observation, self.knowledge(), Budget(iterations, 1), streams, distance
-        )
+        case = Case(observation, self.knowledge(), Budget(iterations, 1), streams, distance)
+        result = InvertingGradients().reconstruct(case)
         return result.images[0, 0].detach().to(self.image), float(result.candidate_losses[0, 0])
 
     def inverted(self, observation: Observation, distance: Distance | None, iterations: int) -> Tensor:

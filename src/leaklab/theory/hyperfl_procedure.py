@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call
 
-from leaklab.attacks.adaptive.linear_heads import hidden_units as read_units
 from leaklab.attacks.first_layer import ratio
 from leaklab.attacks.first_layer.layer import FirstLayer
 from leaklab.attacks.hyper_message import Heads
+from leaklab.attacks.hyper_observed import hidden_units as read_units
 from leaklab.data.dataset import Dataset
 from leaklab.defenses.base import ClientContext, Defense
 from leaklab.federated.algorithms.base import Tensors

@@ -14,8 +14,8 @@ from statistics import stdev
 from torch import Tensor
 
 from leaklab.attacks.adaptive.drawn_embedding import cosine_through, matched_through
-from leaklab.attacks.adaptive.linear_heads import of_extractor
 from leaklab.attacks.adaptive.two_level import TwoLevel
+from leaklab.attacks.hyper_observed import of_extractor
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.private_layers import completed
 from leaklab.observations.base import Observation

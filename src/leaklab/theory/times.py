@@ -28,6 +28,7 @@ from leaklab.records.bounds import Count, Flag, Natural
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 from leaklab.records.train_spec import OWN_TEST, TrainSpec
+from leaklab.records.traits import CheckTraits
 from leaklab.theory.base import Clients, Number, Track
 
 # What a defense costs in time: a local step under it, against the same step without defense.
@@ -52,7 +53,7 @@ class DefenseTimes:
         steps_per_point: steps of all clients between two of its points.
     """
 
-    timed: ClassVar[tuple[str, ...]] = ("step_seconds", "step_ratio", "seconds", "elapsed")
+    traits: ClassVar[CheckTraits] = CheckTraits(timed=("step_seconds", "step_ratio", "seconds", "elapsed"))
 
     defense: str = NONE
     model: str = "dlg-lenet"
@@ -166,7 +167,7 @@ class RoundTimes:
         rounds: rounds that are.
     """
 
-    timed: ClassVar[tuple[str, ...]] = ("seconds_per_round", "client_step_milliseconds")
+    traits: ClassVar[CheckTraits] = CheckTraits(timed=("seconds_per_round", "client_step_milliseconds"))
 
     algorithm: str = "fedavg"
     defense: str = "none"

@@ -9,7 +9,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from leaklab.attacks.adaptive.matched_noise import MatchedNoise
-from leaklab.attacks.base import Budget, victim
+from leaklab.attacks.base import Budget, Case, victim
 from leaklab.attacks.idlg import ImprovedDeepLeakage
 from leaklab.attacks.inversion import Inversion
 from leaklab.attacks.matching import squared_l2, squared_norm
@@ -225,7 +225,7 @@ def image_errors(captured, defense, name, settings=None):
     transform = plugins.load("attacks/adaptive", name, settings or {})
     prepared, _ = transform.prepare(observation, knowledge)
     attack, budget, streams = ImprovedDeepLeakage(), Budget(iterations=40, restarts=1), partial(stream, 0, "attack")
-    found = attack.reconstruct(prepared, knowledge, budget, streams, transform.distance)
+    found = attack.reconstruct(Case(prepared, knowledge, budget, streams, transform.distance))
     assert torch.equal(found.labels, truth.labels)
     return ((found.images - truth.images) ** 2).flatten(1).mean(1)
 

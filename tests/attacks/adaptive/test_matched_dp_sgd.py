@@ -8,10 +8,9 @@ from sklearn.datasets import load_digits
 
 from leaklab.attacks.adaptive.matched_dp_sgd import MatchedDpSgd
 from leaklab.attacks.adaptive.matched_noise import MatchedNoise
-from leaklab.attacks.annealing import is_log_likelihood
 from leaklab.attacks.base import victim
 from leaklab.attacks.inversion import Inversion
-from leaklab.attacks.matching import squared_norm
+from leaklab.attacks.matching import is_log_likelihood, squared_norm
 from leaklab.data.dataset import Dataset
 from leaklab.observations.capture import capture
 from leaklab.observations.requirements import check_transform

@@ -14,9 +14,9 @@ from torch.testing import assert_close
 
 from leaklab.attacks import private_layers
 from leaklab.attacks.adaptive.drawn_embedding import cosine_through
-from leaklab.attacks.adaptive.linear_heads import extractor, hidden_units, message_of
-from leaklab.attacks.base import Budget, victim
+from leaklab.attacks.base import Budget, Case, victim
 from leaklab.attacks.gradients import trial_gradients
+from leaklab.attacks.hyper_observed import extractor, hidden_units, message_of
 from leaklab.attacks.ig import InvertingGradients
 from leaklab.attacks.inversion import Inversion
 from leaklab.attacks.planned import attacked
@@ -296,7 +296,7 @@ def test_what_attacks_lack_they_say_in_one_line(caught, knowledge, digits, obser
     labelled = Knowledge("test", {**knowledge.facts, "labels": [[int(digits[1][0])]]})
 
     def attacked_by_ig(observation, facts):
-        return InvertingGradients().reconstruct(observation, facts, Budget(1, 1), STREAMS)
+        return InvertingGradients().reconstruct(Case(observation, facts, Budget(1, 1), STREAMS))
 
     heads, two_level = (plugins.load("attacks/adaptive", name) for name in ("linear-heads", "two-level"))
     still = replace(hyper, update={name: torch.zeros_like(value) for name, value in hyper.update.items()})

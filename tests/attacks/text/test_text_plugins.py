@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from leaklab.attacks.base import Budget
 from leaklab.attacks.starts import starts_table
 from leaklab.attacks.text import observed
-from leaklab.attacks.text.base import TextBudget
+from leaklab.attacks.text.base import TextCase
 from leaklab.attacks.text.matching_attack import TextMatching
 from leaklab.attacks.text.parts import packed, unpacked
 from leaklab.attacks.text.token_order import read
@@ -22,7 +23,7 @@ from leaklab.records.streams import stream
 
 SETTINGS = {"layers": 2, "width": 16, "heads": 2, "positions": 12, "spread": 0.1}
 LABELS = [1, 0, 1]
-QUICK = TextBudget(iterations=12, restarts=1)
+QUICK = Budget(iterations=12, restarts=1)
 WITH_LABELS = "honest-but-curious-with-labels"
 
 
@@ -64,7 +65,7 @@ def captured(network, sentence, observe):
 
 
 def run(name, captured, budget=QUICK, settings=None, **changes):
-    return plugins.load("attacks/text", name, settings).reconstruct(*captured(**changes), budget, streams)
+    return plugins.load("attacks/text", name, settings).reconstruct(TextCase(*captured(**changes), budget, streams))
 
 
 def same(first, second):
@@ -174,7 +175,7 @@ def test_what_has_no_order_is_a_bag_no_longer_than_the_sentence(captured):
 def test_images_are_no_sentences(captured):
     observation, knowledge = captured(architecture={"name": "mlp", "settings": {}})
     with pytest.raises(UserError, match="not one of text"):
-        plugins.load("attacks/text", "tag").reconstruct(observation, knowledge, QUICK, streams)
+        plugins.load("attacks/text", "tag").reconstruct(TextCase(observation, knowledge, QUICK, streams))
 
 
 def test_weights_of_another_network_are_refused(captured):
@@ -191,7 +192,7 @@ class TestParts:
     def sentences(self, captured):
         attack, (observation, knowledge) = plugins.load("attacks/text", "tag"), captured()
         budget = replace(QUICK, restarts=2)
-        return [attack.reconstruct(observation.select([r]), knowledge, budget, streams) for r in range(3)]
+        return [attack.reconstruct(TextCase(observation.select([r]), knowledge, budget, streams)) for r in range(3)]
 
     def test_a_sentence_survives_the_checkpoint(self, sentences, tmp_path):
         path = tmp_path / "checkpoint.safetensors"

@@ -4,7 +4,7 @@ Source: the transform for gradient clipping in "Auditing Privacy Defenses in Fed
 Gradient Leakage" (GGL), which estimates the bound by the norm of the observed gradient.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from leaklab.attacks.adaptive.base import Transform
 from leaklab.attacks.adaptive.inferred_gradient import InferredGradient
-from leaklab.attacks.matching import Distance, squared_norm
+from leaklab.attacks.matching import Distance, ScaleFree, clipped, squared_norm
 from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
 
 
@@ -37,42 +37,13 @@ class ClipEmulation(InferredGradient):
         return after_clipping
 
 
+@ScaleFree
 def after_clipping(gradients: Sequence[Tensor], observed: Sequence[Tensor]) -> tuple[Tensor, list[Tensor], Tensor]:
     """Return ||g' min(1, S / ||g'||) - o||^2 with S = ||o|| of each trial; see ``matching.Distance``."""
     shortened, pull_back = clipped(gradients, squared_norm(observed).sqrt())
     residuals = [gradient - target for gradient, target in zip(shortened, observed, strict=True)]
     value = squared_norm(residuals)
     return value, pull_back(residuals), torch.full_like(value, 2.0)
-
-
-def clipped(
-    gradients: Sequence[Tensor], bound: Tensor
-) -> tuple[list[Tensor], Callable[[Sequence[Tensor]], list[Tensor]]]:
-    """Return c g with c = min(1, S / ||g||) for each trial, and the product of its transposed derivative with vectors.
-
-    Args:
-        gradients: [T, ...] per parameter; one norm over all of them.
-        bound: S, [T].
-
-    Returns:
-        The clipped gradients, and the map r -> c (r - g <g, r> / ||g||^2), or r -> r for a trial within its bound.
-    """
-    square = squared_norm(gradients).clamp(min=torch.finfo(bound.dtype).tiny)
-    factor = (bound / square.sqrt()).clamp(max=1.0)
-
-    def pull_back(residuals: Sequence[Tensor]) -> list[Tensor]:
-        pairs = list(zip(gradients, residuals, strict=True))
-        product = torch.stack([(g * r).flatten(1).sum(1) for g, r in pairs]).sum(0)
-        # a clipped gradient has lost its length: what points along it changes nothing
-        along = torch.where(factor < 1, product / square, 0.0)
-        return [_times(factor, r - _times(along, g)) for g, r in pairs]
-
-    return [_times(factor, gradient) for gradient in gradients], pull_back
-
-
-def _times(factor: Tensor, values: Tensor) -> Tensor:
-    """Return the values [T, ...] of each trial times its factor [T]."""
-    return torch.einsum("t,t...->t...", factor, values)
 
 
 PLUGIN: type[Transform] = ClipEmulation

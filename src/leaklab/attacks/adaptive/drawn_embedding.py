@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.adaptive.base import OfOneTrial, Transform
-from leaklab.attacks.adaptive.linear_heads import message_of, of_extractor
 from leaklab.attacks.hyper_message import Heads
+from leaklab.attacks.hyper_observed import message_of, of_extractor
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.private_layers import completed
 from leaklab.observations.base import Knowledge, Observation

@@ -14,7 +14,6 @@ that fits noise.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import inf, isclose, sqrt
 from typing import Any, ClassVar
 
@@ -22,9 +21,8 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.adaptive.base import Transform
-from leaklab.attacks.adaptive.clip_emulation import clipped
 from leaklab.attacks.adaptive.inferred_gradient import InferredGradient
-from leaklab.attacks.matching import Distance, squared_norm
+from leaklab.attacks.matching import Distance, clipped, squared_norm
 from leaklab.defenses.base import require_between
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import LAW_OF_DEFENSE, PRESCRIBED_STEPS, Requirements
@@ -68,7 +66,7 @@ class MatchedNoise(InferredGradient):
         """
         if self.sigma is None:
             raise UserError("matched-noise does not know the noise: set sigma, or read it from the facts (informed)")
-        return partial(negative_log_likelihood, sigma=self.sigma, bound=self.bound)
+        return NormalLikelihood(self.sigma, self.bound)
 
     def prepare(self, observation: Observation, knowledge: Knowledge) -> tuple[Observation, Tensor]:
         """Return the gradient that the server infers, and ones.
@@ -110,6 +108,25 @@ class MatchedNoise(InferredGradient):
             UserError: the law of the observed gradient is another one.
         """
         return getattr(defense, "sigma", None), getattr(defense, "bound", None)
+
+
+@dataclass(frozen=True)
+class NormalLikelihood:
+    """``negative_log_likelihood`` of a noise as a ``matching.Distance``.
+
+    Attributes:
+        sigma: standard deviation of the noise.
+        bound: of the clip before it; None for none.
+    """
+
+    log_likelihood: ClassVar[bool] = True
+
+    sigma: float
+    bound: float | None = None
+
+    def __call__(self, gradients: Sequence[Tensor], observed: Sequence[Tensor]) -> tuple[Tensor, list[Tensor], Tensor]:
+        """Return value, residuals and factor; see ``matching.Distance``."""
+        return negative_log_likelihood(gradients, observed, sigma=self.sigma, bound=self.bound)
 
 
 def negative_log_likelihood(

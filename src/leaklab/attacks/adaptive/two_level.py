@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 
 from leaklab.attacks.adaptive.base import OfOneTrial, Transform
-from leaklab.attacks.adaptive.linear_heads import message_of, of_extractor
+from leaklab.attacks.hyper_observed import message_of, of_extractor
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.private_layers import Filling, completed
 from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam

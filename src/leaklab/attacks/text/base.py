@@ -3,24 +3,28 @@
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from leaklab.attacks.base import Streams
+from leaklab.attacks.base import Budget, Streams
 from leaklab.attacks.text.matching_attack import TextReconstruction
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import Requirements
 
 
 @dataclass(frozen=True)
-class TextBudget:
-    """What an attack may spend per trial, and what it takes for the label.
+class TextCase:
+    """All that an attack on text is given.
 
     Attributes:
-        iterations: steps per start.
-        restarts: starts.
+        observation: T trials of one sentence each.
+        knowledge: what the threat model grants.
+        budget: what may be spent: steps per start, and starts.
+        streams: the attack's random draws; those of a trial depend on its number only.
         labels: ``searched``, ``inferred`` or ``known`` (see ``records/text_specs.py``).
     """
 
-    iterations: int
-    restarts: int
+    observation: Observation
+    knowledge: Knowledge
+    budget: Budget
+    streams: Streams
     labels: str = "searched"
 
 
@@ -33,16 +37,8 @@ class TextAttack(Protocol):
 
     requirements: ClassVar[Requirements]
 
-    def reconstruct(
-        self, observation: Observation, knowledge: Knowledge, budget: TextBudget, streams: Streams
-    ) -> TextReconstruction:
+    def reconstruct(self, case: TextCase) -> TextReconstruction:
         """Reconstruct the private sentence of every trial.
-
-        Args:
-            observation: T trials of one sentence each.
-            knowledge: what the threat model grants.
-            budget: what may be spent.
-            streams: the attack's random draws; those of a trial depend on its number only.
 
         Raises:
             UserError: a fact is needed and withheld, or the attack does not fit the observation.

@@ -6,11 +6,9 @@ Source: M. Balunovic et al., "LAMP: extracting text from gradients with language
 from dataclasses import dataclass
 from typing import ClassVar
 
-from leaklab.attacks.base import Streams
-from leaklab.attacks.text.base import TextAttack, TextBudget
+from leaklab.attacks.text.base import TextAttack, TextCase
 from leaklab.attacks.text.matching_attack import TextMatching, TextReconstruction
 from leaklab.attacks.text.observed import match
-from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import SENTENCES, Requirements
 from leaklab.records.bounds import NonNegative, Rate
 
@@ -33,12 +31,10 @@ class MeanCosineAttack:
     rate: Rate = 0.5
     decay: NonNegative = 0.0
 
-    def reconstruct(
-        self, observation: Observation, knowledge: Knowledge, budget: TextBudget, streams: Streams
-    ) -> TextReconstruction:
+    def reconstruct(self, case: TextCase) -> TextReconstruction:
         """Reconstruct every sentence; see ``base.TextAttack``."""
         settings = TextMatching("mean-cosine", self.bag, self.norm_weight, rate=self.rate, decay=self.decay)
-        return match(settings, observation.as_direction(), knowledge, budget, streams)
+        return match(settings, case, case.observation.as_direction())
 
 
 PLUGIN: type[TextAttack] = MeanCosineAttack

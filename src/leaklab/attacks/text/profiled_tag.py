@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from leaklab.attacks.base import Streams
-from leaklab.attacks.text.base import TextAttack, TextBudget
+from leaklab.attacks.text.base import TextAttack, TextCase
 from leaklab.attacks.text.matching_attack import TextMatching, TextReconstruction
 from leaklab.attacks.text.observed import match
-from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import SENTENCES, Requirements
 from leaklab.records.bounds import NonNegative, Rate
 
@@ -28,12 +26,10 @@ class ProfiledTagAttack:
     rate: Rate = 0.5
     decay: NonNegative = 0.0
 
-    def reconstruct(
-        self, observation: Observation, knowledge: Knowledge, budget: TextBudget, streams: Streams
-    ) -> TextReconstruction:
+    def reconstruct(self, case: TextCase) -> TextReconstruction:
         """Reconstruct every sentence; see ``base.TextAttack``."""
         settings = TextMatching("profiled-tag", bag=self.bag, rate=self.rate, decay=self.decay)
-        return match(settings, observation.as_direction(), knowledge, budget, streams)
+        return match(settings, case, case.observation.as_direction())
 
 
 PLUGIN: type[TextAttack] = ProfiledTagAttack

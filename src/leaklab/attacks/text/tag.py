@@ -6,11 +6,9 @@ Source: J. Deng et al., "TAG: gradient attack on transformer-based language mode
 from dataclasses import dataclass
 from typing import ClassVar
 
-from leaklab.attacks.base import Streams
-from leaklab.attacks.text.base import TextAttack, TextBudget
+from leaklab.attacks.text.base import TextAttack, TextCase
 from leaklab.attacks.text.matching_attack import TextMatching, TextReconstruction
 from leaklab.attacks.text.observed import match
-from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import PRESCRIBED_STEPS, SENTENCES, Requirements
 from leaklab.records.bounds import NonNegative, Rate
 
@@ -31,12 +29,10 @@ class TagAttack:
     rate: Rate = 0.5
     decay: NonNegative = 0.0
 
-    def reconstruct(
-        self, observation: Observation, knowledge: Knowledge, budget: TextBudget, streams: Streams
-    ) -> TextReconstruction:
+    def reconstruct(self, case: TextCase) -> TextReconstruction:
         """Reconstruct every sentence; see ``base.TextAttack``."""
         settings = TextMatching("tag-squared" if self.squared else "tag", rate=self.rate, decay=self.decay)
-        return match(settings, observation.as_gradient(knowledge, "tag"), knowledge, budget, streams)
+        return match(settings, case, case.observation.as_gradient(case.knowledge, "tag"))
 
 
 PLUGIN: type[TextAttack] = TagAttack

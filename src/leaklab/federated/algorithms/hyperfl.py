@@ -5,7 +5,7 @@ Source: HyperFL equations 4 to 6 (C.4-C.6) and algorithm 1; sizes, rates and bou
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from leaklab.federated.algorithms.base import Algorithm, Phase, Tensors, chosen
 from leaklab.federated.algorithms.parts import classifier_names, is_statistic
@@ -13,6 +13,7 @@ from leaklab.models.hypernetwork import BIAS, HEADS, Hypernetwork, is_hypernetwo
 from leaklab.records.bounds import Count, Flag, Natural, Positive, Rate
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
+from leaklab.records.traits import AlgorithmTraits
 
 EMBEDDING = "embedding"
 
@@ -40,6 +41,8 @@ class HyperFL(Algorithm):
     Raises:
         UserError: heads without biases that would begin in them.
     """
+
+    traits: ClassVar[AlgorithmTraits] = AlgorithmTraits(networks_kept=0.1, heads="hidden")
 
     embedding: Count = 64
     hidden: Count = 128

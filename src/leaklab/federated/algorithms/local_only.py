@@ -5,11 +5,14 @@ from typing import ClassVar
 
 from leaklab.federated.algorithms.base import Algorithm, Tensors
 from leaklab.records.streams import Stream
+from leaklab.records.traits import AlgorithmTraits
 
 
 @dataclass(frozen=True)
 class LocalOnly(Algorithm):
     """The whole network is the client's; the server holds nothing, and nothing is sent. All start from one network."""
+
+    traits: ClassVar[AlgorithmTraits] = AlgorithmTraits(networks_kept=1.0)
 
     refuses: ClassVar[frozenset[str]] = frozenset({"local_rate", "gradient", "update"})
 

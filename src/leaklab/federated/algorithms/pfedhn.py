@@ -13,6 +13,7 @@ from leaklab.federated.algorithms.parts import is_statistic, layer_names
 from leaklab.models.hypernetwork import Hypernetwork
 from leaklab.records.bounds import Count, Positive, Rate
 from leaklab.records.streams import Stream
+from leaklab.records.traits import AlgorithmTraits
 
 EMBEDDING = "embedding"
 
@@ -31,6 +32,8 @@ class PFedHN(Algorithm):
         start: how its heads begin, see ``models/hypernetwork.py``.
         spread: of what the embeddings add at the start, under ``biases``.
     """
+
+    traits: ClassVar[AlgorithmTraits] = AlgorithmTraits(networks_kept=1.0)
 
     at_server: ClassVar[frozenset[str]] = frozenset({EMBEDDING})
 

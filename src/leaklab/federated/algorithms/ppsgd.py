@@ -5,10 +5,12 @@ it. Its noise is defense ``dp-sgd``, which sees the extractor only.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from leaklab.federated.algorithms.base import Algorithm, Tensors, chosen
 from leaklab.federated.algorithms.parts import layer_names
 from leaklab.records.streams import Stream
+from leaklab.records.traits import AlgorithmTraits
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,8 @@ class Ppsgd(Algorithm):
     Attributes:
         private_layer: the classifier, by its name in the model.
     """
+
+    traits: ClassVar[AlgorithmTraits] = AlgorithmTraits(networks_kept=0.02)
 
     private_layer: str = "fc2"
 

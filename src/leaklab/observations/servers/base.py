@@ -7,6 +7,7 @@ from typing import ClassVar, Protocol
 from torch import Tensor
 
 from leaklab.records.errors import UserError
+from leaklab.records.traits import ServerTraits
 
 Tensors = Mapping[str, Tensor]
 
@@ -47,15 +48,13 @@ class Catch:
 
 
 class Server(Protocol):
-    """A plug-in; a frozen dataclass whose fields are its settings. The plan reads its class variables from the source.
+    """A plug-in; a frozen dataclass whose fields are its settings.
 
     Attributes:
-        isolates: whether the answer is that of one sample, whatever the batch.
-        needs_head: whether the model has to end in an affine layer with a bias.
+        traits: what plans want to know of it.
     """
 
-    isolates: ClassVar[bool]
-    needs_head: ClassVar[bool]
+    traits: ClassVar[ServerTraits]
 
     def catch(self, victims: Victims) -> Catch:
         """Query the clients.

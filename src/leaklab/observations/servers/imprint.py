@@ -19,6 +19,7 @@ from torch import Tensor
 from leaklab.observations.servers.base import Catch, Server, Victims
 from leaklab.records.bounds import Positive, Real
 from leaklab.records.errors import UserError
+from leaklab.records.traits import ServerTraits
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,7 @@ class Imprint:
         std: its standard deviation.
     """
 
-    isolates: ClassVar[bool] = False
-    needs_head: ClassVar[bool] = False
+    traits: ClassVar[ServerTraits] = ServerTraits()
 
     mean: Real
     std: Positive
