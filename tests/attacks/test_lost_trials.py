@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from leaklab.attacks import planned
+from leaklab.attacks import planned as planned_run
 from leaklab.attacks.base import Reconstruction
 from leaklab.attacks.imprint import NO_LABEL
 from leaklab.attacks.planned import attacked
@@ -39,8 +39,8 @@ class Algebra:
 def run(observe, digits, knowledge, monkeypatch):
     def attack(error, bad):
         images, labels = (one[:TRIALS, None] for one in digits)
-        transform = planned.plugins.load("attacks/adaptive", "none", {})
-        monkeypatch.setattr(planned, "_planned", lambda *_: (transform, Algebra(error, bad)))
+        transform = planned_run.plugins.load("attacks/adaptive", "none", {})
+        monkeypatch.setattr(planned_run, "_planned", lambda *_: (transform, Algebra(error, bad)))
         spec = AttackerSpec.model_validate({"attack": "ig", "iterations": 1, "restarts": 2})
         return attacked(spec, observe(images, labels), knowledge, "cpu", None)
 

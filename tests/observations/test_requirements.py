@@ -11,7 +11,7 @@ from torch import nn
 from leaklab.models.adapted import StillBatchNorm2d
 from leaklab.observations import client_requirements, requirements
 from leaklab.observations.base import Knowledge
-from leaklab.observations.declared import chosen, declared
+from leaklab.observations.declared import declared
 from leaklab.observations.text_requirements import check_text
 from leaklab.observations.threat_models import FACTS, MARKS, OF_A_LETTER, OWN, THREAT_MODELS, granted
 from leaklab.planning.resources import cost
