@@ -27,7 +27,7 @@ from leaklab.records.bounds import Count, Natural, NonNegative, Positive
 from leaklab.records.errors import UserError
 from leaklab.records.traits import AttackTraits
 
-NAME = "annealed-likelihood"
+LAW = "annealed-likelihood"
 PLACES = ("sent", "mean", "steps")
 
 
@@ -84,11 +84,11 @@ class AnnealedLikelihood:
         """Refuse stages that do not narrow, an unknown place, and too few neighbours."""
         self.ladder()
         if self.place not in PLACES:
-            raise UserError(f"{NAME} takes the gradient at no place '{self.place}': choose from {', '.join(PLACES)}")
+            raise UserError(f"{LAW} takes the gradient at no place '{self.place}': choose from {', '.join(PLACES)}")
         if self.neighbours < 2:
-            raise UserError(f"{NAME} needs at least two neighbours, not {self.neighbours}")
+            raise UserError(f"{LAW} needs at least two neighbours, not {self.neighbours}")
         if self.samples and self.place == "mean":
-            raise UserError(f"{NAME} simulates steps with batches of their own from the weights sent: set place: sent")
+            raise UserError(f"{LAW} simulates steps with batches of their own from the weights sent: set place: sent")
 
     def ladder(self) -> Ladder:
         """Return the stages.
@@ -108,28 +108,28 @@ class AnnealedLikelihood:
             return self._sought_by_steps(case, case.distance)
         if not isinstance(case.distance, Likelihood):
             raise UserError(
-                f"{NAME} needs a transform with a likelihood of its own, such as ranked-mixture for outpost: choose "
+                f"{LAW} needs a transform with a likelihood of its own, such as ranked-mixture for outpost: choose "
                 "one that fits the defense, or attack annealed-map"
             )
         if self.place == "sent":
             return self._sought(case, case.distance)
         observation = case.observation
         alone = [
-            at_mean_weights(observation.select([row]), case.knowledge, NAME) for row in range(len(observation.trials))
+            at_mean_weights(observation.select([row]), case.knowledge, LAW) for row in range(len(observation.trials))
         ]
         return joined([self._sought(replace(case, observation=one), case.distance) for one in alone])
 
     def _sought(self, case: Case, distance: Likelihood) -> Reconstruction:
         likelihoods = [distance.widened(error, case.observation.weights) for error in self.ladder().errors()]
-        scene = scene_of_case(NAME, replace(case, distance=likelihoods[0]))
+        scene = scene_of_case(LAW, replace(case, distance=likelihoods[0]))
         labels = labels_of(scene, self.label_rule, case.streams, self.samples)
         posteriors = [posterior_of(replace(scene, distance=one), labels, self.box) for one in likelihoods]
         return self._found(posteriors, labels, case)
 
     def _sought_by_steps(self, case: Case, distance: Distance) -> Reconstruction:
-        observation, errors = mean_gradient(case.observation, case.knowledge, NAME), self.ladder().errors()
+        observation, errors = mean_gradient(case.observation, case.knowledge, LAW), self.ladder().errors()
         of_mean = distance.widened(errors[0], observation.weights) if isinstance(distance, Likelihood) else distance
-        scene = scene_of_case(NAME, replace(case, observation=observation, distance=of_mean))
+        scene = scene_of_case(LAW, replace(case, observation=observation, distance=of_mean))
         labels = labels_of(scene, self.label_rule, case.streams, self.samples)
         return self._found(stepwise_posteriors(scene, distance, errors, labels, self.box), labels, case)
 
@@ -138,7 +138,7 @@ class AnnealedLikelihood:
         start = latent_starts(posteriors[0], trials, case.budget.restarts, case.streams, self.spread)
         stages = narrowed(posteriors, start, iterations, self.history)
         if self.refinements:
-            require_one_guess(NAME, case.budget)
+            require_one_guess(LAW, case.budget)
         posterior, stages = refined(
             posteriors[-1],
             stages,

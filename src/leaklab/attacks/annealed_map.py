@@ -29,7 +29,7 @@ from leaklab.records.bounds import Count, Natural, NonNegative, Positive
 from leaklab.records.errors import UserError
 from leaklab.records.traits import AttackTraits
 
-NAME = "annealed-map"
+MAP = "annealed-map"
 MATCHINGS = ("gradient", "unrolled")
 
 
@@ -92,9 +92,9 @@ class AnnealedMap:
         """Refuse stages that do not narrow, an unknown matching, and too few neighbours."""
         self.ladder()
         if self.neighbours < 2:
-            raise UserError(f"{NAME} needs at least two neighbours, not {self.neighbours}")
+            raise UserError(f"{MAP} needs at least two neighbours, not {self.neighbours}")
         if self.matching not in MATCHINGS:
-            raise UserError(f"{NAME} has no matching '{self.matching}': choose from {', '.join(MATCHINGS)}")
+            raise UserError(f"{MAP} has no matching '{self.matching}': choose from {', '.join(MATCHINGS)}")
 
     def ladder(self) -> Ladder:
         """Return the stages.
@@ -111,13 +111,13 @@ class AnnealedMap:
             UserError: facts are withheld, the label rule does not fit the batch, the observation is no gradient or not
                 finite, or the generator does not make the victim's images and classes.
         """
-        scene, iterations = scene_of_case(NAME, case), case.budget.iterations
+        scene, iterations = scene_of_case(MAP, case), case.budget.iterations
         labels = labels_of(self._of_labels(scene), self.label_rule, case.streams, self.samples)
         posterior, trials = self._posterior(scene, labels), case.observation.trials
         starts = latent_starts(posterior, trials, case.budget.restarts, case.streams, self.spread)
         stages = self._narrowed(posterior, starts, iterations)
         if self.refinements:
-            require_one_guess(NAME, case.budget)
+            require_one_guess(MAP, case.budget)
         posterior, stages = refined(
             posterior, stages, self.refinements, self.neighbours, partial(self._narrowed, iterations=iterations)
         )

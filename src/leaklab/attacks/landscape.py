@@ -33,7 +33,7 @@ def line(first: Tensor, second: Tensor, alphas: Tensor) -> Tensor:
     Raises:
         UserError: the latents do not span a line.
     """
-    _check(first, second)
+    _check_plane(first, second)
     weights = alphas.to(first)[:, None]
     return (1 - weights) * first + weights * second
 
@@ -44,7 +44,7 @@ def across(first: Tensor, second: Tensor, stream: Stream) -> Tensor:
     Raises:
         UserError: as ``line``.
     """
-    _check(first, second)
+    _check_plane(first, second)
     drawn = stream.normal(len(first)).to(first)
     factor: Tensor = torch.linalg.vector_norm(second - first) / torch.linalg.vector_norm(drawn)
     return drawn * factor
@@ -77,7 +77,7 @@ def losses_on(matching: LatentMatching, row: int, latents: Tensor) -> Tensor:
     return matching.evaluate(points, rows)[0].view(latents.shape[:-1])
 
 
-def _check(first: Tensor, second: Tensor) -> None:
+def _check_plane(first: Tensor, second: Tensor) -> None:
     if first.dim() != 1 or first.shape != second.shape:
         raise UserError(f"a line joins two latents [d] of one size, not {list(first.shape)} and {list(second.shape)}")
     if not bool((first - second).isfinite().all()) or torch.equal(first, second):

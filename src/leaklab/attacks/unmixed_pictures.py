@@ -18,7 +18,7 @@ from leaklab.attacks.first_layer.pictures import pictures
 from leaklab.observations.declared import SAMPLES, Requirements
 from leaklab.records.bounds import Natural
 
-NAME = "unmixed-pictures"
+PICTURES = "unmixed-pictures"
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ class UnmixedPictures:
                 itself, or the update is zero.
         """
         observation = case.observation
-        batch, *shape = case.shape(NAME)
+        batch, *shape = case.shape(PICTURES)
         count = self.samples or batch
         found = [
             np.resize(taken, (count, taken.shape[1]))
             for taken in (
                 pictures(layer, case.streams("start", trial, 0))
                 for layer, trial in zip(
-                    first_layers(observation, case.knowledge, NAME), observation.trials, strict=True
+                    first_layers(observation, case.knowledge, PICTURES), observation.trials, strict=True
                 )
             )
         ]

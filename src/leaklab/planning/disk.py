@@ -26,14 +26,14 @@ def disk_mb(spec: Spec) -> float:
 
 
 @disk_mb.register
-def _of_training(spec: TrainSpec) -> float:
+def _disk_of_training(spec: TrainSpec) -> float:
     clients = int(spec.partition.settings.get("clients") or CLIENTS)
     kept = clients * algorithm_traits(spec.algorithm_plugin.name).networks_kept * _weights_mb(spec.model)
     return spec.replicates * (_message_mb(spec.model, spec.algorithm_plugin) + kept) + SMALL_MB
 
 
 @disk_mb.register
-def _of_generator(spec: GeneratorSpec) -> float:
+def _disk_of_generator(spec: GeneratorSpec) -> float:
     return GENERATOR_MB
 
 
@@ -44,7 +44,7 @@ def _of_capture(spec: CaptureSpec) -> float:
 
 
 @disk_mb.register
-def _of_attack(spec: AttackSpec) -> float:
+def _disk_of_attack(spec: AttackSpec) -> float:
     return (1 + spec.restarts) * _images_mb(spec.capture) + SMALL_MB
 
 
