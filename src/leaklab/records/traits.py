@@ -23,7 +23,7 @@ class AttackTraits:
         evaluations: of the matching loss, at most, in one iteration of one start: a number, or the setting that is it.
         evaluations_when: setting -> its value -> the same where it has that value.
         again: setting that says how often besides all of them are done; empty for never.
-        keeps_state: whether its searches can be left and taken up again (``attacks/savepoints.py``), so that a chunk
+        keeps_state: whether its searches can be left and taken up again (``savepoints.py``), so that a chunk
             of trials that takes too long is searched in a chain of pieces.
         memory_mb: to ask for, in MB, where that is more than its stage takes.
     """
