@@ -15,8 +15,7 @@ from leaklab.attacks.matching import squared_l2, squared_norm
 from leaklab.attacks.posterior import posterior_of
 from leaklab.attacks.scene import scene_of
 from leaklab.attacks.shapes import check_shapes
-from leaklab.attacks.simulation import LocalSteps, simulated_delta
-from leaklab.attacks.update_inversion import batch_order, steps_of
+from leaklab.attacks.simulation import LocalSteps, batch_order, simulated_delta, steps_of
 from leaklab.defenses.base import ClientContext, NoDefense
 from leaklab.federated.batches import Batch
 from leaklab.federated.local import local_training

@@ -21,9 +21,9 @@ from leaklab.attacks.priors import Box, WithPrior, total_variation
 from leaklab.attacks.profiled_rates import ProfiledRates
 from leaklab.attacks.search import SearchResult, StopRules, search
 from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
+from leaklab.attacks.simulation import steps_of
 from leaklab.attacks.starts import numbered
 from leaklab.attacks.surrogate import Surrogate
-from leaklab.attacks.update_inversion import steps_of
 from leaklab.models.normalisation import unnormalised
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements

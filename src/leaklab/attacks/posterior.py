@@ -18,7 +18,8 @@ from torch.nn import functional as F
 from leaklab.attacks.delta_matching import DeltaMatching
 from leaklab.attacks.inversion import Inversion
 from leaklab.attacks.scene import Scene
-from leaklab.attacks.update_inversion import UpdateInversion, batch_order, steps_of
+from leaklab.attacks.simulation import batch_order, steps_of
+from leaklab.attacks.update_inversion import UpdateInversion
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ Source: the local steps of "Communication-Efficient Learning of Deep Networks fr
 with one rate per step (LRP paper, eq. 10); unrolled by the attacker who matches updates (OUTPOST paper, section III).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from torch.func import functional_call, grad, vmap
 
 from leaklab.attacks.gradients import soft_cross_entropy
 from leaklab.attacks.matching import by_trial
+from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
 
 Weights = Mapping[str, Tensor]
@@ -156,3 +158,42 @@ def _check(images: Tensor, targets: Tensor, rates: Tensor, order: Tensor | None)
         raise UserError(f"a batch order for {rates.shape[1]} steps is [steps, batch], not {list(order.shape)}")
     if order.numel() == 0 or int(torch.min(order)) < 0 or int(torch.max(order)) >= samples:
         raise UserError(f"a batch order names samples 0 to {samples - 1}, at least one per step")
+
+
+def batch_order(samples: int, batch_size: int, local_steps: int) -> Tensor | None:
+    """Return the samples that each step uses, [E, B]; None for one batch that every step repeats.
+
+    Args:
+        samples: n, those of the client's round.
+        batch_size: B.
+        local_steps: E.
+
+    Raises:
+        UserError: they neither fill one batch nor one for each step.
+    """
+    if samples == batch_size:
+        return None
+    if samples != batch_size * local_steps:
+        raise UserError(
+            f"{samples} samples in {local_steps} steps of {batch_size} are neither one batch nor one for each step: "
+            f"set samples to {batch_size} or {batch_size * local_steps}"
+        )
+    return torch.arange(samples).view(local_steps, batch_size)
+
+
+def steps_of(knowledge: Knowledge, order: Tensor | None, needed_by: str) -> LocalSteps:
+    """Return how the client steps, from the facts; without a state it is plain gradient descent.
+
+    Raises:
+        UserError: an optimizer that is not simulated.
+    """
+    optimizer: dict[str, Any] = knowledge.facts.get("optimizer", {"name": "sgd", "settings": {}})
+    if optimizer["name"] != "sgd":
+        raise UserError(f"attack '{needed_by}' simulates clients with sgd, not with {optimizer['name']}")
+    momentum = float(optimizer["settings"].get("momentum", 0.0))
+    return LocalSteps(momentum, float(knowledge.facts.get("weight_decay", 0.0)), order)
+
+
+def is_gradient(rates: Sequence[float], steps: LocalSteps) -> bool:
+    """Tell whether the update in units of a gradient is that of all samples: one plain step on one batch."""
+    return len(rates) == 1 and steps.order is None and steps.weight_decay == 0

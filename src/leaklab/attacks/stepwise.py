@@ -20,9 +20,8 @@ from leaklab.attacks.likelihood import ALIKE, OfTheMean, StepLikelihood
 from leaklab.attacks.matching import Distance, is_log_likelihood
 from leaklab.attacks.posterior import Posterior, own_batches
 from leaklab.attacks.scene import Scene
-from leaklab.attacks.simulation import LocalSteps, Moves, stepping
+from leaklab.attacks.simulation import LocalSteps, Moves, stepping, steps_of
 from leaklab.attacks.undone_steps import coefficients
-from leaklab.attacks.update_inversion import steps_of
 from leaklab.records.errors import UserError
 
 

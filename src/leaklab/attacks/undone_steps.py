@@ -10,7 +10,7 @@ Source: research on HyperFL's heads (multi-step form of the head attack); the re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from leaklab.attacks.update_inversion import steps_of
+from leaklab.attacks.simulation import steps_of
 from leaklab.observations.base import Knowledge, Observation
 
 

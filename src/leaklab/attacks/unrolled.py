@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from leaklab.attacks.delta_matching import DeltaMatching, Samples, as_delta
 from leaklab.attacks.posterior import Posterior, own_batches
 from leaklab.attacks.scene import Scene
-from leaklab.attacks.update_inversion import steps_of
+from leaklab.attacks.simulation import steps_of
 from leaklab.records.errors import UserError
 
 LARGEST_RATE = 2.0

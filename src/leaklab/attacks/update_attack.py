@@ -12,7 +12,8 @@ from leaklab.attacks.inversion import Inversion
 from leaklab.attacks.labels import check_told
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.search import SearchResult, StopRules
-from leaklab.attacks.update_inversion import UpdateInversion, batch_order, is_gradient, steps_of
+from leaklab.attacks.simulation import batch_order, is_gradient, steps_of
+from leaklab.attacks.update_inversion import UpdateInversion
 from leaklab.models.normalisation import with_batch_statistics
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.bounds import Natural
