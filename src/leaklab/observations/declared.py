@@ -103,8 +103,8 @@ def declared(room: str, name: str) -> Requirements:
     found = declaration(room, name, "requirements", Requirements, CONSTANTS)
     if found is None:
         raise UserError(
-            f"{room} plug-in '{name}' declares no requirements: write 'requirements: ClassVar[Requirements] = "
-            "Requirements(...)' in its class"
+            f"{room} plug-in '{name}' declares no readable requirements (there are none): write 'requirements: "
+            f"ClassVar[Requirements] = Requirements(...)' with literals or {', '.join(CONSTANTS)}"
         )
     return found
 
