@@ -200,7 +200,7 @@ class TestBatches:
         logits = (x @ leaves[0].T + leaves[1]) @ leaves[2].T + leaves[3]  # no activation at all
         weight, bias = torch.autograd.grad(torch.nn.functional.cross_entropy(logits, y), leaves[:2])
         layer = FirstLayer(weight.numpy(), bias.numpy(), first[0].numpy(), first[1].numpy(), 20)
-        found = black_pixels.read(layer, 5, draws())
+        found = black_pixels.read_black_pixels(layer, 5, draws())
         assert psnr(found.images, x).min() > 60
 
 

@@ -31,7 +31,7 @@ METHODS: dict[str, Callable[[FirstLayer, int, Stream], Reading]] = {
     "ratio": ratio.read,
     "spear": spear.read,
     "unmixing": unmixing.read,
-    "black-pixels": black_pixels.read,
+    "black-pixels": black_pixels.read_black_pixels,
     "peel": peel.read,
 }
 PROVING = ("spear", "peel")

@@ -19,7 +19,7 @@ MORE_ZEROS = 20
 """Pixels that have to be black beyond those that any mixture can be given."""
 
 
-def read(layer: FirstLayer, count: int, draws: Stream) -> Reading:
+def read_black_pixels(layer: FirstLayer, count: int, draws: Stream) -> Reading:
     """Return the batch; it counts as certified where an image has more black pixels than a mixture can have."""
     images = sparse_images(layer, count, draws)
     black = (np.abs(images) < ZERO).sum(1) > count + MORE_ZEROS
