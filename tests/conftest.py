@@ -244,5 +244,6 @@ def plant(tmp_path, monkeypatch):
 
     open_up("")
     monkeypatch.setattr(plugins, "PACKAGE_FOLDER", package)
+    forget()
     yield add
     forget()
