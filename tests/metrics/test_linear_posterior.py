@@ -7,8 +7,8 @@ import torch
 from torch.nn import functional as F
 
 from leaklab.data.dataset import Dataset
-from leaklab.metrics.base import load_update_metrics
 from leaklab.metrics.linear_posterior import LinearPosterior, expected_errors, update_of
+from leaklab.metrics.of_update import load_update_metrics
 from leaklab.models.affine import LogisticRegression
 from leaklab.models.cnns import DLGLeNet
 from leaklab.models.generators.class_gaussian import ClassGaussian

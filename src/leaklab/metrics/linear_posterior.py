@@ -26,7 +26,8 @@ from torch.nn import functional as F
 from leaklab.attacks.gradients import general_gradients
 from leaklab.attacks.matching import clipped, squared_l2
 from leaklab.attacks.scene import Scene, scene_of
-from leaklab.metrics.base import MetricCard, UpdateMetric
+from leaklab.metrics.base import MetricCard
+from leaklab.metrics.of_update import UpdateMetric
 from leaklab.models.generators.base import Generator
 from leaklab.models.generators.class_gaussian import ClassGaussianGenerator
 from leaklab.observations.base import Knowledge, Observation

@@ -15,7 +15,8 @@ from leaklab.attacks.gradients import trial_gradients
 from leaklab.attacks.head_features import apart, features_of, head_features, public_images
 from leaklab.attacks.matching import squared_l2
 from leaklab.attacks.scene import Scene, scene_of
-from leaklab.metrics.base import MetricCard, UpdateMetric
+from leaklab.metrics.base import MetricCard
+from leaklab.metrics.of_update import UpdateMetric
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.truth import Truth

@@ -21,7 +21,8 @@ from torch import Tensor
 from leaklab.attacks.first_layer.layer import FirstLayer
 from leaklab.attacks.first_layer.observed import first_layers
 from leaklab.attacks.first_layer.pictures import pictures
-from leaklab.metrics.base import MetricCard, UpdateMetric
+from leaklab.metrics.base import MetricCard
+from leaklab.metrics.of_update import UpdateMetric
 from leaklab.metrics.pixel import CAP_DB, PEAK
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
-import lpips
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
@@ -90,6 +89,8 @@ def _network(net: str, weights: str, device: torch.device) -> Any:
     # the package draws an initialisation from the global generator, and torchvision grumbles about its old keyword
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
+        import lpips  # slow to import
+
         network = lpips.LPIPS(net=net, pnet_rand=True, verbose=False)
     # "slice2.3.weight" of the package is "features.3.weight" of torchvision
     backbone = {name: state[f"features.{name.split('.', 1)[1]}"] for name in network.net.state_dict()}

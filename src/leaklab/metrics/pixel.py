@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from torch import Tensor
-from torchmetrics.functional.image import structural_similarity_index_measure
 
 from leaklab.metrics.base import Metric, MetricCard
 
@@ -211,6 +210,8 @@ class StructuralSimilarity(Metric):
 
     def values(self, reconstruction: Tensor, truth: Tensor) -> Tensor:
         """Return the SSIM of each image, [N], in [-1, 1]."""
+        from torchmetrics.functional.image import structural_similarity_index_measure  # slow to import
+
         scores = structural_similarity_index_measure(
             reconstruction.double().clamp(0, 1),
             truth.double(),

@@ -6,7 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from leaklab.metrics.base import MetricCard, UpdateMetric
+from leaklab.metrics.base import MetricCard
+from leaklab.metrics.of_update import UpdateMetric
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.truth import Truth

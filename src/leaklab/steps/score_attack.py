@@ -3,8 +3,9 @@
 from dataclasses import asdict
 
 from leaklab.metrics import scoring
-from leaklab.metrics.base import load_search_metrics, load_update_metrics, names_of_image_metrics, values_of_speaking
+from leaklab.metrics.base import load_search_metrics
 from leaklab.metrics.guesses import SELECTIONS, private_indices, reference_guesses
+from leaklab.metrics.of_update import load_update_metrics, names_of_image_metrics, values_of_speaking
 from leaklab.metrics.silence import cards_of, counted, silenced, silent_trials
 from leaklab.models.generators.files import load_generator
 from leaklab.observations.artefacts import load_observation
