@@ -1,0 +1,86 @@
+"""Metrics of what the server saw, not of a guess: what any attacker of a kind can expect of an update."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from leaklab.metrics.base import MetricCard, reads_the_search
+from leaklab.models.generators.base import Generator
+from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.truth import Truth
+from leaklab.records import plugins
+from leaklab.records.attack_spec import AttackSpec, ScoreSpec
+from leaklab.records.spec_plugins import reads_the_update
+from leaklab.records.traits import MetricTraits
+
+
+class UpdateMetric(ABC):
+    """A plug-in of this room: a card and one value per private image, whatever an attack found.
+
+    Attributes:
+        traits: with ``reads_the_update``.
+    """
+
+    traits: ClassVar[MetricTraits]
+
+    @property
+    @abstractmethod
+    def card(self) -> MetricCard:
+        """Return the metric card."""
+
+    @abstractmethod
+    def refusal(self, spec: AttackSpec) -> str | None:
+        """Return why an attack has no such number, or None if it has one."""
+
+    @abstractmethod
+    def values(
+        self, observation: Observation, knowledge: Knowledge, generator: Generator | None, truth: Truth
+    ) -> Tensor:
+        """Return the value at each private image.
+
+        Args:
+            observation: all T trials of the capture.
+            knowledge: what the threat model grants.
+            generator: the attack's, frozen; None where it has none.
+            truth: the private images.
+
+        Returns:
+            float64 [T, B], on the CPU.
+
+        Raises:
+            UserError: the generator does not make the victim's images and classes.
+        """
+
+
+def load_update_metrics(spec: ScoreSpec) -> tuple[list[UpdateMetric], dict[str, str]]:
+    """Load the metrics of a score that read the update.
+
+    Returns:
+        Those that the attack has, and for the others the reason why not, by metric name.
+    """
+    metrics: list[UpdateMetric] = [plugins.load("metrics", name) for name in spec.metrics if reads_the_update(name)]
+    reasons = {metric.card.name: metric.refusal(spec.attack) for metric in metrics}
+    usable = [metric for metric in metrics if reasons[metric.card.name] is None]
+    return usable, {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def values_of_speaking(
+    metric: UpdateMetric, seen: tuple[Observation, Knowledge], generator: Generator | None, truth: Truth
+) -> Tensor:
+    """Return a metric of the update, [T, B]; NaN of those that say nothing, about which it is not asked."""
+    observation, knowledge = seen
+    if not observation.silent:
+        return metric.values(observation, knowledge, generator, truth)
+    rows = observation.speaking
+    found = torch.full(truth.labels.shape, torch.nan, dtype=torch.float64)
+    if rows:
+        found[rows] = metric.values(observation.select(rows), knowledge, generator, truth.select(rows))
+    return found
+
+
+def names_of_image_metrics(names: Iterable[str]) -> list[str]:
+    """Return those of the names whose metrics compare images."""
+    return [name for name in names if not (reads_the_update(name) or reads_the_search(name))]
