@@ -7,7 +7,7 @@ import pytest
 
 from leaklab.data import fetch
 from leaklab.planning import missing as module
-from leaklab.planning.missing import find_missing, tell, told, why_missing, without_missing
+from leaklab.planning.missing import find_missing, found_before, pass_on, why_missing, without_missing
 from leaklab.planning.plan import build_plan, result_files
 from leaklab.planning.state import State, state_of
 from leaklab.records.expand import expand, expand_absent
@@ -149,7 +149,7 @@ def test_numbers_that_were_made_do_not_give_way_to_not_run(checkout, items, plan
 
 
 def test_jobs_are_told_what_was_found(checkout, items, plan):
-    tell({"paper": {"lrp/figure2": WHY}})
-    assert told() == {"paper": {"lrp/figure2": WHY}}
-    told_plan = build_plan(without_missing(items, told()), ("paper",))
+    pass_on({"paper": {"lrp/figure2": WHY}})
+    assert found_before() == {"paper": {"lrp/figure2": WHY}}
+    told_plan = build_plan(without_missing(items, found_before()), ("paper",))
     assert len(told_plan.runs["paper", "lrp/figure2"]) < len(plan.runs["paper", "lrp/figure2"])

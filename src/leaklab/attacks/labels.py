@@ -119,7 +119,7 @@ def batch_labels(
     return counted_labels(observed.bias_update, mean_prediction(network, images), batch)
 
 
-def check_told(attack: str, labels: Tensor, samples: int) -> None:
+def check_count(attack: str, labels: Tensor, samples: int) -> None:
     """Refuse labels [T, n] of another number of samples than the attack searches.
 
     Raises:

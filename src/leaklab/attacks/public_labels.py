@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from leaklab.attacks.base import Streams
 from leaklab.attacks.gradients import trial_gradients
 from leaklab.attacks.head import head
-from leaklab.attacks.labels import BATCH_RULES, LABEL_RULES, batch_labels, check_told, fixed_labels
+from leaklab.attacks.labels import BATCH_RULES, LABEL_RULES, batch_labels, check_count, fixed_labels
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.scene import Scene
 from leaklab.records.errors import UserError
@@ -43,7 +43,7 @@ def labels_of(scene: Scene, rule: str, streams: Streams, samples: int = 0) -> Te
             known = ", ".join((LIKELIHOOD, *LABEL_RULES))
             raise UserError(f"{scene.attack} has no label_rule '{rule}': choose from {known}")
         labels = fixed_labels(scene.attack, rule, scene.observation, scene.knowledge)
-        check_told(scene.attack, labels, samples or batch)
+        check_count(scene.attack, labels, samples or batch)
         return labels
     if samples not in (0, batch):
         raise UserError(f"label_rule '{rule}' reads one batch, not {samples} samples: use label_rule: known")

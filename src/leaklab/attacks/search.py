@@ -38,7 +38,7 @@ class Matching(Objective, Protocol):
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """When a start ends and when another one is tried; losses are relative to ``scale`` (see ``search``).
+    """When a start ends and when another one is tried; losses are in units of ``unit`` (see ``search``).
 
     Attributes:
         iterations: largest number of outer steps per start.
@@ -110,7 +110,7 @@ class _Running:
 def search(
     objective: Objective,
     start_of: Callable[[int, int], Tensor],
-    scale: Tensor,
+    unit: Tensor,
     settings: SearchSettings,
     lbfgs: LbfgsSettings,
 ) -> SearchResult:
@@ -119,11 +119,11 @@ def search(
     Args:
         objective: see ``Objective``.
         start_of: (row, start) -> initial unknowns [n].
-        scale: [T] what a trial's loss is compared with (the loss of an all-zero gradient).
+        unit: [T] what a trial's loss is compared with (the loss of an all-zero gradient).
         settings: restarts and stop rules.
         lbfgs: the optimiser's settings.
     """
-    trials = len(scale)
+    trials = len(unit)
     first = torch.stack([start_of(row, 0) for row in range(trials)])
     result = SearchResult(
         points=first[:, None].repeat(1, settings.restarts, 1),
@@ -140,12 +140,12 @@ def search(
             finite = loss.isfinite() & gradient.isfinite().all(1)
             _remember(running, optimiser, loss, finite, settings)
             optimiser.advance(loss, gradient, finite)
-            stopped = _stop_reasons(running, optimiser, finite, scale, settings, lbfgs)
+            stopped = _stop_reasons(running, optimiser, finite, unit, settings, lbfgs)
             ended = (stopped >= 0).nonzero()[:, 0]
             for place in ended.tolist():
                 _record(result, running, optimiser, place, STOPPED[int(stopped[place])])
             if len(ended) > 0:
-                running = _replace(running, optimiser, ended, start_of, result, scale, settings)
+                running = _replace(running, optimiser, ended, start_of, result, unit, settings)
             saved.offer(partial(_state, result, running, optimiser))
     result.records.sort(key=lambda record: (record.trial, record.start))
     return result
@@ -195,7 +195,7 @@ def _stop_reasons(
     running: _Running,
     optimiser: BatchedLbfgs,
     finite: Tensor,
-    scale: Tensor,
+    unit: Tensor,
     settings: SearchSettings,
     lbfgs: LbfgsSettings,
 ) -> Tensor:
@@ -204,7 +204,7 @@ def _stop_reasons(
     rules = (
         ~finite,
         # a zero update is as far from nothing as from anything: no point matches it
-        (running.best <= settings.matched * scale[running.rows]) & (scale[running.rows] > 0),
+        (running.best <= settings.matched * unit[running.rows]) & (unit[running.rows] > 0),
         waited | optimiser.stalled,
         optimiser.outer >= settings.iterations,
     )
@@ -237,12 +237,12 @@ def _replace(
     ended: Tensor,
     start_of: Callable[[int, int], Tensor],
     result: SearchResult,
-    scale: Tensor,
+    unit: Tensor,
     settings: SearchSettings,
 ) -> _Running:
     """Put the next start of unfinished trials in place of the ended ones and drop the places that are done."""
     rows, starts = running.rows[ended], running.starts[ended] + 1
-    unsatisfied = result.losses[rows].amin(1) > settings.accepted * scale[rows]
+    unsatisfied = result.losses[rows].amin(1) > settings.accepted * unit[rows]
     again = unsatisfied & (starts < settings.restarts)
     places = ended[again]
     if len(places) > 0:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from leaklab.attacks.base import Case, Reconstruction, victim
 from leaklab.attacks.inversion import Inversion
-from leaklab.attacks.labels import check_told
+from leaklab.attacks.labels import check_count
 from leaklab.attacks.matching import Distance
 from leaklab.attacks.search import SearchResult, StopRules
 from leaklab.attacks.simulation import batch_order, is_gradient, steps_of
@@ -79,7 +79,7 @@ class UpdateAttack(StopRules, ABC):
         shape = (self.samples or batch, *knowledge.require("input_shape", self.name))
         labels = self.labels(observation, knowledge)
         if labels is not None:
-            check_told(self.name, labels, shape[0])
+            check_count(self.name, labels, shape[0])
         network = self.network(observation, knowledge)
         steps = steps_of(knowledge, batch_order(shape[0], batch, len(rates)), self.name)
         classes, observed = int(knowledge.require("num_classes", self.name)), list(observation.update.values())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from leaklab.planning.devices import Device
 from leaklab.planning.known_plan import KnownPlan
-from leaklab.planning.missing import Missing, find_missing, tell, told, without_missing
+from leaklab.planning.missing import Missing, find_missing, found_before, pass_on, without_missing
 from leaklab.planning.outputs import idle_defenses, jobs_behind, nothing_done, outputs_of_scale, records_behind
 from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import Plan, build_plan
@@ -43,7 +43,7 @@ class Call:
             UserError: an item is wrong.
         """
         self._main, self._scale = main, scale
-        self.items = items if main else without_missing(items, told())
+        self.items = items if main else without_missing(items, found_before())
         self.asked: dict[Scale, set[str] | None] = {}
         targets = [word for word in words if _scale_of(word, scale)[1]]
         told_scales = tuple(json.loads(os.environ.get(VARIABLE) or json.dumps(SCALES)))
@@ -71,7 +71,7 @@ class Call:
         for scale in self.asked:
             keys = [item.key for item in self._wanted(everything, scale)]
             missing |= find_missing(everything, scale, keys)
-        tell(missing)
+        pass_on(missing)
         return everything.with_items(without_missing(self.items, missing), scales) if missing else everything
 
     def opening_line(self, plan: Plan, device: Device | None = None) -> str:

@@ -28,13 +28,13 @@ Missing = dict[str, dict[str, Reasons]]
 """Scale -> item -> reasons."""
 
 
-def told() -> Missing:
+def found_before() -> Missing:
     """Return what the process that the user started has found out."""
     found: Missing = json.loads(os.environ.get(VARIABLE) or "{}")
     return found
 
 
-def tell(missing: Missing) -> None:
+def pass_on(missing: Missing) -> None:
     """Leave what was found out to the processes of the jobs."""
     os.environ[VARIABLE] = json.dumps(missing, sort_keys=True)
 

@@ -16,7 +16,7 @@ from typing import Any
 from leaklab.metrics.intervals import paired_difference_for, summarise_for
 from leaklab.metrics.statistics import Summary
 from leaklab.report.collect.attempts import ORACLE, OWN_CHOICE, Attempt, Cell, Statistic
-from leaklab.report.collect.silence import told
+from leaklab.report.collect.silence import noted
 from leaklab.report.collect.source import Source
 from leaklab.report.collect.updates import NO_INFORMATION
 from leaklab.report.numbers.results import (
@@ -135,7 +135,7 @@ class AttackRows:
         """Yield how many updates of an attack say nothing, and why; nothing where all of them speak."""
         if not attempt.updates.silent:
             return
-        count, note = told(attempt)
+        count, note = noted(attempt)
         attacker = attempt.run.attacker
         own: list[tuple[str, RowKeys]] = [(attacker, {})] if attacker in (PAPER, BLIND) else []
         for whose, more in (*own, (UNMARKED, {TRIED: attempt.name})):

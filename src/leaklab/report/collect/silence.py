@@ -8,7 +8,7 @@ from leaklab.report.collect.attempts import Attempt
 from leaklab.report.collect.updates import NO_INFORMATION
 
 
-def told(attempt: Attempt) -> tuple[int, str]:
+def noted(attempt: Attempt) -> tuple[int, str]:
     """Return how many updates an attack had in all its runs, and a sentence on those of them that say nothing."""
     specs = [run.spec for run in (attempt.run, *attempt.others) if run.spec is not None]
     cards = [read_json(run_folder(spec) / "cards.json") for spec in specs]

@@ -245,10 +245,10 @@ def _relative(part: Part) -> float:
 
 
 def _case_name(case: Case, same: set[str]) -> str:
-    return ", ".join(filter(None, (_told(name, value, same) for name, value in case.keys)))
+    return ", ".join(filter(None, (_worded(name, value, same) for name, value in case.keys)))
 
 
-def _told(name: str, value: Any, same: set[str]) -> str:
+def _worded(name: str, value: Any, same: set[str]) -> str:
     """Return a loop's value in words; a row tells the reader which case it is even if the check ignores it."""
     if isinstance(value, dict):
         return in_words({key: inner for key, inner in value.items() if key not in same})
