@@ -18,10 +18,10 @@ SOURCE = ROOT / "src/leaklab"
 MODULES = sorted(SOURCE.rglob("*.py"))
 LONGEST = 300
 # the one reader of the official CIFAR archives, which lets nothing but arrays and plain containers in
-RESTRICTED_UNPICKLER = "data/readers/restricted_pickle.py"
+RESTRICTED_UNPICKLER = "data/readers/cifar.py"
 LOADERS_OF_PICKLES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 # the frozen tensors, whose names were held against the model's before; the others stay as they are until a round begins
-FROZEN_ALONE = {"federated/backbone.py"}
+FROZEN_ALONE = {"federated/forms/backbone.py"}
 # what a contract on imports cannot see, because it needs none
 OPENERS = {"open", "__import__", "torch.load", "torch.from_file", "np.load", "np.fromfile", "np.memmap", "np.loadtxt"}
 GLOBAL_GENERATORS = {"manual_seed", "manual_seed_all", "set_rng_state", "seed_all", "default_generator"}
@@ -76,14 +76,14 @@ def test_imports_run_downwards_only():
 TRUTH = "attacks never come to the truth of a capture, on no way"
 FILES = "attacks open no files"
 PEEKING = {
-    "attacks/peek.py": ("from leaklab.observations.truth import load_truth", {TRUTH}),
-    "attacks/text/peek.py": ("from leaklab.observations.text_truth import load_text_truth", {TRUTH}),
-    "attacks/adaptive/peek.py": ("from leaklab.observations.capture import capture", {TRUTH}),
-    "attacks/planned.py": ("from pathlib import Path", {FILES}),
+    "attacks/peek.py": ("from leaklab.captures.truth import load_truth", {TRUTH}),
+    "attacks/text/peek.py": ("from leaklab.captures.truth import load_text_truth", {TRUTH}),
+    "attacks/adaptive/peek.py": ("from leaklab.captures.capture import capture", {TRUTH}),
+    "attacks/run.py": ("from pathlib import Path", {FILES}),
     "attacks/dlg.py": ("from leaklab.records.files import read_tensors", {FILES}),
-    "steps/run_attack.py": ("from leaklab.observations.truth import load_truth", {TRUTH}),
+    "steps/run_attack.py": ("from leaklab.captures.truth import load_truth", {TRUTH}),
     # an attack may import this one, so that what it imports counts as well
-    "observations/base.py": ("from leaklab.observations.private_images import choose_images", {TRUTH}),
+    "observations/base.py": ("from leaklab.captures.private_images import choose_images", {TRUTH}),
 }
 
 

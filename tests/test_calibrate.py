@@ -7,7 +7,7 @@ from leaklab.calibrate import calibrated, device_name, measured, noise
 from leaklab.planning.devices import measured_device
 from leaklab.planning.plan import Job
 from leaklab.records.errors import UserError
-from leaklab.records.stages import STAGES
+from leaklab.specs.stages import STAGES
 
 TRAIN = {
     "dataset": "mnist",

@@ -15,16 +15,14 @@ import pytest
 
 from leaklab import cli
 from leaklab.data.fetch import Found
+from leaklab.items.items import load_items, load_papers
 from leaklab.planning.code import code_of_result
-from leaklab.planning.outputs import jobs_behind
+from leaklab.planning.outputs import jobs_behind, states
 from leaklab.planning.plan import build_plan
 from leaklab.planning.resources import cost
-from leaklab.planning.state import states
 from leaklab.records.durations import duration
 from leaklab.records.files import sha256
-from leaklab.records.items import load_items
-from leaklab.records.papers import load_papers
-from leaklab.records.provenance import Recorder
+from leaklab.records.recorder import Recorder
 from leaklab.report.site import checkout
 
 ROOT = Path(__file__).parents[1]

@@ -5,10 +5,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from leaklab.planning.plan import PREPARED, Job
-from leaklab.records.ids import run_folder
-from leaklab.records.observed import OBSERVED, observation_folder
-from leaklab.records.specs import Spec
-from leaklab.records.text_specs import TEXT_FOLDER
+from leaklab.specs.base import Spec, run_folder
+from leaklab.specs.stages import OBSERVED, observation_folder
+from leaklab.specs.text import TEXT_FOLDER
 from leaklab.steps.base import main
 
 READ = {

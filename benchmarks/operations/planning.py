@@ -5,9 +5,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from leaklab.items.items import load_items
 from leaklab.planning.devices import FILE, Device, keep_measured, work_of
 from leaklab.planning.plan import build_plan
-from leaklab.records.items import load_items
 from operations.measures import Figure, timed
 
 SCALE, FASTER = "paper", 50

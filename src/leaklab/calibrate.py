@@ -12,20 +12,20 @@ from typing import Any
 
 import torch
 
-from leaklab.attacks.planned import attacked
+from leaklab.attacks.run import attacked
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
 from leaklab.federated.engine import train
-from leaklab.observations.capture import capture
 from leaklab.observations.client_requirements import samples_seen
 from leaklab.planning.devices import FILE, Device, keep_measured, work_of
 from leaklab.planning.plan import Job
 from leaklab.planning.resources import cost
-from leaklab.records.attack_spec import AttackSpec
-from leaklab.records.capture_spec import ImageChoice
 from leaklab.records.errors import UserError
-from leaklab.records.specs import Spec
 from leaklab.records.streams import stream
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs.attack import AttackSpec
+from leaklab.specs.base import Spec
+from leaklab.specs.capture import ImageChoice
+from leaklab.specs.training import TrainSpec
 
 # of scale paper, where they are not gray and 28x28
 SHAPES = {

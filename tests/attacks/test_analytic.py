@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from leaklab.attacks.analytic import AnalyticReconstruction
 from leaklab.attacks.base import Budget, Case
-from leaklab.attacks.layer_input import layer_input
+from leaklab.attacks.labels.head import layer_input
 from leaklab.models.affine import LogisticRegression, MultilayerPerceptron
 from leaklab.models.normalisation import normalised
 from leaklab.observations.base import Knowledge

@@ -11,12 +11,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from leaklab.attacks.base import Budget, Case
-from leaklab.attacks.layer_input import layer_input
+from leaklab.attacks.labels.head import layer_input
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
-from leaklab.observations.capture import capture
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 
 SHAPE, CLASSES = (1, 28, 28), 10
 FIRST_LAYER_IS_AFFINE = ("logistic-regression", "mlp")

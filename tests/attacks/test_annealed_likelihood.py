@@ -6,18 +6,17 @@ import pytest
 import torch
 from scipy import stats
 
-from leaklab.attacks.annealed_likelihood import AnnealedLikelihood
-from leaklab.attacks.annealed_map import AnnealedMap
+from leaklab.attacks.annealed import AnnealedLikelihood, AnnealedMap
 from leaklab.attacks.base import Budget, Case
-from leaklab.attacks.matching import squared_l2
-from leaklab.attacks.mean_weights import at_mean_weights
+from leaklab.attacks.matching.distances import squared_l2
+from leaklab.attacks.matching.steps import at_mean_weights
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
 from leaklab.models.generators.class_gaussian import ClassGaussian
-from leaklab.observations.capture import capture
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 
 PUBLIC = 1000
 STREAMS = partial(stream, 0, "attack")

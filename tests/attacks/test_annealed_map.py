@@ -8,23 +8,23 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.attacks.adaptive.matched_noise import MatchedNoise
-from leaklab.attacks.annealed_map import AnnealedMap
+from leaklab.attacks.adaptive.noise import MatchedNoise
+from leaklab.attacks.annealed import AnnealedMap
 from leaklab.attacks.base import Budget, Case
-from leaklab.attacks.idlg import ImprovedDeepLeakage
-from leaklab.attacks.matching import profiled_scale, squared_l2
-from leaklab.attacks.posterior import outside, posterior_of
-from leaklab.attacks.scene import scene_of
+from leaklab.attacks.dlg import ImprovedDeepLeakage
+from leaklab.attacks.latents.posterior import outside, posterior_of
+from leaklab.attacks.latents.scene import scene_of
+from leaklab.attacks.matching.distances import profiled_scale, squared_l2
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
 from leaklab.models.affine import LogisticRegression
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.models.generators.conditional_gan import ConditionalGan
 from leaklab.observations.base import Knowledge
-from leaklab.observations.capture import capture
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 
 SHAPE, CLASSES, PIXELS = (1, 8, 8), 10, 64
 PUBLIC = 1000

@@ -5,18 +5,18 @@ from functools import partial
 import pytest
 import torch
 
-from leaklab.attacks.adaptive.profiled_scale import ProfiledScale
-from leaklab.attacks.annealed_map import AnnealedMap
+from leaklab.attacks.adaptive.scale import ProfiledScale
+from leaklab.attacks.annealed import AnnealedMap
 from leaklab.attacks.annealed_sum import AnnealedSum, FreeFactors
 from leaklab.attacks.base import Budget, Case
-from leaklab.attacks.matching import squared_l2
+from leaklab.attacks.matching.distances import squared_l2
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.observations.base import Knowledge
-from leaklab.observations.capture import capture
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 
 PUBLIC, CLIENTS = 1000, 2
 STREAMS = partial(stream, 0, "attack")

@@ -6,18 +6,18 @@ from functools import partial
 import pytest
 import torch
 
-from leaklab.attacks.adaptive.none import NoTransform
-from leaklab.attacks.adaptive.profiled_scale import ProfiledScale
+from leaklab.attacks.adaptive.base import NoTransform
+from leaklab.attacks.adaptive.scale import ProfiledScale
 from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.delta_ig import DeltaInversion, PixelBox
-from leaklab.attacks.delta_matching import DeltaMatching, Samples, as_delta
-from leaklab.attacks.matching import squared_l2
-from leaklab.attacks.priors import total_variation
+from leaklab.attacks.matching.delta import DeltaMatching, Samples, as_delta
+from leaklab.attacks.matching.distances import squared_l2
+from leaklab.attacks.search.priors import total_variation
 from leaklab.defenses.base import ClientContext, NoDefense
 from leaklab.defenses.lrp import LearningRatePerturbation
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms.network import trainable
 from leaklab.federated.local import local_training
-from leaklab.federated.network import trainable
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.requirements import needs
 from leaklab.records import plugins

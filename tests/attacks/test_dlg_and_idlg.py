@@ -6,13 +6,11 @@ from functools import partial
 import pytest
 import torch
 
-from leaklab.attacks.adaptive.closed_form_scale import ClosedFormScale
-from leaklab.attacks.adaptive.none import NoTransform
-from leaklab.attacks.adaptive.profiled_scale import ProfiledScale
+from leaklab.attacks.adaptive.base import NoTransform
+from leaklab.attacks.adaptive.scale import ClosedFormScale, ProfiledScale
 from leaklab.attacks.base import Budget, Case
-from leaklab.attacks.dlg import DeepLeakage
-from leaklab.attacks.idlg import ImprovedDeepLeakage
-from leaklab.attacks.matching import profiled_scale
+from leaklab.attacks.dlg import DeepLeakage, ImprovedDeepLeakage
+from leaklab.attacks.matching.distances import profiled_scale
 from leaklab.models.normalisation import normalised
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError

@@ -9,9 +9,9 @@ from torch.nn import functional as F
 
 from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.ggl import GenerativeGradientLeakage, ggl_search
-from leaklab.attacks.latent_matching import LatentMatching, prior_divergence
-from leaklab.attacks.latent_search import AdamSettings, adam_search
-from leaklab.attacks.matching import profiled_scale, squared_l2, squared_norm
+from leaklab.attacks.latents.landscape import LatentMatching, prior_divergence
+from leaklab.attacks.matching.distances import profiled_scale, squared_l2, squared_norm
+from leaklab.attacks.search.latent import AdamSettings, adam_search
 from leaklab.models.generators.conditional_gan import ConditionalGan
 from leaklab.models.generators.training import GanTraining, train_generator
 from leaklab.models.resnets import SmallResNet

@@ -6,11 +6,11 @@ from functools import partial
 import pytest
 import torch
 
-from leaklab.attacks.adaptive.none import NoTransform
-from leaklab.attacks.adaptive.profiled_scale import ProfiledScale
+from leaklab.attacks.adaptive.base import NoTransform
+from leaklab.attacks.adaptive.scale import ProfiledScale
 from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.ig import InvertingGradients
-from leaklab.attacks.matching import profiled_scale
+from leaklab.attacks.matching.distances import profiled_scale
 from leaklab.observations.base import Knowledge
 from leaklab.observations.requirements import needs
 from leaklab.records import plugins

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from leaklab.attacks.base import Budget, Case
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
-from leaklab.observations.capture import capture
 from leaklab.observations.requirements import check
 from leaklab.observations.servers.imprint import Imprint
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 
 BATCH, UNITS = 64, 256
 # of the brightness of scikit-learn's digits

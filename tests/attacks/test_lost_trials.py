@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from leaklab.attacks import planned as planned_run
+from leaklab.attacks import run as planned_run
 from leaklab.attacks.base import Reconstruction
 from leaklab.attacks.imprint import NO_LABEL
-from leaklab.attacks.planned import attacked
+from leaklab.attacks.run import attacked
 from leaklab.attacks.starts import StartRecord
 from leaklab.observations.declared import Requirements
-from leaklab.records.attack_spec import AttackerSpec
+from leaklab.specs.attack import AttackerSpec
 
 TRIALS = 3
 FAILURES = [np.linalg.LinAlgError("SVD did not converge"), torch.linalg.LinAlgError("linalg.svd: failed to converge")]

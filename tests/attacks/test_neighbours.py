@@ -5,13 +5,12 @@ from functools import partial
 import pytest
 import torch
 
-from leaklab.attacks.adaptive.matched_noise import MatchedNoise
-from leaklab.attacks.annealed_map import AnnealedMap
+from leaklab.attacks.adaptive.noise import MatchedNoise
+from leaklab.attacks.annealed import AnnealedMap
 from leaklab.attacks.base import Budget, Case
-from leaklab.attacks.matching import squared_l2
-from leaklab.attacks.neighbours import FLOOR, near_posterior, nearest
-from leaklab.attacks.posterior import posterior_of
-from leaklab.attacks.scene import scene_of
+from leaklab.attacks.latents.posterior import FLOOR, near_posterior, nearest, posterior_of
+from leaklab.attacks.latents.scene import scene_of
+from leaklab.attacks.matching.distances import squared_l2
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.models.generators.files import load_generator, save_generator
 from leaklab.observations.base import Knowledge

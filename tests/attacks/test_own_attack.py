@@ -4,16 +4,16 @@ import pytest
 import torch
 
 from leaklab.attacks.parts import packed
-from leaklab.attacks.planned import attacked
-from leaklab.attacks.savepoints import OutOfTime, Savepoints, keeping
+from leaklab.attacks.run import attacked
+from leaklab.attacks.search.savepoints import OutOfTime, Savepoints, keeping
 from leaklab.observations.requirements import check_batch
 from leaklab.planning.devices import Device
 from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import Job
 from leaklab.planning.resources import cost, memory_mb
 from leaklab.records import plugins
-from leaklab.records.attack_spec import AttackerSpec, AttackSpec
 from leaklab.records.errors import UserError
+from leaklab.specs.attack import AttackerSpec, AttackSpec
 
 PATIENT = '''
 """A walk at random, whose point of the smallest loss counts."""
@@ -24,10 +24,10 @@ from typing import ClassVar
 import torch
 
 from leaklab.attacks.base import Attack, Case, Reconstruction, victim
-from leaklab.attacks.inversion import Inversion
+from leaklab.attacks.matching.inversion import Inversion
 from leaklab.attacks.labels import fixed_labels
 from leaklab.attacks.matching import squared_l2
-from leaklab.attacks.savepoints import savepoint
+from leaklab.attacks.search.savepoints import savepoint
 from leaklab.attacks.starts import StartRecord
 from leaklab.observations.declared import SAMPLES, Requirements
 from leaklab.records.bounds import Count

@@ -10,15 +10,14 @@ from functools import partial
 import pytest
 import torch
 
-from leaklab.attacks import csdlg, delta_ig, ig
-from leaklab.attacks.adaptive.clip_emulation import after_clipping
-from leaklab.attacks.adaptive.matched_noise import MatchedNoise
+from leaklab.attacks import delta_ig, ig, update_dlg
+from leaklab.attacks.adaptive.emulation import after_clipping
+from leaklab.attacks.adaptive.noise import MatchedNoise
 from leaklab.attacks.base import Budget, Case
-from leaklab.attacks.delta_matching import Samples
-from leaklab.attacks.latent_matching import LatentMatching, prior_divergence
-from leaklab.attacks.matching import profiled_scale, squared_l2
-from leaklab.attacks.priors import total_variation
-from leaklab.attacks.surrogate import Surrogate
+from leaklab.attacks.latents.landscape import LatentMatching, prior_divergence
+from leaklab.attacks.matching.delta import Samples, Surrogate
+from leaklab.attacks.matching.distances import profiled_scale, squared_l2
+from leaklab.attacks.search.priors import total_variation
 from leaklab.observations.base import Knowledge
 from leaklab.records import plugins
 from leaklab.records.streams import stream
@@ -44,7 +43,7 @@ def objective_of(monkeypatch, digits, observe, knowledge):
     def caught(objective, *arguments):
         raise SeenError(objective)
 
-    for room in (ig, delta_ig, csdlg):
+    for room in (ig, delta_ig, update_dlg):
         monkeypatch.setattr(room, "signed_adam", caught)
 
     def make(name, factor, distance=None, **settings):

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from leaklab.attacks.base import Budget, Case, victim
-from leaklab.attacks.cosine_inversion import CosineInversion
+from leaklab.attacks.matching.cosine import CosineInversion
 from leaklab.attacks.rog_lite import LAST_RATE, CosineDecay, Enlarged, RogLite
 from leaklab.observations.base import Knowledge
 from leaklab.observations.requirements import needs

@@ -7,19 +7,17 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.attacks.annealed_likelihood import AnnealedLikelihood
+from leaklab.attacks.annealed import AnnealedLikelihood
 from leaklab.attacks.base import Budget, Case
-from leaklab.attacks.likelihood import OfTheMean
-from leaklab.attacks.matching import squared_l2
-from leaklab.attacks.scene import scene_of
-from leaklab.attacks.simulation import LocalSteps, gradients_at, simulated_delta
+from leaklab.attacks.latents.scene import scene_of
+from leaklab.attacks.matching.distances import OfTheMean, squared_l2
+from leaklab.attacks.matching.steps import LocalSteps, gradients_at, mean_gradient, simulated_delta
 from leaklab.attacks.stepwise import PrescribedRound, stepwise_posteriors
-from leaklab.attacks.undone_steps import mean_gradient
 from leaklab.defenses.base import ClientContext
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms.network import trainable
 from leaklab.federated.local import local_training
-from leaklab.federated.network import trainable
-from leaklab.federated.optimizers.sgd import Sgd
+from leaklab.federated.optimizers import Sgd
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records import plugins

@@ -5,19 +5,18 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from leaklab.attacks.adaptive.outpost_support import OutpostSupport
+from leaklab.attacks.adaptive.emulation import OutpostSupport
+from leaklab.attacks.analytic import SupportQuotient
 from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.first_layer.layer import FirstLayer
 from leaklab.attacks.first_layer.observed import first_layers
-from leaklab.attacks.first_layer.ratio import total_least_squares
-from leaklab.attacks.first_layer.support import completed
-from leaklab.attacks.support_quotient import SupportQuotient
+from leaklab.attacks.first_layer.quotient import completed, total_least_squares
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
-from leaklab.observations.capture import capture
 from leaklab.observations.requirements import check_batch, check_transform
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 
 UNITS, PIXELS, TRIALS = 16, 64, 6
 MLP = {"name": "mlp", "hidden": 64, "dropout": 0.0}

@@ -7,20 +7,18 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.attacks.annealed_likelihood import AnnealedLikelihood
-from leaklab.attacks.annealed_map import AnnealedMap
+from leaklab.attacks.annealed import AnnealedLikelihood, AnnealedMap
 from leaklab.attacks.base import Budget, Case
-from leaklab.attacks.likelihood import Differentiated, OnlyWidened
-from leaklab.attacks.matching import squared_l2, squared_norm
-from leaklab.attacks.posterior import posterior_of
-from leaklab.attacks.scene import scene_of
-from leaklab.attacks.shapes import check_shapes
-from leaklab.attacks.simulation import LocalSteps, batch_order, simulated_delta, steps_of
+from leaklab.attacks.latents.posterior import posterior_of
+from leaklab.attacks.latents.scene import scene_of
+from leaklab.attacks.matching.distances import Differentiated, OnlyWidened, squared_l2, squared_norm
+from leaklab.attacks.matching.steps import LocalSteps, batch_order, simulated_delta, steps_of
+from leaklab.attacks.run import check_shapes
 from leaklab.defenses.base import ClientContext, NoDefense
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms.network import trainable
 from leaklab.federated.local import local_training
-from leaklab.federated.network import trainable
-from leaklab.federated.optimizers.sgd import Sgd
+from leaklab.federated.optimizers import Sgd
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.models.normalisation import with_batch_statistics
 from leaklab.observations.base import Knowledge, Observation

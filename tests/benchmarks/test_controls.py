@@ -12,23 +12,23 @@ from controls.judging import Outcome
 from controls.page import page
 from controls.substitution import CONTROLS, is_privacy_item, substituted
 
-from leaklab.attacks.planned import attacked as attack
+from leaklab.attacks.run import attacked as attack
+from leaklab.items.expand import expand
+from leaklab.items.items import load_items
 from leaklab.models.generators.files import load_generator
-from leaklab.observations.artefacts import load_observation
 from leaklab.observations.base import Knowledge
 from leaklab.observations.declared import declared
+from leaklab.observations.files import load_observation
 from leaklab.observations.requirements import TRANSFORMS, check_transform
 from leaklab.planning.plan import Plan, build_plan
 from leaklab.records import plugins
-from leaklab.records.attack_spec import AttackerSpec, AttackSpec, ScoreSpec
-from leaklab.records.capture_spec import ClientChoice
 from leaklab.records.errors import UserError
-from leaklab.records.expand import expand
-from leaklab.records.ids import run_folder
-from leaklab.records.items import load_items
-from leaklab.records.observed import observation_folder
 from leaklab.records.record import Component
-from leaklab.records.state_spec import TrainedState
+from leaklab.specs.attack import AttackerSpec, AttackSpec, ScoreSpec
+from leaklab.specs.base import run_folder
+from leaklab.specs.capture import ClientChoice
+from leaklab.specs.stages import observation_folder
+from leaklab.specs.training import TrainedState
 
 ROOT = Path(__file__).parents[2]
 EMPTY = "from leaklab.defenses.base import Defense\n\n\nclass Empty(Defense):\n    pass\n\n\nPLUGIN = Empty\n"

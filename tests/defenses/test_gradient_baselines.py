@@ -10,8 +10,8 @@ from leaklab.defenses.base import Alone, ClientContext
 from leaklab.defenses.gradient_compression import GradientCompression, dropped_count
 from leaklab.defenses.noise import AdditiveNoise, ClippingNoise, GradientClipping
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms.stacked import StackedNetwork
 from leaklab.federated.local import local_training
-from leaklab.federated.stacked import StackedNetwork
 from leaklab.models.cnns import DLGLeNet
 from leaklab.records import plugins
 from leaklab.records.errors import UserError

@@ -9,8 +9,8 @@ from torch.nn import functional as F
 from leaklab.defenses.base import Alone, ClientContext
 from leaklab.defenses.soteria import Soteria, soteria_mask
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms.network import trainable
 from leaklab.federated.local import local_training
-from leaklab.federated.network import trainable
 from leaklab.models.cnns import DLGLeNet
 from leaklab.models.resnets import SmallResNet
 from leaklab.records.errors import UserError

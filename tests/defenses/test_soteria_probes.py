@@ -12,8 +12,8 @@ from leaklab.defenses.base import Alone, ClientContext
 from leaklab.defenses.soteria import sensitivity_ratios, soteria_mask
 from leaklab.defenses.soteria_probes import SoteriaProbes, probed_ratios, random_signs
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms.network import trainable
 from leaklab.federated.local import local_training
-from leaklab.federated.network import trainable
 from leaklab.models.affine import MultilayerPerceptron
 from leaklab.models.cnns import DLGLeNet
 from leaklab.models.resnets import SmallResNet

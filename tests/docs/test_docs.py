@@ -13,27 +13,17 @@ from pydantic import BaseModel
 from leaklab.data import catalog
 from leaklab.data.readers.registry import READERS
 from leaklab.defenses.base import Defense, overrides
+from leaklab.items import items, layouts
+from leaklab.items.expand import BLOCK_KEYS, LABELS, expand
+from leaklab.items.items import load_items
 from leaklab.observations.declared import declared
 from leaklab.observations.requirements import TRANSFORMS
 from leaklab.planning.outputs import nothing_done
-from leaklab.records import (
-    capture_spec,
-    config,
-    items,
-    layouts,
-    papers,
-    partition_spec,
-    record,
-    scatter_layout,
-    stages,
-    train_spec,
-    weights,
-)
-from leaklab.records.expand import BLOCK_KEYS, LABELS, expand
-from leaklab.records.items import load_items
-from leaklab.records.text_specs import SentenceChoice
+from leaklab.records import config, record, weights
 from leaklab.report.judge import claims, tolerances
 from leaklab.report.site.words import nobody_knows
+from leaklab.specs import capture, stages, training
+from leaklab.specs.text import SentenceChoice
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src/leaklab"
@@ -47,7 +37,7 @@ PACKAGE_INDEX = re.compile(r"index-url|pypi|pythonhosted|/simple\b", re.IGNORECA
 CONFIGURED: dict[str, list[type[BaseModel]]] = {
     "config.yaml": [config.Config],
     "items": [items.Item, items.Cells, items.RowValue, items.MetricMeaning, items.Comparison, items.ScaleChange],
-    "papers": [papers.Paper],
+    "papers": [items.Paper],
     "layouts": [
         layouts.TableLayout,
         layouts.GridLayout,
@@ -55,7 +45,7 @@ CONFIGURED: dict[str, list[type[BaseModel]]] = {
         layouts.CurvesLayout,
         layouts.TargetLine,
         layouts.PathsLayout,
-        scatter_layout.ScatterLayout,
+        layouts.ScatterLayout,
         layouts.SentencesLayout,
         layouts.LandscapeLayout,
     ],
@@ -71,10 +61,10 @@ CONFIGURED: dict[str, list[type[BaseModel]]] = {
     "blocks of landscapes": [stages.LandscapeSpec, stages.ProjectionSpec],
     "parts of blocks": [
         record.Component,
-        partition_spec.PartitionChoice,
-        capture_spec.ImageChoice,
-        capture_spec.ClientChoice,
-        train_spec.Goal,
+        training.PartitionChoice,
+        capture.ImageChoice,
+        capture.ClientChoice,
+        training.Goal,
     ],
     "datasets.yaml": [catalog.Entry, catalog.Source, catalog.MirrorFile, catalog.PackageFile, catalog.OfficialFile],
     "weights.yaml": [weights.Weights, weights.WeightsFile],

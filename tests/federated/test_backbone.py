@@ -5,14 +5,14 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from leaklab.federated import backbone as backbones
 from leaklab.federated.batches import Visit
 from leaklab.federated.engine import train
+from leaklab.federated.forms import backbone as backbones
 from leaklab.models.adapted import is_frozen
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec, ImageChoice
 from leaklab.records.errors import UserError
 from leaklab.report.collect.source import _substitute_backbone
+from leaklab.specs.capture import CaptureSpec, ImageChoice
 
 torch.set_num_threads(1)
 ADAPTED = {"name": "resnet-small-adapted", "width": 4, "channels": 1}

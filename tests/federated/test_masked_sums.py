@@ -10,15 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp, kstest
 
-from leaklab.federated.masked_sums import masks as masking
+from leaklab.federated.masked_sums import messages as masking
 from leaklab.federated.masked_sums.client import MaskedSumClient
-from leaklab.federated.masked_sums.identities import CertificateAuthority
-from leaklab.federated.masked_sums.keys import SeededKeys, SystemKeys
-from leaklab.federated.masked_sums.leaks import differences
-from leaklab.federated.masked_sums.masks import MODULUS, largest_value
-from leaklab.federated.masked_sums.messages import MaskedValue, Request
+from leaklab.federated.masked_sums.keys import CertificateAuthority, SeededKeys, SystemKeys
+from leaklab.federated.masked_sums.messages import MODULUS, MaskedValue, Request, largest_value
 from leaklab.federated.masked_sums.server import DropoutError, MaskedSumServer
-from leaklab.federated.masked_sums.session import Group, form_group, run_session
+from leaklab.federated.masked_sums.session import Group, differences, form_group, run_session
 from leaklab.records.errors import UserError
 
 BOTH = ("samples", "classes")

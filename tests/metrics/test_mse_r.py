@@ -6,8 +6,8 @@ import torch
 from leaklab.metrics.features import RepresentationError
 from leaklab.metrics.scoring import image_scores, load_metrics
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 
 
 def images(n=3, channels=3, side=16):

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from leaklab.data import weights
-from leaklab.data.readers.cifar_strips import CifarStrips
+from leaklab.data.readers.cifar import CifarStrips
 from leaklab.metrics.features import PretrainedRepresentationError, prepared, published_resnet_20
 from leaklab.models.resnets import SmallResNet
 from leaklab.records.errors import UserError

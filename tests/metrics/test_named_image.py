@@ -6,16 +6,16 @@ from sklearn.datasets import load_digits
 from torch.nn import functional as F
 
 from leaklab.attacks.base import Budget, Case, victim
-from leaklab.attacks.head_features import features_of, head_features
 from leaklab.attacks.head_lookup import HeadLookup
+from leaklab.attacks.labels.head import features_of, head_features
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
 from leaklab.metrics.named_image import NamedByGradient, NamedImage
 from leaklab.models.generators.class_gaussian import ClassGaussian
-from leaklab.observations.capture import capture
-from leaklab.records.attack_spec import AttackSpec
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.specs.attack import AttackSpec
+from leaklab.specs.capture import CaptureSpec
 
 TRIALS, KEPT, CLASSES = 6, 20, 10
 

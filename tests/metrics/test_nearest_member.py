@@ -8,20 +8,20 @@ import torch
 from sklearn.datasets import load_digits
 
 from leaklab.attacks.base import Budget, Case
+from leaklab.attacks.exact_batch import UnmixedPictures
 from leaklab.attacks.first_layer.layer import FirstLayer
-from leaklab.attacks.first_layer.pictures import pictures, quotients
-from leaklab.attacks.unmixed_pictures import UnmixedPictures
+from leaklab.attacks.first_layer.unmixing import pictures, quotients
+from leaklab.captures.capture import capture
+from leaklab.captures.truth import Truth
 from leaklab.data.dataset import Dataset
 from leaklab.federated.engine import train
 from leaklab.metrics import nearest_member
 from leaklab.metrics.nearest_member import MemberMargin, NearestMember, nearest, sides
-from leaklab.observations.capture import capture
-from leaklab.observations.truth import Truth
-from leaklab.records.attack_spec import AttackSpec
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs.attack import AttackSpec
+from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.training import TrainSpec
 
 SIDE, UNITS, SAMPLES = 8, 16, 60
 MLP = {"name": "mlp", "hidden": UNITS}

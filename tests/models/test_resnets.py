@@ -9,7 +9,7 @@ import torch.nn.functional as F
 import torchvision
 from torch import nn
 
-from leaklab.data.readers.cifar_strips import CifarStrips
+from leaklab.data.readers.cifar import CifarStrips
 from leaklab.models.description import describe
 from leaklab.models.resnets import PaddedShortcut, ResNet18, SmallResNet
 from leaklab.records import plugins

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from leaklab.observations.artefacts import load_observation, save_observation
+from leaklab.captures.truth import Truth, load_truth, save_truth
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.truth import Truth, load_truth, save_truth
+from leaklab.observations.files import load_observation, save_observation
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_tensors
 

@@ -4,15 +4,15 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from leaklab.captures.capture import capture
+from leaklab.captures.private_images import choose_images
 from leaklab.data.dataset import unit_range
 from leaklab.models.cnns import DLGLeNet
-from leaklab.observations import description
-from leaklab.observations.capture import capture
-from leaklab.observations.private_images import choose_images
+from leaklab.observations import files
 from leaklab.observations.threat_models import FACTS, OWN, THREAT_MODELS
-from leaklab.records.capture_spec import CaptureSpec, ImageChoice
 from leaklab.records.errors import UserError
 from leaklab.records.record import Component
+from leaklab.specs.capture import CaptureSpec, ImageChoice
 
 
 def spec(**changes):
@@ -95,7 +95,7 @@ def test_a_letters_threat_model_says_what_the_letter_stands_for(dataset):
 def test_what_an_attacker_brings_along_is_in_no_file(dataset):
     for name in THREAT_MODELS:
         assert not OWN & set(capture(spec(threat_model=name, kind="delta"), dataset)[1].facts)
-    assert set(description.Facts.model_fields) == set(FACTS) - OWN
+    assert set(files.Facts.model_fields) == set(FACTS) - OWN
 
 
 def test_how_clients_step_is_a_fact_where_it_is_not_plain(dataset):

@@ -9,21 +9,21 @@ from torch.func import functional_call
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from leaklab.attacks.planned import attacked
+from leaklab.attacks.run import attacked
+from leaklab.captures import dealt_clients
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import unit_range
 from leaklab.federated.algorithms.hyperfl import HyperFL
 from leaklab.federated.batches import Visit
 from leaklab.federated.checkpoint import CLIENTS
 from leaklab.federated.engine import train
 from leaklab.models.hypernetwork import Hypernetwork
-from leaklab.observations import dealt_clients
-from leaklab.observations.artefacts import load_observation, save_observation
-from leaklab.observations.capture import capture
+from leaklab.observations.files import load_observation, save_observation
 from leaklab.records import plugins
-from leaklab.records.attack_spec import AttackerSpec
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs.attack import AttackerSpec
+from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.training import TrainSpec
 
 EXACT = {"rtol": 1e-10, "atol": 1e-13}
 CLIENTS_SEEN = (3, 1)

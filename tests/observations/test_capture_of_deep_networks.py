@@ -5,14 +5,14 @@ import torch
 from torch.nn import functional as F
 
 from leaklab.attacks.base import victim
-from leaklab.attacks.gradients import trial_gradients
-from leaklab.attacks.head import head
-from leaklab.attacks.module_gradients import gradient_products
+from leaklab.attacks.labels.head import head
+from leaklab.attacks.matching.gradients import trial_gradients
+from leaklab.attacks.matching.module_gradients import gradient_products
+from leaklab.captures.capture import capture
 from leaklab.models.resnets import SmallResNet
-from leaklab.observations.artefacts import load_observation, save_observation
-from leaklab.observations.capture import capture
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.observations.files import load_observation, save_observation
 from leaklab.records.errors import UserError
+from leaklab.specs.capture import CaptureSpec
 
 EXACT = {"rtol": 0, "atol": 1e-10}
 RESNET = {"name": "resnet-small", "settings": {"width": 4}}

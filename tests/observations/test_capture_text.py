@@ -6,17 +6,16 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.data.text.cola import Sentences
+from leaklab.captures import capture_text as module
+from leaklab.captures.capture_text import capture_text, choose_sentences
+from leaklab.captures.truth import load_text_truth, save_text_truth
 from leaklab.data.text.corpus import Corpus
-from leaklab.data.text.printed import PRINTED
+from leaklab.data.text.readers import PRINTED, Sentences
 from leaklab.data.text.vocabulary import Vocabulary, split
 from leaklab.models.text.bert_classifier import BertClassifier
-from leaklab.observations import capture_text as module
-from leaklab.observations.artefacts import load_observation, save_observation
-from leaklab.observations.capture_text import capture_text, choose_sentences
-from leaklab.observations.text_truth import load_text_truth, save_text_truth
+from leaklab.observations.files import load_observation, save_observation
 from leaklab.records.errors import UserError
-from leaklab.records.text_specs import SentenceChoice, TextCaptureSpec
+from leaklab.specs.text import SentenceChoice, TextCaptureSpec
 
 MODEL = {"name": "bert-classifier", "layers": 1, "width": 16, "heads": 2, "positions": 16}
 SPEC = {

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from leaklab.observations import capture as capturing
-from leaklab.observations.capture import capture, defense_changes
-from leaklab.observations.observe import changes_update
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.captures import capture as capturing
+from leaklab.captures.capture import capture, defense_changes
+from leaklab.captures.observe import changes_update
+from leaklab.specs.capture import CaptureSpec
 
 IDLE = "from leaklab.defenses.base import Defense\n\n\nclass Idle(Defense):\n    pass\n\n\nPLUGIN = Idle\n"
 LATER = """

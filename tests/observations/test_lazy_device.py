@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from leaklab.captures.capture import hold_images
+from leaklab.captures.observe import observe
 from leaklab.defenses.noise import GradientClipping
 from leaklab.federated.checkpoint import CLIENTS
 from leaklab.federated.engine import train
-from leaklab.observations.capture import hold_images
-from leaklab.observations.observe import observe
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.training import TrainSpec
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
 SETTINGS = {"scaled-rate": {"class_offset": 0.5}, "gradient-clipping": {"bound": 0.1}}

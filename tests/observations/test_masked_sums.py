@@ -7,10 +7,10 @@ import torch
 
 from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.exact_batch import ExactBatch
-from leaklab.observations.capture import capture
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.captures.capture import capture
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 
 FIELDS = {"dataset": "digits", "images": {"count": 16, "seed": 1}, "batch_size": 8, "model": "dlg-lenet", "rate": 1.0}
 

@@ -5,10 +5,10 @@ from functools import partial
 import pytest
 import torch
 
-from leaklab.observations.capture import capture, hold_images
-from leaklab.observations.prescribed import assumed_rate, round_factor
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.captures.capture import capture, hold_images
+from leaklab.captures.start import assumed_rate, round_factor
 from leaklab.records.errors import UserError
+from leaklab.specs.capture import CaptureSpec
 
 TRAINING = {
     "dataset": "digits",

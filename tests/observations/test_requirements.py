@@ -12,17 +12,17 @@ from leaklab.models.adapted import StillBatchNorm2d
 from leaklab.observations import client_requirements, requirements
 from leaklab.observations.base import Knowledge
 from leaklab.observations.declared import declared
-from leaklab.observations.text_requirements import check_text
+from leaklab.observations.requirements import check_text
 from leaklab.observations.threat_models import FACTS, MARKS, OF_A_LETTER, OWN, THREAT_MODELS, granted
 from leaklab.planning.resources import cost
 from leaklab.records import plugins
-from leaklab.records.attack_spec import AttackSpec
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.declarations import chosen
 from leaklab.records.errors import UserError
-from leaklab.records.generator_spec import GeneratorSpec
-from leaklab.records.text_specs import TextAttackSpec
 from leaklab.records.traits import model_traits
+from leaklab.specs.attack import AttackSpec
+from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.generator import GeneratorSpec
+from leaklab.specs.text import TextAttackSpec
 
 ROOMS = ("attacks", "attacks/adaptive", "attacks/text")
 

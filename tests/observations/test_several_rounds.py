@@ -6,15 +6,15 @@ import pytest
 import torch
 from scipy import stats
 
-from leaklab.attacks.adaptive.matched_noise import MatchedNoise
-from leaklab.attacks.matching import clipped, squared_norm
-from leaklab.observations.capture import capture
+from leaklab.attacks.adaptive.noise import MatchedNoise
+from leaklab.attacks.matching.distances import clipped, squared_norm
+from leaklab.captures.capture import capture
 from leaklab.observations.threat_models import THREAT_MODELS
 from leaklab.records import plugins
-from leaklab.records.canonical import canonical_json
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
-from leaklab.records.text_specs import TextCaptureSpec
+from leaklab.records.record import canonical_json
+from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.text import TextCaptureSpec
 
 ROUNDS, SIGMA, BOUND = 7, 0.05, 2.0
 NOISE = {"name": "additive-noise", "sigma": SIGMA}

@@ -5,15 +5,15 @@ import json
 import pytest
 import torch
 
+from leaklab.captures.capture import capture
+from leaklab.captures.observe import silent
 from leaklab.federated.checkpoint import DIVERGED
 from leaklab.federated.engine import train
-from leaklab.observations.artefacts import load_observation, save_observation
-from leaklab.observations.capture import capture
-from leaklab.observations.observe import silent
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.observations.files import load_observation, save_observation
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.training import TrainSpec
 
 MLP = {"name": "mlp", "settings": {"dropout": 0.0, "hidden": 16}}
 TWO = {"dataset": "digits", "images": {"count": 2}, "model": MLP, "dtype": "float32"}

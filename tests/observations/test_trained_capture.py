@@ -6,15 +6,15 @@ import pytest
 import torch
 
 from leaklab.attacks.base import victim
+from leaklab.captures.capture import capture, hold_images
 from leaklab.data.dataset import unit_range
 from leaklab.federated.engine import train
-from leaklab.federated.sweep import sampled_clients
+from leaklab.federated.population import sampled_clients
 from leaklab.models.published import with_published
-from leaklab.observations.capture import capture, hold_images
 from leaklab.observations.threat_models import FACTS, OWN
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.training import TrainSpec
 
 TRAINING = {
     "dataset": "digits",

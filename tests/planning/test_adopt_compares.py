@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from leaklab.planning.adopt import differences
+from leaklab.provenance.repeat import differences
 from leaklab.records.files import sha256, write_arrays
 
 ARRAYS = {"value": np.array([1.0, np.nan, -0.0]), "place": np.array([3, 4])}

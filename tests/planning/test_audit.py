@@ -6,22 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.planning import published
-from leaklab.planning.audit import audit, spec_of
+from leaklab.items.items import load_item
 from leaklab.planning.code import code_of, code_of_result
 from leaklab.planning.code_lock import CodeLock, witnessed
 from leaklab.planning.plan import Plan, build_plan
-from leaklab.records.attack_spec import AttackSpec
-from leaklab.records.canonical import canonical_json
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.provenance import published
+from leaklab.provenance.audit import audit, spec_of
 from leaklab.records.files import read_json, write_json
-from leaklab.records.ids import run_folder
-from leaklab.records.items import load_item
 from leaklab.records.ledger import Ledger
-from leaklab.records.observed import observation_folder
-from leaklab.records.partition_spec import PartitionSpec
-from leaklab.records.provenance import Recorder
-from leaklab.records.train_spec import TrainSpec
+from leaklab.records.record import canonical_json
+from leaklab.records.recorder import Recorder
+from leaklab.specs.attack import AttackSpec
+from leaklab.specs.base import run_folder
+from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.stages import observation_folder
+from leaklab.specs.training import PartitionSpec, TrainSpec
 
 ROOT = Path(__file__).parents[2]
 PARTITION = PartitionSpec.model_validate(
@@ -183,7 +182,7 @@ def test_a_result_of_uncommitted_code_is_stale():
 @pytest.mark.parametrize("here", [False, True, None])
 def test_other_changes_beside_a_run_do_not_count_where_its_code_is_all_in_git(monkeypatch, here):
     """The flag speaks of the whole checkout, the digest of what ran."""
-    monkeypatch.setattr("leaklab.planning.audit.git_state", lambda: {"commit": "c" * 40, "dirty": here})
+    monkeypatch.setattr("leaklab.provenance.audit.git_state", lambda: {"commit": "c" * 40, "dirty": here})
     same, other = SWEEP.parent / "run.json", TABLE.with_suffix(".run.json")
     change_record(same, dirty=True)
     change_record(other, dirty=True, code="0" * 16)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from leaklab.items.items import load_items
 from leaklab.planning.call import VARIABLE, Call, asked, said_by_failed_steps, scales_of
 from leaklab.planning.outputs import outputs_of_scale, targets_of_scale
-from leaklab.records.capture_spec import CaptureSpec
-from leaklab.records.items import load_items
+from leaklab.specs.capture import CaptureSpec
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,9 +6,9 @@ from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.estimate import datasets_of, estimate, source_of
 from leaklab.planning.plan import Job
 from leaklab.planning.resources import cost
-from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.files import write_json
-from leaklab.records.partition_spec import PartitionSpec
+from leaklab.specs.attack import AttackSpec
+from leaklab.specs.training import PartitionSpec
 
 
 @pytest.fixture

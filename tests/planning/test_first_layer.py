@@ -5,9 +5,9 @@ import pytest
 from leaklab.observations.requirements import ATTACKS, check, check_batch
 from leaklab.planning.checks import check_first_layer
 from leaklab.records import plugins
-from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
 from leaklab.records.traits import model_traits
+from leaklab.specs.attack import AttackSpec
 
 
 def spec(model, attack="exact-batch", batch_size=8, **settings):

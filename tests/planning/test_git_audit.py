@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from leaklab.planning.git_audit import compare
+from leaklab.provenance.published import compare
 from leaklab.records.errors import UserError
 
 TABLE, FIGURE, SPACED = "results/small/lrp/table1.csv", "figures/small/lrp/table1.png", "results/small/a b é.csv"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from leaklab.planning.kept_digests import KeptDigests, hash_of_sources
+from leaklab.planning.code import KeptDigests, hash_of_sources
 from leaklab.records import code
 
 JOB = ("leaklab.steps.make_table", ("leaklab.metrics.pixel:PLUGIN",), ())
@@ -65,7 +65,7 @@ def test_no_folder_is_made_and_a_full_disk_is_no_mistake(tmp_path, file, monkeyp
     for place in (tmp_path / "nowhere/x.json", file):
         kept = KeptDigests.load("a", place)
         kept.digest(*JOB)
-        monkeypatch.setattr("leaklab.planning.kept_digests.write_json", lambda *_: (_ for _ in ()).throw(OSError(28)))
+        monkeypatch.setattr("leaklab.planning.code.write_json", lambda *_: (_ for _ in ()).throw(OSError(28)))
         kept.save()
         assert not place.exists()
     assert not (tmp_path / "nowhere").exists()

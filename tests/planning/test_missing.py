@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from leaklab.data import fetch
+from leaklab.items.expand import expand, expand_absent
+from leaklab.items.items import load_items, with_missing
 from leaklab.planning import missing as module
 from leaklab.planning.missing import find_missing, found_before, pass_on, why_missing, without_missing
+from leaklab.planning.outputs import State, state_of
 from leaklab.planning.plan import build_plan, result_files
-from leaklab.planning.state import State, state_of
-from leaklab.records.expand import expand, expand_absent
-from leaklab.records.ids import run_folder
-from leaklab.records.items import load_items, with_missing
+from leaklab.specs.base import run_folder
 
 ROOT = Path(__file__).parents[2]
 WHY = {"cifar100": "data not here: CIFAR-100"}

@@ -1,4 +1,4 @@
-"""A new stage is one spec class, named in ``records/stages.py``: items ask for it, and all else is known of it."""
+"""A new stage is one spec class, named in ``specs/stages.py``: items ask for it, and all else is known of it."""
 
 import re
 from collections.abc import Mapping
@@ -7,20 +7,19 @@ from typing import ClassVar
 
 import pytest
 
+from leaklab.items.items import Item
 from leaklab.planning.checks import check_run
 from leaklab.planning.code import code_of
 from leaklab.planning.devices import Device
 from leaklab.planning.estimate import estimate
 from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import build_plan
-from leaklab.records import stages
 from leaklab.records.errors import UserError
-from leaklab.records.items import Item
-from leaklab.records.observed import folders_of
-from leaklab.records.partition_spec import PartitionChoice, PartitionSpec
 from leaklab.records.record import Component
-from leaklab.records.specs import Spec
-from leaklab.records.stages import RULES, SPECS, STAGES
+from leaklab.specs import stages
+from leaklab.specs.base import Spec
+from leaklab.specs.stages import RULES, SPECS, STAGES, folders_of
+from leaklab.specs.training import PartitionChoice, PartitionSpec
 
 
 class ToySpec(Spec):

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from leaklab.planning import packing
+from leaklab.provenance import packing
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256, write_json
-from leaklab.report.site.packed_runs import of_archive
+from leaklab.report.site.publication import of_archive
 
 ITEM = SimpleNamespace(paper="lrp", item="figure2", key="lrp/figure2", renderer="image-grid")
 CURVES = SimpleNamespace(paper="lrp", item="figure2", key="lrp/figure2", renderer="curves")

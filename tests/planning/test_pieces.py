@@ -2,17 +2,17 @@
 
 import pytest
 
+from leaklab.items.items import load_items
 from leaklab.planning.devices import Device, work_of
 from leaklab.planning.pieces import LONGEST_CHAIN, Cut, kept_in, piece_minutes, pieces, pieces_of
 from leaklab.planning.plan import Job, build_plan
 from leaklab.planning.resources import SMALLEST_MINUTES, cost
-from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_json, write_text
-from leaklab.records.items import load_items
-from leaklab.records.stages import STAGES
-from leaklab.records.train_spec import TrainSpec
 from leaklab.records.traits import attack_traits
+from leaklab.specs.attack import AttackSpec
+from leaklab.specs.stages import STAGES
+from leaklab.specs.training import TrainSpec
 
 PLAIN = Device()
 TRAIN = {

@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 
 from leaklab.data.catalog import load_catalog
+from leaklab.items.items import Item, load_items
 from leaklab.planning import code as planning_code
-from leaklab.planning.code import code_of
-from leaklab.planning.kept_digests import kept_digests
+from leaklab.planning.code import code_of, kept_digests
 from leaklab.planning.plan import build_plan, result_files
-from leaklab.records import code, ids, plugins
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.records import code, plugins
 from leaklab.records.errors import UserError
-from leaklab.records.ids import run_id
-from leaklab.records.items import Item, load_items
-from leaklab.records.spec_plugins import reads_the_update
-from leaklab.records.text_specs import TEXT_FOLDER, TextCaptureSpec
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs import base
+from leaklab.specs.base import reads_the_update, run_id
+from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.text import TEXT_FOLDER, TextCaptureSpec
+from leaklab.specs.training import TrainSpec
 
 ROOT = Path(__file__).parents[2]
 FIELDS = {"paper": "lrp", "title": "A title", "number": 1, "kind": "table", "renderer": "table"}
@@ -171,7 +170,7 @@ class TestNeeds:
     def test_a_job_is_found_by_the_name_of_its_folder(self, plan):
         for stage, jobs in plan.jobs.items():
             for job in jobs.values():
-                assert job.folder == ids.RUNS / stage / job.name
+                assert job.folder == base.RUNS / stage / job.name
                 assert plan.job(stage, job.name) is job
 
 
@@ -203,7 +202,7 @@ class TestSharing:
         assert len(plan.jobs["train"]) == 2
 
     def test_two_runs_with_one_id_are_refused(self, monkeypatch):
-        monkeypatch.setattr(ids, "HASH_LENGTH", 0)
+        monkeypatch.setattr(base, "HASH_LENGTH", 0)
         with pytest.raises(UserError, match="two train runs share the id digits-mlp-none-: lengthen HASH_LENGTH"):
             plan_of(item({**TRAIN, "rounds": [2, 3]}))
 
@@ -400,7 +399,7 @@ def test_planning_imports_neither_torch_nor_pandas():
     program = (
         "import sys\n"
         "from leaklab.planning.plan import build_plan\n"
-        "from leaklab.records.items import load_items\n"
+        "from leaklab.items.items import load_items\n"
         "jobs = [job for jobs in build_plan(load_items()).jobs.values() for job in jobs.values()]\n"
         "assert all(len(job.code) == 16 for job in jobs) and len(jobs) > 100\n"
         "print(*sorted({'torch', 'pandas', 'numpy', 'matplotlib', 'seaborn'} & set(sys.modules)))\n"

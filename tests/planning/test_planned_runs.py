@@ -15,11 +15,10 @@ it: ``python tests/planning/test_planned_runs.py``. A line that changes otherwis
 import hashlib
 from pathlib import Path
 
+from leaklab.items.items import load_items
 from leaklab.planning.code import code_of
-from leaklab.planning.known_plan import KnownPlan
-from leaklab.planning.plan import build_plan
-from leaklab.records.canonical import canonical_json
-from leaklab.records.items import load_items
+from leaklab.planning.plan import KnownPlan, build_plan
+from leaklab.records.record import canonical_json
 
 ROOT = Path(__file__).parents[2]
 FILE = Path(__file__).with_name("planned_runs.txt")

@@ -2,12 +2,12 @@
 
 import pytest
 
+from leaklab.items.items import load_items
+from leaklab.planning.fetching import paths_of, pull, refuse_damaged, words
 from leaklab.planning.plan import Job, build_plan
-from leaklab.planning.pulling import paths_of, pull, refuse_damaged, words
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256, write_json, write_text
-from leaklab.records.items import load_items
-from leaklab.records.stages import STAGES
+from leaklab.specs.stages import STAGES
 
 SPEC = {"dataset": "mnist", "partition": {"name": "two-clients"}}
 

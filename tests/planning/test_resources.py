@@ -3,7 +3,7 @@
 import pytest
 
 from leaklab.planning.resources import SMALLEST_MINUTES, cost, memory_mb, minutes_of
-from leaklab.records.stages import STAGES
+from leaklab.specs.stages import STAGES
 
 PARTITION = {"dataset": "mnist", "partition": {"name": "two-clients"}}
 TRAIN = {
@@ -113,7 +113,7 @@ def test_a_search_for_a_sentence_evaluates_once_per_step():
 
 
 def test_the_budgets_iterations_hold_as_much_work_as_the_attack_may_do():
-    from leaklab.attacks.lbfgs import LbfgsSettings
+    from leaklab.attacks.search.lbfgs import LbfgsSettings
     from leaklab.records.traits import LBFGS_STEP
 
     assert LbfgsSettings().max_iter == LBFGS_STEP

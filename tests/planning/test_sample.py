@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.planning.audit import Made
 from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.plan import Plan, build_plan
-from leaklab.planning.sample import Stale, Survey, choose, seconds_of
-from leaklab.records.attack_spec import AttackSpec
+from leaklab.provenance.audit import Made
+from leaklab.provenance.sample import Stale, Survey, choose, seconds_of
 from leaklab.records.files import sha256
 from leaklab.records.ledger import Entry, Ledger
-from leaklab.records.observed import observation_folder
+from leaklab.specs.attack import AttackSpec
+from leaklab.specs.stages import observation_folder
 
 
 def stale(name, parts, seconds=1.0, code="a", commit="c0", rule="run_attack", modules=("m",), hindrance=""):

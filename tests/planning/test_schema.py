@@ -56,7 +56,7 @@ def test_every_number_of_a_run_has_a_smallest_and_a_largest_value():
     found = dict(numbers(SCHEMAS["specs"]["$defs"]))
     assert len(found) > 50
     for path, node in found.items():
-        if "/settings/" in path:  # of plug-ins, which declare their own (records/settings.py)
+        if "/settings/" in path:  # of plug-ins, which declare their own (records/plugins.py)
             continue
         assert {"minimum", "exclusiveMinimum"} & set(node), path
         assert {"maximum", "exclusiveMaximum"} & set(node), path

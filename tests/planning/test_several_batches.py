@@ -3,8 +3,8 @@
 import pytest
 
 from leaklab.planning.checks import check_batches
-from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
+from leaklab.specs.attack import AttackSpec
 
 PARTITION = {"name": "iid", "settings": {"clients": 5}}
 TRAINING = {

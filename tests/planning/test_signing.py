@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from leaklab.planning import full_audit, signing
+from leaklab.provenance import full_audit, signing
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256, write_json
 
@@ -200,7 +200,7 @@ class TestAudit:
     def sound(self, crate, monkeypatch):
         from leaklab.planning.code import code_of_result
         from leaklab.planning.plan import Plan
-        from leaklab.records.provenance import Recorder
+        from leaklab.records.recorder import Recorder
 
         monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(Path.cwd().parent))
         monkeypatch.setattr(full_audit, "load_items", dict)

@@ -15,7 +15,8 @@ from snakemake.persistence.file import FilePersistence
 from snakemake.scheduling.job_scheduler import JobRateLimiter
 from snakemake.settings.types import MaxJobsPerTimespan
 
-from leaklab.planning import working_gpu
+from leaklab.planning import devices
+from leaklab.planning.devices import device_of
 from leaklab.planning.snakemake_patches import (
     TOLERANCE,
     ask_for_the_gpu_first,
@@ -23,7 +24,6 @@ from leaklab.planning.snakemake_patches import (
     drop_default_limit,
     keep_to_own_locks,
 )
-from leaklab.planning.working_gpu import device_of
 
 DRIVER = "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU."
 YEAR = 365 * 86400
@@ -204,7 +204,7 @@ def a_job(tmp_path, device):
 
 
 def test_a_job_without_its_gpu_ends_before_it_begins_and_its_log_says_why(monkeypatch, tmp_path):
-    monkeypatch.setattr(working_gpu, "gpu_problem", lambda: DRIVER)
+    monkeypatch.setattr(devices, "gpu_problem", lambda: DRIVER)
     job, did = a_job(tmp_path, {"device": "cuda"})
     with pytest.raises(ValueError, match=r"^leaklab: device cuda: no GPU works"):
         asyncio.run(job.prepare())
@@ -214,7 +214,7 @@ def test_a_job_without_its_gpu_ends_before_it_begins_and_its_log_says_why(monkey
 
 @pytest.mark.parametrize("device", [{"device": "cpu"}, {}])
 def test_a_job_that_needs_no_gpu_is_not_asked_for_one(monkeypatch, tmp_path, device):
-    monkeypatch.setattr(working_gpu, "gpu_problem", lambda: pytest.fail("a GPU was looked for"))
+    monkeypatch.setattr(devices, "gpu_problem", lambda: pytest.fail("a GPU was looked for"))
     job, did = a_job(tmp_path, device)
     assert device_of(job) == device.get("device")
     asyncio.run(job.prepare())

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from leaklab.items.items import Item, load_items
+from leaklab.planning.outputs import State, state_of, states
 from leaklab.planning.plan import build_plan, result_files
-from leaklab.planning.state import State, state_of, states
-from leaklab.records.items import Item, load_items
 
 ROOT = Path(__file__).parents[2]
 FIELDS = {"paper": "lrp", "title": "A title", "number": 1, "kind": "table"}

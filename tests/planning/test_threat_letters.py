@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.observations import requirements
+from leaklab.items.items import load_items
+from leaklab.observations import letters, requirements
 from leaklab.observations.declared import Requirements
-from leaklab.observations.threat_models import MARKS, OF_A_LETTER, granted
-from leaklab.planning import threat_letters
-from leaklab.planning.plan import build_plan
-from leaklab.planning.threat_letters import (
+from leaklab.observations.letters import (
     HOUSE,
     LETTERS,
     Letter,
@@ -21,12 +19,13 @@ from leaklab.planning.threat_letters import (
     made_for,
     without_attacker,
 )
+from leaklab.observations.threat_models import MARKS, OF_A_LETTER, granted
+from leaklab.planning.plan import build_plan
 from leaklab.records import plugins
-from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
-from leaklab.records.generator_spec import GeneratorSpec
-from leaklab.records.items import load_items
-from leaklab.records.text_specs import TextAttackSpec
+from leaklab.specs.attack import AttackSpec
+from leaklab.specs.generator import GeneratorSpec
+from leaklab.specs.text import TextAttackSpec
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/attacks.md").read_text(encoding="utf-8")
@@ -127,14 +126,14 @@ class TestWhomAnAttackIsMadeFor:
         def naming_mine(room, name):
             return Requirements(fits=("none", "mine") if name == "closed-form-scale" else ())
 
-        monkeypatch.setattr(threat_letters, "declared", naming_mine)
+        monkeypatch.setattr(letters, "declared", naming_mine)
         assert made_for("mine", [self.attack("mine"), self.attack("mine", "closed-form-scale")])
         assert not made_for("mine", [self.attack("mine")])
         assert not made_for("another", [self.attack("another", "closed-form-scale")])
 
     def test_each_defense_is_judged_by_what_was_tried_on_it(self, monkeypatch):
-        monkeypatch.setattr(threat_letters, "declared", lambda room, name: Requirements(fits=("mine",)))
-        monkeypatch.setattr(threat_letters, "HOUSE", frozenset({"none", "lrp"}))
+        monkeypatch.setattr(letters, "declared", lambda room, name: Requirements(fits=("mine",)))
+        monkeypatch.setattr(letters, "HOUSE", frozenset({"none", "lrp"}))
         attacks = [self.attack(defense, "profiled-scale") for defense in ("none", "lrp", "mine", "thine", "thine")]
         assert without_attacker(attacks) == ("thine",)
 

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from leaklab.planning import working_gpu
-from leaklab.planning.working_gpu import gpu_problem, refuse_missing_gpu
+from leaklab.planning import devices
+from leaklab.planning.devices import gpu_problem, refuse_missing_gpu
 from leaklab.records.errors import UserError
 
 DRIVER = "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU."
@@ -31,8 +31,8 @@ def asked_anew():
     ],
 )
 def test_what_a_gpu_lacks_is_said_as_torch_says_it(monkeypatch, probe, problem):
-    monkeypatch.setattr(working_gpu, "PROBE", probe)
-    monkeypatch.setattr(working_gpu, "SECONDS", 1 if "sleep" in probe else 60)
+    monkeypatch.setattr(devices, "PROBE", probe)
+    monkeypatch.setattr(devices, "SECONDS", 1 if "sleep" in probe else 60)
     assert gpu_problem() == problem
 
 
@@ -42,10 +42,10 @@ def test_a_missing_interpreter_is_no_working_gpu(monkeypatch):
 
 
 def test_only_who_asks_for_a_gpu_is_refused(monkeypatch):
-    monkeypatch.setattr(working_gpu, "gpu_problem", lambda: DRIVER)
+    monkeypatch.setattr(devices, "gpu_problem", lambda: DRIVER)
     refuse_missing_gpu([])
     refuse_missing_gpu([None, "cpu"])
     with pytest.raises(UserError, match=r"^device cuda: no GPU works .*\(Found no NVIDIA driver on your system\): set"):
         refuse_missing_gpu(iter([None, "cpu", "cuda"]))
-    monkeypatch.setattr(working_gpu, "gpu_problem", lambda: "")
+    monkeypatch.setattr(devices, "gpu_problem", lambda: "")
     refuse_missing_gpu(["cuda"])

@@ -8,7 +8,7 @@ import pytest
 from leaklab.records import code
 
 ROOT = code.SOURCE
-STEP = "leaklab.records.observed"  # uses records.ids, which uses records.specs
+STEP = "leaklab.specs.stages"  # uses records.ids, which uses records.specs
 STARTS = [f"{STEP}:folders_of"]
 REACHED = "leaklab/records/ids.py"
 NOT_REACHED = "leaklab/records/streams.py"
@@ -98,7 +98,7 @@ BESIDE = {
     "new class": lambda text: text + "\n\nclass Answer(Record):\n    value: int = 42\n",
     "new import": lambda text: "from leaklab.records.errors import UserError\n" + text,
 }
-ID_STARTS = ["leaklab.records.ids:run_folder", "leaklab.records.ids:run_id"]
+ID_STARTS = ["leaklab.specs.base:run_folder", "leaklab.specs.base:run_id"]
 
 
 @pytest.mark.parametrize("kind", NEUTRAL)
@@ -116,7 +116,7 @@ def test_what_stands_beside_does_not_count(tree, kind, starts):
 
 
 @pytest.mark.parametrize("kind", TELLING)
-@pytest.mark.parametrize("starts", [["leaklab.records.ids:*"], ID_STARTS])
+@pytest.mark.parametrize("starts", [["leaklab.specs.base:*"], ID_STARTS])
 def test_a_changed_line_counts_wherever_it_is_reached_from(tree, kind, starts):
     before = digest_of(starts)
     assert after(tree, REACHED, TELLING[kind], starts) != before

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from leaklab.items.expand import block_stage, expand, expand_absent
+from leaklab.items.items import Item, load_items
 from leaklab.records import plugins
-from leaklab.records.attack_spec import ScoreSpec
 from leaklab.records.errors import UserError
-from leaklab.records.expand import block_stage, expand, expand_absent
-from leaklab.records.ids import run_id
-from leaklab.records.items import Item, load_items
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs.attack import ScoreSpec
+from leaklab.specs.base import run_id
+from leaklab.specs.training import TrainSpec
 
 ROOT = Path(__file__).parents[2]
 CLASS = "class Plugin:\n    strength: float = 1.0\n\nPLUGIN = Plugin\n"

@@ -2,11 +2,11 @@
 
 import pytest
 
+from leaklab.items.expand import expand
+from leaklab.items.items import Item
 from leaklab.planning.plan import build_plan
 from leaklab.records.errors import UserError
-from leaklab.records.expand import expand
-from leaklab.records.ids import run_id
-from leaklab.records.items import Item
+from leaklab.specs.base import run_id
 
 PLAIN = {
     "stage": "train", "dataset": "digits", "partition": "iid", "model": "resnet-small",

@@ -2,14 +2,14 @@
 
 import pytest
 
+from leaklab.items.expand import expand
+from leaklab.items.items import Item
 from leaklab.observations.client_requirements import check_clients
 from leaklab.planning.plan import Plan, build_plan
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
-from leaklab.records.expand import expand
-from leaklab.records.ids import run_id
-from leaklab.records.items import Item
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs.base import run_id
+from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.training import TrainSpec
 
 TRAINING = {
     "stage": "train",

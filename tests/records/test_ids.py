@@ -6,15 +6,14 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from leaklab.records.attack_spec import AttackSpec, ScoreSpec
-from leaklab.records.canonical import canonical_json
-from leaklab.records.capture_spec import CaptureSpec
-from leaklab.records.generator_spec import GeneratorSpec
-from leaklab.records.ids import run_folder, run_id
-from leaklab.records.partition_spec import PartitionSpec
-from leaklab.records.stages import STAGES
-from leaklab.records.text_specs import TextAttackSpec, TextCaptureSpec
-from leaklab.records.train_spec import TrainSpec
+from leaklab.records.record import canonical_json
+from leaklab.specs.attack import AttackSpec, ScoreSpec
+from leaklab.specs.base import run_folder, run_id
+from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.generator import GeneratorSpec
+from leaklab.specs.stages import STAGES
+from leaklab.specs.text import TextAttackSpec, TextCaptureSpec
+from leaklab.specs.training import PartitionSpec, TrainSpec
 
 PARTITION = {"dataset": "mnist", "partition": {"name": "two-clients", "shard_size": 100, "seed": 0}}
 TRAIN = {

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from leaklab.items.items import Item, find_item, load_item, load_items
 from leaklab.records.errors import UserError
-from leaklab.records.items import Item, find_item, load_item, load_items
 
 ROOT = Path(__file__).parents[2]
 TABLE1 = ROOT / "config/items/lrp/table1.yaml"

@@ -2,10 +2,10 @@
 
 import pytest
 
+from leaklab.items.expand import expand
+from leaklab.items.items import Item
 from leaklab.records.errors import UserError
-from leaklab.records.expand import expand
-from leaklab.records.items import Item
-from leaklab.records.landscape_spec import LandscapeSpec, ProjectionSpec
+from leaklab.specs.attack import LandscapeSpec, ProjectionSpec
 
 BLOCK = {
     "stage": "landscape",

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from leaklab.records.capture_spec import CaptureSpec
-from leaklab.records.ids import run_folder, run_id
-from leaklab.records.observed import folders_of, observation_folder, stage_of_file
-from leaklab.records.partition_spec import PartitionSpec
-from leaklab.records.text_specs import TextCaptureSpec
+from leaklab.specs.base import run_folder, run_id
+from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.stages import folders_of, observation_folder, stage_of_file
+from leaklab.specs.text import TextCaptureSpec
+from leaklab.specs.training import PartitionSpec
 
 IMAGES = CaptureSpec.model_validate({"dataset": "digits", "images": {"count": 1}, "model": "mlp"})
 SENTENCES = TextCaptureSpec.model_validate({"dataset": "cola", "sentences": {}, "model": "bert-classifier"})

@@ -7,10 +7,9 @@ import pytest
 import yaml
 
 from leaklab import cli
+from leaklab.items.items import load_items, load_papers
 from leaklab.planning.plan import build_plan
 from leaklab.records.errors import UserError
-from leaklab.records.items import load_items
-from leaklab.records.papers import load_papers
 
 ROOT = Path(__file__).parents[2]
 PAPER = {"title": "A paper of my own", "citation": "Somebody (MINE)", "order": 9}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.records.provenance import Recorder, git_state
+from leaklab.records.recorder import Recorder, git_state
 
 FIELDS = {
     "format", "rule", "spec", "code", "commit", "dirty", "argv", "device", "device_name", "facts", "inputs", "outputs",

@@ -2,11 +2,11 @@
 
 import pytest
 
+from leaklab.items.expand import block_stage, expand
+from leaklab.items.items import Item
 from leaklab.records.errors import UserError
-from leaklab.records.expand import block_stage, expand
-from leaklab.records.ids import run_id
-from leaklab.records.items import Item
-from leaklab.records.text_specs import SentenceChoice, TextScoreSpec
+from leaklab.specs.base import run_id
+from leaklab.specs.text import SentenceChoice, TextScoreSpec
 
 BLOCK = {
     "stage": "attack-text",

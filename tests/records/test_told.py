@@ -2,10 +2,10 @@
 
 import json
 
+from leaklab.items.items import load_items
 from leaklab.planning.plan import build_plan
-from leaklab.records.attack_spec import AttackerSpec, AttackSpec
-from leaklab.records.canonical import canonical_json
-from leaklab.records.items import load_items
+from leaklab.records.record import canonical_json
+from leaklab.specs.attack import AttackerSpec, AttackSpec
 
 PRIOR = {"dataset": "mnist", "steps": 5, "seed": 7}
 CAPTURE = {

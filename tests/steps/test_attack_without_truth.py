@@ -13,10 +13,10 @@ from sklearn.datasets import load_digits
 
 from leaklab.planning.command import files, step
 from leaklab.planning.plan import Plan
-from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.files import read_json, read_tensors, write_json, write_tensors
-from leaklab.records.ids import run_folder
-from leaklab.records.observed import observation_folder
+from leaklab.specs.attack import AttackSpec
+from leaklab.specs.base import run_folder
+from leaklab.specs.stages import observation_folder
 from leaklab.steps import capture_updates
 
 SOURCE = Path(__file__).parents[2] / "src"

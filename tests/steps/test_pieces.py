@@ -7,18 +7,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from leaklab.attacks import parts, signed_adam
+from leaklab.attacks import parts
+from leaklab.attacks.search import signed_adam
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
 from leaklab.models.generators.conditional_gan import ConditionalGan
 from leaklab.models.generators.files import save_generator
-from leaklab.observations.artefacts import save_observation
-from leaklab.observations.capture import capture
+from leaklab.observations.files import save_observation
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.files import read_json, write_json, write_tensors
-from leaklab.records.provenance import Recorder
+from leaklab.records.recorder import Recorder
 from leaklab.records.streams import stream
 from leaklab.records.traits import attack_traits
+from leaklab.specs.capture import CaptureSpec
 from leaklab.steps import attack_piece, join_pieces, run_attack, train_federated, train_piece
 from leaklab.steps.base import Job, main
 

@@ -14,15 +14,15 @@ from sklearn.datasets import load_digits
 from torch.nn import functional as F
 
 from leaklab.attacks import parts
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.models.generators.conditional_gan import ConditionalGan
 from leaklab.models.generators.files import load_generator, save_generator
-from leaklab.observations.artefacts import save_observation
-from leaklab.observations.capture import capture
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.observations.files import save_observation
 from leaklab.records.files import read_json, read_table, read_tensors
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 from leaklab.steps import run_attack
 from leaklab.steps.base import main
 

@@ -7,18 +7,18 @@ import pandas as pd
 import pytest
 import torch
 
+from leaklab.captures.capture import capture
+from leaklab.captures.truth import Truth, load_truth, save_truth
 from leaklab.data import weights
 from leaklab.data.dataset import Dataset
 from leaklab.metrics.linear_posterior import LinearPosterior
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.models.generators.files import save_generator
-from leaklab.observations.artefacts import save_observation
-from leaklab.observations.capture import capture
-from leaklab.observations.truth import Truth, load_truth, save_truth
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.observations.files import save_observation
 from leaklab.records.files import read_json, read_table, read_tensors, write_json, write_table, write_tensors
-from leaklab.records.provenance import Recorder
+from leaklab.records.recorder import Recorder
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 from leaklab.steps.base import Job
 from leaklab.steps.score_attack import run
 

@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
+from leaklab.items.items import load_items
 from leaklab.planning.plan import build_plan
-from leaklab.records.items import load_items
 from leaklab.report.numbers.results import ResultTable
 
 pytestmark = pytest.mark.workflow
@@ -192,7 +192,7 @@ def test_trace_goes_through_attack_capture_training_and_deal_to_the_checksum_of_
 def test_only_a_changed_line_of_its_own_reruns_a_step(demo, tmp_path):
     edited = demo.copy(tmp_path / "edited")
     edited.edit("src/leaklab/defenses/lrp.py", '"""Learning rate', '"""In other words: learning rate')
-    edited.edit("src/leaklab/attacks/search.py", "def search(", "# a comment\n\n\ndef search(")
+    edited.edit("src/leaklab/attacks/search/restarts.py", "def search(", "# a comment\n\n\ndef search(")
     assert "Nothing to be done" in dry_run(edited, "demo")
 
     edited.edit("src/leaklab/defenses/lrp.py", "* (2 * mean)", "* (2.0 * mean)")

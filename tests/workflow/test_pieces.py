@@ -4,9 +4,9 @@ import shutil
 
 import pytest
 
+from leaklab.items.items import load_items
 from leaklab.planning.plan import build_plan
 from leaklab.planning.resources import cost
-from leaklab.records.items import load_items
 
 pytestmark = pytest.mark.workflow
 PIECES = 7

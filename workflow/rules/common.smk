@@ -18,7 +18,7 @@ from leaklab.planning.call import Call, said_by_failed_steps
 from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.command import dataset_spec, files, step
 from leaklab.planning.devices import configured_device
-from leaklab.planning.kept_digests import kept_digests
+from leaklab.planning.code import kept_digests
 from leaklab.planning.lookups import (
     Pieces,
     Runs,
@@ -26,7 +26,7 @@ from leaklab.planning.lookups import (
     memory_of_dataset,
     text_entry,
 )
-from leaklab.planning.ranks import RESULT
+from leaklab.planning.devices import RESULT
 from leaklab.planning.result_lookups import Results, scale_spec
 from leaklab.planning.snakemake_patches import (
     bring_to_now,
@@ -35,12 +35,12 @@ from leaklab.planning.snakemake_patches import (
     patch_every_process,
     patch_main_process,
 )
-from leaklab.planning.working_gpu import device_of, refuse_missing_gpu
+from leaklab.planning.devices import device_of, refuse_missing_gpu
 from leaklab.records.config import SCALES, Config
 from leaklab.records.config import parse as parse_config
 from leaklab.records.errors import UserError
-from leaklab.records.items import item_file, load_items
-from leaklab.records.papers import load_papers, paper_file
+from leaklab.items.items import item_file, load_items
+from leaklab.items.items import load_papers, paper_file
 
 
 def say(line):

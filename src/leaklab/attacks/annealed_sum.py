@@ -16,14 +16,13 @@ from typing import ClassVar
 from torch import Tensor
 from torch.nn import functional as F
 
-from leaklab.attacks.annealing import Ladder
 from leaklab.attacks.base import Attack, Case, Reconstruction
-from leaklab.attacks.inversion import Dummy, Inversion
-from leaklab.attacks.posterior import Posterior
-from leaklab.attacks.posterior_search import latent_starts, likeliest, narrowed
-from leaklab.attacks.public_labels import labels_of
-from leaklab.attacks.scene import Scene, scene_of_case
-from leaklab.attacks.unrolled import LARGEST_RATE, STRAYING
+from leaklab.attacks.labels.public import labels_of
+from leaklab.attacks.latents.annealing import Ladder
+from leaklab.attacks.latents.posterior import Posterior, latent_starts, likeliest, narrowed
+from leaklab.attacks.latents.scene import Scene, scene_of_case
+from leaklab.attacks.latents.unrolled import LARGEST_RATE, STRAYING
+from leaklab.attacks.matching.inversion import Dummy, Inversion
 from leaklab.defenses.masked_sum import MaskedSum
 from leaklab.observations.base import Knowledge
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements

@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor, nn
 
-from leaklab.attacks.matching import Distance
+from leaklab.attacks.matching.distances import Distance
 from leaklab.attacks.starts import StartRecord
 from leaklab.models.generators.base import Generator
 from leaklab.models.hypernetwork import is_hypernetwork

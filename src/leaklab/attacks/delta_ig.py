@@ -12,18 +12,16 @@ import torch
 from torch import Tensor, nn
 
 from leaklab.attacks.base import Attack, Budget, Case, Reconstruction, Streams, victim
-from leaklab.attacks.delta_matching import DeltaMatching, Samples, as_delta
-from leaklab.attacks.joint_rates import JointRates
-from leaklab.attacks.labels import LABEL_RULES, fixed_labels
-from leaklab.attacks.lbfgs import LbfgsSettings
-from leaklab.attacks.matching import Distance, squared_l2
-from leaklab.attacks.priors import Box, WithPrior, total_variation
-from leaklab.attacks.profiled_rates import ProfiledRates
-from leaklab.attacks.search import SearchResult, StopRules, search
-from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
-from leaklab.attacks.simulation import steps_of
+from leaklab.attacks.labels.rules import LABEL_RULES, fixed_labels
+from leaklab.attacks.matching.delta import DeltaMatching, JointRates, Samples, Surrogate, as_delta
+from leaklab.attacks.matching.distances import Distance, squared_l2
+from leaklab.attacks.matching.profiled_rates import ProfiledRates
+from leaklab.attacks.matching.steps import steps_of
+from leaklab.attacks.search.lbfgs import LbfgsSettings
+from leaklab.attacks.search.priors import Box, WithPrior, total_variation
+from leaklab.attacks.search.restarts import SearchResult, StopRules, search
+from leaklab.attacks.search.signed_adam import SignedAdamSettings, signed_adam
 from leaklab.attacks.starts import numbered
-from leaklab.attacks.surrogate import Surrogate
 from leaklab.models.normalisation import unnormalised
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements

@@ -14,11 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leaklab.attacks.base import Attack, Case, Reconstruction
-from leaklab.attacks.closed_form import NO_LABEL
-from leaklab.attacks.first_layer import black_pixels, completion, peel, ratio, spear, unmixing
+from leaklab.attacks.base import Case, Reconstruction
+from leaklab.attacks.closed_form import NO_LABEL, read_off
+from leaklab.attacks.first_layer import black_pixels, completion, peel, quotient, spear, unmixing
 from leaklab.attacks.first_layer.layer import FirstLayer, Reading
 from leaklab.attacks.first_layer.observed import first_layers
+from leaklab.attacks.first_layer.unmixing import pictures
 from leaklab.attacks.starts import StartRecord
 from leaklab.observations.base import Knowledge
 from leaklab.observations.declared import SAMPLES, Requirements
@@ -28,7 +29,7 @@ from leaklab.records.streams import Stream
 
 NAME = "exact-batch"
 METHODS: dict[str, Callable[[FirstLayer, int, Stream], Reading]] = {
-    "ratio": ratio.read,
+    "ratio": quotient.read,
     "spear": spear.read,
     "unmixing": unmixing.read,
     "black-pixels": black_pixels.read_black_pixels,
@@ -132,4 +133,57 @@ def _refuse_other_products(knowledge: Knowledge) -> None:
     raise UserError(f"attack '{NAME}' with pruned: true cannot complete an update with {why}, or set pruned: false")
 
 
-PLUGIN: type[Attack] = ExactBatch
+# Unmixed pictures: what a first affine layer shows of a round with more samples than it has units.
+
+PICTURES = "unmixed-pictures"
+
+
+@dataclass(frozen=True)
+class UnmixedPictures:
+    """Take pictures off the first layer, by quotients and by FastICA, whatever factors the client hides.
+
+    Attributes:
+        samples: of the client's round, where each of its local steps has a batch of its own; 0 for one batch.
+    """
+
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=SAMPLES,
+        facts_when_set={"samples": ("samples",)},
+        facts_if_granted=("weight_decay",),
+        searches=False,
+        first_affine=True,
+        optimizers=("sgd", "adam"),
+        dropout=True,
+        several_batches=True,
+    )
+
+    samples: Natural = 0
+
+    def reconstruct(self, case: Case) -> Reconstruction:
+        """Take the pictures of every update without spending the budget; the labels are not read.
+
+        Raises:
+            UserError: facts are withheld, the network does not begin with an affine layer, the client keeps that to
+                itself, or the update is zero.
+        """
+        observation = case.observation
+        batch, *shape = case.shape(PICTURES)
+        count = self.samples or batch
+        found = [
+            np.resize(taken, (count, taken.shape[1]))
+            for taken in (
+                pictures(layer, case.streams("start", trial, 0))
+                for layer, trial in zip(
+                    first_layers(observation, case.knowledge, PICTURES), observation.trials, strict=True
+                )
+            )
+        ]
+        like = next(iter(observation.update.values()))
+        images = torch.from_numpy(np.stack(found)).to(like).view(-1, count, *shape)
+        return read_off(observation, images, torch.full((len(images), count), NO_LABEL, device=images.device))
+
+
+PLUGINS = {
+    "exact-batch": ExactBatch,
+    "unmixed-pictures": UnmixedPictures,
+}

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.base import Attack, Budget, Case, Reconstruction, Streams, require_gradient, victim
-from leaklab.attacks.labels import fixed_labels
-from leaklab.attacks.latent_matching import LatentMatching
-from leaklab.attacks.latent_search import AdamSettings, CmaSettings, adam_search, cma_search
-from leaklab.attacks.matching import squared_l2
-from leaklab.attacks.search import SearchResult
+from leaklab.attacks.labels.rules import fixed_labels
+from leaklab.attacks.latents.landscape import LatentMatching
+from leaklab.attacks.matching.distances import squared_l2
+from leaklab.attacks.search.latent import AdamSettings, CmaSettings, adam_search, cma_search
+from leaklab.attacks.search.restarts import SearchResult
 from leaklab.attacks.starts import StartRecord
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 from leaklab.records.bounds import NonNegative, Population, Positive, Rate

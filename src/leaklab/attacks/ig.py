@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.base import Attack, Case, Reconstruction, require_gradient, victim
-from leaklab.attacks.cosine_inversion import CosineInversion
-from leaklab.attacks.inversion import Inversion
-from leaklab.attacks.labels import fixed_labels
-from leaklab.attacks.priors import Box, WithPrior, total_variation
-from leaklab.attacks.search import Matching, Objective
-from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
+from leaklab.attacks.labels.rules import fixed_labels
+from leaklab.attacks.matching.cosine import CosineInversion
+from leaklab.attacks.matching.inversion import Inversion
+from leaklab.attacks.search.priors import Box, WithPrior, total_variation
+from leaklab.attacks.search.restarts import Matching, Objective
+from leaklab.attacks.search.signed_adam import SignedAdamSettings, signed_adam
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 from leaklab.records.bounds import NonNegative, Rate
 from leaklab.records.traits import AttackTraits

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from leaklab.attacks.base import Reconstruction
 from leaklab.attacks.starts import as_tensor, from_tensor
-from leaklab.records.attack_spec import TRIALS_TOGETHER
+from leaklab.specs.attack import TRIALS_TOGETHER
 
 TENSORS = ("images", "labels", "candidates", "candidate_losses", "scale")
 OPTIONAL = ("latents", "certified")

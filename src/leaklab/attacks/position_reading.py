@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from leaklab.attacks.base import Attack, Case, Reconstruction, victim
 from leaklab.attacks.closed_form import read_off
-from leaklab.attacks.labels import fixed_labels
+from leaklab.attacks.labels.rules import fixed_labels
 from leaklab.models.normalisation import unnormalised
 from leaklab.models.vit import PatchEmbedding, Tokens
 from leaklab.observations.base import Observation

@@ -15,11 +15,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from leaklab.attacks.base import Attack, Case, Reconstruction, require_gradient, victim
-from leaklab.attacks.cosine_inversion import CosineInversion
-from leaklab.attacks.inversion import Inversion
-from leaklab.attacks.labels import fixed_labels
-from leaklab.attacks.priors import Box
-from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
+from leaklab.attacks.labels.rules import fixed_labels
+from leaklab.attacks.matching.cosine import CosineInversion
+from leaklab.attacks.matching.inversion import Inversion
+from leaklab.attacks.search.priors import Box
+from leaklab.attacks.search.signed_adam import SignedAdamSettings, signed_adam
 from leaklab.attacks.starts import numbered
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 from leaklab.records.bounds import Count, Rate

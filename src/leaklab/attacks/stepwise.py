@@ -15,13 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from leaklab.attacks.inversion import Inversion
-from leaklab.attacks.likelihood import ALIKE, OfTheMean, StepLikelihood
-from leaklab.attacks.matching import Distance, is_log_likelihood
-from leaklab.attacks.posterior import Posterior, own_batches
-from leaklab.attacks.scene import Scene
-from leaklab.attacks.simulation import LocalSteps, Moves, stepping, steps_of
-from leaklab.attacks.undone_steps import coefficients
+from leaklab.attacks.latents.posterior import Posterior, own_batches
+from leaklab.attacks.latents.scene import Scene
+from leaklab.attacks.matching.distances import ALIKE, Distance, OfTheMean, StepLikelihood, is_log_likelihood
+from leaklab.attacks.matching.inversion import Inversion
+from leaklab.attacks.matching.steps import LocalSteps, Moves, coefficients, stepping, steps_of
 from leaklab.records.errors import UserError
 
 

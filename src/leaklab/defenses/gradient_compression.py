@@ -19,7 +19,7 @@ class GradientCompression(Defense):
     """Set the smallest magnitudes of each tensor to zero, in every local step; the rest stays exact.
 
     Who sees zeros knows which entries were dropped, and that they were small; see
-    ``attacks/adaptive/support_only.py``.
+    ``attacks/adaptive/emulation.py``.
 
     Attributes:
         dropped: share of each tensor's entries that becomes zero, between 0 and 1. Entries as large as the smallest

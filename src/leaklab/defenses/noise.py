@@ -20,7 +20,7 @@ class AdditiveNoise(Defense):
     """Add N(0, sigma^2) to each coordinate of the gradient, anew in every local step.
 
     The noise does not know the gradient's size: where sigma is small beside it, little is hidden, and no privacy
-    budget follows, as nothing bounds one sample's share. See ``attacks/adaptive/matched_noise.py``.
+    budget follows, as nothing bounds one sample's share. See ``attacks/adaptive/noise.py``.
 
     Attributes:
         sigma: standard deviation, in the units of the gradient; positive.
@@ -80,7 +80,7 @@ class LaplaceNoise(Defense):
 class GradientClipping(Defense):
     """Divide the gradient by max(1, ||g|| / bound), with one norm over all parameters.
 
-    It hides the length of a long gradient and nothing else; see ``attacks/adaptive/clip_emulation.py``. A gradient
+    It hides the length of a long gradient and nothing else; see ``attacks/adaptive/emulation.py``. A gradient
     within the bound leaves as it is.
 
     Attributes:

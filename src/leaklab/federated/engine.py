@@ -12,34 +12,30 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from leaklab.data.augmentations.base import Augmentation
+from leaklab.data.augmentations import Augmentation
 from leaklab.data.dataset import Dataset
 from leaklab.defenses.base import Defense
 from leaklab.federated import checkpoint as checkpoints
 from leaklab.federated.algorithms.base import Algorithm
-from leaklab.federated.backbone import Backbone, normalised_for
 from leaklab.federated.batches import Visit
 from leaklab.federated.checkpoint import State
 from leaklab.federated.client_work import ClientWork
-from leaklab.federated.evaluation import evaluate, numbers_of
-from leaklab.federated.low_rank import LEAST_TOGETHER
-from leaklab.federated.memory import keep_freed_memory
-from leaklab.federated.network import default_chunk, trainable
-from leaklab.federated.optimizers.base import Optimizer
-from leaklab.federated.own_tests import OwnTests, Tally
-from leaklab.federated.population import Population
+from leaklab.federated.evaluation import OwnTests, Tally, evaluate, numbers_of
+from leaklab.federated.forms.backbone import Backbone, normalised_for
+from leaklab.federated.forms.cpu import keep_freed_memory
+from leaklab.federated.forms.low_rank import LEAST_TOGETHER
+from leaklab.federated.forms.network import default_chunk, trainable
+from leaklab.federated.notes import SpentBudget, Watch
+from leaklab.federated.optimizers import Optimizer
+from leaklab.federated.population import Population, rate_columns
 from leaklab.federated.refusals import refuse, refuse_other_networks
 from leaklab.federated.rounds import Rounds
-from leaklab.federated.spent_budget import SpentBudget
-from leaklab.federated.sweep import rate_columns
-from leaklab.federated.watched import Watch
 from leaklab.models.base import Architecture
 from leaklab.records import plugins
-from leaklab.records.canonical import canonical_json
 from leaklab.records.errors import UserError
-from leaklab.records.record import Component
+from leaklab.records.record import Component, canonical_json
 from leaklab.records.streams import stream
-from leaklab.records.train_spec import OWN_TEST, TrainSpec
+from leaklab.specs.training import OWN_TEST, TrainSpec
 
 Track = Callable[[Iterable[int], int, str], Iterable[int]]
 

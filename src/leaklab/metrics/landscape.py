@@ -6,15 +6,14 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from leaklab.attacks.landscape import across, line, losses_on, plane, steps
-from leaklab.attacks.latent_matching import LatentMatching
+from leaklab.attacks.latents.landscape import LatentMatching, across, line, losses_on, plane, steps
 from leaklab.metrics.base import Metric
 from leaklab.metrics.perceptual import PerceptualDistance
 from leaklab.observations.base import Observation
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
-from leaklab.records.landscape_spec import LandscapeSpec
 from leaklab.records.streams import stream
+from leaklab.specs.attack import LandscapeSpec
 
 LOSS, PROFILED = "matching_loss", "profiled_loss"
 # pictures that are compared at once

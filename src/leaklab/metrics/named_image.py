@@ -11,17 +11,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from leaklab.attacks.gradients import trial_gradients
-from leaklab.attacks.head_features import apart, features_of, head_features, public_images
-from leaklab.attacks.matching import squared_l2
-from leaklab.attacks.scene import Scene, scene_of
+from leaklab.attacks.labels.head import apart, features_of, head_features, public_images
+from leaklab.attacks.latents.scene import Scene, scene_of
+from leaklab.attacks.matching.distances import squared_l2
+from leaklab.attacks.matching.gradients import trial_gradients
+from leaklab.captures.truth import Truth
 from leaklab.metrics.base import MetricCard
 from leaklab.metrics.of_update import UpdateMetric
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.truth import Truth
-from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.traits import MetricTraits
+from leaklab.specs.attack import AttackSpec
 
 PRIOR = "class-gaussian"
 

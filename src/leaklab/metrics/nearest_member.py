@@ -20,17 +20,17 @@ from torch import Tensor
 
 from leaklab.attacks.first_layer.layer import FirstLayer
 from leaklab.attacks.first_layer.observed import first_layers
-from leaklab.attacks.first_layer.pictures import pictures
+from leaklab.attacks.first_layer.unmixing import pictures
+from leaklab.captures.truth import Truth
 from leaklab.metrics.base import MetricCard
 from leaklab.metrics.of_update import UpdateMetric
 from leaklab.metrics.pixel import CAP_DB, PEAK
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.truth import Truth
-from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 from leaklab.records.traits import MetricTraits
+from leaklab.specs.attack import AttackSpec
 
 ATTACK = "unmixed-pictures"
 _KEPT: dict[tuple[bytes, int], Tensor] = {}

@@ -6,11 +6,11 @@ Like ``requirements.py`` it imports no torch: what a plug-in declares is read fr
 from leaklab.observations.declared import declared
 from leaklab.observations.threat_models import granted
 from leaklab.records import plugins
-from leaklab.records.attack_spec import ATTACKS
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.declarations import chosen
 from leaklab.records.errors import UserError
 from leaklab.records.traits import model_traits, server_traits
+from leaklab.specs.attack import ATTACKS
+from leaklab.specs.capture import CaptureSpec
 
 
 def check_client(attack: str, capture: CaptureSpec) -> None:

@@ -34,7 +34,7 @@ KNOWN_LABELS: Mapping[str | bool, Facts] = {
     "unmixed": ("input_range",),
     "target": ("server",),
 }
-"""Of a setting that says where the labels come from (``attacks/labels.py``)."""
+"""Of a setting that says where the labels come from (``attacks/labels/rules.py``)."""
 
 
 @dataclass(frozen=True, kw_only=True)

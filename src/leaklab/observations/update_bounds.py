@@ -10,9 +10,9 @@ from functools import singledispatch
 from typing import Any
 
 from leaklab.defenses.dp_sgd import best_guess, total_variation
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.declarations import chosen
-from leaklab.records.specs import CapturedRound
+from leaklab.specs.base import CapturedRound
+from leaklab.specs.capture import CaptureSpec
 
 DEFENSES = "defenses"
 PER_SAMPLE, PER_BATCH = "dp-sgd", "clipping-noise"

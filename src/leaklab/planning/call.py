@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from leaklab.items.items import Item
 from leaklab.planning.devices import Device
-from leaklab.planning.known_plan import KnownPlan
 from leaklab.planning.missing import Missing, find_missing, found_before, pass_on, without_missing
 from leaklab.planning.outputs import idle_defenses, jobs_behind, nothing_done, outputs_of_scale, records_behind
 from leaklab.planning.pieces import Cut
-from leaklab.planning.plan import Plan, build_plan
+from leaklab.planning.plan import KnownPlan, Plan, build_plan
 from leaklab.records.config import SCALES, Scale
-from leaklab.records.items import Item
 
 VARIABLE = "LEAKLAB_SCALES"
 OF_SCALE = re.compile(rf"(?:results|figures)/({'|'.join(SCALES)})/(?:([^/]+)/([^/]+?)\.[a-z]+$)?")

@@ -6,23 +6,21 @@ What a spec can tell by itself it refuses itself. Here is what takes the declara
 from functools import singledispatch
 from typing import Any
 
+from leaklab.items.expand import PlannedRun
+from leaklab.items.items import Item
 from leaklab.observations.client_requirements import check_client, check_clients, check_server, samples_seen
 from leaklab.observations.declared import declared
 from leaklab.observations.requirements import check as check_threat_model
-from leaklab.observations.requirements import check_batch, check_generator, check_transform
-from leaklab.observations.text_requirements import check_text
+from leaklab.observations.requirements import check_batch, check_generator, check_text, check_transform
 from leaklab.records import plugins
-from leaklab.records.attack_spec import ATTACKS, AttackSpec, ScoreSpec
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.declarations import chosen
 from leaklab.records.errors import UserError
-from leaklab.records.expand import PlannedRun
-from leaklab.records.items import Item
-from leaklab.records.landscape_spec import LandscapeSpec
-from leaklab.records.specs import Spec
-from leaklab.records.text_specs import TextScoreSpec
-from leaklab.records.train_spec import TrainSpec
 from leaklab.records.traits import defense_traits, metric_traits, model_traits
+from leaklab.specs.attack import ATTACKS, AttackSpec, LandscapeSpec, ScoreSpec
+from leaklab.specs.base import Spec
+from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.text import TextScoreSpec
+from leaklab.specs.training import TrainSpec
 
 METRICS, DEFENSES, MODELS = "metrics", "defenses", "models"
 NOWHERE = object()

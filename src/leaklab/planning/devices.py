@@ -1,18 +1,20 @@
 """What jobs take on the device at hand: the costs known here, times what ``leaklab calibrate`` measured."""
 
-from collections.abc import Mapping
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, singledispatch
+from functools import cache, cached_property, singledispatch
 from pathlib import Path
 from typing import Any
 
+from leaklab.planning.plan import Job, Plan
 from leaklab.planning.resources import cost
-from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, write_json
-from leaklab.records.landscape_spec import LandscapeSpec, ProjectionSpec
-from leaklab.records.specs import Spec
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs.attack import AttackSpec, LandscapeSpec, ProjectionSpec
+from leaklab.specs.base import Spec
+from leaklab.specs.training import TrainSpec
 
 FILE = Path("data/calibration.json")
 LARGEST = 1e9
@@ -132,3 +134,102 @@ def _sound(entry: Any) -> bool:
     return isinstance(factors, dict) and all(
         isinstance(value, int | float) and 0 < value < LARGEST and work.isprintable() for work, value in factors.items()
     )
+
+
+# Which job goes first where several may begin: the one with the longest chain of work behind it.
+
+RESULT = 10**6
+"""Rank of tables and figures, above all others: they take seconds, and somebody waits for them."""
+
+Key = tuple[str, str]
+
+
+class Ranks:
+    """The minutes of the longest chain of jobs that begins with a job, rounded up."""
+
+    def __init__(self, plan: Plan, device: Device) -> None:
+        """Rank all jobs of a plan by what they take on a device."""
+        self._plan, self._device = plan, device
+
+    def of(self, stage: str, name: str) -> int:
+        """Return the rank of a run, below ``RESULT``."""
+        return min(RESULT - 1, 1 + int(self._seconds[stage, name] / 60))
+
+    def of_dataset(self, name: str) -> int:
+        """Return the rank of a prepared data set: that of the first run that reads it; 0 if none does."""
+        reading = [key for key, job in self._jobs.items() if job.dataset == name]
+        return max((self.of(*key) for key in reading), default=0)
+
+    @cached_property
+    def _jobs(self) -> Mapping[Key, Job]:
+        return {(stage, name): job for stage, jobs in self._plan.jobs.items() for name, job in jobs.items()}
+
+    @cached_property
+    def _seconds(self) -> dict[Key, float]:
+        readers: dict[Key, list[Key]] = {key: [] for key in self._jobs}
+        for key, job in self._jobs.items():
+            for read in job.read_runs:
+                readers[read].append(key)
+        found: dict[Key, float] = {}
+
+        def longest(key: Key) -> float:
+            if key not in found:
+                behind = max((longest(reader) for reader in readers[key]), default=0.0)
+                found[key] = self._device.seconds(self._jobs[key].spec) + behind
+            return found[key]
+
+        for key in self._jobs:
+            longest(key)
+        return found
+
+
+# Whether a GPU works on this machine: asked before a file of a job that needs one is touched.
+
+# adds two numbers there: that a GPU is listed does not say that it, its driver and this torch work together
+PROBE = "import torch; torch.ones(2, device='cuda').sum().item()"
+SECONDS = 120
+
+
+@cache
+def gpu_problem() -> str:
+    """Return why no GPU works here, as torch says it; empty where one does.
+
+    Another process asks, as Snakemake's own has no torch, and one that has asked for a GPU keeps memory on it.
+    """
+    try:
+        asked = subprocess.run(
+            [sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"it has not answered for {SECONDS} s"
+    except OSError as error:
+        return str(error)
+    if asked.returncode == 0:
+        return ""
+    said = [line for line in asked.stderr.splitlines() if line.strip()] or [f"status {asked.returncode}"]
+    named = [line for line in said if line[:1].isalpha() and "Error: " in line]  # some go on after their first line
+    return (named or said)[-1].partition("Error: ")[2] or said[-1]
+
+
+def refuse_missing_gpu(devices: Iterable[object]) -> None:
+    """Refuse jobs that ask for a GPU on a machine where none works; ``devices`` are those that they ask for.
+
+    Raises:
+        UserError: no GPU works here.
+    """
+    problem = gpu_problem() if "cuda" in devices else ""
+    if problem:
+        raise UserError(no_gpu(problem))
+
+
+def no_gpu(problem: str) -> str:
+    """Return the line for somebody who asked for a GPU where none works."""
+    return (
+        f"device cuda: no GPU works on this machine ({problem.split('. ')[0].rstrip('.')}): set device: cpu in "
+        "config/config.yaml, or run where nvidia-smi shows a GPU; no result was touched"
+    )
+
+
+def device_of(job: Any) -> object:
+    """Return the device that a job of Snakemake asks for; None where its rule knows none."""
+    return dict(job.params.items()).get("device")

@@ -12,18 +12,16 @@ from typing import Any, TypeVar
 
 from snakemake.exceptions import WorkflowError
 
-from leaklab.data.catalog import find_entry, load_catalog
-from leaklab.data.text.catalog import find_text
+from leaklab.data.catalog import find_entry, find_text, load_catalog
 from leaklab.planning.code import code_of
 from leaklab.planning.code_lock import CodeLock
-from leaklab.planning.devices import configured_device
+from leaklab.planning.devices import Ranks, configured_device
 from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import PREPARED, Job, Plan
-from leaklab.planning.ranks import Ranks
 from leaklab.planning.resources import memory_mb
-from leaklab.records.canonical import canonical_json
-from leaklab.records.ids import RUNS
-from leaklab.records.observed import OBSERVED, observation_folder
+from leaklab.records.record import canonical_json
+from leaklab.specs.base import RUNS
+from leaklab.specs.stages import OBSERVED, observation_folder
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Lookup = Callable[..., Any]

@@ -17,13 +17,13 @@ from pathlib import Path
 from leaklab.planning.devices import Device
 from leaklab.planning.plan import Job
 from leaklab.planning.resources import cost, minutes_of
-from leaklab.records.attack_spec import ATTACKS, TRIALS_TOGETHER, AttackSpec
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json
-from leaklab.records.specs import Spec
-from leaklab.records.text_specs import TextAttackSpec
-from leaklab.records.train_spec import TrainSpec
 from leaklab.records.traits import attack_traits
+from leaklab.specs.attack import ATTACKS, TRIALS_TOGETHER, AttackSpec
+from leaklab.specs.base import Spec
+from leaklab.specs.text import TextAttackSpec
+from leaklab.specs.training import TrainSpec
 
 VARIABLE = "LEAKLAB_PIECE_MINUTES"
 MINUTES = 30.0

@@ -9,18 +9,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from leaklab.data.catalog import Entry, find_entry, load_catalog
-from leaklab.data.text.catalog import find_text
+from leaklab.data.catalog import Entry, find_entry, find_text, load_catalog
+from leaklab.items.expand import PlannedRun, expand
+from leaklab.items.items import Item
 from leaklab.planning.checks import check_run
 from leaklab.planning.code import code_of
-from leaklab.records.canonical import canonical_json
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.errors import UserError
-from leaklab.records.expand import PlannedRun, expand
-from leaklab.records.ids import run_folder, run_id
-from leaklab.records.items import Item
-from leaklab.records.specs import Spec
-from leaklab.records.text_specs import TEXT_FOLDER
+from leaklab.records.record import canonical_json
+from leaklab.specs.base import RUNS, Spec, run_folder, run_id
+from leaklab.specs.text import TEXT_FOLDER
 
 PREPARED = Path("data/prepared")
 
@@ -114,7 +112,7 @@ class Plan:
         known = self.jobs.setdefault(spec.stage, {})
         if name in known:
             if known[name].text != job.text:
-                raise UserError(f"two {spec.stage} runs share the id {name}: lengthen HASH_LENGTH in records/ids.py")
+                raise UserError(f"two {spec.stage} runs share the id {name}: lengthen HASH_LENGTH in specs/base.py")
             return
         for needed in job.needs:
             self.add(needed)
@@ -177,3 +175,80 @@ def result_files(item: Item, scale: str) -> dict[str, Path]:
         "data": figure / f"{item.item}.npz",
         "figure_record": figure / f"{item.item}.run.json",
     }
+
+
+# A plan that is complete, and so need find nothing twice: names of runs, the jobs of an item, the items that stayed.
+
+Key = tuple[str, str]
+"""Stage and id of a run."""
+
+
+class KnownPlan(Plan):
+    """A plan to which nothing is added any more."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> "KnownPlan":
+        """Return the same plan; its jobs are told their names, by which it has them."""
+        found = cls(plan.items, plan.jobs, plan.datasets, plan.runs)
+        for stage, jobs in plan.jobs.items():
+            for name, job in jobs.items():
+                # as if each had been asked: these are cached properties
+                vars(job).update(name=name, folder=RUNS / stage / name)
+        for job in (job for jobs in plan.jobs.values() for job in jobs.values()):
+            if "read_runs" not in vars(job):
+                vars(job)["read_runs"] = tuple(map(found.key_of, job.needs))
+        return found
+
+    def key_of(self, spec: Spec) -> Key:
+        """Return stage and id of a run of this plan."""
+        # by identity, as specs are not hashable; the plan holds them all, so no other can take the place of one
+        known = self._keys.get(id(spec))
+        return (spec.stage, run_id(spec)) if known is None else known
+
+    def jobs_of(self, scale: Scale, item: Item) -> list[Job]:
+        """Return every job that the item needs at this scale, each once, in the order of the road."""
+        if (scale, item.key) not in self._jobs_of_items:
+            found: dict[Key, Job] = {}
+            for run in self.runs[scale, item.key]:
+                if run.spec is not None:
+                    self._keys[id(run.spec)] = self.key_of(run.spec)
+                    self._follow(self._keys[id(run.spec)], found)
+            self._jobs_of_items[scale, item.key] = list(found.values())
+        return self._jobs_of_items[scale, item.key]
+
+    def with_items(self, items: Mapping[str, Item], scales: Sequence[Scale] = SCALES) -> "KnownPlan":
+        """Return the plan of the same items, of which some have changed: only these are planned anew.
+
+        Raises:
+            UserError: see ``build_plan``.
+        """
+        found = Plan(items)
+        for key, item in items.items():
+            stayed = item is self.items.get(key)
+            part = self if stayed else KnownPlan.of(build_plan({key: item}, scales))
+            for scale in scales:
+                if (scale, key) in part.runs:
+                    found.runs[scale, key] = part.runs[scale, key]
+                    _add(found, part.jobs_of(scale, item))
+        return KnownPlan.of(found)
+
+    def _follow(self, key: Key, found: dict[Key, Job]) -> None:
+        if key not in found:
+            job = self.job(*key)
+            for needed in job.read_runs:
+                self._follow(needed, found)
+            found[key] = job
+
+    @cached_property
+    def _keys(self) -> dict[int, Key]:
+        return {id(job.spec): (stage, name) for stage, jobs in self.jobs.items() for name, job in jobs.items()}
+
+    @cached_property
+    def _jobs_of_items(self) -> dict[tuple[Scale, str], list[Job]]:
+        return {}
+
+
+def _add(plan: Plan, jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        plan.jobs.setdefault(job.spec.stage, {}).setdefault(job.name, job)
+        plan.datasets.update(filter(None, [job.dataset]))

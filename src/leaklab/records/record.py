@@ -1,5 +1,6 @@
 """What all specs and declarations are made of."""
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -51,3 +52,12 @@ class Component(Record):
     def in_room(self, room: str) -> Plugin:
         """Return it with the room in which it stands."""
         return room, self.name, self.settings
+
+
+# The one JSON text of a spec, by which runs are named and told apart.
+
+
+def canonical_json(value: Any) -> str:
+    """Return the one JSON text of a spec: sorted keys, no spaces, defaults written out."""
+    plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

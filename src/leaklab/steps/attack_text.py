@@ -5,14 +5,13 @@ from functools import partial
 
 from leaklab.attacks.base import Budget
 from leaklab.attacks.starts import starts_table
-from leaklab.attacks.text.base import TextAttack, TextCase
-from leaklab.attacks.text.parts import packed, unpacked, unread
-from leaklab.observations.artefacts import load_observation
+from leaklab.attacks.text.base import TextAttack, TextCase, packed, unpacked, unread
+from leaklab.observations.files import load_observation
 from leaklab.records import plugins
 from leaklab.records.files import sha256, write_json, write_table
 from leaklab.records.kept import KeptParts
 from leaklab.records.streams import stream
-from leaklab.records.text_specs import TextAttackerSpec
+from leaklab.specs.text import TextAttackerSpec
 from leaklab.steps.base import Job, main
 
 

@@ -3,8 +3,8 @@
 import torch  # noqa: F401 - a check may not need it, but the step limits the threads of what is imported first
 
 from leaklab.records import plugins
-from leaklab.records.check_spec import CheckSpec
 from leaklab.records.files import read_json
+from leaklab.specs.attack import CheckSpec
 from leaklab.steps.base import Job, main
 from leaklab.theory.base import Check, Clients, write_numbers
 

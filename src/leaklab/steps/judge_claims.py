@@ -2,8 +2,8 @@
 
 from dataclasses import asdict
 
+from leaklab.items.items import load_item
 from leaklab.records.files import write_json
-from leaklab.records.items import load_item
 from leaklab.report.judge.claims import read_claims
 from leaklab.report.judge.comparison import write_comparison
 from leaklab.report.judge.judging import judge_all

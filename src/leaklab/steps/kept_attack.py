@@ -6,7 +6,7 @@ from pathlib import Path
 
 from leaklab.attacks.base import Reconstruction
 from leaklab.attacks.parts import packed, unpacked
-from leaklab.attacks.savepoints import Savepoints, keeping
+from leaklab.attacks.search.savepoints import Savepoints, keeping
 from leaklab.records.environment import checkpoint_seconds
 from leaklab.records.kept import KeptParts, KeptTensors
 

@@ -2,16 +2,16 @@
 
 from dataclasses import asdict
 
+from leaklab.captures.truth import load_truth
 from leaklab.metrics import scoring
 from leaklab.metrics.base import load_search_metrics
 from leaklab.metrics.guesses import SELECTIONS, private_indices, reference_guesses
 from leaklab.metrics.of_update import load_update_metrics, names_of_image_metrics, values_of_speaking
 from leaklab.metrics.silence import cards_of, counted, silenced, silent_trials
 from leaklab.models.generators.files import load_generator
-from leaklab.observations.artefacts import load_observation
-from leaklab.observations.truth import load_truth
-from leaklab.records.attack_spec import ScoreSpec
+from leaklab.observations.files import load_observation
 from leaklab.records.files import read_json, read_table, read_tensors, write_json, write_table
+from leaklab.specs.attack import ScoreSpec
 from leaklab.steps.base import Job, main
 
 

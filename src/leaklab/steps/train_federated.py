@@ -9,7 +9,7 @@ from leaklab.federated.checkpoint import CLIENTS, DIVERGED, discard
 from leaklab.federated.engine import Sweep, train
 from leaklab.records.environment import checkpoint_seconds
 from leaklab.records.files import read_json, read_tensors, write_table, write_tensors
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs.training import TrainSpec
 from leaklab.steps.base import Job, main
 
 

@@ -7,8 +7,8 @@ from leaklab.records import plugins
 from leaklab.records.environment import checkpoint_seconds
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, sha256, write_json
-from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.kept import KeptTensors
+from leaklab.specs.generator import GeneratorSpec
 from leaklab.steps.base import Job, main
 
 

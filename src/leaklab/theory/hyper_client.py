@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from leaklab.attacks.base import Budget, Case
-from leaklab.attacks.hyper_message import Heads
 from leaklab.attacks.ig import InvertingGradients
-from leaklab.attacks.matching import Distance
-from leaklab.federated.algorithms.parts import classifier_names
+from leaklab.attacks.matching.distances import Distance
+from leaklab.attacks.private_parts.hypernetwork import Heads
+from leaklab.federated.algorithms.base import classifier_names
 from leaklab.models.cnns import LeakyCNN
 from leaklab.models.hypernetwork import Hypernetwork, Start
 from leaklab.observations.base import Knowledge, Observation

@@ -12,9 +12,8 @@ import numpy as np
 from scipy.stats import kstest
 
 from leaklab.federated.masked_sums.keys import SeededKeys
-from leaklab.federated.masked_sums.leaks import differences
-from leaklab.federated.masked_sums.masks import MODULUS
-from leaklab.federated.masked_sums.session import Group, form_group, run_session
+from leaklab.federated.masked_sums.messages import MODULUS
+from leaklab.federated.masked_sums.session import Group, differences, form_group, run_session
 from leaklab.records.bounds import Count, Natural
 from leaklab.records.errors import UserError
 from leaklab.records.traits import CheckTraits

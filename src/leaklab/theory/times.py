@@ -20,15 +20,15 @@ from leaklab.data.dataset import BRIGHTEST, Dataset
 from leaklab.defenses.base import ClientContext, Defense
 from leaklab.federated.batches import Batch
 from leaklab.federated.engine import train
+from leaklab.federated.forms.network import trainable
 from leaklab.federated.local import local_training
-from leaklab.federated.network import trainable
 from leaklab.models.base import Architecture, Shape
 from leaklab.records import plugins
 from leaklab.records.bounds import Count, Flag, Natural
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
-from leaklab.records.train_spec import OWN_TEST, TrainSpec
 from leaklab.records.traits import CheckTraits
+from leaklab.specs.training import OWN_TEST, TrainSpec
 from leaklab.theory.base import Clients, Number, Track
 
 # What a defense costs in time: a local step under it, against the same step without defense.

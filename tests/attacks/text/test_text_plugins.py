@@ -8,9 +8,7 @@ import torch
 from leaklab.attacks.base import Budget
 from leaklab.attacks.starts import starts_table
 from leaklab.attacks.text import observed
-from leaklab.attacks.text.base import TextCase
-from leaklab.attacks.text.matching_attack import TextMatching
-from leaklab.attacks.text.parts import packed, unpacked
+from leaklab.attacks.text.base import TextCase, TextMatching, packed, unpacked
 from leaklab.attacks.text.token_order import read
 from leaklab.models.text.base import POSITION_TABLE, WORD_TABLE
 from leaklab.models.text.bert_classifier import BertClassifier

@@ -6,12 +6,10 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from leaklab.defenses.dp_sgd import epsilon_spent
-from leaklab.federated.algorithms.centaur import Centaur
-from leaklab.federated.algorithms.ppsgd import Ppsgd
-from leaklab.federated.batches import Visit
+from leaklab.federated.algorithms.private_heads import Centaur, Ppsgd
+from leaklab.federated.batches import Visit, drawn_samples
 from leaklab.federated.engine import train
-from leaklab.federated.poisson_batches import drawn_samples
-from leaklab.federated.sweep import sampled_clients
+from leaklab.federated.population import sampled_clients
 from leaklab.models.normalisation import batch_norms
 from leaklab.records import plugins
 from leaklab.records.errors import UserError

@@ -7,17 +7,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from leaklab.items.expand import expand
+from leaklab.items.items import Item
 from leaklab.metrics.intervals import outcomes_interval
 from leaklab.metrics.silence import silence_line
-from leaklab.records.expand import expand
 from leaklab.records.files import write_json, write_table
-from leaklab.records.ids import run_folder
-from leaklab.records.items import Item
 from leaklab.report.collect.item import collect
-from leaklab.report.judge.evidence import Evidence
-from leaklab.report.judge.indexed import Indexed
-from leaklab.report.numbers.gaps import gaps
+from leaklab.report.judge.evidence import Evidence, Indexed
 from leaklab.report.numbers.results import ResultTable, identity
+from leaklab.report.numbers.words import gaps
+from leaklab.specs.base import run_folder
 
 OWN = "best-by-loss"
 BLOCK = {

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from leaklab.items.expand import expand
+from leaklab.items.items import load_items
 from leaklab.records.config import SCALES
-from leaklab.records.expand import expand
-from leaklab.records.items import load_items
 from leaklab.report.collect import attempts
 from leaklab.report.collect.source import Source, row_of
 

@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 import torch
 
+from leaklab.items.expand import expand
+from leaklab.items.items import load_item
 from leaklab.metrics.silence import silence_line
 from leaklab.records.errors import UserError
-from leaklab.records.expand import expand
 from leaklab.records.files import write_json, write_table
-from leaklab.records.ids import run_folder, run_id
-from leaklab.records.items import load_item
 from leaklab.report.collect.item import collect
+from leaklab.specs.base import run_folder, run_id
 
 torch.set_num_threads(1)
 

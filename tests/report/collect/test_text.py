@@ -8,17 +8,17 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
+from leaklab.items.expand import expand
+from leaklab.items.items import Item
+from leaklab.items.layouts import SentencesLayout
 from leaklab.metrics.silence import silence_line
 from leaklab.records.errors import UserError
-from leaklab.records.expand import expand
 from leaklab.records.files import write_json, write_table
-from leaklab.records.ids import run_folder, run_id
-from leaklab.records.items import Item
-from leaklab.records.layouts import SentencesLayout
 from leaklab.report.collect.item import collect
-from leaklab.report.figures import sentences, sentences_figure
-from leaklab.report.figures.sentences import Reading
+from leaklab.report.figures import sentences_figure
+from leaklab.report.figures.sentences_figure import Reading
 from leaklab.report.figures.style import FAINT, PALETTE, SMALLEST_FONT
+from leaklab.specs.base import run_folder, run_id
 
 ATTACKS = {"tag": 0.2, "profiled-tag": 0.5, "mean-cosine": 0.8}
 BLOCK = {
@@ -178,7 +178,7 @@ class TestReadings:
         assert one.in_place == 1
 
     def test_they_come_by_sentence_and_attacker_each_sentence_with_another_draw(self, item):
-        found = sentences.gather(item, "small", collect(item, "small"))
+        found = sentences_figure.gather(item, "small", collect(item, "small"))
         assert [(one.example, one.group, one.attack) for one in found] == [
             (example, *cell)
             for example in (1, 2)
@@ -190,11 +190,11 @@ class TestReadings:
     def test_a_group_that_the_rows_lack_is_named(self, item):
         wrong = item.model_copy(update={"sentences": SentencesLayout(group="defence")})
         with pytest.raises(UserError, match=r"sentences\.group: rows have method"):
-            sentences.gather(wrong, "small", collect(item, "small"))
+            sentences_figure.gather(wrong, "small", collect(item, "small"))
 
     def test_they_are_kept_beside_the_figure(self, item, tmp_path):
-        found = sentences.gather(item, "small", collect(item, "small"))
-        sentences.write(tmp_path / "one.npz", found)
+        found = sentences_figure.gather(item, "small", collect(item, "small"))
+        sentences_figure.write(tmp_path / "one.npz", found)
         with np.load(tmp_path / "one.npz") as archive:
             assert TEXT in bytes(archive["readings"]).decode()
 
@@ -202,7 +202,7 @@ class TestReadings:
 class TestFigure:
     @pytest.fixture
     def figure(self, item):
-        found = sentences.gather(item, "small", collect(item, "small"))
+        found = sentences_figure.gather(item, "small", collect(item, "small"))
         return sentences_figure.draw(item.sentences, found, "A title", ["a note"])
 
     @staticmethod

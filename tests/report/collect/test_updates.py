@@ -3,7 +3,7 @@
 import pandas as pd
 
 from leaklab.metrics.silence import silence_line
-from leaklab.report.collect.updates import TRAINING, Updates
+from leaklab.report.collect.source import TRAINING, Updates
 
 
 def scores(*trials, metrics=("mse", "psnr"), silent=()):

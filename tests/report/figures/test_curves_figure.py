@@ -9,9 +9,9 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.colors import to_rgb
 
+from leaklab.items.layouts import CurvesLayout, PathsLayout, TargetLine
 from leaklab.records.errors import UserError
-from leaklab.records.layouts import CurvesLayout, PathsLayout, TargetLine
-from leaklab.report.figures import curves_figure, paths_figure, style
+from leaklab.report.figures import curves_figure, plane_figure, style
 from leaklab.report.numbers import series
 from leaklab.report.numbers.results import ResultRow, ResultTable
 
@@ -302,7 +302,7 @@ class TestPaths:
 
     def test_panels_share_their_part_of_the_plane_at_equal_scales(self, parts):
         figure = drawn(
-            paths_figure.draw_paths(self.LAYOUT, *parts, "Drift of two clients with equal and with adapted rates")
+            plane_figure.draw_paths(self.LAYOUT, *parts, "Drift of two clients with equal and with adapted rates")
         )
         first, second = figure.axes
         assert first.get_xlim() == pytest.approx(second.get_xlim())
@@ -315,7 +315,7 @@ class TestPaths:
 
     def test_nothing_covers_another(self, parts):
         figure = drawn(
-            paths_figure.draw_paths(self.LAYOUT, *parts, "Drift of two clients with equal and with adapted rates")
+            plane_figure.draw_paths(self.LAYOUT, *parts, "Drift of two clients with equal and with adapted rates")
         )
         boxes = [axes.get_tightbbox() for axes in figure.axes]
         boxes += [legend.get_window_extent() for legend in figure.legends]
@@ -324,7 +324,7 @@ class TestPaths:
             assert not any(box.overlaps(other) for other in boxes[place + 1 :])
 
     def test_each_step_has_its_arrow_and_each_point_its_sign(self, parts):
-        figure = drawn(paths_figure.draw_paths(self.LAYOUT, *parts, "Drift"))
+        figure = drawn(plane_figure.draw_paths(self.LAYOUT, *parts, "Drift"))
         assert [len(axes.texts) for axes in figure.axes] == [2 * 3, 2 * 3]
         for axes in figure.axes:
             (star,) = axes.collections
@@ -334,7 +334,7 @@ class TestPaths:
         assert labels == ["client 1", "client 2", "optimum"]
 
     def test_the_numbers_are_kept(self, parts):
-        found = paths_figure.path_arrays(self.LAYOUT, *parts)
+        found = plane_figure.path_arrays(self.LAYOUT, *parts)
         assert found["rates equal, client client 2"].tolist()[1] == pytest.approx([0.6, 0.9])
         assert found["optimum"].tolist() == [[0.5, 3.0]]
 

@@ -3,9 +3,9 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from leaklab.data.deal import deal
-from leaklab.records.partition_spec import PartitionSpec
 from leaklab.report.figures import style
 from leaklab.report.figures.partition_figure import Holdings, draw, holdings
+from leaklab.specs.training import PartitionSpec
 
 LABELS = np.repeat(np.arange(10), 300)
 

@@ -1,4 +1,4 @@
-from leaklab.report.judge.worst_case import contested, knowing_runs, setting_of, worst_case
+from leaklab.report.judge.attackers import contested, knowing_runs, setting_of, worst_case
 from leaklab.report.numbers.results import ResultRow, ResultTable
 
 

@@ -1,7 +1,7 @@
-from leaklab.records.layouts import TableLayout
+from leaklab.items.layouts import TableLayout
 from leaklab.report.figures import table_figure
-from leaklab.report.numbers.gaps import gaps, word_of
 from leaklab.report.numbers.results import ResultRow, ResultTable
+from leaklab.report.numbers.words import gaps, word_of
 from leaklab.report.tables import tables
 from leaklab.report.tables.layout import lay_out
 

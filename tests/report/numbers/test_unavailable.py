@@ -4,7 +4,7 @@ import urllib.request
 from urllib.error import URLError
 
 from leaklab.data import weights
-from leaklab.report.numbers.unavailable import unavailable
+from leaklab.report.numbers.words import unavailable
 
 
 def test_a_failed_download_is_told_without_the_address_and_the_error(tmp_path, monkeypatch):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from leaklab.provenance.crate import PROFILES, WORKFLOW, crate
 from leaklab.records.ledger import Entry, Ledger
-from leaklab.report.site.crate import PROFILES, WORKFLOW, crate
 
 PAGE = "results/small/report/index.html"
 DATA = "data/prepared/digits.safetensors"

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.planning.threat_letters import letter_of
+from leaklab.items.expand import expand
+from leaklab.items.items import load_items
+from leaklab.observations.letters import letter_of
 from leaklab.records.errors import UserError
-from leaklab.records.expand import expand
-from leaklab.records.ids import run_id
-from leaklab.records.items import load_items
 from leaklab.report.numbers.results import ResultTable
-from leaklab.report.site.letters_of_rows import COLUMNS, KEYS, lines_of, write_lines
-from leaklab.report.site.threat_models import FILE
+from leaklab.report.site.threats import COLUMNS, FILE, KEYS, lines_of, write_lines
+from leaklab.specs.base import run_id
 
 ROOT = Path(__file__).parents[3]
 ITEMS = load_items(ROOT / "config/items")

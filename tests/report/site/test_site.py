@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from leaklab.items.layouts import TableLayout
 from leaklab.records.errors import UserError
-from leaklab.records.layouts import TableLayout
-from leaklab.report.judge.attacker_pairs import AttackerPair
+from leaklab.report.judge.attackers import AttackerPair
 from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.comparison import Comparison
 from leaklab.report.judge.verdicts import SIGNS, Fact, Frequency, Judgement, Sides, Verdict
@@ -31,8 +31,8 @@ from leaklab.report.site.pages import (
     Recipe,
     SiteData,
 )
-from leaklab.report.site.setting_lines import setting_lines
-from leaklab.report.site.threat_models import ThreatModel
+from leaklab.report.site.threats import ThreatModel
+from leaklab.report.site.words import setting_lines
 from leaklab.report.tables.layout import lay_out
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}

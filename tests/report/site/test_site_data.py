@@ -4,21 +4,20 @@ from pathlib import Path
 
 import pytest
 
+from leaklab.items.expand import expand
+from leaklab.items.items import Item, load_items
 from leaklab.planning.plan import Job, build_plan
 from leaklab.planning.resources import cost
-from leaklab.records.expand import expand
 from leaklab.records.files import write_json
-from leaklab.records.items import Item, load_items
 from leaklab.records.ledger import Entry, Ledger
-from leaklab.records.partition_spec import PartitionSpec
 from leaklab.report.numbers.results import ResultTable
 from leaklab.report.site.costs import absent_records
 from leaklab.report.site.links import chain_of
-from leaklab.report.site.metric_cards import ACCURACY, cards_of
 from leaklab.report.site.pages import Recipe
-from leaklab.report.site.publication import cost_of
-from leaklab.report.site.setting_lines import setting_lines
+from leaklab.report.site.publication import ACCURACY, cards_of, cost_of
 from leaklab.report.site.site_data import Evidence, _page, _plain, _settings, partition_pictures
+from leaklab.report.site.words import setting_lines
+from leaklab.specs.training import PartitionSpec
 
 ROOT = Path(__file__).parents[3]
 RUNS = "results/runs"

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from leaklab.attacks.adaptive.base import OfOneTrial, Transform
-from leaklab.attacks.matching import Distance
-from leaklab.attacks.private_layers import Filling, completed
-from leaklab.attacks.undone_steps import mean_gradient
+from leaklab.attacks.matching.distances import Distance
+from leaklab.attacks.matching.steps import mean_gradient
+from leaklab.attacks.private_parts.classifier import Filling, completed
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import PRESCRIBED_STEPS, SAMPLES, Requirements
 from leaklab.records.bounds import Seed

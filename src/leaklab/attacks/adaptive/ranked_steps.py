@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from leaklab.attacks.adaptive.soft_ranks import rank_logits
-from leaklab.attacks.likelihood import mean_square
+from leaklab.attacks.matching.distances import mean_square
 
 Outcome = tuple[Tensor, Tensor, float]
 """Its log-probability [T, n], the mean m [T, n] of the entry, and its variance v."""

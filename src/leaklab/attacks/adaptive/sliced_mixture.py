@@ -24,9 +24,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from leaklab.attacks.adaptive.base import Transform
-from leaklab.attacks.adaptive.lawful import Lawful
-from leaklab.attacks.likelihood import Differentiated, OnlyWidened
-from leaklab.attacks.matching import Distance
+from leaklab.attacks.adaptive.laws import Lawful
+from leaklab.attacks.matching.distances import Differentiated, Distance, OnlyWidened
 from leaklab.defenses.grad_defense import GradDefense
 from leaklab.observations.declared import LAW_OF_DEFENSE, PRESCRIBED_STEPS, Requirements
 

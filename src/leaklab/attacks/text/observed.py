@@ -6,10 +6,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from leaklab.attacks.labels import fixed_labels
-from leaklab.attacks.text.base import TextCase
+from leaklab.attacks.labels.rules import fixed_labels
+from leaklab.attacks.text.base import TextCase, TextMatching, TextReconstruction
 from leaklab.attacks.text.inversion import SentenceFrame
-from leaklab.attacks.text.matching_attack import TextMatching, TextReconstruction
 from leaklab.models.text.base import POSITION_TABLE, TextArchitecture
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records import plugins
@@ -66,7 +65,7 @@ def frames(observation: Observation, knowledge: Knowledge) -> list[SentenceFrame
 
 
 RULES = {"inferred": "bias", "known": "known"}
-"""What ``labels`` of a spec means among the rules of ``attacks/labels.py``."""
+"""What ``labels`` of a spec means among the rules of ``attacks/labels/rules.py``."""
 
 
 def labels(choice: str, observation: Observation, knowledge: Knowledge) -> Tensor | None:

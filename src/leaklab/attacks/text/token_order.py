@@ -7,13 +7,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from leaklab.attacks.labels import bias_rule
+from leaklab.attacks.labels.rules import bias_rule
 from leaklab.attacks.starts import StartRecord
-from leaklab.attacks.text.base import TextAttack, TextCase
+from leaklab.attacks.text.base import TextAttack, TextCase, TextReconstruction
 from leaklab.attacks.text.inversion import SentenceFrame
-from leaklab.attacks.text.matching_attack import TextReconstruction
 from leaklab.attacks.text.observed import frames
-from leaklab.attacks.text.tables import token_order
+from leaklab.attacks.text.read_out import token_order
 from leaklab.models.text.base import POSITION_TABLE, WORD_TABLE
 from leaklab.observations.declared import SENTENCES, Requirements
 from leaklab.observations.requirements import check_most

@@ -5,10 +5,12 @@ Source: LRP paper, section 5.2 and algorithm 1; its eq. (3) lacks a factor N and
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from leaklab.federated.algorithms.base import Algorithm
+from leaklab.federated.algorithms.base import Algorithm, Tensors
 from leaklab.records.errors import UserError
+from leaklab.records.streams import Stream
+from leaklab.records.traits import AlgorithmTraits
 
 
 @dataclass(frozen=True)
@@ -37,4 +39,31 @@ class FedAvg(Algorithm):
         return super().shares(sizes) if self.scheme == 2 else [1 / len(sizes)] * len(sizes)
 
 
-PLUGIN = FedAvg
+# No federation: every client trains its own network; what a federation has to beat.
+
+
+@dataclass(frozen=True)
+class LocalOnly(Algorithm):
+    """The whole network is the client's; the server holds nothing, and nothing is sent. All start from one network."""
+
+    traits: ClassVar[AlgorithmTraits] = AlgorithmTraits(networks_kept=1.0)
+
+    refuses: ClassVar[frozenset[str]] = frozenset({"local_rate", "gradient", "update"})
+
+    def server_start(self, network: Tensors, draws: Stream) -> Tensors:
+        """Return nothing."""
+        return {}
+
+    def client_start(self, network: Tensors, draws: Stream) -> Tensors:
+        """Return the model's initial network, the same for all clients of a seed."""
+        return network
+
+    def upload(self, before: Tensors, after: Tensors) -> Tensors:
+        """Return nothing."""
+        return {}
+
+
+PLUGINS = {
+    "fedavg": FedAvg,
+    "local-only": LocalOnly,
+}

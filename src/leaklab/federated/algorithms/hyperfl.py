@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from leaklab.federated.algorithms.base import Algorithm, Phase, Tensors, chosen
-from leaklab.federated.algorithms.parts import classifier_names, is_statistic
+from leaklab.federated.algorithms.base import Algorithm, Phase, Tensors, chosen, classifier_names, is_statistic
 from leaklab.models.hypernetwork import BIAS, HEADS, Hypernetwork, is_hypernetwork
 from leaklab.records.bounds import Count, Flag, Natural, Positive, Rate
 from leaklab.records.errors import UserError
@@ -34,7 +33,7 @@ class HyperFL(Algorithm):
         classifier_rate: its rate.
         bound: largest gradient norm in the second phase, of hypernetwork and embedding apart; None: there is none.
         low_rank: do the second phase without forming any client's heads where the optimizer allows it: the same
-            numbers up to rounding, in less time (``federated/low_rank.py``).
+            numbers up to rounding, in less time (``federated/forms/low_rank.py``).
         biases: the heads have biases; without them they stay 0 and are not sent (``start`` has to be ``weights``).
         shared: ``all`` of the hypernetwork, or its ``hidden-layer`` alone, so that each client has heads of its own.
 

@@ -8,8 +8,7 @@ from typing import ClassVar, Literal
 
 import torch
 
-from leaklab.federated.algorithms.base import Algorithm, Tensors, chosen
-from leaklab.federated.algorithms.parts import is_statistic, layer_names
+from leaklab.federated.algorithms.base import Algorithm, Tensors, chosen, is_statistic, layer_names
 from leaklab.models.hypernetwork import Hypernetwork
 from leaklab.records.bounds import Count, Positive, Rate
 from leaklab.records.streams import Stream

@@ -2,10 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 
-from leaklab.federated.masked_sums.identities import CertificateAuthority, check_announcement
-from leaklab.federated.masked_sums.keys import AgreementKey, KeySource, SigningKey
-from leaklab.federated.masked_sums.masks import MODULUS, largest_value, total_mask
-from leaklab.federated.masked_sums.messages import KeyAnnouncement, MaskedValue, Request, Total, announced
+from leaklab.federated.masked_sums.keys import (
+    AgreementKey,
+    CertificateAuthority,
+    KeySource,
+    SigningKey,
+    check_announcement,
+)
+from leaklab.federated.masked_sums.messages import (
+    MODULUS,
+    KeyAnnouncement,
+    MaskedValue,
+    Request,
+    Total,
+    announced,
+    largest_value,
+    total_mask,
+)
 from leaklab.records.errors import UserError
 
 SMALLEST_GROUP = 2

@@ -3,8 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from leaklab.data.text.cola import Sentences
+from leaklab.captures.truth import TextTrial
 from leaklab.data.text.corpus import Corpus
+from leaklab.data.text.readers import Sentences
 from leaklab.data.text.vocabulary import END, Vocabulary
 from leaklab.metrics.base import MetricCard
 from leaklab.metrics.scoring import LABEL_CARD
@@ -18,9 +19,8 @@ from leaklab.metrics.text.recovery import (
     rouge_card,
     token_recovery,
 )
-from leaklab.observations.text_truth import TextTrial
 from leaklab.records.draws import draws
-from leaklab.records.text_specs import TextScoreSpec
+from leaklab.specs.text import TextScoreSpec
 
 OWN_CHOICE, FREQUENT_WORDS, UNRELATED_SENTENCE = "best-by-loss", "frequent-words", "unrelated-sentence"
 SELECTIONS = {
@@ -31,7 +31,7 @@ SELECTIONS = {
 
 
 def text_cards(metrics: Sequence[str]) -> tuple[MetricCard, ...]:
-    """Return the cards of metrics by name (``records/text_specs.py::TextMetric``)."""
+    """Return the cards of metrics by name (``specs/text.py::TextMetric``)."""
     own = {card.name: card for card in (TOKEN_RECOVERY_CARD, POSITION_RECOVERY_CARD)}
     return tuple(own[name] if name in own else rouge_card(name) for name in metrics)
 

@@ -17,10 +17,10 @@ from leaklab.models.generators.base import Generator
 from leaklab.models.generators.training import GanTraining, Streams, train_generator
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
-from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.kept import KeptTensors
-from leaklab.records.partition_spec import PartitionChoice, PartitionSpec
 from leaklab.records.streams import stream
+from leaklab.specs.generator import GeneratorSpec
+from leaklab.specs.training import PartitionChoice, PartitionSpec
 
 # How well a generator keeps to the classes: a classifier trained on real data recognises a share of its images.
 

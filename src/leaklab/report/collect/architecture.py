@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from leaklab.items.expand import PlannedRun
 from leaklab.records import plugins
-from leaklab.records.expand import PlannedRun
 from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import ResultRow
 

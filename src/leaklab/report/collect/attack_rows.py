@@ -15,10 +15,8 @@ from typing import Any
 
 from leaklab.metrics.intervals import paired_difference_for, summarise_for
 from leaklab.metrics.statistics import Summary
-from leaklab.report.collect.attempts import ORACLE, OWN_CHOICE, Attempt, Cell, Statistic
-from leaklab.report.collect.silence import noted
-from leaklab.report.collect.source import Source
-from leaklab.report.collect.updates import NO_INFORMATION
+from leaklab.report.collect.attempts import ORACLE, OWN_CHOICE, Attempt, Cell, Statistic, noted
+from leaklab.report.collect.source import NO_INFORMATION, Source
 from leaklab.report.numbers.results import (
     BLIND,
     BY,

@@ -8,18 +8,18 @@ have in all rows of the item, so that a claim can compare two settings update by
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
+from leaklab.items.expand import PlannedRun
 from leaklab.metrics.intervals import is_share
 from leaklab.metrics.statistics import by_cluster
-from leaklab.records.attack_spec import ScoreSpec
-from leaklab.records.expand import PlannedRun
 from leaklab.records.files import read_json
-from leaklab.records.ids import run_folder
 from leaklab.report.collect.attack_rows import AttackRows
 from leaklab.report.collect.attempts import Attempt, Cell, Statistic, cells_of
 from leaklab.report.collect.protection import protection_rows
 from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import PAPER, UPDATE, ResultRow, RowKeys
-from leaklab.report.numbers.unavailable import unavailable
+from leaklab.report.numbers.words import unavailable
+from leaklab.specs.attack import ScoreSpec
+from leaklab.specs.base import run_folder
 
 NOT_AVAILABLE = "not available"
 PROVES_NOTHING = "proves nothing: the attack gives no certificates"

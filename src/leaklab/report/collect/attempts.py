@@ -12,15 +12,14 @@ from typing import Any
 
 import pandas as pd
 
+from leaklab.items.expand import PlannedRun
 from leaklab.metrics.intervals import summarise_for
 from leaklab.metrics.statistics import Summary
 from leaklab.records.errors import UserError
-from leaklab.records.expand import PlannedRun
-from leaklab.records.files import read_table
-from leaklab.records.ids import run_folder, run_id
-from leaklab.report.collect.source import Source
-from leaklab.report.collect.updates import NO_INFORMATION, TRAINING, Updates
+from leaklab.records.files import read_json, read_table
+from leaklab.report.collect.source import NO_INFORMATION, TRAINING, Source, Updates
 from leaklab.report.numbers.results import BLIND, KNOWING, PAPER, canonical
+from leaklab.specs.base import run_folder, run_id
 
 OWN_CHOICE, ORACLE = "best-by-loss", "oracle"
 
@@ -231,3 +230,20 @@ def attack_name(run: PlannedRun) -> str:
     transform = getattr(attack, "transform", None)
     known = "" if transform is None or transform.name == "none" else f", {transform.name.replace('-', ' ')}"
     return f"{attack.attack.name}{known}"
+
+
+# How many updates of an attack say nothing of their samples, and why, in words.
+
+
+def noted(attempt: Attempt) -> tuple[int, str]:
+    """Return how many updates an attack had in all its runs, and a sentence on those of them that say nothing."""
+    specs = [run.spec for run in (attempt.run, *attempt.others) if run.spec is not None]
+    cards = [read_json(run_folder(spec) / "cards.json") for spec in specs]
+    count, silent = sum(card["trials"] for card in cards), attempt.updates.silent
+    reasons: Counter[str] = Counter()
+    for card in cards:
+        reasons.update(card.get(NO_INFORMATION, {}))
+    several = len(reasons) > 1
+    why = ", ".join(f"{reason} ({number})" if several else reason for reason, number in reasons.most_common())
+    says = "says nothing of its samples" if silent == 1 else "say nothing of their samples"
+    return count, f"{silent} of {count} update{'' if count == 1 else 's'} {says}: {why}"

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from leaklab.records.check_spec import CheckSpec
-from leaklab.records.expand import PlannedRun
-from leaklab.records.ids import run_folder, run_id
+from leaklab.items.expand import PlannedRun
 from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import ResultRow
+from leaklab.specs.attack import CheckSpec
+from leaklab.specs.base import run_folder, run_id
 from leaklab.theory.base import read_numbers
 
 

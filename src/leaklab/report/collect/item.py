@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 
+from leaklab.items.expand import PlannedRun, block_stage, expand, expand_absent
+from leaklab.items.items import Item
 from leaklab.planning.code import COLLECTOR_OF_STAGE, collector_module
-from leaklab.records.canonical import canonical_json
 from leaklab.records.config import Scale
-from leaklab.records.expand import PlannedRun, block_stage, expand, expand_absent
-from leaklab.records.items import Item
-from leaklab.records.landscape_spec import LandscapeSpec
+from leaklab.records.record import canonical_json
 from leaklab.report.collect.source import Attacked, Collected, Source, dataset_of, network_of
 from leaklab.report.numbers.results import ResultRow, ResultTable, identity
+from leaklab.specs.attack import LandscapeSpec
 
 NOT_RUN = "not run"
 

@@ -6,15 +6,15 @@ A metric has its mean and its median; a share has its mean alone, as a median of
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from leaklab.items.expand import PlannedRun
 from leaklab.metrics.intervals import is_share
 from leaklab.metrics.statistics import summarise
-from leaklab.records.expand import PlannedRun
-from leaklab.records.text_specs import TextScoreSpec
 from leaklab.report.collect.attack_rows import AttackRows
 from leaklab.report.collect.attempts import Attempt, Statistic, cells_of
 from leaklab.report.collect.protection import protection_rows
 from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import PAPER, ResultRow, RowKeys
+from leaklab.specs.text import TextScoreSpec
 
 MEAN, MEDIAN = Statistic("_mean", mean=True), Statistic("_median", mean=False)
 

@@ -8,9 +8,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
-from leaklab.records.layouts import CurvesLayout
-from leaklab.report.figures.strokes import COLUMN_WIDTH, Strokes, extra_height, finish, frame_of, with_unit
-from leaklab.report.figures.style import PAGE_WIDTH, QUIET, SMALLEST_FONT, new_figure, styled
+from leaklab.items.layouts import CurvesLayout
+from leaklab.report.figures.style import (
+    COLUMN_WIDTH,
+    PAGE_WIDTH,
+    QUIET,
+    SMALLEST_FONT,
+    Strokes,
+    extra_height,
+    finish,
+    frame_of,
+    new_figure,
+    styled,
+    with_unit,
+)
 from leaklab.report.numbers.places import Place, labels_of
 from leaklab.report.numbers.results import same
 from leaklab.report.numbers.series import Curve, Floats, differences

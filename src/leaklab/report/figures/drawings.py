@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from leaklab.items.items import Item
 from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_arrays
-from leaklab.records.items import Item
-from leaklab.report.figures import curves_figure, diagram_figure, paths_figure, scatter_figure, table_figure
+from leaklab.report.figures import curves_figure, diagram_figure, plane_figure, table_figure
 from leaklab.report.judge.printed import Printed
 from leaklab.report.numbers import series
-from leaklab.report.numbers.basis import sampled, stand_ins
-from leaklab.report.numbers.gaps import gaps
 from leaklab.report.numbers.results import AS_DESCRIBED, ResultRow, ResultTable
 from leaklab.report.numbers.series import Floats
+from leaklab.report.numbers.words import gaps, sampled, stand_ins
 from leaklab.report.tables.layout import lay_out
 from leaklab.report.tables.tables import sentence
 
@@ -78,11 +77,11 @@ def _behind(item: Item, results: ResultTable) -> str:
 
 
 def _attacks(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
-    from leaklab.report.figures import attack_figure, attack_pictures
+    from leaklab.report.figures import attack_pictures
 
     shots, pixels = attack_pictures.gather(item, scale, results)
     write = partial(attack_pictures.write, shots=shots, pixels=pixels)
-    return Drawing(attack_figure.draw(item, shots, pixels), write, {"pictures": len(pixels)})
+    return Drawing(attack_pictures.draw(item, shots, pixels), write, {"pictures": len(pixels)})
 
 
 def _defense_grid(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
@@ -113,26 +112,26 @@ def _paths(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> 
     if item.paths is None:
         raise _needs(item, "paths")
     found, marked = series.paths(item.paths, results), series.points(item.paths, results)
-    figure = paths_figure.draw_paths(item.paths, found, marked, item.title, _notes(results))
-    return Drawing(figure, partial(write_arrays, arrays=paths_figure.path_arrays(item.paths, found, marked)))
+    figure = plane_figure.draw_paths(item.paths, found, marked, item.title, _notes(results))
+    return Drawing(figure, partial(write_arrays, arrays=plane_figure.path_arrays(item.paths, found, marked)))
 
 
 def _scatter(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
     if item.scatter is None:
         raise _needs(item, "scatter")
-    found = scatter_figure.clouds(item.scatter, results)
-    figure = scatter_figure.draw_clouds(item.scatter, found, item.title, _notes(results))
-    return Drawing(figure, partial(write_arrays, arrays=scatter_figure.cloud_arrays(item.scatter, found)))
+    found = plane_figure.clouds(item.scatter, results)
+    figure = plane_figure.draw_clouds(item.scatter, found, item.title, _notes(results))
+    return Drawing(figure, partial(write_arrays, arrays=plane_figure.cloud_arrays(item.scatter, found)))
 
 
 def _sentences(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
-    from leaklab.report.figures import sentences, sentences_figure
+    from leaklab.report.figures import sentences_figure
 
     if item.sentences is None:
         raise _needs(item, "sentences")
-    found = sentences.gather(item, scale, results)
+    found = sentences_figure.gather(item, scale, results)
     figure = sentences_figure.draw(item.sentences, found, item.title, _notes(results))
-    return Drawing(figure, partial(sentences.write, readings=found), {"readings": len(found)})
+    return Drawing(figure, partial(sentences_figure.write, readings=found), {"readings": len(found)})
 
 
 def _latent_line(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:

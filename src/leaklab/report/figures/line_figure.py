@@ -22,8 +22,20 @@ from leaklab.report.figures.latent_line import (
     is_wide,
     median_agreement,
 )
-from leaklab.report.figures.strokes import COLUMN_WIDTH, Strokes, extra_height, finish, frame_of, with_unit
-from leaklab.report.figures.style import INK, PAGE_WIDTH, QUIET, SMALLEST_FONT, new_figure, styled
+from leaklab.report.figures.style import (
+    COLUMN_WIDTH,
+    INK,
+    PAGE_WIDTH,
+    QUIET,
+    SMALLEST_FONT,
+    Strokes,
+    extra_height,
+    finish,
+    frame_of,
+    new_figure,
+    styled,
+    with_unit,
+)
 from leaklab.report.numbers.series import Floats
 
 ALPHA, BETA = r"$\alpha$", r"$\beta$"

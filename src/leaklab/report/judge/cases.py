@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from leaklab.report.judge.comparisons import Margin
 from leaklab.report.judge.estimates import Estimate, Truth
 from leaklab.report.judge.evaluation import Names, comparisons_of, rounds_of, value_of
 from leaklab.report.judge.functions import every, truth
+from leaklab.report.judge.intervals import Margin
 from leaklab.report.judge.names import bracketed, in_words, key_in_words
-from leaklab.report.numbers.missing import MissingNumber, NumberMissingError
+from leaklab.report.numbers.words import MissingNumber, NumberMissingError
 
 MOST_NAMED = 4
 """How many of the cases that hold are named, before a count stands for the rest."""

@@ -13,6 +13,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from leaklab.items.items import load_items
 from leaklab.metrics.intervals import is_share
 from leaklab.metrics.statistics import LEAST_CLUSTERS, LEVEL, summarise
 from leaklab.planning.code_lock import CodeLock
@@ -22,16 +23,12 @@ from leaklab.planning.plan import build_plan
 from leaklab.records.config import Scale, load_config
 from leaklab.records.durations import duration
 from leaklab.records.errors import UserError
-from leaklab.records.items import load_items
 from leaklab.report.judge.cases import Outcome, Part
 from leaklab.report.judge.claims import Claim, read_claims
-from leaklab.report.judge.draws import asked_of_draws
-from leaklab.report.judge.evidence import Evidence
-from leaklab.report.judge.indexed import Indexed
+from leaklab.report.judge.draws import asked_of_draws, outcome_of, with_more_seeds
+from leaklab.report.judge.evidence import Evidence, Indexed
 from leaklab.report.judge.intervals import exact_share
 from leaklab.report.judge.judging import judge_all
-from leaklab.report.judge.more_seeds import with_more_seeds
-from leaklab.report.judge.outcomes import outcome_of
 from leaklab.report.judge.tolerances import StandIns, Tolerances
 from leaklab.report.numbers.results import ResultRow, ResultTable, summarised
 

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from leaklab.items.layouts import MINUS as MINUS
+from leaklab.items.layouts import Named
 from leaklab.records.errors import UserError
-from leaklab.records.layouts import Named
 from leaklab.report.numbers.results import SELECTION, TRIED, ResultRow
 
 OWN_CHOICE = "own choice"
@@ -51,3 +52,21 @@ def _order(layout: Named, metrics: Sequence[str], key: str, values: list[Any]) -
         names = list(layout.labels[key])
         found.sort(key=lambda value: names.index(value[1]) if value[1] in names else len(names))
     return {value: place for place, value in enumerate(found)}
+
+
+# Which of several images stands for all in a picture.
+
+
+def typical(values: Mapping[int, float]) -> int:
+    """Return the image whose value is the median, of an even number the lower one of the two in the middle."""
+    ordered = sorted(values, key=lambda image: (values[image], image))
+    return ordered[(len(ordered) - 1) // 2]
+
+
+# Signs that all renderers share; none of them relies on color.
+
+NONE = "\u2013"
+TIMES = "\u00d7"
+MARKS = {"best": "▲", "worst": "▼", "": ""}
+WITHIN = {"yes": "✓", "no": "✗"}
+STATES = {"done": "●", "not run": "○", "planned": "◌"}

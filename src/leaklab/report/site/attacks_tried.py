@@ -4,12 +4,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from leaklab.items.expand import PlannedRun
+from leaklab.items.items import Item
 from leaklab.observations.update_bounds import UpdateBound, bound_of
-from leaklab.records.expand import PlannedRun
-from leaklab.records.items import Item
 from leaklab.report.collect.source import row_of
-from leaklab.report.judge.attacker_pairs import Interval
-from leaklab.report.judge.worst_case import contested, setting_of
+from leaklab.report.judge.attackers import Interval, contested, setting_of
 from leaklab.report.numbers.results import (
     AS_DESCRIBED,
     BY,

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
+from leaklab.items.items import Item
 from leaklab.planning.estimate import datasets_of, estimate, source_of
-from leaklab.planning.outputs import records_behind
+from leaklab.planning.outputs import how_to_make, records_behind
 from leaklab.planning.plan import Job, Plan
-from leaklab.planning.state import how_to_make
 from leaklab.records.config import Scale
-from leaklab.records.items import Item
 from leaklab.report.site.pages import DataSource, Recipe
 
 

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -14,13 +14,14 @@ from pydantic import RootModel
 from leaklab.records.config import parse, read_yaml
 from leaklab.records.errors import UserError
 from leaklab.records.record import Record
+from leaklab.report.judge.claims import KNOWN, Check
 from leaklab.report.judge.evaluation import value_of
-from leaklab.report.judge.evidence import Evidence
-from leaklab.report.judge.expressions import KNOWN, Check
+from leaklab.report.judge.evidence import Evidence, Indexed
 from leaklab.report.judge.functions import truth
-from leaklab.report.judge.indexed import Indexed
-from leaklab.report.numbers.missing import NumberMissingError
 from leaklab.report.numbers.results import KNOWING, PAPER, ResultTable
+from leaklab.report.numbers.words import NumberMissingError
+from leaklab.report.site.answers import Answer
+from leaklab.report.site.words import PAPER_ATTACKER
 
 FINDINGS = Path("config/papers/findings.yaml")
 NUMBER = re.compile(r"\{([^{}|]+)\|([^{}|]*)\}")
@@ -112,3 +113,38 @@ def _shown(questions: Questions, expression: str, form: str) -> str:
     if form.endswith("g"):
         return f"{Decimal(format(value, form)):f}" if abs(value) >= 1e-6 or not value else format(value, form)
     return format(value, form).replace("%", " %")
+
+
+# Pieces of Markdown that the README of a scale, the project's README and the findings share.
+
+
+def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return a table; ``|`` in a cell is escaped."""
+    rows = [heads, ["---"] * len(heads), *lines]
+    return "\n".join("| " + " | ".join(_cell(text) for text in row) + " |" for row in rows) + "\n"
+
+
+def answer_text(answer: Answer) -> str:
+    """Return the sentence, its table, and what stands in for what."""
+    heads = ["attack", *answer_heads(answer), "best guess"]
+    lines = [
+        (
+            f"{line.of.attack} ({line.of.setting}): {line.of.shown}",
+            *(line.shown(value) for value in (line.paper.undefended, line.paper.defended, line.knowing.undefended)),
+            f"{line.shown(line.knowing.defended)} ({line.knowing.name})",
+            f"{line.shown(line.guess)} ({line.guess_is})",
+        )
+        for line in answer.lines
+    ]
+    stand_ins = f"\nStand-ins: {'; '.join(answer.substitutes)}.\n" if answer.substitutes else ""
+    return f"**{answer.sentence}**\n\n{table(heads, lines)}{stand_ins}"
+
+
+def answer_heads(answer: Answer) -> list[str]:
+    """Return the heads of the four numbers of an answer's line: both attackers, without the defense and with it."""
+    own = [f"{PAPER_ATTACKER}, no defense", f"{PAPER_ATTACKER}, {answer.defense}"]
+    return [*own, "strongest attacker, no defense", f"attacker who knows {answer.defense}"]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

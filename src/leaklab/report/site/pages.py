@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from leaklab.report.judge.attacker_pairs import MEDIAN, AttackerPair
+from leaklab.report.judge.attackers import MEDIAN, AttackerPair
 from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.comparison import Comparison
 from leaklab.report.judge.verdicts import Verdict, VerdictName
@@ -14,7 +14,7 @@ from leaklab.report.site.attacks_tried import ProtectionLeft, TriedAttack, Unbro
 from leaklab.report.site.changes import Corrected
 from leaklab.report.site.findings import Sentence
 from leaklab.report.site.publication import Cost, MetricCard
-from leaklab.report.site.threat_models import ThreatModel
+from leaklab.report.site.threats import ThreatModel
 from leaklab.report.tables.layout import Grid
 
 State = Literal["done", "not run", "planned"]
@@ -162,7 +162,7 @@ class ItemPage:
         headline: metric that stands for the item on its paper's page; empty for none.
         findings: what came out, one idea each; those that cannot be written have no text.
         idle: defenses that changed no update of a capture; known where the runs are in this checkout.
-        strangers: defenses for which no attack that was tried on them was made (``planning/threat_letters.py``).
+        strangers: defenses for which no attack that was tried on them was made (``observations/letters.py``).
     """
 
     paper: str

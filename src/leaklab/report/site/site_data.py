@@ -6,25 +6,22 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from leaklab.items.items import Item, Paper
 from leaklab.metrics.silence import NO_INFORMATION_CARD
-from leaklab.planning.outputs import idle_defenses
+from leaklab.observations.letters import without_attacker
+from leaklab.planning.outputs import idle_defenses, state_of
 from leaklab.planning.plan import Job, Plan, build_plan, result_files
-from leaklab.planning.state import state_of
-from leaklab.planning.threat_letters import without_attacker
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.files import read_json
-from leaklab.records.items import Item
 from leaklab.records.ledger import Ledger
-from leaklab.records.papers import Paper
-from leaklab.records.partition_spec import PartitionSpec
-from leaklab.records.provenance import git_state
-from leaklab.report.figures import ranges, style
-from leaklab.report.judge.attacker_pairs import attacker_pairs
+from leaklab.records.recorder import git_state
+from leaklab.report.figures import partition_figure, style
+from leaklab.report.judge.attackers import attacker_pairs
 from leaklab.report.judge.claims import Claim, read_claims
 from leaklab.report.judge.comparison import Comparison, read_comparison
 from leaklab.report.judge.verdicts import Judgement, Verdict
-from leaklab.report.numbers.gaps import gaps
 from leaklab.report.numbers.results import PROTECTION_LEFT, ResultTable
+from leaklab.report.numbers.words import gaps
 from leaklab.report.site.answers import Answer, answer
 from leaklab.report.site.attacks_tried import bounds_of, protection_left, tried_attacks, unbroken
 from leaklab.report.site.changes import Corrected, corrected, load_changes
@@ -41,9 +38,10 @@ from leaklab.report.site.pages import (
     SiteData,
 )
 from leaklab.report.site.publication import Published, published_deal
-from leaklab.report.site.threat_models import FILE as LETTERS_OF_ROWS
-from leaklab.report.site.threat_models import threat_models, with_letters
+from leaklab.report.site.threats import FILE as LETTERS_OF_ROWS
+from leaklab.report.site.threats import threat_models, with_letters
 from leaklab.report.tables.layout import lay_out
+from leaklab.specs.training import PartitionSpec
 
 NOT_PAIRED = (PROTECTION_LEFT, NO_INFORMATION_CARD.name)
 """Metrics whose rows are no numbers of an attack."""
@@ -225,7 +223,7 @@ def _ranges(evidence: Evidence, item: Item, comparisons: Sequence[Comparison]) -
         return []
     path = evidence.drawings / f"{item.paper}-{item.item}-draws.png"
     title = "Printed numbers against the range over the draws of the partition"
-    style.save(ranges.draw_ranges(comparisons, item.table, item.table.rows[0], title), path)
+    style.save(partition_figure.draw_ranges(comparisons, item.table, item.table.rows[0], title), path)
     caption = (
         "Bar: range over the declared partition seeds. Tick: the table's own seed. Dot: the printed number, filled "
         "where it lies in the range, gray where there are no draws."

@@ -1,7 +1,10 @@
 """The words of the pages for what result tables and specs abbreviate."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from leaklab.report.numbers.places import NONE
 from leaklab.report.numbers.results import BLIND, KNOWING, PAPER
 
 PAPER_ATTACKER = "paper's attacker"
@@ -21,3 +24,52 @@ def attackers_of(strangers: Collection[str]) -> Mapping[str, str]:
 def nobody_knows(defense: str) -> str:
     """Return the sentence about a defense for which no attack that was tried was made."""
     return f"No attacker here was made for {defense}: what all of them miss, one who knows it may read."
+
+
+# The settings of an item at every scale, and what a scale changes, as lines of a table.
+
+
+@dataclass(frozen=True)
+class SettingLine:
+    """One setting at every scale; ``changed`` where this scale departs from the paper's."""
+
+    name: str
+    values: tuple[str, ...]
+    changed: bool
+
+
+def setting_lines(settings: Mapping[str, Mapping[str, Any]], scale: str) -> tuple[SettingLine, ...]:
+    """Return one line per setting with its value at every scale, changed ones first.
+
+    Args:
+        settings: by scale, in the order of the columns.
+        scale: the scale that is compared with ``paper``.
+    """
+    flat = {name: _flatten(values) for name, values in settings.items()}
+    names = dict.fromkeys(key for values in flat.values() for key in values)
+    lines = [
+        SettingLine(
+            name=name,
+            values=tuple(values.get(name, NONE) for values in flat.values()),
+            changed=flat.get(scale, {}).get(name) != flat.get("paper", {}).get(name),
+        )
+        for name in names
+    ]
+    return tuple(sorted(lines, key=lambda line: not line.changed))
+
+
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            flat |= _flatten(value, f"{name}.")
+        else:
+            flat[name] = _shown(value)
+    return flat
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(f"({_shown(part)})" if isinstance(part, list | tuple) else _shown(part) for part in value)
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

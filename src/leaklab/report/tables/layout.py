@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from leaklab.items.layouts import TableLayout
 from leaklab.records.errors import UserError
-from leaklab.records.layouts import TableLayout
 from leaklab.report.judge.comparison import Comparison
-from leaklab.report.numbers.gaps import gaps
-from leaklab.report.numbers.places import Place, in_order, labels_of, place_of
+from leaklab.report.numbers.places import MARKS, MINUS, NONE, Place, in_order, labels_of, place_of
 from leaklab.report.numbers.results import (
     AS_DESCRIBED,
     INDEX,
@@ -22,7 +21,7 @@ from leaklab.report.numbers.results import (
     ResultTable,
     identity,
 )
-from leaklab.report.numbers.signs import MARKS, MINUS, NONE
+from leaklab.report.numbers.words import gaps
 from leaklab.report.tables import notes
 
 Mark = Literal["best", "worst", ""]
