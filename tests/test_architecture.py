@@ -21,7 +21,7 @@ LONGEST = 300
 RESTRICTED_UNPICKLER = "data/readers/cifar.py"
 LOADERS_OF_PICKLES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 # the frozen tensors, whose names were held against the model's before; the others stay as they are until a round begins
-FROZEN_ALONE = {"federated/forms/backbone.py"}
+FROZEN_ALONE = {"federated/forms/network.py"}
 # what a contract on imports cannot see, because it needs none
 OPENERS = {"open", "__import__", "torch.load", "torch.from_file", "np.load", "np.fromfile", "np.memmap", "np.loadtxt"}
 GLOBAL_GENERATORS = {"manual_seed", "manual_seed_all", "set_rng_state", "seed_all", "default_generator"}

@@ -20,7 +20,7 @@ from leaklab.planning.code import code_of_result
 from leaklab.planning.outputs import jobs_behind, states
 from leaklab.planning.plan import build_plan
 from leaklab.planning.resources import cost
-from leaklab.records.durations import duration
+from leaklab.records.environment import duration
 from leaklab.records.files import sha256
 from leaklab.records.recorder import Recorder
 from leaklab.report.site import checkout

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from algorithm_speed.workloads import WORKLOADS
 from leaklab.federated.batches import Batch
-from leaklab.federated.forms.cpu import keep_freed_memory
+from leaklab.federated.forms.dense import keep_freed_memory
 from leaklab.federated.forms.low_rank import Heads, _times
 from leaklab.federated.forms.network import trainable
 from leaklab.federated.optimizers import Sgd

@@ -12,7 +12,7 @@ from training_speed.workloads import Workload
 from defense_speed.contestants import MADE
 from leaklab.defenses.base import ClientContext
 from leaklab.federated.batches import Batch
-from leaklab.federated.forms.cpu import keep_freed_memory
+from leaklab.federated.forms.dense import keep_freed_memory
 from leaklab.federated.forms.network import trainable
 from leaklab.federated.local import local_steps
 from leaklab.models.base import Architecture

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from leaklab.planning.listings import print_anything, printable
 from leaklab.records.config import SCALES, Scale
-from leaklab.records.durations import duration
+from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
 
 app = typer.Typer(

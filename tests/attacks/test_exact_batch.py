@@ -10,8 +10,7 @@ import torch
 
 from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.exact_batch import METHODS, ExactBatch
-from leaklab.attacks.first_layer.layer import Reading
-from leaklab.attacks.first_layer.observed import first_layers
+from leaklab.attacks.first_layer.layer import Reading, first_layers
 from leaklab.defenses.gradient_compression import GradientCompression
 from leaklab.models.affine import MultilayerPerceptron
 from leaklab.observations.base import Knowledge

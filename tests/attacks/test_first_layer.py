@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from scipy.optimize import linear_sum_assignment
 from sklearn.datasets import load_digits
 
-from leaklab.attacks.first_layer import black_pixels, peel, quotient, spear, unmixing
+from leaklab.attacks.first_layer import peel, quotient, spear, unmixing
 from leaklab.attacks.first_layer.layer import FirstLayer, agreement
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -202,7 +202,7 @@ class TestBatches:
         logits = (x @ leaves[0].T + leaves[1]) @ leaves[2].T + leaves[3]  # no activation at all
         weight, bias = torch.autograd.grad(torch.nn.functional.cross_entropy(logits, y), leaves[:2])
         layer = FirstLayer(weight.numpy(), bias.numpy(), first[0].numpy(), first[1].numpy(), 20)
-        found = black_pixels.read_black_pixels(layer, 5, draws())
+        found = quotient.read_black_pixels(layer, 5, draws())
         assert psnr(found.images, x).min() > 60
 
 

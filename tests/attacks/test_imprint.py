@@ -10,7 +10,7 @@ from leaklab.attacks.base import Budget, Case
 from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
 from leaklab.observations.requirements import check
-from leaklab.observations.servers.imprint import Imprint
+from leaklab.observations.servers.base import Imprint
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

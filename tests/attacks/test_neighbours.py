@@ -11,8 +11,8 @@ from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.latents.posterior import FLOOR, near_posterior, nearest, posterior_of
 from leaklab.attacks.latents.scene import scene_of
 from leaklab.attacks.matching.distances import squared_l2
+from leaklab.models.generators.base import load_generator, save_generator
 from leaklab.models.generators.class_gaussian import ClassGaussian
-from leaklab.models.generators.files import load_generator, save_generator
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

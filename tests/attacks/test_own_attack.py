@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from leaklab.attacks.parts import packed
+from leaklab.attacks.reconstructions import packed
 from leaklab.attacks.run import attacked
 from leaklab.attacks.search.savepoints import OutOfTime, Savepoints, keeping
 from leaklab.observations.requirements import check_batch

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from leaklab.attacks.closed_form import NO_LABEL
+from leaklab.attacks.reconstructions import NO_LABEL
 from leaklab.attacks.run import attacked
 from leaklab.attacks.starts import as_tensor, from_tensor, starts_table
 from leaklab.metrics.silence import silent_trials

@@ -8,8 +8,7 @@ from sklearn.datasets import load_digits
 from leaklab.attacks.adaptive.emulation import OutpostSupport
 from leaklab.attacks.analytic import SupportQuotient
 from leaklab.attacks.base import Budget, Case
-from leaklab.attacks.first_layer.layer import FirstLayer
-from leaklab.attacks.first_layer.observed import first_layers
+from leaklab.attacks.first_layer.layer import FirstLayer, first_layers
 from leaklab.attacks.first_layer.quotient import completed, total_least_squares
 from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset

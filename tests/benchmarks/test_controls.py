@@ -15,7 +15,7 @@ from controls.substitution import CONTROLS, is_privacy_item, substituted
 from leaklab.attacks.run import attacked as attack
 from leaklab.items.expand import expand
 from leaklab.items.items import load_items
-from leaklab.models.generators.files import load_generator
+from leaklab.models.generators.base import load_generator
 from leaklab.observations.base import Knowledge
 from leaklab.observations.declared import declared
 from leaklab.observations.files import load_observation

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from leaklab.data import weights
+from leaklab.data import download
 from leaklab.records.errors import UserError
 
 BODY = b"the weights"
@@ -33,8 +33,8 @@ def folder(tmp_path, monkeypatch):
     registry = tmp_path / "weights.yaml"
     digests = {"right": hashlib.sha256(BODY).hexdigest(), "other": hashlib.sha256(b"part").hexdigest(), "url": URL}
     registry.write_text(ENTRY % digests)
-    monkeypatch.setattr(weights, "REGISTRY", registry)
-    monkeypatch.setattr(weights, "LOCAL", tmp_path / "local")
+    monkeypatch.setattr(download, "REGISTRY", registry)
+    monkeypatch.setattr(download, "LOCAL", tmp_path / "local")
     monkeypatch.setenv("LEAKLAB_MIRROR", str(tmp_path / "mirror"))
     (tmp_path / "mirror" / "weights").mkdir(parents=True)
     serve(monkeypatch, BODY)
@@ -62,26 +62,26 @@ def test_the_mirror_comes_first(folder, monkeypatch):
     (folder / "mirror/weights/net.pth").write_bytes(BODY)
     (folder / "local").mkdir()
     (folder / "local/net.pth").write_bytes(BODY)
-    assert weights.weights_path("net") == folder / "mirror/weights/net.pth"
+    assert download.weights_path("net") == folder / "mirror/weights/net.pth"
     assert asked == []
 
 
 def test_any_file_of_the_entry_is_enough(folder):
     (folder / "mirror/weights/part.pth").write_bytes(b"part")
-    assert weights.weights_path("net") == folder / "mirror/weights/part.pth"
+    assert download.weights_path("net") == folder / "mirror/weights/part.pth"
 
 
 def test_the_source_is_asked_once_and_the_copy_kept(folder, monkeypatch):
     asked = serve(monkeypatch, BODY)
-    assert weights.weights_path("net") == folder / "local/net.pth"
-    assert weights.weights_path("net").read_bytes() == BODY
+    assert download.weights_path("net") == folder / "local/net.pth"
+    assert download.weights_path("net").read_bytes() == BODY
     assert asked == [URL]
 
 
 def test_a_wrong_download_is_thrown_away(folder, monkeypatch):
     serve(monkeypatch, b"an error page")
     with pytest.raises(UserError, match=r"net\.pth is damaged .* run again"):
-        weights.weights_path("net")
+        download.weights_path("net")
     assert list((folder / "local").iterdir()) == []
 
 
@@ -90,8 +90,8 @@ def test_a_wrong_download_is_thrown_away(folder, monkeypatch):
 )
 def test_no_network_is_one_clear_line(folder, monkeypatch, error):
     serve(monkeypatch, error)
-    with pytest.raises(weights.WeightsUnavailableError) as caught:
-        weights.weights_path("net")
+    with pytest.raises(download.WeightsUnavailableError) as caught:
+        download.weights_path("net")
     assert "set LEAKLAB_MIRROR" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -99,15 +99,15 @@ def test_no_network_is_one_clear_line(folder, monkeypatch, error):
 def test_a_damaged_copy_is_not_passed_over(folder):
     (folder / "mirror/weights/net.pth").write_bytes(BODY[:-1])
     with pytest.raises(UserError, match="is damaged") as caught:
-        weights.weights_path("net")
-    assert not isinstance(caught.value, weights.WeightsUnavailableError)
+        download.weights_path("net")
+    assert not isinstance(caught.value, download.WeightsUnavailableError)
 
 
 def test_weights_that_nobody_serves_say_which_file_to_bring(folder):
-    with pytest.raises(weights.WeightsUnavailableError, match=r"put lost\.pth into"):
-        weights.weights_path("offline")
+    with pytest.raises(download.WeightsUnavailableError, match=r"put lost\.pth into"):
+        download.weights_path("offline")
 
 
 def test_an_unknown_name_lists_the_known_ones(folder):
     with pytest.raises(UserError, match="choose from net, offline"):
-        weights.weights_path("nett")
+        download.weights_path("nett")

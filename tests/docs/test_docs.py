@@ -21,7 +21,7 @@ from leaklab.observations.requirements import TRANSFORMS
 from leaklab.planning.outputs import nothing_done
 from leaklab.records import config, record, weights
 from leaklab.report.judge import claims, tolerances
-from leaklab.report.site.words import nobody_knows
+from leaklab.report.site.headlines import nobody_knows
 from leaklab.specs import capture, stages, training
 from leaklab.specs.text import SentenceChoice
 

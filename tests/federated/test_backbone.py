@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 from leaklab.federated.batches import Visit
 from leaklab.federated.engine import train
-from leaklab.federated.forms import backbone as backbones
+from leaklab.federated.forms import network as backbones
 from leaklab.models.adapted import is_frozen
 from leaklab.records import plugins
 from leaklab.records.errors import UserError

@@ -9,8 +9,8 @@ from torch import nn
 from torch.testing import assert_close
 
 from leaklab.federated.batches import Batch
-from leaklab.federated.forms import cpu as affine_module
-from leaklab.federated.forms.cpu import affine, has_fast_product
+from leaklab.federated.forms import dense as affine_module
+from leaklab.federated.forms.dense import affine, has_fast_product
 from leaklab.federated.forms.one_by_one import channels_last
 from leaklab.federated.forms.plain_cnn import PlainCnn, is_plain_cnn
 from leaklab.records import plugins

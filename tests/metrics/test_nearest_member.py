@@ -15,8 +15,8 @@ from leaklab.captures.capture import capture
 from leaklab.captures.truth import Truth
 from leaklab.data.dataset import Dataset
 from leaklab.federated.engine import train
-from leaklab.metrics import nearest_member
-from leaklab.metrics.nearest_member import MemberMargin, NearestMember, nearest, sides
+from leaklab.metrics import named_image
+from leaklab.metrics.named_image import MemberMargin, NearestMember, nearest, sides
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 from leaklab.specs.attack import AttackSpec
@@ -142,11 +142,11 @@ def test_the_margin_is_what_members_are_above_strangers(caught, defense):
 def test_member_and_margin_look_for_pictures_once(caught, monkeypatch):
     observation, knowledge, truth = caught(clients=(0, 1, 3))
     looked = []
-    monkeypatch.setattr(nearest_member, "pictures", lambda *of: looked.append(of) or pictures(*of))
-    monkeypatch.setattr(nearest_member, "_KEPT", {})
+    monkeypatch.setattr(named_image, "pictures", lambda *of: looked.append(of) or pictures(*of))
+    monkeypatch.setattr(named_image, "_KEPT", {})
     both = [metric.values(observation, knowledge, None, truth) for metric in (NearestMember(), MemberMargin())]
     assert len(looked) == 3
-    monkeypatch.setattr(nearest_member, "_KEPT", {})
+    monkeypatch.setattr(named_image, "_KEPT", {})
     assert torch.equal(MemberMargin().values(observation, knowledge, None, truth), both[1])
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from leaklab.data import weights
+from leaklab.data import download
 from leaklab.metrics.perceptual import LpipsAlex, LpipsSqueeze
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -71,7 +71,7 @@ def test_without_weights_the_metric_says_so_and_never_guesses(monkeypatch, tmp_p
         raise urllib.error.URLError("no route to host")
 
     monkeypatch.delenv("LEAKLAB_MIRROR", raising=False)
-    monkeypatch.setattr(weights, "LOCAL", tmp_path)
+    monkeypatch.setattr(download, "LOCAL", tmp_path)
     monkeypatch.setattr(urllib.request, "urlopen", no_network)
     reason = LpipsAlex().available()
     assert "alexnet-owt-7be5be79.pth cannot be downloaded (no route to host)" in reason

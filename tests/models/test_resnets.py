@@ -10,7 +10,7 @@ import torchvision
 from torch import nn
 
 from leaklab.data.readers.cifar import CifarStrips
-from leaklab.models.description import describe
+from leaklab.models.base import describe
 from leaklab.models.resnets import PaddedShortcut, ResNet18, SmallResNet
 from leaklab.records import plugins
 from leaklab.records.errors import UserError

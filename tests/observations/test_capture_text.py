@@ -12,7 +12,7 @@ from leaklab.captures.truth import load_text_truth, save_text_truth
 from leaklab.data.text.corpus import Corpus
 from leaklab.data.text.readers import PRINTED, Sentences
 from leaklab.data.text.vocabulary import Vocabulary, split
-from leaklab.models.text.bert_classifier import BertClassifier
+from leaklab.models.text.base import BertClassifier
 from leaklab.observations.files import load_observation, save_observation
 from leaklab.records.errors import UserError
 from leaklab.specs.text import SentenceChoice, TextCaptureSpec

@@ -16,9 +16,8 @@ from leaklab.observations.requirements import check_text
 from leaklab.observations.threat_models import FACTS, MARKS, OF_A_LETTER, OWN, THREAT_MODELS, granted
 from leaklab.planning.resources import cost
 from leaklab.records import plugins
-from leaklab.records.declarations import chosen
 from leaklab.records.errors import UserError
-from leaklab.records.traits import model_traits
+from leaklab.records.traits import chosen, model_traits
 from leaklab.specs.attack import AttackSpec
 from leaklab.specs.capture import CaptureSpec
 from leaklab.specs.generator import GeneratorSpec

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from snakemake.iocontainers import Namedlist
 
-from leaklab.planning.command import dataset_spec, files, step
+from leaklab.planning.lookups import dataset_spec, files, step
 
 
 def named(**paths):

@@ -11,7 +11,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from leaklab.planning.command import files, step
+from leaklab.planning.lookups import files, step
 from leaklab.planning.plan import Plan
 from leaklab.records.files import read_json, read_tensors, write_json, write_tensors
 from leaklab.specs.attack import AttackSpec

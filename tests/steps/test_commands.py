@@ -2,7 +2,7 @@
 
 import re
 
-from leaklab.planning.command import AHEAD, BESIDE
+from leaklab.planning.lookups import AHEAD, BESIDE
 
 NOT_TOLD = {
     # Snakemake compares it, and the step records the digest itself
@@ -13,7 +13,7 @@ NOT_TOLD = {
 
 
 def test_every_command_passes_on_all_that_its_rule_declares(rule_texts):
-    """Files are passed on by their names (``planning/command.py``), so all of them need one."""
+    """Files are passed on by their names (``planning/lookups.py``), so all of them need one."""
     assert len(rule_texts) > 25
     for rule, sections in rule_texts.items():
         for section in ("input", "output", "params"):

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from leaklab.attacks import parts
+from leaklab.attacks import reconstructions
 from leaklab.attacks.search import signed_adam
 from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
+from leaklab.models.generators.base import save_generator
 from leaklab.models.generators.conditional_gan import ConditionalGan
-from leaklab.models.generators.files import save_generator
 from leaklab.observations.files import save_observation
 from leaklab.records import plugins
 from leaklab.records.files import read_json, write_json, write_tensors
@@ -50,7 +50,7 @@ class Killed(BaseException):
 @pytest.fixture
 def material(tmp_path, monkeypatch):
     """Inputs of a training and of an attack on seven trials in chunks of two."""
-    monkeypatch.setattr(parts, "TRIALS_TOGETHER", 2)
+    monkeypatch.setattr(reconstructions, "TRIALS_TOGETHER", 2)
     monkeypatch.setenv("LEAKLAB_CHECKPOINT_SECONDS", "0")
     torch.set_num_threads(1)
     draws = stream(0, "noise")

@@ -13,12 +13,12 @@ from pydantic import ValidationError
 from sklearn.datasets import load_digits
 from torch.nn import functional as F
 
-from leaklab.attacks import parts
+from leaklab.attacks import reconstructions
 from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
+from leaklab.models.generators.base import load_generator, save_generator
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.models.generators.conditional_gan import ConditionalGan
-from leaklab.models.generators.files import load_generator, save_generator
 from leaklab.observations.files import save_observation
 from leaklab.records.files import read_json, read_table, read_tensors
 from leaklab.records.streams import stream
@@ -43,7 +43,7 @@ class Killed(BaseException):
 
 @pytest.fixture
 def attack(tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "TRIALS_TOGETHER", 2)
+    monkeypatch.setattr(reconstructions, "TRIALS_TOGETHER", 2)
     loaded = load_digits()
     images, labels = torch.tensor(loaded.images * 15).to(torch.uint8)[:, None], torch.tensor(loaded.target)
     moments = torch.tensor([0.5]), torch.tensor([0.3])

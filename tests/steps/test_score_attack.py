@@ -9,11 +9,11 @@ import torch
 
 from leaklab.captures.capture import capture
 from leaklab.captures.truth import Truth, load_truth, save_truth
-from leaklab.data import weights
+from leaklab.data import download
 from leaklab.data.dataset import Dataset
 from leaklab.metrics.linear_posterior import LinearPosterior
+from leaklab.models.generators.base import save_generator
 from leaklab.models.generators.class_gaussian import ClassGaussian
-from leaklab.models.generators.files import save_generator
 from leaklab.observations.files import save_observation
 from leaklab.records.files import read_json, read_table, read_tensors, write_json, write_table, write_tensors
 from leaklab.records.recorder import Recorder
@@ -171,7 +171,7 @@ def test_a_metric_that_cannot_be_had_leaves_a_reason_and_no_lines(job, tmp_path,
         raise urllib.error.URLError("no route")
 
     monkeypatch.delenv("LEAKLAB_MIRROR", raising=False)
-    monkeypatch.setattr(weights, "LOCAL", tmp_path / "nothing")
+    monkeypatch.setattr(download, "LOCAL", tmp_path / "nothing")
     monkeypatch.setattr(urllib.request, "urlopen", no_network)
     job.spec["metrics"].append("lpips-vgg")
     table, cards = scored(job)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from leaklab.federated import checkpoint
 from leaklab.models.generators import biggan_weights
-from leaklab.models.generators.files import load_generator, save_generator
+from leaklab.models.generators.base import load_generator, save_generator
 from leaklab.models.published import with_published
 from leaklab.records import plugins, weights
 from leaklab.records.errors import UserError

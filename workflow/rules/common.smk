@@ -16,7 +16,7 @@ from leaklab.planning.beginning import (
 )
 from leaklab.planning.call import Call, said_by_failed_steps
 from leaklab.planning.code_lock import CodeLock
-from leaklab.planning.command import dataset_spec, files, step
+from leaklab.planning.lookups import dataset_spec, files, step
 from leaklab.planning.devices import configured_device
 from leaklab.planning.code import kept_digests
 from leaklab.planning.lookups import (

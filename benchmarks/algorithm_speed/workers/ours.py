@@ -10,7 +10,7 @@ from training_speed.workloads import Workload
 
 from algorithm_speed.contestants import MADE
 from leaklab.federated.engine import train
-from leaklab.federated.forms.cpu import keep_freed_memory
+from leaklab.federated.forms.dense import keep_freed_memory
 from leaklab.specs.training import OWN_TEST, TrainSpec
 from leaklab.theory.times import dealt_in_order, noise_dataset
 

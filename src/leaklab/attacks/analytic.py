@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from leaklab.attacks.base import Case, Reconstruction, victim
-from leaklab.attacks.closed_form import NO_LABEL, read_off
-from leaklab.attacks.first_layer.observed import first_layers
+from leaklab.attacks.first_layer.layer import first_layers
 from leaklab.attacks.first_layer.quotient import completed
 from leaklab.attacks.labels.head import layer_input
 from leaklab.attacks.labels.rules import fixed_labels
+from leaklab.attacks.reconstructions import NO_LABEL, read_off
 from leaklab.models.normalisation import unnormalised
 from leaklab.observations.base import Observation
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements

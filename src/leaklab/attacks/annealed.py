@@ -31,7 +31,7 @@ from leaklab.attacks.latents.scene import Scene, scene_of_case
 from leaklab.attacks.latents.unrolled import unrolled_posterior
 from leaklab.attacks.matching.distances import Distance, Likelihood, profiled_scale
 from leaklab.attacks.matching.steps import at_mean_weights, mean_gradient
-from leaklab.attacks.parts import joined
+from leaklab.attacks.reconstructions import joined
 from leaklab.attacks.search.backtracking import Descent
 from leaklab.attacks.stepwise import stepwise_posteriors
 from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements

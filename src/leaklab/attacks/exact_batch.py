@@ -15,11 +15,10 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.base import Case, Reconstruction
-from leaklab.attacks.closed_form import NO_LABEL, read_off
-from leaklab.attacks.first_layer import black_pixels, completion, peel, quotient, spear, unmixing
-from leaklab.attacks.first_layer.layer import FirstLayer, Reading
-from leaklab.attacks.first_layer.observed import first_layers
+from leaklab.attacks.first_layer import completion, peel, quotient, spear, unmixing
+from leaklab.attacks.first_layer.layer import FirstLayer, Reading, first_layers
 from leaklab.attacks.first_layer.unmixing import pictures
+from leaklab.attacks.reconstructions import NO_LABEL, read_off
 from leaklab.attacks.starts import StartRecord
 from leaklab.observations.base import Knowledge
 from leaklab.observations.declared import SAMPLES, Requirements
@@ -32,7 +31,7 @@ METHODS: dict[str, Callable[[FirstLayer, int, Stream], Reading]] = {
     "ratio": quotient.read,
     "spear": spear.read,
     "unmixing": unmixing.read,
-    "black-pixels": black_pixels.read_black_pixels,
+    "black-pixels": quotient.read_black_pixels,
     "peel": peel.read,
 }
 PROVING = ("spear", "peel")

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from leaklab.attacks.base import Attack, Case, Reconstruction
-from leaklab.attacks.closed_form import read_off
 from leaklab.attacks.labels.head import apart, features_of, head_features, public_images
 from leaklab.attacks.latents.scene import scene_of_case
+from leaklab.attacks.reconstructions import read_off
 from leaklab.observations.declared import SAMPLES, Requirements
 
 NAME = "head-lookup"

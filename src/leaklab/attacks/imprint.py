@@ -1,6 +1,6 @@
 """Read images out of the bins of an imprinted first layer: no search, any factor on the update.
 
-A server of kind ``imprint`` (``observations/servers/imprint.py``) has sent a first layer whose units measure the same
+A server of kind ``imprint`` (``observations/servers/base.py``) has sent a first layer whose units measure the same
 h(x) and answer above growing cuts q_k. Samples between q_k and q_k+1 alone make up the difference of the two units'
 updates, and for a single sample x it is d (x, 1) with a number d: x is the quotient. A bin with several samples gives a
 mixture of them, and samples below q_1 wake nobody.
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from leaklab.attacks.base import Attack, Case, Reconstruction, victim
-from leaklab.attacks.closed_form import NO_LABEL, read_off
+from leaklab.attacks.reconstructions import NO_LABEL, read_off
 from leaklab.models.normalisation import unnormalised
 from leaklab.observations.base import Observation
 from leaklab.observations.declared import SAMPLES, Requirements

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from leaklab.attacks.base import Attack, Case, Reconstruction, victim
-from leaklab.attacks.closed_form import read_off
 from leaklab.attacks.labels.rules import fixed_labels
+from leaklab.attacks.reconstructions import read_off
 from leaklab.models.normalisation import unnormalised
 from leaklab.models.vit import PatchEmbedding, Tokens
 from leaklab.observations.base import Observation

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from leaklab.attacks.adaptive.base import InformedTransform, Transform, prepared_by
 from leaklab.attacks.base import Attack, Budget, Case, Reconstruction, Streams
-from leaklab.attacks.closed_form import NO_LABEL, unread
 from leaklab.attacks.latents.landscape import LatentMatching
 from leaklab.attacks.matching.distances import Distance
-from leaklab.attacks.parts import in_order, joined
+from leaklab.attacks.reconstructions import NO_LABEL, in_order, joined, unread
 from leaklab.attacks.search.savepoints import unkept
 from leaklab.attacks.starts import StartRecord
 from leaklab.models.generators.base import Generator
@@ -22,9 +21,9 @@ from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.client_requirements import check_optimizer
 from leaklab.observations.requirements import check, check_prior, check_transform, needs
 from leaklab.records import plugins
-from leaklab.records.declarations import chosen
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.records.traits import chosen
 from leaklab.specs.attack import TRANSFORMS, AttackerSpec
 
 # What an attack returns is checked once, where it comes back: a plug-in of one's own may get it wrong.

@@ -15,7 +15,7 @@ from leaklab.data.text.readers import PRINTED
 from leaklab.data.text.vocabulary import END, PADDING, START, UNKNOWN
 from leaklab.defenses.base import ClientContext, Defense, overrides
 from leaklab.federated.batches import Batch
-from leaklab.federated.forms.text_network import TextNetwork
+from leaklab.federated.forms.one_by_one import TextNetwork
 from leaklab.models.text.base import TextArchitecture
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records import plugins

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from leaklab.data.dataset import Dataset, unit_range
-from leaklab.data.weights import describe_weights, weights_path
+from leaklab.data.download import describe_weights, weights_path
 from leaklab.federated.checkpoint import CLIENTS, DIVERGED, below
 from leaklab.models.base import Architecture
 from leaklab.models.published import with_published

@@ -21,10 +21,9 @@ from leaklab.federated.batches import Visit
 from leaklab.federated.checkpoint import State
 from leaklab.federated.client_work import ClientWork
 from leaklab.federated.evaluation import OwnTests, Tally, evaluate, numbers_of
-from leaklab.federated.forms.backbone import Backbone, normalised_for
-from leaklab.federated.forms.cpu import keep_freed_memory
+from leaklab.federated.forms.dense import keep_freed_memory
 from leaklab.federated.forms.low_rank import LEAST_TOGETHER
-from leaklab.federated.forms.network import default_chunk, trainable
+from leaklab.federated.forms.network import Backbone, default_chunk, normalised_for, trainable
 from leaklab.federated.notes import SpentBudget, Watch
 from leaklab.federated.optimizers import Optimizer
 from leaklab.federated.population import Population, rate_columns

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from leaklab.data.weights import describe_weights, weights_path, why_unavailable
+from leaklab.data.download import describe_weights, weights_path, why_unavailable
 from leaklab.metrics.base import Metric, MetricCard
 from leaklab.models.published import with_published
 from leaklab.models.resnets import ResNet18, SmallResNet, Stem

@@ -1,6 +1,6 @@
 """Learned perceptual image patch similarity, LPIPS v0.1 (Zhang et al., CVPR 2018), shared by its three networks.
 
-The linear heads ship with the ``lpips`` package; the backbones are fetched and checked by ``data/weights.py``.
+The linear heads ship with the ``lpips`` package; the backbones are fetched and checked by ``data/download.py``.
 """
 
 import warnings
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from leaklab.data.weights import describe_weights, weights_path, why_unavailable
+from leaklab.data.download import describe_weights, weights_path, why_unavailable
 from leaklab.metrics.base import Metric, MetricCard
 
 SMALLEST_SIDE = 32

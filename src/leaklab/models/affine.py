@@ -19,7 +19,7 @@ class MultilayerPerceptron(Architecture):
     Attributes:
         hidden: width of the hidden layer.
         dropout: probability to drop a hidden unit, after the activation.
-        initialisation: scheme of ``models/initialisations.py``.
+        initialisation: scheme of ``models/published.py``.
     """
 
     traits: ClassVar[ModelTraits] = ModelTraits(first_affine="hidden", step_microseconds=200.0, weights_mb=0.3)
@@ -47,7 +47,7 @@ class LogisticRegression(Architecture):
     """Pixels to logits, 784-10 on MNIST.
 
     Attributes:
-        initialisation: scheme of ``models/initialisations.py``.
+        initialisation: scheme of ``models/published.py``.
     """
 
     traits: ClassVar[ModelTraits] = ModelTraits(first_affine="", step_microseconds=80.0, weights_mb=0.03)

@@ -58,7 +58,7 @@ class SmallCNN(Architecture):
 
     Attributes:
         dropout: probability to drop a unit of the hidden layer, after the activation.
-        initialisation: scheme of ``models/initialisations.py``.
+        initialisation: scheme of ``models/published.py``.
     """
 
     traits: ClassVar[ModelTraits] = ModelTraits(step_microseconds=2500.0, generative_milliseconds=0.5, weights_mb=0.2)
@@ -79,7 +79,7 @@ class MnistCNN(Architecture):
     """``cnn-small`` with 32 and 64 channels and 512 hidden units, without dropout; 582,026 parameters on MNIST.
 
     Attributes:
-        initialisation: scheme of ``models/initialisations.py``.
+        initialisation: scheme of ``models/published.py``.
     """
 
     traits: ClassVar[ModelTraits] = ModelTraits(step_microseconds=13_000.0, generative_milliseconds=5.0, weights_mb=2.3)
@@ -108,7 +108,7 @@ class LeakyCNN(Architecture):
     Attributes:
         convolutions: 2, or 3 for coloured images.
         hidden: width of the affine layer.
-        initialisation: scheme of ``models/initialisations.py``.
+        initialisation: scheme of ``models/published.py``.
     """
 
     traits: ClassVar[ModelTraits] = ModelTraits(step_microseconds=17_000.0, matching_milliseconds=5.5, weights_mb=0.48)

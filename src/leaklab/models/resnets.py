@@ -44,7 +44,7 @@ class SmallResNet(Architecture):
     Attributes:
         blocks: n, basic blocks in each stage.
         width: channels of the first stage.
-        initialisation: scheme of ``models/initialisations.py``; ``he`` is the one the source paper prescribes.
+        initialisation: scheme of ``models/published.py``; ``he`` is the one the source paper prescribes.
     """
 
     traits: ClassVar[ModelTraits] = ModelTraits(
@@ -98,7 +98,7 @@ class ResNet18(Architecture):
     Attributes:
         stem: ``cifar`` for a 3x3 convolution of stride 1 without pooling, as is usual for images of 32x32; ``imagenet``
             for torchvision's own 7x7 convolution of stride 2 and 3x3 max pooling.
-        initialisation: scheme of ``models/initialisations.py``; ``he`` is the law of torchvision's ResNets.
+        initialisation: scheme of ``models/published.py``; ``he`` is the law of torchvision's ResNets.
     """
 
     traits: ClassVar[ModelTraits] = ModelTraits(
@@ -171,7 +171,7 @@ class ReXNet(Architecture):
     Attributes:
         width: multiplier of all channels, 1.3 in LRP.
         dropout: probability to drop a feature before the affine layer; LRP states none, ReXNet's authors use 0.2.
-        initialisation: scheme of ``models/initialisations.py``; ``he`` is timm's law for ReXNet, except that timm
+        initialisation: scheme of ``models/published.py``; ``he`` is timm's law for ReXNet, except that timm
             takes the affine layer's fan-out for its fan-in and starts its bias at zero.
     """
 

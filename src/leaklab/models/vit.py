@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from leaklab.models.base import Architecture, Shape
-from leaklab.models.initialisations import initialise
+from leaklab.models.published import initialise
 from leaklab.records.bounds import Count, Natural
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream, stream

@@ -6,9 +6,8 @@ Like ``requirements.py`` it imports no torch: what a plug-in declares is read fr
 from leaklab.observations.declared import declared
 from leaklab.observations.threat_models import granted
 from leaklab.records import plugins
-from leaklab.records.declarations import chosen
 from leaklab.records.errors import UserError
-from leaklab.records.traits import model_traits, server_traits
+from leaklab.records.traits import chosen, model_traits, server_traits
 from leaklab.specs.attack import ATTACKS
 from leaklab.specs.capture import CaptureSpec
 

@@ -1,7 +1,7 @@
 """What an attack or a transform asks for: a typed declaration in its class, read from its source while planning.
 
 Every Snakemake process plans, and importing an attack imports torch. So the declaration is read where it stands
-(``records/declarations.py``): a call of ``Requirements`` with literals and with this module's constants.
+(``records/traits.py``): a call of ``Requirements`` with literals and with this module's constants.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from typing import Any
 
 from leaklab.observations.threat_models import Fact
 from leaklab.records import plugins
-from leaklab.records.declarations import chosen, declaration
 from leaklab.records.errors import UserError
+from leaklab.records.traits import chosen, declaration
 
 Facts = tuple[Fact, ...]
 

@@ -9,8 +9,8 @@ from typing import Any
 from leaklab.observations.declared import KNOWN_LABELS, declared, is_default
 from leaklab.observations.threat_models import Fact, granted
 from leaklab.records import plugins
-from leaklab.records.declarations import chosen
 from leaklab.records.errors import UserError
+from leaklab.records.traits import chosen
 from leaklab.specs.attack import ATTACKS, TRANSFORMS, AttackSpec
 from leaklab.specs.capture import ClientChoice
 from leaklab.specs.generator import GENERATORS, GeneratorSpec

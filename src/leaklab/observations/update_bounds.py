@@ -10,7 +10,7 @@ from functools import singledispatch
 from typing import Any
 
 from leaklab.defenses.dp_sgd import best_guess, total_variation
-from leaklab.records.declarations import chosen
+from leaklab.records.traits import chosen
 from leaklab.specs.base import CapturedRound
 from leaklab.specs.capture import CaptureSpec
 

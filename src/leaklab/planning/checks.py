@@ -13,9 +13,8 @@ from leaklab.observations.declared import declared
 from leaklab.observations.requirements import check as check_threat_model
 from leaklab.observations.requirements import check_batch, check_generator, check_text, check_transform
 from leaklab.records import plugins
-from leaklab.records.declarations import chosen
 from leaklab.records.errors import UserError
-from leaklab.records.traits import defense_traits, metric_traits, model_traits
+from leaklab.records.traits import chosen, defense_traits, metric_traits, model_traits
 from leaklab.specs.attack import ATTACKS, AttackSpec, LandscapeSpec, ScoreSpec
 from leaklab.specs.base import Spec
 from leaklab.specs.capture import CaptureSpec

@@ -20,7 +20,7 @@ from leaklab.planning.estimate import Estimate, datasets_of, estimate, source_of
 from leaklab.planning.outputs import how_to_make, jobs_behind, states
 from leaklab.planning.plan import PREPARED, Job, Plan, build_plan, result_files
 from leaklab.records.config import SCALES, Scale, load_config
-from leaklab.records.durations import duration
+from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
 
 # How a user may write the name of an item, and what is offered instead of a name that no item has.

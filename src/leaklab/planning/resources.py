@@ -5,9 +5,8 @@ from functools import singledispatch
 
 from leaklab.observations.client_requirements import samples_seen
 from leaklab.observations.declared import declared
-from leaklab.records.declarations import chosen
 from leaklab.records.record import Component
-from leaklab.records.traits import algorithm_traits, attack_traits, evaluations_an_iteration, model_traits
+from leaklab.records.traits import algorithm_traits, attack_traits, chosen, evaluations_an_iteration, model_traits
 from leaklab.specs.attack import ATTACKS, AttackSpec, CheckSpec, LandscapeSpec, ProjectionSpec
 from leaklab.specs.base import Spec
 from leaklab.specs.capture import CaptureSpec

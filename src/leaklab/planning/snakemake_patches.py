@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from leaklab.planning.devices import device_of, refuse_missing_gpu
-from leaklab.planning.finished_outputs import Aside
+from leaklab.planning.outputs import Aside
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_text
 

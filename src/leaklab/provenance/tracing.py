@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from leaklab.planning.run_records import checked_ledger
-from leaklab.records.durations import duration
+from leaklab.records.environment import duration
 from leaklab.records.ledger import Entry
 
 

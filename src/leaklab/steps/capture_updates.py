@@ -7,7 +7,7 @@ import torch
 from leaklab.captures.capture import capture, defense_changes
 from leaklab.captures.truth import save_truth
 from leaklab.data.dataset import Dataset
-from leaklab.models.generators.files import load_generator
+from leaklab.models.generators.base import load_generator
 from leaklab.observations.files import save_observation
 from leaklab.records.files import read_json, read_tensors
 from leaklab.specs.capture import CaptureSpec

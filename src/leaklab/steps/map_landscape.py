@@ -10,7 +10,7 @@ from leaklab.attacks.run import planned_matching
 from leaklab.captures.truth import load_truth
 from leaklab.metrics.landscape import distances, losses, points_of, speaking_rows
 from leaklab.metrics.scoring import load_metrics
-from leaklab.models.generators.files import load_generator
+from leaklab.models.generators.base import load_generator
 from leaklab.observations.files import load_observation
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_tensors, write_json, write_table

@@ -13,7 +13,7 @@ from leaklab.captures.private_images import choose_images, planted_images
 from leaklab.data.dataset import Dataset, unit_range
 from leaklab.metrics.landscape import differentiable
 from leaklab.metrics.pixel import mean_squared_error
-from leaklab.models.generators.files import load_generator
+from leaklab.models.generators.base import load_generator
 from leaklab.records.files import write_tensors
 from leaklab.records.streams import stream
 from leaklab.specs.attack import ProjectionSpec

@@ -8,7 +8,7 @@ from leaklab.metrics.base import load_search_metrics
 from leaklab.metrics.guesses import SELECTIONS, private_indices, reference_guesses
 from leaklab.metrics.of_update import load_update_metrics, names_of_image_metrics, values_of_speaking
 from leaklab.metrics.silence import cards_of, counted, silenced, silent_trials
-from leaklab.models.generators.files import load_generator
+from leaklab.models.generators.base import load_generator
 from leaklab.observations.files import load_observation
 from leaklab.records.files import read_json, read_table, read_tensors, write_json, write_table
 from leaklab.specs.attack import ScoreSpec

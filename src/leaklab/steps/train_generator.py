@@ -1,7 +1,7 @@
 """Train an image generator on a part of a dataset, or take a published one, and say how well it draws."""
 
 from leaklab.data.dataset import Dataset
-from leaklab.models.generators.files import save_generator
+from leaklab.models.generators.base import save_generator
 from leaklab.models.generators.made import published, trained
 from leaklab.records import plugins
 from leaklab.records.environment import checkpoint_seconds

@@ -10,8 +10,7 @@ from leaklab.attacks.starts import starts_table
 from leaklab.attacks.text import observed
 from leaklab.attacks.text.base import TextCase, TextMatching, packed, unpacked
 from leaklab.attacks.text.token_order import read
-from leaklab.models.text.base import POSITION_TABLE, WORD_TABLE
-from leaklab.models.text.bert_classifier import BertClassifier
+from leaklab.models.text.base import POSITION_TABLE, WORD_TABLE, BertClassifier
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.threat_models import granted
 from leaklab.records import plugins

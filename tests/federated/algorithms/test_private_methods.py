@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from leaklab.defenses.dp_sgd import epsilon_spent
-from leaklab.federated.algorithms.private_heads import Centaur, Ppsgd
+from leaklab.federated.algorithms.fedavg import Centaur, Ppsgd
 from leaklab.federated.batches import Visit, drawn_samples
 from leaklab.federated.engine import train
 from leaklab.federated.population import sampled_clients

@@ -8,8 +8,8 @@ import torch
 from torch.nn import functional as F
 
 from leaklab.models.generators import biggan
+from leaklab.models.generators.base import load_generator, save_generator
 from leaklab.models.generators.biggan import LAYOUTS, BigGanDeep, BigGanDeepGenerator, Layout, load_biggan_deep
-from leaklab.models.generators.files import load_generator, save_generator
 from leaklab.records import plugins, weights
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_tensors

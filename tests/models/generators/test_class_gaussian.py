@@ -6,8 +6,8 @@ from torch.nn import functional as F
 
 from leaklab.data.dataset import Dataset
 from leaklab.data.deal import deal
+from leaklab.models.generators.base import load_generator, save_generator
 from leaklab.models.generators.class_gaussian import ClassGaussian
-from leaklab.models.generators.files import load_generator, save_generator
 from leaklab.models.generators.made import public_part
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

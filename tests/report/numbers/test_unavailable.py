@@ -3,7 +3,7 @@
 import urllib.request
 from urllib.error import URLError
 
-from leaklab.data import weights
+from leaklab.data import download
 from leaklab.report.numbers.words import unavailable
 
 
@@ -12,9 +12,9 @@ def test_a_failed_download_is_told_without_the_address_and_the_error(tmp_path, m
         raise URLError("no route to host")
 
     monkeypatch.setattr(urllib.request, "urlopen", unreachable)
-    monkeypatch.setattr(weights, "LOCAL", tmp_path)
+    monkeypatch.setattr(download, "LOCAL", tmp_path)
     monkeypatch.delenv("LEAKLAB_MIRROR", raising=False)
-    reason = weights.why_unavailable("alexnet")
+    reason = download.why_unavailable("alexnet")
     assert "http" in reason
     assert "no route to host" in reason
     assert unavailable({"not_available": {"lpips_alex": reason}}) == {

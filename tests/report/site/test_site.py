@@ -17,7 +17,7 @@ from leaklab.report.site import documents, site
 from leaklab.report.site.answers import Answer, AnswerLine, Pair
 from leaklab.report.site.attacks_tried import Left, ProtectionLeft, TriedAttack
 from leaklab.report.site.findings import Sentence
-from leaklab.report.site.headlines import HeadlineLine
+from leaklab.report.site.headlines import HeadlineLine, setting_lines
 from leaklab.report.site.pages import (
     Cost,
     DataSource,
@@ -32,7 +32,6 @@ from leaklab.report.site.pages import (
     SiteData,
 )
 from leaklab.report.site.threats import ThreatModel
-from leaklab.report.site.words import setting_lines
 from leaklab.report.tables.layout import lay_out
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from leaklab.attacks.adaptive.base import OfOneTrial
 from leaklab.attacks.matching.distances import Distance
+from leaklab.attacks.matching.steps import mean_gradient
 from leaklab.attacks.private_parts.classifier import Filling, completed
 from leaklab.attacks.private_parts.hypernetwork import Heads, LowerLevel, extractor, message_of, of_extractor
 from leaklab.attacks.search.signed_adam import SignedAdamSettings, signed_adam
@@ -172,8 +173,42 @@ class TwoLevel(OfOneTrial):
         return completed(seen, knowledge, self.classifier, self.draw, self.name), None
 
 
+# Private classifier: the client shares its extractor alone, so the attacker puts a classifier of its own behind it.
+
+
+@dataclass(frozen=True)
+class PrivateClassifier(OfOneTrial):
+    """Attack the extractor's gradient with a drawn or a fitted classifier; see ``private_layers``.
+
+    Several steps count as one step with their weighted mean gradient, momentum and decay undone.
+
+    Attributes:
+        classifier: ``drawn`` from the law of first weights, as the papers' attacker does, or ``fitted`` to the gradient
+            of one sample, which is exact without noise.
+        draw: seed of what is drawn.
+    """
+
+    name: ClassVar[str] = "private-classifier"
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=(*SAMPLES, *PRESCRIBED_STEPS, "labels"),
+    )
+
+    classifier: Filling = "fitted"
+    draw: Seed = 0
+
+    def of_trial(self, observation: Observation, knowledge: Knowledge) -> tuple[Observation, Distance | None]:
+        """Return the extractor's gradient with a whole network.
+
+        Raises:
+            UserError: facts are withheld, or the classifier cannot be fitted.
+        """
+        gradient = mean_gradient(observation, knowledge, self.name)
+        return completed(gradient, knowledge, self.classifier, self.draw, self.name), None
+
+
 PLUGINS = {
     "drawn-embedding": DrawnEmbedding,
     "linear-heads": LinearHeads,
+    "private-classifier": PrivateClassifier,
     "two-level": TwoLevel,
 }

@@ -29,8 +29,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from leaklab.attacks.adaptive.laws import Lawful
-from leaklab.attacks.adaptive.ranked_steps import StepRanks, largest_only, mostly_zeros
-from leaklab.attacks.adaptive.soft_ranks import rank_logits
+from leaklab.attacks.adaptive.ranked_steps import StepRanks, largest_only, mostly_zeros, rank_logits
 from leaklab.attacks.matching.distances import Differentiated, Distance, OnlyWidened, mean_square
 from leaklab.defenses.gradient_compression import GradientCompression, dropped_count
 from leaklab.defenses.outpost import Outpost

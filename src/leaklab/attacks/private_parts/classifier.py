@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from leaklab.attacks.base import blank
-from leaklab.models.initialisations import initialise
+from leaklab.models.published import initialise
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records import plugins
 from leaklab.records.errors import UserError

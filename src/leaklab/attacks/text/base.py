@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from leaklab.attacks.base import Budget, Streams
-from leaklab.attacks.closed_form import NO_LABEL
+from leaklab.attacks.reconstructions import NO_LABEL
 from leaklab.attacks.starts import StartRecord, as_tensor, from_tensor, numbered
 from leaklab.attacks.text.distances import TEXT_DISTANCES
 from leaklab.attacks.text.inversion import DescentSettings, SentenceFrame, TextInversion, best_of_starts

@@ -5,9 +5,8 @@ from dataclasses import fields
 from leaklab.data.readers.base import Reader
 from leaklab.data.readers.cifar import CifarArchive, CifarStrips
 from leaklab.data.readers.embedded import Digits, FacePatches, Photographs
-from leaklab.data.readers.folders import FaceArchive, ImageFolders, TinyImageNet
+from leaklab.data.readers.folders import FaceArchive, ImageFolders, Leaf, TinyImageNet
 from leaklab.data.readers.idx import EmnistZip, Idx
-from leaklab.data.readers.leaf import Leaf
 from leaklab.records.record import Component
 
 # Imported by name, not found by name: the digest of the code that fetch_dataset runs then covers every reader.

@@ -13,8 +13,7 @@ from torch.nn import functional as F
 
 from leaklab.defenses.per_sample import patches
 from leaklab.federated.batches import Batch
-from leaklab.federated.forms.cpu import affine
-from leaklab.federated.forms.dense import DenseNetwork
+from leaklab.federated.forms.dense import DenseNetwork, affine
 from leaklab.federated.forms.network import TrainableNetwork
 from leaklab.federated.forms.one_by_one import OneByOne
 from leaklab.federated.forms.plain_cnn import PlainCnn, channels_last_images, forward

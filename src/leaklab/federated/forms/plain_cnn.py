@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from leaklab.federated.forms.cpu import affine
+from leaklab.federated.forms.dense import affine
 from leaklab.federated.forms.one_by_one import OneByOne
 
 Back = Callable[[Tensor, bool], tuple[Tensor | None, dict[str, Tensor]]]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from leaklab.data.weights import weights_path
+from leaklab.data.download import weights_path
 from leaklab.models.base import Shape
 from leaklab.models.generators.base import Generator
 from leaklab.models.generators.biggan_weights import folded_state

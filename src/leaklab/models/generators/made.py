@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from leaklab.data.dataset import Dataset, unit_range
 from leaklab.data.deal import deal
-from leaklab.data.weights import describe_weights
+from leaklab.data.download import describe_weights
 from leaklab.models.base import Architecture
 from leaklab.models.generators.base import Generator
 from leaklab.models.generators.training import GanTraining, Streams, train_generator

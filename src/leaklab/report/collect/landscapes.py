@@ -26,9 +26,8 @@ from leaklab.records.files import read_json, read_table
 from leaklab.records.record import canonical_json
 from leaklab.report.collect.attempts import attack_name
 from leaklab.report.collect.source import Source
-from leaklab.report.numbers.places import typical
 from leaklab.report.numbers.results import BY, INDEX, KNOWING, ResultRow, canonical
-from leaklab.report.numbers.words import unavailable
+from leaklab.report.numbers.words import typical, unavailable
 from leaklab.specs.attack import LandscapeSpec
 from leaklab.specs.base import run_folder, run_id
 

@@ -22,9 +22,9 @@ from leaklab.report.figures.style import (
     styled,
     with_unit,
 )
-from leaklab.report.numbers.places import Place, labels_of
 from leaklab.report.numbers.results import same
 from leaklab.report.numbers.series import Curve, Floats, differences
+from leaklab.report.numbers.words import Place, labels_of
 
 MOST_IN_ONE_COLUMN = 4
 PANEL_HEIGHT = 2.1

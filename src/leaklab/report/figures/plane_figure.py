@@ -13,9 +13,9 @@ from matplotlib.lines import Line2D
 from leaklab.items.layouts import PathsLayout, ScatterLayout
 from leaklab.records.errors import UserError
 from leaklab.report.figures.style import COLUMN_WIDTH, INK, Strokes, extra_height, finish, frame_of, new_figure, styled
-from leaklab.report.numbers.places import Place, in_order, labels_of, place_of
 from leaklab.report.numbers.results import AS_DESCRIBED, ResultTable, identity, matches
 from leaklab.report.numbers.series import Floats, Path, Point
+from leaklab.report.numbers.words import Place, in_order, labels_of, place_of
 
 LOWEST_PANEL, HIGHEST_PANEL = 1.2, 3.6
 ROOM_FOR_LABELS = 0.75

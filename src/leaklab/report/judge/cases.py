@@ -10,7 +10,7 @@ from leaklab.report.judge.estimates import Estimate, Truth
 from leaklab.report.judge.evaluation import Names, comparisons_of, rounds_of, value_of
 from leaklab.report.judge.functions import every, truth
 from leaklab.report.judge.intervals import Margin
-from leaklab.report.judge.names import bracketed, in_words, key_in_words
+from leaklab.report.judge.terms import bracketed, in_words, key_in_words
 from leaklab.report.numbers.words import MissingNumber, NumberMissingError
 
 MOST_NAMED = 4

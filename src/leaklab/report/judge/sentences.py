@@ -6,7 +6,7 @@ import re
 from leaklab.report.judge.cases import MOST_FAILURES_NAMED, Case, Outcome, Part
 from leaklab.report.judge.estimates import Estimate
 from leaklab.report.judge.intervals import Margin
-from leaklab.report.judge.names import bracketed
+from leaklab.report.judge.terms import bracketed
 from leaklab.report.judge.verdicts import Sides
 
 UNIT = re.compile(r"\s*\[([^\]]*)\]$")

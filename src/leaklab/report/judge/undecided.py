@@ -21,7 +21,7 @@ from leaklab.planning.devices import measured_device
 from leaklab.planning.estimate import estimate
 from leaklab.planning.plan import build_plan
 from leaklab.records.config import Scale, load_config
-from leaklab.records.durations import duration
+from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
 from leaklab.report.judge.cases import Outcome, Part
 from leaklab.report.judge.claims import Claim, read_claims

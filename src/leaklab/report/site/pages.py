@@ -11,8 +11,7 @@ from leaklab.report.judge.comparison import Comparison
 from leaklab.report.judge.verdicts import Verdict, VerdictName
 from leaklab.report.site.answers import Answer
 from leaklab.report.site.attacks_tried import ProtectionLeft, TriedAttack, Unbroken
-from leaklab.report.site.changes import Corrected
-from leaklab.report.site.findings import Sentence
+from leaklab.report.site.findings import Corrected, Sentence
 from leaklab.report.site.publication import Cost, MetricCard
 from leaklab.report.site.threats import ThreatModel
 from leaklab.report.tables.layout import Grid

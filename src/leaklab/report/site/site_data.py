@@ -24,9 +24,16 @@ from leaklab.report.numbers.results import PROTECTION_LEFT, ResultTable
 from leaklab.report.numbers.words import gaps
 from leaklab.report.site.answers import Answer, answer
 from leaklab.report.site.attacks_tried import bounds_of, protection_left, tried_attacks, unbroken
-from leaklab.report.site.changes import Corrected, corrected, load_changes
 from leaklab.report.site.costs import absent_records, recipe_of
-from leaklab.report.site.findings import Questions, Sentence, load_findings, sentence_of
+from leaklab.report.site.findings import (
+    Corrected,
+    Questions,
+    Sentence,
+    corrected,
+    load_changes,
+    load_findings,
+    sentence_of,
+)
 from leaklab.report.site.headlines import load_headlines, read_grants
 from leaklab.report.site.links import chain_of
 from leaklab.report.site.pages import (

@@ -21,7 +21,7 @@ from leaklab.report.collect.source import Source
 from leaklab.report.numbers.compact import Cells, unpacked
 from leaklab.report.numbers.results import AGAIN, BLIND, KNOWING, PAPER, canonical
 from leaklab.report.numbers.results import COLUMNS as OF_TABLES
-from leaklab.report.site.words import ATTACKERS
+from leaklab.report.site.headlines import ATTACKERS
 from leaklab.report.tables.layout import Grid
 from leaklab.specs.base import run_id
 

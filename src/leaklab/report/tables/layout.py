@@ -10,7 +10,6 @@ from typing import Any, Literal
 from leaklab.items.layouts import TableLayout
 from leaklab.records.errors import UserError
 from leaklab.report.judge.comparison import Comparison
-from leaklab.report.numbers.places import MARKS, MINUS, NONE, Place, in_order, labels_of, place_of
 from leaklab.report.numbers.results import (
     AS_DESCRIBED,
     INDEX,
@@ -21,7 +20,7 @@ from leaklab.report.numbers.results import (
     ResultTable,
     identity,
 )
-from leaklab.report.numbers.words import gaps
+from leaklab.report.numbers.words import MARKS, MINUS, NONE, Place, gaps, in_order, labels_of, place_of
 from leaklab.report.tables import notes
 
 Mark = Literal["best", "worst", ""]

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from leaklab.items.layouts import TableLayout
-from leaklab.report.numbers.places import NONE, Place, in_order, labels_of, place_of
 from leaklab.report.numbers.results import ResultRow
-from leaklab.report.numbers.words import sampled, stand_ins, word_of
+from leaklab.report.numbers.words import NONE, Place, in_order, labels_of, place_of, sampled, stand_ins, word_of
 
 SPREAD = "a difference without ✓ or ✗: print itself is unstable there, and only the spread is compared"
 
