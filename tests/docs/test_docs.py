@@ -19,12 +19,13 @@ from leaklab.items.items import load_items
 from leaklab.observations.declared import declared
 from leaklab.observations.requirements import TRANSFORMS
 from leaklab.planning.outputs import nothing_done
-from leaklab.records import config, record, weights
+from leaklab.records import config, plugins, record, weights
 from leaklab.report.judge import claims, tolerances
 from leaklab.report.site.headlines import nobody_knows
 from leaklab.specs import capture, stages, training
 from leaklab.specs.text import SentenceChoice
 
+ONE_FILE_ROOMS = {"augmentations", "optimizers", "schedules"}
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src/leaklab"
 PAGES = sorted(
@@ -222,9 +223,14 @@ def test_every_key_of_blocks_and_claims_is_explained():
 
 def test_every_plugin_and_reader_is_named():
     explained = set(quoted(ROOT / "config/README.md"))
-    named = [path for path in PACKAGE.rglob("*.py") if re.search("^PLUGIN = ", path.read_text("utf-8"), re.MULTILINE)]
-    assert len(named) > 30
-    assert {path.stem.replace("_", "-") for path in named} <= explained
+    offering = [
+        path for path in PACKAGE.rglob("*.py") if re.search("^PLUGINS? = ", path.read_text("utf-8"), re.MULTILINE)
+    ]
+    rooms = {path.relative_to(PACKAGE).with_suffix("") for path in offering}
+    rooms = {room if room.name in ONE_FILE_ROOMS else room.parent for room in rooms}
+    named = {name for room in rooms for name in plugins.available(room.as_posix())}
+    assert len(named) > 80
+    assert named <= explained
     assert set(READERS) <= explained
 
 
