@@ -91,7 +91,7 @@ COLLECTOR_OF_STAGE = {
     "landscape": "landscapes",
     "score-text": "text",
     "check": "checks",
-    "architecture": "architecture",
+    "architecture": "checks",
 }
 """Module of the room that reads the runs of a stage into a table."""
 
