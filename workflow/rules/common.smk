@@ -7,7 +7,8 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from leaklab.planning import item_files
+from leaklab.items.items import item_file, load_items, load_papers, paper_file
+from leaklab.planning import result_lookups
 from leaklab.planning.beginning import (
     free_lock_of_killed_call,
     note_call,
@@ -15,18 +16,19 @@ from leaklab.planning.beginning import (
     refuse_closed_folders,
 )
 from leaklab.planning.call import Call, said_by_failed_steps
-from leaklab.planning.code_lock import CodeLock
-from leaklab.planning.lookups import dataset_spec, files, step
-from leaklab.planning.devices import configured_device
 from leaklab.planning.code import kept_digests
+from leaklab.planning.code_lock import CodeLock
+from leaklab.planning.devices import RESULT, configured_device, device_of, refuse_missing_gpu
 from leaklab.planning.lookups import (
     Pieces,
     Runs,
     dataset_entry,
+    dataset_spec,
+    files,
     memory_of_dataset,
+    step,
     text_entry,
 )
-from leaklab.planning.devices import RESULT
 from leaklab.planning.result_lookups import Results, scale_spec
 from leaklab.planning.snakemake_patches import (
     bring_to_now,
@@ -35,12 +37,9 @@ from leaklab.planning.snakemake_patches import (
     patch_every_process,
     patch_main_process,
 )
-from leaklab.planning.devices import device_of, refuse_missing_gpu
 from leaklab.records.config import SCALES, Config
 from leaklab.records.config import parse as parse_config
 from leaklab.records.errors import UserError
-from leaklab.items.items import item_file, load_items
-from leaklab.items.items import load_papers, paper_file
 
 
 def say(line):

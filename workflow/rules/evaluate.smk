@@ -29,10 +29,10 @@ rule check_theory:
 rule make_table:
     input:
         item=results.item_yaml,
-        sweeps=results.of_item(item_files.sweeps),
-        scores=results.of_item(item_files.scores),
-        checks=results.of_item(item_files.checks),
-        cards=results.of_item(item_files.cards),
+        sweeps=results.of_item(result_lookups.sweeps),
+        scores=results.of_item(result_lookups.scores),
+        checks=results.of_item(result_lookups.checks),
+        cards=results.of_item(result_lookups.cards),
         targets="config/papers/targets.csv",
         tolerances="config/papers/tolerances.yaml",
     output:
@@ -64,7 +64,7 @@ rule make_figure:
         csv="results/{scale}/{paper}/{item}.csv",
         targets="config/papers/targets.csv",
         tolerances="config/papers/tolerances.yaml",
-        pictures=results.of_item(item_files.pictures),
+        pictures=results.of_item(result_lookups.pictures),
     output:
         png="figures/{scale}/{paper}/{item}.png",
         pdf="figures/{scale}/{paper}/{item}.pdf",
