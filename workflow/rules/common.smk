@@ -18,7 +18,12 @@ from leaklab.planning.beginning import (
 from leaklab.planning.call import Call, said_by_failed_steps
 from leaklab.planning.code import kept_digests
 from leaklab.planning.code_lock import CodeLock
-from leaklab.planning.devices import RESULT, configured_device, device_of, refuse_missing_gpu
+from leaklab.planning.devices import (
+    RESULT,
+    configured_device,
+    device_of,
+    refuse_missing_gpu,
+)
 from leaklab.planning.lookups import (
     Pieces,
     Runs,
