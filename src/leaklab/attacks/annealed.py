@@ -52,7 +52,7 @@ class AnnealedMap:
 
     Attributes:
         label_rule: ``likelihood`` (for one sample per update), or a rule of ``labels.fixed_labels``: ``counts`` for
-            batches at a known scale, ``unmixed`` at any; see ``public_labels.labels_of``.
+            batches at a known scale, ``unmixed`` at any; see ``public.labels_of``.
         coarsest: error of each entry in the first stage, relative to the norm of the observed gradient.
         finest: the same in the last stage.
         stages: how many; a transform with a likelihood of its own (``matched-noise``) has one.

@@ -109,7 +109,7 @@ class Reconstruction:
         candidate_losses: [T, R]; inf where a start was not needed or never had a finite loss, NaN of an attack that
             evaluates none.
         starts: one record per start that was run; ``trial`` is the trial's number in the capture.
-        scale: [T] float64, factor that the attacker found on the update: 1, unless ``planned.attacked`` says what the
+        scale: [T] float64, factor that the attacker found on the update: 1, unless ``run.attacked`` says what the
             transform estimated. An attack says nothing of it.
         latents: [T, B, d] of the images, where they come from a generator.
         certified: [T] bool, of an attack that proves what it reads: whether it proved the whole batch.

@@ -72,7 +72,7 @@ def attacked(
 ) -> Reconstruction:
     """Return what the attack, after its transform, makes of an observation: on the CPU, images on the [0, 1] scale.
 
-    An update that says nothing of its samples is not attacked: the answer is ``closed_form.unread``.
+    An update that says nothing of its samples is not attacked: the answer is ``reconstructions.unread``.
     A trial of which linear algebra makes nothing is lost, and no other: it has no finite number and is diverged.
 
     Args:

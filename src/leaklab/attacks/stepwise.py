@@ -1,7 +1,7 @@
 """Posterior of the latents of an update whose local steps a law tells apart: each has a gradient of its own.
 
 What a defense does to a step depends on that step's gradient, and what the server sees is their sum. So the steps are
-simulated one after another, and the law (``likelihood.StepLikelihood``) is given the gradients of all of them in place
+simulated one after another, and the law (``distances.StepLikelihood``) is given the gradients of all of them in place
 of their mean. Where the client stood in its second step depends on what the defense had made of the first one; the law
 says what to expect (``moved``), and what it cannot know is an error of the rate times the curvature.
 
@@ -30,7 +30,7 @@ class PrescribedRound:
     Attributes:
         rates: [E].
         steps: the client's optimizer and batch order.
-        moves: see ``simulation.Moves``.
+        moves: see ``steps.Moves``.
     """
 
     rates: Tensor

@@ -38,7 +38,7 @@ class State:
         reached: replicates that stopped at the spec's goal, [R], bool.
         steps: optimiser steps done so far per client, [R], int64.
         rows: the finished rows of the sweep's table.
-        noted: what was noted of the last round by name, [R, ...]; empty where nothing is followed (``watched.py``).
+        noted: what was noted of the last round by name, [R, ...]; empty where nothing is followed (``notes.py``).
     """
 
     round: int

@@ -92,7 +92,7 @@ def _number(trial: str) -> str:
 
 
 class Description(_Strict):
-    """All of ``facts.json``; see ``artefacts.save_observation``."""
+    """All of ``facts.json``; see ``save_observation``."""
 
     kind: Kind
     mode: Mode

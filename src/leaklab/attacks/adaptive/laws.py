@@ -23,7 +23,7 @@ class Lawful(InferredGradient):
     """Base of such transforms; a subclass gives ``law``, and in ``requirements.fits`` the defense.
 
     With several local steps the inferred gradient is their mean. That gradients differ from step to step is modelled
-    where the law is a ``likelihood.StepLikelihood`` and the attack asks for it (``place: steps``). It goes with attack
+    where the law is a ``distances.StepLikelihood`` and the attack asks for it (``place: steps``). It goes with attack
     ``annealed-likelihood``.
     """
 
@@ -91,7 +91,7 @@ class Informed:
 
 @dataclass(frozen=True)
 class LaplaceLaw(OnlyWidened):
-    """The mean of independent draws of Laplace noise; a ``likelihood.Likelihood``.
+    """The mean of independent draws of Laplace noise; a ``distances.Likelihood``.
 
     Attributes:
         scale: b of one draw; positive.
@@ -102,11 +102,11 @@ class LaplaceLaw(OnlyWidened):
     draws: int = 1
 
     def widened(self, error: float, weights: Mapping[str, Tensor]) -> Distance:
-        """Return the negative log-likelihood at an error; see ``likelihood.Likelihood``."""
+        """Return the negative log-likelihood at an error; see ``distances.Likelihood``."""
         return Differentiated(partial(_negative_log_likelihood, law=self, error=error))
 
     def of_steps(self, error: float, weights: Mapping[str, Tensor], shares: Sequence[float]) -> Distance:
-        """Return the same of the mean of steps; see ``likelihood.StepLikelihood``.
+        """Return the same of the mean of steps; see ``distances.StepLikelihood``.
 
         Raises:
             UserError: steps of different weight, whose noise has another law.

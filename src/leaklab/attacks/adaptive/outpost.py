@@ -44,7 +44,7 @@ MOST_STEPS = 4
 
 @dataclass(frozen=True)
 class RankedLaw(OnlyWidened):
-    """How OUTPOST makes an observed update of a gradient; a ``likelihood.Likelihood``.
+    """How OUTPOST makes an observed update of a gradient; a ``distances.Likelihood``.
 
     Attributes:
         pruned: share of each tensor's smallest entries that a perturbed step sets to zero, in [0, 1).
@@ -67,12 +67,12 @@ class RankedLaw(OnlyWidened):
         return len(self.chances) - 1
 
     def widened(self, error: float, weights: Mapping[str, Tensor]) -> Distance:
-        """Return the negative log-likelihood at an error; see ``likelihood.Likelihood``."""
+        """Return the negative log-likelihood at an error; see ``distances.Likelihood``."""
         deviations = self._deviations(weights)
         return Differentiated(partial(_negative_log_likelihood, law=self, deviations=deviations, error=error))
 
     def of_steps(self, error: float, weights: Mapping[str, Tensor], shares: Sequence[float]) -> Distance:
-        """Return the same of steps with gradients of their own; see ``likelihood.StepLikelihood``.
+        """Return the same of steps with gradients of their own; see ``distances.StepLikelihood``.
 
         Raises:
             UserError: there are too many steps.

@@ -155,7 +155,7 @@ class Batch:
     Attributes:
         labels: [B], ascending.
         scale: factor on the update.
-        residual: see ``head_unmixing.Unmixed``; inf where nothing was unmixed.
+        residual: see ``Unmixed``; inf where nothing was unmixed.
     """
 
     labels: Tensor

@@ -76,7 +76,7 @@ class LatentMatching:
         return self.batches(latents, rows).squeeze(1)
 
     def evaluate(self, latents: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the losses [S] by first derivatives alone, and the latents (see ``latent_search.Evaluate``)."""
+        """Return the losses [S] by first derivatives alone, and the latents (see ``latent.Evaluate``)."""
         parts = zip(torch.split(latents, self._together), torch.split(rows, self._together), strict=True)
         return torch.cat([self._losses(*part) for part in parts]), latents
 

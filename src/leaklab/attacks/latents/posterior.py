@@ -240,7 +240,7 @@ def refined(
         posterior: of T trials, with the labels that its inversion has.
         stages: of one start per trial.
         refinements: how often the neighbours are looked up; 0 for never.
-        neighbours: see ``neighbours.near_posterior``.
+        neighbours: see ``near_posterior``.
         narrow: searches such a posterior from unknowns [T, n].
 
     Raises:

@@ -18,7 +18,7 @@ class TagAttack:
 
     Attributes:
         squared: square the norms, as some later implementations do.
-        rate: AdamW's first rate in standard deviations of the word table (see ``matching_attack.TextMatching``).
+        rate: AdamW's first rate in standard deviations of the word table (see ``base.TextMatching``).
         decay: AdamW's weight decay.
     """
 

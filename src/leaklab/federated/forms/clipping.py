@@ -40,7 +40,7 @@ def clipped_cnn_gradient(
     plain: Tensor,
     shared: Collection[str],
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return one model's weighed loss and gradients by name; see ``sample_clipping.clipped_sum``.
+    """Return one model's weighed loss and gradients by name; see ``clipped_sum``.
 
     Args:
         network: for which ``has_formulas`` holds.

@@ -150,7 +150,7 @@ class ItemPage:
         settings: resolved settings by scale, ``{"paper": {...}, "small": {...}, "demo": {...}}``; nested mappings
             are flattened.
         substitutes: stand-ins behind its numbers.
-        gaps: what the numbers lack: not run here, diverged, target not reached (``gaps.gaps``).
+        gaps: what the numbers lack: not run here, diverged, target not reached (``words.gaps``).
         partitions: who holds what in the deals behind its runs.
         cards: metric cards of its metrics.
         recipe: how to make it; None for an item that does not run at this scale.
