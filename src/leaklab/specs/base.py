@@ -1,7 +1,7 @@
 """What a run is, and what it knows of itself: its stage and rule, its name, what it needs, loads and is told.
 
 A spec is typed and frozen. It holds everything that decides a result and nothing else: no paths, no devices, no chunk
-sizes. Its canonical JSON is the run's identity (``base.py``), so a new field reruns that stage and those behind it only.
+sizes. Its canonical JSON is the run's identity (``run_id``), so a new field reruns that stage and those behind it only.
 A new stage is one such class, named in ``stages.py``, with the step and the rule that it says. What runs cost is told
 by ``planning``, where a new measurement reruns nothing.
 """

@@ -1,4 +1,4 @@
-"""Federated averaging with partial participation, in the two schemes that are compared.
+"""Algorithms whose clients send their network or a part of it: averaging in two schemes, no federation, own heads.
 
 Source: LRP paper, section 5.2 and algorithm 1; its eq. (3) lacks a factor N and is not used.
 """
