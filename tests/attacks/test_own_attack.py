@@ -25,8 +25,8 @@ import torch
 
 from leaklab.attacks.base import Attack, Case, Reconstruction, victim
 from leaklab.attacks.matching.inversion import Inversion
-from leaklab.attacks.labels import fixed_labels
-from leaklab.attacks.matching import squared_l2
+from leaklab.attacks.labels.rules import fixed_labels
+from leaklab.attacks.matching.distances import squared_l2
 from leaklab.attacks.search.savepoints import savepoint
 from leaklab.attacks.starts import StartRecord
 from leaklab.observations.declared import SAMPLES, Requirements

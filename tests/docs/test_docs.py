@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel
 
 from leaklab.data import catalog
+from leaklab.data import download as weights
 from leaklab.data.readers.registry import READERS
 from leaklab.defenses.base import Defense, overrides
 from leaklab.items import items, layouts
@@ -19,7 +20,7 @@ from leaklab.items.items import load_items
 from leaklab.observations.declared import declared
 from leaklab.observations.requirements import TRANSFORMS
 from leaklab.planning.outputs import nothing_done
-from leaklab.records import config, plugins, record, weights
+from leaklab.records import config, plugins, record
 from leaklab.report.judge import claims, tolerances
 from leaklab.report.site.headlines import nobody_knows
 from leaklab.specs import capture, stages, training

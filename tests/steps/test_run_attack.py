@@ -120,10 +120,10 @@ def test_a_killed_job_goes_on_and_ends_with_the_same_bytes(attack, killed):
 
 ONE_CHUNK = """
 import sys, time, torch
-from leaklab.attacks import parts
+from leaklab.attacks import reconstructions
 from leaklab.steps import base, run_attack
 torch.set_num_threads(1)
-parts.TRIALS_TOGETHER = 2
+reconstructions.TRIALS_TOGETHER = 2
 work, calls = run_attack.attacked, []
 
 def attacked(*arguments):

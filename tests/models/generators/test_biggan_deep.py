@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from leaklab.data import download as weights
 from leaklab.models.generators import biggan
 from leaklab.models.generators.base import load_generator, save_generator
 from leaklab.models.generators.biggan import LAYOUTS, BigGanDeep, BigGanDeepGenerator, Layout, load_biggan_deep
-from leaklab.records import plugins, weights
+from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_tensors
 from leaklab.records.streams import stream
