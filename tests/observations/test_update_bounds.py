@@ -6,11 +6,10 @@ import pytest
 import torch
 
 from leaklab.captures.capture import capture
-from leaklab.defenses.dp_sgd import total_variation
 from leaklab.federated.checkpoint import CLIENTS
 from leaklab.federated.engine import train
 from leaklab.items.items import load_items
-from leaklab.observations.update_bounds import UpdateBound, bound_of
+from leaklab.observations.update_bounds import UpdateBound, bound_of, total_variation
 from leaklab.planning.plan import build_plan
 from leaklab.specs.capture import CaptureSpec
 from leaklab.specs.text import TextAttackSpec

@@ -3,14 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
-from torch import Tensor
 
 from leaklab.records.config import parse
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, read_tensors, write_json, write_tensors
+
+if TYPE_CHECKING:  # read by a step without tensors
+    from torch import Tensor
 
 
 class _Trials(BaseModel):
@@ -30,9 +32,9 @@ class Truth:
         trials: for each trial the images' index in the split and the number of the defense's draw.
     """
 
-    images: Tensor
-    labels: Tensor
-    rates: Tensor
+    images: "Tensor"
+    labels: "Tensor"
+    rates: "Tensor"
     trials: tuple[Mapping[str, Any], ...]
 
     def select(self, rows: Sequence[int]) -> "Truth":

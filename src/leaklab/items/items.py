@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -19,6 +19,7 @@ from leaklab.items.layouts import (
     SentencesLayout,
     TableLayout,
 )
+from leaklab.records import plugins
 from leaklab.records.config import Scale, parse, read_yaml
 from leaklab.records.errors import UserError
 from leaklab.records.record import Record
@@ -70,8 +71,7 @@ def _load(folder: Path) -> Paper:
     return parse(Paper, read_yaml(path), path)
 
 
-Renderer = Literal[
-    "",
+HouseRenderer = Literal[
     "table",
     "image-grid",
     "defense-grid",
@@ -84,6 +84,8 @@ Renderer = Literal[
     "latent-plane",
     "diagram",
 ]
+FIGURES = "report/figures"
+"""Room of the renderers that are plug-ins (``report/figures/drawings.py::Renderer``)."""
 
 
 class RowValue(Record):
@@ -158,12 +160,27 @@ class ScaleChange(Record):
     apart: bool = False
 
 
+def _check_renderer(name: str, settings: Mapping[str, Any]) -> None:
+    """Refuse a renderer that is neither the house's nor a plug-in, or a setting that it does not have."""
+    own = plugins.available(FIGURES)
+    if name not in own:
+        raise ValueError(
+            f"there is no renderer '{name}': choose from {', '.join([*get_args(HouseRenderer), *own])}, or write one: "
+            f"src/leaklab/{FIGURES}/{name.replace('-', '_')}.py"
+        )
+    try:
+        plugins.check(FIGURES, name, settings)
+    except UserError as error:
+        raise ValueError(str(error)) from None
+
+
 class Item(Record):
     """One table, figure, theorem or algorithm of a paper.
 
     Attributes:
         planned: why this item does not run yet; empty for items that do.
-        renderer: generic renderer in ``report/``.
+        renderer: one of the house, which reads its own section below, or a plug-in of ``report/figures``.
+        figure: settings of a renderer that is a plug-in.
         reading: one or two plain sentences: what the reader should take from it.
         headline: metric that stands for the item on its paper's page (attacks).
         open: choices that the paper leaves open, and what was taken.
@@ -178,7 +195,8 @@ class Item(Record):
     kind: Literal["table", "figure", "theorem", "algorithm"]
     shows: str = ""
     planned: str = ""
-    renderer: Renderer = ""
+    renderer: HouseRenderer | str = ""
+    figure: dict[str, Any] = Field(default_factory=dict)
     claims: tuple[str, ...] = ()
     reading: str = ""
     headline: str = ""
@@ -204,7 +222,16 @@ class Item(Record):
             raise ValueError("an item has either 'runs' or a reason under 'planned' (a 'diagram' needs neither)")
         if self.made and not self.renderer:
             raise ValueError("an item with runs or a diagram needs a 'renderer'")
+        if self.own_renderer:
+            _check_renderer(self.renderer, self.figure)
+        elif self.figure:
+            raise ValueError(f"renderer '{self.renderer}' has a section of its own, and no settings under 'figure'")
         return self
+
+    @property
+    def own_renderer(self) -> bool:
+        """Whether the figure is drawn by a plug-in."""
+        return bool(self.renderer) and self.renderer not in get_args(HouseRenderer)
 
     @property
     def made(self) -> bool:

@@ -1,8 +1,8 @@
 """What an attack's loss and the distance from the private image look like around the attack's latent."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import torch
 from torch import Tensor
 
@@ -15,12 +15,21 @@ from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 from leaklab.specs.attack import LandscapeSpec
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 LOSS, PROFILED = "matching_loss", "profiled_loss"
 # pictures that are compared at once
 PICTURES_TOGETHER = 256
 
 
-def points_of(spec: LandscapeSpec, first: Tensor, second: Tensor) -> tuple[pd.DataFrame, Tensor]:
+def _table(columns: Mapping[str, Any]) -> "pd.DataFrame":
+    import pandas as pd  # who projects an image needs none
+
+    return pd.DataFrame(columns)
+
+
+def points_of(spec: LandscapeSpec, first: Tensor, second: Tensor) -> "tuple[pd.DataFrame, Tensor]":
     """Return where the points lie, columns ``alpha`` and, on a plane, ``beta``, and their latents [N, d].
 
     Args:
@@ -33,11 +42,11 @@ def points_of(spec: LandscapeSpec, first: Tensor, second: Tensor) -> tuple[pd.Da
     """
     alphas = steps(*spec.alpha)
     if spec.beta is None:
-        return pd.DataFrame({"alpha": alphas.numpy()}), line(first, second, alphas)
+        return _table({"alpha": alphas.numpy()}), line(first, second, alphas)
     betas = steps(*spec.beta)
     third = across(first, second, stream(spec.seed, "landscape", "across"))
     pairs = torch.cartesian_prod(alphas, betas)
-    places = pd.DataFrame({"alpha": pairs[:, 0].numpy(), "beta": pairs[:, 1].numpy()})
+    places = _table({"alpha": pairs[:, 0].numpy(), "beta": pairs[:, 1].numpy()})
     return places, plane(first, second, third, alphas, betas).flatten(0, 1)
 
 
@@ -55,7 +64,7 @@ def speaking_rows(observation: Observation) -> list[int]:
     return observation.speaking
 
 
-def losses(matching: LatentMatching, profiled: LatentMatching | None, row: int, latents: Tensor) -> pd.DataFrame:
+def losses(matching: LatentMatching, profiled: LatentMatching | None, row: int, latents: Tensor) -> "pd.DataFrame":
     """Return the losses of latents [N, d], columns ``matching_loss`` and, if asked for, ``profiled_loss``.
 
     Args:
@@ -66,16 +75,16 @@ def losses(matching: LatentMatching, profiled: LatentMatching | None, row: int, 
     """
     wanted = {LOSS: matching, PROFILED: profiled}
     found = {name: losses_on(own, row, latents) for name, own in wanted.items() if own is not None}
-    return pd.DataFrame({name: values.double().cpu().numpy() for name, values in found.items()})
+    return _table({name: values.double().cpu().numpy() for name, values in found.items()})
 
 
-def distances(metrics: Sequence[Metric], pictures: Tensor, original: Tensor) -> pd.DataFrame:
+def distances(metrics: Sequence[Metric], pictures: Tensor, original: Tensor) -> "pd.DataFrame":
     """Return how far pictures [N, C, H, W] are from one original [C, H, W], a column per metric; all on [0, 1]."""
     columns: dict[str, Tensor] = {}
     for metric in metrics:
         parts = [metric.values(part, original.expand_as(part)) for part in torch.split(pictures, PICTURES_TOGETHER)]
         columns[metric.card.name] = torch.cat(parts)
-    return pd.DataFrame({name: values.numpy() for name, values in columns.items()})
+    return _table({name: values.numpy() for name, values in columns.items()})
 
 
 # The perceptual distances that have a derivative, for what is searched by descent.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from leaklab.items.expand import block_stage, expand, expand_absent
-from leaklab.items.items import load_item
+from leaklab.items.items import FIGURES, load_item
 from leaklab.records import code
 from leaklab.records.definitions import PACKAGE
 from leaklab.records.errors import UserError
@@ -101,7 +101,7 @@ def collector_module(name: str) -> str:
     return f"leaklab.{COLLECTORS.replace('/', '.')}.{name}"
 
 
-TABLE, DRAWING = "make_table", "draw_partition"
+TABLE, FIGURE, DRAWING = "make_table", "make_figure", "draw_partition"
 Plugins = Sequence[tuple[str, str]]
 """Room and name of each."""
 
@@ -148,7 +148,10 @@ def code_of_result(rule: str, paper: str = "", item: str = "", scale: str = "", 
     """
     if partition:
         return Code(rule, (("data/partitions", partition),))
-    return Code(rule, _plugins_of_table(Path("config/items", paper, f"{item}.yaml"), scale) if rule == TABLE else ())
+    file = Path("config/items", paper, f"{item}.yaml")
+    if rule == FIGURE:
+        return Code(rule, _renderer(file))
+    return Code(rule, _plugins_of_table(file, scale) if rule == TABLE else ())
 
 
 def code_of_record(rule: str, told: Mapping[str, Any]) -> Code:
@@ -162,6 +165,11 @@ def code_of_record(rule: str, told: Mapping[str, Any]) -> Code:
         return code_of_result(rule, paper, item, scale, partition)
     except UserError:
         return Code(rule)
+
+
+def _renderer(file: Path) -> tuple[tuple[str, str], ...]:
+    item = load_item(file) if file.is_file() else None
+    return ((FIGURES, item.renderer),) if item is not None and item.own_renderer else ()
 
 
 def _plugins_of_table(file: Path, scale: str) -> tuple[tuple[str, str], ...]:

@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from leaklab.items.items import Item
+from leaklab.items.items import FIGURES, Item
+from leaklab.records import plugins
 from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_arrays
@@ -40,6 +41,14 @@ class Drawing:
     foot: str = ""
 
 
+class Renderer(Protocol):
+    """A renderer plug-in: a frozen dataclass whose fields are its settings, under ``figure:`` of an item."""
+
+    def draw(self, item: Item, results: ResultTable) -> tuple[Figure, Mapping[str, Floats]]:
+        """Return the figure, and the numbers that it shows, each array under a name."""
+        ...
+
+
 def draw(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
     """Draw an item.
 
@@ -52,7 +61,8 @@ def draw(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Dr
     Raises:
         UserError: the renderer's section of the item's file is missing, or does not fit the results.
     """
-    return replace(RENDERERS[item.renderer](item, scale, results, printed), foot=foot_of(item, scale, results))
+    drawn = (_own if item.own_renderer else RENDERERS[item.renderer])(item, scale, results, printed)
+    return replace(drawn, foot=foot_of(item, scale, results))
 
 
 def foot_of(item: Item, scale: Scale, results: ResultTable) -> str:
@@ -74,6 +84,12 @@ def _behind(item: Item, results: ResultTable) -> str:
         counted = sampled(row for row in rows if row.attacker and "image" not in row.row)
         return f"Pictures: the first of {counted}." if counted else ""
     return ""
+
+
+def _own(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    renderer: Renderer = plugins.load(FIGURES, item.renderer, item.figure)
+    figure, numbers = renderer.draw(item, results)
+    return Drawing(figure, partial(write_arrays, arrays=numbers))
 
 
 def _attacks(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
