@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from leaklab.data.text.readers import Sentences
 from leaklab.data.text.vocabulary import PADDING, Vocabulary
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,11 @@ class TokenBatch:
         mask: int64 [N, L], 1 for tokens and 0 for padding.
     """
 
-    ids: Tensor
-    mask: Tensor
+    ids: "Tensor"
+    mask: "Tensor"
 
     @property
-    def lengths(self) -> Tensor:
+    def lengths(self) -> "Tensor":
         """Tokens per sentence with start and end, int64 [N]."""
         return self.mask.sum(1)
 
@@ -77,6 +77,8 @@ def encode_batch(vocabulary: Vocabulary, texts: Sequence[str], length: int | Non
     Raises:
         UserError: no sentences, or one that is longer than ``length``.
     """
+    import torch  # who only reads a corpus needs none
+
     if not texts:
         raise UserError("no sentences to encode: give at least one")
     encoded = [vocabulary.encode(text) for text in texts]
