@@ -51,6 +51,21 @@ class MetricCard:
     note: str = ""
 
 
+LABEL_CARD = MetricCard(
+    name="label_correct",
+    unit="",
+    better="lower",
+    domain="class labels",
+    peak=None,
+    clamping="none",
+    network="",
+    input_range="int64",
+    assignment="as multisets: a true label counts if an inferred label is left for it",
+    averaging="0 or 1 per private image, none where no label was guessed; the mean is the label accuracy",
+    note="labels that the threat model grants to the attacker count as inferred",
+)
+
+
 class Metric(ABC):
     """A plug-in of this room: a card and one value per image."""
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from leaklab.metrics.assignment import match, reorder
-from leaklab.metrics.base import Metric, MetricCard
+from leaklab.metrics.base import Metric
 from leaklab.metrics.guesses import finite, oracle_choice
 from leaklab.metrics.pixel import MeanSquaredError
 from leaklab.metrics.silence import silence_line, silenced
@@ -113,20 +113,6 @@ def score_table(
 
 
 # Were the private labels inferred?
-
-LABEL_CARD = MetricCard(
-    name="label_correct",
-    unit="",
-    better="lower",
-    domain="class labels",
-    peak=None,
-    clamping="none",
-    network="",
-    input_range="int64",
-    assignment="as multisets: a true label counts if an inferred label is left for it",
-    averaging="0 or 1 per private image, none where no label was guessed; the mean is the label accuracy",
-    note="labels that the threat model grants to the attacker count as inferred",
-)
 
 
 def recovered_labels(inferred: "Tensor", truth: "Tensor") -> "Tensor":

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from leaklab.captures.truth import load_truth
 from leaklab.metrics import scoring
-from leaklab.metrics.base import load_search_metrics
+from leaklab.metrics.base import LABEL_CARD, load_search_metrics
 from leaklab.metrics.guesses import SELECTIONS, private_indices, reference_guesses
 from leaklab.metrics.of_update import load_update_metrics, names_of_image_metrics, values_of_speaking
 from leaklab.metrics.silence import cards_of, counted, silenced, silent_trials
@@ -31,7 +31,7 @@ def run(job: Job) -> None:
     silent = silent_trials(starts := read_table(job.input("trials")))
     scores = dict(scoring.image_scores(metrics, guesses, truth.images, job.device))
     labels = silenced(scoring.recovered_labels(found["labels"], truth.labels), silent)
-    others = {scoring.LABEL_CARD.name: labels}
+    others = {LABEL_CARD.name: labels}
     others |= {
         one.card.name: one.values(found, scoring.errors_of(guesses["best-by-loss"], truth.images)) for one in of_search
     }
@@ -48,7 +48,7 @@ def run(job: Job) -> None:
     of_found = [
         *(one.card for one in of_update),
         *(one.card for one in of_search),
-        scoring.LABEL_CARD,
+        LABEL_CARD,
         *cards_of(silent),
     ]
     cards = {card.name: asdict(card) for card in [*(metric.card for metric in metrics), *of_found]}

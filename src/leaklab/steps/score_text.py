@@ -6,7 +6,7 @@ import pandas as pd
 
 from leaklab.captures.truth import load_text_truth
 from leaklab.data.text.corpus import Corpus
-from leaklab.metrics.scoring import LABEL_CARD
+from leaklab.metrics.base import LABEL_CARD
 from leaklab.metrics.silence import cards_of, counted, silent_trials
 from leaklab.metrics.text.scoring import SELECTIONS, score_trials, text_cards
 from leaklab.records.files import read_json, read_table, write_json, write_table

@@ -7,8 +7,7 @@ from leaklab.captures.truth import TextTrial
 from leaklab.data.text.corpus import Corpus
 from leaklab.data.text.readers import Sentences
 from leaklab.data.text.vocabulary import END, Vocabulary
-from leaklab.metrics.base import MetricCard
-from leaklab.metrics.scoring import LABEL_CARD
+from leaklab.metrics.base import LABEL_CARD, MetricCard
 from leaklab.metrics.silence import silence_line
 from leaklab.metrics.text.recovery import (
     NAMES,
