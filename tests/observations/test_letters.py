@@ -143,8 +143,9 @@ class TestWhomAnAttackIsMadeFor:
         listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
         if not listed:
             pytest.skip("no git checkout")
-        names = {Path(name).stem.replace("_", "-") for name in listed}
-        assert names & set(plugins.available("defenses")) == HOUSE
+        known = {(ROOT / name).resolve() for name in listed}
+        offers = plugins.offers("defenses")
+        assert {name for name, offer in offers.items() if offer.file.resolve() in known} == HOUSE
 
     def test_the_items_pages_say_what_they_said(self):
         plan = build_plan(load_items(ROOT / "config/items"))
