@@ -12,9 +12,10 @@ from leaklab.records.errors import UserError
 from leaklab.records.files import sha256, write_json
 from leaklab.report.site.publication import of_archive
 
-ITEM = SimpleNamespace(paper="lrp", item="figure2", key="lrp/figure2", renderer="image-grid")
+ITEM = SimpleNamespace(paper="lrp", item="figure2", key="lrp/figure2", renderer="sentences")
 CURVES = SimpleNamespace(paper="lrp", item="figure2", key="lrp/figure2", renderer="curves")
 SCORES = Path("results/runs/score/one/scores.csv")
+SENTENCES = Path("results/runs/score-text/one/sentences.csv")
 PICTURE = Path("results/runs/attack/one/reconstruction.safetensors")
 CARD = Path("data/prepared/digits.json")
 TENSORS = Path("data/prepared/digits.safetensors")
@@ -26,12 +27,12 @@ ARCHIVE = Path("results/small/lrp/figure2.runs.zip")
 def project(tmp_path, monkeypatch):
     """A table and a figure, with the files that their records name."""
     monkeypatch.chdir(tmp_path)
-    for path in (SCORES, PICTURE, CARD, TENSORS, YAML):
+    for path in (SCORES, SENTENCES, PICTURE, CARD, TENSORS, YAML):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"bytes of {path}")
     table, figure = Path("results/small/lrp/figure2.csv"), Path("figures/small/lrp/figure2.png")
-    made = {table: (SCORES, CARD, TENSORS), figure: (PICTURE, table)}
-    for path, read in {**dict.fromkeys((SCORES, PICTURE, CARD), ()), **made}.items():
+    made = {table: (SCORES, CARD, TENSORS), figure: (SENTENCES, PICTURE, table)}
+    for path, read in {**dict.fromkeys((SCORES, SENTENCES, PICTURE, CARD), ()), **made}.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         if path in made:
             path.write_text("shown")
@@ -62,7 +63,7 @@ def rewrite(name, content):
 
 def test_what_was_packed_comes_back_with_its_bytes_and_older_than_any_table(project):
     assert "3 files of runs" in packed()[0]
-    before = {path: path.read_bytes() for path in (SCORES, PICTURE, CARD)}
+    before = {path: path.read_bytes() for path in (SCORES, SENTENCES, CARD)}
     for path in before:
         path.unlink()
     assert packing.unpack(ITEM, "small") == 3
@@ -71,17 +72,21 @@ def test_what_was_packed_comes_back_with_its_bytes_and_older_than_any_table(proj
     assert not list(project.rglob("*.part*"))
 
 
-def test_data_and_configuration_are_not_packed_and_pictures_only_where_they_are_drawn(project):
+def test_data_tensors_and_configuration_are_not_packed_and_sentences_only_where_they_are_shown(project):
     packed(CURVES)
     with zipfile.ZipFile(ARCHIVE) as archive:
         files = [name for name in archive.namelist() if not name.endswith("run.json")]
     assert files == [str(CARD), str(SCORES)]
+    packed()
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        assert str(SENTENCES) in archive.namelist()
+        assert str(PICTURE) not in archive.namelist()
 
 
 def test_records_of_runs_tell_what_they_took_and_are_not_put_back(project):
     packed()
     cost, _ = of_archive(ARCHIVE, Path("figures/small/lrp/figure2.png"))
-    assert (cost.jobs, cost.wall_seconds, cost.cpu_seconds) == (5, 10.0, 5.0)
+    assert (cost.jobs, cost.wall_seconds, cost.cpu_seconds) == (6, 12.0, 6.0)
     shutil.rmtree("results/runs")
     packing.unpack(ITEM, "small")
     assert not list(Path("results/runs").rglob("run.json"))
@@ -123,7 +128,7 @@ def test_where_a_run_is_elsewhere_or_another_the_archive_stays(project, spoil):
 def test_a_file_that_is_here_stays(project):
     packed()
     SCORES.write_text("made again here")
-    PICTURE.unlink()
+    SENTENCES.unlink()
     assert packing.unpack(ITEM, "small") == 1
     assert SCORES.read_text() == "made again here"
 
@@ -132,7 +137,7 @@ def test_a_file_that_is_here_stays(project):
 def test_what_the_records_do_not_name_by_these_bytes_is_refused_and_nothing_is_written(project, name):
     packed()
     rewrite(name, b"not what was recorded")
-    for path in (SCORES, PICTURE, CARD):
+    for path in (SCORES, SENTENCES, CARD):
         path.unlink()
     with pytest.raises(UserError, match="is not what the item's records name"):
         packing.unpack(ITEM, "small")
@@ -152,7 +157,7 @@ def test_a_damaged_archive_is_one_line(project, damage):
 def test_a_flipped_bit_inside_is_found(project):
     packed()
     content = bytearray(ARCHIVE.read_bytes())
-    content[len(content) // 4] ^= 1
+    content[content.index(str(SCORES).encode()) + len(str(SCORES)) + 3] ^= 1
     ARCHIVE.write_bytes(bytes(content))
     with pytest.raises(UserError):
         packing.unpack(ITEM, "small")

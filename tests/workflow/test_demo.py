@@ -123,15 +123,20 @@ def test_a_checkout_without_runs_shows_costs_cards_and_deals(demo, tmp_path):
 
 def test_a_checkout_without_runs_makes_stale_tables_and_figures_again_from_what_is_packed(demo, tmp_path):
     bare = demo.copy(tmp_path / "packed")
-    assert "results/demo/lrp/figure2.runs.zip" in bare.must("leaklab", "pack", "--scale", "demo")
+    assert "results/demo/lrp/figure5.runs.zip" in bare.must("leaklab", "pack", "--scale", "demo")
     for gone in ("results/runs", "data/prepared", "results/demo/report"):
         shutil.rmtree(bare.folder / gone)
-    shown = [bare.folder / name for name in ("results/demo/lrp/figure2.csv", "figures/demo/lrp/figure2.npz")]
+    shown = [bare.folder / name for name in ("results/demo/lrp/figure5.csv", "figures/demo/lrp/figure5.npz")]
     before = [path.read_bytes() for path in shown]
-    bare.edit("config/items/lrp/figure2.yaml", "title: ", "title: Again, ")
+    bare.edit("config/items/lrp/figure5.yaml", "title: ", "title: Again, ")
     said = bare.must("leaklab", "remake", "--scale", "demo")
-    assert said.strip().endswith("1 items made again: lrp/figure2")
+    assert said.strip().endswith("1 items made again: lrp/figure5")
     assert [path.read_bytes() for path in shown] == before
+    assert "Again, " in (bare.folder / "results/demo/lrp/figure5.md").read_text()
+    bare.edit("config/items/lrp/figure2.yaml", "title: ", "title: Again, ")
+    said = bare.run("leaklab", "remake", "--scale", "demo")
+    assert said.returncode == 1
+    assert "neither here nor packed is what figures/demo/lrp/figure2.png (" in said.stdout
     assert "Again, " in (bare.folder / "results/demo/lrp/figure2.md").read_text()
 
 

@@ -1,6 +1,6 @@
 """What tables and figures were made of, packed beside them, so that they can be made again where the runs are not.
 
-The runs behind published results take hours and are not in git; the scores, curves and pictures that a table or figure
+The runs behind published results take hours and are not in git; the scores, curves and sentences that a table or figure
 reads of them are small. They are packed as they are, in one archive an item, and none of them has to be believed: the
 records of the table and the figure name the SHA-256 of every file. The runs' own records are packed too, for what the
 runs cost; they are not put back, as the files that they speak of are elsewhere.
@@ -31,6 +31,7 @@ from leaklab.specs.base import RUNS
 SUFFIX = ".runs.zip"
 NO_DATE = (1980, 1, 1, 0, 0, 0)
 """Of every file in an archive: equal files make equal archives."""
+TENSORS = ".safetensors"
 RULES = ("make_table", "make_figure")
 PIECES = "piece-*.json"
 """Records of the pieces of a run that was cut (``planning/pieces.py``)."""
@@ -44,7 +45,10 @@ def archive_of(item: Item, scale: Scale) -> Path:
 
 
 def named_files(item: Item, scale: Scale) -> dict[str, str]:
-    """Return path -> SHA-256 of what an item's table and figure read of runs, as their records say.
+    """Return path -> SHA-256 of what an item's table and figure read of runs, as their records say; tensors aside.
+
+    The pictures of a figure are chosen from tensors that are hundreds of times as large: who has no runs makes such a
+    table again, and not its figure.
 
     Raises:
         UserError: a record is damaged.
@@ -52,7 +56,7 @@ def named_files(item: Item, scale: Scale) -> dict[str, str]:
     files = result_files(item, scale)
     records = [files["table_record"], *[files["figure_record"]] * (item.renderer in FIGURES_OF_RUNS)]
     read = {path: value for record in records if record.is_file() for path, value in inputs_of(record).items()}
-    return {path: value for path, value in read.items() if _of_runs(path)}
+    return {path: value for path, value in read.items() if _of_runs(path) and not path.endswith(TENSORS)}
 
 
 def pack(items: Iterable[Item], scale: Scale) -> Iterator[str]:
@@ -124,20 +128,27 @@ def remake(name: str, scale: Scale, cores: int) -> Iterator[str]:
     ledger, lock = checked_ledger(), CodeLock.load()
     wanted = [item for item in planned_items(name, scale) if name or is_stale(item, scale, ledger, lock)]
     lacking: dict[str, int] = {}
+    targets: list[Path] = []
     for item in wanted:
         if archive_of(item, scale).is_file():
             unpack(item, scale)
-        needed = [*table_files(plan, scale, item), *map(Path, pictures(plan, scale, item))]
-        absent = sum(not path.is_file() for path in needed)
-        if absent:
-            lacking[item.key] = absent
-    ready = [item for item in wanted if item.key not in lacking]
-    if ready:
-        _make([str(result_files(item, scale)[kind]) for item in ready for kind in ("csv", "png")], cores)
-    yield f"{len(ready)} items made again{': ' if ready else ''}{', '.join(item.key for item in ready)}"
+        files = result_files(item, scale)
+        for kind, needed in (("csv", table_files(plan, scale, item)), ("png", _pictures(plan, scale, item))):
+            if absent := sum(not path.is_file() for path in needed):
+                lacking[str(files[kind])] = absent
+            elif str(files["csv"]) not in lacking:
+                targets.append(files[kind])
+    if targets:
+        _make([str(target) for target in targets], cores)
+    ready = [item.key for item in wanted if result_files(item, scale)["csv"] in targets]
+    yield f"{len(ready)} items made again{': ' if ready else ''}{', '.join(ready)}"
     if lacking:
-        listed = ", ".join(f"{key} ({count} files)" for key, count in lacking.items())
+        listed = ", ".join(f"{file} ({count} files)" for file, count in lacking.items())
         raise UserError(f"neither here nor packed is what {listed} needs of runs: snakemake makes them")
+
+
+def _pictures(plan: KnownPlan, scale: Scale, item: Item) -> list[Path]:
+    return [Path(path) for path in pictures(plan, scale, item)]
 
 
 def is_stale(item: Item, scale: Scale, ledger: Ledger, lock: CodeLock) -> bool:
