@@ -180,10 +180,11 @@ def test_the_edits_of_the_example_fit_the_files_that_they_name():
     original = yaml.safe_load(item)["runs"]["attack"]
     assert set(edited) <= set(original)
     assert {choice for choice in edited["defense"] if isinstance(choice, str)} <= set(map(str, original["defense"]))
-    for transform in ("closed_form_scale", "profiled_scale"):
-        path = f"attacks/adaptive/{transform}.py"
-        assert f"`src/leaklab/{path}`" in (ROOT / "docs/own-defense.md").read_text(encoding="utf-8")
-        asked = declared(TRANSFORMS, transform.replace("_", "-"))
+    page = (ROOT / "docs/own-defense.md").read_text(encoding="utf-8")
+    for transform in ("closed-form-scale", "profiled-scale"):
+        assert f"`{transform}`" in page
+        assert f"`{plugins.find(TRANSFORMS, transform).file.relative_to(ROOT)}`" in page
+        asked = declared(TRANSFORMS, transform)
         assert asked.fits == ()
         assert not {"none", "lrp", "shrinking"} & set(asked.unfit)
 
