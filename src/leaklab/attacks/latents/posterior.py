@@ -139,10 +139,8 @@ def outside(images: Tensor) -> Tensor:
 
 # A Gaussian of the public images that are most like a first guess, in place of that of their class.
 
-FLOOR = 0.03
-"""Least standard deviation along a component: fewer images know fewer directions."""
-COMPONENTS = 300
-"""The largest ones of the neighbours, fewer where these are fewer or their pixels."""
+FLOOR = 0.03  # least standard deviation along a component: fewer images know fewer directions
+COMPONENTS = 300  # the largest ones of the neighbours, fewer where these are fewer or their pixels
 
 
 def near_posterior(posterior: Posterior, images: Tensor, labels: Tensor, neighbours: int) -> Posterior:
@@ -180,9 +178,6 @@ def near_posterior(posterior: Posterior, images: Tensor, labels: Tensor, neighbo
 def nearest(public: Tensor, image: Tensor, neighbours: int) -> Tensor:
     """Return the rows [neighbours, P] of ``public`` [N, P] with the smallest squared distance from ``image`` [P]."""
     return public[((public - image) ** 2).sum(1).topk(neighbours, largest=False).indices]
-
-
-# Search of a posterior in stages: where its starts lie, how they descend, and which images came out.
 
 
 def latent_starts(
