@@ -44,7 +44,7 @@ def test_bytes_are_those_of_the_message():
 
 
 def test_what_is_measured_with_a_clock_is_called_so():
-    assert set(RoundTimes.timed) == set(run()) - {"megabytes_sent"}
+    assert set(RoundTimes.traits.timed) == set(run()) - {"megabytes_sent"}
 
 
 def test_settings_that_an_algorithm_does_not_have_are_refused():
