@@ -99,7 +99,8 @@ MINE = {"defenses": ("halving", HALVING), "models": ("small", SMALL), "data/part
 ATTACK = {"dataset": "digits", "images": {"count": 2}, "model": {"name": "small", "width": 6},
           "defense": ["none", "halving"], "attack": "idlg", "iterations": 3, "metrics": ["mse", "largest"]}  # fmt: skip
 TRAINING = {"stage": "train", "dataset": "digits", "partition": "evens", "model": "small", "defense": "halving",
-            "rounds": 2, "clients_per_round": 2, "local_steps": 1, "batch_size": 8, "seeds": [0], "algorithm": "scheme1", "rates": [[0.1]]}  # fmt: skip
+            "rounds": 2, "clients_per_round": 2, "local_steps": 1, "batch_size": 8, "seeds": [0],
+            "algorithm": "scheme1", "rates": [[0.1]]}  # fmt: skip
 
 
 @pytest.fixture
