@@ -47,7 +47,7 @@ def archive_of(item: Item, scale: Scale) -> Path:
 def named_files(item: Item, scale: Scale) -> dict[str, str]:
     """Return path -> SHA-256 of what an item's table and figure read of runs, as their records say; tensors aside.
 
-    The pictures of a figure are chosen from tensors that are hundreds of times as large: who has no runs makes such a
+    The pictures of a figure are chosen from tensors that are a hundred times as large: who has no runs makes such a
     table again, and not its figure.
 
     Raises:
@@ -133,8 +133,11 @@ def remake(name: str, scale: Scale, cores: int) -> Iterator[str]:
         if archive_of(item, scale).is_file():
             unpack(item, scale)
         files = result_files(item, scale)
-        for kind, needed in (("csv", table_files(plan, scale, item)), ("png", _pictures(plan, scale, item))):
-            if absent := sum(not path.is_file() for path in needed):
+        for kind, needed in (
+            ("csv", table_files(plan, scale, item)),
+            ("png", pictures(plan, scale, item)),
+        ):
+            if absent := sum(not Path(path).is_file() for path in needed):
                 lacking[str(files[kind])] = absent
             elif str(files["csv"]) not in lacking:
                 targets.append(files[kind])
@@ -145,10 +148,6 @@ def remake(name: str, scale: Scale, cores: int) -> Iterator[str]:
     if lacking:
         listed = ", ".join(f"{file} ({count} files)" for file, count in lacking.items())
         raise UserError(f"neither here nor packed is what {listed} needs of runs: snakemake makes them")
-
-
-def _pictures(plan: KnownPlan, scale: Scale, item: Item) -> list[Path]:
-    return [Path(path) for path in pictures(plan, scale, item)]
 
 
 def is_stale(item: Item, scale: Scale, ledger: Ledger, lock: CodeLock) -> bool:
