@@ -47,7 +47,7 @@ def test_jobs_have_the_names_of_their_specs(known):
 def test_no_name_is_computed_twice(items, monkeypatch):
     plan = KnownPlan.of(build_plan(items))
     asked = []
-    monkeypatch.setattr(plan, "run_id", lambda spec: asked.append(spec) or run_id(spec))
+    monkeypatch.setattr("leaklab.planning.plan.run_id", lambda spec: asked.append(spec) or run_id(spec))
     for _ in range(2):
         for scale, key in plan.runs:
             plan.jobs_of(scale, items[key])
