@@ -77,7 +77,10 @@ class Sources:
 
     folder: Path
     _modules: dict[str, Module] = field(default_factory=dict)
+    _files: dict[str, Path | None] = field(default_factory=dict)
     _definitions: dict[Place, Definition] = field(default_factory=dict)
+    _following: dict[Place, tuple[Place, ...]] = field(default_factory=dict)
+    _texts: dict[Place, frozenset[str]] = field(default_factory=dict)
     _hashes: dict[Place, str] = field(default_factory=dict)
 
     def digest(self, step: str, plugins: Iterable[str] = (), loaded: Iterable[str] = ()) -> str:
@@ -96,9 +99,17 @@ class Sources:
         reached = self.reached(own)
         if LOADER not in reached:
             return []
-        nodes = (node for module, name in reached if name != EVERYTHING for node in self.module(module).nodes(name))
-        said = {one.value for node in nodes for one in ast.walk(node) if isinstance(one, ast.Constant)}
+        said = set().union(*map(self._said, reached))
         return [to for to in map(self.start, starts) if plugin_name(to) in said]
+
+    def _said(self, place: Place) -> frozenset[str]:
+        """Return what stands as text in a definition."""
+        module, name = place
+        if place not in self._texts:
+            nodes = () if name == EVERYTHING else self.module(module).nodes(name)
+            constants = (one.value for node in nodes for one in ast.walk(node) if isinstance(one, ast.Constant))
+            self._texts[place] = frozenset(value for value in constants if isinstance(value, str))
+        return self._texts[place]
 
     def start(self, text: str) -> Place:
         """Return the place that a start means; all of its module where there is no such definition."""
@@ -118,11 +129,16 @@ class Sources:
             if place in found or not self._exists(place):
                 continue
             found.add(place)
-            own = self.definition(place)
-            waiting.extend(target for _, target in own.named)
-            modules = (place[0], *self.module(place[0]).on_import, *own.imported)
-            waiting.extend((module, STATEMENTS) for module in modules if self.file(module))
+            waiting.extend(self._reached_at_once(place))
         return found
+
+    def _reached_at_once(self, place: Place) -> tuple[Place, ...]:
+        if place not in self._following:
+            own = self.definition(place)
+            modules = (place[0], *self.module(place[0]).on_import, *own.imported)
+            on_import = ((module, STATEMENTS) for module in modules if self.file(module))
+            self._following[place] = tuple({*(target for _, target in own.named), *on_import})
+        return self._following[place]
 
     def module(self, name: str) -> Module:
         """Return a module; an empty one where there is no such file."""
@@ -132,10 +148,11 @@ class Sources:
 
     def file(self, module: str) -> Path | None:
         """Return the file of a module of ours; None where there is none."""
-        if module.split(".")[0] != PACKAGE:
-            return None
-        path = self.folder / Path(*module.split("."))
-        return next((one for one in (path.with_suffix(".py"), path / "__init__.py") if one.is_file()), None)
+        if module not in self._files:
+            path = self.folder / Path(*module.split("."))
+            places = (path.with_suffix(".py"), path / "__init__.py") if module.split(".")[0] == PACKAGE else ()
+            self._files[module] = next((one for one in places if one.is_file()), None)
+        return self._files[module]
 
     def definition(self, place: Place) -> Definition:
         """Return a definition with what it names."""
