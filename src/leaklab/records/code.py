@@ -22,7 +22,9 @@ from leaklab.records.definitions import (
     Binding,
     Module,
     Node,
+    Place,
     Reference,
+    circles,
     imports_in,
     modules_of,
     plugin_name,
@@ -34,7 +36,6 @@ SOURCE = Path(__file__).parents[2]
 EVERYTHING = "*"
 """Stands for all that a module defines and does: it was asked for something by a name that the text does not tell."""
 DIGITS = 16
-Place = tuple[str, str]  # module and definition
 LOADER = ("leaklab.records.plugins", "load")
 """What finds a plug-in by its name."""
 
@@ -248,7 +249,7 @@ class Sources:
     def _hash(self, place: Place) -> str:
         """Return the hash of a definition and of all that it reaches."""
         if place not in self._hashes:
-            for circle in self._circles(place):
+            for circle in circles(place, self._unhashed):
                 self._hash_circle(circle)
         return self._hashes[place]
 
@@ -274,36 +275,6 @@ class Sources:
                 for place in circle
             }
         self._hashes |= known
-
-    def _circles(self, root: Place) -> Iterator[list[Place]]:
-        """Yield the definitions that reach each other together, those that are named before those that name them.
-
-        Tarjan's strongly connected components, without recursion, of what is not hashed yet.
-        """
-        number: dict[Place, int] = {root: 0}
-        low = {root: 0}
-        path, walk = [root], [(root, self._unhashed(root))]
-        on_path = {root}
-        while walk:
-            place, rest = walk[-1]
-            following = next(rest, None)
-            if following is None:
-                walk.pop()
-                if walk:
-                    above = walk[-1][0]
-                    low[above] = min(low[above], low[place])
-                if low[place] == number[place]:
-                    cut = path.index(place)
-                    circle, path = path[cut:], path[:cut]
-                    on_path.difference_update(circle)
-                    yield circle
-            elif following not in number:
-                number[following] = low[following] = len(number)
-                path.append(following)
-                on_path.add(following)
-                walk.append((following, self._unhashed(following)))
-            elif following in on_path:
-                low[place] = min(low[place], number[following])
 
     def _unhashed(self, place: Place) -> Iterator[Place]:
         return (to for _, to in self.definition(place).named if to not in self._hashes)

@@ -6,7 +6,7 @@ annotations; a name that a function also uses for something of its own counts to
 """
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,8 @@ TRAITS = "traits"
 """What a class says of itself to plans (``traits.py``): no job executes it, so it is in no digest."""
 _TYPE_CHECKING = "TYPE_CHECKING"
 Node = ast.AST
+Place = tuple[str, str]
+"""Module and name of a definition."""
 
 
 @dataclass(frozen=True)
@@ -238,3 +240,38 @@ def _fields(node: Node) -> Iterator[tuple[str, object]]:
             yield name, [one for one in inner if not (_is_text(one) or _is_traits(one))]
         else:
             yield name, inner
+
+
+def circles(root: Place, named: Callable[[Place], Iterator[Place]]) -> Iterator[list[Place]]:
+    """Yield the definitions that reach each other together, those that are named before those that name them.
+
+    Tarjan's strongly connected components, without recursion.
+
+    Args:
+        root: where to begin.
+        named: what a definition names.
+    """
+    number: dict[Place, int] = {root: 0}
+    low = {root: 0}
+    path, walk = [root], [(root, named(root))]
+    on_path = {root}
+    while walk:
+        place, rest = walk[-1]
+        following = next(rest, None)
+        if following is None:
+            walk.pop()
+            if walk:
+                above = walk[-1][0]
+                low[above] = min(low[above], low[place])
+            if low[place] == number[place]:
+                cut = path.index(place)
+                circle, path = path[cut:], path[:cut]
+                on_path.difference_update(circle)
+                yield circle
+        elif following not in number:
+            number[following] = low[following] = len(number)
+            path.append(following)
+            on_path.add(following)
+            walk.append((following, named(following)))
+        elif following in on_path:
+            low[place] = min(low[place], number[following])
