@@ -206,10 +206,31 @@ def dataset():
 
 
 @pytest.fixture
-def plant(tmp_path, monkeypatch):
-    """Return a function that adds a plug-in to the house for one test: ``plant("mine", source, "attacks")``."""
+def package_at(monkeypatch):
+    """Return a function that says where plug-ins are sought, and forgets what was known of those sought before.
+
+    Called again after an edit below that folder, it forgets what was known before the edit.
+    """
     from leaklab.observations import declared
     from leaklab.records import plugins, traits
+
+    def forget():
+        for one in (*vars(plugins).values(), *vars(traits).values(), *vars(declared).values()):
+            if hasattr(one, "cache_clear"):
+                one.cache_clear()
+
+    def seek(folder):
+        monkeypatch.setattr(plugins, "PACKAGE_FOLDER", folder)
+        forget()
+
+    yield seek
+    forget()
+
+
+@pytest.fixture
+def plant(tmp_path, monkeypatch, package_at):
+    """Return a function that adds a plug-in to the house for one test: ``plant("mine", source, "attacks")``."""
+    from leaklab.records import plugins
 
     house, package = plugins.PACKAGE_FOLDER, tmp_path / "planted/leaklab"
     package.mkdir(parents=True)
@@ -224,26 +245,18 @@ def plant(tmp_path, monkeypatch):
             if path.name != "__pycache__" and not (place / path.name).exists():
                 (place / path.name).symlink_to(path)
 
-    def forget():
-        known = [*vars(plugins).values(), *vars(traits).values(), *vars(declared).values()]
-        for one in known:
-            if hasattr(one, "cache_clear"):
-                one.cache_clear()
-
     def add(name, source, room="defenses"):
         folders = room.split("/")
         for depth in range(1, len(folders) + 1):
             open_up("/".join(folders[:depth]))
         file = package / room / f"{name.replace('-', '_')}.py"
         file.write_text(source, encoding="utf-8")
-        forget()
+        package_at(package)
         parent = importlib.import_module(".".join(["leaklab", *folders]))
         if str(file.parent) not in parent.__path__:
             monkeypatch.setattr(parent, "__path__", [*parent.__path__, str(file.parent)])
         monkeypatch.delitem(sys.modules, f"{parent.__name__}.{file.stem}", raising=False)
 
     open_up("")
-    monkeypatch.setattr(plugins, "PACKAGE_FOLDER", package)
-    forget()
-    yield add
-    forget()
+    package_at(package)
+    return add

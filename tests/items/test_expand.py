@@ -53,16 +53,13 @@ ATTACK = {
 
 
 @pytest.fixture
-def rooms(tmp_path, monkeypatch):
+def rooms(tmp_path, package_at):
     """A package with a few plug-ins, each with one setting, so that these tests do not hang on the real rooms."""
     for room, names in ROOMS.items():
         (tmp_path / room).mkdir(parents=True, exist_ok=True)
         for name in names:
             (tmp_path / room / f"{name}.py").write_text(FEDAVG if name == "fedavg" else CLASS, encoding="utf-8")
-    monkeypatch.setattr(plugins, "PACKAGE_FOLDER", tmp_path)
-    plugins.offers.cache_clear()
-    yield
-    plugins.offers.cache_clear()
+    package_at(tmp_path)
 
 
 def item(runs, **scale):

@@ -131,16 +131,13 @@ def test_what_a_plug_in_reads_it_declares(room, name):
         "requirements: ClassVar[Requirements] = EVERYTHING",
     ],
 )
-def test_a_declaration_that_cannot_be_read_is_one_line(tmp_path, monkeypatch, declaration):
+def test_a_declaration_that_cannot_be_read_is_one_line(tmp_path, package_at, declaration):
     (tmp_path / "attacks").mkdir()
     (tmp_path / "attacks" / "sly.py").write_text(f"class Sly:\n    {declaration}\n\nPLUGIN: type = Sly\n")
-    monkeypatch.setattr(plugins, "PACKAGE_FOLDER", tmp_path)
-    for memory in (plugins.offers, declared):
-        memory.cache_clear()
+    package_at(tmp_path)
     with pytest.raises(UserError, match="attacks plug-in 'sly' declares no readable requirements") as caught:
         declared("attacks", "sly")
     assert "\n" not in str(caught.value)
-    plugins.offers.cache_clear()
 
 
 def test_no_attack_on_text_is_known_by_name():

@@ -12,7 +12,7 @@ from leaklab.items.items import Item, load_items
 from leaklab.planning import code as planning_code
 from leaklab.planning.code import code_of, kept_digests
 from leaklab.planning.plan import build_plan, result_files
-from leaklab.records import code, plugins
+from leaklab.records import code
 from leaklab.records.errors import UserError
 from leaklab.specs import base
 from leaklab.specs.base import reads_the_update, run_id
@@ -84,13 +84,10 @@ def source(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def fake_defense(source, monkeypatch):
+def fake_defense(source, package_at):
     """A defense that no transform was made for, in the copied source."""
-    monkeypatch.setattr(plugins, "PACKAGE_FOLDER", source)
     (source / "defenses/fake.py").write_text(FAKE_DEFENSE, encoding="utf-8")
-    plugins.offers.cache_clear()
-    yield
-    plugins.offers.cache_clear()
+    package_at(source)
 
 
 def forget():
@@ -275,16 +272,14 @@ class TestRefusals:
             "observations/servers plug-in 'fishing' needs the setting 'target'"
         )
 
-    def test_a_malicious_server_on_a_head_without_a_bias(self, source, monkeypatch):
-        monkeypatch.setattr(plugins, "PACKAGE_FOLDER", source)
+    def test_a_malicious_server_on_a_head_without_a_bias(self, source, package_at):
         (source / "models/unbiased.py").write_text(UNBIASED, encoding="utf-8")
-        plugins.offers.cache_clear()
+        package_at(source)
         fished = {**ATTACK, "server": {"name": "fishing", "target": 3}, "threat_model": "malicious-server"}
         assert refusal({**fished, "model": "unbiased"}) == (
             "server 'fishing' changes a last affine layer with a bias, and that of model 'unbiased' has none: choose "
             "another model"
         )
-        plugins.offers.cache_clear()
 
     def test_a_gradient_under_a_threat_model_without_the_rate(self):
         assert "choose kind: delta" in refusal({**ATTACK, "threat_model": "blind-rate"})

@@ -57,16 +57,16 @@ ROOM = {
 }
 
 
+HOUSE = plugins.PACKAGE_FOLDER
+
+
 @pytest.fixture(autouse=True)
-def room(tmp_path, monkeypatch):
+def room(tmp_path, package_at):
     """A room of six modules, three of which are plug-ins."""
     (tmp_path / "room").mkdir()
     for name, text in ROOM.items():
         (tmp_path / "room" / f"{name}.py").write_text(text, encoding="utf-8")
-    monkeypatch.setattr(plugins, "PACKAGE_FOLDER", tmp_path)
-    plugins.offers.cache_clear()
-    yield
-    plugins.offers.cache_clear()
+    package_at(tmp_path)
 
 
 def refusal(*arguments):
@@ -183,9 +183,8 @@ def test_loading_checks_first():
 
 class TestRealRooms:
     @pytest.fixture(autouse=True)
-    def own_folder(self, room, monkeypatch):
-        monkeypatch.undo()
-        plugins.offers.cache_clear()
+    def own_folder(self, room, package_at):
+        package_at(HOUSE)
 
     def test_a_plugin_is_built_with_its_settings(self):
         defense = plugins.load("defenses", "lrp", {"class_slope": 0.5})
@@ -206,14 +205,12 @@ class TestFamilies:
     )
 
     @pytest.fixture
-    def room(self, tmp_path, monkeypatch):
+    def room(self, tmp_path, package_at):
         (tmp_path / "schedules").mkdir()
         (tmp_path / "schedules" / "family.py").write_text(self.TEXT)
         (tmp_path / "single.py").write_text(self.TEXT)
-        monkeypatch.setattr(plugins, "PACKAGE_FOLDER", tmp_path)
-        plugins.offers.cache_clear()
-        yield tmp_path
-        plugins.offers.cache_clear()
+        package_at(tmp_path)
+        return tmp_path
 
     @pytest.mark.parametrize("name", ["schedules", "single"])
     def test_each_has_its_name_and_settings_in_a_folder_or_a_file_that_is_the_room(self, room, name):
@@ -224,8 +221,8 @@ class TestFamilies:
         with pytest.raises(UserError, match=r"no setting 'every': it accepts length"):
             plugins.check(name, "cosine-like", {"every": 2})
 
-    def test_one_name_in_two_files_is_refused(self, room):
+    def test_one_name_in_two_files_is_refused(self, room, package_at):
         (room / "schedules" / "step.py").write_text("class Step:\n    pass\n\n\nPLUGIN = Step\n")
-        plugins.offers.cache_clear()
+        package_at(room)
         with pytest.raises(UserError, match=r"family.py and .*step.py both offer the plug-in 'step'"):
             plugins.available("schedules")
