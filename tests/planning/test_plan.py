@@ -340,7 +340,7 @@ class TestCode:
         lrp = source / "defenses/lrp.py"
         text = lrp.read_text(encoding="utf-8")
         assert "class_offset: Real = 1.0" in text
-        lrp.write_text(text.replace("class_offset: Real = 1.0", "class_offset: Real = 0.9"), encoding="utf-8")
+        lrp.write_text(text.replace("class_offset: Real = 1.0", "class_offset: Real = 0.9", 1), encoding="utf-8")
         named = {
             name
             for name, job in all_jobs(plan).items()
@@ -365,15 +365,17 @@ class TestCode:
         assert self.changed(plan, before) == named
 
     def test_a_changed_metric_runs_no_training_and_no_attack_again(self, plan, source, before):
-        ssim = source / "metrics/ssim.py"
-        text = ssim.read_text(encoding="utf-8")
-        ssim.write_text(text.replace("data_range=1.0", "data_range=2.0", 1), encoding="utf-8")
+        pixel = source / "metrics/pixel.py"
+        text = pixel.read_text(encoding="utf-8")
+        assert text.count("data_range=1.0") == 1
+        pixel.write_text(text.replace("data_range=1.0", "data_range=2.0", 1), encoding="utf-8")
         scored = {f"score/{name}" for name, job in plan.jobs["score"].items() if "ssim" in job.spec.metrics}
         assert self.changed(plan, before) == scored != set()
 
-    def test_the_new_defense_itself_has_code_of_its_own(self, source):
+    def test_the_new_defense_itself_has_code_of_its_own(self, source, package_at):
         def digest(defense):
             forget()
+            package_at(source)
             spec = {"dataset": "digits", "images": {"count": 1}, "model": "mlp", "defense": defense}
             return code_of(CaptureSpec.model_validate(spec)).digest
 
