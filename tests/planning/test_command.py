@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 from snakemake.iocontainers import Namedlist
 
-from leaklab.planning.lookups import dataset_spec, files, step
+from leaklab.planning.lookups import files, step
+from leaklab.planning.result_lookups import dataset_spec
 
 
 def named(**paths):
@@ -22,7 +23,7 @@ def named(**paths):
 def test_a_step_is_told_what_its_rule_has():
     base = "python -m leaklab.steps.make_table --spec {params.spec:q} --code {params.code}"
     assert step("make_table") == f"{base} {{params.files}} 2> {{log}}"
-    device = " --device {params.device} --threads {threads}"
+    device = " --device {resources.device} --threads {threads}"
     assert step("make_table", "device", "threads") == f"{base}{device} {{params.files}} 2> {{log}}"
 
 

@@ -15,8 +15,8 @@ from snakemake.persistence.file import FilePersistence
 from snakemake.scheduling.job_scheduler import JobRateLimiter
 from snakemake.settings.types import MaxJobsPerTimespan
 
-from leaklab.planning import devices
-from leaklab.planning.devices import device_of
+from leaklab.planning import gpus
+from leaklab.planning.gpus import device_of
 from leaklab.planning.snakemake_patches import (
     TOLERANCE,
     ask_for_the_gpu_first,
@@ -194,7 +194,7 @@ def a_job(tmp_path, device):
     did = []
 
     class Job:
-        rule, params, log = SimpleNamespace(name="run_attack"), {"spec": "{}", **device}, [str(tmp_path / "logs/a.log")]
+        rule, resources, log = SimpleNamespace(name="run_attack"), {"gpu": 0, **device}, [str(tmp_path / "logs/a.log")]
 
         async def prepare(self):
             did.append("prepared")
@@ -204,7 +204,7 @@ def a_job(tmp_path, device):
 
 
 def test_a_job_without_its_gpu_ends_before_it_begins_and_its_log_says_why(monkeypatch, tmp_path):
-    monkeypatch.setattr(devices, "gpu_problem", lambda: DRIVER)
+    monkeypatch.setattr(gpus, "gpu_problem", lambda: DRIVER)
     job, did = a_job(tmp_path, {"device": "cuda"})
     with pytest.raises(ValueError, match=r"^leaklab: device cuda: no GPU works"):
         asyncio.run(job.prepare())
@@ -214,7 +214,7 @@ def test_a_job_without_its_gpu_ends_before_it_begins_and_its_log_says_why(monkey
 
 @pytest.mark.parametrize("device", [{"device": "cpu"}, {}])
 def test_a_job_that_needs_no_gpu_is_not_asked_for_one(monkeypatch, tmp_path, device):
-    monkeypatch.setattr(devices, "gpu_problem", lambda: pytest.fail("a GPU was looked for"))
+    monkeypatch.setattr(gpus, "gpu_problem", lambda: pytest.fail("a GPU was looked for"))
     job, did = a_job(tmp_path, device)
     assert device_of(job) == device.get("device")
     asyncio.run(job.prepare())

@@ -88,7 +88,7 @@ def words(rule):
     values = {
         "{params.spec:q}": job.told,
         "{params.code}": "0" * 16,
-        "{params.device}": "cpu",
+        "{resources.device}": "cpu",
         "{threads}": "1",
     }
     command = step(*re.findall(r'"(\w+)"', rule["shell"])).replace("{params.files}", told)

@@ -29,6 +29,7 @@ rule all:
 rule attack:
     output: one="{way}/one", two="{way}/two"
     params: device=config["device"]
+    resources: device=config["device"]
     log: "{way}/log"
     shell: "{wildcards.way}/step {params.device} {output}"
 

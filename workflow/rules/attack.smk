@@ -54,15 +54,15 @@ rule run_attack:
         "../envs/leaklab.yaml"
     threads: 1
     resources:
+        **ON_DEVICE,
         mem_mb=runs.memory_of("attack"),
         runtime=runs.runtime_of("attack"),
-        gpu=GPUS,
     params:
         spec=runs.spec_of("attack"),
         generation=runs.generation_of("attack"),
         code=runs.code_of("attack"),
         files=files,
-        device=DEVICE,
+        device=runs.device_of("attack"),
     shell:
         step("run_attack", "device", "threads")
 
@@ -122,15 +122,15 @@ rule project_image:
         "../envs/leaklab.yaml"
     threads: 1
     resources:
+        **ON_DEVICE,
         mem_mb=runs.memory_of("projection"),
         runtime=runs.runtime_of("projection"),
-        gpu=GPUS,
     params:
         spec=runs.spec_of("projection"),
         generation=runs.generation_of("projection"),
         code=runs.code_of("projection"),
         files=files,
-        device=DEVICE,
+        device=runs.device_of("projection"),
     shell:
         step("project_image", "device", "threads")
 
@@ -158,15 +158,15 @@ rule map_landscape:
         "../envs/leaklab.yaml"
     threads: 1
     resources:
+        **ON_DEVICE,
         mem_mb=runs.memory_of("landscape"),
         runtime=runs.runtime_of("landscape"),
-        gpu=GPUS,
     params:
         spec=runs.spec_of("landscape"),
         generation=runs.generation_of("landscape"),
         code=runs.code_of("landscape"),
         files=files,
-        device=DEVICE,
+        device=runs.device_of("landscape"),
     shell:
         step("map_landscape", "device", "threads")
 

@@ -18,23 +18,28 @@ from leaklab.planning.beginning import (
 from leaklab.planning.call import Call, said_by_failed_steps
 from leaklab.planning.code import kept_digests
 from leaklab.planning.code_lock import CodeLock
-from leaklab.planning.devices import (
-    RESULT,
-    configured_device,
+from leaklab.planning.devices import RESULT, configured_device
+from leaklab.planning.gpus import (
+    Asked,
     device_of,
+    place_of_call,
+    place_of_job,
     refuse_missing_gpu,
 )
 from leaklab.planning.lookups import (
     Pieces,
     Runs,
+    files,
+    step,
+)
+from leaklab.planning.result_lookups import (
+    Results,
     dataset_entry,
     dataset_spec,
-    files,
     memory_of_dataset,
-    step,
+    scale_spec,
     text_entry,
 )
-from leaklab.planning.result_lookups import Results, scale_spec
 from leaklab.planning.snakemake_patches import (
     bring_to_now,
     choose_status_command,
@@ -68,8 +73,12 @@ if workflow.is_main_process:
     note_call()  # here, as Snakemake locks the folder before it calls onstart
     say(bring_to_now())
 STARTED = time.time()
-DEVICE = CONFIG.device
-GPUS = 1 if DEVICE == "cuda" else 0
+if workflow.is_main_process:
+    PLACE = place_of_call(CONFIG.device, Asked.of(sys.argv[1:]))
+    say(PLACE.line)
+else:
+    PLACE = place_of_job(CONFIG.device)
+ON_DEVICE = PLACE.resources
 TEMPLATES = sorted(
     str(path) for path in Path("src/leaklab/report/site/templates").iterdir()
 )
@@ -96,10 +105,10 @@ def the_plan():
     except UserError as error:
         raise WorkflowError(f"leaklab: {error}") from None
     if workflow.is_main_process:
-        say(CALL.opening_line(plan, configured_device(DEVICE)))
+        say(CALL.opening_line(plan, configured_device(PLACE.device)))
     return plan
 
 
-runs = Runs(the_plan, DEVICE, CODE_LOCK)
+runs = Runs(the_plan, PLACE.device, CODE_LOCK, CONFIG.device)
 pieces = Pieces(runs)
 results = Results(runs, lambda: workflow.dag_settings.allowed_rules)

@@ -17,15 +17,15 @@ rule attack_piece:
         "../envs/leaklab.yaml"
     threads: 1
     resources:
+        **ON_DEVICE,
         mem_mb=runs.memory_of("attack"),
         runtime=pieces.runtime_of("attack"),
-        gpu=GPUS,
     params:
         spec=pieces.spec_of("attack"),
         generation=runs.generation_of("attack"),
         code=runs.code_of("attack"),
         files=files,
-        device=DEVICE,
+        device=runs.device_of("attack"),
     shell:
         step("attack_piece", "device", "threads")
 
@@ -101,14 +101,14 @@ rule train_piece:
         "../envs/leaklab.yaml"
     threads: 1
     resources:
+        **ON_DEVICE,
         mem_mb=runs.memory_of("train"),
         runtime=pieces.runtime_of("train"),
-        gpu=GPUS,
     params:
         spec=pieces.spec_of("train"),
         generation=runs.generation_of("train"),
         code=runs.code_of("train"),
         files=files,
-        device=DEVICE,
+        device=runs.device_of("train"),
     shell:
         step("train_piece", "device", "threads")

@@ -19,15 +19,15 @@ rule train_federated:
         "../envs/leaklab.yaml"
     threads: 1
     resources:
+        **ON_DEVICE,
         mem_mb=runs.memory_of("train"),
         runtime=runs.runtime_of("train"),
-        gpu=GPUS,
     params:
         spec=runs.spec_of("train"),
         generation=runs.generation_of("train"),
         code=runs.code_of("train"),
         files=files,
-        device=DEVICE,
+        device=runs.device_of("train"),
     shell:
         step("train_federated", "device", "threads")
 
@@ -51,14 +51,14 @@ rule train_generator:
         "../envs/leaklab.yaml"
     threads: 1
     resources:
+        **ON_DEVICE,
         mem_mb=runs.memory_of("generator"),
         runtime=runs.runtime_of("generator"),
-        gpu=GPUS,
     params:
         spec=runs.spec_of("generator"),
         generation=runs.generation_of("generator"),
         code=runs.code_of("generator"),
         files=files,
-        device=DEVICE,
+        device=runs.device_of("generator"),
     shell:
         step("train_generator", "device", "threads")

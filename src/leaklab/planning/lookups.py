@@ -6,20 +6,21 @@ themselves, unless the function says it (``__signature__``).
 """
 
 import inspect
-import json
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, cached_property
 from typing import Any, TypeVar
 
 from snakemake.exceptions import WorkflowError
 
-from leaklab.data.catalog import find_entry, find_text, load_catalog
 from leaklab.planning.code import code_of
 from leaklab.planning.code_lock import CodeLock
-from leaklab.planning.devices import Ranks, configured_device
+from leaklab.planning.devices import Ranks, configured_device, runs_there
 from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import PREPARED, Job, Plan
 from leaklab.planning.resources import memory_mb
+from leaklab.records.errors import UserError
+from leaklab.records.files import read_json
 from leaklab.records.record import canonical_json
 from leaklab.specs.base import RUNS
 from leaklab.specs.stages import OBSERVED, observation_folder
@@ -27,6 +28,8 @@ from leaklab.specs.stages import OBSERVED, observation_folder
 Function = TypeVar("Function", bound=Callable[..., Any])
 Lookup = Callable[..., Any]
 """A function of wildcards, and of what else Snakemake gives by name: attempt, input, output."""
+CUDA_MB = 3000
+"""What a process that computes on a GPU maps of the machine's own memory besides, for the libraries of CUDA."""
 
 
 def signed(function: Function) -> Function:
@@ -48,36 +51,23 @@ def of_run(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return signed(known)
 
 
-def dataset_entry(wildcards: Any) -> str:
-    """Return the catalog's entry of a data set."""
-    return canonical_json(find_entry(wildcards.dataset, load_catalog()))
-
-
-def text_entry(wildcards: Any) -> str:
-    """Return the catalog's entry of a text."""
-    return canonical_json(find_text(wildcards.dataset))
-
-
-def memory_of_dataset(wildcards: Any) -> int:
-    """Return MB to prepare a data set in: three times the images of ImageNet at the sides that the catalog asks for."""
-    return 60000 if wildcards.dataset.startswith("imagenet") else 2000
-
-
 class Runs:
     """The runs of a plan, by stage and wildcards; each method named ``..._of`` returns such a function.
 
     A function raises ``WorkflowError``, in one line, for a run that no item asks for.
     """
 
-    def __init__(self, plan: Callable[[], Plan], device: str, lock: CodeLock) -> None:
+    def __init__(self, plan: Callable[[], Plan], device: str, lock: CodeLock, wanted: str = "") -> None:
         """Look up runs.
 
         Args:
             plan: returns the plan; not to be called before all rules are read.
             device: ``cpu`` or ``cuda``, where trainings and attacks run.
             lock: of the code.
+            wanted: what the configuration says of the device; empty for the same.
         """
         self.plan, self.lock, self._kind = plan, lock, device
+        self._chosen = wanted == "auto"
         self.cut = cache(self._cut)
 
     def job(self, stage: str, wildcards: Any) -> Job:
@@ -147,7 +137,29 @@ class Runs:
 
     def memory_of(self, stage: str) -> Lookup:
         """Look up the MB of a job; they grow with its attempts."""
-        return signed(lambda wildcards, attempt: attempt * memory_mb(self.job(stage, wildcards).spec))
+
+        def memory(wildcards: Any, attempt: int) -> int:
+            spec = self.job(stage, wildcards).spec
+            there = self._kind == "cuda" and runs_there(spec)
+            return attempt * (memory_mb(spec) + (CUDA_MB if there else 0))
+
+        return signed(memory)
+
+    def device_of(self, stage: str) -> Lookup:
+        """Look up the device that Snakemake compares with that of the last run.
+
+        What ``device: auto`` found is no reason to run again what was finished on another device: then it is that of
+        the run's record. A device that the configuration names is one.
+        """
+
+        def device(wildcards: Any) -> str:
+            record = RUNS / stage / wildcards.run / "run.json"
+            if self._chosen and record.is_file():
+                with suppress(UserError):  # the audit speaks of a damaged record
+                    return str(read_json(record).get("device", self._kind))
+            return self._kind
+
+        return of_run(device)
 
     def runtime_of(self, stage: str) -> Lookup:
         """Look up the minutes of a job, after its pieces if it is cut; they grow with its attempts."""
@@ -249,7 +261,7 @@ AHEAD = ("before", "checkpoint")
 BESIDE = ("pages",)
 """Outputs that are built into the folder of another one."""
 FILES = "{params.files} 2> {log}"
-OPTIONS = {"device": "--device {params.device}", "threads": "--threads {threads}"}
+OPTIONS = {"device": "--device {resources.device}", "threads": "--threads {threads}"}
 
 
 def step(name: str, *options: str) -> str:
@@ -257,7 +269,7 @@ def step(name: str, *options: str) -> str:
 
     Args:
         name: of the step.
-        options: what else it is told: ``device`` (another parameter of the rule), ``threads``.
+        options: what else it is told: ``device`` (a resource of the rule), ``threads``.
     """
     command = f"python -m leaklab.steps.{name} --spec {{params.spec:q}} --code {{params.code}}"
     return " ".join([command, *(OPTIONS[option] for option in options), FILES])
@@ -279,9 +291,3 @@ def _named(paths: Any, left_out: tuple[str, ...]) -> list[str]:
 
 def _words(name: str, value: Any) -> str:
     return f"{name}={value}" if isinstance(value, str) else f"$(printf ' {name}=%s' {' '.join(value)})"
-
-
-@signed
-def dataset_spec(wildcards: Any, output: Any) -> str:
-    """Return what a step is told that makes a data set; Snakemake compares the catalog's entry instead."""
-    return json.dumps({"dataset": wildcards.dataset})

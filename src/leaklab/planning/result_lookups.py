@@ -1,11 +1,13 @@
-"""What the rules of tables, figures and reports look up in the plan, by paper, item and scale."""
+"""What the rules of data sets, and those of tables, figures and reports look up: by data set, paper, item and scale."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from snakemake.exceptions import WorkflowError
 
+from leaklab.data.catalog import find_entry, find_text, load_catalog
 from leaklab.items.expand import block_stage
 from leaklab.items.items import Item, item_file
 from leaklab.planning.code import Code, code_of_result
@@ -22,6 +24,27 @@ WITH_CARDS = ("score", "landscape", "score-text")
 def scale_spec(wildcards: Any) -> str:
     """Return what a step is told that is of a scale."""
     return canonical_json({"scale": wildcards.scale})
+
+
+def dataset_entry(wildcards: Any) -> str:
+    """Return the catalog's entry of a data set."""
+    return canonical_json(find_entry(wildcards.dataset, load_catalog()))
+
+
+def text_entry(wildcards: Any) -> str:
+    """Return the catalog's entry of a text."""
+    return canonical_json(find_text(wildcards.dataset))
+
+
+def memory_of_dataset(wildcards: Any) -> int:
+    """Return MB to prepare a data set in: three times the images of ImageNet at the sides that the catalog asks for."""
+    return 60000 if wildcards.dataset.startswith("imagenet") else 2000
+
+
+@signed
+def dataset_spec(wildcards: Any, output: Any) -> str:
+    """Return what a step is told that makes a data set; Snakemake compares the catalog's entry instead."""
+    return json.dumps({"dataset": wildcards.dataset})
 
 
 class Results:

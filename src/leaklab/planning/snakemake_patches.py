@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from leaklab.planning.devices import device_of, refuse_missing_gpu
+from leaklab.planning.gpus import device_of, refuse_missing_gpu
 from leaklab.planning.outputs import Aside
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_text

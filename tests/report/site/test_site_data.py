@@ -11,10 +11,9 @@ from leaklab.planning.resources import cost
 from leaklab.records.files import write_json
 from leaklab.records.ledger import Entry, Ledger
 from leaklab.report.numbers.results import ResultTable
-from leaklab.report.site.costs import absent_records
 from leaklab.report.site.headlines import setting_lines
 from leaklab.report.site.links import chain_of
-from leaklab.report.site.pages import Recipe
+from leaklab.report.site.pages import Recipe, absent_records
 from leaklab.report.site.publication import ACCURACY, cards_of, cost_of
 from leaklab.report.site.site_data import Evidence, _page, _plain, _settings, partition_pictures
 from leaklab.specs.training import PartitionSpec

@@ -13,8 +13,7 @@ from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
 from leaklab.report.site import site
-from leaklab.report.site.costs import absent_records
-from leaklab.report.site.pages import SiteData
+from leaklab.report.site.pages import SiteData, absent_records
 from leaklab.report.site.site_data import Sources, gather
 
 CLAIMS = Path("config/papers/claims.csv")

@@ -22,9 +22,9 @@ from leaklab.report.judge.comparison import Comparison, read_comparison
 from leaklab.report.judge.verdicts import Judgement, Verdict
 from leaklab.report.numbers.results import PROTECTION_LEFT, ResultTable
 from leaklab.report.numbers.words import gaps
+from leaklab.report.site import threats
 from leaklab.report.site.answers import Answer, answer
 from leaklab.report.site.attacks_tried import bounds_of, protection_left, tried_attacks, unbroken
-from leaklab.report.site.costs import absent_records, recipe_of
 from leaklab.report.site.findings import (
     Corrected,
     Questions,
@@ -43,10 +43,10 @@ from leaklab.report.site.pages import (
     PaperPages,
     Picture,
     SiteData,
+    absent_records,
+    recipe_of,
 )
 from leaklab.report.site.publication import Published, published_deal
-from leaklab.report.site.threats import FILE as LETTERS_OF_ROWS
-from leaklab.report.site.threats import threat_models, with_letters
 from leaklab.report.tables.layout import lay_out
 from leaklab.specs.training import PartitionSpec
 
@@ -98,7 +98,7 @@ def gather(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: 
         UserError: a result, record or configuration file is missing or damaged.
     """
     evidence = _evidence(scale, items, sources, drawings)
-    headlines, grants = load_headlines(), read_grants(Path("results", scale, LETTERS_OF_ROWS))
+    headlines, grants = load_headlines(), read_grants(Path("results", scale, threats.FILE))
     answers = {key: answer(key, own, evidence.results, grants) for key, own in headlines.items()}
     if scale == "demo":
         answers = {key: replace(own, sentence=f"{ON_STAND_INS}{own.sentence}") for key, own in answers.items() if own}
@@ -179,10 +179,10 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
     return {
         "pictures_first": item.kind == "figure" or item.renderer in ("curves", "paths", "scatter", "sentences"),
         "pictures": (picture, *_ranges(evidence, item, comparisons)),
-        "grid": with_letters(lay_out(item.table, results, comparisons), runs) if item.table else None,
+        "grid": threats.with_letters(lay_out(item.table, results, comparisons), runs) if item.table else None,
         "comparisons": comparisons,
         "attackers": attacker_pairs(ResultTable(tuple(row for row in results.rows if row.metric not in NOT_PAIRED))),
-        "threats": threat_models(runs),
+        "threats": threats.threat_models(runs),
         "idle": tuple(idle_defenses(jobs)),
         "strangers": without_attacker(run.tried for run in runs if run.tried),
         "tried": tried,
