@@ -1,6 +1,9 @@
 """Where a call runs: on a GPU that works here, on those of its cluster, or on processors, and each in one line."""
 
+import ast
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -212,3 +215,31 @@ def test_another_executor_is_not_asked(hardware):
 )
 def test_a_call_is_read_as_snakemake_reads_it(argv, found, capsys):
     assert Asked.of(argv) == found
+
+
+# Rules and steps.
+
+STEPS = Path(__file__).parents[2] / "src/leaklab/steps"
+ON_PROCESSORS = {"base", "pieces"}  # what passes the device on
+
+
+def imported_steps(tree):
+    """Return the steps that a step runs in its own process."""
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    whole = [name.name for node in nodes if node.module == "leaklab.steps" for name in node.names]
+    return {*whole, *(node.module.rpartition(".")[2] for node in nodes if node.module.startswith("leaklab.steps."))}
+
+
+def computes_on_the_device(step):
+    tree = ast.parse((STEPS / f"{step}.py").read_text(encoding="utf-8"))
+    own = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return "job.device" in own or any(computes_on_the_device(one) for one in imported_steps(tree) - ON_PROCESSORS)
+
+
+def test_every_rule_whose_step_computes_on_the_device_asks_for_it_and_no_other(rule_texts):
+    steps = {name: re.search(r'step\("(\w+)"(.*)\)', text["shell"]) for name, text in rule_texts.items()}
+    computing = {name for name, found in steps.items() if found and computes_on_the_device(found[1])}
+    assert len(computing) > 8
+    assert {name for name, text in rule_texts.items() if "**ON_DEVICE," in text.get("resources", "")} == computing
+    assert {name for name, found in steps.items() if found and '"device"' in found[2]} == computing
+    assert {name for name, text in rule_texts.items() if "device=runs.device_of(" in text.get("params", "")} == computing

@@ -219,6 +219,7 @@ rule attack_text:
         "../envs/leaklab.yaml"
     threads: 1
     resources:
+        **ON_DEVICE,
         mem_mb=runs.memory_of("attack-text"),
         runtime=runs.runtime_of("attack-text"),
     params:
@@ -226,8 +227,9 @@ rule attack_text:
         generation=runs.generation_of("attack-text"),
         code=runs.code_of("attack-text"),
         files=files,
+        device=runs.device_of("attack-text"),
     shell:
-        step("attack_text", "threads")
+        step("attack_text", "device", "threads")
 
 
 rule score_text:

@@ -61,6 +61,7 @@ rule text_piece:
         "../envs/leaklab.yaml"
     threads: 1
     resources:
+        **ON_DEVICE,
         mem_mb=runs.memory_of("attack-text"),
         runtime=pieces.runtime_of("attack-text"),
     params:
@@ -68,8 +69,9 @@ rule text_piece:
         generation=runs.generation_of("attack-text"),
         code=runs.code_of("attack-text"),
         files=files,
+        device=runs.device_of("attack-text"),
     shell:
-        step("text_piece", "threads")
+        step("text_piece", "device", "threads")
 
 
 use rule join_pieces as join_text_pieces with:

@@ -12,6 +12,7 @@ from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, write_json
 from leaklab.specs.attack import AttackSpec, LandscapeSpec, ProjectionSpec
 from leaklab.specs.base import Spec
+from leaklab.specs.text import TextAttackSpec
 from leaklab.specs.training import TrainSpec
 
 FILE = Path("data/calibration.json")
@@ -83,6 +84,11 @@ def _work_of_landscape(spec: LandscapeSpec) -> str:
 @work_of.register
 def _work_of_projection(spec: ProjectionSpec) -> str:
     return "attack/a generator's image"  # not measured
+
+
+@work_of.register
+def _work_of_text(spec: TextAttackSpec) -> str:
+    return "attack/a sentence"  # not measured
 
 
 def measured_device(kind: str, file: Path = FILE) -> Device:

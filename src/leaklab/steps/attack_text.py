@@ -23,14 +23,14 @@ def run(job: Job) -> None:
     budget = Budget(spec.iterations, spec.restarts)
     streams = partial(stream, spec.seed, "attack")
     seen = [sha256(job.input(name)) for name in ("observation", "facts")]
-    identity = "\n".join([spec.model_dump_json(), *seen, job.recorder.code])
+    identity = "\n".join([spec.model_dump_json(), *seen, job.recorder.code, job.device])
     checkpoint = KeptParts(job.outputs["reconstruction"].with_name("checkpoint.safetensors"), identity)
     sentences, resumed = [], 0
     for row in job.track(range(len(observation.trials)), total=len(observation.trials), label="sentences"):
         part = checkpoint.part(row)
         resumed += part is not None
         if part is None:
-            one = observation.select([row])
+            one = observation.select([row]).to(job.device)
             case = TextCase(one, knowledge, budget, streams, spec.labels)
             part = packed(unread(one) if one.silent else attack.reconstruct(case))
             checkpoint.keep(row, part)

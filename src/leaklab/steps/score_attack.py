@@ -29,7 +29,7 @@ def run(job: Job) -> None:
     metrics, not_available = scoring.load_metrics(names_of_image_metrics(spec.metrics))
     (of_update, refusals), of_search = load_update_metrics(spec), load_search_metrics(spec.metrics)
     silent = silent_trials(starts := read_table(job.input("trials")))
-    scores = dict(scoring.image_scores(metrics, guesses, truth.images, job.device))
+    scores = dict(scoring.image_scores(metrics, guesses, truth.images))
     labels = silenced(scoring.recovered_labels(found["labels"], truth.labels), silent)
     others = {LABEL_CARD.name: labels}
     others |= {

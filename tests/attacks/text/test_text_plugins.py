@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 from leaklab.attacks.base import Budget
 from leaklab.attacks.starts import starts_table
@@ -209,3 +210,16 @@ class TestParts:
         assert table.groupby("trial")["chosen"].sum().tolist() == [1, 1, 1]
         best = table.groupby("trial")["matching_loss"].transform("min")
         assert (table["matching_loss"] == best)[table["chosen"]].all()
+
+
+@pytest.mark.parametrize("name", plugins.available("attacks/text"))
+def test_every_attack_works_on_another_device(captured, lazy, name):
+    observation, knowledge = captured()
+    found = []
+    for device in ("cpu", lazy):
+        case = TextCase(observation.select([0]).to(device), knowledge, Budget(iterations=1, restarts=1), streams)
+        found.append(packed(plugins.load("attacks/text", name).reconstruct(case)))
+    here, there = found
+    assert here.keys() == there.keys()
+    for part in here:
+        assert_close(there[part].cpu(), here[part], rtol=1e-6, atol=1e-6, equal_nan=True, msg=part)

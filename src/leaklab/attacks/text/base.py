@@ -162,7 +162,7 @@ def unread(observation: Observation) -> TextReconstruction:
 def packed(part: TextReconstruction) -> dict[str, Tensor]:
     """Return the only trial of a reconstruction as tensors, its starts included."""
     (tokens,) = part.tokens
-    return {"tokens": tokens, "labels": part.labels, "starts": as_tensor(part.starts)}
+    return {"tokens": tokens.cpu(), "labels": part.labels.cpu(), "starts": as_tensor(part.starts)}
 
 
 def unpacked(tensors: Mapping[str, Tensor]) -> TextReconstruction:
