@@ -242,4 +242,6 @@ def test_every_rule_whose_step_computes_on_the_device_asks_for_it_and_no_other(r
     assert len(computing) > 8
     assert {name for name, text in rule_texts.items() if "**ON_DEVICE," in text.get("resources", "")} == computing
     assert {name for name, found in steps.items() if found and '"device"' in found[2]} == computing
-    assert {name for name, text in rule_texts.items() if "device=runs.device_of(" in text.get("params", "")} == computing
+    assert {
+        name for name, text in rule_texts.items() if "device=runs.device_of(" in text.get("params", "")
+    } == computing

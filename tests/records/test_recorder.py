@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from leaklab.records.recorder import Recorder, git_state
+from leaklab.records.recorder import driver as driver_of
 
 FIELDS = {
-    "format", "rule", "spec", "code", "commit", "dirty", "argv", "device", "device_name", "facts", "inputs", "outputs",
+    "format", "rule", "spec", "code", "commit", "dirty", "argv", "device", "device_name", "driver", "facts", "inputs", "outputs",
     "started", "wall_seconds", "cpu_seconds", "peak_memory_mb", "slurm_job", "platform", "packages",
 }  # fmt: skip
 
@@ -138,3 +139,24 @@ class TestGit:
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text("second\n", encoding="utf-8")
         assert git_state() == {"commit": commit, "dirty": False}
+
+
+@pytest.mark.parametrize(
+    ("device", "told", "driver"),
+    [
+        (
+            "cuda",
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.90.07  Fri May 31 09:35:42 UTC 2024\nGCC 12.2.0",
+            "550.90.07",
+        ),
+        ("cuda", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build", "570.86.15"),
+        ("cuda", "no number", None),
+        ("cuda", None, None),
+        ("cpu", "Kernel Module  550.90.07", None),
+    ],
+)
+def test_the_driver_of_a_gpu_is_named(tmp_path, device, told, driver):
+    file = tmp_path / "version"
+    if told is not None:
+        file.write_text(told)
+    assert driver_of(device, file) == driver

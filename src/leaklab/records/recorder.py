@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import resource
 import subprocess
 import sys
@@ -54,6 +55,7 @@ class Recorder:
             "argv": sys.argv[1:],
             "device": self.device,
             "device_name": _device_name(self.device),
+            "driver": driver(self.device),
             "facts": self.facts,
             "inputs": {str(path): sha256(path) for paths in inputs.values() for path in paths},
             "outputs": {str(path): sha256(path) for path in outputs.values()},
@@ -90,6 +92,14 @@ def _versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+def driver(device: str, told: Path = Path("/proc/driver/nvidia/version")) -> str | None:
+    """Return the version of a GPU's driver; None on a processor, or where the system does not tell."""
+    if device != "cuda" or not told.is_file():
+        return None
+    found = re.search(r"\b\d+\.\d+(\.\d+)*\b", told.read_text(encoding="utf-8", errors="replace"))
+    return found[0] if found else None
 
 
 def _device_name(device: str) -> str:
