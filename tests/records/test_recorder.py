@@ -15,8 +15,8 @@ from leaklab.records.recorder import Recorder, git_state
 from leaklab.records.recorder import driver as driver_of
 
 FIELDS = {
-    "format", "rule", "spec", "code", "commit", "dirty", "argv", "device", "device_name", "driver",
-    "facts", "inputs", "outputs", "started", "wall_seconds", "cpu_seconds", "peak_memory_mb", "slurm_job", "platform", "packages",
+    "format", "rule", "spec", "code", "commit", "dirty", "argv", "device", "device_name", "driver", "facts", "inputs",
+    "outputs", "started", "wall_seconds", "cpu_seconds", "peak_memory_mb", "slurm_job", "platform", "packages",
 }  # fmt: skip
 
 
