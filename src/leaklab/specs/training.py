@@ -150,6 +150,20 @@ class TrainSpec(Spec):
         return self.rounds if self.until is None else self.until
 
     @property
+    def whole(self) -> "TrainSpec":
+        """The same training with all its rounds."""
+        return self if self.until is None else self.model_copy(update={"until": None})
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a longer training can go on from where this one stops.
+
+        The results of a run hold all that the next round depends on, except where a replicate stops at a goal, and
+        what is watched from round to round.
+        """
+        return self.rounds_done > 0 and self.goal is None and not self.watch
+
+    @property
     def replicates(self) -> int:
         """Number of replicates: seeds x rates."""
         return len(self.seeds) * len(self.rates)
