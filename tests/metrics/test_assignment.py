@@ -2,7 +2,7 @@
 
 import torch
 
-from leaklab.metrics.assignment import match, reorder
+from leaklab.metrics.guesses import match, reorder
 from leaklab.metrics.pixel import MeanSquaredError, PeakSignalToNoiseRatio, StructuralSimilarity
 from leaklab.metrics.scoring import image_scores
 from leaklab.records.streams import stream

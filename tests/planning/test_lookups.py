@@ -8,9 +8,13 @@ import pytest
 from snakemake.exceptions import WorkflowError
 
 from leaklab.planning.code_lock import CodeLock
-from leaklab.planning.lookups import Pieces, Runs, of_run, signed
+from leaklab.planning.lookups import Runs, of_run, signed
+from leaklab.planning.piece_lookups import Pieces
 from leaklab.planning.plan import Plan
 from leaklab.planning.result_lookups import Results
+from leaklab.records.files import write_json
+from leaklab.specs.base import run_folder, run_id
+from leaklab.specs.training import TrainSpec
 
 
 @pytest.fixture
@@ -94,3 +98,39 @@ def test_a_call_that_may_not_make_all_takes_what_is_here(runs, tmp_path):
     paths = [str(tmp_path / name) for name in ("there", "away")]
     for allowed, found in (([], paths), (["publish_runs"], paths[:1])):
         assert Results(runs, lambda allowed=allowed: allowed).here(lambda _: paths)(wildcards(scale="demo")) == found
+
+
+TRAIN = {"dataset": "digits", "partition": "iid", "model": "mlp", "rates": [[0.1]], "rounds": 4, "local_steps": 1,
+         "batch_size": 8, "seeds": [1]}  # fmt: skip
+
+
+def test_a_training_that_is_there_keeps_what_it_went_on_from(tmp_path, monkeypatch):
+    short, long = (TrainSpec.model_validate({**TRAIN, "until": until}) for until in (2, 4))
+    plan = Plan({})
+    plan.add(short)
+    plan.add(long)
+    monkeypatch.chdir(tmp_path)
+    left = [f"{run_folder(short)}/{name}" for name in ("sweep.parquet", "weights.safetensors")]
+
+    def shorter():
+        return Pieces(Runs(lambda: plan, "cpu", CodeLock({}))).shorter()(wildcards(run=run_id(long)))
+
+    assert shorter() == left
+    record = run_folder(long) / "run.json"
+    for read, expected in ([{}, []], [dict.fromkeys(left, "0"), left]):
+        write_json(record, {"inputs": {"data/prepared/digits.safetensors": "0", **read}})
+        assert shorter() == expected
+    write_json(run_folder(short) / "run.json", {"inputs": {}})
+    assert Pieces(Runs(lambda: plan, "cpu", CodeLock({}))).shorter()(wildcards(run=run_id(short))) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "recorded", "device"), [("auto", None, "cuda"), ("auto", "cpu", "cpu"), ("", "cpu", "cuda")]
+)
+def test_what_device_auto_finds_is_no_reason_to_run_again(tmp_path, monkeypatch, wanted, recorded, device):
+    monkeypatch.chdir(tmp_path)
+    spec = TrainSpec.model_validate(TRAIN)
+    if recorded:
+        write_json(run_folder(spec) / "run.json", {"device": recorded})
+    runs = Runs(lambda: Plan({}), "cuda", CodeLock({}), wanted)
+    assert runs.device_of("train")(wildcards(run=run_id(spec))) == device

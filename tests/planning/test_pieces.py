@@ -4,13 +4,14 @@ import pytest
 
 from leaklab.items.items import load_items
 from leaklab.planning.devices import Device, work_of
-from leaklab.planning.pieces import LONGEST_CHAIN, Cut, kept_in, piece_minutes, pieces, pieces_of
-from leaklab.planning.plan import Job, build_plan
+from leaklab.planning.pieces import LONGEST_CHAIN, Cut, kept_in, piece_minutes, pieces, pieces_of, shorter_trainings
+from leaklab.planning.plan import Job, Plan, build_plan
 from leaklab.planning.resources import SMALLEST_MINUTES, cost
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_json, write_text
 from leaklab.records.traits import attack_traits
 from leaklab.specs.attack import AttackSpec
+from leaklab.specs.base import run_id
 from leaklab.specs.stages import STAGES
 from leaklab.specs.training import TrainSpec
 
@@ -148,3 +149,23 @@ def test_a_length_that_is_none_is_refused(monkeypatch, text):
     monkeypatch.setenv("LEAKLAB_PIECE_MINUTES", text)
     with pytest.raises(UserError, match=r"LEAKLAB_PIECE_MINUTES is .* minutes above 0"):
         piece_minutes()
+
+
+def test_a_training_goes_on_from_the_longest_of_the_same_with_fewer_rounds():
+    plan = Plan({})
+    every = [
+        {"until": 5}, {"until": 1}, {"until": 0}, {}, {"until": 20},
+        {"until": 5, "seeds": [2]},
+        {"until": 5, "goal": {"metric": "test_accuracy", "value": 90}},
+        {"goal": {"metric": "test_accuracy", "value": 90}},
+        {"until": 5, "watch": ["local-loss"]},
+        {"watch": ["local-loss"]},
+    ]  # fmt: skip
+    names = {}
+    for changes in every:
+        spec = TrainSpec.model_validate({**TRAIN, **changes})
+        plan.add(spec)
+        names[run_id(spec)] = (spec.rounds_done, spec.seeds, bool(spec.goal or spec.watch))
+    found = {names[name]: names[run_id(before)] for name, before in shorter_trainings(plan).items()}
+    plain = ((1,), False)
+    assert found == {(5, *plain): (1, *plain), (20, *plain): (5, *plain), (200, *plain): (20, *plain)}

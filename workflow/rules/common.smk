@@ -26,12 +26,8 @@ from leaklab.planning.gpus import (
     place_of_job,
     refuse_missing_gpu,
 )
-from leaklab.planning.lookups import (
-    Pieces,
-    Runs,
-    files,
-    step,
-)
+from leaklab.planning.lookups import Runs, files, step
+from leaklab.planning.piece_lookups import Pieces
 from leaklab.planning.result_lookups import (
     Results,
     dataset_entry,

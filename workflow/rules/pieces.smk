@@ -91,6 +91,7 @@ rule train_piece:
         dataset=runs.dataset_of("train", ".safetensors"),
         card=runs.dataset_of("train", ".json"),
         partition=runs.needed("train", "partition", "partition.json"),
+        shorter=pieces.shorter(),
         backbone=runs.if_needed("train", "train", "weights.safetensors"),
         before=pieces.marker_before(),
     output:

@@ -4,6 +4,7 @@ rule train_federated:
         dataset=runs.dataset_of("train", ".safetensors"),
         card=runs.dataset_of("train", ".json"),
         partition=runs.needed("train", "partition", "partition.json"),
+        shorter=pieces.shorter(),
         backbone=runs.if_needed("train", "train", "weights.safetensors"),
         before=pieces.after("train", "left-1.json"),
     output:

@@ -7,9 +7,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from leaklab.metrics.assignment import match, reorder
 from leaklab.metrics.base import Metric
-from leaklab.metrics.guesses import finite, oracle_choice
+from leaklab.metrics.guesses import finite, match, oracle_choice, reorder
 from leaklab.metrics.pixel import MeanSquaredError
 from leaklab.metrics.silence import silence_line, silenced
 from leaklab.records import plugins

@@ -21,7 +21,6 @@ from leaklab.planning.plan import PREPARED, Job, Plan
 from leaklab.planning.resources import memory_mb
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json
-from leaklab.records.record import canonical_json
 from leaklab.specs.base import RUNS
 from leaklab.specs.stages import OBSERVED, observation_folder
 
@@ -185,73 +184,6 @@ class Runs:
     def _cut(self, stage: str, run: str) -> Cut:
         """Return into how many pieces a run is cut, and the minutes that each and what is left after them ask for."""
         return Cut.of(self.plan().job(stage, run), configured_device(self._kind))
-
-
-class Pieces:
-    """The pieces of long runs, by stage and wildcards (``planning/pieces.py``)."""
-
-    def __init__(self, runs: Runs) -> None:
-        """Look up pieces of runs."""
-        self._cut, self._told = runs.cut, runs.spec_of
-
-    def runtime_of(self, stage: str) -> Lookup:
-        """Look up the minutes of a piece; they grow with its attempts."""
-        return signed(lambda wildcards, attempt: attempt * self._cut(stage, wildcards.run).minutes)
-
-    def spec_of(self, stage: str) -> Lookup:
-        """Look up what one piece of a run is told."""
-        told = self._told(stage)
-
-        def spec(wildcards: Any) -> str:
-            cut = self._cut(stage, wildcards.run)
-            number = cut.pieces - int(wildcards.left) - 1 if stage == "train" else int(wildcards.piece)
-            # canonical JSON, as what a run is told is; `spec` comes last
-            head = canonical_json({**cut.told, "piece": number})
-            return f'{head[:-1]},"spec":{told(wildcards)}}}'
-
-        return signed(spec)
-
-    def parts_of(self, stage: str) -> Lookup:
-        """Look up what the last piece of each chain of an attack leaves."""
-
-        def paths(wildcards: Any) -> list[str]:
-            cut = self._cut(stage, wildcards.run)
-            return [_part(stage, wildcards.run, number) for number in range(cut.chain - 1, cut.pieces, cut.chain)]
-
-        return of_run(paths)
-
-    def part_before(self) -> Lookup:
-        """Look up what the piece of an attack before this one leaves, if this one goes on from it."""
-
-        def path(wildcards: Any) -> str | list[str]:
-            number = int(wildcards.piece)
-            first = number % self._cut("attack", wildcards.run).chain == 0
-            return [] if first else _part("attack", wildcards.run, number - 1)
-
-        return signed(path)
-
-    def marker_before(self) -> Lookup:
-        """Look up the marker of the piece of a training before the one with this marker, if there is one."""
-
-        def path(wildcards: Any) -> str | list[str]:
-            left = int(wildcards.left) + 1
-            first = self._cut("train", wildcards.run).pieces == left
-            return [] if first else f"results/runs/train/{wildcards.run}/left-{left}.json"
-
-        return signed(path)
-
-    def after(self, stage: str, name: str) -> Lookup:
-        """Look up the file that is there when all pieces of a run are done; none if it is whole."""
-
-        def path(wildcards: Any) -> str | list[str]:
-            whole = self._cut(stage, wildcards.run).pieces == 1
-            return [] if whole else f"results/runs/{stage}/{wildcards.run}/{name}"
-
-        return of_run(path)
-
-
-def _part(stage: str, run: str, number: int) -> str:
-    return f"results/runs/{stage}/{run}/piece-{number}.safetensors"
 
 
 # The command of a rule's step: it passes on what the rule declares, by the names that the rule declares it under.

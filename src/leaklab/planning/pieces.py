@@ -11,14 +11,16 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import singledispatch
+from itertools import pairwise
 from math import ceil
 from pathlib import Path
 
 from leaklab.planning.devices import Device
-from leaklab.planning.plan import Job
+from leaklab.planning.plan import Job, Plan
 from leaklab.planning.resources import cost, minutes_of
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json
+from leaklab.records.record import canonical_json
 from leaklab.records.traits import attack_traits
 from leaklab.specs.attack import ATTACKS, TRIALS_TOGETHER, AttackSpec
 from leaklab.specs.base import Spec
@@ -30,6 +32,20 @@ MINUTES = 30.0
 FILE = "pieces.json"
 # they hang on one another, and Snakemake follows such a chain by recursion
 LONGEST_CHAIN = 100
+
+
+def shorter_trainings(plan: Plan) -> dict[str, TrainSpec]:
+    """Return run -> the longest of the same trainings with fewer rounds, from which it goes on.
+
+    The rounds that several captured states have in common are trained once; ids and bytes are those of a training that
+    begins at the first round.
+    """
+    same: dict[str, list[tuple[int, str, TrainSpec]]] = {}
+    for name, job in plan.jobs.get(TrainSpec.stage, {}).items():
+        if isinstance(job.spec, TrainSpec) and job.spec.goes_on:
+            same.setdefault(canonical_json(job.spec.whole), []).append((job.spec.rounds_done, name, job.spec))
+    ordered = (sorted(trainings, key=lambda one: one[0]) for trainings in same.values())
+    return {name: before for each in ordered for (_, _, before), (_, name, _) in pairwise(each)}
 
 
 def piece_minutes() -> float:

@@ -18,8 +18,7 @@ from torch import Tensor
 from leaklab.captures.start import assumed_rate
 from leaklab.items.expand import PlannedRun, expand
 from leaklab.items.items import Item
-from leaklab.metrics.assignment import match, reorder
-from leaklab.metrics.guesses import finite
+from leaklab.metrics.guesses import finite, match, reorder
 from leaklab.records.config import Scale
 from leaklab.records.files import read_json, read_tensors, write_arrays
 from leaklab.report.figures.image_grid import GridRow, Picture, image_grid

@@ -10,8 +10,7 @@ from torch import Tensor
 from leaklab.items.expand import PlannedRun, expand
 from leaklab.items.items import Item
 from leaklab.items.layouts import PicturesLayout
-from leaklab.metrics.assignment import match, reorder
-from leaklab.metrics.guesses import finite, private_indices
+from leaklab.metrics.guesses import finite, match, private_indices, reorder
 from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, read_tensors
