@@ -103,7 +103,8 @@ def test_a_state_with_a_flipped_bit_is_one_line(arguments, tmp_path, capsys):
             of_rounds(arguments, tmp_path / "longer", SPEC, tmp_path / "shorter"),
         )
     assert str(caught.value) == (
-        f"leaklab train_federated: {weights} is not what its record says: delete {weights.parent} and run snakemake again"
+        f"leaklab train_federated: {weights} is not what its record says: delete {weights.parent} and run snakemake "
+        "again"
     )
     assert not list((tmp_path / "longer").glob("*.parquet"))
 
