@@ -100,6 +100,7 @@ rule judge_claims:
         comparison="results/{scale}/comparison.csv",
         claims="results/{scale}/claims.csv",
         verdicts="results/{scale}/verdicts.json",
+        metrics="results/{scale}/metrics.json",
         run="results/{scale}/judgement.run.json",
     log:
         "logs/judge/{scale}.log",
