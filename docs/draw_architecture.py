@@ -1,4 +1,4 @@
-"""Draw the pictures of architecture.md and dvc.md: run ``python docs/draw_architecture.py`` when they are no longer true.
+"""Draw the pictures of architecture.md and dvc.md: run ``python docs/draw_architecture.py`` where they are out of date.
 
 Arrows of the road are the files in a dry run of Snakemake, those of the rooms are imports. No box is placed by hand.
 It needs the extra ``test`` of pyproject.toml.

@@ -156,10 +156,10 @@ def calibrate(
     the others will run on.
     """
     from leaklab.calibrate import calibrated
+    from leaklab.planning.gpus import device_wanted
     from leaklab.planning.listings import planned_jobs
-    from leaklab.records.config import load_config
 
-    for line in calibrated(planned_jobs("", "paper"), device or load_config().device):
+    for line in calibrated(planned_jobs("", "paper"), device or device_wanted()):
         out.print(line)
 
 

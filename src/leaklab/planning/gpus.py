@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from leaklab.records.config import load_config
 from leaklab.records.errors import UserError
 
 DEVICE = "LEAKLAB_DEVICE"
@@ -98,6 +99,11 @@ def place_of_job(wanted: str) -> Place:
     if wanted == "auto":
         wanted = os.environ.get(DEVICE) or device_here()
     return Place(wanted)
+
+
+def device_wanted() -> str:
+    """Return the device that the configuration of this checkout means here, ``cpu`` or ``cuda``."""
+    return place_of_job(load_config().device).device
 
 
 def device_here() -> str:

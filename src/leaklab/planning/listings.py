@@ -17,10 +17,10 @@ from leaklab.items.items import Item, load_items
 from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.devices import Device, measured_device
 from leaklab.planning.estimate import Estimate, datasets_of, estimate, source_of
-from leaklab.planning.gpus import gpu_problem, no_gpu, place_of_job
+from leaklab.planning.gpus import device_wanted, gpu_problem, no_gpu
 from leaklab.planning.outputs import how_to_make, jobs_behind, states
 from leaklab.planning.plan import PREPARED, Job, Plan, build_plan, result_files
-from leaklab.records.config import SCALES, Scale, load_config
+from leaklab.records.config import SCALES, Scale
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
 
@@ -227,7 +227,7 @@ def _figures(items: Sequence[Item], scale: Scale) -> str:
 
 def _listing(title: str, of: str, parts: Mapping[str, Sequence[Job]], jobs: Sequence[Job], command: str) -> Listing:
     """Return the plan's table, a line for each part, with the sum over all jobs, which parts may share."""
-    lock, device = CodeLock.load(), measured_device(place_of_job(load_config().device).device)
+    lock, device = CodeLock.load(), measured_device(device_wanted())
     gpu = device.kind == "cuda"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in (of, *COLUMNS, *([GPU_COLUMN] if gpu else [])):

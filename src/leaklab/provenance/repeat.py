@@ -10,10 +10,10 @@ from pathlib import Path
 
 from leaklab.items.items import load_items
 from leaklab.planning.code_lock import FILE, CodeLock, witnessed
+from leaklab.planning.gpus import device_wanted
 from leaklab.planning.plan import PREPARED, build_plan
 from leaklab.planning.run_records import checked_ledger
 from leaklab.provenance.sample import READ_RECORDS, Sample, Stale, Survey, choose, seconds_of
-from leaklab.records.config import Config, parse, read_yaml
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, sha256
 from leaklab.records.ledger import Ledger
@@ -35,8 +35,7 @@ def adopted(cores: int, dry_run: bool = False) -> Iterator[str]:
     Raises:
         UserError: the code is not committed, or see ``repeat``.
     """
-    config = parse(Config, read_yaml(Path("config/config.yaml")), "config/config.yaml")
-    survey = Survey(build_plan(load_items()), checked_ledger(), CodeLock.load(), config.device)
+    survey = Survey(build_plan(load_items()), checked_ledger(), CodeLock.load(), device_wanted())
     git = git_state()
     if not dry_run and (git["dirty"] or not git["commit"]):
         raise UserError("adopt: commit the code first: evidence names the commit that it speaks for")

@@ -19,8 +19,9 @@ from leaklab.metrics.statistics import LEAST_CLUSTERS, LEVEL, summarise
 from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.devices import measured_device
 from leaklab.planning.estimate import estimate
+from leaklab.planning.gpus import device_wanted
 from leaklab.planning.plan import build_plan
-from leaklab.records.config import Scale, load_config
+from leaklab.records.config import Scale
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
 from leaklab.report.judge.cases import Outcome, Part
@@ -75,7 +76,7 @@ def seconds_for(needs: Sequence[Need], scale: Scale) -> list[float | None]:
     Raises:
         UserError: the project's items cannot be read.
     """
-    items, device, lock = load_items(), measured_device(load_config().device), CodeLock.load()
+    items, device, lock = load_items(), measured_device(device_wanted()), CodeLock.load()
     plan = build_plan(items, (scale,))
     known: dict[tuple[str, bool], float] = {}
 
