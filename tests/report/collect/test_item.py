@@ -506,6 +506,15 @@ class TestAttacks:
         assert (strongest.row["by"], strongest.value) == ("dlg (longer)", pytest.approx(0.01))
         assert rows_of(results, "mse_median", tried="dlg (attack)", defense="lrp")
 
+    def test_attacks_of_one_name_are_told_apart_by_their_settings_where_all_state_them(self):
+        one = (
+            "{like: attack, attacker: knowing, defense: lrp, transform: none, attack: {name: ig, total_variation: %s}}"
+        )
+        blocks = f"  smooth: {one % 0.1}\n  smoother: {one % 0.01}\ncells:\n"
+        results = self.collected(edits=[("cells:\n", blocks)])
+        tried = {row.row["tried"] for row in results.rows if row.row.get("tried", "").startswith("ig")}
+        assert tried == {"ig (total variation 0.1)", "ig (total variation 0.01)"}
+
     def test_the_difference_of_the_two_attackers_is_in_pairs(self):
         results = self.collected()
         (row,) = rows_of(results, "mse_median", defense="lrp", difference="knowing - paper")

@@ -218,10 +218,22 @@ def _training(run: PlannedRun) -> str:
 
 
 def _names(runs: Sequence[PlannedRun]) -> list[str]:
-    """Return what the attacks are called: by attack and transform, where that is not enough also by their block."""
+    """Return what the attacks are called: by attack and transform, where that is not enough by what else differs."""
     plain = [attack_name(run) for run in runs]
-    twice = {name for name, count in Counter(plain).items() if count > 1}
-    return [f"{name} ({run.block})" if name in twice else name for name, run in zip(plain, runs, strict=True)]
+    alike = {name: [run for run, other in zip(runs, plain, strict=True) if other == name] for name in plain}
+    words = {name: _differences(same) for name, same in alike.items() if len(same) > 1}
+    return [f"{name} ({words[name].pop(0)})" if name in words else name for name in plain]
+
+
+def _differences(runs: Sequence[PlannedRun]) -> list[str]:
+    """Return in what attacks of one name differ: settings, e.g. ``total variation 0.01``; else the words of a block."""
+    parts: list[Any] = [run.spec.attack for run in runs]  # type: ignore[union-attr]
+    settings = [{**getattr(part, "transform", part.attack).settings, **part.attack.settings} for part in parts]
+    keys = sorted({key for one in settings for key in one if any(one.get(key) != other.get(key) for other in settings)})
+    found = [", ".join(f"{key.replace('_', ' ')} {one[key]}" for key in keys if key in one) for one in settings]
+    values = [value for one in settings for value in one.values()]
+    told = len(set(found)) == len(found) and all(found) and all(isinstance(v, str | int | float) for v in values)
+    return found if told else [run.block.replace("-", " ") for run in runs]
 
 
 def attack_name(run: PlannedRun) -> str:
