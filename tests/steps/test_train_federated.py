@@ -72,6 +72,7 @@ def of_rounds(arguments, folder, spec, *shorter):
     at = files.index("--output")
     made = [f"{pair.split('=')[0]}={folder / pair.rpartition('/')[2]}" for pair in files[at + 1 :]]
     more = [f"shorter={before / name}" for before in shorter for name in ("sweep.parquet", "weights.safetensors")]
+    more = more or ["shorter="]  # what a rule's command says where there is none
     return ["--spec", json.dumps(spec), given, *files[:at], *more, "--output", *made]
 
 

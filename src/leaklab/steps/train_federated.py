@@ -34,7 +34,7 @@ def trained(job: Job) -> tuple[Sweep, Dataset]:
 
 
 def _shorter(job: Job) -> Stopped | None:
-    if "shorter" not in job.inputs:
+    if not job.inputs.get("shorter"):
         return None
     files = {path.name: path for path in job.inputs["shorter"]}
     for path in files.values():
