@@ -108,7 +108,8 @@ def expected(paper, headline):
             before, after = (
                 value_of(rows, line["metric"], who, line["row"] | line[kind]) for kind in ("undefended", "defended")
             )
-            name = line["attacker"] if who == "paper" else after["row"]["by"]
+            # one attack with other settings, which stand in brackets, is one attacker
+            name = line["attacker"] if who == "paper" else re.sub(r" \([^()]*\)$", "", after["row"]["by"])
             found.setdefault(name, []).append(left(before, after, guess) >= 0.5)
     return own, knowing
 

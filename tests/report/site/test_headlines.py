@@ -132,6 +132,10 @@ def test_attackers_are_named_and_means_and_medians_are_told_apart():
 def test_one_attacker_on_two_data_sets_is_one():
     found = answered(*ROWS, *OF_OTHER, headline=two()).sentence
     assert found.endswith("and not from the attacker who knows the defense.")
+    smoother = [replace(row, row={**row.row, "by": f"{row.row['by']} (smoother)"}) if "by" in row.row else row
+                for row in OF_OTHER]  # fmt: skip
+    found = answered(*ROWS, *smoother, headline=two()).sentence
+    assert found.endswith("and not from the attacker who knows the defense.")
     rows = [replace(row, row={**row.row, "by": "ig"}) if "by" in row.row else row for row in OF_OTHER]
     several = answered(*ROWS, *rows, headline=two()).sentence
     assert several.endswith("and from none of the 2 attackers who know the defense.")

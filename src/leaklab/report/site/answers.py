@@ -229,10 +229,14 @@ def _of_paper(kind: str, lines: list[AnswerLine]) -> str:
 
 
 def _of_knowing(lines: tuple[AnswerLine, ...]) -> str:
-    """Return from how many of the attackers who know the defense; who stands behind several lines is one."""
+    """Return from how many of the attackers who know the defense; who stands behind several lines is one.
+
+    So is one attack with other settings, which a table tells apart in brackets.
+    """
     hidden: dict[str, bool] = {}
     for line in lines:
-        hidden[line.knowing.name] = hidden.get(line.knowing.name, True) and line.knowing.hidden is not False
+        name = line.knowing.name.partition(" (")[0]
+        hidden[name] = hidden.get(name, True) and line.knowing.hidden is not False
     has = list(dict.fromkeys(text for line in lines for text in line.knowing.has))
     granted = f" ({', '.join(has)})" if has else ""
     number, everybody = sum(hidden.values()), len(hidden)
