@@ -81,11 +81,15 @@ publish: $(READY) ## judge and show the results that are here, run nothing: make
 		-- results/$(SCALE)/comparison.csv results/$(SCALE)/costs.csv results/$(SCALE)/threat-models.csv
 	@$(BIN)/leaklab pack --scale $(SCALE)
 	@$(BIN)/leaklab findings --scale $(SCALE)
+	@[ $(SCALE) != small ] || $(BIN)/dvc commit --force --quiet results/dvc.yaml:small
 
 share: $(READY) ## record what was made in dvc.lock and push it to your DVC remote
-	@mkdir -p data/prepared results/runs $(foreach scale,demo small paper,results/$(scale) figures/$(scale)) .snakemake/metadata
-	@$(BIN)/dvc commit --force workflow
+	@mkdir -p data/prepared results/runs results/demo figures/demo .snakemake/metadata
+	@$(BIN)/dvc commit --force demo runs
+	@$(BIN)/dvc commit --force results/dvc.yaml:small
+	@[ ! -d results/paper ] || $(BIN)/dvc commit --force results/dvc.yaml:paper
 	@$(BIN)/dvc push
+	@echo "pushed; colleagues find it by the locks: git add dvc.lock results/dvc.lock && git commit && git push"
 
 bench: $(READY) ## measure training and attacks beside plain loops and peers: make bench BENCH=--quick
 	@PYTHONPATH=benchmarks $(BIN)/python -m training_speed $(BENCH)

@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from leaklab.data.catalog import load_catalog
+from leaklab.items.items import load_item
 from leaklab.planning.plan import build_plan
 from leaklab.records.config import load_config
 from leaklab.records.errors import UserError
-from leaklab.records.items import load_item
 from leaklab.report.judge.claims import read_claims
 from leaklab.report.judge.tolerances import Tolerances
 from leaklab.report.numbers.results import ResultTable

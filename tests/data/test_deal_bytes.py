@@ -8,7 +8,7 @@ import pytest
 from leaklab.data.deal import deal
 from leaklab.records.draws import draws
 from leaklab.records.files import write_json
-from leaklab.records.partition_spec import PartitionSpec
+from leaklab.specs.training import PartitionSpec
 
 MNIST = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
 UNEVEN = [0, 7, 120, 1, 64, 33, 250, 0, 90, 41, 18, 5]

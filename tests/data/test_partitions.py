@@ -1,5 +1,4 @@
 import re
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from leaklab.data.partitions.base import GroupPartition
 from leaklab.data.partitions.shards import cut, whole
 from leaklab.records.draws import draws
 from leaklab.records.errors import UserError
-from leaklab.records.plugins import available, load, module_name
+from leaklab.records.plugins import available, imported, load
 
 ROOM = "data/partitions"
 
@@ -30,7 +29,7 @@ def deal(name, labels, seed=0, **chosen):
 
 def made_without_a_plan(name, chosen):
     """Return the partition from its class: ``load`` refuses most wrong settings before the class sees them."""
-    return import_module(module_name(ROOM, name)).PLUGIN(**chosen)
+    return imported(ROOM, name)(**chosen)
 
 
 def assert_no_index_twice(clients, samples):

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from leaklab.defenses.base import Alone, ClientContext
-from leaklab.defenses.class_factor import SMALLEST
-from leaklab.defenses.lrp import LearningRatePerturbation
+from leaklab.defenses.lrp import SMALLEST, LearningRatePerturbation
 from leaklab.records.streams import stream
 
 

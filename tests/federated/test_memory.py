@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from leaklab.federated.memory import keep_freed_memory
+from leaklab.federated.forms.dense import keep_freed_memory
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a property of glibc")

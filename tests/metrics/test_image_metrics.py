@@ -6,10 +6,13 @@ import torch
 from skimage import data
 from skimage.metrics import structural_similarity
 
-from leaklab.metrics.mse import MeanSquaredError
-from leaklab.metrics.mse_raw import RawMeanSquaredError
-from leaklab.metrics.psnr import CAP_DB, PeakSignalToNoiseRatio
-from leaklab.metrics.ssim import StructuralSimilarity
+from leaklab.metrics.pixel import (
+    CAP_DB,
+    MeanSquaredError,
+    PeakSignalToNoiseRatio,
+    RawMeanSquaredError,
+    StructuralSimilarity,
+)
 from leaklab.records import plugins
 from leaklab.records.streams import stream
 

@@ -9,10 +9,9 @@ import torch.nn.functional as F
 import torchvision
 from torch import nn
 
-from leaklab.data.readers.cifar_strips import CifarStrips
-from leaklab.models.description import describe
-from leaklab.models.resnet_18 import ResNet18
-from leaklab.models.resnet_small import PaddedShortcut, SmallResNet
+from leaklab.data.readers.cifar import CifarStrips
+from leaklab.models.base import describe
+from leaklab.models.resnets import PaddedShortcut, ResNet18, SmallResNet
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

@@ -6,12 +6,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.attacks.simulation import simulated_delta
-from leaklab.defenses.base import ClientContext
-from leaklab.defenses.none import NoDefense
+from leaklab.attacks.matching.steps import simulated_delta
+from leaklab.defenses.base import ClientContext, NoDefense
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms.network import trainable
 from leaklab.federated.local import local_training
-from leaklab.federated.network import trainable
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

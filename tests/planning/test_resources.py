@@ -3,7 +3,7 @@
 import pytest
 
 from leaklab.planning.resources import SMALLEST_MINUTES, cost, memory_mb, minutes_of
-from leaklab.records.ids import STAGES
+from leaklab.specs.stages import STAGES
 
 PARTITION = {"dataset": "mnist", "partition": {"name": "two-clients"}}
 TRAIN = {
@@ -48,9 +48,9 @@ def spec(stage, **changes):
 
 def test_client_steps_of_a_sweep_are_counted_exactly():
     assert cost(spec("train")).steps == 2 * 3 * 100 * 25 * 2
-    assert cost(spec("train"), clients=7).steps == 2 * 3 * 100 * 25 * 7
-    assert cost(spec("train", clients_per_round=10), clients=100).steps == 2 * 3 * 100 * 25 * 10
-    assert cost(spec("train", partition={"name": "iid", "clients": 20})).steps == 2 * 3 * 100 * 25 * 20
+    many = {"name": "iid", "clients": 20}
+    assert cost(spec("train", partition=many)).steps == 2 * 3 * 100 * 25 * 20
+    assert cost(spec("train", partition=many, clients_per_round=10)).steps == 2 * 3 * 100 * 25 * 10
     assert cost(spec("train", until=5)).steps == 2 * 3 * 5 * 25 * 2
 
 
@@ -113,10 +113,10 @@ def test_a_search_for_a_sentence_evaluates_once_per_step():
 
 
 def test_the_budgets_iterations_hold_as_much_work_as_the_attack_may_do():
-    from leaklab.attacks.lbfgs import LbfgsSettings
-    from leaklab.planning.resources import INNER_ITERATIONS
+    from leaklab.attacks.search.lbfgs import LbfgsSettings
+    from leaklab.records.traits import LBFGS_STEP
 
-    assert LbfgsSettings().max_iter == INNER_ITERATIONS
+    assert LbfgsSettings().max_iter == LBFGS_STEP
 
 
 def test_memory_grows_with_the_sentences():

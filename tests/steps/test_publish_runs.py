@@ -7,7 +7,7 @@ import pytest
 
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, sha256, write_json
-from leaklab.records.provenance import Recorder
+from leaklab.records.recorder import Recorder
 from leaklab.report.site.publication import Published
 from leaklab.steps.base import Job
 from leaklab.steps.publish_runs import run

@@ -3,7 +3,7 @@
 import pytest
 
 from leaklab.records.errors import UserError
-from leaklab.theory.defense_times import DefenseTimes
+from leaklab.theory.times import DefenseTimes
 
 
 def all_of(**settings):
@@ -43,7 +43,7 @@ def test_a_time_says_how_far_its_repetitions_lie_apart():
 
 
 def test_all_that_is_measured_is_called_so():
-    assert {metric for metric, _ in run(points=2)} == set(DefenseTimes.timed)
+    assert {metric for metric, _ in run(points=2)} == set(DefenseTimes.traits.timed)
 
 
 def test_an_unknown_defense_is_refused():

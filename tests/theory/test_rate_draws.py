@@ -9,9 +9,9 @@ from leaklab.defenses.base import Defense
 from leaklab.defenses.lrp import LearningRatePerturbation
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
-from leaklab.theory import rate_draws
+from leaklab.theory import draws
 from leaklab.theory.base import Clients
-from leaklab.theory.rate_draws import RateDraws, contexts, law, rates, used_factors
+from leaklab.theory.draws import RateDraws, contexts, law, rates, used_factors
 
 DEAL = Clients(sizes=(160, 480, 800, 1440, 160, 320), class_counts=(1, 3, 5, 8, 2, 2))
 
@@ -137,5 +137,5 @@ def test_a_deal_is_needed():
 def test_the_expected_factors_do_not_ask_the_defense(monkeypatch):
     """If the defense's factor went wrong, the p-value must show it."""
     monkeypatch.setattr("leaklab.defenses.lrp.class_factor", lambda *_: 1.2)
-    assert rate_draws.expected_factors([1, 3], 0.5).tolist() == [0.5, 1.5]
+    assert draws.expected_factors([1, 3], 0.5).tolist() == [0.5, 1.5]
     assert numbers()["ks_pvalue"] < 1e-6

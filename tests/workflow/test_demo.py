@@ -4,11 +4,14 @@ import csv
 import json
 import re
 import shutil
+from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
+from leaklab.items.items import load_items
 from leaklab.planning.plan import build_plan
-from leaklab.records.items import load_items
 from leaklab.report.numbers.results import ResultTable
 
 pytestmark = pytest.mark.workflow
@@ -66,6 +69,16 @@ def test_demo_attack_recovers_a_digit_and_lrp_only_hides_it_from_the_papers_atta
     assert level["idlg", "none", "paper"] < 1e-3
     assert level["idlg", "lrp", "paper"] > 100 * level["idlg", "lrp", "knowing"]
     assert level["idlg", "lrp", "knowing"] < 1e-3
+
+
+def test_the_lines_of_one_attack_make_its_picture(demo):
+    page = Path("docs/one-attack.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    demo.must("python", "-c", f"{lines}\nprint(found.images.shape)")
+    with Image.open(demo.folder / "guesses.png") as made, Image.open("docs/one-attack.png") as shown:
+        small = shown.convert("L").resize(made.size)
+        far = np.abs(np.asarray(made.convert("L"), dtype=float) - np.asarray(small, dtype=float)).mean()
+    assert far < 10  # of 255
 
 
 def test_demo_reads_the_printed_sentences_under_lrp_without_a_search(demo):
@@ -197,7 +210,7 @@ def test_trace_goes_through_attack_capture_training_and_deal_to_the_checksum_of_
 def test_only_a_changed_line_of_its_own_reruns_a_step(demo, tmp_path):
     edited = demo.copy(tmp_path / "edited")
     edited.edit("src/leaklab/defenses/lrp.py", '"""Learning rate', '"""In other words: learning rate')
-    edited.edit("src/leaklab/attacks/search.py", "def search(", "# a comment\n\n\ndef search(")
+    edited.edit("src/leaklab/attacks/search/restarts.py", "def search(", "# a comment\n\n\ndef search(")
     assert "Nothing to be done" in dry_run(edited, "demo")
 
     edited.edit("src/leaklab/defenses/lrp.py", "* (2 * mean)", "* (2.0 * mean)")

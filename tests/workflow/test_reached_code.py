@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.planning.audit import spec_of
 from leaklab.planning.code import _starts, code_of, code_of_record
+from leaklab.provenance.audit import spec_of
 from leaklab.records.code import Sources
 from leaklab.records.definitions import STATEMENTS, Module
 from leaklab.records.ledger import Ledger

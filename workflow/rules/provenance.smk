@@ -1,7 +1,7 @@
 # Every number traced to its data and its commit.
 rule audit_provenance:
     input:
-        "results/{scale}/report/index.html",
+        index="results/{scale}/report/index.html",
     output:
         audit="results/{scale}/provenance/audit.json",
         run="results/{scale}/provenance/audit.run.json",
@@ -15,11 +15,11 @@ rule audit_provenance:
         mem_mb=1000,
     params:
         spec=scale_spec,
-        generation=generation_of_rule("audit_provenance"),
-        code=code_of_rule("audit_provenance"),
+        generation=results.generation_of("audit_provenance"),
+        code=results.code_of("audit_provenance"),
+        files=files,
     shell:
-        "python -m leaklab.steps.audit_provenance --spec {params.spec:q} --code {params.code}"
-        " --input index={input} --output audit={output.audit} run={output.run} 2> {log}"
+        step("audit_provenance")
 
 
 rule build_crate:
@@ -39,8 +39,8 @@ rule build_crate:
         mem_mb=1000,
     params:
         spec=scale_spec,
-        generation=generation_of_rule("build_crate"),
-        code=code_of_rule("build_crate"),
+        generation=results.generation_of("build_crate"),
+        code=results.code_of("build_crate"),
+        files=files,
     shell:
-        "python -m leaklab.steps.build_crate --spec {params.spec:q} --code {params.code}"
-        " --input index={input.index} audit={input.audit} --output crate={output.crate} run={output.run} 2> {log}"
+        step("build_crate")

@@ -1,9 +1,7 @@
 """Head lookup: the public image whose features are nearest to those in the head's update.
 
-With derivatives d at the outputs and features h before the last affine layer, that layer's gradients are d h^T and d: a
-matrix of rank one, whose row space holds (h, 1). So h is its right singular vector, which under equal noise on all
-entries is the best one (total least squares), and any factor that a client hides cancels. No picture follows from h
-without a search; but among images that are at hand the one with these features does.
+The features follow from the head's update whatever factor a client hides (``head_features``). No picture follows from
+them without a search; but among images that are at hand the one with these features does.
 
 Source: the quotient is that of "Inverting Gradients", proposition 3.1, on the last layer; the lookup is ours.
 """
@@ -11,24 +9,13 @@ Source: the quotient is that of "Inverting Gradients", proposition 3.1, on the l
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
-
-from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
-from leaklab.attacks.closed_form import read_off
-from leaklab.attacks.generative import GenerativeAttack
-from leaklab.attacks.head import head
-from leaklab.attacks.matching import Distance, squared_l2
-from leaklab.attacks.scene import scene_of
-from leaklab.models.generators.base import Generator
-from leaklab.observations.base import Knowledge, Observation
+from leaklab.attacks.base import Attack, Case, Reconstruction
+from leaklab.attacks.labels.head import apart, features_of, head_features, public_images
+from leaklab.attacks.latents.scene import scene_of_case
+from leaklab.attacks.reconstructions import read_off
 from leaklab.observations.declared import SAMPLES, Requirements
-from leaklab.records.errors import UserError
 
 NAME = "head-lookup"
-TOGETHER = 250
-"""Images whose features are computed at once: a memory knob only."""
 
 
 @dataclass(frozen=True)
@@ -39,79 +26,18 @@ class HeadLookup:
         facts=(*SAMPLES, "input_range", "public_images"), largest_batch=1, generator=True, searches=False
     )
 
-    def using(self, generator: Generator) -> Attack:
-        """Return the attack with the public images that the generator keeps."""
-        return _WithPublic(generator)
-
-
-@dataclass(frozen=True)
-class _WithPublic:
-    """The attack among the images of ``generator``."""
-
-    requirements: ClassVar[Requirements] = HeadLookup.requirements
-
-    generator: Generator
-
-    def reconstruct(
-        self,
-        observation: Observation,
-        knowledge: Knowledge,
-        budget: Budget,
-        streams: Streams,
-        distance: Distance | None = None,
-    ) -> Reconstruction:
+    def reconstruct(self, case: Case) -> Reconstruction:
         """Look every update up without spending the budget.
 
         Raises:
             UserError: facts are withheld, there is no affine head with a bias, the update is no gradient or not
                 finite, or the generator keeps no images or makes others than the victim's.
         """
-        scene = scene_of(NAME, self.generator, observation, knowledge, distance or squared_l2)
+        scene = scene_of_case(NAME, case)
         images, labels = public_images(scene.generator, NAME)
         pool = features_of(scene.network, scene.as_inputs(images))
         chosen = apart(head_features(scene.observation), pool).argmin(1)
-        return read_off(observation, images[chosen, None], labels[chosen, None])
+        return read_off(case.observation, images[chosen, None], labels[chosen, None])
 
 
-def public_images(generator: Generator, needed_by: str) -> tuple[Tensor, Tensor]:
-    """Return the images that a generator keeps, [N, C, H, W] on the [0, 1] scale, and their labels [N].
-
-    Raises:
-        UserError: it keeps none.
-    """
-    public = getattr(generator, "public", None)
-    if public is None:
-        raise UserError(
-            f"{needed_by} looks among public images: choose the generator class-gaussian with kept, say, 100"
-        )
-    like = next(generator.parameters())
-    labels = torch.arange(len(public), device=like.device).repeat_interleave(public.shape[1])
-    return public.to(like).view(-1, *generator.image_shape) / 255, labels
-
-
-def features_of(network: nn.Sequential, inputs: Tensor) -> Tensor:
-    """Return what comes before the last layer for inputs [N, C, H, W], [N, F]."""
-    with torch.no_grad():
-        return torch.cat([network[:-1](some).flatten(1) for some in torch.split(inputs, TOGETHER)])
-
-
-def apart(first: Tensor, second: Tensor) -> Tensor:
-    """Return the distances of features [N, F] and [M, F], [N, M]; by differences, as near ones are the point."""
-    found: Tensor = torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist")
-    return found
-
-
-def head_features(observation: Observation) -> Tensor:
-    """Return the features of one sample's update as the head tells them, [T, F]; see the module.
-
-    Raises:
-        UserError: the model does not end in an affine layer with a bias, or the client keeps it.
-    """
-    last = head(observation)
-    rows = torch.cat([last.weight_update, last.bias_update[:, :, None]], 2)
-    direction = torch.linalg.svd(F.normalize(rows.flatten(1)).view_as(rows), full_matrices=False)[2][:, 0]
-    found: Tensor = direction[:, :-1] / direction[:, -1:]
-    return found
-
-
-PLUGIN: type[GenerativeAttack] = HeadLookup
+PLUGIN: type[Attack] = HeadLookup

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leaklab.data.catalog import Entry, MirrorFile, OfficialFile, PackageFile, Source
-from leaklab.data.checksums import verify
-from leaklab.data.download import Track, download, untracked
+from leaklab.data.download import Track, download, untracked, verify
 from leaklab.records.errors import UserError
 
 MIRROR_VARIABLE = "LEAKLAB_MIRROR"
@@ -27,7 +26,7 @@ class Found:
     Attributes:
         path: where it lies; a folder where the catalog lists one.
         listed: its path in the catalog.
-        sha256: of the file, or of a folder's ``checksums.listing``.
+        sha256: of the file, or of a folder's ``download.py::listing``.
         source: ``mirror`` (and whether it could not be verified), the official address, or ``package <name>``.
     """
 

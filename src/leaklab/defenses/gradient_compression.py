@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from leaklab.defenses.base import ClientContext, Defense
-from leaklab.defenses.settings import require_between
+from leaklab.defenses.base import ClientContext, Defense, require_between
 from leaklab.records.bounds import OpenShare
 
 
@@ -20,7 +19,7 @@ class GradientCompression(Defense):
     """Set the smallest magnitudes of each tensor to zero, in every local step; the rest stays exact.
 
     Who sees zeros knows which entries were dropped, and that they were small; see
-    ``attacks/adaptive/support_only.py``.
+    ``attacks/adaptive/emulation.py``.
 
     Attributes:
         dropped: share of each tensor's entries that becomes zero, between 0 and 1. Entries as large as the smallest

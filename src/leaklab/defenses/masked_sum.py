@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from leaklab.defenses.base import ClientContext, Defense
-from leaklab.defenses.sample_gradients import sample_gradients
+from leaklab.defenses.per_sample import sample_gradients
 from leaklab.records.bounds import Count, Flag
 from leaklab.records.errors import UserError
 

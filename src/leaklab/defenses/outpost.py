@@ -12,9 +12,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from leaklab.defenses.base import ClientContext, Defense
+from leaklab.defenses.base import ClientContext, Defense, require_between
 from leaklab.defenses.gradient_compression import GradientCompression, dropped_count
-from leaklab.defenses.settings import require_between
 from leaklab.records.bounds import Flag, Natural, NonNegative, OpenShare, Positive
 from leaklab.records.errors import UserError
 

@@ -38,7 +38,7 @@ class State:
         reached: replicates that stopped at the spec's goal, [R], bool.
         steps: optimiser steps done so far per client, [R], int64.
         rows: the finished rows of the sweep's table.
-        noted: what was noted of the last round by name, [R, ...]; empty where nothing is followed (``watched.py``).
+        noted: what was noted of the last round by name, [R, ...]; empty where nothing is followed (``notes.py``).
     """
 
     round: int
@@ -61,6 +61,57 @@ class State:
         parts = (self.server, self.clients, self.noted)
         server, clients, noted = ({name: value.to(device) for name, value in part.items()} for part in parts)
         return replace(self, server=server, clients=clients, noted=noted, **vectors)
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """What a training left that stopped earlier: the results of its run, from which a longer one goes on.
+
+    Attributes:
+        round: rounds done.
+        server, clients: as of a ``State``.
+        diverged_after: see ``DIVERGED``; empty where none did.
+        rows: of the sweep's table; those of its last round are there because it stopped.
+    """
+
+    round: int
+    server: dict[str, Tensor]
+    clients: dict[str, Tensor]
+    diverged_after: Tensor
+    rows: list[dict[str, Any]]
+
+    @classmethod
+    def read(cls, weights: Mapping[str, Tensor], rows: list[dict[str, Any]]) -> "Stopped":
+        """Return it from the outputs ``weights`` and ``sweep`` of a run."""
+        # copies begin where torch's own tensors begin, see ``_read``
+        held = {name: value.clone() for name, value in weights.items()}
+        diverged_after = held.pop(DIVERGED, torch.empty(0))
+        clients = below(CLIENTS, held)
+        server = {name: value for name, value in held.items() if not name.startswith(CLIENTS)}
+        return cls(max(int(row["round"]) for row in rows), server, clients, diverged_after, rows)
+
+    def state(self, steps: int, due: bool) -> State:
+        """Return the state that the longer training has after as many rounds.
+
+        Args:
+            steps: of a client in a round.
+            due: whether the longer training tests after these rounds too. Where it does not, the last tests are taken
+                back: their rows, and that a loss which was not finite there froze a replicate.
+        """
+        last = {int(row["replicate"]): int(row["steps"]) for row in self.rows}
+        done = torch.tensor([last[replicate] for replicate in range(len(last))])
+        diverged = self.diverged_after >= 0 if len(self.diverged_after) else torch.zeros(len(last), dtype=torch.bool)
+        if not due:
+            diverged = diverged & (done < self.round * steps)
+        return State(
+            round=self.round,
+            server=self.server,
+            clients=self.clients,
+            diverged=diverged,
+            reached=torch.zeros(len(last), dtype=torch.bool),
+            steps=done,
+            rows=[row for row in self.rows if due or row["round"] < self.round],
+        )
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> str:

@@ -12,34 +12,29 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from leaklab.data.augmentations.base import Augmentation
+from leaklab.data.augmentations import Augmentation
 from leaklab.data.dataset import Dataset
 from leaklab.defenses.base import Defense
 from leaklab.federated import checkpoint as checkpoints
 from leaklab.federated.algorithms.base import Algorithm
-from leaklab.federated.backbone import Backbone, normalised_for
 from leaklab.federated.batches import Visit
-from leaklab.federated.checkpoint import State
+from leaklab.federated.checkpoint import State, Stopped
 from leaklab.federated.client_work import ClientWork
-from leaklab.federated.evaluation import evaluate, numbers_of
-from leaklab.federated.low_rank import LEAST_TOGETHER
-from leaklab.federated.memory import keep_freed_memory
-from leaklab.federated.network import default_chunk, trainable
-from leaklab.federated.optimizers.base import Optimizer
-from leaklab.federated.own_tests import OwnTests, Tally
-from leaklab.federated.population import Population
+from leaklab.federated.evaluation import OwnTests, Tally, evaluate, numbers_of
+from leaklab.federated.forms.dense import keep_freed_memory
+from leaklab.federated.forms.low_rank import LEAST_TOGETHER
+from leaklab.federated.forms.network import Backbone, default_chunk, normalised_for, trainable
+from leaklab.federated.notes import SpentBudget, Watch
+from leaklab.federated.optimizers import Optimizer
+from leaklab.federated.population import Population, rate_columns
 from leaklab.federated.refusals import refuse, refuse_other_networks
 from leaklab.federated.rounds import Rounds
-from leaklab.federated.spent_budget import SpentBudget
-from leaklab.federated.sweep import rate_columns
-from leaklab.federated.watched import Watch
 from leaklab.models.base import Architecture
 from leaklab.records import plugins
-from leaklab.records.canonical import canonical_json
 from leaklab.records.errors import UserError
-from leaklab.records.record import Component
+from leaklab.records.record import Component, canonical_json
 from leaklab.records.streams import stream
-from leaklab.records.train_spec import OWN_TEST, TrainSpec
+from leaklab.specs.training import OWN_TEST, TrainSpec
 
 Track = Callable[[Iterable[int], int, str], Iterable[int]]
 
@@ -84,9 +79,10 @@ def train(
     device: str = "cpu",
     checkpoint: Path | None = None,
     checkpoint_seconds: float = 120.0,
+    shorter: Stopped | None = None,
     track: Track = lambda rounds, total, label: rounds,
 ) -> Sweep:
-    """Train a sweep from its first round or from its checkpoint.
+    """Train a sweep from its first round, from where a shorter one stopped, or from its checkpoint.
 
     A replicate whose loss or weights stop being finite is frozen at its last finite global weights and marked as
     diverged; one that reaches the spec's goal stops there; the others are not touched.
@@ -101,6 +97,7 @@ def train(
         device: ``cpu`` or ``cuda``.
         checkpoint: file to go on from and to save to; the caller removes it at the end.
         checkpoint_seconds: least time between two saves.
+        shorter: what the same training left that stopped earlier (``TrainSpec.goes_on``).
         track: wraps the loop over rounds (iterable, total, label), e.g. in a progress bar.
 
     Raises:
@@ -108,7 +105,10 @@ def train(
     """
     keep_freed_memory()
     federation = _Federation(spec, dataset, clients, tests, pretrained or {}, chunk, torch.device(device))
-    state = checkpoints.resume(checkpoint, federation.identity, federation.device) or federation.first_state()
+    begun = [checkpoints.resume(checkpoint, federation.identity, federation.device)]
+    begun += [federation.state_after(shorter)] if shorter else []
+    found = max(filter(None, begun), key=lambda one: one.round, default=None)
+    state = federation.ordered(found) if found else federation.first_state()
     saved = time.monotonic()
     last = spec.rounds if spec.until is None else spec.until
     if last == 0:
@@ -193,6 +193,24 @@ class _Federation:
         )
         SpentBudget.of(self._work, self._population, state).refuse_more()
         return state
+
+    def state_after(self, shorter: Stopped) -> State:
+        """Return the state from which a shorter training goes on."""
+        every = self.spec.evaluate_every
+        due = every > 0 and shorter.round % every == 0
+        own = [
+            {name: value for name, value in row.items() if name not in self.backbone.columns} for row in shorter.rows
+        ]
+        state = replace(shorter, rows=own).state(self._work.steps, due).to(self.device)
+        SpentBudget.of(self._work, self._population, state).refuse_more()
+        return state
+
+    def ordered(self, state: State) -> State:
+        """Return a state from a file with its names in the order of the network: sums over them round by it."""
+        server, clients = ({name: part[name] for name in wanted} for part, wanted in zip(
+            (state.server, state.clients), self._start(self.spec.seeds[0]), strict=True
+        ))  # fmt: skip
+        return replace(state, server=server, clients=clients)
 
     def next_state(self, state: State, index: int) -> State:
         """Do round ``index`` (from 0) and evaluate if the spec asks for it."""

@@ -6,18 +6,16 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from leaklab.data.augmentations.base import Augmentation
+from leaklab.data.augmentations import Augmentation
 from leaklab.defenses.base import ClientContext
 from leaklab.federated.algorithms.base import Tensors
-from leaklab.federated.batches import Batch, batch_stream
+from leaklab.federated.batches import Batch, batch_stream, poisson_stream
 from leaklab.federated.checkpoint import State
 from leaklab.federated.client_work import ClientWork, Worked
-from leaklab.federated.low_rank import TrainedHeads
-from leaklab.federated.own_tests import OwnTests, Tally
-from leaklab.federated.poisson_batches import poisson_stream
-from leaklab.federated.population import Population
-from leaklab.federated.sweep import Part, Piece, pieces
-from leaklab.federated.watched import Notes, Watch
+from leaklab.federated.evaluation import OwnTests, Tally
+from leaklab.federated.forms.low_rank import TrainedHeads
+from leaklab.federated.notes import Notes, Watch
+from leaklab.federated.population import Part, Piece, Population, pieces
 
 
 @dataclass(frozen=True)

@@ -1,53 +1,119 @@
-"""Metrics of a search, not of a picture: what an attacker sees of its own success, and whether that was right."""
+"""The loss that the attack ended with: how well its images explain the update, whether they show anything or not.
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+Source: OUTPOST paper, tables IV and V ("reconstruction loss").
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
-from leaklab.metrics.base import MetricCard
-from leaklab.records import plugins
+from leaklab.metrics.base import MetricCard, SearchMetric
+from leaklab.metrics.pixel import EXACT_DB, exact
+from leaklab.records.traits import MetricTraits
+
+LARGEST = 1e12
+"""Stands for the loss of a trial all of whose starts diverged, so that it is scored and not dropped."""
 
 
-class SearchMetric(ABC):
-    """A plug-in of this room: a card and one value per private image of an update, from what the attack found.
+@dataclass(frozen=True)
+class ReconstructionLoss(SearchMetric):
+    """The smallest loss of all starts; of a batch the same for each image."""
 
-    Attributes:
-        reads_the_search: True; read from the source, as these metrics compare no images.
-    """
-
-    reads_the_search: ClassVar[bool]
+    traits: ClassVar[MetricTraits] = MetricTraits(reads_the_search=True)
 
     @property
-    @abstractmethod
     def card(self) -> MetricCard:
         """Return the metric card."""
+        return MetricCard(
+            name="reconstruction_loss",
+            unit="",
+            better="higher",
+            domain="the attack's own loss, its prior included",
+            peak=None,
+            clamping=f"{LARGEST:g} where all starts diverged",
+            network="",
+            input_range="none: no image is compared",
+            assignment="none: one value an update, repeated for each of its images",
+            note="what the attacker sees of its success; a small loss does not say that the images show anything",
+        )
 
-    @abstractmethod
     def values(self, found: Mapping[str, Tensor], errors: Tensor) -> Tensor:
-        """Return the value at each image.
-
-        Args:
-            found: tensors of the reconstruction by name (``attacks/base.py::Reconstruction``).
-            errors: mean squared error on [0, 1] of the images that the attack chose, [T, B]; for those metrics alone
-                that ask whether the attacker was right.
-
-        Returns:
-            float64 [T, B], on the CPU.
-        """
+        """Return the losses [T, B]; see ``SearchMetric``."""
+        least = found["candidate_losses"].double().amin(1).clamp(max=LARGEST)
+        return least[:, None].expand_as(found["labels"]).clone()
 
 
-def reads_the_search(metric: str) -> bool:
-    """Tell whether a metric is of the search.
-
-    Raises:
-        UserError: there is no such metric.
-    """
-    plugins.check("metrics", metric, {})
-    return plugins.class_attribute("metrics", metric, "reads_the_search") is not None
+# Whether the attacker knows, without the truth, that a whole batch is exact.
 
 
-def load_search_metrics(names: Iterable[str]) -> list[SearchMetric]:
-    """Load those of the metrics that are of the search."""
-    return [plugins.load("metrics", name) for name in names if reads_the_search(name)]
+@dataclass(frozen=True)
+class Certified(SearchMetric):
+    """1 for each image of an update that the attack proved to be exact, of attacks that prove anything."""
+
+    traits: ClassVar[MetricTraits] = MetricTraits(reads_the_search=True)
+
+    @property
+    def card(self) -> MetricCard:
+        """Return the metric card."""
+        return MetricCard(
+            name="certified",
+            unit="",
+            better="lower",
+            domain="0 or 1",
+            peak=1.0,
+            clamping="none",
+            network="",
+            input_range="none: no image is compared",
+            assignment="none: one value an update, repeated for each of its images",
+            averaging="mean over the images: the share of them",
+            note="no value for attacks that prove nothing: neither a loss of 0 nor a quotient is a proof",
+        )
+
+    def values(self, found: Mapping[str, Tensor], errors: Tensor) -> Tensor:
+        """Return 1.0, 0.0 or NaN for each image, [T, B]; see ``SearchMetric``."""
+        return certified(found)
+
+
+def certified(found: Mapping[str, Tensor]) -> Tensor:
+    """Return 1.0 for each image of an update that the attack proved, else 0.0, [T, B]; NaN where it proves none."""
+    labels = found["labels"]
+    proven = found["certified"].to(torch.float64) if "certified" in found else torch.full((len(labels),), torch.nan)
+    return proven.double()[:, None].expand_as(labels).clone()
+
+
+# Whether a certificate was wrong: an image of an update that the attack certified, and that is not exact.
+
+
+@dataclass(frozen=True)
+class FalseCertificate(SearchMetric):
+    """1 for each image that the attack certified and that is not exact; 0 throughout where certificates hold."""
+
+    traits: ClassVar[MetricTraits] = MetricTraits(reads_the_search=True)
+
+    @property
+    def card(self) -> MetricCard:
+        """Return the metric card."""
+        return replace(
+            Certified().card,
+            name="false_certificate",
+            better="higher",
+            clamping="reconstruction clamped to [0, 1]",
+            input_range="[0, 1]",
+            assignment="of the images that the attack chose",
+            note=f"certified, but not exact: PSNR of at most {EXACT_DB:g} dB",
+        )
+
+    def values(self, found: Mapping[str, Tensor], errors: Tensor) -> Tensor:
+        """Return 1.0 or 0.0 for each image, [T, B]; see ``SearchMetric``."""
+        proven = certified(found)
+        return proven * (1 - exact(errors).to(proven))
+
+
+PLUGINS = {
+    "certified": Certified,
+    "false-certificate": FalseCertificate,
+    "reconstruction-loss": ReconstructionLoss,
+}

@@ -7,24 +7,24 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from leaklab.metrics.base import MetricCard
-from leaklab.metrics.of_search import reads_the_search
+from leaklab.captures.truth import Truth
+from leaklab.metrics.base import MetricCard, reads_the_search
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.truth import Truth
 from leaklab.records import plugins
-from leaklab.records.attack_spec import AttackSpec, ScoreSpec
-from leaklab.records.spec_plugins import reads_the_update
+from leaklab.records.traits import MetricTraits
+from leaklab.specs.attack import AttackSpec, ScoreSpec
+from leaklab.specs.base import reads_the_update
 
 
 class UpdateMetric(ABC):
     """A plug-in of this room: a card and one value per private image, whatever an attack found.
 
     Attributes:
-        reads_the_update: True; the plan reads it from the source, to give the step observation and generator.
+        traits: with ``reads_the_update``.
     """
 
-    reads_the_update: ClassVar[bool]
+    traits: ClassVar[MetricTraits]
 
     @property
     @abstractmethod

@@ -6,19 +6,20 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from leaklab.captures.truth import Truth
 from leaklab.metrics.base import MetricCard
 from leaklab.metrics.of_update import UpdateMetric
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.truth import Truth
-from leaklab.records.attack_spec import AttackSpec
+from leaklab.records.traits import MetricTraits
+from leaklab.specs.attack import AttackSpec
 
 
 @dataclass(frozen=True)
 class Queries(UpdateMetric):
     """The number of queries, the same for all private samples of a capture."""
 
-    reads_the_update: ClassVar[bool] = True
+    traits: ClassVar[MetricTraits] = MetricTraits(reads_the_update=True)
 
     @property
     def card(self) -> MetricCard:

@@ -4,13 +4,13 @@ from collections import Counter
 
 import torch
 
+from leaklab.captures.capture import capture, defense_changes
+from leaklab.captures.truth import save_truth
 from leaklab.data.dataset import Dataset
-from leaklab.models.generators.files import load_generator
-from leaklab.observations.artefacts import save_observation
-from leaklab.observations.capture import capture, defense_changes
-from leaklab.observations.truth import save_truth
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.models.generators.base import load_generator
+from leaklab.observations.files import save_observation
 from leaklab.records.files import read_json, read_tensors
+from leaklab.specs.capture import CaptureSpec
 from leaklab.steps.base import Job, main
 
 

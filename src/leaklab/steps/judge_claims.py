@@ -1,9 +1,10 @@
 """Compare all results of a scale with the printed numbers and judge the papers' claims on them."""
 
+from collections import Counter
 from dataclasses import asdict
 
+from leaklab.items.items import load_item
 from leaklab.records.files import write_json
-from leaklab.records.items import load_item
 from leaklab.report.judge.claims import read_claims
 from leaklab.report.judge.comparison import write_comparison
 from leaklab.report.judge.judging import judge_all
@@ -15,7 +16,7 @@ from leaklab.steps.base import Job, main
 
 
 def run(job: Job) -> None:
-    """Write the comparison, the verdicts and the numbers that they rest on."""
+    """Write the comparison, the verdicts, the numbers that they rest on, and the counts that DVC shows as metrics."""
     items = [load_item(path) for path in job.inputs["item_files"]]
     results = sum((ResultTable.read(path) for path in job.inputs.get("tables", [])), ResultTable())
     printed = Printed.load(job.input("targets"), job.input("tolerances"))
@@ -26,8 +27,15 @@ def run(job: Job) -> None:
     verdicts = judge_all(claims, results, printed.numbers, stand_ins, job.spec["scale"])
     write_verdicts(job.outputs["claims"], claims, verdicts)
     write_json(job.outputs["verdicts"], [asdict(verdict) for verdict in verdicts])
-    counts = {word: sum(v.verdict == word for v in verdicts) for word in sorted({v.verdict for v in verdicts})}
-    job.note(claims=counts, compared=sum(row.within != "not compared" for row in rows))
+    compared = [row.within for row in rows if row.within != "not compared"]
+    strongest = [verdict.knowing.verdict for verdict in verdicts if verdict.knowing]
+    counts = {
+        "claims": dict(sorted(Counter(verdict.verdict for verdict in verdicts).items())),
+        "claims_by_the_strongest_attacker": dict(sorted(Counter(strongest).items())),
+        "printed_numbers": {"compared": len(compared), "within_tolerance": compared.count("yes")},
+    }
+    write_json(job.outputs["metrics"], counts)
+    job.note(claims=counts["claims"], compared=len(compared))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from leaklab.records import files
 from leaklab.records.ledger import Ledger
-from leaklab.report.site.packed_runs import published_now
-from leaklab.report.site.publication import lacks_runs, published_deal, write_cards, write_costs
+from leaklab.report.site.publication import lacks_runs, published_deal, published_now, write_cards, write_costs
 from leaklab.steps.base import Job, main
 
 

@@ -5,11 +5,12 @@ from pathlib import Path
 import torch
 
 from leaklab.data.dataset import Dataset
-from leaklab.federated.checkpoint import CLIENTS, DIVERGED, discard
+from leaklab.federated.checkpoint import CLIENTS, DIVERGED, Stopped, discard
 from leaklab.federated.engine import Sweep, train
 from leaklab.records.environment import checkpoint_seconds
-from leaklab.records.files import read_json, read_tensors, write_table, write_tensors
-from leaklab.records.train_spec import TrainSpec
+from leaklab.records.errors import UserError
+from leaklab.records.files import read_json, read_table, read_tensors, sha256, write_table, write_tensors
+from leaklab.specs.training import TrainSpec
 from leaklab.steps.base import Job, main
 
 
@@ -17,7 +18,8 @@ def trained(job: Job) -> tuple[Sweep, Dataset]:
     """Train from inputs ``dataset``, ``card``, ``partition`` and, if it was trained here, ``backbone``.
 
     Checkpoints lie beside the output ``sweep`` while the training goes on, the last and the one before; an interrupted
-    step goes on from there.
+    step goes on from there. Where the same training was done with fewer rounds, it goes on from what that left, the
+    inputs ``shorter``: its sweep and its weights, for which the record beside them vouches.
     """
     spec = TrainSpec.model_validate(job.spec)
     dataset = Dataset.load(job.input("dataset"))
@@ -26,9 +28,23 @@ def trained(job: Job) -> tuple[Sweep, Dataset]:
     pretrained = {name: value for path in job.inputs.get("backbone", []) for name, value in read_tensors(path).items()}
     sweep = train(
         spec, dataset, clients, tests=tests, pretrained=pretrained, device=job.device,
-        checkpoint=_checkpoint(job), checkpoint_seconds=checkpoint_seconds(), track=job.track,
+        checkpoint=_checkpoint(job), checkpoint_seconds=checkpoint_seconds(), shorter=_shorter(job), track=job.track,
     )  # fmt: skip
     return sweep, dataset
+
+
+def _shorter(job: Job) -> Stopped | None:
+    if not job.inputs.get("shorter"):
+        return None
+    files = {path.name: path for path in job.inputs["shorter"]}
+    for path in files.values():
+        record = read_json(path.with_name("run.json"))
+        if sha256(path) != record["outputs"].get(str(path)):
+            raise UserError(f"{path} is not what its record says: delete {path.parent} and run snakemake again")
+    rows = read_table(files["sweep.parquet"]).to_dict("records")
+    return Stopped.read(
+        read_tensors(files["weights.safetensors"]), [{str(k): v for k, v in row.items()} for row in rows]
+    )
 
 
 def _checkpoint(job: Job) -> Path:

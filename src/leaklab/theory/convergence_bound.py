@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from leaklab.records.bounds import Count, Positive
 from leaklab.records.errors import UserError
-from leaklab.theory.averaged_descent import Plan, Trajectory, descend, draw
 from leaklab.theory.base import Clients, Number, Track
-from leaklab.theory.bounds import Constants, corrected, printed, tight
-from leaklab.theory.ridge_softmax import RidgeSoftmax, client, made_up, optimum, pooled
+from leaklab.theory.convergence import Constants, Plan, Trajectory, corrected, descend, draw, printed, tight
+from leaklab.theory.tasks import RidgeSoftmax, client, made_up, optimum, pooled
 
 BOUNDS = {"bound_printed": printed, "bound_corrected": corrected, "bound_tight": tight}
 DECLARED_STEPS = 100

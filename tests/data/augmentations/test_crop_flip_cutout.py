@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from leaklab.data.augmentations.crop_flip_cutout import CropFlipCutout
+from leaklab.data.augmentations import CropFlipCutout
 from leaklab.records.errors import UserError
 from leaklab.records.plugins import available, load
 from leaklab.records.streams import stream

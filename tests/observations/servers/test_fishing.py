@@ -7,11 +7,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from leaklab.models.logistic_regression import LogisticRegression
-from leaklab.observations.capture import capture
+from leaklab.captures.capture import capture
+from leaklab.models.affine import LogisticRegression
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
+from leaklab.specs.capture import CaptureSpec
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from leaklab.items.expand import expand
+from leaklab.items.items import load_item
 from leaklab.records.errors import UserError
-from leaklab.records.expand import expand
 from leaklab.records.files import write_json, write_table
-from leaklab.records.ids import run_folder, run_id
-from leaklab.records.items import load_item
 from leaklab.report.collect.item import collect
 from leaklab.report.numbers.results import ResultTable
+from leaklab.specs.base import run_folder, run_id
 
 ITEM = """
 paper: lrp

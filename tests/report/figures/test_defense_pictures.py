@@ -3,15 +3,15 @@
 import pytest
 import torch
 
+from leaklab.items.expand import expand
+from leaklab.items.items import Item
 from leaklab.records.errors import UserError
-from leaklab.records.expand import expand
 from leaklab.records.files import write_json, write_tensors
-from leaklab.records.ids import run_folder, run_id
-from leaklab.records.items import Item
 from leaklab.report.figures import defense_pictures
 from leaklab.report.figures.defense_grid import ORIGINAL
 from leaklab.report.figures.defense_pictures import gather
 from leaklab.report.numbers.results import ResultRow, ResultTable
+from leaklab.specs.base import run_folder, run_id
 
 ATTACK = {
     "stage": "attack",

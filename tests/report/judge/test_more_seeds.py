@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from leaklab.items.items import load_items
 from leaklab.metrics.statistics import summarise
 from leaklab.planning.plan import build_plan
 from leaklab.records.config import SCALES
-from leaklab.records.items import load_items
-from leaklab.records.train_spec import TrainSpec
 from leaklab.report.judge.claims import Claim
+from leaklab.report.judge.draws import SUFFIX, seeds_beside, with_more_seeds
 from leaklab.report.judge.judging import judge
-from leaklab.report.judge.more_seeds import SUFFIX, seeds_beside, with_more_seeds
 from leaklab.report.numbers.results import ResultRow, ResultTable
+from leaklab.specs.training import TrainSpec
 
 ACCURACIES = np.array([51.2, 49.8, 53.1, 50.4, 52.7, 48.9, 51.5])
 

@@ -3,8 +3,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from leaklab.items.layouts import TableLayout
 from leaklab.records.errors import UserError
-from leaklab.records.layouts import TableLayout
 from leaklab.report.judge.comparison import Comparison
 from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.report.tables import tables

@@ -3,17 +3,10 @@
 from dataclasses import fields
 
 from leaklab.data.readers.base import Reader
-from leaklab.data.readers.cifar_archive import CifarArchive
-from leaklab.data.readers.cifar_strips import CifarStrips
-from leaklab.data.readers.digits import Digits
-from leaklab.data.readers.emnist_zip import EmnistZip
-from leaklab.data.readers.face_archive import FaceArchive
-from leaklab.data.readers.face_patches import FacePatches
-from leaklab.data.readers.idx import Idx
-from leaklab.data.readers.image_folders import ImageFolders
-from leaklab.data.readers.leaf import Leaf
-from leaklab.data.readers.photographs import Photographs
-from leaklab.data.readers.tiny_imagenet import TinyImageNet
+from leaklab.data.readers.cifar import CifarArchive, CifarStrips
+from leaklab.data.readers.embedded import Digits, FacePatches, Photographs
+from leaklab.data.readers.folders import FaceArchive, ImageFolders, Leaf, TinyImageNet
+from leaklab.data.readers.idx import EmnistZip, Idx
 from leaklab.records.record import Component
 
 # Imported by name, not found by name: the digest of the code that fetch_dataset runs then covers every reader.

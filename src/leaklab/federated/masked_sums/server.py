@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from leaklab.federated.masked_sums.masks import MODULUS
-from leaklab.federated.masked_sums.messages import KeyAnnouncement, MaskedValue, Request, Total
+from leaklab.federated.masked_sums.messages import MODULUS, KeyAnnouncement, MaskedValue, Request, Total
 from leaklab.records.errors import UserError
 
 

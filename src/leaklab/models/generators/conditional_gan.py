@@ -14,8 +14,8 @@ from torch.nn import functional as F
 from torch.nn.utils.parametrizations import spectral_norm
 
 from leaklab.models.base import Shape
-from leaklab.models.batch_norm import batch_norms, reset, without_counters
 from leaklab.models.generators.base import Generator
+from leaklab.models.normalisation import batch_norms, reset, without_counters
 from leaklab.records.bounds import Count
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream

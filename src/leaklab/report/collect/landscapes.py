@@ -19,19 +19,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from leaklab.items.expand import PlannedRun
 from leaklab.metrics.statistics import spearman, summarise
-from leaklab.records.canonical import canonical_json
-from leaklab.records.capture_spec import ImageChoice
 from leaklab.records.errors import UserError
-from leaklab.records.expand import PlannedRun
 from leaklab.records.files import read_json, read_table
-from leaklab.records.ids import run_folder, run_id
-from leaklab.records.landscape_spec import LandscapeSpec
+from leaklab.records.record import canonical_json
 from leaklab.report.collect.attempts import attack_name
 from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import BY, INDEX, KNOWING, ResultRow, canonical
-from leaklab.report.numbers.typical import typical
-from leaklab.report.numbers.unavailable import unavailable
+from leaklab.report.numbers.words import typical, unavailable
+from leaklab.specs.attack import LandscapeSpec
+from leaklab.specs.base import run_folder, run_id
 
 SELECTION, PLANTED = "selection", "planted"
 IMAGE, ALPHA, BETA, RHO = "image", "alpha", "beta", "rho_"
@@ -145,8 +143,7 @@ def _keys(source: Source, run: PlannedRun) -> dict[str, Any]:
 
 
 def _is_planted(spec: LandscapeSpec) -> bool:
-    images = spec.attack.capture.images
-    return isinstance(images, ImageChoice) and images.planted is not None
+    return spec.attack.capture.images.planted is not None
 
 
 def _is_plain(spec: LandscapeSpec) -> bool:

@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
+from leaklab.items.layouts import MINUS
 from leaklab.records.errors import UserError
-from leaklab.records.layouts import MINUS
-from leaklab.report.figures.attack_figure import FORMATS
+from leaklab.report.figures.attack_pictures import FORMATS
 from leaklab.report.figures.image_grid import GridRow, Picture, image_grid
 from leaklab.report.figures.style import PAGE_WIDTH
 

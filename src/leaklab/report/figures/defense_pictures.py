@@ -7,20 +7,19 @@ from typing import Any
 
 from torch import Tensor
 
-from leaklab.metrics.assignment import match, reorder
-from leaklab.metrics.selections import finite, private_indices
-from leaklab.records.attack_spec import ScoreSpec
+from leaklab.items.expand import PlannedRun, expand
+from leaklab.items.items import Item
+from leaklab.items.layouts import PicturesLayout
+from leaklab.metrics.guesses import finite, match, private_indices, reorder
 from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
-from leaklab.records.expand import PlannedRun, expand
 from leaklab.records.files import read_json, read_tensors
-from leaklab.records.ids import run_folder, run_id
-from leaklab.records.items import Item
-from leaklab.records.layouts import PicturesLayout
 from leaklab.report.collect.source import row_of
 from leaklab.report.figures.defense_grid import ORIGINAL, DefenseGridLayout, Shot
-from leaklab.report.judge.worst_case import knowing_runs
+from leaklab.report.judge.attackers import knowing_runs
 from leaklab.report.numbers.results import KNOWING, ResultTable, matches
+from leaklab.specs.attack import ScoreSpec
+from leaklab.specs.base import run_folder, run_id
 
 IMAGE, DRAW, UPDATE = "image", "draw", "update"
 Keys = Mapping[str, Any]

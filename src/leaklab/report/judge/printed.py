@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from leaklab.items.items import Item
 from leaklab.records.config import parse, read_yaml
-from leaklab.records.items import Item
 from leaklab.records.record import Record
 from leaklab.report.judge.comparison import Comparison, compare
 from leaklab.report.judge.tolerances import Tolerances

@@ -5,17 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from leaklab.items.items import Item, load_items, load_papers
 from leaklab.planning.missing import Reasons, without_missing
 from leaklab.planning.plan import build_plan, result_files
 from leaklab.planning.run_records import inputs_of, lacked_data
 from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
-from leaklab.records.items import Item, load_items
-from leaklab.records.papers import load_papers
 from leaklab.report.site import site
-from leaklab.report.site.costs import absent_records
-from leaklab.report.site.pages import SiteData
+from leaklab.report.site.pages import SiteData, absent_records
 from leaklab.report.site.site_data import Sources, gather
 
 CLAIMS = Path("config/papers/claims.csv")

@@ -7,18 +7,17 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from leaklab.items.items import load_items
 from leaklab.planning.estimate import estimate
 from leaklab.planning.outputs import jobs_behind
 from leaklab.planning.plan import build_plan
 from leaklab.records.config import SCALES
-from leaklab.records.durations import duration
+from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
-from leaklab.records.items import load_items
-from leaklab.report.judge.names import in_words, name_in_words
+from leaklab.report.judge.terms import in_words, name_in_words
 from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.site.attacks_tried import Unbroken
-from leaklab.report.site.changes import Corrected
-from leaklab.report.site.markdown import answer_text, table
+from leaklab.report.site.findings import Corrected, answer_text, table
 from leaklab.report.site.pages import ItemPage, JudgedClaim, SiteData
 from leaklab.report.site.scale_readme import scale_readme
 from leaklab.report.tables.tables import sentence

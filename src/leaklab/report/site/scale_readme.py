@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from posixpath import relpath
 
-from leaklab.records.durations import duration
+from leaklab.records.environment import duration
 from leaklab.report.judge.verdicts import SIGNS
-from leaklab.report.site.markdown import answer_text, table
+from leaklab.report.site.findings import answer_text, table
+from leaklab.report.site.headlines import KNOWING_ATTACKER, PAPER_ATTACKER
 from leaklab.report.site.pages import ItemPage, JudgedClaim, PaperPages, SiteData
-from leaklab.report.site.threat_models import FILE as LETTERS_OF_ROWS
-from leaklab.report.site.words import KNOWING_ATTACKER, PAPER_ATTACKER
+from leaklab.report.site.threats import FILE as LETTERS_OF_ROWS
 
 
 def scale_readme(data: SiteData) -> str:

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from leaklab.items.layouts import TableLayout
 from leaklab.records.errors import UserError
-from leaklab.records.layouts import TableLayout
 from leaklab.report.judge.comparison import Comparison
-from leaklab.report.numbers.gaps import gaps
-from leaklab.report.numbers.places import Place, in_order, labels_of, place_of
 from leaklab.report.numbers.results import (
     AS_DESCRIBED,
     INDEX,
@@ -22,7 +20,7 @@ from leaklab.report.numbers.results import (
     ResultTable,
     identity,
 )
-from leaklab.report.numbers.signs import MARKS, MINUS, NONE
+from leaklab.report.numbers.words import MARKS, MINUS, NONE, Place, gaps, in_order, labels_of, place_of
 from leaklab.report.tables import notes
 
 Mark = Literal["best", "worst", ""]
@@ -150,7 +148,7 @@ def lay_out(spec: TableLayout, results: ResultTable, comparisons: Iterable[Compa
             *notes.basis(spec, shown),
             *([notes.SPREAD] if spreads else []),
             *notes.left_out([" / ".join(labels_of(spec, spec.columns, column)) for column in empty]),
-            *gaps(results),
+            *gaps(results, spec.metrics),
         ),
     )
 

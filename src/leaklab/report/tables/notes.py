@@ -2,12 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from leaklab.records.layouts import TableLayout
-from leaklab.report.numbers.basis import sampled, stand_ins
-from leaklab.report.numbers.gaps import word_of
-from leaklab.report.numbers.places import Place, in_order, labels_of, place_of
+from leaklab.items.layouts import TableLayout
 from leaklab.report.numbers.results import ResultRow
-from leaklab.report.numbers.signs import NONE
+from leaklab.report.numbers.words import NONE, Place, in_order, labels_of, place_of, sampled, stand_ins, word_of
 
 SPREAD = "a difference without ✓ or ✗: print itself is unstable there, and only the spread is compared"
 

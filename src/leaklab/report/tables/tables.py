@@ -4,7 +4,7 @@ import html
 from collections.abc import Sequence
 from itertools import groupby
 
-from leaklab.report.numbers.signs import MINUS, NONE, TIMES, WITHIN
+from leaklab.report.numbers.words import MINUS, NONE, TIMES, WITHIN
 from leaklab.report.tables.layout import Cell, Grid
 from leaklab.report.tables.notes import heading
 
