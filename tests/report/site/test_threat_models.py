@@ -23,7 +23,7 @@ def found(key, scale="small"):
 
 def test_the_attackers_of_a_table_have_the_letters_of_what_they_ask_for():
     letters = {attack: (threat.letter, threat.attackers) for attack, threat in found("hyperfl/table3").items()}
-    assert letters["ig", ""] == ("B+y", ("paper",))
+    assert letters["ig", ""] == ("B+y", ("paper", "knowing"))
     assert letters["ig", "private-classifier"] == ("C+y", ("paper", "knowing"))
     assert letters["ig", "linear-heads"] == ("C+y", ("knowing",))
     assert letters["annealed-map", "matched-dp-sgd"] == ("D+y+d+p", ("knowing",))
