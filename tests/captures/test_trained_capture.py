@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from leaklab.attacks.base import victim
-from leaklab.captures.capture import capture, hold_images
+from leaklab.captures.capture import capture, hold_images, sent_again
 from leaklab.data.dataset import unit_range
 from leaklab.federated.engine import train
 from leaklab.federated.population import sampled_clients
@@ -94,6 +94,74 @@ def test_the_mean_of_all_captured_clients_is_the_next_state_to_the_byte(training
             mean.add_(row, alpha=share)
         assert torch.equal(mean, after[name][replicate]), name
         assert not torch.equal(mean, before[name][replicate]), name
+
+
+def test_what_was_kept_while_it_was_sent_is_what_the_state_gives_to_the_byte(training, images_16, deal):
+    replicate, seed = 3, 2
+    clients = sampled_clients(seed, 2, len(deal), training.clients_per_round)
+    before = training.model_copy(update={"until": 2})
+    spec = capture_spec(training, {"train": before, "replicate": replicate}, clients, sent=True)
+    assert spec.sending == training.model_copy(update={"until": 3, "sends": tuple(clients)})
+    assert spec.needs()[1:] == (before, spec.sending)
+    weights = train(before, images_16, deal).weights
+    left = train(spec.sending, images_16, deal).left()
+    kept = capture(spec, images_16, deal, weights, sent=left)
+    assert sent_again(spec, kept[0].update, images_16, deal, weights)
+    again = capture(spec.model_copy(update={"sent": False}), images_16, deal, weights)
+    assert all(torch.equal(value, again[0].update[name]) for name, value in kept[0].update.items())
+    assert torch.equal(kept[2].images, again[2].images)
+    assert torch.equal(kept[2].rates, again[2].rates)
+    assert kept[1] == again[1]
+    # models that train alone round otherwise, which is no reason to refuse what was sent
+    alone = train(spec.sending, images_16, deal, chunk=1).left()
+    rounded = capture(spec, images_16, deal, weights, sent=alone)[0].update
+    assert not sent_again(spec, rounded, images_16, deal, weights)
+
+
+def test_messages_of_another_round_are_refused(training, images_16, deal):
+    clients = sampled_clients(1, 2, len(deal), training.clients_per_round)
+    before = training.model_copy(update={"until": 2})
+    spec = capture_spec(training, {"train": before, "replicate": 1}, clients, sent=True)
+    weights = train(before, images_16, deal).weights
+    left = train(spec.sending, images_16, deal).left()
+    left["sent/fc1.weight"] = left["sent/fc1.weight"] * 1.01
+    kept = capture(spec, images_16, deal, weights, sent=left)
+    with pytest.raises(UserError, match="sent another update than their state gives: delete that folder"):
+        sent_again(spec, kept[0].update, images_16, deal, weights)
+    with pytest.raises(UserError, match="does not hold what these clients send"):
+        capture(spec, images_16, deal, weights, sent={**left, "sent/fc1.weight": left["sent/fc1.weight"][..., :2]})
+    with pytest.raises(UserError, match="does not hold what these clients send"):
+        capture(spec, images_16, deal, weights, sent=weights)
+
+
+def test_who_was_not_drawn_sent_nothing(training, images_16, deal):
+    drawn = sampled_clients(1, 2, len(deal), training.clients_per_round)
+    other = next(client for client in range(len(deal)) if client not in drawn)
+    before = training.model_copy(update={"until": 2})
+    spec = capture_spec(training, {"train": before, "replicate": 1}, [drawn[0], other], sent=True)
+    weights, left = train(before, images_16, deal).weights, train(spec.sending, images_16, deal).left()
+    with pytest.raises(UserError, match=f"client {other} was not drawn in round 3 of the training with seed 1"):
+        capture(spec, images_16, deal, weights, sent=left)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"defense": "none"}, "and 'defense' is another"),
+        ({"rate": 0.02}, "and 'rate' is another"),
+        ({"mode": "eval"}, "and 'mode' is another"),
+        ({"local_steps": 1}, "and 'local_steps' is another"),
+        ({"draws": 2}, "sent once: leave draws"),
+        ({"images": {"count": 2}, "algorithm": "scheme1"}, "name state and images.clients"),
+    ],
+)
+def test_what_was_sent_is_of_the_training_as_it_was(changes, message):
+    training = TrainSpec.model_validate(TRAINING)
+    state = {"train": training.model_copy(update={"until": 2}), "replicate": 1}
+    with pytest.raises(ValueError, match=message):
+        capture_spec(training, state, [0], sent=True, **changes)
+    with pytest.raises(ValueError, match="nobody sends after the last round, 4"):
+        capture_spec(training, {"train": training, "replicate": 1}, [0], sent=True)
 
 
 def test_the_observation_is_what_the_clients_sent_less_what_they_got(training, images_16, deal):

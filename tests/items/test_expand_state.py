@@ -5,6 +5,7 @@ import pytest
 from leaklab.items.expand import expand
 from leaklab.items.items import Item
 from leaklab.observations.client_requirements import check_clients
+from leaklab.planning.pieces import shorter_trainings
 from leaklab.planning.plan import Plan, build_plan
 from leaklab.records.errors import UserError
 from leaklab.specs.base import run_id
@@ -144,3 +145,45 @@ def test_a_capture_needs_the_deal_and_the_training():
         assert deal in plan.jobs["train"][run_id(train)].needs
         assert isinstance(train, TrainSpec)
     assert len(plan.jobs["train"]) == 6
+
+
+def test_a_block_keeps_the_states_that_it_declares_and_goes_on_from_them():
+    training = {**TRAINING, "rates": [[0.1]], "until": 9, "keep": [6, 3]}
+    runs = [run for run in expand(item(ATTACK, training), "demo") if run.block == "training"]
+    assert [run.spec.until for run in runs] == [None] * 3
+    assert [[spec.until for spec in run.kept] for run in runs] == [[6, 3]] * 3
+    of_item = item({**ATTACK, "state.round": 2}, training)
+    plan = build_plan({of_item.key: of_item}, ["demo"])
+    planned = {job.spec.rounds_done for job in plan.jobs_of("demo", of_item) if job.spec.stage == "train"}
+    assert planned == {2, 3, 6, 9}
+    before = {
+        plan.job("train", name).spec.rounds_done: spec.rounds_done for name, spec in shorter_trainings(plan).items()
+    }
+    assert before == {9: 6, 6: 3, 3: 2}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"keep": [12]}, r"runs.training.keep: the training ends after 9 rounds.* name rounds from 1 to 8, not 12"),
+        ({"keep": [9]}, "keeps its last state anyway"),
+        ({"keep": [0]}, "keep"),
+        ({"keep": [2], "watch": ["local-loss"]}, "with a goal or a watch is not stopped on its way"),
+    ],
+)
+def test_a_state_that_a_training_does_not_reach_is_refused(changes, message):
+    with pytest.raises(UserError, match=message):
+        captures(ATTACK, {**TRAINING, "until": 9, **changes})
+    with pytest.raises(UserError, match="states are kept of a training"):
+        captures({**ATTACK, "keep": [2]})
+
+
+def test_a_capture_of_what_was_sent_asks_the_training_to_keep_it():
+    found = captures({**ATTACK, "state": {"block": "training", "round": [2, 5]}, "sent": True})
+    for _, capture in found:
+        sending = capture.sending
+        assert (sending.rounds_done, sending.sends) == (capture.state.round + 1, (0, 4))
+        assert sending.whole == capture.state.train.whole
+        assert sending in capture.needs()
+    with pytest.raises(UserError, match="nobody sends after the last round, 9"):
+        captures({**ATTACK, "sent": True})

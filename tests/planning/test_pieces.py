@@ -160,12 +160,20 @@ def test_a_training_goes_on_from_the_longest_of_the_same_with_fewer_rounds():
         {"goal": {"metric": "test_accuracy", "value": 90}},
         {"until": 5, "watch": ["local-loss"]},
         {"watch": ["local-loss"]},
+        {"until": 6, "sends": [0, 1]}, {"until": 5, "sends": [0]},
     ]  # fmt: skip
     names = {}
     for changes in every:
         spec = TrainSpec.model_validate({**TRAIN, **changes})
         plan.add(spec)
-        names[run_id(spec)] = (spec.rounds_done, spec.seeds, bool(spec.goal or spec.watch))
+        names[run_id(spec)] = (spec.rounds_done, spec.seeds, bool(spec.goal or spec.watch), spec.sends)
     found = {names[name]: names[run_id(before)] for name, before in shorter_trainings(plan).items()}
-    plain = ((1,), False)
-    assert found == {(5, *plain): (1, *plain), (20, *plain): (5, *plain), (200, *plain): (20, *plain)}
+    plain = ((1,), False, ())
+    assert found == {
+        (5, *plain): (1, *plain),
+        # of those that stop after five rounds, who keeps messages does the fifth as well
+        (5, *plain[:2], (0,)): (1, *plain),
+        (6, *plain[:2], (0, 1)): (5, *plain),
+        (20, *plain): (6, *plain[:2], (0, 1)),
+        (200, *plain): (20, *plain),
+    }

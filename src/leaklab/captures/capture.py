@@ -1,10 +1,11 @@
 """Capture of clients with images: what they send in one round, and the secret behind it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from leaklab.captures.client_round import Steps, client_round
@@ -15,8 +16,10 @@ from leaklab.captures.private_images import PrivateImages, drawn_images
 from leaklab.captures.start import Start, round_factor, start_of
 from leaklab.captures.truth import Truth
 from leaklab.data.dataset import Dataset
-from leaklab.defenses.base import Defense
+from leaklab.defenses.base import ClientContext, Defense
+from leaklab.federated.batches import Batch
 from leaklab.federated.forms.network import trainable
+from leaklab.federated.local import LocalResult
 from leaklab.federated.optimizers import Optimizer
 from leaklab.models.base import Architecture
 from leaklab.models.generators.base import Generator
@@ -24,6 +27,7 @@ from leaklab.observations.base import Knowledge, Observation
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.record import Component
+from leaklab.specs.base import run_folder
 from leaklab.specs.capture import CaptureSpec
 
 
@@ -33,6 +37,7 @@ def capture(
     deal: Sequence[Tensor] = (),
     trained: Mapping[str, Tensor] | None = None,
     generator: Generator | None = None,
+    sent: Mapping[str, Tensor] | None = None,
 ) -> tuple[Observation, Knowledge, Truth]:
     """Return what the server sees of every trial, what it is granted to know, and the truth.
 
@@ -46,6 +51,8 @@ def capture(
         deal: positions in the training part, one tensor a client; read where ``images`` names clients.
         trained: weights of all replicates of the state's training, [R, ...] by name; read where there is one.
         generator: frozen; it makes the private images where ``images`` are planted.
+        sent: what the training left that kept the clients' messages (``spec.sending``); where it is given they are the
+            updates, and else the clients do their round again.
 
     Raises:
         UserError: too few images, a batch size that does not divide their number, clients that the deal does not
@@ -54,7 +61,7 @@ def capture(
     """
     dataset = _with_outputs(dataset, spec.num_classes)
     start = start_of(spec, dataset, trained)
-    hold = partial(_hold, spec, deal=deal, generator=generator)
+    hold = partial(_hold, spec, deal=deal, generator=generator, sent=sent)
     return observe(spec, hold(start)) if spec.server is None else manipulated(spec, spec.server, start, hold)
 
 
@@ -109,7 +116,37 @@ def hold_images(
     return _hold(spec, start, deal, generator)
 
 
-def _hold(spec: CaptureSpec, start: Start, deal: Sequence[Tensor], generator: Generator | None) -> Held[Truth]:
+def sent_again(
+    spec: CaptureSpec,
+    update: Mapping[str, Tensor],
+    dataset: Dataset,
+    deal: Sequence[Tensor],
+    trained: Mapping[str, Tensor],
+) -> bool:
+    """Tell whether clients who do their round again from the kept state send what was kept, to the byte.
+
+    On a CPU they do; on other devices sums may be taken in another order each time.
+
+    Raises:
+        UserError: they send what no rounding explains.
+    """
+    again = capture(spec, dataset, deal, trained)[0].update
+    if changes_update(update, again, NOTICEABLE):
+        assert spec.sending
+        raise UserError(
+            f"the clients of {run_folder(spec.sending)} sent another update than their state gives: delete that folder "
+            "and run snakemake again"
+        )
+    return all(torch.equal(value, again[name]) for name, value in update.items())
+
+
+def _hold(
+    spec: CaptureSpec,
+    start: Start,
+    deal: Sequence[Tensor],
+    generator: Generator | None,
+    sent: Mapping[str, Tensor] | None = None,
+) -> Held[Truth]:
     dataset = start.dataset
     architecture: Architecture = plugins.load("models", spec.model.name, spec.model.settings)
     build = partial(architecture.build, dataset.shape, dataset.num_classes)
@@ -129,6 +166,8 @@ def _hold(spec: CaptureSpec, start: Start, deal: Sequence[Tensor], generator: Ge
     if spec.images.partition is not None:
         clients = dealt_clients(spec, spec.images, start, deal, form, defense, build)
         private, parameters, one_round = clients.images, _in_order(clients.unmoved, parameters), clients.round
+        if sent is not None:
+            one_round = partial(_as_sent, clients.messages(spec, sent), clients.round)
         own = clients.own_of(start.state)
         of_algorithm = {"silent": clients.silent, "own": own, "unmoved": clients.unmoved if own else {}}
     else:
@@ -149,6 +188,16 @@ def _hold(spec: CaptureSpec, start: Start, deal: Sequence[Tensor], generator: Ge
         diverged=start.diverged,
         **of_algorithm,
     )
+
+
+def _as_sent(
+    messages: Mapping[str, Tensor],
+    one_round: Callable[[Sequence[Batch], Sequence[ClientContext]], LocalResult],
+    batches: Sequence[Batch],
+    contexts: Sequence[ClientContext],
+) -> LocalResult:
+    """Return a round with the messages that were kept of it, which was done again for its rates and losses."""
+    return replace(one_round(batches, contexts), weights=dict(messages))
 
 
 def _in_order(sent: Iterable[str], parameters: Sequence[str]) -> list[str]:

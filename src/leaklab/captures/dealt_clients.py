@@ -17,6 +17,7 @@ from leaklab.defenses.base import ClientContext, Defense
 from leaklab.defenses.base import overrides as defense_overrides
 from leaklab.federated.algorithms.base import Algorithm
 from leaklab.federated.batches import Batch, Visit, batch_stream
+from leaklab.federated.checkpoint import SENT, SENT_BY, below
 from leaklab.federated.client_work import ClientWork
 from leaklab.federated.forms.network import TrainableNetwork
 from leaklab.federated.local import LocalResult
@@ -24,8 +25,9 @@ from leaklab.federated.population import Population
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.record import Component
+from leaklab.specs.base import run_folder
 from leaklab.specs.capture import CaptureSpec, ClientChoice
-from leaklab.specs.training import TrainSpec
+from leaklab.specs.training import TrainedState, TrainSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +78,29 @@ class DealtClients:
         worked = self.work.train(before, kept, batches, contexts, factors)
         message = self.work.message(before, worked.values, contexts)
         return LocalResult(message, worked.rates, worked.losses)
+
+    def messages(self, spec: CaptureSpec, left: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return what the clients sent while they trained, by name, [G, ...], of all that their training ``left``.
+
+        Raises:
+            UserError: a client was not drawn, or the messages are none of this network.
+        """
+        assert isinstance(spec.state, TrainedState)
+        assert spec.sending
+        file, row = run_folder(spec.sending) / "weights.safetensors", spec.state.replicate
+        unheard = [] if SENT_BY not in left else [
+            client for client, did in zip(spec.sending.sends, left[SENT_BY][row].tolist(), strict=True) if not did
+        ]  # fmt: skip
+        if unheard:
+            raise UserError(
+                f"client {unheard[0]} was not drawn in round {spec.state.round + 1} of the training with seed "
+                f"{spec.state.seed}, so it sent nothing: name others under images.clients, or leave sent out"
+            )
+        sent = {name: value[row] for name, value in below(SENT, left).items()}
+        wanted = self.work.lifted("upload", self.received, self.received)
+        if {name: value.shape for name, value in sent.items()} != {name: value.shape for name, value in wanted.items()}:
+            raise UserError(f"{file} does not hold what these clients send: delete its folder and run snakemake again")
+        return {name: sent[name] for name in wanted}
 
 
 def dealt_clients(

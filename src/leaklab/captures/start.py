@@ -8,7 +8,7 @@ from torch import Tensor
 
 from leaklab.data.dataset import Dataset, unit_range
 from leaklab.data.download import describe_weights, weights_path
-from leaklab.federated.checkpoint import CLIENTS, DIVERGED, below
+from leaklab.federated.checkpoint import CLIENTS, DIVERGED, below, of_server
 from leaklab.models.base import Architecture
 from leaklab.models.published import with_published
 from leaklab.records import plugins
@@ -72,7 +72,7 @@ def start_of(spec: CaptureSpec, dataset: Dataset, trained: Mapping[str, Tensor] 
     network = architecture.build(dataset.shape, dataset.num_classes)
     if spec.state.train is not None:
         algorithm = plugins.load("federated/algorithms", spec.algorithm_plugin.name, spec.algorithm_plugin.settings)
-        saved = {name: value for name, value in (trained or {}).items() if not name.startswith((CLIENTS, DIVERGED))}
+        saved = of_server(trained or {})
         wanted = algorithm.server_start(dict(network.state_dict()), stream(spec.state.seed, "server", "start"))
         server = _of_training(spec.state, saved, wanted)
         kept = {name: value[spec.state.replicate] for name, value in below(CLIENTS, trained or {}).items()}

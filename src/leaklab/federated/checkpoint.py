@@ -1,17 +1,19 @@
-"""The state of an interrupted sweep: a safetensors file that names the spec and the data it belongs to.
+"""What a sweep leaves: at its end, where it stopped early, and where it was interrupted.
 
-The file before the last one is kept too. A file that was cut short or altered is refused by its digest, with its
-name, and training goes on from the one before.
+The state of an interrupted one is a safetensors file that names the spec and the data it belongs to. The file before
+the last one is kept too. A file that was cut short or altered is refused by its digest, with its name, and training
+goes on from the one before.
 """
 
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
@@ -22,6 +24,8 @@ log = logging.getLogger("leaklab")
 SERVER, CLIENTS, NOTED, DIGEST = "weights/", "clients/", "noted/", "digest"
 DIVERGED = "sweep/diverged"
 """Beside the weights of a sweep of which a replicate diverged: the rounds that each had done by then, else -1, [R]."""
+SENT, SENT_BY = "sent/", "sweep/sent_by"
+"""Before names in a run's weights: what clients sent in its last round, [R, C, ...]; and whether each did, [R, C]."""
 VECTORS = ("diverged", "reached", "steps")
 
 
@@ -87,8 +91,7 @@ class Stopped:
         held = {name: value.clone() for name, value in weights.items()}
         diverged_after = held.pop(DIVERGED, torch.empty(0))
         clients = below(CLIENTS, held)
-        server = {name: value for name, value in held.items() if not name.startswith(CLIENTS)}
-        return cls(max(int(row["round"]) for row in rows), server, clients, diverged_after, rows)
+        return cls(max(int(row["round"]) for row in rows), of_server(held), clients, diverged_after, rows)
 
     def state(self, steps: int, due: bool) -> State:
         """Return the state that the longer training has after as many rounds.
@@ -112,6 +115,82 @@ class Stopped:
             steps=done,
             rows=[row for row in self.rows if due or row["round"] < self.round],
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Sent:
+    """Messages that are kept as they are sent.
+
+    Attributes:
+        clients: whose.
+        by: whether each has sent one, [R, C]; nobody does who was not drawn.
+        messages: by name, [R, C, ...]; zeros where there is none.
+    """
+
+    clients: tuple[int, ...]
+    by: Tensor
+    messages: dict[str, Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, clients: tuple[int, ...], replicates: int) -> "Sent":
+        """Return the place of the messages that are to come."""
+        return cls(clients, torch.zeros(replicates, len(clients), dtype=torch.bool))
+
+    def wants(self, who: Sequence[int]) -> bool:
+        """Tell whether a message of any of these clients is kept."""
+        return any(client in self.clients for client in who)
+
+    def add(self, message: Mapping[str, Tensor], rows: Sequence[int], who: Sequence[int]) -> None:
+        """Keep what is asked for of a piece's messages [M, ...], of replicates ``rows`` and clients ``who``."""
+        for model, (row, client) in enumerate(zip(rows, who, strict=True)):
+            if client in self.clients:
+                place = self.clients.index(client)
+                self.by[row, place] = True
+                for name, value in message.items():
+                    if name not in self.messages:
+                        self.messages[name] = value.new_zeros(*self.by.shape, *value.shape[1:])
+                    self.messages[name][row, place] = value[model]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The result of a training job.
+
+    Attributes:
+        table: one row per replicate and evaluated round: replicate, seed, rate_0 ... (as in the spec), round (rounds
+            done), accuracy (percent) and loss on every part that the spec evaluates (test_accuracy, train_loss,
+            own_before_accuracy ...), what it watches (local_loss, extractor_change), epsilon (what was spent by then,
+            where the defense has an accountant), diverged, reached (with a goal), steps (of a client so far), and of
+            models with a frozen part backbone_checksum_changed (0 or 1, at the end); its last row reached the goal or
+            is the last.
+        weights: what the servers hold at the end by name, [R, ...]: global weights and running statistics.
+        clients: what the clients keep at the end by name, [R, N, ...]; empty under federated averaging.
+        sent: the messages of the last round that the spec asks for; None where it asks for none.
+        diverged: number of replicates that were frozen at their last finite weights.
+        diverged_after: rounds that each had done by then, [R]; -1 for the others.
+        clipped_clients: clients for whom the defense cut a value.
+        client_steps: optimiser steps of all clients that this call executed; training_seconds: their wall time.
+    """
+
+    table: pd.DataFrame
+    weights: dict[str, Tensor]
+    clients: dict[str, Tensor]
+    sent: Sent | None
+    diverged: int
+    diverged_after: Tensor
+    clipped_clients: int
+    client_steps: int
+    training_seconds: float
+
+    def left(self) -> dict[str, Tensor]:
+        """Return all tensors that the run leaves, by the names that readers of its weights know."""
+        kept = {CLIENTS + name: value for name, value in self.clients.items()}
+        if self.diverged:
+            kept[DIVERGED] = self.diverged_after
+        if self.sent:
+            kept |= {SENT + name: value.cpu() for name, value in self.sent.messages.items()}
+            kept[SENT_BY] = self.sent.by
+        return {**self.weights, **kept}
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> str:
@@ -198,6 +277,11 @@ def _read(path: Path) -> tuple[State, dict[str, str]]:
 def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors whose names begin with ``prefix``, without it."""
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def of_server(saved: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return what servers hold of all that a run left as its weights."""
+    return {name: value for name, value in saved.items() if not name.startswith((CLIENTS, SENT, SENT_BY, DIVERGED))}
 
 
 def _digest(tensors: Mapping[str, Tensor], facts: Mapping[str, str]) -> str:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -17,8 +17,7 @@ from leaklab.data.dataset import Dataset
 from leaklab.defenses.base import Defense
 from leaklab.federated import checkpoint as checkpoints
 from leaklab.federated.algorithms.base import Algorithm
-from leaklab.federated.batches import Visit
-from leaklab.federated.checkpoint import State, Stopped
+from leaklab.federated.checkpoint import Sent, State, Stopped, Sweep
 from leaklab.federated.client_work import ClientWork
 from leaklab.federated.evaluation import OwnTests, Tally, evaluate, numbers_of
 from leaklab.federated.forms.dense import keep_freed_memory
@@ -37,35 +36,6 @@ from leaklab.records.streams import stream
 from leaklab.specs.training import OWN_TEST, TrainSpec
 
 Track = Callable[[Iterable[int], int, str], Iterable[int]]
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """The result of a training job.
-
-    Attributes:
-        table: one row per replicate and evaluated round: replicate, seed, rate_0 ... (as in the spec), round (rounds
-            done), accuracy (percent) and loss on every part that the spec evaluates (test_accuracy, train_loss,
-            own_before_accuracy ...), what it watches (local_loss, extractor_change), epsilon (what was spent by then,
-            where the defense has an accountant), diverged, reached (with a goal), steps (of a client so far), and of
-            models with a frozen part backbone_checksum_changed (0 or 1, at the end); its last row reached the goal or
-            is the last.
-        weights: what the servers hold at the end by name, [R, ...]: global weights and running statistics.
-        clients: what the clients keep at the end by name, [R, N, ...]; empty under federated averaging.
-        diverged: number of replicates that were frozen at their last finite weights.
-        diverged_after: rounds that each had done by then, [R]; -1 for the others.
-        clipped_clients: clients for whom the defense cut a value.
-        client_steps: optimiser steps of all clients that this call executed; training_seconds: their wall time.
-    """
-
-    table: pd.DataFrame
-    weights: dict[str, Tensor]
-    clients: dict[str, Tensor]
-    diverged: int
-    diverged_after: Tensor
-    clipped_clients: int
-    client_steps: int
-    training_seconds: float
 
 
 def train(
@@ -110,20 +80,21 @@ def train(
     found = max(filter(None, begun), key=lambda one: one.round, default=None)
     state = federation.ordered(found) if found else federation.first_state()
     saved = time.monotonic()
-    last = spec.rounds if spec.until is None else spec.until
+    last = spec.rounds_done
     if last == 0:
         state = federation.evaluated(state)
     for index in track(range(state.round, last), last - state.round, "rounds"):
         state = federation.next_state(state, index)
         if spec.goal is not None and not state.running.any():
             break
-        if checkpoint is not None and time.monotonic() - saved >= checkpoint_seconds:
+        if checkpoint is not None and not federation.sent and time.monotonic() - saved >= checkpoint_seconds:
             checkpoints.save(checkpoint, state, federation.identity)
             saved = time.monotonic()
     return Sweep(
         table=pd.DataFrame(state.rows).assign(**federation.backbone.columns),
         weights={name: value.cpu() for name, value in state.server.items()},
         clients={name: value.cpu() for name, value in state.clients.items()},
+        sent=federation.sent,
         diverged=int(state.diverged.sum()),
         diverged_after=(state.steps // federation.rounds.work.steps).masked_fill(~state.diverged, -1).cpu(),
         clipped_clients=federation.clipped_clients(),
@@ -165,6 +136,7 @@ class _Federation:
         self._watch = Watch.of(self._population, self._work, network.state_dict()) if spec.watch else None
         self.rounds = Rounds(self._population, self._work, augmentation, self._chunk, own, self._watch)
         self.identity = {"spec": canonical_json(spec), "data": self._fingerprint()}
+        self.sent: Sent | None = None
         self._seconds = 0.0
 
     @property
@@ -216,8 +188,10 @@ class _Federation:
         """Do round ``index`` (from 0) and evaluate if the spec asks for it."""
         started = time.perf_counter()
         number, every = index + 1, self.spec.evaluate_every
-        due = number in (self.spec.rounds, self.spec.until) or (every > 0 and number % every == 0)
-        found = self.rounds.next(state, index, self._schedule.factor(index, self.spec.rounds), due)
+        last = number == self.spec.rounds_done
+        due = last or (every > 0 and number % every == 0)
+        found = self.rounds.next(state, index, self._schedule.factor(index, self.spec.rounds), due, last)
+        self.sent = found.sent
         learned = found.finite & state.running
         server = {name: _where(learned, found.server[name], before) for name, before in state.server.items()}
         clients = {name: _where(learned, found.clients[name], before) for name, before in state.clients.items()}
@@ -231,9 +205,7 @@ class _Federation:
 
     def clipped_clients(self) -> int:
         """Return for how many clients the defense cut a value."""
-        people = self._population
-        visits = [Visit(self.spec.seeds[0], client, 0, held) for client, held in enumerate(people.samples)]
-        return sum(self._work.defense.clipped(people.context(visit, 0, 1.0)) for visit in visits)
+        return self._population.clipped(self._work.defense)
 
     def _client_work(self, network: nn.Sequential) -> ClientWork:
         spec = self.spec

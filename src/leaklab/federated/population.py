@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from leaklab.data.dataset import Dataset
-from leaklab.defenses.base import ClientContext
+from leaklab.defenses.base import ClientContext, Defense
 from leaklab.federated.algorithms.base import Algorithm
 from leaklab.federated.batches import Visit
 from leaklab.records.errors import UserError
@@ -146,11 +146,15 @@ class Population:
         """Gather the clients' data; images that no client holds are left out.
 
         Raises:
-            UserError: a client has no samples, or the rates do not fit the number of clients.
+            UserError: a client has no samples or is not there, or the rates do not fit the number of clients.
         """
         empty = [number for number, client in enumerate(clients) if len(client) == 0]
         if empty:
             raise UserError(f"client {empty[0]} of the partition has no samples: choose another partition")
+        absent = [client for client in spec.sends if client >= len(clients)]
+        if absent:
+            last = len(clients) - 1
+            raise UserError(f"sends: there are {last + 1} clients, numbers 0 to {last}: there is no client {absent[0]}")
         used = torch.unique(torch.cat(list(clients)))
         labels = dataset.train_labels[used]
         samples = [torch.searchsorted(used, client) for client in clients]
@@ -184,6 +188,11 @@ class Population:
             visits = [Visit(first.seed, client, first.round, self.samples[client]) for client in missing]
             found += [Part(visit, own[0].seed_index, 0.0) for visit in visits]
         return found
+
+    def clipped(self, defense: Defense) -> int:
+        """Return for how many clients a defense cuts a value."""
+        visits = [Visit(self.spec.seeds[0], client, 0, held) for client, held in enumerate(self.samples)]
+        return sum(defense.clipped(self.context(visit, 0, 1.0)) for visit in visits)
 
     def context(self, visit: Visit, setting: int, schedule_factor: float) -> ClientContext:
         """Return what the visiting client knows under ``setting``; ``schedule_factor`` is that of the round."""

@@ -10,7 +10,7 @@ from leaklab.data.augmentations import Augmentation
 from leaklab.defenses.base import ClientContext
 from leaklab.federated.algorithms.base import Tensors
 from leaklab.federated.batches import Batch, batch_stream, poisson_stream
-from leaklab.federated.checkpoint import State
+from leaklab.federated.checkpoint import Sent, State
 from leaklab.federated.client_work import ClientWork, Worked
 from leaklab.federated.evaluation import OwnTests, Tally
 from leaklab.federated.forms.low_rank import TrainedHeads
@@ -28,6 +28,7 @@ class Outcome:
         finite: whether losses and values are finite, [R].
         own: the clients' tests, where they were asked for.
         notes: what was noted of local training, likewise.
+        sent: what those sent whose messages are kept, where they were asked for.
     """
 
     server: dict[str, Tensor]
@@ -35,6 +36,7 @@ class Outcome:
     finite: Tensor
     own: Tally | None
     notes: Notes | None = None
+    sent: Sent | None = None
 
 
 @dataclass(eq=False)
@@ -63,15 +65,17 @@ class Rounds:
     def _settings(self) -> int:
         return len(self.population.spec.rates)
 
-    def next(self, state: State, index: int, schedule_factor: float, tested: bool) -> Outcome:
+    def next(self, state: State, index: int, schedule_factor: float, tested: bool, last: bool = False) -> Outcome:
         """Do round ``index``; ``tested`` says whether clients are tested on their own splits.
 
-        In a tested round those who were not drawn are trained and tested too, and their training is thrown away.
+        In the ``last`` round the messages that the spec asks for are kept as they are sent. In a tested round those
+        who were not drawn are trained and tested too, and their training is thrown away.
         """
         running = state.running.view(-1, self._settings).any(1).tolist()
         parts = [part for part in self.population.parts(index) if running[part.seed_index]]
         own = self.tests.tally(len(state.diverged)) if self.tests and tested else None
         notes = self.watch.notes(len(state.diverged)) if self.watch else None
+        sent = Sent.of(self.population.spec.sends, len(state.diverged)) if last and self.population.spec.sends else None
         total: dict[str, Tensor] = {}
         clients = {name: value.clone() for name, value in state.clients.items()}
         finite = torch.ones_like(state.diverged)
@@ -85,6 +89,9 @@ class Rounds:
             thin = self.work.sends_as_trained(before, worked)
             after = worked.known if thin else worked.values
             message = self.work.message(before, after, contexts)
+            if sent and sent.wants(who):
+                # heads that nobody needs formed are formed for who looks at them; what is summed stays as it is
+                sent.add(self.work.message(before, worked.values, contexts) if thin else message, rows, who)
             left = self.work.like("keep", self.work.lifted("keep", kept, after), kept)
             term, absorbed = self.work.lifted("absorb", server, left, message)
             left = self.work.like("absorb", absorbed, kept)
@@ -100,7 +107,7 @@ class Rounds:
         server = dict(self.work.like("server_step", new, state.server))
         for value in server.values():
             finite &= _rows_finite(value)
-        return Outcome(server, clients, finite, own, notes)
+        return Outcome(server, clients, finite, own, notes, sent)
 
     def _test_the_others(self, state: State, parts: Sequence[Part], schedule_factor: float, own: Tally) -> None:
         for piece in self._pieces(self.population.others(parts)):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from leaklab.records.bounds import Distinct, Rate, distinct
+from leaklab.records.bounds import Count, Distinct, Rate, distinct
 from leaklab.records.config import parse
 from leaklab.records.errors import UserError
 from leaklab.records.record import Record, canonical_json
@@ -15,6 +15,7 @@ from leaklab.specs.training import TrainSpec
 
 if TYPE_CHECKING:
     from leaklab.items.expand import PlannedRun
+    from leaklab.specs.base import Spec
 
 
 AS_DESCRIBED = "as-described"
@@ -41,6 +42,7 @@ class BlockKeys(Record):
     variant: str = AS_DESCRIBED
     overrides: tuple[Override, ...] = ()
     skip: tuple[dict[str, Any], ...] = ()
+    keep: tuple[Count, ...] = ()
     attacker: Literal["paper", "blind", "knowing"] | None = None
 
 
@@ -190,7 +192,7 @@ def _stopped(training: TrainSpec, last: Any, where: str) -> TrainSpec:
     """Return the training that stops after ``last`` rounds; the whole one, if these are all."""
     if isinstance(last, bool) or not isinstance(last, int) or not 0 <= last <= training.rounds:
         raise UserError(f"{where}.round: the training has the rounds 0 to {training.rounds}, not {last}")
-    return training.model_copy(update={"until": None if last == training.rounds else last})
+    return training.whole.model_copy(update={"until": None if last == training.rounds else last})
 
 
 def _rate(training: TrainSpec, replicate: int, images: Any, where: str) -> float:
@@ -208,6 +210,26 @@ def _rate(training: TrainSpec, replicate: int, images: Any, where: str) -> float
 
 def _name(value: Any) -> Any:
     return value.get("name") if isinstance(value, Mapping) and "name" in value else value
+
+
+def kept_states(spec: "Spec | None", rounds: tuple[int, ...], where: str) -> tuple[TrainSpec, ...]:
+    """Return the trainings behind the states that a block keeps beside the last one, which goes on from them.
+
+    Raises:
+        UserError: no training, one that cannot be stopped on its way, or a round that it does not reach.
+    """
+    if not rounds:
+        return ()
+    if not isinstance(spec, TrainSpec):
+        raise UserError(f"{where}: states are kept of a training (stage: train): leave it out")
+    if not spec.goes_on:
+        raise UserError(f"{where}: a training with a goal or a watch is not stopped on its way: leave it out")
+    if max(rounds) >= spec.rounds_done:
+        raise UserError(
+            f"{where}: the training ends after {spec.rounds_done} rounds, and keeps its last state anyway: name rounds "
+            f"from 1 to {spec.rounds_done - 1}, not {max(rounds)}"
+        )
+    return tuple(spec.model_copy(update={"until": last}) for last in rounds)
 
 
 # A training on a backbone that the same item trains: ``backbone: {block: pretraining}``.

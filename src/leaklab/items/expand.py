@@ -2,8 +2,9 @@
 
 A block looks like a spec whose fields may be lists. ``like: other`` starts from another block, ``overrides`` set
 fields where others have a value, ``skip`` leaves combinations out, ``variant`` names the lines that the block makes,
-``attacker`` says whose attack it is: the ``paper``'s own, the same but ``blind`` to the defense, or one by somebody
-``knowing`` it. Where a block does not say, attacks without a transform (on text, the printed one) are the paper's.
+``keep`` names rounds of a training whose states stay beside the last one, ``attacker`` says whose attack it is: the
+``paper``'s own, the same but ``blind`` to the defense, or one by somebody ``knowing`` it. Where a block does not say,
+attacks without a transform (on text, the printed one) are the paper's.
 ``row`` holds labels that no run knows (``row: {method: [lrp, ada-lrp]}``), for overrides and for the cells' rows.
 """
 
@@ -20,6 +21,7 @@ from leaklab.items.blocks import (
     Runs,
     check_axis,
     grid_of_rates,
+    kept_states,
     overrides_at_scale,
     refuse_too_many,
     with_backbone,
@@ -30,8 +32,22 @@ from leaklab.records.config import Scale, parse
 from leaklab.records.errors import UserError
 from leaklab.specs.base import AttackOn, Spec
 from leaklab.specs.stages import BLOCKS
+from leaklab.specs.training import TrainSpec
 
-LISTS = {"rates", "seeds", "metrics", "evaluate", "input_range", "alpha", "beta", "clients", "indexes", "watch"}
+LISTS = {
+    "rates",
+    "seeds",
+    "metrics",
+    "evaluate",
+    "input_range",
+    "alpha",
+    "beta",
+    "clients",
+    "indexes",
+    "watch",
+    "keep",
+    "sends",
+}
 LABELS = "row"
 ARCHITECTURE = "architecture"
 """What a block says under ``stage`` of which nothing runs: a network that is described."""
@@ -47,6 +63,7 @@ class PlannedRun:
         spec: what runs; for ``architecture`` blocks None.
         choice: the block's fields with one value per axis (what row paths point into).
         attacker: of attacks: ``paper``, ``blind`` or ``knowing``; else empty.
+        kept: of trainings: the same ones up to earlier states that the block keeps; no line of a table is theirs.
     """
 
     block: str
@@ -54,6 +71,7 @@ class PlannedRun:
     spec: Spec | None
     choice: Mapping[str, Any]
     attacker: str = ""
+    kept: tuple[TrainSpec, ...] = ()
 
     @property
     def tried(self) -> AttackOn | None:
@@ -150,7 +168,9 @@ def _block_runs(item: Item, name: str, block: dict[str, Any], runs: Runs) -> Ite
             spec = _spec(keys.stage, whole, where)
             chosen = _as_data(chosen)
             attacker = _attacker(spec, keys.attacker)
-            yield PlannedRun(name, _variant(keys.variant, chosen, f"{where}.variant"), spec, chosen, attacker)
+            variant = _variant(keys.variant, chosen, f"{where}.variant")
+            kept = kept_states(spec, keys.keep, f"{where}.keep")
+            yield PlannedRun(name, variant, spec, chosen, attacker, kept)
 
 
 def _attacker(spec: Spec | None, declared: str | None) -> str:

@@ -11,7 +11,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import singledispatch
-from itertools import pairwise
 from math import ceil
 from pathlib import Path
 
@@ -40,12 +39,21 @@ def shorter_trainings(plan: Plan) -> dict[str, TrainSpec]:
     The rounds that several captured states have in common are trained once; ids and bytes are those of a training that
     begins at the first round.
     """
-    same: dict[str, list[tuple[int, str, TrainSpec]]] = {}
+    same: dict[str, list[tuple[int, bool, str, TrainSpec]]] = {}
     for name, job in plan.jobs.get(TrainSpec.stage, {}).items():
         if isinstance(job.spec, TrainSpec) and job.spec.goes_on:
-            same.setdefault(canonical_json(job.spec.whole), []).append((job.spec.rounds_done, name, job.spec))
-    ordered = (sorted(trainings, key=lambda one: one[0]) for trainings in same.values())
-    return {name: before for each in ordered for (_, _, before), (_, name, _) in pairwise(each)}
+            one = (job.spec.rounds_done, bool(job.spec.sends), name, job.spec)
+            same.setdefault(canonical_json(job.spec.whole), []).append(one)
+    found: dict[str, TrainSpec] = {}
+    for trainings in same.values():
+        ordered = sorted(trainings, key=lambda one: one[:3])
+        for place, (rounds, _, name, _) in enumerate(ordered):
+            # of those that stop in one round, who keeps messages has to do that round as well
+            before = [one for one in ordered[:place] if one[0] < rounds]
+            # and the one without is what others go on from, if there is one
+            nearest = [one for one in before if one[0] == before[-1][0]] if before else []
+            found |= {name: nearest[0][3]} if nearest else {}
+    return found
 
 
 def piece_minutes() -> float:

@@ -4,7 +4,7 @@ Snakemake owns the DAG; this is the list that its rules look things up in. It is
 so nothing here imports torch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -95,9 +95,8 @@ class Plan:
     def jobs_of(self, scale: Scale, item: Item) -> list[Job]:
         """Return every job that the item needs at this scale, each once, in the order of the road."""
         found: dict[str, Job] = {}
-        for run in self.runs[scale, item.key]:
-            if run.spec is not None:
-                self._collect(run.spec.stage, run_id(run.spec), found)
+        for spec in asked_for(self.runs[scale, item.key]):
+            self._collect(spec.stage, run_id(spec), found)
         return list(found.values())
 
     def _collect(self, stage: str, name: str, found: dict[str, Job]) -> None:
@@ -134,6 +133,14 @@ class Plan:
         return load_catalog()
 
 
+def asked_for(runs: Sequence[PlannedRun]) -> Iterator[Spec]:
+    """Yield what runs of an item are, states that they keep first; nothing for those of which nothing runs."""
+    for run in runs:
+        yield from run.kept
+        if run.spec is not None:
+            yield run.spec
+
+
 def build_plan(items: Mapping[str, Item], scales: Sequence[Scale] = SCALES) -> Plan:
     """Expand all items at some scales.
 
@@ -156,8 +163,8 @@ def build_plan(items: Mapping[str, Item], scales: Sequence[Scale] = SCALES) -> P
 def _add_checked(plan: Plan, item: Item, run: PlannedRun) -> None:
     try:
         check_run(item, run)
-        if run.spec is not None:
-            plan.add(run.spec)
+        for spec in asked_for([run]):
+            plan.add(spec)
     except UserError as error:
         raise UserError(f"config/items/{item.key}.yaml: runs.{run.block}: {error}") from None
 
@@ -209,10 +216,9 @@ class KnownPlan(Plan):
         """Return every job that the item needs at this scale, each once, in the order of the road."""
         if (scale, item.key) not in self._jobs_of_items:
             found: dict[Key, Job] = {}
-            for run in self.runs[scale, item.key]:
-                if run.spec is not None:
-                    self._keys[id(run.spec)] = self.key_of(run.spec)
-                    self._follow(self._keys[id(run.spec)], found)
+            for spec in asked_for(self.runs[scale, item.key]):
+                self._keys[id(spec)] = self.key_of(spec)
+                self._follow(self._keys[id(spec)], found)
             self._jobs_of_items[scale, item.key] = list(found.values())
         return self._jobs_of_items[scale, item.key]
 

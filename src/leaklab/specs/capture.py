@@ -9,8 +9,13 @@ from leaklab.records.bounds import Count, Natural, NonNegative, Real, Seed, Shar
 from leaklab.records.record import Component, Plugin, Record
 from leaklab.specs.base import CapturedRound, Spec, has_frozen_part
 from leaklab.specs.generator import GENERATORS, GeneratorSpec
-from leaklab.specs.training import SCHEMES, PartitionChoice, PartitionSpec, PublishedState, TrainedState
+from leaklab.specs.training import SCHEMES, PartitionChoice, PartitionSpec, PublishedState, TrainedState, TrainSpec
 
+OF_TRAINING = (
+    "dataset", "model", "defense", "local_steps", "batch_size", "dtype", "optimizer", "weight_decay", "schedule",
+    "augmentation",
+)  # fmt: skip
+"""What clients whose messages were kept have from their training."""
 SERVERS = "observations/servers"
 
 
@@ -106,11 +111,13 @@ class CaptureSpec(CapturedRound):
         algorithm: what clients of a deal receive, do and send, and the factors of their rates.
         num_classes: outputs of the network, where that is more than the classes of the data set that is at hand.
         server: a malicious server (``observations/servers/``), which sends weights of its own making.
+        sent: whether the updates are those that the training of the state kept while its clients sent them, in the
+            round after the state; else they are what the same clients do again from the state.
     """
 
     LATER: ClassVar[frozenset[str]] = CapturedRound.LATER | {
         "state", "optimizer", "weight_decay", "schedule", "augmentation", "algorithm", "num_classes",
-        "server",
+        "server", "sent",
     }  # fmt: skip
     stage: ClassVar[str] = "capture"
     rule: ClassVar[str] = "capture_updates"
@@ -137,6 +144,7 @@ class CaptureSpec(CapturedRound):
     algorithm: Literal["scheme1", "scheme2"] | Component = "scheme1"
     num_classes: Count | None = None
     server: Component | None = None
+    sent: bool = False
 
     @field_validator("input_range")
     @classmethod
@@ -182,6 +190,31 @@ class CaptureSpec(CapturedRound):
             raise ValueError("a malicious server reads one local step of one round: leave local_steps and rounds out")
         return self
 
+    @model_validator(mode="after")
+    def _fits_what_was_sent(self) -> Self:
+        trained = self.state.train if self.state else None
+        if not self.sent:
+            return self
+        if trained is None or not self.images.partition:
+            raise ValueError("sent updates are those of clients of a deal in a training: name state and images.clients")
+        if trained.rounds_done == trained.rounds:
+            raise ValueError(f"nobody sends after the last round, {trained.rounds}: take the state of an earlier one")
+        if self.draws > 1 or self.rounds > 1:
+            raise ValueError("an update is sent once: leave draws and rounds out")
+        assert isinstance(self.state, TrainedState)
+        own = {name: getattr(self, name) for name in OF_TRAINING} | {"mode": self.mode, "rate": (self.rate,)}
+        own |= {"partition": self.images.partition, "algorithm": self.algorithm_plugin}
+        rate = trained.rates[self.state.replicate % len(trained.rates)]
+        done = {name: getattr(trained, name) for name in OF_TRAINING} | {"mode": "train", "rate": rate}
+        done |= {"partition": trained.partition, "algorithm": trained.algorithm_plugin}
+        other = [name for name, value in own.items() if value != done[name]]
+        if other:
+            raise ValueError(
+                f"sent updates are of the training as it was, and '{other[0]}' is another: leave it out, or leave sent "
+                "out and the clients do their round again"
+            )
+        return self
+
     @property
     def algorithm_plugin(self) -> Component:
         """The algorithm as a plug-in with settings."""
@@ -212,7 +245,14 @@ class CaptureSpec(CapturedRound):
         """Return the deal whose clients are captured or the generator of their images, and what trained their state."""
         deal, trained = self.images.partition, self.state.train if self.state else None
         dealt = [PartitionSpec(dataset=self.dataset, partition=deal)] if deal else []
-        return *dealt, *filter(None, [self.images.planted, trained])
+        return *dealt, *filter(None, [self.images.planted, trained, self.sending])
+
+    @property
+    def sending(self) -> TrainSpec | None:
+        """The training that kept what was sent, a round longer than the state's; None where nothing is taken of it."""
+        if not self.sent or not isinstance(self.state, TrainedState) or not isinstance(self.images, ClientChoice):
+            return None
+        return self.state.train.one_more(self.images.clients)
 
     def plugins(self) -> tuple[Plugin, ...]:
         """Return model, defense, and what client and server do; in a round of a training, what makes it one too."""

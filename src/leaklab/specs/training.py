@@ -100,9 +100,10 @@ class TrainSpec(Spec):
             epoch, ``extractor-change`` how far the first client's weights, its classifier aside, moved since the round
             before.
         backbone: of a model that has a frozen part; None for an untrained one, the same for all seeds.
+        sends: clients whose messages of the last round are kept as they are sent; for captures (``CaptureSpec.sent``).
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"until", "watch", "backbone"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"until", "watch", "backbone", "sends"})
     stage: ClassVar[str] = "train"
     rule: ClassVar[str] = "train_federated"
     called: ClassVar[str] = "{dataset}-{model.name}-{defense.name}"
@@ -138,6 +139,7 @@ class TrainSpec(Spec):
     until: Natural | None = None
     watch: Annotated[tuple[Literal["local-loss", "extractor-change"], ...], AfterValidator(distinct)] = ()
     backbone: Backbone | None = None
+    sends: Annotated[tuple[Natural, ...], AfterValidator(distinct)] = ()
 
     @property
     def algorithm_plugin(self) -> Component:
@@ -151,8 +153,12 @@ class TrainSpec(Spec):
 
     @property
     def whole(self) -> "TrainSpec":
-        """The same training with all its rounds."""
-        return self if self.until is None else self.model_copy(update={"until": None})
+        """The same training with all its rounds, of which nobody keeps messages."""
+        return self.model_copy(update={"until": None, "sends": ()}) if self.until is not None or self.sends else self
+
+    def one_more(self, sends: tuple[int, ...]) -> "TrainSpec":
+        """Return the same training with one round more, of which the messages of ``sends`` are kept."""
+        return TrainSpec.model_validate({**self.model_dump(), "until": self.rounds_done + 1, "sends": sends})
 
     @property
     def goes_on(self) -> bool:
@@ -203,6 +209,14 @@ class TrainSpec(Spec):
             raise ValueError(
                 "watch: extractor-change follows the first client through every round: leave clients_per_round out"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _somebody_sends(self) -> "TrainSpec":
+        if self.sends and self.until == 0:
+            raise ValueError("sends: nobody sends before the first round, and until is 0: set until above 0")
+        if self.sends and self.goal is not None:
+            raise ValueError("sends: a training with a goal stops in a round that nobody knows before: leave one out")
         return self
 
     @model_validator(mode="before")

@@ -5,8 +5,8 @@ from pathlib import Path
 import torch
 
 from leaklab.data.dataset import Dataset
-from leaklab.federated.checkpoint import CLIENTS, DIVERGED, Stopped, discard
-from leaklab.federated.engine import Sweep, train
+from leaklab.federated.checkpoint import Stopped, Sweep, discard
+from leaklab.federated.engine import train
 from leaklab.records.environment import checkpoint_seconds
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, read_table, read_tensors, sha256, write_table, write_tensors
@@ -55,9 +55,7 @@ def run(job: Job) -> None:
     """Train (see ``trained``) and write outputs ``sweep`` and ``weights``."""
     sweep, dataset = trained(job)
     write_table(job.outputs["sweep"], sweep.table)
-    kept = {CLIENTS + name: value for name, value in sweep.clients.items()}
-    marked = {DIVERGED: sweep.diverged_after} if sweep.diverged else {}
-    write_tensors(job.outputs["weights"], {**sweep.weights, **kept, **marked})
+    write_tensors(job.outputs["weights"], sweep.left())
     discard(_checkpoint(job))
     job.note(
         client_steps=sweep.client_steps,

@@ -21,8 +21,9 @@ from leaklab.defenses.base import ClientContext, Defense
 from leaklab.federated.algorithms.base import Tensors
 from leaklab.federated.algorithms.hyperfl import EMBEDDING, HyperFL
 from leaklab.federated.batches import Batch, Visit, batch_stream
+from leaklab.federated.checkpoint import Sweep
 from leaklab.federated.client_work import ClientWork
-from leaklab.federated.engine import Sweep, train
+from leaklab.federated.engine import train
 from leaklab.federated.forms.network import trainable
 from leaklab.federated.optimizers import Sgd
 from leaklab.federated.population import sampled_clients
