@@ -88,8 +88,10 @@ share: $(READY) ## record what was made in dvc.lock and push it to your DVC remo
 	@$(BIN)/dvc commit --force demo runs
 	@$(BIN)/dvc commit --force results/dvc.yaml:small
 	@[ ! -d results/paper ] || $(BIN)/dvc commit --force results/dvc.yaml:paper
-	@$(BIN)/dvc push
-	@echo "pushed; colleagues find it by the locks: git add dvc.lock results/dvc.lock && git commit && git push"
+	@raw=$$(find data -name '*.dvc' | sort); \
+		{ [ -z "$$raw" ] || $(BIN)/dvc commit --force $$raw; } && \
+		$(BIN)/dvc push && \
+		echo "pushed; colleagues find it by the locks: git add dvc.lock results/dvc.lock" $$raw "&& git commit && git push"
 
 bench: $(READY) ## measure training and attacks beside plain loops and peers: make bench BENCH=--quick
 	@PYTHONPATH=benchmarks $(BIN)/python -m training_speed $(BENCH)

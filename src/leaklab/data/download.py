@@ -18,7 +18,7 @@ from pydantic import Field
 from leaklab.data.catalog import OfficialFile, SourceFile
 from leaklab.records.config import CONFIG, load_config, parse, read_yaml
 from leaklab.records.errors import UserError
-from leaklab.records.files import atomic, sha256
+from leaklab.records.files import atomic, sha256, write_text
 from leaklab.records.record import Record
 
 TIMEOUT_SECONDS = 60
@@ -58,8 +58,18 @@ def download(file: OfficialFile, path: Path, advice: str, track: Track = untrack
             with temporary.open("wb") as handle:
                 handle.writelines(receive(file.url, label=path.name, track=track))
             verify(temporary, file, f"this is what {file.url} sent; {again}")
+        _note_source(path, file.url)
     except NotReceivedError as reason:
         raise UserError(f"cannot download {file.url} ({reason}): allow network access and {again}") from None
+
+
+def _note_source(path: Path, url: str) -> None:
+    """Write ``NAME.dvc`` beside a download: DVC keeps the file by its checksum from then on, and knows where it is from.
+
+    No import of DVC's, which asks the source at every turn: data are the same without a network.
+    """
+    lines = [f"- md5: {_md5(path)}", f"  size: {path.stat().st_size}", "  hash: md5", f"  path: {path.name}"]
+    write_text(path.with_name(f"{path.name}.dvc"), "\n".join(["outs:", *lines, "meta:", f"  source: {url}", ""]))
 
 
 def receive(url: str, seconds: float = TIMEOUT_SECONDS, label: str = "", track: Track = untracked) -> Iterator[bytes]:
@@ -251,6 +261,7 @@ def _fetch(file: WeightsFile, url: str) -> Path:
             with temporary.open("wb") as handle:
                 handle.writelines(receive(url, TIMEOUT_SECONDS_OF_WEIGHTS))
             _check(temporary, file, url)
+        _note_source(target, url)
     except NotReceivedError as reason:
         raise WeightsUnavailableError(
             f"{url} cannot be downloaded ({reason}): put it into {LOCAL}/ by hand or set LEAKLAB_MIRROR"
