@@ -28,6 +28,8 @@ SMALLEST_FONT = 8
 DOTS_PER_INCH = 160
 RASTER_DOTS_PER_INCH = 75  # of surfaces and maps in a pdf, whose lines and letters stay lines
 PALETTE_ERROR = 0.5  # of 255: largest mean error of a color channel for which a png gets a palette
+LEFT = 0.012
+"""Where title, notes and foot begin, as a share of the width."""
 FOOT_MARGIN, FOOT_LINE, FOOT_LETTERS = 0.1, 0.14, 16  # inches, inches, letters in an inch
 DECIMALS = 9  # of a share of the figure: a millionth of a dot
 # Okabe and Ito's colors, which people with any of the common color-vision deficiencies tell apart better than those of
@@ -118,9 +120,7 @@ def _with_foot(figure: Figure, foot: str) -> Bbox | None:
         return None
     width, height = figure.get_size_inches()
     lines = textwrap.wrap(foot, int((width - 2 * FOOT_MARGIN) * FOOT_LETTERS))
-    figure.text(
-        FOOT_MARGIN / width, 0, "\n".join(lines), fontsize=SMALLEST_FONT, color=QUIET, va="top", linespacing=1.2
-    )
+    figure.text(LEFT, 0, "\n".join(lines), fontsize=SMALLEST_FONT, color=QUIET, va="top", linespacing=1.2)
     whole_dots = round((len(lines) * FOOT_LINE + FOOT_MARGIN) * DOTS_PER_INCH) / DOTS_PER_INCH
     return Bbox([[0, -whole_dots], [width, height]])
 
@@ -219,7 +219,7 @@ def with_unit(title: str, unit: str) -> str:
 def finish(figure: Figure, title: str, handles: Sequence[Any], notes: Sequence[str]) -> None:
     """Add the title above, the legend below the panels and the notes below all."""
     width, height = figure.get_figwidth(), figure.get_figheight()
-    figure.suptitle("\n".join(_lines(title, TITLE_LETTERS, width)), x=0.012, ha="left", fontweight="bold")
+    figure.suptitle("\n".join(_lines(title, TITLE_LETTERS, width)), x=LEFT, ha="left", fontweight="bold")
     lines = [line for note in notes for line in _lines(note, NOTE_LETTERS, width)]
     for_notes = LINE * len(lines) + 0.06 if lines else 0.0
     names = [str(handle.get_label()) for handle in handles]
@@ -227,7 +227,7 @@ def finish(figure: Figure, title: str, handles: Sequence[Any], notes: Sequence[s
     engine = figure.get_layout_engine()
     assert isinstance(engine, ConstrainedLayoutEngine)
     engine.set(rect=(0, share, 1, 1 - share))
-    figure.text(0.012, 0.04 / height, "\n".join(lines), fontsize=SMALLEST_FONT, color=QUIET, va="bottom",
+    figure.text(LEFT, 0.04 / height, "\n".join(lines), fontsize=SMALLEST_FONT, color=QUIET, va="bottom",
                 linespacing=1.25)  # fmt: skip
     if handles:
         legend = figure.legend(handles=handles, loc="lower left", ncols=_legend_columns(names, width),
