@@ -130,7 +130,7 @@ def test_every_field_of_a_training_run_counts():
     """No field may be left out of the hash, whoever adds it later."""
     hashed = json.loads(canonical_json(spec("train")))
     assert set(hashed) == set(TrainSpec.model_fields) - TrainSpec.LATER
-    later = spec("train", until=5, watch=["local-loss"], backbone={"weights": "resnet20-cifar10"})
+    later = spec("train", until=5, watch=["local-loss"], backbone={"weights": "resnet20-cifar10"}, sends=[0])
     assert set(json.loads(canonical_json(later))) == set(TrainSpec.model_fields)
 
 

@@ -64,7 +64,7 @@ def download(file: OfficialFile, path: Path, advice: str, track: Track = untrack
 
 
 def _note_source(path: Path, url: str) -> None:
-    """Write ``NAME.dvc`` beside a download: DVC keeps the file by its checksum from then on, and knows where it is from.
+    """Write ``NAME.dvc`` beside a download: by it DVC keeps the file by its checksum, and knows where it is from.
 
     No import of DVC's, which asks the source at every turn: data are the same without a network.
     """

@@ -11,14 +11,19 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from leaklab.records.files import write_tensors
+from leaklab.records.errors import UserError
+from leaklab.records.files import read_json, read_table, read_tensors, sha256, write_tensors
+
+if TYPE_CHECKING:  # who captures from a training needs no tables
+    import pandas as pd
+
+    from leaklab.federated.rounds import Sent
 
 log = logging.getLogger("leaklab")
 SERVER, CLIENTS, NOTED, DIGEST = "weights/", "clients/", "noted/", "digest"
@@ -93,6 +98,23 @@ class Stopped:
         clients = below(CLIENTS, held)
         return cls(max(int(row["round"]) for row in rows), of_server(held), clients, diverged_after, rows)
 
+    @classmethod
+    def of_files(cls, paths: Sequence[Path]) -> "Stopped | None":
+        """Return it from the files of a run, for which the record beside them vouches; None of no files.
+
+        Raises:
+            UserError: a file is not what its record says.
+        """
+        if not paths:
+            return None
+        files = {path.name: path for path in paths}
+        for path in paths:
+            if sha256(path) != read_json(path.with_name("run.json"))["outputs"].get(str(path)):
+                raise UserError(f"{path} is not what its record says: delete {path.parent} and run snakemake again")
+        rows = read_table(files["sweep.parquet"]).to_dict("records")
+        weights = read_tensors(files["weights.safetensors"])
+        return cls.read(weights, [{str(key): value for key, value in row.items()} for row in rows])
+
     def state(self, steps: int, due: bool) -> State:
         """Return the state that the longer training has after as many rounds.
 
@@ -117,41 +139,6 @@ class Stopped:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Sent:
-    """Messages that are kept as they are sent.
-
-    Attributes:
-        clients: whose.
-        by: whether each has sent one, [R, C]; nobody does who was not drawn.
-        messages: by name, [R, C, ...]; zeros where there is none.
-    """
-
-    clients: tuple[int, ...]
-    by: Tensor
-    messages: dict[str, Tensor] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, clients: tuple[int, ...], replicates: int) -> "Sent":
-        """Return the place of the messages that are to come."""
-        return cls(clients, torch.zeros(replicates, len(clients), dtype=torch.bool))
-
-    def wants(self, who: Sequence[int]) -> bool:
-        """Tell whether a message of any of these clients is kept."""
-        return any(client in self.clients for client in who)
-
-    def add(self, message: Mapping[str, Tensor], rows: Sequence[int], who: Sequence[int]) -> None:
-        """Keep what is asked for of a piece's messages [M, ...], of replicates ``rows`` and clients ``who``."""
-        for model, (row, client) in enumerate(zip(rows, who, strict=True)):
-            if client in self.clients:
-                place = self.clients.index(client)
-                self.by[row, place] = True
-                for name, value in message.items():
-                    if name not in self.messages:
-                        self.messages[name] = value.new_zeros(*self.by.shape, *value.shape[1:])
-                    self.messages[name][row, place] = value[model]
-
-
 @dataclass(frozen=True)
 class Sweep:
     """The result of a training job.
@@ -172,10 +159,10 @@ class Sweep:
         client_steps: optimiser steps of all clients that this call executed; training_seconds: their wall time.
     """
 
-    table: pd.DataFrame
+    table: "pd.DataFrame"
     weights: dict[str, Tensor]
     clients: dict[str, Tensor]
-    sent: Sent | None
+    sent: "Sent | None"
     diverged: int
     diverged_after: Tensor
     clipped_clients: int

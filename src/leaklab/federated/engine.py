@@ -17,7 +17,7 @@ from leaklab.data.dataset import Dataset
 from leaklab.defenses.base import Defense
 from leaklab.federated import checkpoint as checkpoints
 from leaklab.federated.algorithms.base import Algorithm
-from leaklab.federated.checkpoint import Sent, State, Stopped, Sweep
+from leaklab.federated.checkpoint import State, Stopped, Sweep
 from leaklab.federated.client_work import ClientWork
 from leaklab.federated.evaluation import OwnTests, Tally, evaluate, numbers_of
 from leaklab.federated.forms.dense import keep_freed_memory
@@ -27,7 +27,7 @@ from leaklab.federated.notes import SpentBudget, Watch
 from leaklab.federated.optimizers import Optimizer
 from leaklab.federated.population import Population, rate_columns
 from leaklab.federated.refusals import refuse, refuse_other_networks
-from leaklab.federated.rounds import Rounds
+from leaklab.federated.rounds import Rounds, Sent
 from leaklab.models.base import Architecture
 from leaklab.records import plugins
 from leaklab.records.errors import UserError

@@ -10,7 +10,7 @@ from leaklab.data.augmentations import Augmentation
 from leaklab.defenses.base import ClientContext
 from leaklab.federated.algorithms.base import Tensors
 from leaklab.federated.batches import Batch, batch_stream, poisson_stream
-from leaklab.federated.checkpoint import Sent, State
+from leaklab.federated.checkpoint import State
 from leaklab.federated.client_work import ClientWork, Worked
 from leaklab.federated.evaluation import OwnTests, Tally
 from leaklab.federated.forms.low_rank import TrainedHeads
@@ -36,7 +36,42 @@ class Outcome:
     finite: Tensor
     own: Tally | None
     notes: Notes | None = None
-    sent: Sent | None = None
+    sent: "Sent | None" = None
+
+
+@dataclass(frozen=True, eq=False)
+class Sent:
+    """Messages that are kept as they are sent.
+
+    Attributes:
+        clients: whose.
+        by: whether each has sent one, [R, C]; nobody does who was not drawn.
+        messages: by name, [R, C, ...]; zeros where there is none.
+    """
+
+    clients: tuple[int, ...]
+    by: Tensor
+    messages: dict[str, Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, clients: tuple[int, ...], replicates: int) -> "Sent":
+        """Return the place of the messages that are to come."""
+        return cls(clients, torch.zeros(replicates, len(clients), dtype=torch.bool))
+
+    def wants(self, who: Sequence[int]) -> bool:
+        """Tell whether a message of any of these clients is kept."""
+        return any(client in self.clients for client in who)
+
+    def add(self, message: Tensors, rows: Sequence[int], who: Sequence[int]) -> None:
+        """Keep what is asked for of a piece's messages [M, ...], of replicates ``rows`` and clients ``who``."""
+        for model, (row, client) in enumerate(zip(rows, who, strict=True)):
+            if client in self.clients:
+                place = self.clients.index(client)
+                self.by[row, place] = True
+                for name, value in message.items():
+                    if name not in self.messages:
+                        self.messages[name] = value.new_zeros(*self.by.shape, *value.shape[1:])
+                    self.messages[name][row, place] = value[model]
 
 
 @dataclass(eq=False)

@@ -8,8 +8,7 @@ from leaklab.data.dataset import Dataset
 from leaklab.federated.checkpoint import Stopped, Sweep, discard
 from leaklab.federated.engine import train
 from leaklab.records.environment import checkpoint_seconds
-from leaklab.records.errors import UserError
-from leaklab.records.files import read_json, read_table, read_tensors, sha256, write_table, write_tensors
+from leaklab.records.files import read_json, read_tensors, write_table, write_tensors
 from leaklab.specs.training import TrainSpec
 from leaklab.steps.base import Job, main
 
@@ -28,23 +27,10 @@ def trained(job: Job) -> tuple[Sweep, Dataset]:
     pretrained = {name: value for path in job.inputs.get("backbone", []) for name, value in read_tensors(path).items()}
     sweep = train(
         spec, dataset, clients, tests=tests, pretrained=pretrained, device=job.device,
-        checkpoint=_checkpoint(job), checkpoint_seconds=checkpoint_seconds(), shorter=_shorter(job), track=job.track,
+        checkpoint=_checkpoint(job), checkpoint_seconds=checkpoint_seconds(),
+        shorter=Stopped.of_files(job.inputs.get("shorter", [])), track=job.track,
     )  # fmt: skip
     return sweep, dataset
-
-
-def _shorter(job: Job) -> Stopped | None:
-    if not job.inputs.get("shorter"):
-        return None
-    files = {path.name: path for path in job.inputs["shorter"]}
-    for path in files.values():
-        record = read_json(path.with_name("run.json"))
-        if sha256(path) != record["outputs"].get(str(path)):
-            raise UserError(f"{path} is not what its record says: delete {path.parent} and run snakemake again")
-    rows = read_table(files["sweep.parquet"]).to_dict("records")
-    return Stopped.read(
-        read_tensors(files["weights.safetensors"]), [{str(k): v for k, v in row.items()} for row in rows]
-    )
 
 
 def _checkpoint(job: Job) -> Path:
