@@ -11,7 +11,7 @@ from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.lookups import Runs, of_run, signed
 from leaklab.planning.piece_lookups import Pieces
 from leaklab.planning.plan import Plan
-from leaklab.planning.result_lookups import Results
+from leaklab.planning.result_lookups import OF_SCORES, WITH_CARDS, Results
 from leaklab.records.files import write_json
 from leaklab.specs.base import run_folder, run_id
 from leaklab.specs.training import TrainSpec
@@ -134,3 +134,10 @@ def test_what_device_auto_finds_is_no_reason_to_run_again(tmp_path, monkeypatch,
         write_json(run_folder(spec) / "run.json", {"device": recorded})
     runs = Runs(lambda: Plan({}), "cuda", CodeLock({}), wanted)
     assert runs.device_of("train")(wildcards(run=run_id(spec))) == device
+
+
+def test_a_table_reads_the_metric_cards_of_all_runs_that_have_some():
+    """Or an archive of what it was made of could not show them."""
+    read = dict(OF_SCORES)
+    assert set(read) == set(WITH_CARDS)
+    assert all("cards.json" in names for names in read.values())

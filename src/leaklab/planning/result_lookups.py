@@ -153,7 +153,7 @@ class Results:
 FIGURES_OF_RUNS = ("image-grid", "defense-grid", "sentences")
 """Renderers that show what runs left: pictures, sentences. The others draw the numbers of the table alone."""
 OF_SCORES = (("score", ("scores.csv", "cards.json")), ("landscape", ("landscape.csv", "cards.json")),
-             ("score-text", ("scores.csv",)))  # fmt: skip
+             ("score-text", ("scores.csv", "cards.json")))  # fmt: skip
 OF_PICTURES = {
     "score-text": ["texts.json"],
     "attack": ["reconstruction.safetensors"],
