@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from leaklab.theory.quadratics import Plan, Quadratics, descend
+from leaklab.theory.quadratics import Plan, Quadratics, descend, made_up_quadratics
 
 torch.set_num_threads(1)
 # law of two values with the mean and the second moment of U(0, 2)
@@ -127,3 +127,12 @@ def test_partial_participation_with_unequal_shares_is_refused():
     """Assumption 5: the mean of those drawn is right in the mean for equal shares only."""
     with pytest.raises(ValueError, match="equal shares"):
         run(quadratics((0.8, 0.2)), participants=1)
+
+
+def test_made_up_problems_have_the_condition_that_was_asked_for():
+    shares = torch.full((5, 3), 1 / 3, dtype=torch.float64)
+    problem, start = made_up_quadratics(0, shares, 2, 8.0)
+    torch.testing.assert_close(problem.smoothness, torch.ones(5, dtype=torch.float64))
+    torch.testing.assert_close(problem.convexity, torch.full((5,), 1 / 8, dtype=torch.float64))
+    assert (problem.noises.shape, start.shape) == ((5, 2, 3), (5, 2))
+    assert bool((problem.heterogeneity > 0).all())

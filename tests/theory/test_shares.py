@@ -1,6 +1,7 @@
 """Clients with unequal shares: their scaled losses against the definition, the bounds against numbers by hand."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -43,7 +44,7 @@ def test_geometric_shares_have_the_ratio_and_sum_to_one():
     shares = geometric_shares(5, 16.0)
     assert sum(shares) == pytest.approx(1)
     assert shares[-1] / shares[0] == pytest.approx(16)
-    assert [b / a for a, b in zip(shares, shares[1:], strict=False)] == pytest.approx([2] * 4)
+    assert [b / a for a, b in pairwise(shares)] == pytest.approx([2] * 4)
     assert geometric_shares(1, 3.0) == (1.0,)
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from leaklab.records.streams import stream
+
 
 @dataclass(frozen=True)
 class Quadratics:
@@ -69,6 +71,28 @@ class Quadratics:
 
     def _mean(self, values: Tensor) -> Tensor:
         return (self.shares.unsqueeze(1) * values).sum(-1)
+
+
+def made_up_quadratics(seed: int, shares: Tensor, coordinates: int, condition: float) -> tuple[Quadratics, Tensor]:
+    """Return problems with L = 1 and mu = 1 / kappa, one for each row of shares, and starts W_1.
+
+    Args:
+        seed: of all draws.
+        shares: [P, N].
+        coordinates: D.
+        condition: kappa.
+
+    Returns:
+        the problems, and normal starts of deviation 3, [P, D]. Minima are standard normal, curvatures uniform with both
+        ends attained, deviations of the noise uniform to 1, the same in all coordinates of a client.
+    """
+    size = (len(shares), coordinates, shares.shape[-1])
+    draws = stream(seed, "quadratics")
+    curvatures = draws.uniform(*size)
+    lowest, highest = curvatures.amin((1, 2), keepdim=True), curvatures.amax((1, 2), keepdim=True)
+    curvatures = 1 / condition + (1 - 1 / condition) * (curvatures - lowest) / (highest - lowest)
+    minima, noises = draws.normal(*size), draws.uniform(len(shares), 1, size[-1]).square().expand(*size)
+    return Quadratics(curvatures, curvatures * minima, noises, shares), 3 * draws.normal(*size[:2])
 
 
 @dataclass(frozen=True)
