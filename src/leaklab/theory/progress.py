@@ -16,7 +16,8 @@ from leaklab.theory.tasks import RidgeSoftmax, client, made_up, optimum
 
 # the largest rate that the lemma allows is this over L
 LARGEST_RATE = 0.25
-SAMPLES, FEATURES, CLASSES, RIDGE = 20, 10, 5, 0.1
+# a small ridge: the ratio comes no nearer to 1 than 1 - mu / (4 L)
+SAMPLES, FEATURES, CLASSES, RIDGE = 20, 10, 5, 0.01
 
 
 def worst_progress(curvatures: Tensor, shares: Tensor, rate: float, smoothness: float, convexity: float) -> float:
@@ -33,7 +34,7 @@ def worst_progress(curvatures: Tensor, shares: Tensor, rate: float, smoothness: 
         convexity: mu that is claimed.
     """
     clients = len(shares)
-    weight_of, minimum_of = torch.eye(2 * clients, dtype=torch.float64).split(clients)
+    weight_of, minimum_of = torch.eye(2 * clients, dtype=torch.float64).view(2, clients, -1).unbind()
     best = (shares * curvatures / (shares * curvatures).sum()) @ minimum_of
     mean = shares @ weight_of
     left = mean - best - rate * ((shares * curvatures) @ (weight_of - minimum_of))
@@ -69,8 +70,10 @@ def progress_sides(
     return left, (1 - rate * problem.ridge) * away + fixed + 2 * drift
 
 
-def softmax_progress(seed: int, clients: int, points: int, of_largest: float = 1.0) -> tuple[float, float]:
+def softmax_progress(seed: int, clients: int, points: int) -> tuple[float, float]:
     """Return the largest ratio of the sides over drawn points of a ridge softmax regression, and 1 - eta mu.
+
+    The rate is the largest that the lemma allows.
 
     Means lie from near to far off the optimum and clients from near to far off their mean; every other mean lies where
     all classes' weights moved alike, which softmax does not see, so that no curvature but mu is there.
@@ -79,7 +82,6 @@ def softmax_progress(seed: int, clients: int, points: int, of_largest: float = 1
         seed: of all draws; shares are uneven.
         clients: N.
         points: M.
-        of_largest: the rate, over the largest that the lemma allows.
     """
     problem = made_up(seed, clients, SAMPLES, FEATURES, CLASSES, RIDGE)
     shares = drawn_shares(seed, 2, clients)[1]
@@ -90,6 +92,6 @@ def softmax_progress(seed: int, clients: int, points: int, of_largest: float = 1
     means = draws.normal(points, 1, FEATURES, CLASSES)
     means[::2] = means[::2, ..., :1]
     weights = best + away * means + away * apart / 100 * draws.normal(points, clients, FEATURES, CLASSES)
-    rate = of_largest * LARGEST_RATE / problem.smoothness
+    rate = LARGEST_RATE / problem.smoothness
     left, right = progress_sides(problem, shares, weights, best, rate, lowest - own)
     return float((left / right).max()), 1 - rate * problem.ridge

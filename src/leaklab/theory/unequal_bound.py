@@ -28,7 +28,7 @@ from leaklab.theory.shares import (
     geometric_shares,
     replaced,
 )
-from leaklab.theory.tasks import client, made_up, optimum
+from leaklab.theory.tasks import RidgeSoftmax, client, made_up, optimum
 
 
 @dataclass(frozen=True)
@@ -89,17 +89,7 @@ class UnequalBound:
         weighted = MeanRidge(**vars(problem), scales=scales)
         best, lowest = optimum(weighted)
         own = [share * optimum(client(problem, place))[1] for place, share in enumerate(shares)]
-        known = Constants(
-            smoothness=problem.smoothness,
-            convexity=self.ridge,
-            variances=(0.0,) * self.clients,
-            gradient_square=0.0,
-            heterogeneity=lowest - sum(own),
-            start_distance=0.0,
-            participants=self.participants,
-            local_steps=self.local_steps,
-            perturbed=True,
-        )
+        known = self._known(problem, lowest - sum(own))
         steps_on = scales if self.scaled else torch.ones_like(scales)
         watched = _Watched(**vars(problem), scales=steps_on, largest=torch.zeros_like(scales))
         way = self._descend(seed, watched, weighted, replaced(known, shares), lowest, track)
@@ -112,6 +102,20 @@ class UnequalBound:
         )
         over = float((scales.square() * squares).max()) / replaced(constants, shares).gradient_square
         return self._numbers(constants, shares, over, way.means.numpy())
+
+    def _known(self, problem: RidgeSoftmax, heterogeneity: float) -> Constants:
+        """Return the constants that are known before anything runs."""
+        return Constants(
+            smoothness=problem.smoothness,
+            convexity=self.ridge,
+            variances=(0.0,) * self.clients,
+            gradient_square=0.0,
+            heterogeneity=heterogeneity,
+            start_distance=0.0,
+            participants=self.participants,
+            local_steps=self.local_steps,
+            perturbed=True,
+        )
 
     def _check(self) -> None:
         if self.participants > self.clients:
