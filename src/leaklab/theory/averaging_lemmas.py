@@ -37,6 +37,7 @@ LOUD_SHARE = 0.91
 # curvature of losses that are nearly linear, and the largest rate on them
 NEARLY_LINEAR, SMALL_RATE = 1e-4, 0.1
 EXPONENTIAL_SECOND_MOMENT = 2.0
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class _Case:
             yield Number("left_over_tighter", self.tighter, row)
         if self.course is not None:
             for step in declared_steps(len(self.course)).tolist():
-                if float(self.course[step - 1]) > 0:  # clients begin at one point: there is no drift yet
+                if float(self.course[step - 1]) > ROUNDING:  # where all clients are at one point nothing drifts
                     yield Number("ratio", float(self.course[step - 1]), {**row, "t": step})
 
 
@@ -121,7 +122,8 @@ class AveragingLemmas:
 
     def _of_everyone(self, seed: int) -> Iterator[_Case]:
         """Yield eq. (17) for scaled losses, with all clients."""
-        yield _drawn("step-17", *_steps_of(self._descents(seed, self.clients, scaled=True)))
+        drawn = _drawn("step-17", *_steps_of(self._descents(seed, self.clients, scaled=True)))
+        yield replace(drawn, course=None)  # it looks like that of eq. (18)
 
     def _of_some(self, seed: int) -> Iterator[_Case]:
         """Yield eq. (18), with K clients, and what the induction makes of it."""

@@ -2,9 +2,10 @@
 
 Each client steps on N p_k L_k, so that the plain mean is the weighted loss (LRP, eqs. (8), (9)). For nu = N max p_k and
 varsigma = N min p_k the paper puts nu L, varsigma mu, root(nu) sigma_k and root(nu) G in the place of L, mu, sigma_k
-and G. Gradients scale by N p_k and not by its root, so for a client of its own it takes nu sigma_k and nu G. The
-printed bound holds all the same: the proof needs the scaled smoothness nu L in every step but the last, which asks for
-the smoothness of the weighted loss, L; the nu that is too much there stands for the one that lacks in the squares.
+and G. Gradients scale by N p_k and not by its root, so for a client of its own it takes nu sigma_k and nu G. The bound
+that comes of the roots holds all the same: the proof needs the scaled smoothness nu L in every step but the last, which
+asks for the smoothness of the weighted loss, L; the nu that is too much there stands for the one that lacks in the
+squares. (What eq. (7) lacks beside, see ``convergence.printed``, it lacks for equal shares too.)
 """
 
 from collections.abc import Callable, Mapping, Sequence
