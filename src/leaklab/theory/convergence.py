@@ -202,6 +202,11 @@ def tight(constants: Constants, step: int) -> float:
     return _value(constants, step, _factor(constants, SECOND_MOMENT))
 
 
+def noise_terms(constants: Constants, *, tighter: bool = False) -> float:
+    """Return B + C of eqs. (17), (18), with C as the bound needs it; ``tighter`` as in ``tight``."""
+    return _noise(constants, _factor(constants, SECOND_MOMENT if tighter else LARGEST_SQUARE))
+
+
 def _value(constants: Constants, step: int, factor: float) -> float:
     start = constants.convexity * (constants.offset + 1) / 2 * constants.start_distance
     noise = 2 * _noise(constants, factor) / constants.convexity
