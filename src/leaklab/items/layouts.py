@@ -105,7 +105,7 @@ class PicturesLayout(Named):
         classes: data set -> names of its classes, by label; elsewhere an image is called ``class 3``.
         scores: metrics shown below each picture, two at most.
         formats: metric -> format of its line, e.g. ``{lpips_vgg: "LPIPS {:.2f}"}``.
-        count: images shown.
+        count: images shown, of each data set.
         arrangement: attackers ``beside`` each other in each column, or ``below`` each other in sections of rows.
         attackers: attacker -> heading, in order.
         width: of the figure, in inches; the grid continues below where the columns do not fit.

@@ -30,11 +30,17 @@ class _Found:
     """One private image with what an attacker made of it."""
 
     keys: Keys
+    dataset: str
     attacker: str
     run: str
     kind: str
     original: Tensor
     guess: Tensor
+
+    @property
+    def of_data_set(self) -> tuple[str, int]:
+        """Which image of which data set; two data sets have images of the same number."""
+        return self.dataset, self.keys[IMAGE]
 
 
 def gather(item: Item, scale: Scale, results: ResultTable) -> tuple[list[Shot], DefenseGridLayout]:
@@ -52,8 +58,8 @@ def gather(item: Item, scale: Scale, results: ResultTable) -> tuple[list[Shot], 
         raise UserError(f"config/items/{item.key}.yaml: renderer defense-grid needs a section 'pictures'")
     layout = item.pictures
     found = [one for run in expand(item, scale) for one in _of_run(item, run, results)]
-    images = list(dict.fromkeys(one.keys[IMAGE] for one in found))[: layout.count]
-    found = [one for one in found if one.keys[IMAGE] in images]
+    shown = _first_of_each_data_set(found, layout.count)
+    found = [one for one in found if one.of_data_set in shown]
     if DRAW not in (*layout.rows, *layout.columns):
         found = [one for one in found if one.keys[DRAW] == 0]
     rows = _row_labels(item, layout, found)
@@ -83,6 +89,7 @@ def _of_run(item: Item, run: PlannedRun, results: ResultTable) -> Iterator[_Foun
     if not isinstance(run.spec, ScoreSpec):
         return
     attack = run.spec.attack
+    dataset = attack.capture.dataset
     assert item.pictures is not None
     name = run_id(run.spec)
     shown_as = [run.attacker] if run.attacker != KNOWING else []
@@ -101,9 +108,16 @@ def _of_run(item: Item, run: PlannedRun, results: ResultTable) -> Iterator[_Foun
         for sample, image in enumerate(private[place]):
             update = updates.index(tuple(private[place])) + 1
             keys = {**row_of(item, run), IMAGE: image, DRAW: trial["draw"], UPDATE: update}
-            kind = _class(item, attack.capture.dataset, int(labels[place, sample]))
+            kind = _class(item, dataset, int(labels[place, sample]))
             for attacker in shown_as:
-                yield _Found(keys, attacker, name, kind, truth[place, sample], paired[place, sample])
+                yield _Found(keys, dataset, attacker, name, kind, truth[place, sample], paired[place, sample])
+
+
+def _first_of_each_data_set(found: list[_Found], count: int) -> set[tuple[str, int]]:
+    """Return the first ``count`` images of every data set, so that none is crowded out by those before it."""
+    images = list(dict.fromkeys(one.of_data_set for one in found))
+    datasets = {dataset for dataset, _ in images}
+    return {image for dataset in datasets for image in [own for own in images if own[0] == dataset][:count]}
 
 
 def _class(item: Item, dataset: str, label: int) -> str:
