@@ -47,7 +47,8 @@ class TableLayout(Named):
         attackers: attackers shown; several need ``attacker`` among the rows or columns.
         references: value of ``selection`` -> label of a row below the others, of what no attacker made, e.g.
             ``{mean-image: mean image}``; where the cells have different ones, their range is shown.
-        below: metrics that stand below the table, a line each, e.g. times of other sizes.
+        below: metrics that stand below the table, a line each that says at which keys its numbers differ, e.g. times
+            of other sizes; a metric may be named here alone.
     """
 
     rows: tuple[str, ...]
