@@ -102,7 +102,12 @@ class PicturesLayout(Named):
             more than one column.
         rows: row keys (or ``image``, ``draw``) whose values make a row each; a draw that is named nowhere is the first.
             Images are called by their class.
-        sections: row keys (or ``update``: images of one update, or ``draw``) whose values head groups of rows.
+        sections: row keys (or ``update``: images of one update, or ``draw``) whose values head groups of rows. Updates
+            are numbered within what shares all row keys.
+        originals: row keys whose values have an original each, before the first column that has them: a server that
+            sends other weights may isolate another image of the same batch.
+        batches: above the grid, the whole batch that the first update of each section comes from; the images of the
+            class that was asked for (``images.label``) are marked.
         classes: data set -> names of its classes, by label; elsewhere an image is called ``class 3``.
         scores: metrics shown below each picture, two at most.
         formats: metric -> format of its line, e.g. ``{lpips_vgg: "LPIPS {:.2f}"}``.
@@ -116,6 +121,8 @@ class PicturesLayout(Named):
     columns: tuple[str, ...] = ("defense",)
     rows: tuple[str, ...] = ("image",)
     sections: tuple[str, ...] = ()
+    originals: tuple[str, ...] = ()
+    batches: bool = False
     classes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     scores: tuple[str, ...]
     formats: dict[str, str] = Field(default_factory=dict)

@@ -39,7 +39,7 @@ CLASS = {12: 1, 45: 0, 7: 1, 3: 2}
 LEVEL = {("none", "none"): 0.1, ("lrp", "none"): 0.3, ("lrp", "profiled-scale"): 0.6}
 
 
-def item(datasets=("digits",), **pictures):
+def item(datasets=("digits",), runs=ATTACK, **pictures):
     return Item.model_validate(
         {
             "paper": "lrp",
@@ -48,7 +48,7 @@ def item(datasets=("digits",), **pictures):
             "number": 1,
             "kind": "figure",
             "renderer": "defense-grid",
-            "runs": {"attack": {**ATTACK, "dataset": list(datasets)}},
+            "runs": {"attack": {**runs, "dataset": list(datasets)}},
             "cells": {"row": ROW if len(datasets) == 1 else {**ROW, "dataset": "dataset"}},
             "pictures": {"columns": ["defense", "theta"], "scores": ["mse"], **pictures},
             "scales": {"small": {}},
@@ -71,9 +71,9 @@ def made(one):
     rows = []
     for run in expand(one, "small"):
         attack = run.spec.attack
-        trials = [{"image": images, "draw": draw} for images in IMAGES for draw in range(2)]
+        trials = [{"image": images, "draw": draw} for images in IMAGES for draw in range(attack.capture.draws)]
         levels = torch.tensor([[level(image) for image in trial["image"]] for trial in trials], dtype=torch.float64)
-        truth = levels.view(4, 2, 1, 1, 1).expand(4, 2, 1, 4, 4).contiguous()
+        truth = levels.view(-1, 2, 1, 1, 1).expand(-1, 2, 1, 4, 4).contiguous()
         labels = torch.tensor([[CLASS[image] for image in trial["image"]] for trial in trials])
         write_tensors(run_folder(attack.capture) / "truth.safetensors", {"images": truth, "labels": labels})
         write_json(run_folder(attack.capture) / "truth_facts.json", {"trials": trials})
@@ -133,6 +133,16 @@ def test_the_count_is_that_of_each_data_set_whatever_the_numbers_of_its_images(p
     assert set(layout.rows) == rows
 
 
+def test_an_image_of_the_other_part_with_the_same_number_is_another_one():
+    runs = {**ATTACK, "images": {"count": 4, "split": ["test", "train"]}}
+    several = item(runs=runs, count=4, columns=["split"])
+    several = several.model_copy(
+        update={"cells": several.cells.model_copy(update={"row": {**ROW, "split": "images.split"}})}
+    )
+    _, layout = gather(several, "small", made(several))
+    assert list(layout.columns) == [ORIGINAL, "split test"]  # the part that comes first
+
+
 def test_images_are_called_by_the_names_of_their_classes(results):
     _, layout = gather(item(classes={"digits": ["zero", "one", "two"]}), "small", results)
     assert list(layout.rows.values()) == ["one (1)", "zero", "one (2)", "two"]
@@ -174,6 +184,27 @@ def test_of_those_who_know_the_defense_only_the_strongest_is_shown(results):
     printed = ResultTable(tuple(row for row in results.rows if row.attacker == "paper"))
     shots, _ = gather(item(), "small", printed)
     assert {shot.attacker for shot in shots} == {"", "paper"}
+
+
+def test_updates_are_numbered_over_the_runs_of_one_cell():
+    """Two runs that differ in their seed alone: four updates of two images each, one row for each update."""
+    runs = {**ATTACK, "draws": 1, "images": {"count": 4, "seed": [0, 1]}, "transform": "none", "skip": []}
+    several = item(runs=runs, rows=["update"], columns=["defense"])
+    shots, layout = gather(several, "small", made(several))
+    assert list(layout.rows.values()) == ["update 1", "update 2", "update 3", "update 4"]
+    columns = {column: {shot.row for shot in shots if shot.column == column} for column in layout.columns}
+    assert all(len(rows) == 4 for rows in columns.values())
+
+
+def test_each_value_of_the_keys_of_originals_has_its_original_before_its_columns(results):
+    shots, layout = gather(item(originals=["defense"], rows=["update"], columns=["defense", "theta"]), "small", results)
+    assert list(layout.columns) == [
+        "original, defense none", "defense none, theta 2.0",
+        "original, defense lrp", "defense lrp, theta 0.5", "defense lrp, theta 2.0",
+    ]  # fmt: skip
+    assert list(layout.columns.values())[::2] == ["original, none", "original, lrp", "lrp, theta 2.0"]
+    own = {(shot.row, shot.column): shot for shot in shots}
+    assert own["update 1", "original, defense lrp"].attacker == ""
 
 
 def test_an_unknown_key_is_refused_with_the_known_ones(results):
