@@ -7,11 +7,12 @@ from types import SimpleNamespace
 import pytest
 from snakemake.exceptions import WorkflowError
 
+from leaklab.items.items import load_items
 from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.lookups import Runs, of_run, signed
 from leaklab.planning.piece_lookups import Pieces
-from leaklab.planning.plan import Plan
-from leaklab.planning.result_lookups import OF_SCORES, WITH_CARDS, Results
+from leaklab.planning.plan import KnownPlan, Plan, build_plan
+from leaklab.planning.result_lookups import OF_SCORES, WITH_CARDS, Results, pictures
 from leaklab.records.files import write_json
 from leaklab.specs.base import run_folder, run_id
 from leaklab.specs.training import TrainSpec
@@ -98,6 +99,15 @@ def test_a_call_that_may_not_make_all_takes_what_is_here(runs, tmp_path):
     paths = [str(tmp_path / name) for name in ("there", "away")]
     for allowed, found in (([], paths), (["publish_runs"], paths[:1])):
         assert Results(runs, lambda allowed=allowed: allowed).here(lambda _: paths)(wildcards(scale="demo")) == found
+
+
+@pytest.mark.parametrize(("item", "data"), [("figure5", ["digits.safetensors", "digits.json"]), ("figure6", [])])
+def test_a_figure_of_whole_batches_is_drawn_from_the_data_set_too(item, data):
+    key = f"outpost/{item}"
+    plan = KnownPlan.of(build_plan({key: load_items()[key]}, ("demo",)))
+    found = pictures(plan, "demo", plan.items[key])
+    assert [path for path in found if path.startswith("data/")] == [f"data/prepared/{name}" for name in data]
+    assert len(found) > 10
 
 
 TRAIN = {"dataset": "digits", "partition": "iid", "model": "mlp", "rates": [[0.1]], "rounds": 4, "local_steps": 1,

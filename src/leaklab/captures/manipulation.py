@@ -10,6 +10,7 @@ from leaklab.captures.observe import Held, divisor, observe, silent
 from leaklab.captures.start import Start
 from leaklab.captures.truth import Truth
 from leaklab.models.base import Architecture
+from leaklab.models.normalisation import with_batch_statistics
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.servers.base import Server, Tensors, Victims
 from leaklab.records import plugins
@@ -65,13 +66,14 @@ def manipulated(
 
 
 def _features(spec: CaptureSpec, start: Start, held: Held[Truth]) -> tuple[Tensor, Tensor]:
-    """Return what the honest network's last layer is given, [T, B, F], and the labels [T, B]."""
+    """Return what the honest network's last layer is given in the clients' state, [T, B, F], and the labels [T, B]."""
     architecture: Architecture = plugins.load("models", spec.model.name, spec.model.settings)
     network = architecture.build(start.dataset.shape, start.dataset.num_classes)
     network.to(getattr(torch, spec.dtype)).load_state_dict(dict(start.state), strict=True)
     batch = held.batches[0]
+    layers = with_batch_statistics(network[:-1]) if spec.mode == "train" else network[:-1].eval()
     with torch.no_grad():
-        features: Tensor = network[:-1].eval()(batch.images.flatten(0, 1)).view(*batch.labels.shape, -1)
+        features = torch.stack([layers(images) for images in batch.images])  # a batch has statistics of its own
     return features.repeat_interleave(held.draws, 0), batch.labels.repeat_interleave(held.draws, 0)
 
 

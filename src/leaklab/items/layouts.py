@@ -47,7 +47,8 @@ class TableLayout(Named):
         attackers: attackers shown; several need ``attacker`` among the rows or columns.
         references: value of ``selection`` -> label of a row below the others, of what no attacker made, e.g.
             ``{mean-image: mean image}``; where the cells have different ones, their range is shown.
-        below: metrics that stand below the table, a line each, e.g. times of other sizes.
+        below: metrics that stand below the table, a line each that says at which keys its numbers differ, e.g. times
+            of other sizes; a metric may be named here alone.
     """
 
     rows: tuple[str, ...]
@@ -101,11 +102,16 @@ class PicturesLayout(Named):
             more than one column.
         rows: row keys (or ``image``, ``draw``) whose values make a row each; a draw that is named nowhere is the first.
             Images are called by their class.
-        sections: row keys (or ``update``: images of one update, or ``draw``) whose values head groups of rows.
+        sections: row keys (or ``update``: images of one update, or ``draw``) whose values head groups of rows. Updates
+            are numbered within what shares all row keys.
+        originals: row keys whose values have an original each, before the first column that has them: a server that
+            sends other weights may isolate another image of the same batch.
+        batches: above the grid, the whole batch that the first update of each section comes from; the images of the
+            class that was asked for (``images.label``) are marked.
         classes: data set -> names of its classes, by label; elsewhere an image is called ``class 3``.
         scores: metrics shown below each picture, two at most.
         formats: metric -> format of its line, e.g. ``{lpips_vgg: "LPIPS {:.2f}"}``.
-        count: images shown.
+        count: images shown, of each data set.
         arrangement: attackers ``beside`` each other in each column, or ``below`` each other in sections of rows.
         attackers: attacker -> heading, in order.
         width: of the figure, in inches; the grid continues below where the columns do not fit.
@@ -115,6 +121,8 @@ class PicturesLayout(Named):
     columns: tuple[str, ...] = ("defense",)
     rows: tuple[str, ...] = ("image",)
     sections: tuple[str, ...] = ()
+    originals: tuple[str, ...] = ()
+    batches: bool = False
     classes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     scores: tuple[str, ...]
     formats: dict[str, str] = Field(default_factory=dict)

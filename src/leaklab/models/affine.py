@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from torch import nn
 
@@ -18,7 +18,9 @@ class MultilayerPerceptron(Architecture):
 
     Attributes:
         hidden: width of the hidden layer.
-        dropout: probability to drop a hidden unit, after the activation.
+        dropout: probability to drop a unit.
+        dropped: which ones: ``hidden``, after the activation, or ``input``, the pixels; LRP's "dropout in the first
+            layer" may mean either.
         initialisation: scheme of ``models/published.py``.
     """
 
@@ -26,17 +28,15 @@ class MultilayerPerceptron(Architecture):
 
     hidden: Count = 64
     dropout: PartShare = 0.5
+    dropped: Literal["hidden", "input"] = "hidden"
     initialisation: str = "pytorch"
 
     def layers(self, input_shape: Shape, num_classes: int) -> Mapping[str, nn.Module]:
-        """Return flatten, fc1, relu1, dropout1, fc2."""
-        return {
-            "flatten": nn.Flatten(),
-            "fc1": nn.Linear(prod(input_shape), self.hidden),
-            "relu1": nn.ReLU(),
-            "dropout1": nn.Dropout(self.dropout),
-            "fc2": nn.Linear(self.hidden, num_classes),
-        }
+        """Return flatten, fc1, relu1, dropout1, fc2; dropout1 before fc1 where the input is dropped."""
+        dropout = {"dropout1": nn.Dropout(self.dropout)}
+        first = {"fc1": nn.Linear(prod(input_shape), self.hidden), "relu1": nn.ReLU()}
+        inner = {**dropout, **first} if self.dropped == "input" else {**first, **dropout}
+        return {"flatten": nn.Flatten(), **inner, "fc2": nn.Linear(self.hidden, num_classes)}
 
 
 # Multinomial logistic regression: one affine layer. LRP tables 1 and 5, figures 5 and 10.

@@ -190,11 +190,15 @@ def cards(plan: KnownPlan, scale: Scale, item: Item) -> list[str]:
 
 
 def pictures(plan: KnownPlan, scale: Scale, item: Item) -> list[str]:
-    """Return reconstructions and truths of the item's attacks, where its figure shows any."""
+    """Return reconstructions and truths of the item's attacks, where its figure shows any; data of whole batches."""
     if item.renderer not in FIGURES_OF_RUNS:
         return []
     jobs = plan.jobs_of(scale, item)
-    return [str(job.folder / name) for job in jobs for name in OF_PICTURES.get(job.spec.stage, [])]
+    shown = [str(job.folder / name) for job in jobs for name in OF_PICTURES.get(job.spec.stage, [])]
+    if item.pictures is None or not item.pictures.batches:
+        return shown
+    datasets = sorted({job.dataset for job in jobs if job.spec.stage == "capture" and job.dataset})
+    return [*shown, *(str(PREPARED / f"{name}.{kind}") for name in datasets for kind in ("safetensors", "json"))]
 
 
 def table_files(plan: KnownPlan, scale: Scale, item: Item) -> list[Path]:

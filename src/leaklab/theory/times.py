@@ -4,13 +4,13 @@ Source: HyperFL, table 4. The mean over rounds after some that are not timed. Ha
 algorithms that were timed on one machine mean something.
 """
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from math import prod
 from statistics import mean, median, stdev
+from time import perf_counter, process_time
 from typing import Any, ClassVar
 
 import torch
@@ -47,8 +47,8 @@ class DefenseTimes:
         side: their height and width.
         classes: of the labels.
         batch_size: samples a step.
-        steps: local steps of a repetition.
-        repetitions: how many.
+        steps: local steps of a round; a defense that is drawn less often as a round goes on costs more in a short one.
+        repetitions: rounds that are timed, each with the draws of its own.
         points: of the curve ``elapsed``, and the last one once more as ``seconds``; neither without.
         steps_per_point: steps of all clients between two of its points.
     """
@@ -68,12 +68,11 @@ class DefenseTimes:
 
     def run(self, seed: int, clients: Clients | None, track: Track) -> Iterable[Number]:
         """Return the numbers; the deal is not looked at."""
-        repetition = partial(self._repetition, seed=seed)
         both = (NONE, self.defense)
         for name in both:
-            repetition(name)
-        times = [[repetition(name) for name in both] for _ in track(range(self.repetitions), self.repetitions, "steps")]
-        return list(self._numbers(times))
+            self._repetition(name, seed, 0)
+        rounds = track(range(self.repetitions), self.repetitions, "steps")
+        return list(self._numbers([[self._repetition(name, seed, number) for name in both] for number in rounds]))
 
     def _numbers(self, times: list[list[float]]) -> Iterator[Number]:
         step = partial(_typical, [one[1] / self.steps for one in times])
@@ -84,8 +83,8 @@ class DefenseTimes:
         if self.points:
             yield step("seconds", self.points * self.steps_per_point)
 
-    def _repetition(self, name: str, seed: int) -> float:
-        """Return how long one client's local steps take under a defense [s]."""
+    def _repetition(self, name: str, seed: int, number: int) -> float:
+        """Return how long one client's local steps of a round take under a defense [s]."""
         defense: Defense = plugins.load("defenses", name)
         architecture: Architecture = plugins.load("models", self.model)
         shape = (self.channels, self.side, self.side)
@@ -95,10 +94,11 @@ class DefenseTimes:
         draws = stream(seed, "noise images")
         images = draws.uniform(1, self.batch_size, *shape).float()
         batch = Batch(images, torch.arange(self.batch_size)[None] % self.classes, {})
-        form, context = trainable(build(), shape, training=True), ClientContext(0.01, seed, 0)
-        start = time.perf_counter()
+        context = ClientContext(0.01, seed, client=0, round=number)
+        form = trainable(build(), shape, training=True)
+        start = perf_counter()
         local_training(form, state, [batch] * self.steps, [context], defense, build=build)
-        return time.perf_counter() - start
+        return perf_counter() - start
 
 
 def _typical(found: list[float], metric: str, factor: int = 1, index: int | None = None) -> Number:
@@ -202,8 +202,8 @@ class RoundTimes:
 
         def timing(rounds: Iterable[int], total: int, label: str) -> Iterator[int]:
             for index in track(rounds, total, label):
-                wall.append(time.perf_counter())
-                processor.append(time.process_time())
+                wall.append(perf_counter())
+                processor.append(process_time())
                 yield index
 
         sizes = [self.samples] * self.clients

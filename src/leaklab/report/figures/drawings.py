@@ -101,11 +101,15 @@ def _attacks(item: Item, scale: Scale, results: ResultTable, printed: Printed) -
 
 
 def _defense_grid(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
-    from leaklab.report.figures import defense_grid, defense_pictures
+    from leaklab.report.figures import batch_panels, defense_grid, defense_pictures
 
     shots, layout = defense_pictures.gather(item, scale, results)
-    write = partial(write_arrays, arrays=defense_grid.arrays(shots))
-    return Drawing(defense_grid.draw(shots, layout), write, {"pictures": len(shots)})
+    panels = batch_panels.gather(item, scale) if item.pictures and item.pictures.batches else []
+    figure = defense_grid.draw(shots, layout)
+    if panels:
+        batch_panels.draw_above(figure, panels)
+    write = partial(write_arrays, arrays={**defense_grid.arrays(shots), **batch_panels.arrays(panels)})
+    return Drawing(figure, write, {"pictures": len(shots)})
 
 
 def _table(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:

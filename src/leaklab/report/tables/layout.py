@@ -114,10 +114,11 @@ def lay_out(spec: TableLayout, results: ResultTable, comparisons: Iterable[Compa
         UserError: two numbers fall into one cell, or a row lacks a key of the table.
     """
     keys = (*spec.rows, *spec.columns)
+    named = {*spec.metrics, *spec.below}
     shown = [
         row
         for row in results.select(attackers=spec.attackers, variant=AS_DESCRIBED).rows
-        if row.metric in spec.metrics and set(row.aside) <= set(keys) and (INDEX in keys or not row.is_point)
+        if row.metric in named and set(row.aside) <= set(keys) and (INDEX in keys or not row.is_point)
     ]
     lines = notes.lines(spec, (row for row in shown if row.metric in spec.below))
     shown = [row for row in shown if row.metric not in spec.below]

@@ -168,6 +168,7 @@ TEX_ESCAPES = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", MINUS: "$-$", NONE: "--", "η": r"$\eta$",
     "θ": r"$\theta$", "₁": r"$_1$", "₂": r"$_2$", TIMES: r"$\times$", "ₖ": r"$_k$",
+    "≥": r"$\geq$", "≤": r"$\leq$", "≫": r"$\gg$", "<": "$<$", ">": "$>$",
     "→": r"$\to$", "✓": r"$\checkmark$", "✗": r"$\times$",
 }  # fmt: skip
 
