@@ -265,7 +265,7 @@ def report(scale: ScaleOption = "demo") -> None:
 
 @app.command()
 def findings(scale: ScaleOption = "small") -> None:
-    """Write the documents that quote results: docs/findings.md, the tables of README.md, results/<scale>/README.md."""
+    """Write what quotes results: docs/findings.md, docs/coverage.md, parts of README.md, results/<scale>/README.md."""
     from leaklab.records.files import write_text
     from leaklab.report.site.checkout import published_data
     from leaklab.report.site.documents import documents, unsaid

@@ -22,6 +22,7 @@ from leaklab.observations.requirements import TRANSFORMS
 from leaklab.planning.outputs import nothing_done
 from leaklab.records import config, plugins, record
 from leaklab.report.judge import claims, tolerances
+from leaklab.report.site import coverage
 from leaklab.report.site.headlines import nobody_knows
 from leaklab.specs import capture, stages, training
 from leaklab.specs.text import SentenceChoice
@@ -70,6 +71,7 @@ CONFIGURED: dict[str, list[type[BaseModel]]] = {
     ],
     "datasets.yaml": [catalog.Entry, catalog.Source, catalog.MirrorFile, catalog.PackageFile, catalog.OfficialFile],
     "weights.yaml": [weights.Weights, weights.WeightsFile],
+    "coverage.yaml": [coverage.Coverage, coverage.Row, coverage.Statement],
     "tolerances.yaml": [tolerances.Tolerances, tolerances.StandIns, tolerances.Rule, tolerances.Tolerance],
 }
 # an attack block is flat: the specs inside each other are not keys of their own
@@ -100,8 +102,8 @@ def anchor(heading):
 
 def test_the_pages_that_readers_need_are_there():
     wanted = {"README.md", "config/README.md", "profiles/README.md", "benchmarks/README.md"}
-    pages = ("architecture", "attacks", "cluster", "findings", "masked-sums", "own-defense", "provenance", "scales",
-             "training", "verdicts")  # fmt: skip
+    pages = ("architecture", "attacks", "cluster", "coverage", "findings", "masked-sums", "own-defense", "provenance",
+             "scales", "training", "verdicts")  # fmt: skip
     assert wanted | {f"docs/{name}.md" for name in pages} <= set(NAMES)
 
 

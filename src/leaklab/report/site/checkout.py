@@ -47,7 +47,7 @@ def report_page(scale: Scale) -> Found:
     if page.is_file() and _of_workflow(folder):
         return Found(page)
     sources = _sources(scale)
-    items = _as_made(items, scale)
+    items = as_made(items, scale)
     plan = build_plan(items)
     absent = absent_records(plan, scale, plan.ready(scale))
     if not absent:
@@ -64,7 +64,7 @@ def published_data(scale: Scale) -> SiteData:
     """
     items, sources = load_items(), _sources(scale)
     with tempfile.TemporaryDirectory() as scratch:
-        return gather(scale, _as_made(items, scale), sources, Path(scratch))
+        return gather(scale, as_made(items, scale), sources, Path(scratch))
 
 
 def _sources(scale: Scale) -> Sources:
@@ -92,7 +92,7 @@ def _of_workflow(folder: Path) -> bool:
     return all(path.is_file() and sha256(path) == value for path, value in results.items() if "runs" not in path.parts)
 
 
-def _as_made(items: Mapping[str, Item], scale: Scale) -> dict[str, Item]:
+def as_made(items: Mapping[str, Item], scale: Scale) -> dict[str, Item]:
     """Return the items as they were where their tables were made: without the data that could not be had there."""
     records = {key: result_files(item, scale)["table_record"] for key, item in items.items()}
     lacked: dict[str, Reasons] = {

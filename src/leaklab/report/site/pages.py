@@ -264,7 +264,7 @@ class SiteData:
         corrections: published statements that were corrected.
     """
 
-    scale: str
+    scale: Scale
     scale_note: str
     papers: tuple[PaperPages, ...]
     version: str
