@@ -96,6 +96,7 @@ rule judge_claims:
         claims="config/papers/claims.csv",
         tolerances="config/papers/tolerances.yaml",
         printed="config/papers/printed.yaml",
+        sentences="config/papers/sentences.csv",
     output:
         comparison="results/{scale}/comparison.csv",
         claims="results/{scale}/claims.csv",

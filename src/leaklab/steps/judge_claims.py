@@ -7,6 +7,7 @@ from leaklab.items.items import load_item
 from leaklab.records.files import write_json
 from leaklab.report.judge.claims import read_claims
 from leaklab.report.judge.comparison import write_comparison
+from leaklab.report.judge.in_text import beside_text, read_in_text
 from leaklab.report.judge.judging import judge_all
 from leaklab.report.judge.printed import Printed, as_printed, load_choices
 from leaklab.report.judge.tolerances import Tolerances
@@ -21,6 +22,7 @@ def run(job: Job) -> None:
     results = sum((ResultTable.read(path) for path in job.inputs.get("tables", [])), ResultTable())
     printed = Printed.load(job.input("targets"), job.input("tolerances"))
     rows = printed.beside(as_printed(results, load_choices(job.input("printed"))), items)
+    rows += beside_text(results, read_in_text(job.input("sentences")))
     write_comparison(job.outputs["comparison"], rows)
     claims = read_claims(job.input("claims"))
     stand_ins = Tolerances.load(job.input("tolerances")).stand_ins

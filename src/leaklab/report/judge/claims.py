@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 from leaklab.records import files
 from leaklab.records.errors import UserError
 from leaklab.report.judge.cases import Outcome, parts_of
+from leaklab.report.judge.evaluation import value_of
 from leaklab.report.judge.evidence import Evidence, Indexed
 from leaklab.report.judge.functions import CONSTANTS, FUNCTIONS
 from leaklab.report.numbers.results import RESTORE, ResultTable
@@ -66,6 +67,25 @@ class Check:
             return Outcome(tuple(parts_of(self._tree, {**KNOWN, **questions})))
         except (TypeError, AttributeError) as error:
             raise UserError(f"claim {self._claim}: the check cannot be evaluated ({error})") from None
+
+
+def value_in(name: str, text: str, questions: Mapping[str, Any]) -> Any:
+    """Return what an expression of the claims' language gives that is no check, such as a number.
+
+    Args:
+        name: of what asks, for messages.
+        text: the expression.
+        questions: names that it may use besides ``KNOWN``, with their values.
+
+    Raises:
+        UserError: it is none of the language, or combines values that do not go together.
+        NumberMissingError: it asks for a number that is not there.
+    """
+    Check(name, text, questions)
+    try:
+        return value_of(ast.parse(text.strip(), mode="eval").body, {**KNOWN, **questions})
+    except (TypeError, AttributeError) as error:
+        raise UserError(f"claim {name}: {text.strip()} cannot be evaluated ({error})") from None
 
 
 def _refuse_anything_else(claim: str, tree: ast.Expression, known: set[str]) -> None:

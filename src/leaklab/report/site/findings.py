@@ -1,6 +1,5 @@
 """What came out, in sentences whose numbers are looked up in the result tables: the text of ``docs/findings.md``."""
 
-import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +13,7 @@ from pydantic import Field, RootModel, model_validator
 from leaklab.records.config import parse, read_yaml
 from leaklab.records.errors import UserError
 from leaklab.records.record import Record
-from leaklab.report.judge.claims import KNOWN, Check
-from leaklab.report.judge.evaluation import value_of
+from leaklab.report.judge.claims import value_in
 from leaklab.report.judge.evidence import Evidence, Indexed
 from leaklab.report.judge.functions import truth
 from leaklab.report.judge.verdicts import SIGNS, VerdictName
@@ -73,11 +71,7 @@ class Questions:
             UserError: it is none of the claims' language.
             NumberMissingError: it asks for a number that is not there.
         """
-        Check(f"of {FINDINGS}", text, self.names)
-        try:
-            return value_of(ast.parse(text.strip(), mode="eval").body, {**KNOWN, **self.names})
-        except TypeError as error:
-            raise UserError(f"{FINDINGS}: {text.strip()} cannot be evaluated ({error})") from None
+        return value_in(f"of {FINDINGS}", text, self.names)
 
 
 def load_findings(path: Path = FINDINGS) -> Mapping[str, Mapping[str, tuple[Finding, ...]]]:
