@@ -85,8 +85,8 @@ def test_cells_are_those_of_the_comparison(found):
         lines = list(csv.DictReader(file))
     every = Counter(f"{line['paper']}/{line['item']}" for line in lines)
     measured = Counter(f"{line['paper']}/{line['item']}" for line in lines if line["value"])
-    rows = [own for own in found[1] if own.kind == "table"]
-    assert len(rows) == 17
+    rows = [own for own in found[1] if own.kind in ("table", "figure")]
+    assert len(rows) == 17 + 26
     for own in rows:
         keys = [name for name in own.row.where if name in found[2].items]
         assert (own.measured, len(own.printed)) == (sum(measured[key] for key in keys), sum(every[key] for key in keys))
