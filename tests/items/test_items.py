@@ -17,6 +17,8 @@ DERIVED = {
     "figure-training",
     "figure-rounds",
     "figure7-large-steps",
+    "figure8-one-image",
+    "figure9-one-image",
     "exact-batches",
     "certificates",
     "utility-rounds",
@@ -32,7 +34,7 @@ DERIVED = {
     "figure-production",
     "figure3-time",
 }
-COUNTS = {"lrp": 33, "outpost": 18, "hyperfl": 20}
+COUNTS = {"lrp": 35, "outpost": 18, "hyperfl": 20}
 
 
 @pytest.fixture(scope="module")

@@ -50,3 +50,59 @@ def test_numbers_of_the_half_stand_where_those_of_print_stand():
         source = item.cells.row["dataset"]
         used = {run.spec.dataset for run in expand(item, "small")}
         assert {source.names.get(name, name) for name in used} == {"mnist", "cifar10", "cifar100"}
+
+
+def attacks(key, scale, **wanted):
+    """Return the attacks of an item whose captures have these values: defense, batch_size, ..."""
+    found = []
+    for run in expand(load_item(ITEMS / f"{key}.yaml"), scale):
+        capture = run.spec.attack.capture
+        known = {**dict(capture), "defense": capture.defense.name, "images": capture.images.count}
+        if all(known[name] == value for name, value in wanted.items()):
+            found.append(run)
+    return found
+
+
+def test_figure_7_repeats_one_image_six_times_at_each_factor():
+    repeats = attacks("lrp/figure7", "small", draws=6)
+    assert {run.spec.attack.capture.images.count for run in repeats} == {1}
+    assert {run.variant for run in repeats} == {"six-repeats"}
+    # the image is the first of those whose numbers the table has, and it meets the same attackers
+    numbers = attacks("lrp/figure7", "small", draws=2)
+    seeds = {run.spec.attack.capture.images.seed for run in (*repeats, *numbers)}
+    assert seeds == {0}
+    tried = [
+        sorted(
+            (run.attacker, run.spec.attack.attack.name, run.spec.attack.transform.name, run.choice["client_weight"])
+            for run in own
+        )
+        for own in (repeats, numbers)
+    ]
+    assert tried[0] == tried[1]
+    assert {factor for *_, factor in tried[0]} == {0.5, 1.0, 2.0}
+    assert all(run.spec.attack.capture.draws == 6 for run in attacks("lrp/figure7", "paper"))
+
+
+DEFENSES = {"none", "hide-bn", "hide-classifier", "lsp", "bsp", "lrp"}
+
+
+@pytest.mark.parametrize("scale", ["small", "paper"])
+def test_figure_8_has_the_printed_batch_and_factor_under_every_defense(scale):
+    printed = attacks("lrp/figure8", scale, batch_size=4, local_steps=4, client_weight=2.0)
+    tried = {}
+    for run in printed:
+        own = tried.setdefault(run.spec.attack.capture.defense.name, set())
+        own.add((run.attacker, run.spec.attack.attack.name, run.spec.attack.transform.name))
+    assert set(tried) == DEFENSES
+    # whoever is tried on one defense is tried on all, and without any
+    assert len(set(map(frozenset, tried.values()))) == 1
+    assert all(run.spec.attack.capture.images.count // 4 >= (6 if scale == "small" else 1) for run in printed)
+
+
+@pytest.mark.parametrize("scale", ["small", "paper"])
+def test_figure_9_has_four_images_in_an_update_as_printed(scale):
+    printed = attacks("lrp/figure9", scale, batch_size=4, local_steps=4)
+    papers = [run for run in printed if run.attacker == "paper"]
+    assert {run.spec.attack.capture.defense.name for run in papers} == {"none", "lrp"}
+    assert all(run.spec.attack.capture.images.count == {"small": 24, "paper": 32}[scale] for run in printed)
+    assert {run.variant for run in printed} == {"as-described"}
