@@ -1,4 +1,4 @@
-"""Tests of every client on a test split of its own, before and after local training."""
+"""Tests of global models on a part of the data, and of every client on a split of its own around local training."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -63,6 +63,34 @@ def numbers_of(found: Mapping[str, Evaluation], place: int) -> dict[str, float]:
         numbers[f"{part}_accuracy"] = float(result.accuracy[place])
         numbers[f"{part}_loss"] = float(result.loss[place])
     return numbers
+
+
+def set_aside(
+    dataset: Dataset, aside: Sequence[Tensor], dtype: torch.dtype, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Return the normalised images and the labels of all that clients set aside, client after client.
+
+    Args:
+        dataset: of the training.
+        aside: positions in the training part, one tensor a client.
+        dtype: of the images.
+        device: where they are tested.
+
+    Raises:
+        UserError: there are none, or the deal does not fit the data.
+    """
+    held = torch.cat([own.long() for own in aside]) if aside else torch.empty(0, dtype=torch.int64)
+    if not len(held):
+        raise UserError(
+            "evaluate: validation needs samples that clients set aside, and there are none: set partition.validation "
+            "higher"
+        )
+    if int(held.max()) >= len(dataset.train_labels):
+        raise UserError(
+            f"the deal names training image {int(held.max())}, but {dataset.name} has {len(dataset.train_labels)}: "
+            "delete the partition's run and run snakemake again"
+        )
+    return dataset.normalised(dataset.train_images[held].to(device), dtype), dataset.train_labels[held].to(device)
 
 
 WHEN = ("before", "after")
