@@ -13,6 +13,7 @@ TABLE1 = ROOT / "config/items/lrp/table1.yaml"
 # derived items (figure 9 with a single local step, leakage along a training, ...) share a printed item's number
 DERIVED = {
     "table1-seeds",
+    "table2-rates",
     "figure9-one-step",
     "figure-training",
     "figure-rounds",
@@ -34,7 +35,7 @@ DERIVED = {
     "figure-production",
     "figure3-time",
 }
-COUNTS = {"lrp": 35, "outpost": 18, "hyperfl": 20}
+COUNTS = {"lrp": 36, "outpost": 18, "hyperfl": 20}
 
 
 @pytest.fixture(scope="module")

@@ -106,3 +106,20 @@ def test_figure_9_has_four_images_in_an_update_as_printed(scale):
     assert {run.spec.attack.capture.defense.name for run in papers} == {"none", "lrp"}
     assert all(run.spec.attack.capture.images.count == {"small": 24, "paper": 32}[scale] for run in printed)
     assert {run.variant for run in printed} == {"as-described"}
+
+
+@pytest.mark.parametrize("scale", ["demo", "small", "paper"])
+def test_the_rates_that_are_chosen_from_are_tried_as_table_2_trains(scale):
+    candidates = expand(load_item(ITEMS / "lrp/table2-rates.yaml"), scale)
+    table = [
+        run
+        for run in expand(load_item(ITEMS / "lrp/table2.yaml"), scale)
+        if run.choice["row"].get("method") == "vanilla-scheme1" and run.spec.seeds == (1024,)
+    ]
+    assert {run.block for run in candidates} == {run.block for run in table}
+    for run in candidates:
+        (own,) = [other.spec for other in table if other.block == run.block]
+        assert own.model_copy(update={"rates": run.spec.rates, "evaluate": ("validation",)}) == run.spec
+        # the rate that the item says table 2 has
+        assert own.rates == ((run.choice["row"]["used"],),)
+        assert {(0.1,), (0.01,), (0.001,), *own.rates} == set(run.spec.rates)
