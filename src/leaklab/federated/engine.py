@@ -240,13 +240,8 @@ class _Federation:
 
     def _fingerprint(self) -> str:
         people = self._population
-        tensors = [
-            people.images,
-            people.labels,
-            *self._parts["test"],
-            *people.samples,
-            *self._parts.get(VALIDATION, ()),
-        ]
+        tensors = [people.images, people.labels, *self._parts["test"], *people.samples]
+        tensors += self._parts.get(VALIDATION, ())
         tensors += self.rounds.tests.samples if self.rounds.tests else []
         tensors += self.backbone.constant.values()
         return checkpoints.fingerprint(tensors)
