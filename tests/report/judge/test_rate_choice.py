@@ -48,6 +48,16 @@ def test_one_seed_decides_what_the_procedure_chooses(best, printed, used):
     assert words(table(**best)) == {"LRP-60": printed, "LRP-61": used}
 
 
+def test_a_candidate_that_diverged_is_named_and_the_others_are_judged():
+    rows = [
+        replace(row, value=None, n=0, clusters=0, note="diverged: all 1 run") if row.row["eta0"] == 0.1 else row
+        for row in table(mnist=0.01, cifar10=0.05, cifar100=0.05).rows
+    ]
+    found = {one.id: one for one in judge_all(CLAIMS, ResultTable(tuple(rows)), ResultTable(), scale="small")}
+    assert {name: one.verdict for name, one in found.items()} == {"LRP-60": "reproduced", "LRP-61": "reproduced"}
+    assert "not at hand: MNIST (used 0.01, rate 0.1)" in found["LRP-61"].judgement.sentence
+
+
 def test_accuracies_of_chance_are_no_premise():
     guessing = ResultTable(tuple(
         row if row.value is None else replace(row, value=row.value - 50)
