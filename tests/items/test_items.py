@@ -14,6 +14,7 @@ TABLE1 = ROOT / "config/items/lrp/table1.yaml"
 DERIVED = {
     "table1-seeds",
     "table2-rates",
+    "table3-mnist",
     "figure9-one-step",
     "figure-training",
     "figure-rounds",
@@ -35,7 +36,7 @@ DERIVED = {
     "figure-production",
     "figure3-time",
 }
-COUNTS = {"lrp": 36, "outpost": 18, "hyperfl": 20}
+COUNTS = {"lrp": 37, "outpost": 18, "hyperfl": 20}
 
 
 @pytest.fixture(scope="module")
