@@ -11,11 +11,11 @@ ROOT = Path(__file__).parents[2]
 CATALOG = ROOT / "config/datasets.yaml"
 NAMES = {"digits", "faces", "photographs", "mnist", "fashion-mnist", "cifar10", "cifar100", "cifar100-pretraining",
          "emnist-balanced", "emnist-byclass", "lfw", "femnist", "imagenet", "imagenet-validation",
-         "imagenet-sample", "tiny-imagenet", "cinic10"}  # fmt: skip
+         "imagenet-sample", "imagenet-full", "tiny-imagenet", "cinic10"}  # fmt: skip
 MIRROR_ONLY = {"imagenet-sample"}
 SUBSTITUTES = {"cifar100", "cifar100-pretraining", "emnist-balanced", "emnist-byclass", "lfw", "imagenet",
                "imagenet-sample", "tiny-imagenet"}  # fmt: skip
-BY_HAND = {"femnist", "imagenet", "imagenet-validation", "cinic10"}
+BY_HAND = {"femnist", "imagenet", "imagenet-full", "imagenet-validation", "cinic10"}
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from leaklab.data.augmentations import Augmentation
 from leaklab.data.dataset import Dataset
+from leaklab.data.photographs import identity_of
 from leaklab.defenses.base import Defense
 from leaklab.federated import checkpoint as checkpoints
 from leaklab.federated.algorithms.base import Algorithm
@@ -240,8 +241,8 @@ class _Federation:
 
     def _fingerprint(self) -> str:
         people = self._population
-        tensors = [people.images, people.labels, *self._parts["test"], *people.samples]
-        tensors += self._parts.get(VALIDATION, ())
+        parts = [(people.images, people.labels), self._parts["test"], *filter(None, [self._parts.get(VALIDATION)])]
+        tensors = [value for images, labels in parts for value in (identity_of(images), labels)] + [*people.samples]
         tensors += self.rounds.tests.samples if self.rounds.tests else []
         tensors += self.backbone.constant.values()
         return checkpoints.fingerprint(tensors)

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from leaklab.data.dataset import Dataset
+from leaklab.data.photographs import Images, parts_of
 from leaklab.federated.algorithms.base import Tensors
 from leaklab.federated.forms.dense import DenseNetwork
 from leaklab.federated.forms.network import TrainableNetwork
@@ -31,24 +32,24 @@ class Evaluation:
 
 
 @torch.no_grad()
-def evaluate(network: TrainableNetwork, weights: Weights, images: Tensor, labels: Tensor, chunk: int) -> Evaluation:
+def evaluate(network: TrainableNetwork, weights: Weights, images: Images, labels: Tensor, chunk: int) -> Evaluation:
     """Evaluate R models, ``chunk`` at a time, in evaluation state (no dropout).
 
     Args:
         network: the network.
         weights: by name, [R, ...].
-        images: normalised, [N, C, H, W].
+        images: normalised, [N, C, H, W], or photographs, which are opened a batch at a time.
         labels: [N].
         chunk: models in one forward pass.
     """
     models = len(next(iter(weights.values())))
     size = DENSE_BATCH if isinstance(network, DenseNetwork) else BATCH
-    correct = torch.zeros(models, dtype=torch.int64, device=images.device)
-    loss = torch.zeros(models, dtype=torch.float64, device=images.device)
+    correct = torch.zeros(models, dtype=torch.int64, device=labels.device)
+    loss = torch.zeros(models, dtype=torch.float64, device=labels.device)
     for start in range(0, models, chunk):
         part = slice(start, start + chunk)
         some = {name: value[part] for name, value in weights.items()}
-        for batch, targets in zip(torch.split(images, size), torch.split(labels, size), strict=True):
+        for batch, targets in zip(parts_of(images, size), torch.split(labels, size), strict=True):
             logits = network.logits(some, batch[None], {})
             repeated = targets.expand(len(logits), -1)
             correct[part] += (logits.argmax(1) == repeated).sum(1)
@@ -67,7 +68,7 @@ def numbers_of(found: Mapping[str, Evaluation], place: int) -> dict[str, float]:
 
 def set_aside(
     dataset: Dataset, aside: Sequence[Tensor], dtype: torch.dtype, device: torch.device
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Images, Tensor]:
     """Return the normalised images and the labels of all that clients set aside, client after client.
 
     Args:
@@ -122,7 +123,7 @@ class OwnTests:
     """
 
     network: TrainableNetwork
-    images: Tensor
+    images: Images
     labels: Tensor
     samples: Sequence[Tensor]
     chunk: int
@@ -130,7 +131,7 @@ class OwnTests:
 
     @classmethod
     def of(
-        cls, network: TrainableNetwork, dataset: Dataset, part: tuple[Tensor, Tensor], samples: Sequence[Tensor],
+        cls, network: TrainableNetwork, dataset: Dataset, part: tuple[Images, Tensor], samples: Sequence[Tensor],
         clients: int, chunk: int,
     ) -> "OwnTests":  # fmt: skip
         """Gather the splits; ``part`` has the normalised images and the labels of the test part.

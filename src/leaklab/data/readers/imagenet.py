@@ -1,4 +1,4 @@
-"""ImageNet in other forms than its folders: a sample of single images that tell their class by their names.
+"""ImageNet in other forms: a sample of images that tell their class by their names, and folders that stay as they are.
 
 Source: O. Russakovsky et al., "ImageNet large scale visual recognition challenge", 2015.
 """
@@ -13,9 +13,58 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from PIL import Image
 
-from leaklab.data.readers.base import ADVICE, Images, Samples, gather, pick, reading
+from leaklab.data.readers.base import ADVICE, Images, Listing, Samples, gather, pick, reading
+from leaklab.data.readers.folders import photographs_of
 from leaklab.records.bounds import Count
 from leaklab.records.errors import UserError
+from leaklab.records.files import sha256
+
+# Photographs in folders, one folder per class, of which only a list is prepared.
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Of ImageNet's training part, as public code has them: to compute them would take to open all photographs."""
+
+
+@dataclass(frozen=True)
+class LazyFolders:
+    """Folders as roles ``train`` and ``test``, as for ``image-folders``; photographs are opened when a batch wants them.
+
+    So images of full size can be trained on, and each crop is cut out of the whole photograph. The usual mean and
+    deviation of ImageNet normalise them.
+
+    Attributes:
+        side: height and width in pixels of an image that a network gets.
+        shorter: to so many pixels the shorter side of a photograph is shrunk for tests, of which the middle is taken.
+    """
+
+    side: Count = 224
+    shorter: Count = 256
+
+    def __post_init__(self) -> None:
+        """Refuse a middle that is larger than what it is taken of."""
+        if self.shorter < self.side:
+            raise ValueError(f"shorter is {self.shorter}, less than side {self.side}: raise it")
+
+    def read(self, files: Mapping[str, Path]) -> Samples:
+        """Return labels, and where the photographs are.
+
+        Raises:
+            UserError: a part has no photographs, or one that lies in no folder of a class that is trained on.
+        """
+        folders = {part: pick(files, part) for part in ("train", "test")}
+        names = sorted(path.name for path in folders["train"].iterdir() if path.is_dir())
+        found = {part: photographs_of(folder, names) for part, folder in folders.items()}
+        labels = {part: np.array([label for _, label in own], dtype=np.int64) for part, own in found.items()}
+        listing = {
+            part: [(path.relative_to(folders[part]).as_posix(), bytes.fromhex(sha256(path))) for path, _ in own]
+            for part, own in found.items()
+        }
+        none = np.empty((0, 3, self.side, self.side), dtype=np.uint8)
+        photographs = Listing(listing, self.side, self.shorter, MEAN, STD)
+        return Samples(none, labels["train"], none, labels["test"], tuple(names), photographs=photographs)
+
+
+# A sample of single images, in an archive.
 
 NAME = re.compile(r"(\d+)_(n\d+)")
 """Number of the class, in the usual order, and its name in WordNet."""
