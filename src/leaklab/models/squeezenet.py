@@ -41,7 +41,7 @@ class AdaptedSqueezeNet(Architecture):
     """
 
     traits: ClassVar[ModelTraits] = ModelTraits(
-        batch_statistics=True, has_frozen_part=True, step_microseconds=100_000.0, weights_mb=1.5
+        batch_statistics=True, has_frozen_part=True, step_microseconds=30_000.0, weights_mb=1.5
     )
 
     tuning: Tuning = "adapter"
