@@ -1,6 +1,7 @@
 """Times of local steps under a defense."""
 
 from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_each_repetition_is_another_round_of_as_many_steps_with_the_draws_of_tha
         seen.append((contexts[0].round, len(batches)))
 
     monkeypatch.setattr(times, "local_training", recorded)
-    monkeypatch.setattr(times, "perf_counter", count(1).__next__)
+    monkeypatch.setattr(times, "time", SimpleNamespace(perf_counter=count(1).__next__))
     run(defense="outpost", steps=7, repetitions=3)
     assert seen == [(0, 7)] * 2 + [(number, 7) for number in range(3) for _ in range(2)]
 

@@ -4,13 +4,13 @@ Source: HyperFL, table 4. The mean over rounds after some that are not timed. Ha
 algorithms that were timed on one machine mean something.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from math import prod
 from statistics import mean, median, stdev
-from time import perf_counter, process_time
 from typing import Any, ClassVar
 
 import torch
@@ -96,9 +96,9 @@ class DefenseTimes:
         batch = Batch(images, torch.arange(self.batch_size)[None] % self.classes, {})
         context = ClientContext(0.01, seed, client=0, round=number)
         form = trainable(build(), shape, training=True)
-        start = perf_counter()
+        start = time.perf_counter()
         local_training(form, state, [batch] * self.steps, [context], defense, build=build)
-        return perf_counter() - start
+        return time.perf_counter() - start
 
 
 def _typical(found: list[float], metric: str, factor: int = 1, index: int | None = None) -> Number:
@@ -202,8 +202,8 @@ class RoundTimes:
 
         def timing(rounds: Iterable[int], total: int, label: str) -> Iterator[int]:
             for index in track(rounds, total, label):
-                wall.append(perf_counter())
-                processor.append(process_time())
+                wall.append(time.perf_counter())
+                processor.append(time.process_time())
                 yield index
 
         sizes = [self.samples] * self.clients
