@@ -36,6 +36,8 @@ SHAPES = {
     "lfw": (3, 32, 32),
     "tiny-imagenet": (3, 64, 64),
     "imagenet": (3, 224, 224),
+    "imagenet-full": (3, 224, 224),
+    "imagenet-sample": (3, 64, 64),
     "imagenet-validation": (3, 224, 224),
 }
 DEVICES = ("cpu", "cuda")

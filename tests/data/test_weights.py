@@ -111,3 +111,17 @@ def test_weights_that_nobody_serves_say_which_file_to_bring(folder):
 def test_an_unknown_name_lists_the_known_ones(folder):
     with pytest.raises(UserError, match="choose from net, offline"):
         download.weights_path("nett")
+
+
+def test_eight_digits_are_compared_where_no_more_is_published(folder, monkeypatch):
+    digest = hashlib.sha256(BODY).hexdigest()
+    registry = download.REGISTRY
+    registry.write_text(registry.read_text().replace(digest, digest[:8]))
+    assert download.weights_path("net").read_bytes() == BODY
+    served = folder / "local/net.pth"
+    served.write_bytes(BODY + b"!")
+    with pytest.raises(UserError, match=r"net\.pth is damaged"):
+        download.weights_path("net")
+    registry.write_text(registry.read_text().replace(digest[:8], digest[:7]))
+    with pytest.raises(UserError, match="sha256"):
+        download.weights_path("net")

@@ -134,6 +134,19 @@ def test_what_clients_keep_is_written_under_a_name_of_its_own(arguments, tmp_pat
     assert "test_accuracy" not in table
 
 
+def test_what_clients_set_aside_is_tested_where_it_is_asked_for(arguments, tmp_path):
+    deal = read_json(tmp_path / "partition.json")
+    aside = {"clients": [list(range(16)), list(range(20, 36))], "validation": [list(range(16, 20)), [36, 37, 38, 39]]}
+    write_json(tmp_path / "partition.json", deal | aside)
+    partition = SPEC["partition"] | {"validation": 0.2}
+    arguments[1] = json.dumps(SPEC | {"partition": partition, "evaluate": ["validation"]})
+    main("train_federated", train_federated.run, arguments)
+    table = read_table(tmp_path / "sweep.parquet")
+    # eight images: accuracies are eighths
+    assert set(table["validation_accuracy"] % 12.5) == {0.0}
+    assert "test_accuracy" not in table
+
+
 def test_no_checkpoint_is_left(arguments, tmp_path):
     (tmp_path / "checkpoint.safetensors").write_bytes(b"left by a run that was killed while its disk was full")
     main("train_federated", train_federated.run, arguments)

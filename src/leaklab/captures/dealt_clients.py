@@ -13,6 +13,7 @@ from leaklab.captures.private_images import PrivateImages
 from leaklab.captures.start import Start, round_factor
 from leaklab.data.augmentations import Augmentation
 from leaklab.data.dataset import Dataset, unit_range
+from leaklab.data.photographs import in_memory
 from leaklab.defenses.base import ClientContext, Defense
 from leaklab.defenses.base import overrides as defense_overrides
 from leaklab.federated.algorithms.base import Algorithm
@@ -232,7 +233,7 @@ def _unit(spec: CaptureSpec, dataset: Dataset, batches: Sequence[Batch], positio
     """Return the images that the clients used, on the [0, 1] scale: augmented ones as they went in."""
     dtype = getattr(torch, spec.dtype)
     if spec.augmentation.name == "none":
-        return unit_range(dataset.train_images[positions], dtype)
+        return unit_range(in_memory(dataset.train_images)[positions], dtype)
     mean, std = (value.to(dtype)[:, None, None] for value in (dataset.mean, dataset.std))
     return torch.cat([batch.images for batch in batches], 1) * std + mean
 

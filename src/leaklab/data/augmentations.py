@@ -1,17 +1,18 @@
-"""Random crop, horizontal flip and cutout, as usual for CIFAR.
+"""Random changes of training images: crop, flip and cutout as usual for CIFAR, resized crops as usual for ImageNet.
 
-Source: T. DeVries, G. Taylor, "Improved regularization of convolutional neural networks with cutout", 2017, which LRP
-section 5.1 follows.
+Sources: T. DeVries, G. Taylor, "Improved regularization of convolutional neural networks with cutout", 2017, which LRP
+section 5.1 follows; C. Szegedy et al., "Going deeper with convolutions", 2015, section 6, for resized crops.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import interpolate, pad
 
-from leaklab.records.bounds import Natural, Share
+from leaklab.records.bounds import Natural, PartShare, Share
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
 
@@ -79,6 +80,62 @@ class CropFlipCutout:
         return (first <= position) & (position < first + self.cutout)
 
 
+TRIES = 10
+"""So many parts are drawn, of which the first counts that lies within the image."""
+LONGEST = 4 / 3
+"""Of a part: its longer side over its shorter one, at most."""
+
+
+@dataclass(frozen=True)
+class RandomResizedCrop:
+    """A random part of each image, enlarged or shrunk to one size, and mirrored or not.
+
+    The part's area is uniform, the logarithm of its width over its height too; where none of ten draws lies within the
+    image it is the middle square. Photographs that are in their files are cut out of the whole photograph
+    (``data/photographs.py``), others out of what was made of them. Every call draws 23 numbers per image.
+
+    Attributes:
+        smallest: share of the image's area that a part has at least.
+        flip: probability that an image is mirrored left to right.
+    """
+
+    smallest: PartShare = 0.08
+    flip: Share = 0.5
+
+    def windows(self, sizes: Tensor, draws: Stream) -> tuple[Tensor, Tensor]:
+        """Return left, top, right and bottom of a part of each image, [B, 4] in pixels, and which are mirrored, [B].
+
+        Args:
+            sizes: width and height of each, int64, [B, 2].
+            draws: source of all random choices.
+        """
+        uniform = draws.uniform(2 * TRIES + 3, len(sizes))
+        whole = sizes.double().T
+        share = self.smallest + (1 - self.smallest) * uniform[:TRIES]
+        ratio = torch.exp(math.log(LONGEST) * (2 * uniform[TRIES : 2 * TRIES] - 1))
+        area = share * whole.prod(0)
+        found = torch.stack([(area * ratio).sqrt(), (area / ratio).sqrt()], 1).round()  # [tries, 2, B]
+        fits = ((found >= 1) & (found <= whole)).all(1)
+        first = fits.to(torch.uint8).argmax(0)
+        part = found[first, :, torch.arange(len(sizes))].T
+        place = ((whole - part + 1) * uniform[-3:-1]).floor()
+        middle = whole.min(0).values.expand(2, -1)
+        none = ~fits.any(0)
+        part, place = torch.where(none, middle, part), torch.where(none, ((whole - middle) / 2).floor(), place)
+        return torch.cat([place, place + part]).T, uniform[-1] < self.flip
+
+    def apply(self, images: Tensor, draws: Stream) -> Tensor:
+        """Return changed images of the same size."""
+        height, width = images.shape[2:]
+        boxes, mirrored = self.windows(torch.tensor([[width, height]]).expand(len(images), 2), draws)
+        parts = [
+            interpolate(image[None, :, top:bottom, left:right], size=(height, width), mode="bilinear", antialias=True)
+            for image, (left, top, right, bottom) in zip(images, boxes.long().tolist(), strict=True)
+        ]
+        made = torch.cat(parts)
+        return torch.where(mirrored.to(images.device)[:, None, None, None], made.flip(3), made)
+
+
 # What every way of changing training images offers.
 
 
@@ -110,4 +167,5 @@ class NoAugmentation:
 PLUGINS = {
     "crop-flip-cutout": CropFlipCutout,
     "none": NoAugmentation,
+    "random-resized-crop": RandomResizedCrop,
 }

@@ -161,10 +161,14 @@ class WeightsUnavailableError(UserError):
 
 
 class WeightsFile(Record):
-    """One file that holds the weights; without a ``url`` it is only looked for, never downloaded."""
+    """One file that holds the weights; without a ``url`` it is only looked for, never downloaded.
+
+    Attributes:
+        sha256: all 64 digits, or the first eight where no more is published, which then stand in the file's name.
+    """
 
     path: str
-    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    sha256: str = Field(pattern="^([0-9a-f]{8}|[0-9a-f]{64})$")
     url: str | None = Field(default=None, pattern="^https://")
 
 
@@ -240,7 +244,7 @@ def _folders() -> list[Path]:
 
 def _check(path: Path, file: WeightsFile, shown: Path | str) -> None:
     found = sha256(path)
-    if found != file.sha256:
+    if not found.startswith(file.sha256):
         raise UserError(
             f"{shown} is damaged (sha256 {found[:12]}..., not {file.sha256[:12]}...): delete it and run again"
         )

@@ -9,7 +9,9 @@ from torch import Tensor
 from leaklab.data.catalog import CATALOG, Entry
 from leaklab.data.dataset import channel_moments
 from leaklab.data.fetch import Fetched
-from leaklab.data.labels import GROUPS
+from leaklab.data.labels import GROUPS, PHOTOGRAPHS
+from leaklab.data.photographs import listed
+from leaklab.data.readers.base import Listing
 from leaklab.data.readers.registry import make_reader
 from leaklab.records.errors import UserError
 
@@ -46,19 +48,26 @@ def prepare(name: str, entry: Entry, fetched: Fetched) -> Prepared:
         fetched: its verified files.
     """
     samples = make_reader(fetched.source.reader).read(fetched.paths())
+    lazily = samples.photographs
     tensors = {
         part: torch.from_numpy(getattr(samples, part).copy())
         for part in ("train_images", "train_labels", "test_images", "test_labels")
+        if lazily is None or not part.endswith("images")
     }
     if samples.train_groups is not None:
         tensors[GROUPS] = torch.from_numpy(samples.train_groups.copy())
-    mean, std = channel_moments(tensors["train_images"])
+    if lazily is None:
+        (mean, std), shape = channel_moments(tensors["train_images"]), list(tensors["train_images"].shape[1:])
+    else:
+        mean, std, shape = list(lazily.mean), list(lazily.std), [len(lazily.mean), lazily.side, lazily.side]
+        for part, files in lazily.files.items():
+            tensors |= listed(files, part)
     card = {
         "name": name,
         "title": entry.title,
         "num_classes": fetched.source.num_classes or entry.num_classes,
         "class_names": list(samples.class_names or entry.class_names),
-        "shape": list(tensors["train_images"].shape[1:]),
+        "shape": shape,
         "train_size": len(tensors["train_labels"]),
         "test_size": len(tensors["test_labels"]),
         "mean": mean,
@@ -67,5 +76,12 @@ def prepare(name: str, entry: Entry, fetched: Fetched) -> Prepared:
         "substitute": fetched.source.substitute,
         "licence": entry.licence,
         "citation": entry.citation,
+        **({} if lazily is None else {PHOTOGRAPHS: _made(fetched, lazily)}),
     }
     return Prepared(tensors, card)
+
+
+def _made(fetched: Fetched, listing: Listing) -> dict[str, Any]:
+    """Return what a card says of photographs that stay in their files: where, and what is made of them."""
+    folders = {part: fetched.files[part].listed for part in listing.files}
+    return {"side": listing.side, "shorter": listing.shorter, "folders": folders}

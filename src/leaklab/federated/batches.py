@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from leaklab.data.augmentations import Augmentation, NoAugmentation
+from leaklab.data.photographs import Images, Photographs, in_memory
 from leaklab.records.streams import Stream, stream
 
 
@@ -91,7 +92,7 @@ class Visit:
 
 
 def batch_stream(
-    images: Tensor,
+    images: Images,
     labels: Tensor,
     visits: Sequence[Visit],
     dropouts: Mapping[str, DropoutSite],
@@ -102,7 +103,7 @@ def batch_stream(
     """Yield the ``local_steps`` batches of G visits that have batches of equal size.
 
     Args:
-        images: normalised training images [N, C, H, W].
+        images: normalised training images [N, C, H, W], or photographs, which a step opens.
         labels: [N].
         visits: the G groups.
         dropouts: dropout layers by name.
@@ -111,7 +112,6 @@ def batch_stream(
         augmentation: how each visit's images are changed; None and ``none`` leave them alone.
     """
     device, shape = images.device, images.shape[1:]
-    rows = images.flatten(1)  # picking rows is several times faster than indexing images
     indices = torch.stack([visit.batch_indices(local_steps, batch_size) for visit in visits], 1).to(device)
     kept = {
         name: torch.stack([visit.dropout_mask(name, site, local_steps, batch_size) for visit in visits], 1).to(device)
@@ -122,9 +122,15 @@ def batch_stream(
     for step in range(local_steps):
         masks = {name: kept[name][step].to(images.dtype) / (1 - site.probability) for name, site in dropouts.items()}
         chosen = indices[step]
-        batch = rows.index_select(0, chosen.flatten()).view(*chosen.shape, *shape)
-        if augmentation is not None and draws:
-            batch = torch.stack([augmentation.apply(own, draw) for own, draw in zip(batch, draws, strict=True)])
+        if isinstance(images, Photographs):
+            sources: Sequence[Stream | None] = draws or [None] * len(visits)
+            each = zip(chosen, sources, strict=True)
+            batch = torch.stack([images.opened(own, augmentation, draw) for own, draw in each])
+        else:
+            # picking rows is several times faster than indexing images
+            batch = images.flatten(1).index_select(0, chosen.flatten()).view(*chosen.shape, *shape)
+            if augmentation is not None and draws:
+                batch = torch.stack([augmentation.apply(own, draw) for own, draw in zip(batch, draws, strict=True)])
         yield Batch(batch, labels[chosen], masks)
 
 
@@ -139,7 +145,7 @@ def drawn_samples(visit: Visit, local_steps: int, batch_size: int) -> list[Tenso
 
 
 def poisson_stream(
-    images: Tensor,
+    images: Images,
     labels: Tensor,
     visits: Sequence[Visit],
     local_steps: int,
@@ -156,7 +162,7 @@ def poisson_stream(
         batch_size: B, the expected number of samples of a client that has so many.
         augmentation: how each visit's images are changed; None and ``none`` leave them alone.
     """
-    drawn = [drawn_samples(visit, local_steps, batch_size) for visit in visits]
+    images, drawn = in_memory(images), [drawn_samples(visit, local_steps, batch_size) for visit in visits]
     plain = augmentation is None or isinstance(augmentation, NoAugmentation)
     draws = [] if plain else [visit.augmentation_draws() for visit in visits]
     for step in range(local_steps):

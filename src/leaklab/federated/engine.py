@@ -14,12 +14,13 @@ from torch import Tensor, nn
 
 from leaklab.data.augmentations import Augmentation
 from leaklab.data.dataset import Dataset
+from leaklab.data.photographs import identity_of
 from leaklab.defenses.base import Defense
 from leaklab.federated import checkpoint as checkpoints
 from leaklab.federated.algorithms.base import Algorithm
 from leaklab.federated.checkpoint import State, Stopped, Sweep
 from leaklab.federated.client_work import ClientWork
-from leaklab.federated.evaluation import OwnTests, Tally, evaluate, numbers_of
+from leaklab.federated.evaluation import OwnTests, Tally, evaluate, numbers_of, set_aside
 from leaklab.federated.forms.dense import keep_freed_memory
 from leaklab.federated.forms.low_rank import LEAST_TOGETHER
 from leaklab.federated.forms.network import Backbone, default_chunk, normalised_for, trainable
@@ -33,7 +34,7 @@ from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.record import Component, canonical_json
 from leaklab.records.streams import stream
-from leaklab.specs.training import OWN_TEST, TrainSpec
+from leaklab.specs.training import OWN_TEST, VALIDATION, TrainSpec
 
 Track = Callable[[Iterable[int], int, str], Iterable[int]]
 
@@ -44,6 +45,7 @@ def train(
     clients: list[Tensor],
     *,
     tests: Sequence[Tensor] = (),
+    validation: Sequence[Tensor] = (),
     pretrained: Mapping[str, Tensor] | None = None,
     chunk: int | None = None,
     device: str = "cpu",
@@ -62,6 +64,7 @@ def train(
         dataset: images are normalised with its mean and std.
         clients: positions in the training part, one tensor a client.
         tests: positions in the test part, one tensor a client, for ``own-test``.
+        validation: positions in the training part that are not trained on, one tensor a client, for ``validation``.
         pretrained: weights of the training that the spec's backbone is from, [R, ...] by name.
         chunk: models that train together; changes the speed only. None chooses by model and device.
         device: ``cpu`` or ``cuda``.
@@ -74,7 +77,7 @@ def train(
         UserError: the spec does not fit the dataset or the partition, or names an unknown plug-in or layer.
     """
     keep_freed_memory()
-    federation = _Federation(spec, dataset, clients, tests, pretrained or {}, chunk, torch.device(device))
+    federation = _Federation(spec, dataset, clients, tests, validation, pretrained or {}, chunk, torch.device(device))
     begun = [checkpoints.resume(checkpoint, federation.identity, federation.device)]
     begun += [federation.state_after(shorter)] if shorter else []
     found = max(filter(None, begun), key=lambda one: one.round, default=None)
@@ -108,7 +111,7 @@ class _Federation:
 
     def __init__(
         self, spec: TrainSpec, dataset: Dataset, clients: list[Tensor], tests: Sequence[Tensor],
-        pretrained: Mapping[str, Tensor], chunk: int | None, device: torch.device,
+        validation: Sequence[Tensor], pretrained: Mapping[str, Tensor], chunk: int | None, device: torch.device,
     ) -> None:  # fmt: skip
         dataset = normalised_for(spec, dataset)
         self.spec, self.device = spec, device
@@ -128,6 +131,9 @@ class _Federation:
             "test": (test_images, dataset.test_labels.to(device)),
             "train": (self._population.images, self._population.labels),
         }
+        if VALIDATION in spec.evaluate:
+            images, labels = set_aside(dataset, validation, self._dtype, device)
+            self._parts[VALIDATION] = self.backbone.features(images), labels
         own = None
         if OWN_TEST in spec.evaluate:
             form = self._work.network
@@ -235,7 +241,8 @@ class _Federation:
 
     def _fingerprint(self) -> str:
         people = self._population
-        tensors = [people.images, people.labels, *self._parts["test"], *people.samples]
+        parts = [(people.images, people.labels), self._parts["test"], *filter(None, [self._parts.get(VALIDATION)])]
+        tensors = [value for images, labels in parts for value in (identity_of(images), labels)] + [*people.samples]
         tensors += self.rounds.tests.samples if self.rounds.tests else []
         tensors += self.backbone.constant.values()
         return checkpoints.fingerprint(tensors)

@@ -1,4 +1,4 @@
-"""Tests of every client on a test split of its own, before and after local training."""
+"""Tests of global models on a part of the data, and of every client on a split of its own around local training."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from leaklab.data.dataset import Dataset
+from leaklab.data.photographs import Images, parts_of
 from leaklab.federated.algorithms.base import Tensors
 from leaklab.federated.forms.dense import DenseNetwork
 from leaklab.federated.forms.network import TrainableNetwork
@@ -31,24 +32,24 @@ class Evaluation:
 
 
 @torch.no_grad()
-def evaluate(network: TrainableNetwork, weights: Weights, images: Tensor, labels: Tensor, chunk: int) -> Evaluation:
+def evaluate(network: TrainableNetwork, weights: Weights, images: Images, labels: Tensor, chunk: int) -> Evaluation:
     """Evaluate R models, ``chunk`` at a time, in evaluation state (no dropout).
 
     Args:
         network: the network.
         weights: by name, [R, ...].
-        images: normalised, [N, C, H, W].
+        images: normalised, [N, C, H, W], or photographs, which are opened a batch at a time.
         labels: [N].
         chunk: models in one forward pass.
     """
     models = len(next(iter(weights.values())))
     size = DENSE_BATCH if isinstance(network, DenseNetwork) else BATCH
-    correct = torch.zeros(models, dtype=torch.int64, device=images.device)
-    loss = torch.zeros(models, dtype=torch.float64, device=images.device)
+    correct = torch.zeros(models, dtype=torch.int64, device=labels.device)
+    loss = torch.zeros(models, dtype=torch.float64, device=labels.device)
     for start in range(0, models, chunk):
         part = slice(start, start + chunk)
         some = {name: value[part] for name, value in weights.items()}
-        for batch, targets in zip(torch.split(images, size), torch.split(labels, size), strict=True):
+        for batch, targets in zip(parts_of(images, size), torch.split(labels, size), strict=True):
             logits = network.logits(some, batch[None], {})
             repeated = targets.expand(len(logits), -1)
             correct[part] += (logits.argmax(1) == repeated).sum(1)
@@ -63,6 +64,34 @@ def numbers_of(found: Mapping[str, Evaluation], place: int) -> dict[str, float]:
         numbers[f"{part}_accuracy"] = float(result.accuracy[place])
         numbers[f"{part}_loss"] = float(result.loss[place])
     return numbers
+
+
+def set_aside(
+    dataset: Dataset, aside: Sequence[Tensor], dtype: torch.dtype, device: torch.device
+) -> tuple[Images, Tensor]:
+    """Return the normalised images and the labels of all that clients set aside, client after client.
+
+    Args:
+        dataset: of the training.
+        aside: positions in the training part, one tensor a client.
+        dtype: of the images.
+        device: where they are tested.
+
+    Raises:
+        UserError: there are none, or the deal does not fit the data.
+    """
+    held = torch.cat([own.long() for own in aside]) if aside else torch.empty(0, dtype=torch.int64)
+    if not len(held):
+        raise UserError(
+            "evaluate: validation needs samples that clients set aside, and there are none: set partition.validation "
+            "higher"
+        )
+    if int(held.max()) >= len(dataset.train_labels):
+        raise UserError(
+            f"the deal names training image {int(held.max())}, but {dataset.name} has {len(dataset.train_labels)}: "
+            "delete the partition's run and run snakemake again"
+        )
+    return dataset.normalised(dataset.train_images[held].to(device), dtype), dataset.train_labels[held].to(device)
 
 
 WHEN = ("before", "after")
@@ -94,7 +123,7 @@ class OwnTests:
     """
 
     network: TrainableNetwork
-    images: Tensor
+    images: Images
     labels: Tensor
     samples: Sequence[Tensor]
     chunk: int
@@ -102,7 +131,7 @@ class OwnTests:
 
     @classmethod
     def of(
-        cls, network: TrainableNetwork, dataset: Dataset, part: tuple[Tensor, Tensor], samples: Sequence[Tensor],
+        cls, network: TrainableNetwork, dataset: Dataset, part: tuple[Images, Tensor], samples: Sequence[Tensor],
         clients: int, chunk: int,
     ) -> "OwnTests":  # fmt: skip
         """Gather the splits; ``part`` has the normalised images and the labels of the test part.

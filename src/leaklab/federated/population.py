@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from leaklab.data.dataset import Dataset
+from leaklab.data.photographs import Images
 from leaklab.defenses.base import ClientContext, Defense
 from leaklab.federated.algorithms.base import Algorithm
 from leaklab.federated.batches import Visit
@@ -131,7 +132,7 @@ class Population:
     """
 
     spec: TrainSpec
-    images: Tensor
+    images: Images
     labels: Tensor
     samples: Sequence[Tensor]
     class_counts: Sequence[int]

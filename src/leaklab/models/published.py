@@ -69,8 +69,9 @@ def published_state(name: str) -> dict[str, Tensor]:
 
 def _read(path: Path, renamed: Mapping[str, str]) -> dict[str, Tensor]:
     saved = read_torch(path)
+    within = next((part for part in ("state_dict", "model") if part in saved), None)
     state = {}
-    for name, value in saved.get("state_dict", saved).items():
+    for name, value in (saved if within is None else saved[within]).items():
         for theirs, ours in renamed.items():
             name = name.replace(theirs, ours)
         state[name] = value

@@ -59,6 +59,7 @@ LABELS_MB = 1000
 # images that are read as a whole, and a published generator beside a large victim
 LARGE_DATASETS = {"imagenet-validation": 24_000}
 PUBLISHED_GENERATOR_MB = 8000
+LARGE_GENERATORS = {"biggan-deep"}
 # measured: one update of the default classifier with CoLA's words, its copies while it is made and written
 TEXT_MEMORY_MB = 20
 # the longest check known, 10 000 steps of a convergence theorem, takes 20 s
@@ -103,7 +104,8 @@ def _of_attack(spec: AttackSpec) -> Cost:
 def _of_projection(spec: ProjectionSpec) -> Cost:
     steps = spec.generations * spec.population * spec.inner_steps + spec.final_steps
     evaluations = 0 if spec.images.planted else spec.images.count * steps
-    one = PUBLISHED_PROJECTION_MILLISECONDS if not spec.generator.steps else PROJECTION_MILLISECONDS
+    large = spec.generator.model.name in LARGE_GENERATORS
+    one = PUBLISHED_PROJECTION_MILLISECONDS if large else PROJECTION_MILLISECONDS
     return Cost(evaluations=evaluations, seconds=evaluations * one / 1e3)
 
 
@@ -168,7 +170,8 @@ def _mb_of_training(spec: TrainSpec) -> int:
 
 @memory_mb.register
 def _mb_of_attack(spec: AttackSpec) -> int:
-    usual = PUBLISHED_GENERATOR_MB if spec.generator and not spec.generator.steps else MEMORY_MB
+    large = spec.generator is not None and spec.generator.model.name in LARGE_GENERATORS
+    usual = PUBLISHED_GENERATOR_MB if large else MEMORY_MB
     return max(usual, attack_traits(spec.attack.name).memory_mb)
 
 

@@ -45,6 +45,7 @@ class PartitionSpec(Spec):
 
 
 OWN_TEST: Literal["own-test"] = "own-test"
+VALIDATION: Literal["validation"] = "validation"
 LOCAL_LOSS: Literal["local-loss"] = "local-loss"
 EXTRACTOR_CHANGE: Literal["extractor-change"] = "extractor-change"
 SCHEMES = {f"scheme{number}": Component(name="fedavg", settings={"scheme": number}) for number in (1, 2)}
@@ -86,7 +87,8 @@ class TrainSpec(Spec):
     Attributes:
         algorithm: how clients and server work together; ``scheme1`` and ``scheme2`` are short for those of ``fedavg``.
         rates: one entry a setting; an entry has one rate for all clients or one rate per client.
-        evaluate: parts that the global model is tested on; ``train`` is all clients' training samples together.
+        evaluate: parts that the global model is tested on; ``train`` is all clients' training samples together, and
+            ``validation`` what all of them set aside.
             ``own-test`` tests every client on the deal's own test split, before and after the round's local training.
         evaluate_every: test every so many rounds; 0 tests after the last round only.
         goal: where a replicate stops; None trains all rounds.
@@ -132,7 +134,7 @@ class TrainSpec(Spec):
     schedule: Component = Component(name="constant")
     clients_per_round: Count | None = None
     seeds: Distinct[Seed]
-    evaluate: Distinct[Literal["test", "train", "own-test"]] = ("test",)
+    evaluate: Distinct[Literal["test", "train", "validation", "own-test"]] = ("test",)
     evaluate_every: Natural = 0
     goal: Goal | None = None
     dtype: Literal["float32", "float64"] = "float32"
@@ -199,6 +201,8 @@ class TrainSpec(Spec):
     def _clients_can_be_tested(self) -> "TrainSpec":
         if OWN_TEST in self.evaluate and not self.partition.tests:
             raise ValueError("evaluate: own-test needs test images for every client: set partition.tests above 0")
+        if VALIDATION in self.evaluate and not self.partition.validation:
+            raise ValueError("evaluate: validation needs samples that are set aside: set partition.validation above 0")
         return self
 
     @model_validator(mode="after")

@@ -23,10 +23,12 @@ def trained(job: Job) -> tuple[Sweep, Dataset]:
     spec = TrainSpec.model_validate(job.spec)
     dataset = Dataset.load(job.input("dataset"))
     deal = read_json(job.input("partition"))
-    clients, tests = ([torch.tensor(held) for held in deal.get(key, [])] for key in ("clients", "tests"))
+    clients, tests, aside = (
+        [torch.tensor(held) for held in deal.get(key, [])] for key in ("clients", "tests", "validation")
+    )
     pretrained = {name: value for path in job.inputs.get("backbone", []) for name, value in read_tensors(path).items()}
     sweep = train(
-        spec, dataset, clients, tests=tests, pretrained=pretrained, device=job.device,
+        spec, dataset, clients, tests=tests, validation=aside, pretrained=pretrained, device=job.device,
         checkpoint=_checkpoint(job), checkpoint_seconds=checkpoint_seconds(),
         shorter=Stopped.of_files(job.inputs.get("shorter", [])), track=job.track,
     )  # fmt: skip

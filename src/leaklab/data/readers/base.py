@@ -6,7 +6,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,7 @@ class Samples:
         train_labels: int64, [N], from 0, as are ``test_labels``.
         class_names: names by label where the files themselves tell them, else empty.
         train_groups: int64, [N], the same number for training images of one writer; None where the files do not say.
+        photographs: where images stay in their files; the parts then hold none.
     """
 
     train_images: Images
@@ -41,6 +42,26 @@ class Samples:
     test_labels: Labels
     class_names: tuple[str, ...] = ()
     train_groups: Labels | None = None
+    photographs: "Listing | None" = None
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Photographs that stay in their files (``data/photographs.py``).
+
+    Attributes:
+        files: by part, the relative path and the SHA-256 of each file.
+        side: height and width in pixels of what is made of a photograph.
+        shorter: to so many pixels the shorter side is shrunk before the middle square is taken.
+        mean: of each channel on the [0, 1] scale.
+        std: standard deviation likewise.
+    """
+
+    files: Mapping[str, Sequence[tuple[str, bytes]]]
+    side: int
+    shorter: int
+    mean: Sequence[float]
+    std: Sequence[float]
 
 
 class Reader(Protocol):

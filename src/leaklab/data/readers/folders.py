@@ -43,7 +43,7 @@ class ImageFolders:
         """Return uint8 images [N, 3, side, side]."""
         folders = {role: pick(files, role) for role in ("train", "test")}
         names = sorted(path.name for path in folders["train"].iterdir() if path.is_dir())
-        found = {role: _photographs(folder, names) for role, folder in folders.items()}
+        found = {role: photographs_of(folder, names) for role, folder in folders.items()}
         self._check_size(sum(map(len, found.values())))
         return Samples(*self._part(found["train"]), *self._part(found["test"]), class_names=tuple(names))
 
@@ -74,7 +74,7 @@ class ImageFolders:
         )
 
 
-def _photographs(folder: Path, names: Sequence[str]) -> list[tuple[Path, int]]:
+def photographs_of(folder: Path, names: Sequence[str]) -> list[tuple[Path, int]]:
     """Return all photographs of a part with their labels, class after class.
 
     Raises:

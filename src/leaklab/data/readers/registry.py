@@ -7,6 +7,7 @@ from leaklab.data.readers.cifar import CifarArchive, CifarStrips
 from leaklab.data.readers.embedded import Digits, FacePatches, Photographs
 from leaklab.data.readers.folders import FaceArchive, ImageFolders, Leaf, TinyImageNet
 from leaklab.data.readers.idx import EmnistZip, Idx
+from leaklab.data.readers.imagenet import LazyFolders, NamedImages
 from leaklab.records.record import Component
 
 # Imported by name, not found by name: the digest of the code that fetch_dataset runs then covers every reader.
@@ -19,7 +20,9 @@ READERS: dict[str, type[Reader]] = {
     "face-patches": FacePatches,
     "idx": Idx,
     "image-folders": ImageFolders,
+    "lazy-folders": LazyFolders,
     "leaf": Leaf,
+    "named-images": NamedImages,
     "photographs": Photographs,
     "tiny-imagenet": TinyImageNet,
 }

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from leaklab.data.dataset import Dataset
 from leaklab.data.download import describe_weights
+from leaklab.data.photographs import Images, parts_of
 from leaklab.federated.batches import Batch, DropoutSite
 from leaklab.federated.checkpoint import DIVERGED, fingerprint
 from leaklab.federated.forms.dense import DenseNetwork, is_dense
@@ -169,11 +170,11 @@ class Backbone:
         return {name: value for name, value in self.constant.items() if name in held}
 
     @torch.no_grad()
-    def features(self, images: Tensor) -> Tensor:
+    def features(self, images: Images) -> Images:
         """Return what ``rest`` gets for normalised images [N, C, H, W]: [N, *shape]."""
         if not len(self.extractor):
             return images
-        return torch.cat([self.extractor(part) for part in torch.split(images, BATCH)]).view(len(images), *self.shape)
+        return torch.cat([self.extractor(part) for part in parts_of(images, BATCH)]).view(len(images), *self.shape)
 
     @property
     def columns(self) -> dict[str, float]:

@@ -33,6 +33,7 @@ KNOWN_MEANINGS = {
     "rounds_to_target": MetricMeaning(better="lower", unit="rounds"),
     "train_loss": MetricMeaning(better="lower"),
     "test_loss": MetricMeaning(better="lower"),
+    "validation_loss": MetricMeaning(better="lower"),
     "backbone_checksum_changed": MetricMeaning(),
 }
 Attacked = ScoreSpec | LandscapeSpec

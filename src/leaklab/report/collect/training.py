@@ -19,9 +19,14 @@ from leaklab.report.numbers.results import INDEX, ResultRow, RowKeys, canonical
 from leaklab.specs.base import run_folder, run_id
 from leaklab.specs.training import TrainSpec
 
-ACCURACIES = ("test_accuracy", "train_accuracy", "own_after_accuracy", "own_before_accuracy")
+ACCURACIES = ("test_accuracy", "train_accuracy", "validation_accuracy", "own_after_accuracy", "own_before_accuracy")
 BACKBONE_CHANGED = "backbone_checksum_changed"
-FIRST_OF = {"test": "test_accuracy", "train": "train_accuracy", "own-test": "own_after_accuracy"}
+FIRST_OF = {
+    "test": "test_accuracy",
+    "train": "train_accuracy",
+    "validation": "validation_accuracy",
+    "own-test": "own_after_accuracy",
+}
 DIVERGED = "diverged_runs"
 CAPPED = "capped_runs"
 ROUNDS_TO_TARGET = "rounds_to_target"
