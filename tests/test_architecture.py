@@ -110,6 +110,12 @@ def test_no_attack_opens_a_file_without_an_import():
     assert not {name: found for name, found in opened.items() if found}
 
 
+def test_least_squares_have_one_place_that_finds_the_rank_on_every_device():
+    """GPUs take full rank for granted and return any numbers otherwise."""
+    found = {name for name, tree in trees() if "torch.linalg.lstsq" in {call for call, _ in calls(tree)}}
+    assert found == {"attacks/least_squares.py"}
+
+
 def test_every_step_that_attacks_is_kept_from_the_truth():
     """A new one has to be named in the contract; what reads the truth beside attacks (``map_landscape``) is none."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]

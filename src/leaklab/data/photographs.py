@@ -173,8 +173,8 @@ def in_memory(images: Images) -> Tensor:
     """
     if isinstance(images, Photographs):
         raise UserError(
-            f"the photographs of {images.folder} stay in their files, for trainings alone: take a data set that is read "
-            "as a whole"
+            f"the photographs of {images.folder} stay in their files, for trainings alone: take a data set that is "
+            "read as a whole"
         )
     return images
 

@@ -1,4 +1,4 @@
-"""The published generator of digits: its layers by hand, and that a published classifier sees digits in what it draws."""
+"""The published generator of digits: its layers by hand; a published classifier sees digits in what it draws."""
 
 import hashlib
 import os

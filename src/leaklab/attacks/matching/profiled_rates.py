@@ -15,6 +15,7 @@ from itertools import combinations
 import torch
 from torch import Tensor, nn
 
+from leaklab.attacks.least_squares import least_squares
 from leaklab.attacks.matching.delta import DeltaMatching, Samples, matched
 from leaklab.attacks.matching.distances import by_trial, squared_l2
 from leaklab.attacks.matching.steps import PLAIN_STEPS, LocalSteps, gradients_at
@@ -96,7 +97,7 @@ def best_shares(directions: Tensor, target: Tensor) -> Tensor:
     columns = range(directions.shape[2])
     for size in range(1, len(columns) + 1):
         for chosen in combinations(columns, size):
-            found = torch.linalg.lstsq(triangle[:, :, list(chosen)], wanted[:, :, None]).solution.squeeze(2)
+            found = least_squares(triangle[:, :, list(chosen)], wanted[:, :, None]).squeeze(2)
             shares = torch.zeros_like(wanted)
             shares[:, list(chosen)] = found
             residual = (((triangle @ shares[:, :, None]).squeeze(2) - wanted) ** 2).sum(1)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from leaklab.attacks.least_squares import least_squares
 from leaklab.attacks.private_parts.hypernetwork import Heads
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
@@ -72,12 +73,13 @@ def terms_of(a: Tensor, draws: Stream) -> Terms:
 
 def factors_from_heads(terms: Terms, biases: Tensor) -> Tensor:
     """Return s_k = 1 / |u_k| [K] from the gradient of the heads' biases [P], by least squares."""
-    return _least_squares(terms.slopes, biases)
+    return least_squares(terms.slopes, biases[:, None])[:, 0]
 
 
 def factors_from_hidden_layer(terms: Terms, sent: Heads, biases: Tensor) -> Tensor:
     """Return s_k = 1 / |u_k| [K] from the gradient of the hidden layer's bias [H], by least squares."""
-    return _least_squares((terms.units.T > ZERO_TOLERANCE) * (sent.a.T @ terms.slopes), biases)
+    alive = terms.units.T > ZERO_TOLERANCE
+    return least_squares(alive * (sent.a.T @ terms.slopes), biases[:, None])[:, 0]
 
 
 def read(terms: Terms, sent: Heads, factors: Tensor) -> list[Read]:
@@ -137,8 +139,3 @@ def _candidates(basis: Tensor, alive: Tensor, draws: Stream) -> Tensor:
 
 def _quotient(a: Tensor, units: Tensor) -> Terms:
     return Terms(units, a @ torch.linalg.pinv(units))
-
-
-def _least_squares(columns: Tensor, wanted: Tensor) -> Tensor:
-    solved: Tensor = torch.linalg.lstsq(columns, wanted[:, None]).solution[:, 0]
-    return solved

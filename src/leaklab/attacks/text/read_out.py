@@ -14,6 +14,7 @@ from collections.abc import Collection
 import torch
 from torch import Tensor
 
+from leaklab.attacks.least_squares import least_squares
 from leaklab.records.errors import UserError
 
 FITTED = 0.25
@@ -55,7 +56,7 @@ def token_order(word_gradient: Tensor, position_gradient: Tensor) -> Tensor:
     at_places = position_gradient[places].double()
     # each place's derivative in units of its own, or the far places' rounding would drown
     units = at_places.norm(dim=1, keepdim=True)
-    solved = torch.linalg.lstsq((at_places / units).T, word_gradient[bag].double().T, driver="gelsd").solution
+    solved = least_squares((at_places / units).T, word_gradient[bag].double().T, "gelsd")
     who = (solved / units).T
     if not bool((torch.minimum(who.abs(), (who - 1).abs()) < FITTED).all() and (who.round().sum(0) == 1).all()):
         raise UserError(

@@ -27,7 +27,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class LazyFolders:
-    """Folders as roles ``train`` and ``test``, as for ``image-folders``; photographs are opened when a batch wants them.
+    """Folders as roles ``train`` and ``test``, as for ``image-folders``; they are opened when a batch wants them.
 
     So images of full size can be trained on, and each crop is cut out of the whole photograph. The usual mean and
     deviation of ImageNet normalise them.
