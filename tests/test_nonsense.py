@@ -13,7 +13,7 @@ from leaklab.planning.plan import build_plan
 from leaklab.records.config import load_config
 from leaklab.records.errors import UserError
 from leaklab.report.judge.claims import read_claims
-from leaklab.report.judge.in_text import read_in_text
+from leaklab.report.judge.printed import read_in_text
 from leaklab.report.judge.tolerances import Tolerances
 from leaklab.report.numbers.results import ResultTable
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from leaklab.attacks.adaptive.emulation import after_clipping
-from leaklab.attacks.latents.annealing import Ladder
+from leaklab.attacks.latents.unrolled import Ladder
 from leaklab.attacks.matching.distances import is_log_likelihood, profiled_scale, squared_l2
 from leaklab.records import plugins
 from leaklab.records.errors import UserError

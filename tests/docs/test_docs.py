@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from leaklab.data import catalog
 from leaklab.data import download as weights
-from leaklab.data.readers.registry import READERS
+from leaklab.data.prepare import READERS
 from leaklab.defenses.base import Defense, overrides
 from leaklab.items import items, layouts
 from leaklab.items.expand import BLOCK_KEYS, LABELS, expand

@@ -14,8 +14,14 @@ from leaklab.federated.masked_sums import messages as masking
 from leaklab.federated.masked_sums.client import MaskedSumClient
 from leaklab.federated.masked_sums.keys import CertificateAuthority, SeededKeys, SystemKeys
 from leaklab.federated.masked_sums.messages import MODULUS, MaskedValue, Request, largest_value
-from leaklab.federated.masked_sums.server import DropoutError, MaskedSumServer
-from leaklab.federated.masked_sums.session import Group, differences, form_group, run_session
+from leaklab.federated.masked_sums.session import (
+    DropoutError,
+    Group,
+    MaskedSumServer,
+    differences,
+    form_group,
+    run_session,
+)
 from leaklab.records.errors import UserError
 
 BOTH = ("samples", "classes")

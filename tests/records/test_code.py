@@ -299,7 +299,7 @@ def test_a_plug_in_that_joins_a_family_keeps_its_digest(tmp_path):
         return [code.Sources(folder).digest("leaklab.none", [start]) for start in starts]
 
     alone = digests(tmp_path / "one", ["leaklab.defenses.lsp:PLUGIN", "leaklab.defenses.bsp:PLUGIN"])
-    starts = ["leaklab.defenses.hiding:PLUGINS[lsp]", "leaklab.defenses.hiding:PLUGINS[bsp]"]
+    starts = ["leaklab.defenses.lrp:PLUGINS[lsp]", "leaklab.defenses.lrp:PLUGINS[bsp]"]
     together = digests(tmp_path / "other", starts)
     assert together == alone
     family.write_text(family.read_text().replace("return 'Bsp'", "return None"))

@@ -5,7 +5,7 @@ import torch
 
 from leaklab.records.errors import UserError
 from leaklab.theory.averaging_lemmas import AveragingLemmas
-from leaklab.theory.exact_descents import exact_descents
+from leaklab.theory.progress import exact_descents
 
 torch.set_num_threads(1)
 SMALL = {"clients": 5, "participants": 3, "local_steps": 3, "problems": 9, "steps": 200, "points": 200}

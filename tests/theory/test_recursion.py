@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from leaklab.theory.convergence import Constants, noise_terms
-from leaklab.theory.quadratics import Course
-from leaklab.theory.recursion import (
+from leaklab.theory.progress import (
     ceiling,
     drift_ratios,
     induction_ratios,
@@ -15,6 +14,7 @@ from leaklab.theory.recursion import (
     progress_ratios,
     step_ratios,
 )
+from leaklab.theory.quadratics import Course
 
 torch.set_num_threads(1)
 GIVEN = Constants(

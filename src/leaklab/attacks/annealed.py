@@ -17,7 +17,6 @@ from torch import Tensor
 
 from leaklab.attacks.base import Case, Reconstruction
 from leaklab.attacks.labels.public import labels_of
-from leaklab.attacks.latents.annealing import Ladder
 from leaklab.attacks.latents.posterior import (
     Posterior,
     latent_starts,
@@ -28,7 +27,7 @@ from leaklab.attacks.latents.posterior import (
     require_one_guess,
 )
 from leaklab.attacks.latents.scene import Scene, scene_of_case
-from leaklab.attacks.latents.unrolled import unrolled_posterior
+from leaklab.attacks.latents.unrolled import Ladder, unrolled_posterior
 from leaklab.attacks.matching.distances import Distance, Likelihood, profiled_scale
 from leaklab.attacks.matching.steps import at_mean_weights, mean_gradient
 from leaklab.attacks.reconstructions import joined

@@ -18,10 +18,9 @@ from torch.nn import functional as F
 
 from leaklab.attacks.base import Attack, Case, Reconstruction
 from leaklab.attacks.labels.public import labels_of
-from leaklab.attacks.latents.annealing import Ladder
 from leaklab.attacks.latents.posterior import Posterior, latent_starts, likeliest, narrowed
 from leaklab.attacks.latents.scene import Scene, scene_of_case
-from leaklab.attacks.latents.unrolled import LARGEST_RATE, STRAYING
+from leaklab.attacks.latents.unrolled import LARGEST_RATE, STRAYING, Ladder
 from leaklab.attacks.matching.inversion import Dummy, Inversion
 from leaklab.defenses.masked_sum import MaskedSum
 from leaklab.observations.base import Knowledge

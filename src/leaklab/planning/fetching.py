@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leaklab.data.download import why_unavailable
-from leaklab.data.network import answering
+from leaklab.data.fetch import answering
 from leaklab.items.items import Item
 from leaklab.planning.missing import why_missing
 from leaklab.planning.plan import PREPARED, Job, result_files

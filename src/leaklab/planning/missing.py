@@ -12,8 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from leaklab.data.catalog import TEXTS, Entry, find_entry, find_text, load_catalog
-from leaklab.data.fetch import DOWNLOADS, MIRROR_VARIABLE, mirror_folder
-from leaklab.data.network import answering
+from leaklab.data.fetch import DOWNLOADS, MIRROR_VARIABLE, answering, mirror_folder
 from leaklab.items.items import Item, with_missing
 from leaklab.planning.plan import PREPARED, Plan, result_files
 from leaklab.planning.run_records import lacked_data

@@ -7,9 +7,8 @@ from leaklab.items.items import load_item
 from leaklab.records.files import write_json
 from leaklab.report.judge.claims import read_claims
 from leaklab.report.judge.comparison import write_comparison
-from leaklab.report.judge.in_text import beside_text, read_in_text
 from leaklab.report.judge.judging import judge_all
-from leaklab.report.judge.printed import Printed, as_printed, load_choices
+from leaklab.report.judge.printed import Printed, as_printed, beside_text, load_choices, read_in_text
 from leaklab.report.judge.tolerances import Tolerances
 from leaklab.report.judge.verdicts import write_verdicts
 from leaklab.report.numbers.results import ResultTable

@@ -16,17 +16,20 @@ from leaklab.records.errors import UserError
 from leaklab.theory.base import Clients, Number, Track
 from leaklab.theory.convergence import SECOND_MOMENT, Constants, corrected, noise_terms, printed, tight
 from leaklab.theory.convergence_bound import declared_steps
-from leaklab.theory.exact_descents import ExactDescents, exact_descents
-from leaklab.theory.progress import LARGEST_RATE, softmax_progress, worst_progress
-from leaklab.theory.quadratics import Plan, Quadratics, descend, made_up_quadratics
-from leaklab.theory.recursion import (
+from leaklab.theory.progress import (
+    LARGEST_RATE,
+    ExactDescents,
     ceiling,
     drift_ratios,
+    exact_descents,
     induction_ratios,
     iterated,
     progress_ratios,
+    softmax_progress,
     step_ratios,
+    worst_progress,
 )
+from leaklab.theory.quadratics import Plan, Quadratics, descend, made_up_quadratics
 from leaklab.theory.shares import drawn_shares, needed, own, replaced
 
 ASSUMED, VIOLATED, MISPRINT = "assumed", "violated", "misprint"

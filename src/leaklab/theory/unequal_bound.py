@@ -17,7 +17,7 @@ from leaklab.records.errors import UserError
 from leaklab.theory.base import Clients, Number, Track
 from leaklab.theory.convergence import Constants, Plan, Trajectory, descend, draw
 from leaklab.theory.convergence_bound import declared_steps, slope_of_second_half
-from leaklab.theory.exact_descents import ExactDescents, exact_descents
+from leaklab.theory.progress import ExactDescents, exact_descents
 from leaklab.theory.quadratics import made_up_quadratics
 from leaklab.theory.shares import (
     BOUNDS,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from leaklab.records.errors import UserError
-from leaklab.report.judge.in_text import beside_text, read_in_text
+from leaklab.report.judge.printed import beside_text, read_in_text
 from leaklab.report.numbers.results import ResultRow, ResultTable
 
 PAPERS = Path(__file__).parents[3] / "config/papers"

@@ -4,9 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from leaklab.captures.truth import TextTrial
-from leaklab.data.text.corpus import Corpus
+from leaklab.data.text.corpus import END, Corpus, Vocabulary
 from leaklab.data.text.readers import Sentences
-from leaklab.data.text.vocabulary import END, Vocabulary
 from leaklab.metrics.base import LABEL_CARD, MetricCard
 from leaklab.metrics.silence import silence_line
 from leaklab.metrics.text.recovery import (
@@ -18,7 +17,7 @@ from leaklab.metrics.text.recovery import (
     rouge_card,
     token_recovery,
 )
-from leaklab.records.draws import draws
+from leaklab.records.streams import draws
 from leaklab.specs.text import TextScoreSpec
 
 OWN_CHOICE, FREQUENT_WORDS, UNRELATED_SENTENCE = "best-by-loss", "frequent-words", "unrelated-sentence"
