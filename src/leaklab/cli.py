@@ -191,7 +191,7 @@ def audit(
     full: Annotated[bool, typer.Option("--full", help="read also what is unchanged since an earlier audit")] = False,
 ) -> None:
     """Recompute every recorded hash; exit 1 and name the file if one link of the chain is broken."""
-    from leaklab.provenance.audit import full_audit
+    from leaklab.provenance.full_audit import full_audit
 
     for line in full_audit(git, signed_by, full):
         out.print(line)

@@ -5,8 +5,8 @@ import torch
 from sklearn.datasets import load_digits
 from torch.nn import functional as F
 
+from leaklab.attacks.analytic import HeadLookup
 from leaklab.attacks.base import Budget, Case, victim
-from leaklab.attacks.head_lookup import HeadLookup
 from leaklab.attacks.labels.head import features_of, head_features
 from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset

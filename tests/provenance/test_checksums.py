@@ -8,7 +8,7 @@ import pytest
 
 from leaklab.planning.code import code_of_result
 from leaklab.planning.plan import Plan
-from leaklab.provenance import audit, checksums
+from leaklab.provenance import checksums, full_audit
 from leaklab.provenance.checksums import SETTLED_NS, KeptChecksums
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
@@ -131,8 +131,8 @@ class TestOfAProject:
     @pytest.fixture
     def table(self, place, monkeypatch):
         monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(place.parent))
-        monkeypatch.setattr(audit, "load_items", dict)
-        monkeypatch.setattr(audit, "build_plan", Plan)
+        monkeypatch.setattr(full_audit, "load_items", dict)
+        monkeypatch.setattr(full_audit, "build_plan", Plan)
         table = place / "results/small/lrp/table1.csv"
         table.parent.mkdir(parents=True)
         table.write_text("0.971\n")
@@ -141,25 +141,25 @@ class TestOfAProject:
         return table.relative_to(place)
 
     def test_the_second_one_says_that_it_read_nothing(self, table):
-        assert list(audit.full_audit())[-1] == "audit passed: 1 records, 1 files checked"
-        assert list(audit.full_audit())[-1] == (
+        assert list(full_audit.full_audit())[-1] == "audit passed: 1 records, 1 files checked"
+        assert list(full_audit.full_audit())[-1] == (
             "audit passed: 1 records, 1 files checked (1 unchanged since an earlier audit and not read again: "
             "--full reads all)"
         )
-        assert list(audit.full_audit(full=True))[-1] == "audit passed: 1 records, 1 files checked"
+        assert list(full_audit.full_audit(full=True))[-1] == "audit passed: 1 records, 1 files checked"
 
     def test_a_byte_whose_time_was_set_back_is_found(self, table):
-        list(audit.full_audit())
+        list(full_audit.full_audit())
         times = (table.stat().st_atime_ns, table.stat().st_mtime_ns)
         table.write_text("0.991\n")
         os.utime(table, ns=times)
         for full in (False, True):
             with pytest.raises(UserError, match="1 changed files"):
-                list(audit.full_audit(full=full))
+                list(full_audit.full_audit(full=full))
 
     def test_a_byte_that_no_program_changed_is_found_by_the_full_one_alone(self, table):
         """Bits that a disk lost leave all marks of the file as they were."""
-        list(audit.full_audit())
+        list(full_audit.full_audit())
         mark = table.stat()
         table.write_text("0.991\n")
         content = json.loads(checksums.FILE.read_text())
@@ -167,8 +167,8 @@ class TestOfAProject:
         assert line[:3] == [mark.st_size, mark.st_mtime_ns, mark.st_ino]
         line[1], line[3] = table.stat().st_mtime_ns, table.stat().st_ctime_ns
         checksums.FILE.write_text(json.dumps(content))
-        assert list(audit.full_audit())[-1].startswith("audit passed")
+        assert list(full_audit.full_audit())[-1].startswith("audit passed")
         with pytest.raises(UserError, match="1 changed files"):
-            list(audit.full_audit(full=True))
+            list(full_audit.full_audit(full=True))
         with pytest.raises(UserError, match="1 changed files"):
-            list(audit.full_audit())
+            list(full_audit.full_audit())

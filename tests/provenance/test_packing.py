@@ -7,6 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from leaklab.items.items import load_items
+from leaklab.planning.plan import KnownPlan, build_plan
+from leaklab.planning.result_lookups import OF_SCORES, scores
 from leaklab.provenance import packing
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256, write_json
@@ -173,3 +176,16 @@ def test_an_archive_without_all_files_is_a_fault_and_a_whole_one_none(project):
 def test_without_an_archive_there_is_a_line_that_says_who_writes_it(project):
     with pytest.raises(UserError, match="leaklab pack"):
         packing.unpack(ITEM, "small")
+
+
+def test_a_table_reads_the_metric_cards_of_all_runs_that_have_some():
+    """Or the archive of what it was made of could not show them: of images, along landscapes, and of sentences."""
+    assert {stage for stage, _ in OF_SCORES} == {"score", "landscape", "score-text"}
+    items = load_items(Path(__file__).parents[2] / "config/items")
+    chosen = {key: items[key] for key in ("lrp/figure7", "lrp/figure4", "lrp/table7")}
+    plan = KnownPlan.of(build_plan(chosen, ("small",)))
+    for item in chosen.values():
+        read = [Path(file) for file in scores(plan, "small", item)]
+        folders = {path.parent for path in read if path.name in ("scores.csv", "landscape.csv")}
+        assert folders
+        assert {path.parent for path in read if path.name == "cards.json"} == folders

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from leaklab.provenance import audit, signing
+from leaklab.provenance import full_audit, signing
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256, write_json
 
@@ -203,21 +203,21 @@ class TestAudit:
         from leaklab.records.recorder import Recorder
 
         monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(Path.cwd().parent))
-        monkeypatch.setattr(audit, "load_items", dict)
-        monkeypatch.setattr(audit, "build_plan", Plan)
+        monkeypatch.setattr(full_audit, "load_items", dict)
+        monkeypatch.setattr(full_audit, "build_plan", Plan)
         recorder = Recorder("make_table", code_of_result("make_table").digest)
         record = TABLE.with_suffix(".run.json")
         recorder.finish(record, {}, {}, {"csv": TABLE})
         write_json(crate, {"@graph": [{"@id": str(path), "sha256": sha256(path)} for path in (TABLE, record)]})
 
     def test_a_signature_is_named_where_no_key_is_given(self):
-        assert list(audit.full_audit())[-1].startswith("audit passed: 1 records")
+        assert list(full_audit.full_audit())[-1].startswith("audit passed: 1 records")
         signing.sign("small", KEY)
-        assert any("not checked: name the public key with --signed-by" in line for line in audit.full_audit())
+        assert any("not checked: name the public key with --signed-by" in line for line in full_audit.full_audit())
 
     def test_a_valid_one_passes(self):
         signing.sign("small", KEY)
-        lines = list(audit.full_audit(key=PUBLIC))
+        lines = list(full_audit.full_audit(key=PUBLIC))
         assert f"{signing.signature_of('small')}: valid, 2 signed files are here" in lines
         assert lines[-1].startswith("audit passed")
 
@@ -228,12 +228,12 @@ class TestAudit:
         old = sha256(TABLE)
         TABLE.write_text("forged")
         record.write_text(record.read_text().replace(old, sha256(TABLE)))
-        assert list(audit.full_audit())[-1].startswith("audit passed")
+        assert list(full_audit.full_audit())[-1].startswith("audit passed")
         with pytest.raises(UserError, match=r"audit failed: 2 faults of signatures, 0 changed files"):
-            list(audit.full_audit(key=PUBLIC))
+            list(full_audit.full_audit(key=PUBLIC))
 
     def test_a_wrong_key_fails(self):
         signing.sign("small", KEY)
         write_key()
         with pytest.raises(UserError, match=r"audit failed: 1 faults of signatures"):
-            list(audit.full_audit(key=PUBLIC))
+            list(full_audit.full_audit(key=PUBLIC))

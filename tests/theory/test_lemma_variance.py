@@ -7,7 +7,7 @@ import torch
 
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
-from leaklab.theory.lemmas import RATE, LemmaVariance, formula, sample_gradients, squared_errors
+from leaklab.theory.convergence_bound import RATE, LemmaVariance, formula, sample_gradients, squared_errors
 
 torch.set_num_threads(1)
 GRADIENTS = stream(0, "gradients").normal(2, 3, 4)

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from leaklab.attacks.base import Case, Reconstruction, victim
 from leaklab.attacks.first_layer.layer import first_layers
 from leaklab.attacks.first_layer.quotient import completed
-from leaklab.attacks.labels.head import layer_input
+from leaklab.attacks.labels.head import apart, features_of, head_features, layer_input, public_images
 from leaklab.attacks.labels.rules import fixed_labels
+from leaklab.attacks.latents.scene import scene_of_case
 from leaklab.attacks.reconstructions import NO_LABEL, read_off
 from leaklab.models.normalisation import unnormalised
 from leaklab.observations.base import Observation
@@ -63,7 +64,7 @@ def _first_layer(network: nn.Sequential, observation: Observation) -> tuple[Tens
 
 # Support quotient: one sample read off a first affine layer of which a part was pruned, without a search.
 
-NAME = "support-quotient"
+SUPPORT_QUOTIENT = "support-quotient"
 
 
 @dataclass(frozen=True)
@@ -87,13 +88,50 @@ class SupportQuotient:
                 itself.
         """
         observation = case.observation
-        layers, like = first_layers(observation, case.knowledge, NAME), next(iter(observation.update.values()))
+        layers, like = (
+            first_layers(observation, case.knowledge, SUPPORT_QUOTIENT),
+            next(iter(observation.update.values())),
+        )
         found = torch.from_numpy(np.stack([completed(layer) for layer in layers])).to(like)
-        images = found.view(-1, 1, *case.knowledge.require("input_shape", NAME))
+        images = found.view(-1, 1, *case.knowledge.require("input_shape", SUPPORT_QUOTIENT))
         return read_off(observation, images, torch.full((len(images), 1), NO_LABEL, device=images.device))
+
+
+# Head lookup: the public image whose features are nearest to those in the head's update.
+#
+# The features follow from the head's update whatever factor a client hides (``head_features``). No picture follows from
+# them without a search; but among images that are at hand the one with these features does.
+#
+# Source: the quotient is that of "Inverting Gradients", proposition 3.1, on the last layer; the lookup is ours.
+
+
+HEAD_LOOKUP = "head-lookup"
+
+
+@dataclass(frozen=True)
+class HeadLookup:
+    """Name the public image of an update of one sample; made for ``class-gaussian`` that keeps images."""
+
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=(*SAMPLES, "input_range", "public_images"), largest_batch=1, generator=True, searches=False
+    )
+
+    def reconstruct(self, case: Case) -> Reconstruction:
+        """Look every update up without spending the budget.
+
+        Raises:
+            UserError: facts are withheld, there is no affine head with a bias, the update is no gradient or not
+                finite, or the generator keeps no images or makes others than the victim's.
+        """
+        scene = scene_of_case(HEAD_LOOKUP, case)
+        images, labels = public_images(scene.generator, HEAD_LOOKUP)
+        pool = features_of(scene.network, scene.as_inputs(images))
+        chosen = apart(head_features(scene.observation), pool).argmin(1)
+        return read_off(case.observation, images[chosen, None], labels[chosen, None])
 
 
 PLUGINS = {
     "analytic": AnalyticReconstruction,
+    "head-lookup": HeadLookup,
     "support-quotient": SupportQuotient,
 }

@@ -22,7 +22,7 @@ from leaklab.attacks.latents.posterior import Posterior, latent_starts, likelies
 from leaklab.attacks.latents.scene import Scene, scene_of_case
 from leaklab.attacks.latents.unrolled import LARGEST_RATE, STRAYING, Ladder
 from leaklab.attacks.matching.inversion import Dummy, Inversion
-from leaklab.defenses.masked_sum import MaskedSum
+from leaklab.defenses.lrp import MaskedSum
 from leaklab.observations.base import Knowledge
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 from leaklab.records.bounds import Count, NonNegative, Positive

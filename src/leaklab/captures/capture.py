@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from leaklab.captures.client_round import Steps, client_round, manipulated
+from leaklab.captures.client_round import Steps, client_round
 from leaklab.captures.dealt_clients import dealt_clients
+from leaklab.captures.manipulation import manipulated
 from leaklab.captures.observe import NO_DEFENSE, NOTICEABLE, Held, changes_update, observe
 from leaklab.captures.private_images import PrivateImages, drawn_images
 from leaklab.captures.start import Start, round_factor, start_of

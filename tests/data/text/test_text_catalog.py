@@ -9,8 +9,9 @@ import pytest
 
 from leaklab.data.catalog import TEXTS, find_text
 from leaklab.data.text import readers
-from leaklab.data.text.corpus import UNKNOWN, Corpus, split
+from leaklab.data.text.corpus import Corpus
 from leaklab.data.text.readers import PRINTED, TEXT_READERS, make_text_reader
+from leaklab.data.text.vocabulary import UNKNOWN, split
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, sha256
 from leaklab.records.record import Component

@@ -2,8 +2,8 @@
 
 import pytest
 
-from leaklab.data.text.corpus import Vocabulary
 from leaklab.data.text.readers import Sentences
+from leaklab.data.text.vocabulary import Vocabulary
 from leaklab.metrics.text.recovery import position_recovery, rouge, token_recovery
 from leaklab.metrics.text.scoring import reference_sentences, sentence_scores, text_cards
 

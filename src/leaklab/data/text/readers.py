@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from leaklab.data.text.corpus import SPECIAL, Vocabulary, split
+from leaklab.data.text.vocabulary import SPECIAL, Vocabulary, split
 from leaklab.records.errors import UserError
 from leaklab.records.record import Component
 

@@ -4,8 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from leaklab.captures.truth import TextTrial
-from leaklab.data.text.corpus import END, Corpus, Vocabulary
+from leaklab.data.text.corpus import Corpus
 from leaklab.data.text.readers import Sentences
+from leaklab.data.text.vocabulary import END, Vocabulary
 from leaklab.metrics.base import LABEL_CARD, MetricCard
 from leaklab.metrics.silence import silence_line
 from leaklab.metrics.text.recovery import (
