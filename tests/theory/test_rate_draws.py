@@ -57,6 +57,17 @@ def test_cut_factors_are_counted_and_move_the_mean():
     assert found["ks_pvalue"] >= 0.01
 
 
+def test_ada_lrp_draws_larger_rates_where_clients_with_many_classes_have_many_samples():
+    """The largest end of a range is that of the client with 8 classes and 1440 samples: K_k = 1 + 4.5 / 6 = 1.75."""
+    found = numbers(RateDraws(rounds=60))
+    assert found["largest_rate_over_lrp"] == pytest.approx(1.75, rel=0.01)
+
+
+def test_the_clients_with_the_fewest_samples_say_how_many_classes_a_shard_has():
+    found = numbers()
+    assert (found["most_classes_of_fewest"], found["one_class_of_fewest"]) == (2, 0.5)
+
+
 def test_other_seeds_draw_other_rates():
     assert numbers(seed=3) == numbers(seed=3)
     assert numbers(seed=3)["ks_pvalue"] != numbers(seed=4)["ks_pvalue"]

@@ -3,8 +3,10 @@
 Source: "Enhancing Privacy Preservation in Federated Learning via Learning Rate Perturbation", eqs. (10), (12), (13).
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -61,6 +63,31 @@ class LearningRatePerturbation(Defense):
     def clipped(self, context: ClientContext) -> bool:
         """Whether eq. (13) fell below the smallest class factor for this client."""
         return uncut(context, self.class_slope, self.class_offset) < SMALLEST
+
+
+# Other laws of the rate, which have no largest value (LRP section 7).
+
+
+@dataclass(frozen=True)
+class UnboundedRate(Defense):
+    """Draw the rate of every local step from a law with the mean and the variance of LRP's, and without bounds.
+
+    The variance of U(0, 2 m) is m^2 / 3. A rate below 0 is a step uphill.
+
+    Attributes:
+        law: ``gaussian`` or ``laplace``.
+    """
+
+    law: Literal["gaussian", "laplace"] = "gaussian"
+
+    def local_rate(self, context: ClientContext) -> float:
+        """Return this step's learning rate, of either sign."""
+        draws = context.stream("rate")
+        if self.law == "gaussian":
+            return context.scaled_rate * (1 + float(draws.normal()) / math.sqrt(3))
+        centred = draws.number() - 0.5
+        # a Laplace law of scale b has the variance 2 b^2
+        return context.scaled_rate * (1 - math.copysign(math.log1p(-2 * abs(centred)), centred) / math.sqrt(6))
 
 
 # The deterministic half of ada-LRP: rates scaled by the client's number of classes, nothing drawn.
@@ -223,4 +250,5 @@ PLUGINS = {
     "lsp": LocalStepPerturbation,
     "masked-sum": MaskedSum,
     "scaled-rate": ScaledRate,
+    "unbounded-rate": UnboundedRate,
 }

@@ -66,6 +66,14 @@ class ConvergenceBound:
         Raises:
             UserError: the settings do not fit each other.
         """
+        return self._numbers(*self.met(seed, track))
+
+    def met(self, seed: int, track: Track) -> tuple[Constants, NDArray[np.float64]]:
+        """Return the theorem's constants as the clients met them, and the gap of every step and repetition, [T, R].
+
+        Raises:
+            UserError: the settings do not fit each other.
+        """
         self._check()
         problem = made_up(seed, self.clients, self.samples, self.features, self.classes, self.ridge)
         best, lowest = optimum(pooled(problem))
@@ -88,7 +96,7 @@ class ConvergenceBound:
             gradient_square=way.gradient_square,
             start_distance=float((way.start - best).square().sum((-2, -1)).mean()),
         )
-        return self._numbers(constants, way.means.numpy())
+        return constants, way.means.numpy()
 
     def _check(self) -> None:
         if not 1 <= self.participants <= self.clients or self.local_steps < 1 or self.ridge <= 0:

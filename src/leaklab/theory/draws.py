@@ -48,7 +48,10 @@ class RateDraws:
         """Return the numbers; those on the law of the rates (see ``law``) are the worse of LRP and ada-LRP.
 
         ``mean_class_factor``, ``mean_factor_times_pN``: means over clients of ada-LRP's class factor and of it times
-        p_k N. ``clipped_clients``: clients whose factor was cut.
+        p_k N. ``clipped_clients``: clients whose factor was cut. ``largest_rate_over_lrp``: the largest rate that
+        ada-LRP drew over that of LRP. ``most_classes_of_fewest``, ``one_class_of_fewest``: of the clients with the
+        fewest samples, which hold one shard where data are dealt so, the most classes that one has, and the share of
+        those with one class.
 
         Args:
             seed: seed of the draws.
@@ -65,11 +68,17 @@ class RateDraws:
         plain, adaptive = LearningRatePerturbation(), LearningRatePerturbation(class_slope=self.class_slope)
         weights = np.array(FedAvg(scheme=1).rate_factors(clients.sizes))
         means = [self.rate * weights, self.rate * weights * expected_factors(clients.class_counts, self.class_slope)]
-        yield from law(self._drawn([plain, adaptive], clients, seed, track), means)
+        drawn = self._drawn([plain, adaptive], clients, seed, track)
+        yield from law(drawn, means)
+        yield Number("largest_rate_over_lrp", float(drawn[1].max() / drawn[0].max()))
         factors = used_factors(adaptive, plain, clients, self.rate, seed)
         yield Number("mean_class_factor", float(factors.mean()))
         yield Number("mean_factor_times_pN", float((factors * weights).mean()))
         yield Number("clipped_clients", sum(adaptive.clipped(asked) for asked in contexts(clients, self.rate, seed)))
+        fewest = min(clients.sizes)
+        classes = [count for size, count in zip(clients.sizes, clients.class_counts, strict=True) if size == fewest]
+        yield Number("most_classes_of_fewest", max(classes))
+        yield Number("one_class_of_fewest", classes.count(1) / len(classes), n=len(classes))
 
     def _drawn(self, defenses: Sequence[Defense], clients: Clients, seed: int, track: Track) -> list[Array]:
         """Return each defense's rates, clients x rounds x steps; no two of them share a draw."""

@@ -222,11 +222,24 @@ class RidgeSoftmax:
         return (lengths + 2 * self.ridge * crossed).mean(-1) + self.ridge**2 * weights.square().sum((-2, -1))
 
 
-def made_up(seed: int, clients: int, samples: int, features: int, classes: int, ridge: float) -> RidgeSoftmax:
-    """Return N clients that hold two neighboring classes each; the longest feature vector has length 1."""
+def made_up(
+    seed: int, clients: int, samples: int, features: int, classes: int, ridge: float, held: Tensor | None = None
+) -> RidgeSoftmax:
+    """Return N clients that hold some neighboring classes each; the longest feature vector has length 1.
+
+    Args:
+        seed: of all draws.
+        clients: N.
+        samples: of each client.
+        features: d.
+        classes: C.
+        ridge: mu.
+        held: int64, [N], how many classes each client holds; two, if it is not given.
+    """
     draws = stream(seed, "ridge-softmax")
     centers = draws.normal(classes, features)
-    places = (torch.arange(clients).unsqueeze(1) + torch.arange(samples) % 2) % classes
+    own = torch.full((clients,), 2) if held is None else held
+    places = (torch.arange(clients).unsqueeze(1) + torch.arange(samples) % own.unsqueeze(1)) % classes
     values = centers[places] + NOISE * draws.normal(clients, samples, features)
     values = values / values.square().sum(-1).max().sqrt()
     return RidgeSoftmax(values, torch.nn.functional.one_hot(places, classes).double(), ridge)

@@ -115,6 +115,9 @@ def test_every_image_has_its_numbers_and_their_median_has_an_interval():
     assert evidence.T("figure4", "highest_loss_median", defense="lrp").value == 6
     assert evidence.T("figure4", "lowest_loss_offset_median", defense="lrp").value == 0.5
     assert evidence.T("figure4", "loss_shape_median", defense="lrp").value == pytest.approx(1)
+    assert evidence.T("figure4", "mse_shape_median", defense="lrp").value == pytest.approx(1)
+    # the lowest loss is that of the first point, which the turned ones make the third nearest and the farthest
+    assert [value.value for _, value in evidence.V("figure4", "mse_at_lowest_loss", defense="lrp")] == [0, 0.4, 0.8]
     (median,) = (row for row in results.rows if row.metric == "rho_mse_median" and row.row == {"defense": "lrp"})
     assert (median.n, median.clusters, median.ci_low, median.ci_high) == (3, 3, None, None)
 
