@@ -46,7 +46,7 @@ HOUSE = frozenset(
     {
         "additive-noise", "bsp", "clipping-noise", "dp-sgd", "grad-defense", "gradient-clipping",
         "gradient-compression", "hide-bn", "hide-classifier", "laplace-noise", "lrp", "lsp", "masked-sum", "none",
-        "outpost", "scaled-rate", "soteria", "soteria-probes",
+        "outpost", "scaled-rate", "soteria", "soteria-probes", "unbounded-rate",
     }
 )  # fmt: skip
 """The defenses that come with this package. What attackers know of them is said item by item."""

@@ -9,6 +9,7 @@ from leaklab.items.items import load_items
 from leaklab.metrics.statistics import summarise
 from leaklab.planning.plan import build_plan
 from leaklab.records.config import SCALES
+from leaklab.records.record import canonical_json
 from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.draws import SUFFIX, seeds_beside, with_more_seeds
 from leaklab.report.judge.judging import judge
@@ -92,5 +93,5 @@ def _seeds(runs):
         if isinstance(run.spec, TrainSpec):
             rest = run.spec.model_dump(mode="json", exclude={"seeds": True, "partition": {"seed"}})
             for seed in run.spec.seeds:
-                found.setdefault(str(rest), set()).add((run.spec.partition.seed, seed))
+                found.setdefault(canonical_json(rest), set()).add((run.spec.partition.seed, seed))
     return found
