@@ -42,7 +42,7 @@ def test_the_ratio_is_one_within_its_own_error():
 
 
 def test_another_share_than_one_third_would_be_seen(monkeypatch):
-    monkeypatch.setattr("leaklab.theory.lemmas.VARIANCE", 1 / 2)
+    monkeypatch.setattr("leaklab.theory.convergence_bound.VARIANCE", 1 / 2)
     (ratio,) = LemmaVariance(draws=20_000).run(0, None, lambda items, total, label: items)
     assert ratio.value < 0.95
 
