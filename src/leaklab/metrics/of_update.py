@@ -124,6 +124,45 @@ class Queries(UpdateMetric):
         return torch.full(truth.labels.shape, count, dtype=torch.float64)
 
 
+# How long an update is.
+
+
+@dataclass(frozen=True)
+class UpdateNorm(UpdateMetric):
+    """The Euclidean norm of the gradient that the server computes from an update, the same for all its samples."""
+
+    traits: ClassVar[MetricTraits] = MetricTraits(reads_the_update=True)
+
+    @property
+    def card(self) -> MetricCard:
+        """Return the metric card."""
+        return MetricCard(
+            name="update_norm",
+            unit="",
+            better="lower",
+            domain="0 and above",
+            peak=None,
+            clamping="none",
+            network="",
+            input_range="gradients of all parameters together",
+            assignment="none: it is computed before an attack begins",
+            note="a difference of weights is divided by the rates that the server assumes; a defense changes it",
+        )
+
+    def refusal(self, spec: AttackSpec) -> str | None:
+        """Return None: every update has one."""
+        return None
+
+    def values(
+        self, observation: Observation, knowledge: Knowledge, generator: Generator | None, truth: Truth
+    ) -> Tensor:
+        """Return the norm for each private sample, [T, B]."""
+        gradient = observation.as_gradient(knowledge, "update_norm").update
+        squares = torch.stack([value.double().flatten(1).square().sum(1) for value in gradient.values()])
+        return squares.sum(0).sqrt().cpu()[:, None].expand(truth.labels.shape).clone()
+
+
 PLUGINS = {
     "queries": Queries,
+    "update-norm": UpdateNorm,
 }
