@@ -61,7 +61,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from leaklab.data.partitions.base import Integers
-from leaklab.records.streams import Draws
+from leaklab.records.draws import Draws
 
 
 @dataclass(frozen=True)

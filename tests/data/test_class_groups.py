@@ -5,8 +5,8 @@ import pytest
 
 from leaklab.data.deal import counts_like, deal
 from leaklab.data.partitions.groups import CHARACTERS, OVERLAPPING, ClassGroups
+from leaklab.records.draws import draws
 from leaklab.records.errors import UserError
-from leaklab.records.streams import draws
 from leaklab.specs.training import PartitionSpec
 
 FASHION = np.repeat(np.arange(10), 6000)[draws(0, "labels").permutation(60_000)]

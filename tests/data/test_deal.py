@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from leaklab.data.deal import deal, read_clients, set_aside
+from leaklab.records.draws import draws
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_json
-from leaklab.records.streams import draws
 from leaklab.specs.training import PartitionSpec
 
 LABELS = np.tile(np.arange(10), 30)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from leaklab.data.deal import deal
+from leaklab.records.draws import draws
 from leaklab.records.files import write_json
-from leaklab.records.streams import draws
 from leaklab.specs.training import PartitionSpec
 
 MNIST = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from leaklab.data.deal import counts_like, deal, deal_tests
+from leaklab.records.draws import draws
 from leaklab.records.errors import UserError
-from leaklab.records.streams import draws
 from leaklab.specs.base import run_id
 from leaklab.specs.training import PartitionSpec
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from leaklab.data.partitions.base import GroupPartition
 from leaklab.data.partitions.shards import cut, whole
+from leaklab.records.draws import draws
 from leaklab.records.errors import UserError
 from leaklab.records.plugins import available, imported, load
-from leaklab.records.streams import draws
 
 ROOM = "data/partitions"
 

@@ -12,8 +12,15 @@ from scipy.stats import ks_2samp, kstest
 
 from leaklab.federated.masked_sums import messages as masking
 from leaklab.federated.masked_sums.client import MaskedSumClient
-from leaklab.federated.masked_sums.keys import CertificateAuthority, SeededKeys, SystemKeys
-from leaklab.federated.masked_sums.messages import MODULUS, MaskedValue, Request, largest_value
+from leaklab.federated.masked_sums.messages import (
+    MODULUS,
+    CertificateAuthority,
+    MaskedValue,
+    Request,
+    SeededKeys,
+    SystemKeys,
+    largest_value,
+)
 from leaklab.federated.masked_sums.session import (
     DropoutError,
     Group,

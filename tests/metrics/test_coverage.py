@@ -16,7 +16,7 @@ from leaklab.metrics.intervals import (
     summarise_share,
 )
 from leaklab.metrics.statistics import summarise
-from leaklab.records.streams import draws
+from leaklab.records.draws import draws
 from leaklab.report.judge.terms import Term, reach_of
 
 SHARES = (0.0, 0.01, 0.1, 0.5, 0.9, 0.99, 1.0)

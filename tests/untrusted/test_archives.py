@@ -246,7 +246,7 @@ def test_download(tmp_path_factory, monkeypatch, reading, data):
     file = OfficialFile(url="https://localhost/f", path="f", sha256=sha256(folder / "whole"))
     found = reading(download, file, folder / "f", "put it there")
     assert (folder / "f").exists() == (found is None)
-    assert sorted(path.name for path in folder.iterdir()) == (["f", "whole"] if found is None else ["whole"])
+    assert sorted(path.name for path in folder.iterdir()) == (["f", "f.dvc", "whole"] if found is None else ["whole"])
 
 
 class TestNamed:

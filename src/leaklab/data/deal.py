@@ -8,9 +8,9 @@ import numpy as np
 
 from leaklab.data.partitions.base import GroupPartition, Integers, Partition
 from leaklab.records import plugins
+from leaklab.records.draws import Draws, draws
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json
-from leaklab.records.streams import Draws, draws
 from leaklab.specs.training import PartitionSpec
 
 # A test split for every client, with the classes in the proportions that the client trains on.

@@ -6,7 +6,7 @@ from leaklab.items.items import load_items, load_papers
 from leaklab.planning.missing import without_missing
 from leaklab.records.files import write_text
 from leaklab.report.site import site
-from leaklab.report.site.scale_readme import scale_readme
+from leaklab.report.site.checkout import scale_readme
 from leaklab.report.site.site_data import Sources, gather
 from leaklab.steps.base import Job, main
 

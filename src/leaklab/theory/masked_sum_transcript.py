@@ -11,8 +11,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.stats import kstest
 
-from leaklab.federated.masked_sums.keys import SeededKeys
-from leaklab.federated.masked_sums.messages import MODULUS
+from leaklab.federated.masked_sums.messages import MODULUS, SeededKeys
 from leaklab.federated.masked_sums.session import Group, differences, form_group, run_session
 from leaklab.records.bounds import Count, Natural
 from leaklab.records.errors import UserError

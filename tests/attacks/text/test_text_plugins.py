@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from leaklab.attacks.base import Budget
 from leaklab.attacks.starts import starts_table
-from leaklab.attacks.text import base
+from leaklab.attacks.text import observed
 from leaklab.attacks.text.base import TextCase, TextMatching, packed, unpacked
 from leaklab.attacks.text.token_order import read
 from leaklab.models.text.base import POSITION_TABLE, WORD_TABLE, BertClassifier
@@ -71,7 +71,7 @@ def same(first, second):
 
 
 def test_the_observed_network_is_the_clients(captured, network):
-    own = base.victim(*captured())
+    own = observed.victim(*captured())
     for (name, value), (expected_name, expected) in zip(
         own.named_parameters(), network.named_parameters(), strict=True
     ):
@@ -82,18 +82,18 @@ def test_the_observed_network_is_the_clients(captured, network):
 
 @pytest.mark.parametrize("factor", [1e-3, 1.0, 3.7])
 def test_where_a_sentence_ends_is_seen_whatever_the_factor(captured, factor):
-    assert [frame.length for frame in base.frames(*captured((factor,) * 3))] == [6, 8, 5]
+    assert [frame.length for frame in observed.frames(*captured((factor,) * 3))] == [6, 8, 5]
 
 
 def test_labels_are_searched_inferred_or_known(captured):
-    assert base.labels("searched", *captured()) is None
-    assert base.labels("inferred", *captured((0.1, 3.0, 1.0))).tolist() == LABELS
-    assert base.labels("inferred", *captured(kind="delta")).tolist() == LABELS
-    assert base.labels("known", *captured(threat_model=WITH_LABELS)).tolist() == LABELS
+    assert observed.labels("searched", *captured()) is None
+    assert observed.labels("inferred", *captured((0.1, 3.0, 1.0))).tolist() == LABELS
+    assert observed.labels("inferred", *captured(kind="delta")).tolist() == LABELS
+    assert observed.labels("known", *captured(threat_model=WITH_LABELS)).tolist() == LABELS
     later = captured(threat_model=WITH_LABELS)
-    assert base.labels("known", later[0].select([1]), later[1]).tolist() == LABELS[1:2]
+    assert observed.labels("known", later[0].select([1]), later[1]).tolist() == LABELS[1:2]
     with pytest.raises(UserError, match="needs 'labels', which threat model 'honest-but-curious' withholds"):
-        base.labels("known", *captured())
+        observed.labels("known", *captured())
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_several_steps_are_refused_by_linear_equations(captured):
 def test_what_has_no_order_is_a_bag_no_longer_than_the_sentence(captured):
     observation, knowledge = captured()
     word, position = (observation.update[name][:2].sum(0) for name in (WORD_TABLE, POSITION_TABLE))
-    frame = base.frames(observation, knowledge)[1]
+    frame = observed.frames(observation, knowledge)[1]
     tokens, ordered = read(word, position, frame)
     assert not ordered
     assert tokens[[0, -1]].tolist() == [2, 3]
@@ -182,7 +182,7 @@ def test_weights_of_another_network_are_refused(captured):
     weights = {name: value.detach() for name, value in other.named_parameters()}
     wrong = replace(observation, weights=weights, update={name: value[None] for name, value in weights.items()})
     with pytest.raises(UserError, match="not those of model 'bert-classifier'"):
-        base.victim(wrong, knowledge)
+        observed.victim(wrong, knowledge)
 
 
 class TestParts:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from leaklab.metrics.statistics import summarise
-from leaklab.records.streams import draws
+from leaklab.records.draws import draws
 from leaklab.report.judge.estimates import Estimate, Singles, Truth, estimate
 from leaklab.report.judge.functions import FUNCTIONS
 from leaklab.report.judge.intervals import compare

@@ -6,7 +6,8 @@ Source: J. Deng et al., "TAG: gradient attack on transformer-based language mode
 from dataclasses import dataclass
 from typing import ClassVar
 
-from leaklab.attacks.text.base import TextCase, TextMatching, TextReconstruction, match
+from leaklab.attacks.text.base import TextCase, TextMatching, TextReconstruction
+from leaklab.attacks.text.observed import match
 from leaklab.observations.declared import PRESCRIBED_STEPS, SENTENCES, Requirements
 from leaklab.records.bounds import NonNegative, Rate
 

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from leaklab.attacks.labels.rules import bias_rule
 from leaklab.attacks.starts import StartRecord
-from leaklab.attacks.text.base import TextAttack, TextCase, TextReconstruction, frames
+from leaklab.attacks.text.base import TextAttack, TextCase, TextReconstruction
 from leaklab.attacks.text.inversion import SentenceFrame
+from leaklab.attacks.text.observed import frames
 from leaklab.attacks.text.read_out import token_order
 from leaklab.models.text.base import POSITION_TABLE, WORD_TABLE
 from leaklab.observations.declared import SENTENCES, Requirements

@@ -5,8 +5,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from leaklab.records.draws import Draws
 from leaklab.records.errors import UserError
-from leaklab.records.streams import Draws
 
 Integers = NDArray[np.int64]
 

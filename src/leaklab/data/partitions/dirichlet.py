@@ -9,8 +9,8 @@ from scipy.special import gammaincinv
 from leaklab.data.partitions.base import Integers, require_positive
 from leaklab.data.partitions.shards import divide
 from leaklab.records.bounds import Count, Positive
+from leaklab.records.draws import Draws
 from leaklab.records.errors import UserError
-from leaklab.records.streams import Draws
 
 Floats = NDArray[np.float64]
 # below, most gamma draws underflow to zero and the proportions with them

@@ -13,8 +13,8 @@ from leaklab.data.deal import counts_like
 from leaklab.data.partitions.base import Integers, require_positive
 from leaklab.data.partitions.shards import divide
 from leaklab.records.bounds import Count, Share
+from leaklab.records.draws import Draws
 from leaklab.records.errors import UserError
-from leaklab.records.streams import Draws
 
 OVERLAPPING = ((0, 1, 2), (2, 3, 4), (4, 5, 6), (6, 7, 8), (8, 9, 0))
 CHARACTERS = (tuple(range(10)), tuple(range(10, 36)), tuple(range(36, 62)))

@@ -6,8 +6,8 @@ import numpy as np
 
 from leaklab.data.partitions.base import Integers, require_positive
 from leaklab.records.bounds import Count
+from leaklab.records.draws import Draws
 from leaklab.records.errors import UserError
-from leaklab.records.streams import Draws
 
 # Shards: runs of equal length of the training set sorted by label (LRP section 5.1).
 

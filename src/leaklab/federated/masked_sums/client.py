@@ -2,20 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 
-from leaklab.federated.masked_sums.keys import (
-    AgreementKey,
-    CertificateAuthority,
-    KeySource,
-    SigningKey,
-    check_announcement,
-)
 from leaklab.federated.masked_sums.messages import (
     MODULUS,
+    AgreementKey,
+    CertificateAuthority,
     KeyAnnouncement,
+    KeySource,
     MaskedValue,
     Request,
+    SigningKey,
     Total,
     announced,
+    check_announcement,
     largest_value,
     total_mask,
 )

@@ -4,8 +4,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from leaklab.federated.masked_sums.client import MaskedSumClient
-from leaklab.federated.masked_sums.keys import CertificateAuthority, KeySource
-from leaklab.federated.masked_sums.messages import MODULUS, KeyAnnouncement, MaskedValue, Request, Total
+from leaklab.federated.masked_sums.messages import (
+    MODULUS,
+    CertificateAuthority,
+    KeyAnnouncement,
+    KeySource,
+    MaskedValue,
+    Request,
+    Total,
+)
 from leaklab.records.errors import UserError
 
 # The server: relays keys, asks, adds up. It holds what it was sent and nothing else.

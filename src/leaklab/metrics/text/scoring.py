@@ -18,7 +18,7 @@ from leaklab.metrics.text.recovery import (
     rouge_card,
     token_recovery,
 )
-from leaklab.records.streams import draws
+from leaklab.records.draws import draws
 from leaklab.specs.text import TextScoreSpec
 
 OWN_CHOICE, FREQUENT_WORDS, UNRELATED_SENTENCE = "best-by-loss", "frequent-words", "unrelated-sentence"

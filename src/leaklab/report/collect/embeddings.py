@@ -9,9 +9,9 @@ from leaklab.data.partitions.groups import GROUPS, ClassGroups
 from leaklab.items.expand import PlannedRun
 from leaklab.metrics.statistics import summarise
 from leaklab.records import plugins
+from leaklab.records.draws import draws
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_tensors
-from leaklab.records.streams import draws
 from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import ResultRow
 from leaklab.specs.base import run_folder, run_id

@@ -18,13 +18,12 @@ from leaklab.records.errors import UserError
 from leaklab.report.judge.terms import in_words, name_in_words
 from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.site.attacks_tried import Unbroken
-from leaklab.report.site.checkout import as_made
+from leaklab.report.site.checkout import as_made, scale_readme
 from leaklab.report.site.coverage import COVERAGE, Coverage, load_coverage
 from leaklab.report.site.coverage_page import PAGE, coverage_page
 from leaklab.report.site.covered import Covered, Here, covered
 from leaklab.report.site.findings import Corrected, answer_text, table
 from leaklab.report.site.pages import ItemPage, JudgedClaim, SiteData
-from leaklab.report.site.scale_readme import scale_readme
 from leaklab.report.tables.tables import sentence
 
 README = Path("README.md")
