@@ -210,7 +210,7 @@ class OptimaByClasses:
         places = track(range(count), count, "client")
         found = torch.stack([(optimum(client(problem, place))[0] - best).square().sum().sqrt() for place in places])
         for number, own in enumerate(found.view(self.classes, -1), 1):
-            yield Number("optimum_distance", float(own.mean()), {"classes": number}, None, float(own.std()), len(own))
+            yield Number("optimum_distance", float(own.mean()), {"classes": number}, std=float(own.std()))
 
 
 PLUGINS = {
