@@ -78,7 +78,7 @@ class RateDraws:
         fewest = min(clients.sizes)
         classes = [count for size, count in zip(clients.sizes, clients.class_counts, strict=True) if size == fewest]
         yield Number("most_classes_of_fewest", max(classes))
-        yield Number("one_class_of_fewest", classes.count(1) / len(classes), n=len(classes))
+        yield Number("one_class_of_fewest", classes.count(1) / len(classes))
 
     def _drawn(self, defenses: Sequence[Defense], clients: Clients, seed: int, track: Track) -> list[Array]:
         """Return each defense's rates, clients x rounds x steps; no two of them share a draw."""
