@@ -7,8 +7,8 @@ import pytest
 
 from leaklab.federated.forms.dense import keep_freed_memory
 
-# Pieces of 64 MiB, as glibc keeps those below 32 MiB by itself once one was freed. The first few still lie at new places
-# (up to eight were seen), with the setting too.
+# Pieces of 64 MiB, as glibc keeps those below 32 MiB by itself once one was freed. The first few lie at new places
+# (up to eight were seen) with the setting too.
 STEPS = """
 import resource, sys, torch
 from leaklab.federated.forms.dense import keep_freed_memory
