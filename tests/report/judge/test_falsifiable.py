@@ -69,8 +69,13 @@ class MadeUp:
         return held or [Estimate.exact(value) for value in self.curve(item, series, keys)]
 
     def number(self, item, metric, keys):
-        own = self.of(item, metric)
         told = sorted((k, str(v)) for k, v in keys.items() if k != self.ignored)
+        if "difference" in keys or metric.startswith("difference "):  # alone among all numbers these may be negative
+            return self.amount(item, metric, keys, told) * self.of("sign", item, metric, told).choice((1, -1))
+        return self.amount(item, metric, keys, told)
+
+    def amount(self, item, metric, keys, told):
+        own = self.of(item, metric)
         if self.family == "flat":
             return own.choice([0.0, 1e-9, 0.3, 0.6, 5.0, 60.0])
         if self.family == "own":
