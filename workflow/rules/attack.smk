@@ -16,8 +16,6 @@ rule capture_updates:
         run="results/runs/capture/{run}/run.json",
     log:
         "logs/capture/{run}.log",
-    benchmark:
-        "benchmarks/jobs/capture/{run}.tsv"
     priority: runs.rank_of("capture")
     conda:
         "../envs/leaklab.yaml"
@@ -47,8 +45,6 @@ rule run_attack:
         run="results/runs/attack/{run}/run.json",
     log:
         "logs/attack/{run}.log",
-    benchmark:
-        "benchmarks/jobs/attack/{run}.tsv"
     priority: runs.rank_of("attack")
     conda:
         "../envs/leaklab.yaml"
@@ -85,8 +81,6 @@ rule score_attack:
         run="results/runs/score/{run}/run.json",
     log:
         "logs/score/{run}.log",
-    benchmark:
-        "benchmarks/jobs/score/{run}.tsv"
     priority: runs.rank_of("score")
     conda:
         "../envs/leaklab.yaml"
@@ -115,8 +109,6 @@ rule project_image:
         run="results/runs/projection/{run}/run.json",
     log:
         "logs/projection/{run}.log",
-    benchmark:
-        "benchmarks/jobs/projection/{run}.tsv"
     priority: runs.rank_of("projection")
     conda:
         "../envs/leaklab.yaml"
@@ -151,8 +143,6 @@ rule map_landscape:
         run="results/runs/landscape/{run}/run.json",
     log:
         "logs/landscape/{run}.log",
-    benchmark:
-        "benchmarks/jobs/landscape/{run}.tsv"
     priority: runs.rank_of("landscape")
     conda:
         "../envs/leaklab.yaml"
@@ -183,8 +173,6 @@ rule capture_text:
         run="results/runs/capture-text/{run}/run.json",
     log:
         "logs/capture-text/{run}.log",
-    benchmark:
-        "benchmarks/jobs/capture-text/{run}.tsv"
     priority: runs.rank_of("capture-text")
     conda:
         "../envs/leaklab.yaml"
@@ -212,8 +200,6 @@ rule attack_text:
         run="results/runs/attack-text/{run}/run.json",
     log:
         "logs/attack-text/{run}.log",
-    benchmark:
-        "benchmarks/jobs/attack-text/{run}.tsv"
     priority: runs.rank_of("attack-text")
     conda:
         "../envs/leaklab.yaml"
@@ -245,8 +231,6 @@ rule score_text:
         run="results/runs/score-text/{run}/run.json",
     log:
         "logs/score-text/{run}.log",
-    benchmark:
-        "benchmarks/jobs/score-text/{run}.tsv"
     priority: runs.rank_of("score-text")
     conda:
         "../envs/leaklab.yaml"

@@ -6,8 +6,6 @@ rule fetch_dataset:
         run="data/prepared/{dataset}.run.json",
     log:
         "logs/fetch/{dataset}.log",
-    benchmark:
-        "benchmarks/jobs/fetch/{dataset}.tsv"
     priority: runs.rank_of_dataset("")
     conda:
         "../envs/leaklab.yaml"
@@ -31,8 +29,6 @@ rule partition_data:
         run="results/runs/partition/{run}/run.json",
     log:
         "logs/partition/{run}.log",
-    benchmark:
-        "benchmarks/jobs/partition/{run}.tsv"
     priority: runs.rank_of("partition")
     conda:
         "../envs/leaklab.yaml"
@@ -57,8 +53,6 @@ rule draw_partition:
         run="results/runs/partition/{run}/partition.run.json",
     log:
         "logs/draw-partition/{run}.log",
-    benchmark:
-        "benchmarks/jobs/draw-partition/{run}.tsv"
     conda:
         "../envs/leaklab.yaml"
     resources:
@@ -79,8 +73,6 @@ rule fetch_text:
         run="data/prepared/text/{dataset}.run.json",
     log:
         "logs/fetch-text/{dataset}.log",
-    benchmark:
-        "benchmarks/jobs/fetch-text/{dataset}.tsv"
     priority: runs.rank_of_dataset("text/")
     conda:
         "../envs/leaklab.yaml"

@@ -7,8 +7,6 @@ rule check_theory:
         run="results/runs/check/{run}/run.json",
     log:
         "logs/check/{run}.log",
-    benchmark:
-        "benchmarks/jobs/check/{run}.tsv"
     priority: runs.rank_of("check")
     conda:
         "../envs/leaklab.yaml"
@@ -42,8 +40,6 @@ rule make_table:
         run="results/{scale}/{paper}/{item}.run.json",
     log:
         "logs/table/{scale}-{paper}-{item}.log",
-    benchmark:
-        "benchmarks/jobs/table/{scale}-{paper}-{item}.tsv"
     priority: RESULT
     conda:
         "../envs/leaklab.yaml"
@@ -72,8 +68,6 @@ rule make_figure:
         run="figures/{scale}/{paper}/{item}.run.json",
     log:
         "logs/figure/{scale}-{paper}-{item}.log",
-    benchmark:
-        "benchmarks/jobs/figure/{scale}-{paper}-{item}.tsv"
     priority: RESULT
     conda:
         "../envs/leaklab.yaml"
@@ -105,8 +99,6 @@ rule judge_claims:
         run="results/{scale}/judgement.run.json",
     log:
         "logs/judge/{scale}.log",
-    benchmark:
-        "benchmarks/jobs/judge/{scale}.tsv"
     conda:
         "../envs/leaklab.yaml"
     resources:

@@ -7,8 +7,6 @@ rule audit_provenance:
         run="results/{scale}/provenance/audit.run.json",
     log:
         "logs/audit/{scale}.log",
-    benchmark:
-        "benchmarks/jobs/audit/{scale}.tsv"
     conda:
         "../envs/leaklab.yaml"
     resources:
@@ -31,8 +29,6 @@ rule build_crate:
         run="results/{scale}/provenance/run.json",
     log:
         "logs/crate/{scale}.log",
-    benchmark:
-        "benchmarks/jobs/crate/{scale}.tsv"
     conda:
         "../envs/leaklab.yaml"
     resources:

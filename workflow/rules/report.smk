@@ -14,8 +14,6 @@ rule publish_runs:
         run=update("results/{scale}/costs.run.json"),
     log:
         "logs/publish-runs/{scale}.log",
-    benchmark:
-        "benchmarks/jobs/publish-runs/{scale}.tsv"
     conda:
         "../envs/leaklab.yaml"
     resources:
@@ -39,8 +37,6 @@ rule publish_threat_models:
         run="results/{scale}/threat-models.run.json",
     log:
         "logs/publish-threat-models/{scale}.log",
-    benchmark:
-        "benchmarks/jobs/publish-threat-models/{scale}.tsv"
     conda:
         "../envs/leaklab.yaml"
     resources:
@@ -81,8 +77,6 @@ rule build_report:
         run="results/{scale}/report/run.json",
     log:
         "logs/report/{scale}.log",
-    benchmark:
-        "benchmarks/jobs/report/{scale}.tsv"
     conda:
         "../envs/leaklab.yaml"
     resources:

@@ -13,8 +13,6 @@ rule train_federated:
         run="results/runs/train/{run}/run.json",
     log:
         "logs/train/{run}.log",
-    benchmark:
-        "benchmarks/jobs/train/{run}.tsv"
     priority: runs.rank_of("train")
     conda:
         "../envs/leaklab.yaml"
@@ -45,8 +43,6 @@ rule train_generator:
         run="results/runs/generator/{run}/run.json",
     log:
         "logs/generator/{run}.log",
-    benchmark:
-        "benchmarks/jobs/generator/{run}.tsv"
     priority: runs.rank_of("generator")
     conda:
         "../envs/leaklab.yaml"

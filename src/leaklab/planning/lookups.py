@@ -203,7 +203,7 @@ def step(name: str, *options: str) -> str:
         name: of the step.
         options: what else it is told: ``device`` (a resource of the rule), ``threads``.
     """
-    command = f"python -m leaklab.steps.{name} --spec {{params.spec:q}} --code {{params.code}}"
+    command = f"python -IS src/leaklab/steps/fork_server.py leaklab.steps.{name} --spec {{params.spec:q}} --code {{params.code}}"
     return " ".join([command, *(OPTIONS[option] for option in options), FILES])
 
 
