@@ -80,7 +80,7 @@ def watched(checkout, tmp_path_factory):
     hook, out = tmp_path_factory.mktemp("hook"), tmp_path_factory.mktemp("called")
     (hook / "sitecustomize.py").write_text(WATCH, encoding="utf-8")
     path = f"{work.folder / 'src'}:{hook}"
-    more = {"PYTHONPATH": path, "LEAKLAB_WATCHED": str(out)}
+    more = {"PYTHONPATH": path, "LEAKLAB_WATCHED": str(out), "LEAKLAB_FORK_SERVER": "off"}
     work.must("snakemake", "--cores", "2", "--quiet", "rules", "progress", "--", *TARGETS, timeout=1200, **more)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(work.folder)

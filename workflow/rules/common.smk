@@ -26,7 +26,7 @@ from leaklab.planning.gpus import (
     place_of_job,
     refuse_missing_gpu,
 )
-from leaklab.planning.lookups import Runs, files, step
+from leaklab.planning.lookups import START, Runs, files, step
 from leaklab.planning.piece_lookups import Pieces
 from leaklab.planning.result_lookups import (
     Results,

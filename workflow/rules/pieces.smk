@@ -44,7 +44,7 @@ rule join_pieces:
     params:
         files=files,
     shell:
-        "python -m leaklab.steps.join_pieces {params.files} 2> {log}"
+        START + "join_pieces {params.files} 2> {log}"
 
 
 rule text_piece:

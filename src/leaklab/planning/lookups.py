@@ -193,6 +193,8 @@ AHEAD = ("before", "checkpoint")
 BESIDE = ("pages",)
 """Outputs that are built into the folder of another one."""
 FILES = "{params.files} 2> {log}"
+START = "python -IS src/leaklab/steps/fork_server.py leaklab.steps."
+"""A step as a fork of the call's server, or as ``python -m`` starts it."""
 OPTIONS = {"device": "--device {resources.device}", "threads": "--threads {threads}"}
 
 
@@ -203,7 +205,7 @@ def step(name: str, *options: str) -> str:
         name: of the step.
         options: what else it is told: ``device`` (a resource of the rule), ``threads``.
     """
-    command = f"python -IS src/leaklab/steps/fork_server.py leaklab.steps.{name} --spec {{params.spec:q}} --code {{params.code}}"
+    command = f"{START}{name} --spec {{params.spec:q}} --code {{params.code}}"
     return " ".join([command, *(OPTIONS[option] for option in options), FILES])
 
 

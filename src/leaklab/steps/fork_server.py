@@ -26,6 +26,7 @@ FILES = (0, 1, 2)
 WORD = 8
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NO_FORK = 0
+QUEUE = 1000
 HELD: list[object] = []
 
 # What the server has imported, dear and common modules first; forks are made between any two of them.
@@ -44,11 +45,15 @@ def start(jobs: int) -> None:
     import tempfile
 
     address = Path(tempfile.mkdtemp(prefix="leaklab-")) / "jobs"
-    # by its file, so that no list of processes takes it for a job (`planning/beginning.py`)
-    server = subprocess.Popen(
-        [sys.executable, __file__, "--serve", str(address)],
-        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:  # it listens before the server has started
+        listener.bind(str(address))
+        listener.listen(QUEUE)
+        # by its file, so that no list of processes takes it for a job (`planning/beginning.py`)
+        server = subprocess.Popen(
+            [sys.executable, __file__, "--serve", str(address), str(listener.fileno())],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            pass_fds=[listener.fileno()], start_new_session=True,
+        )  # fmt: skip
     HELD.append(server)  # it ends when the pipe to it is closed, as late as with this process
     os.environ[ADDRESS] = str(address)
 
@@ -57,11 +62,11 @@ def start(jobs: int) -> None:
 
 
 def ask(module: str, arguments: list[str]) -> int | None:
-    """Run a module as a fork of the server and return how it ended, as ``Popen.returncode``; None: there is no server."""
+    """Run a module as a fork of the server; return how it ended as ``Popen.returncode`` does, None without a server."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.connect(os.environ[ADDRESS])
-        told = {"module": module, "arguments": arguments, "folder": os.getcwd(), "environment": dict(os.environ)}
+        told = {"module": module, "arguments": arguments, "folder": str(Path.cwd()), "environment": dict(os.environ)}
         body = json.dumps({**told, "python": sys.executable}).encode("utf-8", "surrogateescape")
         socket.send_fds(connection, [len(body).to_bytes(WORD, "big")], FILES)
         connection.sendall(body)
@@ -90,16 +95,17 @@ def _number(connection: socket.socket) -> int | None:
 
 
 def _send(connection: socket.socket, number: int) -> None:
-    try:
+    from contextlib import suppress
+
+    with suppress(OSError):  # where nobody waits any more
         connection.sendall(number.to_bytes(WORD, "big", signed=True))
-    except OSError:
-        pass  # nobody asks any more
 
 
 def end_as(code: int) -> None:
     """End this process as another one ended: with its status, or by the signal that killed it."""
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL)
+        if -code != signal.SIGKILL:  # which cannot be set
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code)
 
@@ -112,16 +118,15 @@ class Server:
 
     Args:
         address: of the socket, in a folder that is its own and is removed at the end.
+        listener: number of the file that listens there.
     """
 
-    def __init__(self, address: Path) -> None:
+    def __init__(self, address: Path, listener: int) -> None:
         import selectors
 
         self.address = address
         self.selector = selectors.DefaultSelector()
-        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.listener.bind(str(address))
-        self.listener.listen(1000)
+        self.listener = socket.socket(fileno=listener)
         self.selector.register(self.listener, selectors.EVENT_READ, self._fork)
         self.selector.register(sys.stdin, selectors.EVENT_READ, self._close)
         self.waiting: dict[int, socket.socket] = {}  # who waits for the end of which process
@@ -266,8 +271,8 @@ def ended_as(program: Callable[[], object]) -> int:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--serve":
-        sys.path[0] = os.getcwd()  # as of `python -m`; of a file it is the file's folder
-        Server(Path(sys.argv[2])).serve()
+        sys.path[0] = str(Path.cwd())  # as of `python -m`; of a file it is the file's folder
+        Server(Path(sys.argv[2]), int(sys.argv[3])).serve()
     else:
         ended = ask(sys.argv[1], sys.argv[2:])
         if ended is None:
