@@ -1,4 +1,4 @@
-"""A job that is a fork of the call's server is the process that ``python -m`` would have started, and no other lives on."""
+"""A fork of the call's server is the process that ``python -m`` would have started, and none lives for nobody."""
 
 import json
 import os
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems s
 PROGRAMS = {
     "tells": """
         import json, os, sys
-        print(json.dumps({"argv": sys.argv[1:], "folder": os.getcwd(), "word": os.environ.get("WORD"), "main": __name__}))
+        print(json.dumps({"argv": sys.argv[1:], "folder": os.getcwd(), "word": os.getenv("WORD"), "main": __name__}))
         print(sys.stdin.read(), file=sys.stderr)
         """,
     "ends": """
@@ -85,7 +85,7 @@ def command(*words):
 
 def run(folder, *words, **more):
     settings = {"input": "", "capture_output": True, "text": True, "check": False, "timeout": 60, **more}
-    return subprocess.run(command(*words), cwd=folder, **settings)
+    return subprocess.run(command(*words), cwd=folder, **settings)  # noqa: PLW1510
 
 
 def waiting(folder):
