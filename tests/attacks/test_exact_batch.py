@@ -11,7 +11,7 @@ import torch
 from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.exact_batch import METHODS, ExactBatch
 from leaklab.attacks.first_layer.layer import Reading, first_layers
-from leaklab.defenses.gradient_compression import GradientCompression
+from leaklab.defenses.outpost import GradientCompression
 from leaklab.models.affine import MultilayerPerceptron
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError

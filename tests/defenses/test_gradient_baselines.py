@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from leaklab.defenses.base import Alone, ClientContext
-from leaklab.defenses.gradient_compression import GradientCompression, dropped_count
 from leaklab.defenses.noise import AdditiveNoise, ClippingNoise, GradientClipping
+from leaklab.defenses.outpost import GradientCompression, dropped_count
 from leaklab.federated.batches import Batch
 from leaklab.federated.forms.stacked import StackedNetwork
 from leaklab.federated.local import local_training

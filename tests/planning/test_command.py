@@ -21,7 +21,8 @@ def named(**paths):
 
 
 def test_a_step_is_told_what_its_rule_has():
-    base = "python -IS src/leaklab/steps/fork_server.py leaklab.steps.make_table --spec {params.spec:q} --code {params.code}"
+    started = "python -IS src/leaklab/steps/fork_server.py leaklab.steps.make_table"
+    base = f"{started} --spec {{params.spec:q}} --code {{params.code}}"
     assert step("make_table") == f"{base} {{params.files}} 2> {{log}}"
     device = " --device {resources.device} --threads {threads}"
     assert step("make_table", "device", "threads") == f"{base}{device} {{params.files}} 2> {{log}}"

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.func import vjp, vmap
 
 from leaklab.defenses.base import ClientContext, Defense, require_between
-from leaklab.defenses.gradient_compression import dropped_count
 from leaklab.defenses.lrp import last_affine
+from leaklab.defenses.outpost import dropped_count
 from leaklab.records.bounds import OpenShare
 from leaklab.records.errors import UserError
 

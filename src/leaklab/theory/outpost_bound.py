@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from leaklab.defenses.gradient_compression import dropped_count
+from leaklab.defenses.outpost import dropped_count
 from leaklab.records.bounds import Count, Flag, NonNegative, OpenShare, PartShare, Positive
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

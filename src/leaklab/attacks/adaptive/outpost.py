@@ -31,8 +31,7 @@ from torch.nn.functional import logsigmoid
 from leaklab.attacks.adaptive.laws import Lawful
 from leaklab.attacks.adaptive.ranked_steps import StepRanks, largest_only, mostly_zeros, rank_logits
 from leaklab.attacks.matching.distances import Differentiated, Distance, OnlyWidened, mean_square
-from leaklab.defenses.gradient_compression import GradientCompression, dropped_count
-from leaklab.defenses.outpost import Outpost
+from leaklab.defenses.outpost import GradientCompression, Outpost, dropped_count
 from leaklab.observations.declared import LAW_OF_DEFENSE, PRESCRIBED_STEPS, Requirements
 from leaklab.records.errors import UserError
 
