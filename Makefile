@@ -109,4 +109,4 @@ mutants: $(READY) ## put faults into our own code by chance, see which tests fin
 	@PYTHONPATH=benchmarks $(BIN)/python -m mutants $(MUTANTS)
 
 clean: ## remove what the demo made; small and paper results stay
-	@rm -rf results/demo figures/demo logs benchmarks/jobs
+	@rm -rf results/demo figures/demo logs

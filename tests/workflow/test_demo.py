@@ -169,11 +169,6 @@ def test_second_demo_runs_no_job(demo):
 
 
 def test_no_job_takes_more_than_two_gibibytes(demo):
-    for file in (demo.folder / "benchmarks/jobs").rglob("*.tsv"):
-        with file.open() as handle:
-            (line,) = csv.DictReader(handle, delimiter="\t")
-        if line["max_rss"] not in ("-", "NA"):
-            assert float(line["max_rss"]) < 2048, file
     for file in (demo.folder / "results/runs").rglob("run.json"):
         assert json.loads(file.read_text())["peak_memory_mb"] < 2048, file
 

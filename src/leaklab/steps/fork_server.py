@@ -163,13 +163,14 @@ class Server:
         import selectors
 
         connection, _address = self.listener.accept()
+        own = os.getpid()
         process = os.fork()
         if process == 0:
             self.selector.close()
             self.listener.close()
             for other in self.waiting.values():
                 other.close()
-            _be_the_job(connection)
+            _be_the_job(connection, own)
         self.waiting[process] = connection
         self.selector.register(os.pidfd_open(process), selectors.EVENT_READ, lambda file: self._reap(file, process))
 
@@ -181,29 +182,28 @@ class Server:
         connection.close()
 
 
-def _be_the_job(connection: socket.socket) -> NoReturn:
+def _be_the_job(connection: socket.socket, server: int) -> NoReturn:
     """Become the process that the client asked for."""
     code = 1
     try:
-        _end_with_the_server()
+        _end_with(server)
         told = _request(connection)
         if told["python"] != sys.executable:  # of an environment of its own
             _send(connection, NO_FORK)
             os._exit(0)
         _watch(connection)
+        Path("/proc/self/comm").write_text(told["module"].rpartition(".")[2], encoding="utf-8")  # for `top`
         _send(connection, os.getpid())
         code = _run(told["module"], told["arguments"])
     finally:
         os._exit(code)
 
 
-def _end_with_the_server() -> None:
+def _end_with(server: int) -> None:
     import ctypes
 
-    server, name_it, end_with_parent = os.getppid(), 15, 1
-    system = ctypes.CDLL(None)
-    system.prctl(end_with_parent, signal.SIGKILL)
-    system.prctl(name_it, b"leaklab job")
+    end_with_parent = 1
+    ctypes.CDLL(None).prctl(end_with_parent, signal.SIGKILL)
     if os.getppid() != server:
         os._exit(1)
 
