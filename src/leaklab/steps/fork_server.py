@@ -217,7 +217,7 @@ def _request(connection: socket.socket) -> dict[str, Any]:
         if not more:
             os._exit(1)
         body += more
-    told = json.loads(body.decode("utf-8", "surrogateescape"))
+    told: dict[str, Any] = json.loads(body.decode("utf-8", "surrogateescape"))
     for own, given in zip(FILES, files, strict=True):
         os.dup2(given, own)
         os.close(given)
@@ -251,22 +251,21 @@ def ended_as(program: Callable[[], object]) -> int:
     import atexit
     import threading
 
-    status: object = 0
+    status = 0
     try:
         program()
     except SystemExit as end:
-        status = end.code
-        if isinstance(status, str):
-            print(status, file=sys.stderr)
-            status = 1
+        if end.code is not None and not isinstance(end.code, int):
+            print(end.code, file=sys.stderr)
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:  # noqa: BLE001  as the interpreter does with what nobody catches
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        sys.excepthook(*sys.exc_info())
         status = 1
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
-    return int(status or 0)  # type: ignore[call-overload]
+    return status
 
 
 if __name__ == "__main__":
