@@ -21,6 +21,8 @@ WATCH = """
 import atexit, json, os, sys
 
 if any(word.startswith("leaklab.steps.") for word in sys.orig_argv):
+    import torch, pandas  # their own calls, a million of them, are nobody's business
+
     called = set()
 
     def imports(frame):  # what runs while a module is imported is made, and not used yet
