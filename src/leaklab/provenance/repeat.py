@@ -21,7 +21,7 @@ from leaklab.records.recorder import git_state
 from leaklab.specs.base import RUNS
 from leaklab.specs.stages import folders_of
 
-SCRATCH = Path(".snakemake/adopt")
+SCRATCH, REPEATED = Path(".snakemake/adopt"), Path(".snakemake/adopt-repeated")
 LINES_OF_A_FAILURE = 5
 
 
@@ -61,16 +61,50 @@ def repeat(sample: Sample, survey: Survey, cores: int) -> CodeLock:
     Raises:
         UserError: a job failed, or a file differs; nothing is adopted then.
     """
+    _keep(sample.runs)  # of a call that was killed
     for runs in batches(sample.runs):
         shutil.rmtree(SCRATCH, ignore_errors=True)
+        _bring_back(runs)
         _furnish(SCRATCH, runs, survey)
         if runs[0].entry.rule in READ_RECORDS:  # what they say of the others is as it was
             accepted(survey, Sample(sample.runs, {})).write(SCRATCH)
-        _run(runs, cores)
-        for line in [*(line for one in runs for line in differences(one)), *_upstream(survey.ledger, runs)]:
-            raise UserError(f"nothing is adopted: {line} (what the code here makes of it is in {SCRATCH})")
-    shutil.rmtree(SCRATCH, ignore_errors=True)
+        try:
+            _run(runs, cores)
+        finally:
+            _keep(runs)
+        found = [*(line for one in runs for line in differences(one)), *_upstream(survey.ledger, runs)]
+        if found:
+            more = f"; {len(found) - 1} more:\n" + "\n".join(found[1:]) if found[1:] else ""
+            raise UserError(f"nothing is adopted: {found[0]} (what the code here makes of it is in {SCRATCH}){more}")
+    for folder in (SCRATCH, REPEATED):
+        shutil.rmtree(folder, ignore_errors=True)
     return accepted(survey, sample)
+
+
+def _keep(runs: Iterable[Stale]) -> None:
+    """Put aside what was repeated: a call that is stopped or refused has not computed it for nothing."""
+    for one in runs:
+        if _repeated(one, SCRATCH) and all((SCRATCH / path).is_file() for path in one.entry.outputs):
+            _copy(one, SCRATCH, REPEATED)
+
+
+def _bring_back(runs: Iterable[Stale]) -> None:
+    for one in runs:
+        if _repeated(one, REPEATED):
+            _copy(one, REPEATED, SCRATCH)
+
+
+def _repeated(run: Stale, folder: Path) -> bool:
+    """Whether the code here made it there, from the same inputs."""
+    record = folder / run.entry.path
+    made = read_json(record) if record.is_file() else {}
+    return bool(made.get("code") == run.made.code and made.get("inputs") == run.entry.inputs)
+
+
+def _copy(run: Stale, source: Path, target: Path) -> None:
+    for path in (*run.entry.outputs, str(run.entry.path)):
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source / path, target / path)
 
 
 def accepted(survey: Survey, sample: Sample) -> CodeLock:
