@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -203,6 +204,17 @@ class TestWithoutAServer:
         monkeypatch.setenv(fork_server.ADDRESS, "off")
         fork_server.start(1000)
         assert not fork_server.HELD
+
+    @pytest.mark.parametrize("name", ["missing", "long" * 40])
+    def test_where_no_socket_can_be_jobs_start_by_themselves(self, tmp_path, monkeypatch, name):
+        if name != "missing":
+            (tmp_path / name).mkdir()
+        monkeypatch.delenv(fork_server.ADDRESS, raising=False)
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name))
+        monkeypatch.setattr(fork_server, "HELD", [])
+        fork_server.start(fork_server.LEAST_JOBS)
+        assert not fork_server.HELD
+        assert fork_server.ADDRESS not in os.environ
 
 
 def test_all_that_it_imports_is_there():

@@ -44,16 +44,19 @@ def start(jobs: int) -> None:
     import subprocess
     import tempfile
 
-    address = Path(tempfile.mkdtemp(prefix="leaklab-")) / "jobs"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:  # it listens before the server has started
-        listener.bind(str(address))
-        listener.listen(QUEUE)
-        # by its file, so that no list of processes takes it for a job (`planning/beginning.py`)
-        server = subprocess.Popen(
-            [sys.executable, __file__, "--serve", str(address), str(listener.fileno())],
-            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            pass_fds=[listener.fileno()], start_new_session=True,
-        )  # fmt: skip
+    try:
+        address = Path(tempfile.mkdtemp(prefix="leaklab-")) / "jobs"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:  # it listens before the server has started
+            listener.bind(str(address))
+            listener.listen(QUEUE)
+            # by its file, so that no list of processes takes it for a job (`planning/beginning.py`)
+            server = subprocess.Popen(
+                [sys.executable, __file__, "--serve", str(address), str(listener.fileno())],
+                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                pass_fds=[listener.fileno()], start_new_session=True,
+            )  # fmt: skip
+    except OSError:  # no room for temporary files, or a longer name of their folder than a socket may have
+        return
     HELD.append(server)  # it ends when the pipe to it is closed, as late as with this process
     os.environ[ADDRESS] = str(address)
 
