@@ -18,7 +18,7 @@ from typing import Any
 
 from chaos import client
 from chaos.workspace import Workspace
-from leaklab.steps.fork_server import ADDRESS
+from leaklab.fork_server import ADDRESS
 
 TRACEBACK = "Traceback (most recent call last)"
 INTERRUPT, CANCELLED = "KeyboardInterrupt", "asyncio.exceptions.CancelledError"

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from leaklab.steps.fork_server import ended_as
+from leaklab.fork_server import ended_as
 
 LIBRARIES = ("torch", "pandas", "pyarrow.parquet", "safetensors.torch", "scipy.optimize", "sklearn", "skimage.metrics",
              "matplotlib.pyplot", "matplotlib.backends.backend_pdf", "seaborn", "jinja2", "torchmetrics", "torchvision",

@@ -46,7 +46,7 @@ from leaklab.planning.snakemake_patches import (
 from leaklab.records.config import SCALES, Config
 from leaklab.records.config import parse as parse_config
 from leaklab.records.errors import UserError
-from leaklab.steps import fork_server
+from leaklab import fork_server
 
 
 def say(line):

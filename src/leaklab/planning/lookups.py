@@ -193,7 +193,7 @@ AHEAD = ("before", "checkpoint")
 BESIDE = ("pages",)
 """Outputs that are built into the folder of another one."""
 FILES = "{params.files} 2> {log}"
-START = "python -IS src/leaklab/steps/fork_server.py leaklab.steps."
+START = "python -IS src/leaklab/fork_server.py leaklab.steps."
 """A step as a fork of the call's server, or as ``python -m`` starts it."""
 OPTIONS = {"device": "--device {resources.device}", "threads": "--threads {threads}"}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.steps import fork_server
+from leaklab import fork_server
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems start each job's process")
 
@@ -68,7 +68,7 @@ def server(folder, monkeypatch):
 @contextmanager
 def started(folder, monkeypatch):
     monkeypatch.delenv(fork_server.ADDRESS, raising=False)
-    monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{Path(fork_server.__file__).parents[2]}")
+    monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{Path(fork_server.__file__).parents[1]}")
     monkeypatch.setattr(fork_server, "HELD", [])
     fork_server.start(fork_server.LEAST_JOBS)
     (process,) = fork_server.HELD
