@@ -21,13 +21,16 @@ from typing import Any, NoReturn
 ADDRESS = "LEAKLAB_FORK_SERVER"
 """Where the call's server listens; ``off``: no call starts one."""
 LEAST_JOBS = 8
-"""Below, the import of all that any step wants costs more than it saves."""
+"""Fewer are not worth a server, which imports what all steps want, more than any one of them does."""
 FILES = (0, 1, 2)
 WORD = 8
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NO_FORK = 0
+"""In place of a process's number: the client has another Python, and starts the step by itself."""
 QUEUE = 1000
+"""More clients than any call runs side by side may wait while the server imports."""
 HELD: list[object] = []
+"""Keeps the pipe to the server open until this process ends."""
 
 # What the server has imported, dear and common modules first; forks are made between any two of them.
 IMPORTED = (

@@ -74,8 +74,7 @@ def repeat(sample: Sample, survey: Survey, cores: int) -> CodeLock:
             _keep(runs)
         found = [*(line for one in runs for line in differences(one)), *_upstream(survey.ledger, runs)]
         if found:
-            more = f"; {len(found) - 1} more:\n" + "\n".join(found[1:]) if found[1:] else ""
-            raise UserError(f"nothing is adopted: {found[0]} (what the code here makes of it is in {SCRATCH}){more}")
+            raise UserError(f"nothing is adopted: {'; '.join(found)} (what the code here makes of it is in {SCRATCH})")
     for folder in (SCRATCH, REPEATED):
         shutil.rmtree(folder, ignore_errors=True)
     return accepted(survey, sample)

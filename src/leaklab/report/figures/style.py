@@ -172,6 +172,7 @@ class Strokes:
     @property
     def colors(self) -> dict[str, str]:
         """Color by name."""
+        # a cycle has no end, so nothing is left over by mistake; likewise the signs below
         return dict(zip(self.names, cycle(PALETTE), strict=False))
 
     def lines(self, axes: Axes, frame: pd.DataFrame, **more: Any) -> list[Any]:
