@@ -35,8 +35,6 @@ class Cost:
 
 # batch of a client's step that models were measured on
 MEASURED_BATCH = 32
-# of one image, where the model's was not measured
-EVALUATION_MILLISECONDS = 2.0
 # so many more pixels than 32x32 have images of 224x224
 LARGE_PIXELS = 49.0
 # one evaluation of a matching loss on text: 4 layers of width 128, a sentence of 12 tokens
@@ -136,8 +134,8 @@ def _milliseconds(spec: AttackSpec) -> float:
     model = spec.capture.model
     said = model_traits(model.name)
     if spec.generator is None:
-        if said.matching_milliseconds is None:
-            return EVALUATION_MILLISECONDS
+        if said.matching_milliseconds is None:  # two derivatives of one image, at most a step on a batch
+            return said.step_microseconds / 1e3 * spec.capture.local_steps
         pixels = LARGE_PIXELS if spec.capture.dataset in LARGE_DATASETS and not said.own_side else 1.0
         return said.matching_milliseconds * pixels * spec.capture.local_steps
     single = said.generative_milliseconds
