@@ -76,26 +76,23 @@ def published_deal(scale: str, run: Path) -> Path:
 
 
 def still_published(folder: Path, figures: Mapping[str, Path]) -> Published:
-    """Return what was published in ``results/<scale>`` of items whose runs are neither here nor packed.
+    """Return what was published in ``results/<scale>`` of items that still have the table that it was published with.
+
+    Their runs are the same then, whether the figure was drawn anew or not.
 
     Args:
         folder: of the scale's results.
         figures: item -> its figure.
-
-    Raises:
-        UserError: of an item nothing was published, or its figure is not the one that it was published with.
     """
-    if not figures:
-        return Published({}, {})
-    before = Published.load(folder)
-    record = folder / RECORD
+    before, record = Published.load(folder), folder / RECORD
     shown = files.read_json(record)["inputs"] if record.is_file() else {}
-    for item, path in figures.items():
-        if item not in before.costs or shown.get(path.as_posix()) != files.sha256(path):
-            raise UserError(f"{item}: not all its runs are here, and {path} is not as published: run snakemake {path}")
-    return Published(
-        {item: before.costs[item] for item in figures}, {item: before.cards.get(item, ()) for item in figures}
-    )
+    tables = {item: Path("results", *path.parts[1:]).with_suffix(".run.json") for item, path in figures.items()}
+    same = [
+        item
+        for item, table in tables.items()
+        if item in before.costs and table.is_file() and shown.get(table.as_posix()) == files.sha256(table)
+    ]
+    return Published({item: before.costs[item] for item in same}, {item: before.cards.get(item, ()) for item in same})
 
 
 def lacks_runs(ledger: Ledger, figure: Path) -> bool:
@@ -230,13 +227,15 @@ def _from_file(path: Path) -> dict[str, MetricCard]:
 def published_now(folder: Path, figures: Mapping[str, Path], ledger: Ledger) -> Published:
     """Return cost and cards of every item: from its runs, else from its archive, else as they were published.
 
+    An item whose runs are nowhere, and whose table is another than the published one, is not in them.
+
     Args:
         folder: of the scale's results.
         figures: item (``lrp/table1``) -> its figure.
         ledger: the records of this checkout.
 
     Raises:
-        UserError: see ``of_archive`` and ``still_published``.
+        UserError: see ``of_archive``; a published file is damaged.
     """
     lacking = {item for item, path in figures.items() if lacks_runs(ledger, path)}
     packed = {item: folder / f"{item}{SUFFIX}" for item in lacking if (folder / f"{item}{SUFFIX}").is_file()}
@@ -247,7 +246,7 @@ def published_now(folder: Path, figures: Mapping[str, Path], ledger: Ledger) -> 
             costs[item], cards[item] = kept.costs[item], kept.cards[item]
         elif item in packed:
             costs[item], cards[item] = of_archive(packed[item], path)
-        else:
+        elif item not in lacking:
             entries = ledger.behind(path.as_posix()).entries
             costs[item], cards[item] = cost_of(entries), cards_of(entries)
     return Published(costs, cards)
