@@ -24,11 +24,12 @@ def planned_resources(text):
 def test_a_dry_run_shows_a_gpu_for_each_training_and_attack_where_the_cluster_has_some(checkout, tmp_path, device):
     there = checkout.copy(tmp_path / "there")
     there.edit("config/config.yaml", "device: auto", f"device: {device}")
-    sinfo = tmp_path / "bin/sinfo"
-    sinfo.parent.mkdir()
-    sinfo.write_text(SINFO)
-    sinfo.chmod(0o755)
-    path = f"{sinfo.parent}{os.pathsep}{os.environ['PATH']}"
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name, script in (("sinfo", SINFO), ("squeue", "#!/bin/sh\n")):  # the executor refuses a cluster without it
+        (commands / name).write_text(script)
+        (commands / name).chmod(0o755)
+    path = f"{commands}{os.pathsep}{os.environ['PATH']}"
     text = there.must("snakemake", "--profile", "slurm", "--dry-run", "demo", PATH=path)
     jobs = planned_resources(text)
     assert {"train_federated", "run_attack", "attack_text", "score_attack", "capture_updates", "make_table"} <= {*jobs}
