@@ -99,8 +99,8 @@ def test_the_plan_knows_what_it_costs():
 def test_it_is_cut_into_chains_of_pieces(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cut = Cut.of(Job(spec()), Device())
-    assert (cut.pieces, cut.chain) == (20, 5)
-    assert cut.told == {"pieces": 20, "chain": 5, "seconds": 1750}
+    assert (cut.pieces, cut.chain) == (40, 10)
+    assert cut.told == {"pieces": 40, "chain": 10, "seconds": 1750}
     short = Cut.of(Job(spec(iterations=1)), Device())
     assert (short.pieces, short.chain) == (1, 1)
 

@@ -10,8 +10,8 @@ from leaklab.planning.resources import cost
 
 pytestmark = pytest.mark.workflow
 PIECES = 7
-OF_THE_ATTACK = 4
-"""Two chains of two: it has twenty updates, and the length of a piece is that of the training's."""
+OF_THE_ATTACK = 6
+"""Two chains of three: it has twenty updates, and the length of a piece is that of the training's."""
 
 
 def test_runs_in_pieces_have_the_bytes_of_whole_ones(demo, tmp_path):
