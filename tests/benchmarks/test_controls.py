@@ -86,6 +86,7 @@ def small(spec, transform, defense):
     changes = {
         "images": capture.images.model_copy(update=of_images),
         "defense": Component(name=defense),
+        "sent": False,
         "batch_size": batch,
         # where each step has samples of its own, an attack is told how many there are
         "local_steps": capture.local_steps if "samples" in spec.attack.settings else min(capture.local_steps, 2),
