@@ -230,6 +230,14 @@ def test_a_reason_without_a_lack_is_doubted():
     assert one(at=here([printed(None, NOT_HERE)]), why="hours").doubt == ""
 
 
+def test_an_item_that_is_not_made_is_linked_to_its_settings():
+    coverage = Coverage.model_validate({"rows": {"lrp": {"table": [row()]}}})
+    at = here(state="not run")
+    page = coverage_page(covered(coverage, at), coverage, [], at)
+    assert "[table2](../config/items/lrp/table2.yaml)" in page
+    assert "table2.png" not in page
+
+
 def test_the_page_counts_and_drops_empty_columns():
     coverage = Coverage.model_validate({
         "rows": {"lrp": {"table": [row(), row(what="another", where=[], why="not written")],

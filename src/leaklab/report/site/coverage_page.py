@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from posixpath import relpath
 
+from leaklab.items.items import ITEMS
 from leaklab.planning.plan import result_files
 from leaklab.records.config import SCALES
 from leaklab.report.judge.verdicts import SIGNS
@@ -119,9 +120,12 @@ def _not_there(row: Covered) -> str:
 
 
 def _link(name: str, paper: str, here: Here) -> str:
-    """Return a link to the picture of an item, or to the file of a plug-in or data set."""
+    """Return a link to the picture of an item, or to its settings where it is not made; else to the file of a plug-in."""
     item = here.items.get(name)
-    path = result_files(item, here.scale)["png"] if item else file_of(name, here.items)
+    if item and here.sign(name, here.scale) == NONE:
+        path = ITEMS / f"{name}.yaml"
+    else:
+        path = result_files(item, here.scale)["png"] if item else file_of(name, here.items)
     shown = name.removeprefix(f"{paper}/") if item else name
     return f"[{shown}]({relpath(path.as_posix(), PAGE.parent.as_posix())})"
 
