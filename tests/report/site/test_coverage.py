@@ -233,7 +233,8 @@ def test_a_reason_without_a_lack_is_doubted():
 def test_an_item_that_is_not_made_is_linked_to_its_settings():
     coverage = Coverage.model_validate({"rows": {"lrp": {"table": [row()]}}})
     at = here(state="not run")
-    page = coverage_page(covered(coverage, at), coverage, [], at)
+    papers = [PaperPages("lrp", "LRP's title", tuple(at.pages.values()))]
+    page = coverage_page(covered(coverage, at), coverage, papers, at)
     assert "[table2](../config/items/lrp/table2.yaml)" in page
     assert "table2.png" not in page
 

@@ -120,7 +120,7 @@ def _not_there(row: Covered) -> str:
 
 
 def _link(name: str, paper: str, here: Here) -> str:
-    """Return a link to the picture of an item, or to its settings where it is not made; else to the file of a plug-in."""
+    """Return a link to the picture of an item, or its settings where it is not made; else to the file of a part."""
     item = here.items.get(name)
     if item and here.sign(name, here.scale) == NONE:
         path = ITEMS / f"{name}.yaml"
