@@ -292,7 +292,7 @@ def test_a_plug_in_that_joins_a_family_keeps_its_digest(tmp_path):
         (folder / "__init__.py").write_text("")
     for name, text in classes.items():
         (one / f"{name.lower()}.py").write_text(f"{text}\n\nPLUGIN = {name}\n")
-    family = other / "hiding.py"
+    family = other / "lrp.py"
     family.write_text("\n\n".join(classes.values()) + '\n\nPLUGINS = {"lsp": Lsp, "bsp": Bsp}\n')
 
     def digests(folder, starts):

@@ -136,7 +136,7 @@ def with_edit(sources, place):
     """Return the sources with one definition that says something else."""
     module, name = place
     old = sources.module(module)
-    nodes = [ast.parse(ast.unparse(node)).body[0] for node in old.definitions[name]]
+    nodes = [ast.parse(ast.unparse(ast.fix_missing_locations(node))).body[0] for node in old.definitions[name]]
     if isinstance(nodes[-1], ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         nodes[-1].body.append(ast.Pass())
     else:
