@@ -26,7 +26,7 @@ GIT_IDENTITY = {
 }
 
 
-ON_THE_DEMO = tuple(f"workflow/test_{name}.py" for name in ("demo", "kills", "literal", "pieces", "sharing"))
+ON_THE_DEMO = tuple(f"workflow/test_{name}.py" for name in ("demo", "dvc", "kills", "literal", "pieces", "sharing"))
 """Files whose tests begin with what the demo made, which is made once."""
 
 
