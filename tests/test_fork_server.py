@@ -8,7 +8,6 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -92,8 +91,8 @@ def run(folder, *words, **more):
 
 def waiting(folder):
     """Return a client whose fork waits, and the fork's number."""
-    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # which a shell has its background jobs ignore
-    client = subprocess.Popen(command("waits"), cwd=folder, stderr=subprocess.PIPE, text=True, preexec_fn=heard)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
+    client = subprocess.Popen(command("waits"), cwd=folder, stderr=subprocess.PIPE, text=True)
     until(lambda: (folder / "pid").exists() and (folder / "pid").read_text())
     return client, int((folder / "pid").read_text())
 
