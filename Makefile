@@ -81,11 +81,17 @@ publish: $(READY) ## judge and show the results that are here, run nothing: make
 		-- results/$(SCALE)/comparison.csv results/$(SCALE)/costs.csv results/$(SCALE)/threat-models.csv
 	@$(BIN)/leaklab pack --scale $(SCALE)
 	@$(BIN)/leaklab findings --scale $(SCALE)
+	@[ $(SCALE) != small ] || $(BIN)/dvc commit --force --quiet results/dvc.yaml:small
 
 share: $(READY) ## record what was made in dvc.lock and push it to your DVC remote
-	@mkdir -p data/prepared results/runs $(foreach scale,demo small paper,results/$(scale) figures/$(scale)) .snakemake/metadata
-	@$(BIN)/dvc commit --force workflow
-	@$(BIN)/dvc push
+	@mkdir -p data/prepared results/runs results/demo figures/demo results/paper figures/paper .snakemake/metadata
+	@$(BIN)/dvc commit --force demo runs
+	@$(BIN)/dvc commit --force results/dvc.yaml:small
+	@$(BIN)/dvc commit --force results/dvc.yaml:paper # empty or not: what is in no lock ends a `dvc pull` in an error
+	@raw=$$(find data -name '*.dvc' | sort); \
+		{ [ -z "$$raw" ] || $(BIN)/dvc commit --force $$raw; } && \
+		$(BIN)/dvc push && \
+		echo "pushed; colleagues find it by the locks: git add dvc.lock results/dvc.lock" $$raw "&& git commit && git push"
 
 bench: $(READY) ## measure training and attacks beside plain loops and peers: make bench BENCH=--quick
 	@PYTHONPATH=benchmarks $(BIN)/python -m training_speed $(BENCH)
@@ -103,4 +109,4 @@ mutants: $(READY) ## put faults into our own code by chance, see which tests fin
 	@PYTHONPATH=benchmarks $(BIN)/python -m mutants $(MUTANTS)
 
 clean: ## remove what the demo made; small and paper results stay
-	@rm -rf results/demo figures/demo logs benchmarks/jobs
+	@rm -rf results/demo figures/demo logs

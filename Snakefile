@@ -5,4 +5,4 @@ include: "workflow/Snakefile"
 rule default:
     default_target: True
     input:
-        targets_of(CONFIG.scale),
+        results.targets_of(CONFIG.scale),

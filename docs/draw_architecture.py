@@ -1,4 +1,4 @@
-"""Draw the pictures of architecture.md: run ``python docs/draw_architecture.py`` after a rule or a room has changed.
+"""Draw the pictures of architecture.md and dvc.md: run ``python docs/draw_architecture.py`` where they are out of date.
 
 Arrows of the road are the files in a dry run of Snakemake, those of the rooms are imports. No box is placed by hand.
 It needs the extra ``test`` of pyproject.toml.
@@ -15,10 +15,12 @@ from pathlib import Path
 
 import grimp
 import networkx as nx  # type: ignore[import-untyped]
+import yaml
 
 ROOT = Path(__file__).parents[1]
 # all rules: the demo, and the one item beside it with a landscape
 TARGETS = ("demo", "figures/demo/lrp/figure4.png")
+STAGES = ("dvc.yaml", "results/dvc.yaml")
 WORDS = {
     "fetch_dataset": "checked files",
     "partition_data": "partitioning",
@@ -35,6 +37,13 @@ WORDS = {
     "publish_threat_models": "letters",
     "build_report": "pages",
     "build_crate": "RO-Crate",
+    "snakemake": "decides, makes",
+    "demo": "results, figures",
+    "small": "results, figures",
+    "paper": "results, figures",
+    "runs": "data, records",
+    "DVC remote": "yours",
+    "git": "this repository",
 }
 INK, LINE, MARKED, MAIN, SIDE = "#1B1B1B", "#767676", "#C44E00", "#DCEBF5", "#F1F1F1"
 LETTER, SMALL, LEADING = 14, 12.5, 17
@@ -102,6 +111,22 @@ def rooms() -> Picture:
         marked=_short(edge for edge in forbidden if set(edge) <= names),
         legend=("imports", "must never import"),
         dashes="5 4",
+    )
+
+
+def owners() -> Picture:
+    """Return which stage of DVC holds what Snakemake makes, and where it goes; from the stages' own files."""
+    edges, in_git = set(), set()
+    for file in STAGES:
+        for stage, content in yaml.safe_load((ROOT / file).read_text(encoding="utf-8"))["stages"].items():
+            edges.add(("snakemake", stage))
+            cached = [next(iter(out.values())).get("cache", True) for out in content["outs"]]
+            edges.add((stage, "DVC remote")) if all(cached) else in_git.add((stage, "git"))
+    return Picture(
+        title="Who makes what, and where it is kept",
+        edges=frozenset(edges | in_git),
+        marked=frozenset(in_git),
+        legend=("Snakemake makes it, make share pushes it", "published, read without running or pulling"),
     )
 
 
@@ -223,7 +248,7 @@ class Sheet:
 
 def pictures() -> dict[str, str]:
     """Return the text of every picture by the name of its file."""
-    return {"road.svg": str(Sheet(road())), "rooms.svg": str(Sheet(rooms()))}
+    return {"road.svg": str(Sheet(road())), "rooms.svg": str(Sheet(rooms())), "owners.svg": str(Sheet(owners()))}
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """A committed copy of the working tree in which tests run Snakemake, with nothing from this checkout but its files."""
 
+import importlib
 import importlib.util
 import os
 import re
@@ -25,7 +26,7 @@ GIT_IDENTITY = {
 }
 
 
-ON_THE_DEMO = tuple(f"workflow/test_{name}.py" for name in ("demo", "kills", "literal", "pieces", "sharing"))
+ON_THE_DEMO = tuple(f"workflow/test_{name}.py" for name in ("demo", "dvc", "kills", "literal", "pieces", "sharing"))
 """Files whose tests begin with what the demo made, which is made once."""
 
 
@@ -205,25 +206,57 @@ def dataset():
 
 
 @pytest.fixture
-def plant(tmp_path, monkeypatch):
-    """Return a function that adds a defense to the house for one test: ``plant("mine", source)``."""
-    import leaklab.defenses
+def package_at(monkeypatch):
+    """Return a function that says where plug-ins are sought, and forgets what was known of those sought before.
+
+    Called again after an edit below that folder, it forgets what was known before the edit.
+    """
+    from leaklab.observations import declared
+    from leaklab.records import plugins, traits
+
+    def forget():
+        for one in (*vars(plugins).values(), *vars(traits).values(), *vars(declared).values()):
+            if hasattr(one, "cache_clear"):
+                one.cache_clear()
+
+    def seek(folder):
+        monkeypatch.setattr(plugins, "PACKAGE_FOLDER", folder)
+        forget()
+
+    yield seek
+    forget()
+
+
+@pytest.fixture
+def plant(tmp_path, monkeypatch, package_at):
+    """Return a function that adds a plug-in to the house for one test: ``plant("mine", source, "attacks")``."""
     from leaklab.records import plugins
 
-    package, room = tmp_path / "planted/leaklab", tmp_path / "planted/leaklab/defenses"
-    room.mkdir(parents=True)
-    for folder, target in ((plugins.PACKAGE_FOLDER, package), (plugins.PACKAGE_FOLDER / "defenses", room)):
-        for path in folder.iterdir():
-            if path.name not in ("defenses", "__pycache__"):
-                (target / path.name).symlink_to(path)
+    house, package = plugins.PACKAGE_FOLDER, tmp_path / "planted/leaklab"
+    package.mkdir(parents=True)
 
-    def add(name, source):
-        file = room / f"{name.replace('-', '_')}.py"
+    def open_up(folder):
+        """Make a folder of links to what the house has there, in which there is room for more."""
+        place = package / folder
+        if place.is_symlink():
+            place.unlink()
+            place.mkdir()
+        for path in (house / folder).iterdir():
+            if path.name != "__pycache__" and not (place / path.name).exists():
+                (place / path.name).symlink_to(path)
+
+    def add(name, source, room="defenses"):
+        folders = room.split("/")
+        for depth in range(1, len(folders) + 1):
+            open_up("/".join(folders[:depth]))
+        file = package / room / f"{name.replace('-', '_')}.py"
         file.write_text(source, encoding="utf-8")
-        plugins.available.cache_clear()
-        monkeypatch.delitem(sys.modules, plugins.module_name("defenses", name), raising=False)
+        package_at(package)
+        parent = importlib.import_module(".".join(["leaklab", *folders]))
+        if str(file.parent) not in parent.__path__:
+            monkeypatch.setattr(parent, "__path__", [*parent.__path__, str(file.parent)])
+        monkeypatch.delitem(sys.modules, f"{parent.__name__}.{file.stem}", raising=False)
 
-    monkeypatch.setattr(plugins, "PACKAGE_FOLDER", package)
-    monkeypatch.setattr(leaklab.defenses, "__path__", [*leaklab.defenses.__path__, str(room)])
-    yield add
-    plugins.available.cache_clear()
+    open_up("")
+    package_at(package)
+    return add

@@ -18,12 +18,13 @@ SOURCE = ROOT / "src/leaklab"
 MODULES = sorted(SOURCE.rglob("*.py"))
 LONGEST = 300
 # the one reader of the official CIFAR archives, which lets nothing but arrays and plain containers in
-RESTRICTED_UNPICKLER = "data/readers/restricted_pickle.py"
+RESTRICTED_UNPICKLER = "data/readers/cifar.py"
 LOADERS_OF_PICKLES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 # the frozen tensors, whose names were held against the model's before; the others stay as they are until a round begins
-FROZEN_ALONE = {"federated/backbone.py"}
+FROZEN_ALONE = {"federated/forms/network.py"}
 # what a contract on imports cannot see, because it needs none
 OPENERS = {"open", "__import__", "torch.load", "torch.from_file", "np.load", "np.fromfile", "np.memmap", "np.loadtxt"}
+ATTACKS, CAPTURES = re.compile(r"leaklab\.attacks\b"), re.compile(r"leaklab\.captures\b")
 GLOBAL_GENERATORS = {"manual_seed", "manual_seed_all", "set_rng_state", "seed_all", "default_generator"}
 
 
@@ -76,14 +77,14 @@ def test_imports_run_downwards_only():
 TRUTH = "attacks never come to the truth of a capture, on no way"
 FILES = "attacks open no files"
 PEEKING = {
-    "attacks/peek.py": ("from leaklab.observations.truth import load_truth", {TRUTH}),
-    "attacks/text/peek.py": ("from leaklab.observations.text_truth import load_text_truth", {TRUTH}),
-    "attacks/adaptive/peek.py": ("from leaklab.observations.capture import capture", {TRUTH}),
-    "attacks/planned.py": ("from pathlib import Path", {FILES}),
+    "attacks/peek.py": ("from leaklab.captures.truth import load_truth", {TRUTH}),
+    "attacks/text/peek.py": ("from leaklab.captures.truth import load_text_truth", {TRUTH}),
+    "attacks/adaptive/peek.py": ("from leaklab.captures.capture import capture", {TRUTH}),
+    "attacks/run.py": ("from pathlib import Path", {FILES}),
     "attacks/dlg.py": ("from leaklab.records.files import read_tensors", {FILES}),
-    "steps/run_attack.py": ("from leaklab.observations.truth import load_truth", {TRUTH}),
+    "steps/run_attack.py": ("from leaklab.captures.truth import load_truth", {TRUTH}),
     # an attack may import this one, so that what it imports counts as well
-    "observations/base.py": ("from leaklab.observations.private_images import choose_images", {TRUTH}),
+    "observations/base.py": ("from leaklab.captures.private_images import choose_images", {TRUTH}),
 }
 
 
@@ -109,23 +110,22 @@ def test_no_attack_opens_a_file_without_an_import():
     assert not {name: found for name, found in opened.items() if found}
 
 
-def test_every_module_of_observations_is_one_that_attacks_may_import_or_one_that_they_must_not():
-    """A new one that knows private samples has to be named in the contract."""
+def test_least_squares_have_one_place_that_finds_the_rank_on_every_device():
+    """GPUs take full rank for granted and return any numbers otherwise."""
+    found = {name for name, tree in trees() if "torch.linalg.lstsq" in {call for call, _ in calls(tree)}}
+    assert found == {"attacks/least_squares.py"}
+
+
+def test_every_step_that_attacks_is_kept_from_the_truth():
+    """A new one has to be named in the contract; what reads the truth beside attacks (``map_landscape``) is none."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     (contract,) = [contract for contract in settings["contracts"] if contract["name"] == TRUTH]
-    allowed = {
-        "base",
-        "client_requirements",
-        "declared",
-        "requirements",
-        "text_requirements",
-        "threat_models",
-        "update_bounds",
-    }
-    # the steps of attacks read an observation with it
-    allowed |= {"artefacts", "description", "__init__"}
-    modules = {path.stem for path in SOURCE.glob("observations/*.py")}
-    assert modules == allowed | {name.rpartition(".")[2] for name in contract["forbidden_modules"]}
+    assert contract["forbidden_modules"] == ["leaklab.captures"]
+    steps = {name[:-3].replace("/", "."): set(imported(tree)) for name, tree in trees() if name.startswith("steps/")}
+    attacking = {f"leaklab.{name}" for name, found in steps.items() if any(map(ATTACKS.match, found))}
+    attacking |= {f"leaklab.{name}" for name, found in steps.items() if attacking & found}
+    attacking -= {f"leaklab.{name}" for name, found in steps.items() if any(map(CAPTURES.match, found))}
+    assert attacking == set(contract["source_modules"]) - {"leaklab.attacks"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
@@ -187,9 +187,38 @@ def test_no_module_touches_a_global_generator():
         assert "random" not in set(imported(tree)), name
 
 
+def test_all_mends_of_snakemake_stand_in_one_file():
+    """The others say in its words what is wrong or read the command line as it does, and change nothing of it."""
+    found = {}
+    for name, tree in trees():
+        if taken := [one for one in imported(tree) if one.split(".")[0].startswith("snakemake")]:
+            found[name] = set(taken)
+    mends = found.pop("planning/snakemake_patches.py")
+    assert mends
+    assert set().union(*found.values()) == {"snakemake.exceptions", "snakemake.cli"}
+
+
+def test_rules_are_eight_files_and_leave_looking_up_to_typed_modules():
+    files = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "workflow/rules").glob("*.smk")}
+    assert set(files) == {"common", "data", "train", "attack", "pieces", "evaluate", "report", "provenance"}
+    assert {name for name, text in files.items() if re.search(r"^def |\blambda ", text, re.MULTILINE)} == {"common"}
+    assert not [name for name, text in files.items() if re.search(r"\{(input|output)\b", text)]
+
+
+def test_no_function_asks_again_and_again_what_a_spec_is():
+    """What differs from stage to stage stands on the spec's class, or is dispatched by it."""
+    ladders = set()
+    for name, tree in trees():
+        for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+            asked = [ast.unparse(node) for node in ast.walk(function) if isinstance(node, ast.Call)]
+            if len([text for text in asked if re.match(r"isinstance\(.*Spec\b", text)]) > 1:
+                ladders.add(f"{name}::{function.name}")
+    assert not ladders
+
+
 @pytest.mark.parametrize(
     ("file", "rule"),
-    [("attack", "run_attack"), ("pieces", "attack_piece"), ("text", "attack_text"), ("pieces", "text_piece")],
+    [("attack", "run_attack"), ("pieces", "attack_piece"), ("attack", "attack_text"), ("pieces", "text_piece")],
 )
 def test_the_rule_of_an_attack_reads_an_observation_and_a_generator_only(file, rule):
     text = (ROOT / f"workflow/rules/{file}.smk").read_text(encoding="utf-8").partition(f"rule {rule}:")[2]
@@ -197,8 +226,9 @@ def test_the_rule_of_an_attack_reads_an_observation_and_a_generator_only(file, r
     stage = "attack-text" if "text" in rule else "attack"
     own = {f'observed("{stage}", "{name}")' for name in ("observation.safetensors", "facts.json")}
     prior = {f'if_needed("{stage}", "generator", "{name}")' for name in ("generator.safetensors", "generator.json")}
-    found = {line.partition("=")[2].strip().rstrip(",") for line in inputs.splitlines() if line.strip()}
-    pieces = {"part_before"} if rule == "attack_piece" else {f'after_pieces("{stage}", "checkpoint.safetensors")'}
+    entries = (line.partition("=")[2].strip().rstrip(",") for line in inputs.splitlines() if line.strip())
+    found = {re.sub("^(runs|pieces)[.]", "", entry) for entry in entries}
+    pieces = {"part_before()" if rule == "attack_piece" else f'after("{stage}", "checkpoint.safetensors")'}
     assert own <= found <= own | prior | pieces
 
 
@@ -206,3 +236,24 @@ def test_the_rule_of_an_attack_reads_an_observation_and_a_generator_only(file, r
 def test_the_schemas_are_those_of_the_models(path):
     """If this fails: ``leaklab schema`` writes them anew."""
     assert (ROOT / path).read_text(encoding="utf-8") == schema_texts()[path]
+
+
+def test_parts_of_attacks_never_import_plug_ins():
+    """A plug-in may build on another one; what several share is a part, and knows none of them.
+
+    The base of a room may offer what does nothing.
+    """
+    found = {f"leaklab.{name_of(path)[:-3].replace('/', '.')}": path for path in MODULES}
+    offering = {
+        module
+        for module, path in found.items()
+        if path.stem != "base" and re.search(r"^PLUGINS?\b", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    parts = {module: path for module, path in found.items() if module.startswith("leaklab.attacks.")}
+    assert len(offering & set(parts)) > 20
+    known = {
+        module: sorted(offering.intersection(imported(ast.parse(path.read_text(encoding="utf-8")))) & set(parts))
+        for module, path in parts.items()
+        if module not in offering
+    }
+    assert {module: plugins for module, plugins in known.items() if plugins} == {}

@@ -7,7 +7,7 @@ from leaklab.calibrate import calibrated, device_name, measured, noise
 from leaklab.planning.devices import measured_device
 from leaklab.planning.plan import Job
 from leaklab.records.errors import UserError
-from leaklab.records.ids import STAGES
+from leaklab.specs.stages import STAGES
 
 TRAIN = {
     "dataset": "mnist",
@@ -26,7 +26,7 @@ GENERATIVE = {"capture": CAPTURE, "attack": "ggl", "generator": {"dataset": "mni
 
 
 def jobs(*specs):
-    return [Job(STAGES[stage].model_validate(spec), (), "") for stage, spec in specs]
+    return [Job(STAGES[stage].model_validate(spec)) for stage, spec in specs]
 
 
 @pytest.fixture(autouse=True)

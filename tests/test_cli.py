@@ -15,17 +15,14 @@ import pytest
 
 from leaklab import cli
 from leaklab.data.fetch import Found
+from leaklab.items.items import load_items, load_papers
 from leaklab.planning.code import code_of_result
-from leaklab.planning.outputs import jobs_behind
+from leaklab.planning.outputs import jobs_behind, states
 from leaklab.planning.plan import build_plan
 from leaklab.planning.resources import cost
-from leaklab.planning.state import states
-from leaklab.records.durations import duration
+from leaklab.records.environment import duration
 from leaklab.records.files import sha256
-from leaklab.records.ids import stage_of
-from leaklab.records.items import load_items
-from leaklab.records.papers import load_papers
-from leaklab.records.provenance import Recorder
+from leaklab.records.recorder import Recorder
 from leaklab.report.site import checkout
 
 ROOT = Path(__file__).parents[1]
@@ -169,7 +166,7 @@ class TestPlan:
         row = next(line for line in text.splitlines() if re.match(r"\W*train\b", line))
         jobs, missing = (int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*(?![.\d])", row)[:2])
         plan = build_plan(load_items())
-        planned = [job for job in plan.jobs_of("small", plan.items["lrp/table1"]) if stage_of(job.spec) == "train"]
+        planned = [job for job in plan.jobs_of("small", plan.items["lrp/table1"]) if job.spec.stage == "train"]
         assert jobs == len(planned) >= 62
         assert 0 <= missing <= jobs
         assert f" {duration(max(cost(job.spec).seconds for job in planned))} " in row

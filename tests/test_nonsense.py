@@ -8,11 +8,12 @@ import pytest
 import yaml
 
 from leaklab.data.catalog import load_catalog
+from leaklab.items.items import load_item
 from leaklab.planning.plan import build_plan
 from leaklab.records.config import load_config
 from leaklab.records.errors import UserError
-from leaklab.records.items import load_item
 from leaklab.report.judge.claims import read_claims
+from leaklab.report.judge.printed import read_in_text
 from leaklab.report.judge.tolerances import Tolerances
 from leaklab.report.numbers.results import ResultTable
 
@@ -151,7 +152,11 @@ def test_a_mutated_configuration_is_read_or_refused_in_one_line(outcome, name, r
     assert 0.3 < judged.count(False) / len(judged) < 0.98
 
 
-TABLES = {"papers/claims.csv": read_claims, "papers/targets.csv": ResultTable.read_printed}
+TABLES = {
+    "papers/claims.csv": read_claims,
+    "papers/targets.csv": ResultTable.read_printed,
+    "papers/sentences.csv": read_in_text,
+}
 
 
 def table_with_other_cells(content, draw):

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from algorithm_speed.workloads import WORKLOADS
 from leaklab.federated.batches import Batch
-from leaklab.federated.low_rank import Heads, _times
-from leaklab.federated.memory import keep_freed_memory
-from leaklab.federated.network import trainable
-from leaklab.federated.optimizers.sgd import Sgd
+from leaklab.federated.forms.dense import keep_freed_memory
+from leaklab.federated.forms.low_rank import Heads, _times
+from leaklab.federated.forms.network import trainable
+from leaklab.federated.optimizers import Sgd
 from leaklab.records.files import write_text
 
 WORK = WORKLOADS[1]

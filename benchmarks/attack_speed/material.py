@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attack_speed.objectives import gradients, objective
 from attack_speed.workloads import CLASSES, Workload
 from leaklab.models.base import Architecture
-from leaklab.models.batch_norm import batch_norms
+from leaklab.models.normalisation import batch_norms
 from leaklab.records import plugins
 from leaklab.records.files import read_tensors, write_tensors
 from leaklab.records.streams import Stream, stream

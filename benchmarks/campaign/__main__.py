@@ -14,12 +14,12 @@ from pathlib import Path
 from campaign.rehearsal import rehearsed
 from campaign.schedule import bounds, makespan
 from campaign.tasks import Task, tasks_of
+from leaklab.items.items import load_items
 from leaklab.planning.devices import Device
 from leaklab.planning.pieces import MINUTES
 from leaklab.planning.plan import build_plan
 from leaklab.records.config import Scale
 from leaklab.records.files import write_text
-from leaklab.records.items import load_items
 
 SCALES: Sequence[Scale] = ("small", "paper")
 WORKERS = (1, 2, 4, 8)
@@ -78,7 +78,7 @@ def page(rows: Sequence[Row], real: Sequence[Row], jobs: Mapping[str, int]) -> s
         "does one job at a time: a thread here, a GPU with the thread beside it on a cluster. Ideal is the work over\n"
         "the workers, or the longest chain of jobs if that is longer; a queue takes jobs in the order in which they\n"
         "become ready; longest chain first is the order of the priorities that the workflow gives its jobs\n"
-        "(`src/leaklab/planning/ranks.py`).\n\n"
+        "(`src/leaklab/planning/devices.py`).\n\n"
     )
     paper = ["| scale | workers | ideal h | queue h | queue / ideal | longest chain first / ideal | longest job min |",
              "| --- | --: | --: | --: | --: | --: | --: |"]  # fmt: skip

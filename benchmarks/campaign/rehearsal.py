@@ -35,7 +35,7 @@ def rehearsed(tasks: Mapping[str, Task], workers: int, per_hour: float, ranked: 
         tasks: by name.
         workers: tasks that run at once.
         per_hour: seconds of sleep for an hour of work.
-        ranked: whether jobs have the priorities that the workflow gives them (``planning/ranks.py``).
+        ranked: whether jobs have the priorities that the workflow gives them (``planning/devices.py``).
     """
     left = chains(tasks)
     numbers = {name: str(number) for number, name in enumerate(tasks)}

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from leaklab.planning.devices import Device
 from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import Job, Plan
-from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.config import Scale
-from leaklab.records.text_specs import TextAttackSpec
+from leaklab.specs.attack import AttackSpec
+from leaklab.specs.text import TextAttackSpec
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from typing import Any
 
 from chaos import client
 from chaos.workspace import Workspace
+from leaklab.fork_server import ADDRESS
 
 TRACEBACK = "Traceback (most recent call last)"
 INTERRUPT, CANCELLED = "KeyboardInterrupt", "asyncio.exceptions.CancelledError"
@@ -90,7 +91,7 @@ class Calls:
         """Start a command in a process group of its own."""
         handle, name = tempfile.mkstemp(dir=self.folder)
         silent = os.open(os.devnull, os.O_RDONLY)
-        given = {**self.workspace.environment, **environment}
+        given = {**self.workspace.environment, ADDRESS: "off", **environment}
         asked = client.ask(str(self.folder / "socket"), command, given, str(self.workspace.folder), client.OWN_GROUP,
                            (silent, handle, handle))  # fmt: skip
         os.close(handle)
@@ -156,8 +157,8 @@ def nursery(workspace: Workspace, folder: Path) -> Iterator[Calls]:
     shim = folder / "python"
     own = Path(client.__file__)
     python = f"exec '{sys.executable}'"
-    step = f"{python} -IS '{own}' '{folder}/socket' \"$@\""
-    shim.write_text(f'#!/bin/sh\ncase "$2" in leaklab.steps.*) {step};; esac\n{python} "$@"\n')
+    step = f"shift 2; {python} -IS '{own}' '{folder}/socket' -m \"$@\""  # in place of the server of a call
+    shim.write_text(f'#!/bin/sh\ncase "$3" in leaklab.steps.*) {step};; esac\n{python} "$@"\n')
     shim.chmod(0o755)
     path = f"{workspace.folder / 'src'}{os.pathsep}{own.parents[1]}"
     command = [sys.executable, "-m", "chaos.nursery", str(folder)]

@@ -7,7 +7,6 @@ leaves its files, as any other.
 PYTHONPATH=<workspace>/src:benchmarks python -m chaos.nursery FOLDER      until its standard input is closed
 """
 
-import atexit
 import gc
 import json
 import os
@@ -16,11 +15,12 @@ import select
 import signal
 import socket
 import sys
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from leaklab.fork_server import ended_as
 
 LIBRARIES = ("torch", "pandas", "pyarrow.parquet", "safetensors.torch", "scipy.optimize", "sklearn", "skimage.metrics",
              "matplotlib.pyplot", "matplotlib.backends.backend_pdf", "seaborn", "jinja2", "torchmetrics", "torchvision",
@@ -124,9 +124,7 @@ def main() -> None:
 
 
 def _status_of(name: str, *rest: str) -> int:
-    """Run a command as Python would run it, but for the objects that it would take down at its end one by one."""
-    status: object = 0
-    try:
+    def program() -> None:
         if name == "-m":
             sys.modules.pop(rest[0], None)
             sys.argv = list(rest)
@@ -134,19 +132,8 @@ def _status_of(name: str, *rest: str) -> int:
         else:
             sys.argv = [f"{Path(sys.executable).parent}/{name}", *rest]
             sys.modules[COMMANDS[name]].main()
-    except SystemExit as end:
-        status = end.code
-        if isinstance(status, str):
-            print(status, file=sys.stderr)
-            status = 1
-    except BaseException:  # noqa: BLE001 - as the interpreter does with what nobody catches
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
-        status = 1
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    return int(status or 0)  # type: ignore[call-overload]
+
+    return ended_as(program)
 
 
 if __name__ == "__main__":

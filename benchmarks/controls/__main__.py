@@ -21,11 +21,11 @@ from controls.chain import run_jobs
 from controls.judging import Outcome, outcomes
 from controls.page import page
 from controls.substitution import CONTROLS, is_privacy_item, substituted
+from leaklab.items.expand import expand
+from leaklab.items.items import find_item, load_items
 from leaklab.planning.plan import Plan
 from leaklab.records.config import Scale
-from leaklab.records.expand import expand
 from leaklab.records.files import write_text
-from leaklab.records.items import find_item, load_items
 
 SCALE: Scale = "demo"
 MINUTES = 30.0

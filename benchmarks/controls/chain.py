@@ -4,12 +4,10 @@ import importlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from leaklab.planning.code import RULE_OF_STAGE
 from leaklab.planning.plan import PREPARED, Job
-from leaklab.records.ids import run_folder, stage_of
-from leaklab.records.observed import OBSERVED, observation_folder
-from leaklab.records.specs import Spec
-from leaklab.records.text_specs import TEXT_FOLDER
+from leaklab.specs.base import Spec, run_folder
+from leaklab.specs.stages import OBSERVED, observation_folder
+from leaklab.specs.text import TEXT_FOLDER
 from leaklab.steps.base import main
 
 READ = {
@@ -36,17 +34,17 @@ def run_jobs(jobs: Iterable[Job]) -> int:
         if job.dataset:
             _fetch(job.dataset)
         if not (job.folder / "run.json").is_file():
-            _run(RULE_OF_STAGE[stage_of(job.spec)], job.told, inputs_of(job), outputs_of(job.spec))
+            _run(job.spec.rule, job.told, inputs_of(job), outputs_of(job.spec))
             done += 1
     return done
 
 
 def inputs_of(job: Job) -> list[str]:
     """Return the inputs of a job as its rule names them, ``name=path``."""
-    stage = stage_of(job.spec)
+    stage = job.spec.stage
     found = _dataset(job.dataset, stage) if job.dataset else []
     for spec in job.needs:
-        of, folder = stage_of(spec), run_folder(spec)
+        of, folder = spec.stage, run_folder(spec)
         if of not in OBSERVED or stage.startswith("score"):
             found += [f"{_input_name(stage, of, name)}={folder / name}" for name in READ[of]]
         if of in OBSERVED:
@@ -56,7 +54,7 @@ def inputs_of(job: Job) -> list[str]:
 
 def outputs_of(spec: Spec) -> list[str]:
     """Return the outputs of a job as its rule names them, ``name=path``."""
-    stage, folder = stage_of(spec), run_folder(spec)
+    stage, folder = spec.stage, run_folder(spec)
     found = [f"{_name(name)}={folder / name}" for name in (*MADE[stage], "run.json")]
     if stage in OBSERVED:
         found += [f"{_name(name)}={observation_folder(spec) / name}" for name in SEEN]

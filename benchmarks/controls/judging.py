@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from controls.substitution import KEY, KNOWING, NONE, PAPER, Substitution
-from leaklab.planning.threat_letters import made_for
+from leaklab.items.expand import PlannedRun, block_stage
+from leaklab.observations.letters import made_for
 from leaklab.records.config import Scale
-from leaklab.records.expand import PlannedRun, block_stage
 from leaklab.records.files import sha256
-from leaklab.records.ids import run_folder
 from leaklab.report.collect.attacks import attack_rows
 from leaklab.report.collect.attempts import attack_name
 from leaklab.report.collect.source import Source
 from leaklab.report.collect.text import text_rows
 from leaklab.report.numbers.results import AS_DESCRIBED, BY, PROTECTION_LEFT, ResultRow
 from leaklab.report.site.attacks_tried import HALF
+from leaklab.specs.base import run_folder
 
 NOTHING, SOME, HIDES, NO_PREMISE = "nothing", "some", "hides", "no premise"
 LITTLE = 5.0

@@ -4,17 +4,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from leaklab.items.expand import PlannedRun
+from leaklab.items.items import Item
 from leaklab.observations.client_requirements import samples_seen
 from leaklab.observations.requirements import check_transform
-from leaklab.records.attack_spec import AttackSpec, ScoreSpec
-from leaklab.records.canonical import canonical_json
 from leaklab.records.errors import UserError
-from leaklab.records.expand import PlannedRun
-from leaklab.records.items import Item
-from leaklab.records.record import Component
-from leaklab.records.text_specs import TextScoreSpec
+from leaklab.records.record import Component, canonical_json
 from leaklab.report.collect.attempts import attack_name
 from leaklab.report.collect.source import row_of
+from leaklab.specs.attack import AttackSpec, ScoreSpec
+from leaklab.specs.text import TextScoreSpec
 
 CONTROLS = ("no-op", "sign-flip", "scaled-copy")
 KEY, NONE, PAPER, KNOWING = "control", "none", "paper", "knowing"

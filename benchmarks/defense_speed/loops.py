@@ -9,7 +9,7 @@ from torch import Tensor
 
 from leaklab.defenses.base import ClientContext
 from leaklab.defenses.grad_defense import EndToEnd, GradDefense
-from leaklab.defenses.last_layer import last_affine
+from leaklab.defenses.lrp import last_affine
 from leaklab.defenses.soteria import Soteria
 
 

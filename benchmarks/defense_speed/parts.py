@@ -16,8 +16,8 @@ from speed.costs import one_thread
 from torch import Tensor, nn
 from torch.func import jvp, vmap
 
-from leaklab.defenses import sample_gradients as formulas
-from leaklab.defenses.sample_gradients import sample_gradients
+from leaklab.defenses import per_sample as formulas
+from leaklab.defenses.per_sample import sample_gradients
 from leaklab.defenses.soteria_probes import probed_ratios
 from leaklab.models.base import Architecture
 from leaklab.records import plugins

@@ -12,9 +12,9 @@ from training_speed.workloads import Workload
 from defense_speed.contestants import MADE
 from leaklab.defenses.base import ClientContext
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms.dense import keep_freed_memory
+from leaklab.federated.forms.network import trainable
 from leaklab.federated.local import local_steps
-from leaklab.federated.memory import keep_freed_memory
-from leaklab.federated.network import trainable
 from leaklab.models.base import Architecture
 from leaklab.records import plugins
 

@@ -5,11 +5,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from leaklab.items.items import load_items
 from leaklab.planning.devices import FILE, Device, keep_measured, work_of
 from leaklab.planning.plan import build_plan
-from leaklab.records.attack_spec import AttackSpec
-from leaklab.records.items import load_items
-from leaklab.records.train_spec import TrainSpec
 from operations.measures import Figure, timed
 
 SCALE, FASTER = "paper", 50
@@ -32,7 +30,7 @@ def graph(checkout: Path, scratch: Path) -> list[Figure]:
     subprocess.run(["git", "clone", "--quiet", str(checkout), str(folder)], check=True, capture_output=True)
     plan = build_plan(load_items(), [SCALE])
     specs = [job.spec for jobs in plan.jobs.values() for job in jobs.values()]
-    work = {work_of(spec) for spec in specs if isinstance(spec, TrainSpec | AttackSpec)}
+    work = set(filter(None, map(work_of, specs)))
     keep_measured(Device("cuda", "assumed", dict.fromkeys(work, 1 / FASTER)), folder / FILE)
     found = [
         *_graph(folder, "cpu", f"`snakemake --dry-run {SCALE}`"),

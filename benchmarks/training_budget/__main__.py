@@ -16,11 +16,11 @@ from speed.page import markdown, wrapped
 from speed.processes import output
 
 from leaklab.calibrate import GRAY, SHAPES
+from leaklab.items.items import load_items
 from leaklab.planning.plan import Plan, build_plan
-from leaklab.records.canonical import canonical_json
 from leaklab.records.files import read_table, write_text
-from leaklab.records.items import load_items
-from leaklab.records.train_spec import TrainSpec
+from leaklab.records.record import canonical_json
+from leaklab.specs.training import TrainSpec
 from training_budget.kinds import Kind, kinds
 from training_budget.ways import times_of
 

@@ -12,8 +12,8 @@ from leaklab.calibrate import CLASSES, GRAY, SHAPES, noise
 from leaklab.federated.engine import train
 from leaklab.planning.resources import cost
 from leaklab.records import plugins
-from leaklab.records.canonical import canonical_json
-from leaklab.records.train_spec import TrainSpec
+from leaklab.records.record import canonical_json
+from leaklab.specs.training import TrainSpec
 
 SAMPLES = 600
 TESTS = 8

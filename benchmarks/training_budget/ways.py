@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from leaklab.calibrate import CLASSES
 from leaklab.federated.batches import Batch
-from leaklab.federated.network import TrainableNetwork, trainable
-from leaklab.federated.one_by_one import OneByOne
-from leaklab.federated.stacked import StackedNetwork
+from leaklab.federated.forms.network import TrainableNetwork, trainable
+from leaklab.federated.forms.one_by_one import OneByOne
+from leaklab.federated.forms.stacked import StackedNetwork
 from leaklab.models.base import Shape
 from leaklab.records import plugins
 from leaklab.records.record import Component

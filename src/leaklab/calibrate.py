@@ -5,28 +5,27 @@ Real specs of the plan, cut short, run on noise of their data sets' shapes; thei
 
 import platform
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeGuard
+from functools import partial, singledispatch
+from typing import Any
 
 import torch
 
-from leaklab.attacks.planned import attacked
+from leaklab.attacks.run import attacked
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
 from leaklab.federated.engine import train
-from leaklab.observations.capture import capture
 from leaklab.observations.client_requirements import samples_seen
 from leaklab.planning.devices import FILE, Device, keep_measured, work_of
 from leaklab.planning.plan import Job
 from leaklab.planning.resources import cost
-from leaklab.records.attack_spec import AttackSpec
-from leaklab.records.attacker_spec import attacker_of
-from leaklab.records.capture_spec import ImageChoice
 from leaklab.records.errors import UserError
-from leaklab.records.specs import Spec
 from leaklab.records.streams import stream
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs.attack import AttackSpec
+from leaklab.specs.base import Spec
+from leaklab.specs.capture import ImageChoice
+from leaklab.specs.training import TrainSpec
 
 # of scale paper, where they are not gray and 28x28
 SHAPES = {
@@ -37,6 +36,8 @@ SHAPES = {
     "lfw": (3, 32, 32),
     "tiny-imagenet": (3, 64, 64),
     "imagenet": (3, 224, 224),
+    "imagenet-full": (3, 224, 224),
+    "imagenet-sample": (3, 64, 64),
     "imagenet-validation": (3, 224, 224),
 }
 DEVICES = ("cpu", "cuda")
@@ -45,6 +46,8 @@ CLASSES = 10
 CLIENTS, SAMPLES, STEPS = 4, 64, 8
 TESTS = BATCH = 8
 LOW_RATE = 1e-4
+Work = Callable[[int], tuple[float, float]]
+"""From an amount of work, rounds or iterations, to the seconds that it took here and those that the plan says."""
 LEAST_SECONDS = 1.0
 MOST_SECONDS = 20.0
 MOST = 4096
@@ -99,44 +102,48 @@ def measured(jobs: Iterable[Job], device: str) -> Iterator[Found]:
         device: ``cpu`` or ``cuda``.
     """
     torch.set_num_threads(1)
-    kinds: dict[str, dict[str, TrainSpec | AttackSpec]] = {}
+    kinds: dict[str, dict[Any, Work]] = {}
     for job in sorted(jobs, key=lambda one: -cost(one.spec).seconds):
-        if _can_be_cut_short(job.spec) and cost(job.spec).seconds:
+        work = cut_short(job.spec, device) if cost(job.spec).seconds else None
+        if work is not None:
             # jobs that differ in what is cut away need not be tried twice
-            kinds.setdefault(work_of(job.spec), {}).setdefault(_alike(job.spec), job.spec)
-    for work, specs in sorted(kinds.items()):
-        yield _of_first(work, list(specs.values())[:TRIES], device)
+            alike = job.spec.slug(), job.spec.executed_plugins()
+            kinds.setdefault(work_of(job.spec), {}).setdefault(alike, work)
+    for kind, works in sorted(kinds.items()):
+        yield _of_first(kind, list(works.values())[:TRIES])
 
 
-def _can_be_cut_short(spec: Spec) -> TypeGuard[TrainSpec | AttackSpec]:
-    """Tell whether a job runs on noise alone: without a published network or generator."""
-    if isinstance(spec, TrainSpec):
-        return spec.backbone is None
-    return isinstance(spec, AttackSpec) and spec.generator is None
+@singledispatch
+def cut_short(spec: Spec, device: str) -> Work | None:
+    """Return a job as work that can be cut short; None where it does not run on noise alone."""
+    return None
 
 
-def _alike(spec: TrainSpec | AttackSpec) -> str:
-    if isinstance(spec, TrainSpec):
-        return f"{spec.dataset} {spec.algorithm_plugin.name} {spec.defense.name}"
-    return f"{spec.capture.dataset} {spec.attack.name} {spec.transform.name} {spec.capture.defense.name}"
+@cut_short.register
+def _cut_training(spec: TrainSpec, device: str) -> Work | None:
+    return partial(_training, spec, device) if spec.backbone is None else None
 
 
-def _of_first(work: str, specs: Sequence[TrainSpec | AttackSpec], device: str) -> Found:
-    """Return what was measured of the first spec that can be."""
+@cut_short.register
+def _cut_attack(spec: AttackSpec, device: str) -> Work | None:
+    return partial(_attack, spec, device) if spec.generator is None else None
+
+
+def _of_first(kind: str, works: Sequence[Work]) -> Found:
+    """Return what was measured of the first work that can be."""
     started, reason = time.perf_counter(), ""
-    for spec in specs:
+    for work in works:
         try:
-            factor = _factor(spec, device)
+            factor = _factor(work)
         except (UserError, ValueError, torch.OutOfMemoryError) as error:
             reason = reason or " ".join(str(error).split())
         else:
-            return Found(work, factor, time.perf_counter() - started)
-    return Found(work, None, time.perf_counter() - started, reason)
+            return Found(kind, factor, time.perf_counter() - started)
+    return Found(kind, None, time.perf_counter() - started, reason)
 
 
-def _factor(spec: TrainSpec | AttackSpec, device: str) -> float:
-    """Return the seconds of a spec cut short as a multiple of the plan's, after a first run that compiles and warms."""
-    work = partial(_training, spec, device) if isinstance(spec, TrainSpec) else partial(_attack, spec, device)
+def _factor(work: Work) -> float:
+    """Return the seconds of work cut short as a multiple of the plan's, after a first run that compiles and warms."""
     seconds, expected = work(1)
     amount = 1
     while seconds * 2 < MOST_SECONDS and (amount == 1 or seconds < LEAST_SECONDS) and amount < MOST:
@@ -170,7 +177,7 @@ def _attack(spec: AttackSpec, device: str, iterations: int) -> tuple[float, floa
     short = {"images": drawn, "batch_size": batch, "draws": 1, "state": None, "rate": LOW_RATE}
     seen = spec.capture.model_copy(update=short)
     observation, knowledge, _ = capture(seen, noise(seen.dataset, SAMPLES, batch))
-    cut = attacker_of(spec).model_copy(update={"iterations": iterations, "restarts": 1})
+    cut = spec.told().model_copy(update={"iterations": iterations, "restarts": 1})
     started = time.perf_counter()
     found = attacked(cut, observation, knowledge, device, None)  # its result is on the CPU, so the GPU is done
     one = cost(spec).seconds / cost(spec).evaluations  # of one image; a search is of all images of the update

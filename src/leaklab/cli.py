@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from leaklab.planning.printable import print_anything, printable
+from leaklab.planning.listings import print_anything, printable
 from leaklab.records.config import SCALES, Scale
-from leaklab.records.durations import duration
+from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
 
 app = typer.Typer(
@@ -138,8 +138,8 @@ def pull(
     scale: ScaleOption = "small",
 ) -> None:
     """Bring the runs of an item, a paper or a scale from the DVC remote, and no others; what is new is then made."""
+    from leaklab.planning.fetching import pulled
     from leaklab.planning.listings import planned_items, planned_jobs
-    from leaklab.planning.pulling import pulled
 
     name = " ".join(item or [])
     out.print(pulled(planned_jobs(name, _scale(scale)), planned_items(name, _scale(scale)), _scale(scale)))
@@ -156,10 +156,10 @@ def calibrate(
     the others will run on.
     """
     from leaklab.calibrate import calibrated
+    from leaklab.planning.gpus import device_wanted
     from leaklab.planning.listings import planned_jobs
-    from leaklab.records.config import load_config
 
-    for line in calibrated(planned_jobs("", "paper"), device or load_config().device):
+    for line in calibrated(planned_jobs("", "paper"), device or device_wanted()):
         out.print(line)
 
 
@@ -170,7 +170,7 @@ def trace(
     as_json: Annotated[bool, typer.Option("--json", help="all of it for programs, with absolute paths")] = False,
 ) -> None:
     """Print the chain from a result or figure back to the checksums of its raw data."""
-    from leaklab.planning import tracing
+    from leaklab.provenance import tracing
 
     links = tracing.chain_of(file)
     if as_json:
@@ -191,7 +191,7 @@ def audit(
     full: Annotated[bool, typer.Option("--full", help="read also what is unchanged since an earlier audit")] = False,
 ) -> None:
     """Recompute every recorded hash; exit 1 and name the file if one link of the chain is broken."""
-    from leaklab.planning.full_audit import full_audit
+    from leaklab.provenance.full_audit import full_audit
 
     for line in full_audit(git, signed_by, full):
         out.print(line)
@@ -203,7 +203,7 @@ def sign(
     scale: ScaleOption = "small",
 ) -> None:
     """Sign the crate of a scale, which has the checksums of all files behind its report; see docs/security.md."""
-    from leaklab.planning import signing
+    from leaklab.provenance import signing
 
     files = signing.sign(_scale(scale), key)
     out.print(f"{signing.signature_of(_scale(scale))}: signed, with the {files} files that it describes and are here")
@@ -220,7 +220,7 @@ def adopt(
     equal, results/code.lock records that the code stands for the older one, and nothing has to be run again; one
     differing byte adopts nothing. Commit the code first, and the file afterwards.
     """
-    from leaklab.planning.adopt import adopted
+    from leaklab.provenance.repeat import adopted
 
     for line in adopted(cores, dry_run):
         out.print(line)
@@ -230,7 +230,7 @@ def adopt(
 def pack(scale: ScaleOption = "small") -> None:
     """Pack what tables and figures read of their runs beside them, where those runs are here."""
     from leaklab.planning.listings import planned_items
-    from leaklab.planning.packing import pack
+    from leaklab.provenance.packing import pack
 
     for line in pack(planned_items("", _scale(scale)), _scale(scale)):
         out.print(line)
@@ -243,7 +243,7 @@ def remake(
     cores: Annotated[int, typer.Option(min=1, help="how many jobs side by side")] = 2,
 ) -> None:
     """Make tables and figures again from what is packed beside them, without their runs; for new statistics, say."""
-    from leaklab.planning.packing import remake
+    from leaklab.provenance.packing import remake
 
     for line in remake(" ".join(item or []), _scale(scale), cores):
         out.print(line)
@@ -265,7 +265,7 @@ def report(scale: ScaleOption = "demo") -> None:
 
 @app.command()
 def findings(scale: ScaleOption = "small") -> None:
-    """Write the documents that quote results: docs/findings.md, the tables of README.md, results/<scale>/README.md."""
+    """Write what quotes results: docs/findings.md, docs/coverage.md, parts of README.md, results/<scale>/README.md."""
     from leaklab.records.files import write_text
     from leaklab.report.site.checkout import published_data
     from leaklab.report.site.documents import documents, unsaid

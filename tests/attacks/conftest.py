@@ -5,7 +5,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch.nn import functional as F
 
-from leaklab.models.dlg_lenet import DLGLeNet
+from leaklab.models.cnns import DLGLeNet
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.streams import stream

@@ -9,11 +9,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from leaklab.attacks.analytic import AnalyticReconstruction
-from leaklab.attacks.base import Budget
-from leaklab.attacks.layer_input import layer_input
-from leaklab.models.logistic_regression import LogisticRegression
-from leaklab.models.mlp import MultilayerPerceptron
-from leaklab.models.normalised import normalised
+from leaklab.attacks.base import Budget, Case
+from leaklab.attacks.labels.head import layer_input
+from leaklab.models.affine import LogisticRegression, MultilayerPerceptron
+from leaklab.models.normalisation import normalised
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -35,7 +34,7 @@ def observed(observe, private, name, factors=None, kind="gradient", wrap=lambda 
 
 
 def run(observation, knowledge):
-    return AnalyticReconstruction().reconstruct(observation, knowledge, Budget(1, 1), partial(stream, 0))
+    return AnalyticReconstruction().reconstruct(Case(observation, knowledge, Budget(1, 1), partial(stream, 0)))
 
 
 def test_f4_the_input_of_every_affine_layer(observe, private):

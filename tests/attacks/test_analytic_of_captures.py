@@ -10,13 +10,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from leaklab.attacks.base import Budget
-from leaklab.attacks.layer_input import layer_input
+from leaklab.attacks.base import Budget, Case
+from leaklab.attacks.labels.head import layer_input
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
-from leaklab.observations.capture import capture
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 
 SHAPE, CLASSES = (1, 28, 28), 10
 FIRST_LAYER_IS_AFFINE = ("logistic-regression", "mlp")
@@ -50,7 +50,7 @@ def row_of_largest(update, layer):
 
 def attack(observation, knowledge):
     streams = partial(stream, 0, "attack")
-    return plugins.load("attacks", "analytic").reconstruct(observation, knowledge, Budget(1, 1), streams)
+    return plugins.load("attacks", "analytic").reconstruct(Case(observation, knowledge, Budget(1, 1), streams))
 
 
 @pytest.mark.parametrize("kind", ["gradient", "delta"])

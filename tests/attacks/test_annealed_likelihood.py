@@ -6,18 +6,17 @@ import pytest
 import torch
 from scipy import stats
 
-from leaklab.attacks.annealed_likelihood import AnnealedLikelihood
-from leaklab.attacks.annealed_map import AnnealedMap
-from leaklab.attacks.base import Budget
-from leaklab.attacks.matching import squared_l2
-from leaklab.attacks.mean_weights import at_mean_weights
+from leaklab.attacks.annealed import AnnealedLikelihood, AnnealedMap
+from leaklab.attacks.base import Budget, Case
+from leaklab.attacks.matching.distances import squared_l2
+from leaklab.attacks.matching.steps import at_mean_weights
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
 from leaklab.models.generators.class_gaussian import ClassGaussian
-from leaklab.observations.capture import capture
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 
 PUBLIC = 1000
 STREAMS = partial(stream, 0, "attack")
@@ -47,8 +46,10 @@ def run(generator, captured, transform, iterations=30, restarts=1, **settings):
     observation, knowledge, _ = captured
     loaded = plugins.load("attacks/adaptive", transform).informed(knowledge)
     prepared, _ = loaded.prepare(observation, knowledge)
-    attack = AnnealedLikelihood(**settings).using(generator)
-    return attack.reconstruct(prepared, knowledge, Budget(iterations, restarts), STREAMS, loaded.distance)
+    attack = AnnealedLikelihood(**settings)
+    return attack.reconstruct(
+        Case(prepared, knowledge, Budget(iterations, restarts), STREAMS, loaded.distance, generator=generator)
+    )
 
 
 def errors(found, captured, generator):
@@ -154,15 +155,15 @@ class TestRefusals:
         observation, knowledge, _ = captured("none", count=1)
         for distance in (None, squared_l2):
             with pytest.raises(UserError, match="needs a transform with a likelihood"):
-                AnnealedLikelihood().using(generator).reconstruct(
-                    observation, knowledge, Budget(1, 1), STREAMS, distance
+                AnnealedLikelihood().reconstruct(
+                    Case(observation, knowledge, Budget(1, 1), STREAMS, distance, generator=generator)
                 )
 
     def test_another_attack_with_such_a_transform(self, generator, captured):
         observation, knowledge, _ = captured("outpost", count=1)
         law = plugins.load("attacks/adaptive", "ranked-mixture").informed(knowledge).distance
         with pytest.raises(UserError, match="choose attack annealed-likelihood"):
-            AnnealedMap().using(generator).reconstruct(observation, knowledge, Budget(1, 1), STREAMS, law)
+            AnnealedMap().reconstruct(Case(observation, knowledge, Budget(1, 1), STREAMS, law, generator=generator))
 
     @pytest.mark.parametrize(("settings", "message"), [
         ({"coarsest": 0.01, "finest": 0.1}, "from coarsest down"), ({"neighbours": 1}, "at least two"),

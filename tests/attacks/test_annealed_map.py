@@ -8,23 +8,23 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.attacks.adaptive.matched_noise import MatchedNoise
-from leaklab.attacks.annealed_map import AnnealedMap
-from leaklab.attacks.base import Budget
-from leaklab.attacks.idlg import ImprovedDeepLeakage
-from leaklab.attacks.matching import profiled_scale, squared_l2
-from leaklab.attacks.posterior import outside, posterior_of
-from leaklab.attacks.scene import scene_of
+from leaklab.attacks.adaptive.noise import MatchedNoise
+from leaklab.attacks.annealed import AnnealedMap
+from leaklab.attacks.base import Budget, Case
+from leaklab.attacks.dlg import ImprovedDeepLeakage
+from leaklab.attacks.latents.posterior import outside, posterior_of
+from leaklab.attacks.latents.scene import scene_of
+from leaklab.attacks.matching.distances import profiled_scale, squared_l2
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
+from leaklab.models.affine import LogisticRegression
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.models.generators.conditional_gan import ConditionalGan
-from leaklab.models.logistic_regression import LogisticRegression
 from leaklab.observations.base import Knowledge
-from leaklab.observations.capture import capture
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 
 SHAPE, CLASSES, PIXELS = (1, 8, 8), 10, 64
 PUBLIC = 1000
@@ -62,8 +62,10 @@ def run(generator, captured, transform=None, iterations=100, restarts=1, **setti
     if transform is not None:
         observation, _ = transform.prepare(observation, knowledge)
     distance = None if transform is None else transform.distance
-    attack = AnnealedMap(**settings).using(generator)
-    return attack.reconstruct(observation, knowledge, Budget(iterations, restarts), STREAMS, distance)
+    attack = AnnealedMap(**settings)
+    return attack.reconstruct(
+        Case(observation, knowledge, Budget(iterations, restarts), STREAMS, distance, generator=generator)
+    )
 
 
 def error(found, truth):
@@ -141,9 +143,9 @@ def test_of_a_linear_victim_it_finds_the_mean_of_the_gaussian_posterior(generato
     noise = {name: sigma * stream(0, name).normal(*value.shape) for name, value in observation.update.items()}
     noisy = {name: value + noise[name] for name, value in observation.update.items()}
     observation = replace(observation, update=noisy, model={"name": "logistic-regression", "settings": {}})
-    attack = AnnealedMap(label_rule="known", box=0.0).using(generator)
+    attack = AnnealedMap(label_rule="known", box=0.0)
     given, distance = known(knowledge, labels), MatchedNoise(sigma=sigma).distance
-    found = attack.reconstruct(observation, given, Budget(200, 1), STREAMS, distance)
+    found = attack.reconstruct(Case(observation, given, Budget(200, 1), STREAMS, distance, generator=generator))
     for row, label in enumerate(labels[:, 0].tolist()):
         slope = torch.full((CLASSES,), 1 / CLASSES).double()
         slope[label] -= 1
@@ -174,7 +176,7 @@ def test_under_compression_the_prior_leads_where_the_plain_search_is_lost(genera
     transform = plugins.load("attacks/adaptive", "support-only")
     found = run(generator, pruned, transform)
     plain = ImprovedDeepLeakage(label_rule="bias").reconstruct(
-        transform.prepare(*pruned[:2])[0], pruned[1], Budget(60, 2), STREAMS, transform.distance
+        Case(transform.prepare(*pruned[:2])[0], pruned[1], Budget(60, 2), STREAMS, transform.distance)
     )
     ours, theirs = (error(one.images, pruned[2].images) for one in (found, plain))
     assert float(ours.max()) < 2e-3

@@ -5,18 +5,18 @@ from functools import partial
 import pytest
 import torch
 
-from leaklab.attacks.adaptive.profiled_scale import ProfiledScale
-from leaklab.attacks.annealed_map import AnnealedMap
+from leaklab.attacks.adaptive.scale import ProfiledScale
+from leaklab.attacks.annealed import AnnealedMap
 from leaklab.attacks.annealed_sum import AnnealedSum, FreeFactors
-from leaklab.attacks.base import Budget
-from leaklab.attacks.matching import squared_l2
+from leaklab.attacks.base import Budget, Case
+from leaklab.attacks.matching.distances import squared_l2
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.observations.base import Knowledge
-from leaklab.observations.capture import capture
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 
 PUBLIC, CLIENTS = 1000, 2
 STREAMS = partial(stream, 0, "attack")
@@ -77,10 +77,12 @@ def test_the_derivative_is_that_of_the_value(network_of, observe, digits):
 
 def test_sums_at_hidden_rates_are_read_where_one_factor_reads_none(captured, generator):
     observation, knowledge, truth = captured
-    found = AnnealedSum().using(generator).reconstruct(observation, knowledge, Budget(100, 2), STREAMS)
+    found = AnnealedSum().reconstruct(Case(observation, knowledge, Budget(100, 2), STREAMS, generator=generator))
     direction, _ = ProfiledScale().prepare(observation, knowledge)
-    one_factor = AnnealedMap(label_rule="known").using(generator)
-    plain = one_factor.reconstruct(direction, knowledge, Budget(100, 2), STREAMS, ProfiledScale().distance)
+    one_factor = AnnealedMap(label_rule="known")
+    plain = one_factor.reconstruct(
+        Case(direction, knowledge, Budget(100, 2), STREAMS, ProfiledScale().distance, generator=generator)
+    )
     assert float(psnr(found, truth).median()) > float(psnr(plain, truth).median()) + 8
     assert float(psnr(found, truth).median()) > 22
 
@@ -93,4 +95,6 @@ def test_who_knows_of_no_sum_is_refused(captured, generator, defense, said):
     facts = {name: value for name, value in knowledge.facts.items() if name != "defense"}
     facts |= {"defense": defense} if defense else {}
     with pytest.raises(UserError, match=said):
-        AnnealedSum().using(generator).reconstruct(observation, Knowledge("any", facts), Budget(2, 1), STREAMS)
+        AnnealedSum().reconstruct(
+            Case(observation, Knowledge("any", facts), Budget(2, 1), STREAMS, generator=generator)
+        )

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from leaklab.attacks.adaptive.clip_emulation import after_clipping
-from leaklab.attacks.annealing import Ladder, is_log_likelihood
-from leaklab.attacks.matching import profiled_scale, squared_l2
+from leaklab.attacks.adaptive.emulation import after_clipping
+from leaklab.attacks.latents.unrolled import Ladder
+from leaklab.attacks.matching.distances import is_log_likelihood, profiled_scale, squared_l2
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from leaklab.attacks.backtracking import MOST_FAILURES, BacktrackingLbfgs, descend
+from leaklab.attacks.search.backtracking import MOST_FAILURES, BacktrackingLbfgs, descend
 from leaklab.records.streams import stream
 
 UNKNOWNS, TRIALS = 30, 4

@@ -11,8 +11,8 @@ from scipy.optimize import linear_sum_assignment
 from leaklab.attacks.first_layer import completion, peel
 from leaklab.attacks.first_layer.completion import MISFIT, completed, misplaced
 from leaklab.attacks.first_layer.layer import FirstLayer, svd
-from leaklab.defenses.gradient_compression import dropped_count
-from leaklab.models.mlp import MultilayerPerceptron
+from leaklab.defenses.outpost import dropped_count
+from leaklab.models.affine import MultilayerPerceptron
 from leaklab.records.streams import stream
 
 read = partial(completion.read, reader=peel.read)

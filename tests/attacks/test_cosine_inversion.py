@@ -5,10 +5,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from leaklab.attacks.cosine_inversion import CosineInversion, cosine_distance
-from leaklab.attacks.inversion import Inversion
-from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
-from leaklab.models.resnet_small import SmallResNet
+from leaklab.attacks.matching.cosine import CosineInversion, cosine_distance
+from leaklab.attacks.matching.inversion import Inversion
+from leaklab.attacks.search.signed_adam import SignedAdamSettings, signed_adam
+from leaklab.models.resnets import SmallResNet
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

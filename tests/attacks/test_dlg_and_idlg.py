@@ -6,14 +6,12 @@ from functools import partial
 import pytest
 import torch
 
-from leaklab.attacks.adaptive.closed_form_scale import ClosedFormScale
-from leaklab.attacks.adaptive.none import NoTransform
-from leaklab.attacks.adaptive.profiled_scale import ProfiledScale
-from leaklab.attacks.base import Budget
-from leaklab.attacks.dlg import DeepLeakage
-from leaklab.attacks.idlg import ImprovedDeepLeakage
-from leaklab.attacks.matching import profiled_scale
-from leaklab.models.normalised import normalised
+from leaklab.attacks.adaptive.base import NoTransform
+from leaklab.attacks.adaptive.scale import ClosedFormScale, ProfiledScale
+from leaklab.attacks.base import Budget, Case
+from leaklab.attacks.dlg import DeepLeakage, ImprovedDeepLeakage
+from leaklab.attacks.matching.distances import profiled_scale
+from leaklab.models.normalisation import normalised
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -32,7 +30,7 @@ def attacked(digits, observe, knowledge):
         transform = transform or NoTransform()
         prepared, _ = transform.prepare(observation, knowledge)
         streams = partial(stream, 0, "attack")
-        found = ATTACKS[name].reconstruct(prepared, knowledge, budget, streams, transform.distance)
+        found = ATTACKS[name].reconstruct(Case(prepared, knowledge, budget, streams, transform.distance))
         return found, ((found.images - images) ** 2).flatten(1).mean(1), labels
 
     return attack
@@ -81,7 +79,7 @@ def test_a_float32_update_can_be_searched_in_float64(digits, observe, knowledge,
 
     def run(observation, **settings):
         attack = replace(ATTACKS[name], **settings)
-        return attack.reconstruct(observation, knowledge, Budget(60, 1), partial(stream, 0, "attack"))
+        return attack.reconstruct(Case(observation, knowledge, Budget(60, 1), partial(stream, 0, "attack")))
 
     found, cast = run(observation, dtype="float64"), run(observation.in_dtype(torch.float64))
     assert torch.equal(found.images, cast.images)
@@ -97,7 +95,7 @@ def test_a_batch_is_found_at_an_unknown_scale_with_nothing_granted(digits, obser
     given = Knowledge("any", {**knowledge.facts, "batch_size": 3})
     observation, _ = ProfiledScale().prepare(observe(truth, labels[chosen][None], [2.6]), given)
     attack = ImprovedDeepLeakage(label_rule="unmixed", dtype="float64")
-    found = attack.reconstruct(observation, given, Budget(100, 2), partial(stream, 0, "attack"), profiled_scale)
+    found = attack.reconstruct(Case(observation, given, Budget(100, 2), partial(stream, 0, "attack"), profiled_scale))
     assert torch.equal(found.labels, classes)
     order = labels[chosen].argsort()
     assert ((found.images - truth[:, order]) ** 2).mean() < 1e-2
@@ -109,19 +107,19 @@ def test_known_labels_are_used_and_asked_for(digits, observe, knowledge):
     observation, streams = observe(images, labels), partial(stream, 0)
     attack, budget = ImprovedDeepLeakage(label_rule="known"), Budget(1, 1)
     with pytest.raises(UserError, match="needs 'labels'"):
-        attack.reconstruct(observation, Knowledge("honest-but-curious", facts), budget, streams)
+        attack.reconstruct(Case(observation, Knowledge("honest-but-curious", facts), budget, streams))
     granting = Knowledge("honest-but-curious-with-labels", {**facts, "labels": labels.tolist()})
-    found = attack.reconstruct(observation, granting, budget, streams)
+    found = attack.reconstruct(Case(observation, granting, budget, streams))
     assert torch.equal(found.labels, labels)
     assert found.images.shape == images.shape
     with pytest.raises(UserError, match="reads one label"):
-        ImprovedDeepLeakage().reconstruct(observation, granting, budget, streams)
+        ImprovedDeepLeakage().reconstruct(Case(observation, granting, budget, streams))
 
 
 def test_a_delta_has_to_be_turned_into_a_gradient_first(digits, observe, knowledge):
     observation = observe(digits[0][:1, None], digits[1][:1, None], [-0.1], kind="delta")
     with pytest.raises(UserError, match="transform"):
-        DeepLeakage().reconstruct(observation, knowledge, BUDGET, partial(stream, 0))
+        DeepLeakage().reconstruct(Case(observation, knowledge, BUDGET, partial(stream, 0)))
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -130,13 +128,13 @@ def test_an_observation_that_is_not_finite_is_refused(digits, observe, knowledge
     observation = observe(digits[0][:2, None], digits[1][:2, None])
     next(iter(observation.update.values()))[1] = value
     with pytest.raises(UserError, match=f"attack '{name}': the observed gradients are not finite"):
-        ATTACKS[name].reconstruct(observation, knowledge, BUDGET, partial(stream, 0))
+        ATTACKS[name].reconstruct(Case(observation, knowledge, BUDGET, partial(stream, 0)))
 
 
 def test_unknown_label_rule(digits, observe, knowledge):
     observation = observe(digits[0][:1, None], digits[1][:1, None])
     with pytest.raises(UserError, match="label_rule 'guess'"):
-        ImprovedDeepLeakage(label_rule="guess").reconstruct(observation, knowledge, BUDGET, partial(stream, 0))
+        ImprovedDeepLeakage(label_rule="guess").reconstruct(Case(observation, knowledge, BUDGET, partial(stream, 0)))
 
 
 def test_the_first_start_leads_to_the_image_behind_a_normalisation_too(digits, observe, knowledge, network_of):
@@ -145,5 +143,5 @@ def test_the_first_start_leads_to_the_image_behind_a_normalisation_too(digits, o
     images, labels = digits[0][:TRIALS, None], digits[1][:TRIALS, None]
     observation = observe(images, labels, network=normalised(network_of(), **scale))
     facts = Knowledge("honest-but-curious", {**knowledge.facts, "normalisation": scale})
-    found = ImprovedDeepLeakage().reconstruct(observation, facts, Budget(200, 1), partial(stream, 0, "attack"))
+    found = ImprovedDeepLeakage().reconstruct(Case(observation, facts, Budget(200, 1), partial(stream, 0, "attack")))
     assert ((found.images - images) ** 2).flatten(1).mean(1).max() <= 1e-3

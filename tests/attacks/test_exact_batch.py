@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from leaklab.attacks.base import Budget
-from leaklab.attacks.exact_batch import METHODS, ExactBatch, first_layers
-from leaklab.attacks.first_layer.layer import Reading
-from leaklab.defenses.gradient_compression import GradientCompression
-from leaklab.models.mlp import MultilayerPerceptron
+from leaklab.attacks.base import Budget, Case
+from leaklab.attacks.exact_batch import METHODS, ExactBatch
+from leaklab.attacks.first_layer.layer import Reading, first_layers
+from leaklab.defenses.outpost import GradientCompression
+from leaklab.models.affine import MultilayerPerceptron
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -40,7 +40,7 @@ def observed(observe, private, factors=None, kind="gradient", dtype=torch.float6
 
 
 def run(observation, knowledge, method="peel"):
-    return ExactBatch(method).reconstruct(observation, knowledge, Budget(1, 1), partial(stream, 0))
+    return ExactBatch(method).reconstruct(Case(observation, knowledge, Budget(1, 1), partial(stream, 0)))
 
 
 def errors(found, private):
@@ -84,7 +84,7 @@ def test_every_method_gives_as_many_images_as_there_are(observe, private, grante
 def test_the_normalisation_is_undone(observe, private, granted):
     scale = {"mean": [0.13], "std": [0.31]}
     knowledge = Knowledge("any", {**granted.facts, "normalisation": scale})
-    plain, scaled = (first_layers(observed(observe, private), one)[0] for one in (granted, knowledge))
+    plain, scaled = (first_layers(observed(observe, private), one, "exact-batch")[0] for one in (granted, knowledge))
     image = torch.rand(64, dtype=torch.float64).numpy()
     on_network = (image - 0.13) / 0.31
     before = plain.weight @ on_network + plain.bias
@@ -107,13 +107,15 @@ def test_zeros_of_compression_are_completed_and_nothing_is_certified(observe, pr
     compression = GradientCompression(0.5)
     update = {name: torch.stack([compression._pruned(one) for one in value]) for name, value in seen.update.items()}
     blind, found = (
-        ExactBatch(pruned=pruned).reconstruct(replace(seen, update=update), granted, Budget(1, 1), partial(stream, 0))
+        ExactBatch(pruned=pruned).reconstruct(
+            Case(replace(seen, update=update), granted, Budget(1, 1), partial(stream, 0))
+        )
         for pruned in (False, True)
     )
     before, after = (np.median(errors(one, private)) for one in (blind, found))
     assert after < before / 2
     assert all(start.stopped == "budget" and start.matching_loss == 1 for start in found.starts)
-    whole = ExactBatch(pruned=True).reconstruct(seen, granted, Budget(1, 1), partial(stream, 0))
+    whole = ExactBatch(pruned=True).reconstruct(Case(seen, granted, Budget(1, 1), partial(stream, 0)))
     assert torch.equal(whole.images, run(seen, granted).images)
 
 
@@ -127,7 +129,9 @@ def test_zeros_of_compression_are_completed_and_nothing_is_certified(observe, pr
 def test_zeros_that_are_no_small_products_are_refused(observe, private, granted, fact, value, words):
     knowledge = Knowledge("any", {**granted.facts, fact: value})
     with pytest.raises(UserError, match=words):
-        ExactBatch(pruned=True).reconstruct(observed(observe, private), knowledge, Budget(1, 1), partial(stream, 0))
+        ExactBatch(pruned=True).reconstruct(
+            Case(observed(observe, private), knowledge, Budget(1, 1), partial(stream, 0))
+        )
 
 
 def test_a_batch_of_which_nothing_is_read_is_diverged_and_not_certified(observe, private, granted, monkeypatch):

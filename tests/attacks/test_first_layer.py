@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from scipy.optimize import linear_sum_assignment
 from sklearn.datasets import load_digits
 
-from leaklab.attacks.first_layer import black_pixels, peel, ratio, spear, unmixing
+from leaklab.attacks.first_layer import peel, quotient, spear, unmixing
 from leaklab.attacks.first_layer.layer import FirstLayer, agreement
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -135,15 +135,17 @@ class TestOneSample:
     def test_a_quotient_gives_the_image_whatever_the_rates(self, rates):
         x, y = images(1), labels(1)
         layer = update(network(144, 64), [(x, y)] * len(rates), rates)
-        for found in (ratio.one_unit(layer), ratio.least_squares(layer), ratio.total_least_squares(layer)):
+        for found in (quotient.one_unit(layer), quotient.least_squares(layer), quotient.total_least_squares(layer)):
             assert np.abs(found - x.numpy()[0]).max() < 1e-9
-        assert psnr(ratio.read(layer, 1, draws()).images, x).min() == 150
+        assert psnr(quotient.read(layer, 1, draws()).images, x).min() == 150
 
     def test_under_noise_all_units_are_better_than_one(self):
         layer, x = client(1)
         noise = 1e-3 * np.abs(layer.bias_update).max()
         seen = noisy(layer, noise)
-        one, all_units = (psnr(found[None], x)[0] for found in (ratio.one_unit(seen), ratio.total_least_squares(seen)))
+        one, all_units = (
+            psnr(found[None], x)[0] for found in (quotient.one_unit(seen), quotient.total_least_squares(seen))
+        )
         assert all_units > one + 3
 
 
@@ -200,7 +202,7 @@ class TestBatches:
         logits = (x @ leaves[0].T + leaves[1]) @ leaves[2].T + leaves[3]  # no activation at all
         weight, bias = torch.autograd.grad(torch.nn.functional.cross_entropy(logits, y), leaves[:2])
         layer = FirstLayer(weight.numpy(), bias.numpy(), first[0].numpy(), first[1].numpy(), 20)
-        found = black_pixels.read(layer, 5, draws())
+        found = quotient.read_black_pixels(layer, 5, draws())
         assert psnr(found.images, x).min() > 60
 
 

@@ -17,7 +17,7 @@ from leaklab.attacks.first_layer.layer import FirstLayer
 from leaklab.data.catalog import load_catalog
 from leaklab.data.fetch import fetch
 from leaklab.data.prepare import prepare
-from leaklab.defenses.gradient_compression import GradientCompression
+from leaklab.defenses.outpost import GradientCompression
 from leaklab.records.streams import stream
 
 MIRROR = os.environ.get("LEAKLAB_MIRROR")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.attacks.gan_inversion import Projection, ProjectionSettings, project
+from leaklab.attacks.latents.gan_inversion import Projection, ProjectionSettings, project
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

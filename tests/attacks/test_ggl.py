@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.attacks.base import Budget
+from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.ggl import GenerativeGradientLeakage, ggl_search
-from leaklab.attacks.latent_matching import LatentMatching, prior_divergence
-from leaklab.attacks.latent_search import AdamSettings, adam_search
-from leaklab.attacks.matching import profiled_scale, squared_l2, squared_norm
+from leaklab.attacks.latents.landscape import LatentMatching, prior_divergence
+from leaklab.attacks.matching.distances import profiled_scale, squared_l2, squared_norm
+from leaklab.attacks.search.latent import AdamSettings, adam_search
 from leaklab.models.generators.conditional_gan import ConditionalGan
 from leaklab.models.generators.training import GanTraining, train_generator
-from leaklab.models.resnet_small import SmallResNet
+from leaklab.models.resnets import SmallResNet
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -179,8 +179,8 @@ def test_a_network_with_batch_norm_goes_the_other_way_with_the_same_losses(gener
 @pytest.mark.parametrize("rule", ["known", "bias", "distinct"])
 def test_the_reconstruction_has_the_shapes_of_the_contract(generator, observation, knowledge, planted, rule):
     known = Knowledge("any", {**knowledge.facts, "labels": planted[1][:, None].tolist()})
-    attack = replace(CMA, label_rule=rule).using(generator)
-    found = attack.reconstruct(observation, known, Budget(30, 2), STREAMS)
+    attack = replace(CMA, label_rule=rule)
+    found = attack.reconstruct(Case(observation, known, Budget(30, 2), STREAMS, generator=generator))
     assert found.images.shape == (TRIALS, 1, *SHAPE)
     assert found.candidates.shape == (TRIALS, 2, 1, *SHAPE)
     assert found.candidate_losses.shape == (TRIALS, 2)
@@ -193,7 +193,7 @@ def test_the_reconstruction_has_the_shapes_of_the_contract(generator, observatio
 
 
 def test_the_latents_are_those_of_the_images(generator, observation, knowledge, planted):
-    found = CMA.using(generator).reconstruct(observation, knowledge, Budget(3, 2), STREAMS)
+    found = CMA.reconstruct(Case(observation, knowledge, Budget(3, 2), STREAMS, generator=generator))
     again = generator.generate(found.latents[:, 0], F.one_hot(planted[1], CLASSES).double())
     assert torch.equal(again, found.images[:, 0])
 
@@ -203,7 +203,7 @@ def test_a_victim_that_takes_other_values_gets_the_images_on_its_scale(generator
     signed = 2 * planted[2] - 1
     observation = observe(signed, planted[1][:, None])
     given = Knowledge("any", {**knowledge.facts, "input_range": [-1.0, 1.0]})
-    found = CMA.using(generator).reconstruct(observation, given, Budget(60, 1), STREAMS)
+    found = CMA.reconstruct(Case(observation, given, Budget(60, 1), STREAMS, generator=generator))
     latents = found.latents[:, 0]
     images = generator.generate(latents, F.one_hot(planted[1], CLASSES).double())
     assert torch.allclose(found.images[:, 0], 2 * images - 1)
@@ -213,13 +213,13 @@ def test_a_victim_that_takes_other_values_gets_the_images_on_its_scale(generator
 def test_what_the_client_keeps_to_itself_is_left_out(generator, planted, observe, knowledge):
     observation = observe(planted[2], planted[1][:, None])
     hidden = replace(observation, update=dict(list(observation.update.items())[:-2]))
-    attack = replace(CMA, label_rule="known").using(generator)
+    attack = replace(CMA, label_rule="known")
     given = Knowledge("any", {**knowledge.facts, "labels": planted[1][:, None].tolist()})
-    found = attack.reconstruct(hidden, given, Budget(60, 1), STREAMS)
+    found = attack.reconstruct(Case(hidden, given, Budget(60, 1), STREAMS, generator=generator))
     # one of the three searches ends in another valley
     assert float(error(found.images, planted[2]).median()) < 1e-6
     with pytest.raises(UserError, match="keeps its last layer to itself"):
-        CMA.using(generator).reconstruct(hidden, knowledge, Budget(1, 1), STREAMS)
+        CMA.reconstruct(Case(hidden, knowledge, Budget(1, 1), STREAMS, generator=generator))
 
 
 class TestBatches:
@@ -235,8 +235,10 @@ class TestBatches:
 
     @staticmethod
     def run(generator, batch, rows=(0, 1), restarts=1):
-        attack = replace(CMA, label_rule="distinct").using(generator)
-        return attack.reconstruct(batch[0].select(rows), batch[1], Budget(5, restarts), STREAMS)
+        attack = replace(CMA, label_rule="distinct")
+        return attack.reconstruct(
+            Case(batch[0].select(rows), batch[1], Budget(5, restarts), STREAMS, generator=generator)
+        )
 
     def test_labels_and_shapes(self, generator, batch):
         found = self.run(generator, batch, restarts=3)
@@ -296,8 +298,8 @@ class TestJoint:
         return observe(images, self.LABELS), Knowledge("any", facts)
 
     def matching(self, generator, batch, penalty=0.0, **settings):
-        attack = replace(self.JOINT, penalty=penalty, **settings).using(generator)
-        return attack.matching(*batch)[0]
+        attack = replace(self.JOINT, penalty=penalty, **settings)
+        return attack.matching(Case(*batch, Budget(1, 1), STREAMS, generator=generator))[0]
 
     def test_the_planted_latents_have_loss_zero_and_a_zero_derivative(self, generator, batch, latents):
         matching = self.matching(generator, batch)
@@ -323,7 +325,9 @@ class TestJoint:
     def test_one_image_is_the_search_of_one_image(self, generator, observation, knowledge, planted):
         given = Knowledge("any", {**knowledge.facts, "labels": planted[1][:, None].tolist()})
         joint, alone = (
-            replace(self.JOINT, joint=joint).using(generator).reconstruct(observation, given, Budget(5, 2), STREAMS)
+            replace(self.JOINT, joint=joint).reconstruct(
+                Case(observation, given, Budget(5, 2), STREAMS, generator=generator)
+            )
             for joint in (True, False)
         )
         assert torch.equal(joint.images, alone.images)
@@ -331,8 +335,8 @@ class TestJoint:
 
     @pytest.mark.parametrize("optimizer", ["adam", "cma"])
     def test_shapes_and_records(self, generator, batch, optimizer):
-        attack = replace(self.JOINT, optimizer=optimizer, population=8).using(generator)
-        found = attack.reconstruct(*batch, Budget(3, 2), STREAMS)
+        attack = replace(self.JOINT, optimizer=optimizer, population=8)
+        found = attack.reconstruct(Case(*batch, Budget(3, 2), STREAMS, generator=generator))
         assert found.images.shape == (2, 2, *SHAPE)
         assert found.candidates.shape == (2, 2, 2, *SHAPE)
         assert found.latents.shape == (2, 2, LATENT)
@@ -347,14 +351,16 @@ class TestJoint:
         distance = squared_l2 if rule == "counts" else profiled_scale
         observation = batch[0].scaled(1.0 if rule == "counts" else 0.3)
         for joint in (False, True):
-            attack = replace(self.JOINT, joint=joint, label_rule=rule).using(generator)
-            found = attack.reconstruct(observation, batch[1], Budget(1, 1), STREAMS, distance)
+            attack = replace(self.JOINT, joint=joint, label_rule=rule)
+            found = attack.reconstruct(Case(observation, batch[1], Budget(1, 1), STREAMS, distance, generator))
             assert torch.equal(found.labels, self.LABELS)
 
     def test_a_float32_update_can_be_searched_in_float64(self, generator, batch):
         rough = batch[0].in_dtype(torch.float32), batch[1]
-        attack = replace(self.JOINT, dtype="float64").using(generator)
-        assert attack.reconstruct(*rough, Budget(1, 1), STREAMS).images.dtype == torch.float64
+        attack = replace(self.JOINT, dtype="float64")
+        assert (
+            attack.reconstruct(Case(*rough, Budget(1, 1), STREAMS, generator=generator)).images.dtype == torch.float64
+        )
 
 
 def test_two_digits_are_found_better_together_than_one_at_a_time(digits, observe, knowledge):
@@ -370,7 +376,7 @@ def test_two_digits_are_found_better_together_than_one_at_a_time(digits, observe
     observation, errors = observe(truth, classes), {}
     for joint in (False, True):
         attack = GenerativeGradientLeakage(joint=joint, label_rule="counts", optimizer="adam", penalty=0.0)
-        found = attack.using(generator).reconstruct(observation, given, Budget(150, 1), STREAMS)
+        found = attack.reconstruct(Case(observation, given, Budget(150, 1), STREAMS, generator=generator))
         assert torch.equal(found.labels, classes)
         costs = ((found.images[:, :, None] - truth[:, None]) ** 2).flatten(3).mean(3)
         errors[joint] = torch.minimum(costs[:, 0, 0] + costs[:, 1, 1], costs[:, 0, 1] + costs[:, 1, 0]) / 2
@@ -380,8 +386,8 @@ def test_two_digits_are_found_better_together_than_one_at_a_time(digits, observe
 def test_what_cannot_be_attacked_is_refused(generator, observation, knowledge, observe, planted, waves):
     def run(generator=generator, observation=observation, rule="bias", iterations=1, **facts):
         given = Knowledge("any", {**knowledge.facts, **facts})
-        attack = replace(CMA, label_rule=rule).using(generator)
-        return attack.reconstruct(observation, given, Budget(iterations, 1), STREAMS)
+        attack = replace(CMA, label_rule=rule)
+        return attack.reconstruct(Case(observation, given, Budget(iterations, 1), STREAMS, generator=generator))
 
     with pytest.raises(UserError, match="matches gradients"):
         run(observation=observe(planted[2], planted[1][:, None], kind="delta"))

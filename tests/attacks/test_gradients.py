@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from leaklab.attacks.gradients import general_gradients, layered_gradients, soft_cross_entropy, trial_gradients
+from leaklab.attacks.matching.gradients import general_gradients, layered_gradients, soft_cross_entropy, trial_gradients
 from leaklab.records.streams import stream
 
 ENGINES = [layered_gradients, general_gradients]

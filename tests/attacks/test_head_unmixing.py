@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from leaklab.attacks.counts import counted_at_any_scale
-from leaklab.attacks.head import head
-from leaklab.attacks.head_unmixing import unmix
-from leaklab.attacks.unmixed_labels import EXPLAINED, HeadReader
-from leaklab.models.dlg_lenet import DLGLeNet
+from leaklab.attacks.labels.counts import counted_at_any_scale
+from leaklab.attacks.labels.head import head
+from leaklab.attacks.labels.unmixing import EXPLAINED, HeadReader, unmix
+from leaklab.models.cnns import DLGLeNet
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

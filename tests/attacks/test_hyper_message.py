@@ -8,10 +8,9 @@ from torch.func import functional_call, jvp
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from leaklab.attacks.hyper_message import Heads
-from leaklab.attacks.two_level_loss import LowerLevel
-from leaklab.attacks.undone_steps import coefficients, mean_gradient
-from leaklab.models.cnn_leaky import LeakyCNN
+from leaklab.attacks.matching.steps import coefficients, mean_gradient
+from leaklab.attacks.private_parts.hypernetwork import Heads, LowerLevel
+from leaklab.models.cnns import LeakyCNN
 from leaklab.models.hypernetwork import Hypernetwork
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.errors import UserError

@@ -6,11 +6,11 @@ from functools import partial
 import pytest
 import torch
 
-from leaklab.attacks.adaptive.none import NoTransform
-from leaklab.attacks.adaptive.profiled_scale import ProfiledScale
-from leaklab.attacks.base import Budget
+from leaklab.attacks.adaptive.base import NoTransform
+from leaklab.attacks.adaptive.scale import ProfiledScale
+from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.ig import InvertingGradients
-from leaklab.attacks.matching import profiled_scale
+from leaklab.attacks.matching.distances import profiled_scale
 from leaklab.observations.base import Knowledge
 from leaklab.observations.requirements import needs
 from leaklab.records import plugins
@@ -53,7 +53,7 @@ def errors_of(found, digits):
 
 
 def test_f21_an_undefended_digit_is_recovered_far_better_than_by_the_mean_image(digits, seen, granted):
-    found = SMOOTH.reconstruct(seen(), granted(), BUDGET, STREAMS)
+    found = SMOOTH.reconstruct(Case(seen(), granted(), BUDGET, STREAMS))
     mean_image = ((digits[0].mean(0) - digits[0][:TRIALS]) ** 2).flatten(1).mean(1)
     errors = errors_of(found, digits)
     assert (errors < mean_image / 10).all()
@@ -63,14 +63,16 @@ def test_f21_an_undefended_digit_is_recovered_far_better_than_by_the_mean_image(
 
 def test_single_precision_is_enough_for_a_sigmoid_network(digits, seen, granted):
     """Where gradients of unlike images differ in angle by little, the matching must not drown in rounding."""
-    found = InvertingGradients(total_variation=0.0).reconstruct(seen(dtype=torch.float32), granted(), BUDGET, STREAMS)
+    found = InvertingGradients(total_variation=0.0).reconstruct(
+        Case(seen(dtype=torch.float32), granted(), BUDGET, STREAMS)
+    )
     assert found.images.dtype == torch.float32
     assert errors_of(found, digits).max() < 1e-5
 
 
 def test_f6_a_hidden_factor_changes_not_a_bit(seen, granted):
     """Powers of two: other factors differ by their own rounding, which signs can amplify."""
-    plain, scaled = (SMOOTH.reconstruct(seen(factor), granted(), SHORT, STREAMS) for factor in (1.0, 0.25))
+    plain, scaled = (SMOOTH.reconstruct(Case(seen(factor), granted(), SHORT, STREAMS)) for factor in (1.0, 0.25))
     assert torch.equal(plain.images, scaled.images)
     assert plain.starts == scaled.starts
 
@@ -78,47 +80,47 @@ def test_f6_a_hidden_factor_changes_not_a_bit(seen, granted):
 def test_f6_any_hidden_factor_leaves_the_quality(digits, seen, granted):
     transform = NoTransform()
     prepared, _ = transform.prepare(seen(3.7), granted())
-    found = SMOOTH.reconstruct(prepared, granted(), BUDGET, STREAMS, transform.distance)
-    unhidden = SMOOTH.reconstruct(seen(), granted(), BUDGET, STREAMS)
+    found = SMOOTH.reconstruct(Case(prepared, granted(), BUDGET, STREAMS, transform.distance))
+    unhidden = SMOOTH.reconstruct(Case(seen(), granted(), BUDGET, STREAMS))
     assert torch.allclose(found.images, unhidden.images, atol=1e-3)
 
 
 def test_f20_same_streams_same_bytes_and_the_loss_falls(seen, granted):
-    first, second = (SMOOTH.reconstruct(seen(), granted(), SHORT, STREAMS) for _ in range(2))
+    first, second = (SMOOTH.reconstruct(Case(seen(), granted(), SHORT, STREAMS)) for _ in range(2))
     assert torch.equal(first.candidates, second.candidates)
     assert first.starts == second.starts
-    shorter = SMOOTH.reconstruct(seen(), granted(), replace(SHORT, iterations=1), STREAMS)
+    shorter = SMOOTH.reconstruct(Case(seen(), granted(), replace(SHORT, iterations=1), STREAMS))
     assert (first.candidate_losses < shorter.candidate_losses).all()
 
 
 def test_a_trial_keeps_its_number_and_ignores_its_neighbours(seen, granted):
-    alone = SMOOTH.reconstruct(seen().select([2]), granted(), SHORT, STREAMS)
-    together = SMOOTH.reconstruct(seen(), granted(), SHORT, STREAMS)
+    alone = SMOOTH.reconstruct(Case(seen().select([2]), granted(), SHORT, STREAMS))
+    together = SMOOTH.reconstruct(Case(seen(), granted(), SHORT, STREAMS))
     assert torch.allclose(alone.images[0], together.images[2], rtol=0, atol=1e-9)
     assert [(start.trial, start.start) for start in alone.starts] == [(2, 0), (2, 1)]
 
 
 def test_every_candidate_is_in_the_box_and_the_smallest_loss_is_chosen(seen, granted):
-    found = SMOOTH.reconstruct(seen(), granted(input_range=[0.2, 0.8]), SHORT, STREAMS)
+    found = SMOOTH.reconstruct(Case(seen(), granted(input_range=[0.2, 0.8]), SHORT, STREAMS))
     assert found.candidates.shape == (TRIALS, 2, 1, 1, 8, 8)
     assert found.candidates.min() >= 0.2
     assert found.candidates.max() <= 0.8
     chosen = found.candidates[torch.arange(TRIALS), found.candidate_losses.argmin(1)]
     assert torch.equal(found.images, chosen)
-    unboxed = replace(SMOOTH, boxed=False).reconstruct(seen(), granted(input_range=None), SHORT, STREAMS)
+    unboxed = replace(SMOOTH, boxed=False).reconstruct(Case(seen(), granted(input_range=None), SHORT, STREAMS))
     assert unboxed.candidates.min() < 0
 
 
 def test_the_prior_smooths(seen, granted):
     def roughness(weight):
-        found = InvertingGradients(total_variation=weight).reconstruct(seen(), granted(), BUDGET, STREAMS)
+        found = InvertingGradients(total_variation=weight).reconstruct(Case(seen(), granted(), BUDGET, STREAMS))
         return found.images.diff(dim=-1).abs().mean()
 
     assert roughness(1.0) < 0.1 * roughness(0.0)
 
 
 def test_batches_are_attacked_with_their_labels(digits, seen, granted):
-    found = InvertingGradients(total_variation=0.0).reconstruct(seen(batch=2), granted(batch=2), BUDGET, STREAMS)
+    found = InvertingGradients(total_variation=0.0).reconstruct(Case(seen(batch=2), granted(batch=2), BUDGET, STREAMS))
     assert found.images.shape == (TRIALS, 2, 1, 8, 8)
     assert torch.equal(found.labels, digits[1][: 2 * TRIALS].view(TRIALS, 2))
     assert errors_of(found, digits).max() < 1e-3
@@ -126,20 +128,22 @@ def test_batches_are_attacked_with_their_labels(digits, seen, granted):
 
 def test_the_bias_rule_needs_no_labels_and_one_sample(digits, seen, granted):
     attack = replace(SMOOTH, label_rule="bias")
-    found = attack.reconstruct(seen(2.0), granted(labels=None), SHORT, STREAMS)
+    found = attack.reconstruct(Case(seen(2.0), granted(labels=None), SHORT, STREAMS))
     assert torch.equal(found.labels, digits[1][:TRIALS, None])
-    assert torch.equal(found.images, SMOOTH.reconstruct(seen(2.0), granted(), SHORT, STREAMS).images)
+    assert torch.equal(found.images, SMOOTH.reconstruct(Case(seen(2.0), granted(), SHORT, STREAMS)).images)
     with pytest.raises(UserError, match="reads one label"):
-        attack.reconstruct(seen(batch=2), granted(batch=2), SHORT, STREAMS)
+        attack.reconstruct(Case(seen(batch=2), granted(batch=2), SHORT, STREAMS))
 
 
 def test_another_distance_is_matched_in_units_that_the_prior_knows(digits, seen, granted):
     transform = ProfiledScale()
-    found = SMOOTH.reconstruct(seen(3.7), granted(), BUDGET, STREAMS, transform.distance)
+    found = SMOOTH.reconstruct(Case(seen(3.7), granted(), BUDGET, STREAMS, transform.distance))
     assert errors_of(found, digits).max() < 10**-2.5
     zero = InvertingGradients(total_variation=0.0)
-    _, objective = zero._matching(seen(), granted(), digits[1][:TRIALS, None], profiled_scale)
-    _, cosine = zero._matching(seen(), granted(), digits[1][:TRIALS, None], NoTransform().distance)
+    _, objective = zero._matching(Case(seen(), granted(), SHORT, STREAMS, profiled_scale), digits[1][:TRIALS, None])
+    _, cosine = zero._matching(
+        Case(seen(), granted(), SHORT, STREAMS, NoTransform().distance), digits[1][:TRIALS, None]
+    )
     points, rows = stream(0, "points").uniform(TRIALS, 64), torch.arange(TRIALS)
     expected = 1 - (1 - cosine(points, rows)[0]) ** 2
     assert torch.allclose(objective(points, rows)[0], expected, rtol=1e-9)
@@ -148,7 +152,7 @@ def test_another_distance_is_matched_in_units_that_the_prior_knows(digits, seen,
 def test_what_is_not_granted_is_asked_for(seen, granted):
     for fact in ("labels", "input_range", "input_shape"):
         with pytest.raises(UserError, match=f"needs '{fact}'"):
-            SMOOTH.reconstruct(seen(), granted(**{fact: None}), SHORT, STREAMS)
+            SMOOTH.reconstruct(Case(seen(), granted(**{fact: None}), SHORT, STREAMS))
 
 
 def test_what_it_needs_is_known_before_it_runs():
@@ -160,12 +164,12 @@ def test_what_it_needs_is_known_before_it_runs():
 
 def test_refusals(seen, granted):
     with pytest.raises(UserError, match="transform"):
-        SMOOTH.reconstruct(seen(kind="delta"), granted(), SHORT, STREAMS)
+        SMOOTH.reconstruct(Case(seen(kind="delta"), granted(), SHORT, STREAMS))
     with pytest.raises(UserError, match="label_rule 'guess'"):
-        replace(SMOOTH, label_rule="guess").reconstruct(seen(), granted(), SHORT, STREAMS)
+        replace(SMOOTH, label_rule="guess").reconstruct(Case(seen(), granted(), SHORT, STREAMS))
     with pytest.raises(UserError, match="weight"):
-        replace(SMOOTH, total_variation=-1.0).reconstruct(seen(), granted(), SHORT, STREAMS)
+        replace(SMOOTH, total_variation=-1.0).reconstruct(Case(seen(), granted(), SHORT, STREAMS))
     with pytest.raises(UserError, match="restarts"):
-        SMOOTH.reconstruct(seen(), granted(), Budget(10, 0), STREAMS)
+        SMOOTH.reconstruct(Case(seen(), granted(), Budget(10, 0), STREAMS))
     with pytest.raises(UserError, match="not finite"):
-        SMOOTH.reconstruct(seen(float("inf")), granted(), SHORT, STREAMS)
+        SMOOTH.reconstruct(Case(seen(float("inf")), granted(), SHORT, STREAMS))

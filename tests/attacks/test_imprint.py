@@ -6,15 +6,15 @@ from functools import partial
 import pytest
 import torch
 
-from leaklab.attacks.base import Budget
+from leaklab.attacks.base import Budget, Case
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
-from leaklab.observations.capture import capture
 from leaklab.observations.requirements import check
-from leaklab.observations.servers.imprint import Imprint
+from leaklab.observations.servers.base import Imprint
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 
 BATCH, UNITS = 64, 256
 # of the brightness of scikit-learn's digits
@@ -43,7 +43,7 @@ def observed(dataset, **changes):
 
 def read(observation, knowledge):
     streams = partial(stream, 0, "attack")
-    return plugins.load("attacks", "imprint").reconstruct(observation, knowledge, Budget(1, 1), streams)
+    return plugins.load("attacks", "imprint").reconstruct(Case(observation, knowledge, Budget(1, 1), streams))
 
 
 def alone_in_their_bins(images):

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from leaklab.attacks.adaptive.clip_emulation import after_clipping
-from leaklab.attacks.head import head
-from leaklab.attacks.labels import bias_rule, fixed_labels, row_sum_rule
-from leaklab.attacks.matching import profiled_scale
-from leaklab.models.dlg_lenet import DLGLeNet
+from leaklab.attacks.adaptive.emulation import after_clipping
+from leaklab.attacks.labels.head import head
+from leaklab.attacks.labels.rules import bias_rule, fixed_labels, row_sum_rule
+from leaklab.attacks.matching.distances import profiled_scale
+from leaklab.models.cnns import DLGLeNet
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.attacks.landscape import LINE, PLANE, across, line, losses_on, plane, steps
-from leaklab.attacks.latent_matching import LatentMatching
-from leaklab.attacks.matching import profiled_scale, squared_l2
+from leaklab.attacks.latents.landscape import LINE, PLANE, LatentMatching, across, line, losses_on, plane, steps
+from leaklab.attacks.matching.distances import profiled_scale, squared_l2
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

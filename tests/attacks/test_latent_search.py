@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from leaklab.attacks.latent_search import AdamSettings, CmaSettings, adam_search, cma_search
+from leaklab.attacks.search.latent import AdamSettings, CmaSettings, adam_search, cma_search
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

@@ -10,16 +10,16 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from leaklab.attacks.planned import attacked
+from leaklab.attacks.run import attacked
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
 from leaklab.federated.engine import train
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.observations.base import Observation
-from leaklab.observations.capture import capture
 from leaklab.records import plugins
-from leaklab.records.attack_spec import AttackerSpec
-from leaklab.records.capture_spec import CaptureSpec
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs.attack import AttackerSpec
+from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.training import TrainSpec
 
 PUBLIC = 400
 PERCEPTRON = {"name": "mlp", "hidden": 64, "dropout": 0.0}

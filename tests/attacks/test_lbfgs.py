@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from leaklab.attacks.lbfgs import BatchedLbfgs, LbfgsSettings
+from leaklab.attacks.search.lbfgs import BatchedLbfgs, LbfgsSettings
 from leaklab.records.streams import stream
 
 UNKNOWNS = 40

@@ -5,12 +5,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from leaklab.attacks.delta_matching import DeltaMatching, Samples
-from leaklab.attacks.inversion import Inversion
-from leaklab.attacks.joint_rates import JointRates
-from leaklab.attacks.matching import profiled_scale, squared_l2
-from leaklab.attacks.simulation import LocalSteps, simulated_delta
-from leaklab.attacks.surrogate import Surrogate
+from leaklab.attacks.matching.delta import DeltaMatching, JointRates, Samples, Surrogate
+from leaklab.attacks.matching.distances import profiled_scale, squared_l2
+from leaklab.attacks.matching.inversion import Inversion
+from leaklab.attacks.matching.steps import LocalSteps, simulated_delta
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

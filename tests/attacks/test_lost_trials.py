@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from leaklab.attacks import planned
+from leaklab.attacks import run as planned_run
 from leaklab.attacks.base import Reconstruction
 from leaklab.attacks.imprint import NO_LABEL
-from leaklab.attacks.planned import attacked
+from leaklab.attacks.run import attacked
 from leaklab.attacks.starts import StartRecord
 from leaklab.observations.declared import Requirements
-from leaklab.records.attack_spec import AttackerSpec
+from leaklab.specs.attack import AttackerSpec
 
 TRIALS = 3
 FAILURES = [np.linalg.LinAlgError("SVD did not converge"), torch.linalg.LinAlgError("linalg.svd: failed to converge")]
@@ -24,23 +24,23 @@ class Algebra:
     def __init__(self, error, bad):
         self.error, self.bad = error, bad
 
-    def reconstruct(self, observation, knowledge, budget, streams, distance=None):
+    def reconstruct(self, case):
+        observation = case.observation
         if set(observation.trials) & set(self.bad):
             raise self.error
         count = len(observation.trials)
         images = torch.tensor(observation.trials, dtype=torch.float64).view(-1, 1, 1, 1, 1).expand(-1, 1, 1, 8, 8) / 10
         starts = tuple(StartRecord(trial, 0, 0.5, 1, 1, False, "budget") for trial in observation.trials)
         losses, labels = torch.full((count, 2), 0.5), torch.zeros(count, 1, dtype=torch.int64)
-        scale = torch.ones(count, dtype=torch.float64)
-        return Reconstruction(images, labels, images[:, None].expand(-1, 2, -1, -1, -1, -1), losses, starts, scale)
+        return Reconstruction.of_starts(images[:, None].expand(-1, 2, -1, -1, -1, -1), losses, labels, starts)
 
 
 @pytest.fixture
 def run(observe, digits, knowledge, monkeypatch):
     def attack(error, bad):
         images, labels = (one[:TRIALS, None] for one in digits)
-        transform = planned.plugins.load("attacks/adaptive", "none", {})
-        monkeypatch.setattr(planned, "_planned", lambda *_: (transform, Algebra(error, bad)))
+        transform = planned_run.plugins.load("attacks/adaptive", "none", {})
+        monkeypatch.setattr(planned_run, "_planned", lambda *_: (transform, Algebra(error, bad)))
         spec = AttackerSpec.model_validate({"attack": "ig", "iterations": 1, "restarts": 2})
         return attacked(spec, observe(images, labels), knowledge, "cpu", None)
 

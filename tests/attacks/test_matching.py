@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from leaklab.attacks.inversion import Inversion
-from leaklab.attacks.matching import DISTANCES, profiled_scale, squared_l2
+from leaklab.attacks.matching.distances import DISTANCES, profiled_scale, squared_l2
+from leaklab.attacks.matching.inversion import Inversion
 from leaklab.records.streams import stream
 
 TRIALS = 3

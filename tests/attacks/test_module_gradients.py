@@ -5,10 +5,10 @@ import torch
 from torch import nn
 from torchvision.models.resnet import BasicBlock, ResNet
 
-from leaklab.attacks import module_gradients
-from leaklab.attacks.gradients import soft_cross_entropy
-from leaklab.attacks.module_gradients import gradient_products, reason_against
-from leaklab.models.resnet_small import SmallResNet
+from leaklab.attacks.matching import module_gradients
+from leaklab.attacks.matching.gradients import soft_cross_entropy
+from leaklab.attacks.matching.module_gradients import gradient_products, reason_against
+from leaklab.models.resnets import SmallResNet
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

@@ -5,15 +5,14 @@ from functools import partial
 import pytest
 import torch
 
-from leaklab.attacks.adaptive.matched_noise import MatchedNoise
-from leaklab.attacks.annealed_map import AnnealedMap
-from leaklab.attacks.base import Budget
-from leaklab.attacks.matching import squared_l2
-from leaklab.attacks.neighbours import FLOOR, near_posterior, nearest
-from leaklab.attacks.posterior import posterior_of
-from leaklab.attacks.scene import scene_of
+from leaklab.attacks.adaptive.noise import MatchedNoise
+from leaklab.attacks.annealed import AnnealedMap
+from leaklab.attacks.base import Budget, Case
+from leaklab.attacks.latents.posterior import FLOOR, near_posterior, nearest, posterior_of
+from leaklab.attacks.latents.scene import scene_of
+from leaklab.attacks.matching.distances import squared_l2
+from leaklab.models.generators.base import load_generator, save_generator
 from leaklab.models.generators.class_gaussian import ClassGaussian
-from leaklab.models.generators.files import load_generator, save_generator
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -65,9 +64,11 @@ def test_the_prior_of_an_image_is_the_gaussian_of_its_neighbours(generator, digi
 
 def run(generator, seen, restarts=1, **settings):
     observation, knowledge, _, _ = seen
-    attack = AnnealedMap(neighbours=NEIGHBOURS, **settings).using(generator)
+    attack = AnnealedMap(neighbours=NEIGHBOURS, **settings)
     streams, distance = partial(stream, 0, "attack"), MatchedNoise(sigma=0.05).distance
-    return attack.reconstruct(observation, knowledge, Budget(60, restarts), streams, distance)
+    return attack.reconstruct(
+        Case(observation, knowledge, Budget(60, restarts), streams, distance, generator=generator)
+    )
 
 
 def test_a_refined_search_ends_where_its_last_prior_leads(generator, seen):

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.attacks.base import Budget
+from leaklab.attacks.base import Budget, Case
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
-from leaklab.observations.capture import capture
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 
 SMALL = {"name": "vit", "patch": 7, "width": 32, "blocks": 2, "heads": 2}
 
@@ -32,7 +32,7 @@ def observed(dataset, **changes):
 def attack(observation, knowledge, **settings):
     streams = partial(stream, 0, "attack")
     return plugins.load("attacks", "position-reading", settings).reconstruct(
-        observation, knowledge, Budget(1, 1), streams
+        Case(observation, knowledge, Budget(1, 1), streams)
     )
 
 

@@ -10,15 +10,14 @@ from functools import partial
 import pytest
 import torch
 
-from leaklab.attacks import csdlg, delta_ig, ig
-from leaklab.attacks.adaptive.clip_emulation import after_clipping
-from leaklab.attacks.adaptive.matched_noise import MatchedNoise
-from leaklab.attacks.base import Budget
-from leaklab.attacks.delta_matching import Samples
-from leaklab.attacks.latent_matching import LatentMatching, prior_divergence
-from leaklab.attacks.matching import profiled_scale, squared_l2
-from leaklab.attacks.priors import total_variation
-from leaklab.attacks.surrogate import Surrogate
+from leaklab.attacks import delta_ig, ig, update_dlg
+from leaklab.attacks.adaptive.emulation import after_clipping
+from leaklab.attacks.adaptive.noise import MatchedNoise
+from leaklab.attacks.base import Budget, Case
+from leaklab.attacks.latents.landscape import LatentMatching, prior_divergence
+from leaklab.attacks.matching.delta import Samples, Surrogate
+from leaklab.attacks.matching.distances import profiled_scale, squared_l2
+from leaklab.attacks.search.priors import total_variation
 from leaklab.observations.base import Knowledge
 from leaklab.records import plugins
 from leaklab.records.streams import stream
@@ -44,7 +43,7 @@ def objective_of(monkeypatch, digits, observe, knowledge):
     def caught(objective, *arguments):
         raise SeenError(objective)
 
-    for room in (ig, delta_ig, csdlg):
+    for room in (ig, delta_ig, update_dlg):
         monkeypatch.setattr(room, "signed_adam", caught)
 
     def make(name, factor, distance=None, **settings):
@@ -53,7 +52,7 @@ def objective_of(monkeypatch, digits, observe, knowledge):
         facts = dict(knowledge.facts) | {"labels": labels.tolist()}
         attack = plugins.load("attacks", name, {"label_rule": "known"} | settings)
         with pytest.raises(SeenError) as seen:
-            attack.reconstruct(observation, Knowledge("any", facts), Budget(1, 1), None, distance)
+            attack.reconstruct(Case(observation, Knowledge("any", facts), Budget(1, 1), None, distance))
         return seen.value.objective
 
     return make
@@ -154,12 +153,12 @@ def test_ten_times_the_observation_has_the_same_optimum(digits, observe, knowled
         # the unrolled steps are those of a client whose rates are that much larger
         believed = {"client_factor": factor} if case == "unrolled" else {}
         attack = plugins.load("attacks", name, {"label_rule": "known"} | settings | believed)
-        attack = attack.using(waves()) if name == "annealed-map" else attack
+        generator = waves() if name == "annealed-map" else None
         # where the surrogate takes its gradient moves with the update: what it is scaled by stays small
         size = factor / prescribed * (1e-6 if case == "surrogate" else 1.0)
         seen = observe(images, labels, [size] * TRIALS)
-        found.append(attack.reconstruct(seen, given, Budget(12, 1), partial(stream, 0), distance))
-    start = attack.reconstruct(seen, given, Budget(1, 1), partial(stream, 0), distance)
+        found.append(attack.reconstruct(Case(seen, given, Budget(12, 1), partial(stream, 0), distance, generator)))
+    start = attack.reconstruct(Case(seen, given, Budget(1, 1), partial(stream, 0), distance, generator))
     assert torch.allclose(found[1].images, found[0].images, atol=1e-4)
     assert not torch.allclose(found[0].images, start.images, atol=1e-2)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from leaklab.attacks.priors import Box, WithPrior, total_variation
+from leaklab.attacks.search.priors import Box, WithPrior, total_variation
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

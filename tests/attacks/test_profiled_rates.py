@@ -6,10 +6,10 @@ from scipy.optimize import nnls
 from torch import nn
 from torch.nn import functional as F
 
-from leaklab.attacks.delta_matching import DeltaMatching, Samples
-from leaklab.attacks.matching import profiled_scale, squared_norm
-from leaklab.attacks.profiled_rates import MOST_STEPS, ProfiledRates, best_shares
-from leaklab.attacks.simulation import LocalSteps, simulated_delta
+from leaklab.attacks.matching.delta import DeltaMatching, Samples
+from leaklab.attacks.matching.distances import profiled_scale, squared_norm
+from leaklab.attacks.matching.profiled_rates import MOST_STEPS, ProfiledRates, best_shares
+from leaklab.attacks.matching.steps import LocalSteps, simulated_delta
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

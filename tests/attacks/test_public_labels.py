@@ -5,10 +5,10 @@ from functools import partial
 import pytest
 import torch
 
-from leaklab.attacks.adaptive.clip_emulation import after_clipping
-from leaklab.attacks.matching import profiled_scale, squared_l2
-from leaklab.attacks.public_labels import labels_of, likeliest_labels, public_images
-from leaklab.attacks.scene import scene_of
+from leaklab.attacks.adaptive.emulation import after_clipping
+from leaklab.attacks.labels.public import labels_of, likeliest_labels, public_images
+from leaklab.attacks.latents.scene import scene_of
+from leaklab.attacks.matching.distances import profiled_scale, squared_l2
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from leaklab.attacks.gradients import layered_gradients
-from leaklab.attacks.inversion import Inversion
-from leaklab.attacks.matching import DISTANCES
-from leaklab.attacks.rank_one_head import LARGE_HEAD, RankOneHeadInversion, inversion_of
-from leaklab.models.dlg_lenet import DLGLeNet
+from leaklab.attacks.matching.distances import DISTANCES
+from leaklab.attacks.matching.gradients import layered_gradients
+from leaklab.attacks.matching.inversion import Inversion
+from leaklab.attacks.matching.rank_one_head import LARGE_HEAD, RankOneHeadInversion, inversion_of
+from leaklab.models.cnns import DLGLeNet
 from leaklab.records.streams import stream
 
 SHAPE, CLASSES, TRIALS = (3, 32, 32), 1400, 3

@@ -5,13 +5,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from leaklab.attacks.simulation import LocalSteps, simulated_delta
-from leaklab.defenses.base import ClientContext
+from leaklab.attacks.matching.steps import LocalSteps, simulated_delta
+from leaklab.defenses.base import ClientContext, NoDefense
 from leaklab.defenses.lrp import LearningRatePerturbation
-from leaklab.defenses.none import NoDefense
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms.network import trainable
 from leaklab.federated.local import local_training
-from leaklab.federated.network import trainable
 
 LIMIT = 3**0.5 / 2
 TRIALS, BATCH, STEPS = 3, 4, 4

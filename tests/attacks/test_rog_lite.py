@@ -8,8 +8,8 @@ import torch
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from leaklab.attacks.base import Budget, victim
-from leaklab.attacks.cosine_inversion import CosineInversion
+from leaklab.attacks.base import Budget, Case, victim
+from leaklab.attacks.matching.cosine import CosineInversion
 from leaklab.attacks.rog_lite import LAST_RATE, CosineDecay, Enlarged, RogLite
 from leaklab.observations.base import Knowledge
 from leaklab.observations.requirements import needs
@@ -38,7 +38,7 @@ def granted(knowledge, labels):
 
 
 def test_an_image_of_low_resolution_is_found(small, labels, observe, granted):
-    found = ROG.reconstruct(observe(small, labels), granted, Budget(600, 1), STREAMS)
+    found = ROG.reconstruct(Case(observe(small, labels), granted, Budget(600, 1), STREAMS))
     errors = (found.images - small).square().flatten(1).mean(1)
     assert found.images.shape == small.shape
     assert (10 * torch.log10(1 / errors) > 30).all()
@@ -47,7 +47,7 @@ def test_an_image_of_low_resolution_is_found(small, labels, observe, granted):
 def test_what_is_found_is_an_enlarged_image_and_no_other(digits, observe, granted, labels):
     """A digit of 8x8 is none: ROG returns the best of those that it can say, for every start."""
     observation = observe(digits[0][:3, None], labels)
-    found = ROG.reconstruct(observation, granted, Budget(5, 2), STREAMS)
+    found = ROG.reconstruct(Case(observation, granted, Budget(5, 2), STREAMS))
     assert found.candidates.shape == (3, 2, 1, 1, 8, 8)
     # of 16 numbers a trial: the rank of many such images is that of small ones
     images = Enlarged(inversion_of(observation, labels), 2, "bilinear").images(torch.eye(16).double())
@@ -86,7 +86,7 @@ def test_the_rate_falls_along_a_cosine_to_a_tenth():
 def test_it_sees_through_a_factor_on_the_update(small, labels, observe, granted):
     budget = Budget(20, 1)
     plain, scaled = (
-        ROG.reconstruct(observe(small, labels, [factor] * 3), granted, budget, STREAMS) for factor in (1, 0.2)
+        ROG.reconstruct(Case(observe(small, labels, [factor] * 3), granted, budget, STREAMS)) for factor in (1, 0.2)
     )
     assert_close(plain.images, scaled.images, rtol=0, atol=1e-9)
 
@@ -94,10 +94,10 @@ def test_it_sees_through_a_factor_on_the_update(small, labels, observe, granted)
 def test_what_it_lacks_it_says_in_one_line(small, labels, observe, granted, knowledge):
     observation = observe(small, labels)
     with pytest.raises(UserError, match="images of 8x8 over 8 are single pixels: lower factor"):
-        RogLite(factor=8).reconstruct(observation, granted, Budget(1, 1), STREAMS)
+        RogLite(factor=8).reconstruct(Case(observation, granted, Budget(1, 1), STREAMS))
     with pytest.raises(UserError, match="attack 'rog-lite' needs 'labels'"):
-        ROG.reconstruct(observation, knowledge, Budget(1, 1), STREAMS)
+        ROG.reconstruct(Case(observation, knowledge, Budget(1, 1), STREAMS))
     with pytest.raises(UserError, match="'rog-lite' matches gradients"):
-        ROG.reconstruct(replace(observation, kind="delta"), granted, Budget(1, 1), STREAMS)
+        ROG.reconstruct(Case(replace(observation, kind="delta"), granted, Budget(1, 1), STREAMS))
     assert "labels" in needs("rog-lite", {})
     assert "labels" not in needs("rog-lite", {"label_rule": "bias"})

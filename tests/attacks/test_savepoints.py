@@ -9,11 +9,11 @@ from math import inf
 import pytest
 import torch
 
-from leaklab.attacks.latent_search import AdamSettings, CmaSettings, adam_search, cma_search
-from leaklab.attacks.lbfgs import LbfgsSettings
-from leaklab.attacks.savepoints import OutOfTime, Savepoints, keeping, savepoint
-from leaklab.attacks.search import SearchSettings, search
-from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
+from leaklab.attacks.search.latent import AdamSettings, CmaSettings, adam_search, cma_search
+from leaklab.attacks.search.lbfgs import LbfgsSettings
+from leaklab.attacks.search.restarts import SearchSettings, search
+from leaklab.attacks.search.savepoints import OutOfTime, Savepoints, keeping, savepoint
+from leaklab.attacks.search.signed_adam import SignedAdamSettings, signed_adam
 from leaklab.records.kept import KeptTensors
 from leaklab.records.streams import stream
 

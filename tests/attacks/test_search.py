@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from leaklab.attacks.lbfgs import LbfgsSettings
-from leaklab.attacks.search import SearchSettings, search
+from leaklab.attacks.search.lbfgs import LbfgsSettings
+from leaklab.attacks.search.restarts import SearchSettings, search
 
 SETTINGS = SearchSettings(iterations=50, restarts=3, matched=1e-9, accepted=1e-6, patience=3, improvement=0.01)
 ONE = torch.ones(1, dtype=torch.float64)
@@ -88,8 +88,8 @@ def test_losses_are_relative_to_the_scale():
 
 def test_a_trial_does_not_depend_on_its_neighbours(digits, observe, network_of):
     """The same few iterations, alone and in company: fp64 rounding only (it grows chaotically later)."""
-    from leaklab.attacks.inversion import Inversion
-    from leaklab.attacks.matching import squared_l2
+    from leaklab.attacks.matching.distances import squared_l2
+    from leaklab.attacks.matching.inversion import Inversion
     from leaklab.records.streams import stream
 
     images, labels = digits[0][:4, None], digits[1][:4, None]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from leaklab.attacks.base import Reconstruction
-from leaklab.attacks.shapes import check_shapes
+from leaklab.attacks.run import check_shapes
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.errors import UserError
 

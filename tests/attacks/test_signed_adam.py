@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from leaklab.attacks.priors import Box
-from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
+from leaklab.attacks.search.priors import Box
+from leaklab.attacks.search.signed_adam import SignedAdamSettings, signed_adam
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

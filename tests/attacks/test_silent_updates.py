@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from leaklab.attacks.closed_form import NO_LABEL
-from leaklab.attacks.planned import attacked
+from leaklab.attacks.reconstructions import NO_LABEL
+from leaklab.attacks.run import attacked
 from leaklab.attacks.starts import as_tensor, from_tensor, starts_table
 from leaklab.metrics.silence import silent_trials
-from leaklab.models.mlp import MultilayerPerceptron
+from leaklab.models.affine import MultilayerPerceptron
 from leaklab.observations.base import Knowledge
 from leaklab.observations.declared import declared
 from leaklab.records import plugins
-from leaklab.records.attack_spec import AttackerSpec
+from leaklab.specs.attack import AttackerSpec
 
 TRIALS, SILENT = 4, {1: "zero update", 3: "update below rounding"}
 MODEL = {"name": "mlp", "settings": {"hidden": 24, "dropout": 0.0}}

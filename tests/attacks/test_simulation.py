@@ -4,14 +4,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.attacks.simulation import LocalSteps, simulated_delta
-from leaklab.defenses.base import ClientContext
+from leaklab.attacks.matching.steps import LocalSteps, simulated_delta
+from leaklab.defenses.base import ClientContext, NoDefense
 from leaklab.defenses.lrp import LearningRatePerturbation
-from leaklab.defenses.none import NoDefense
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms.network import trainable
 from leaklab.federated.local import local_training
-from leaklab.federated.network import trainable
-from leaklab.federated.optimizers.sgd import Sgd
+from leaklab.federated.optimizers import Sgd
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

@@ -7,19 +7,17 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.attacks.annealed_likelihood import AnnealedLikelihood
-from leaklab.attacks.base import Budget
-from leaklab.attacks.likelihood import OfTheMean
-from leaklab.attacks.matching import squared_l2
-from leaklab.attacks.scene import scene_of
-from leaklab.attacks.simulation import LocalSteps, gradients_at, simulated_delta
+from leaklab.attacks.annealed import AnnealedLikelihood
+from leaklab.attacks.base import Budget, Case
+from leaklab.attacks.latents.scene import scene_of
+from leaklab.attacks.matching.distances import OfTheMean, squared_l2
+from leaklab.attacks.matching.steps import LocalSteps, gradients_at, mean_gradient, simulated_delta
 from leaklab.attacks.stepwise import PrescribedRound, stepwise_posteriors
-from leaklab.attacks.undone_steps import mean_gradient
 from leaklab.defenses.base import ClientContext
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms.network import trainable
 from leaklab.federated.local import local_training
-from leaklab.federated.network import trainable
-from leaklab.federated.optimizers.sgd import Sgd
+from leaklab.federated.optimizers import Sgd
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records import plugins
@@ -77,10 +75,10 @@ def run(generator, seen, transform, iterations=15, restarts=1, **settings):
     samples = 0 if labels.shape[1] == knowledge.require("batch_size") else labels.shape[1]
     loaded = plugins.load("attacks/adaptive", transform).informed(knowledge)
     prepared, _ = loaded.prepare(observation, knowledge)
-    attack = AnnealedLikelihood(
-        **{"label_rule": "known", "samples": samples, "stages": 3, "finest": 0.01, **settings}
-    ).using(generator)
-    return attack.reconstruct(prepared, knowledge, Budget(iterations, restarts), STREAMS, loaded.distance)
+    attack = AnnealedLikelihood(**{"label_rule": "known", "samples": samples, "stages": 3, "finest": 0.01, **settings})
+    return attack.reconstruct(
+        Case(prepared, knowledge, Budget(iterations, restarts), STREAMS, loaded.distance, generator=generator)
+    )
 
 
 def errors(found, seen, generator):
@@ -190,11 +188,15 @@ def test_a_distance_of_the_mean_has_the_slopes_of_its_steps():
 class TestRefusals:
     def test_a_law_that_does_not_tell_steps_apart(self, sent, generator):
         seen = sent("none")
-        attack = AnnealedLikelihood(label_rule="known", samples=2, place="steps").using(generator)
+        attack = AnnealedLikelihood(label_rule="known", samples=2, place="steps")
         with pytest.raises(UserError, match="does not tell steps apart: set place: sent"):
-            attack.reconstruct(seen[0].as_gradient(seen[1]), seen[1], Budget(1, 1), STREAMS, squared_l2)
+            attack.reconstruct(
+                Case(seen[0].as_gradient(seen[1]), seen[1], Budget(1, 1), STREAMS, squared_l2, generator=generator)
+            )
         with pytest.raises(UserError, match="needs a transform with a likelihood"):
-            attack.reconstruct(seen[0].as_gradient(seen[1]), seen[1], Budget(1, 1), STREAMS, None)
+            attack.reconstruct(
+                Case(seen[0].as_gradient(seen[1]), seen[1], Budget(1, 1), STREAMS, None, generator=generator)
+            )
 
     def test_the_mean_of_several_rounds(self, sent, generator):
         with pytest.raises(UserError, match="of one round, and the observation is the mean of 3: set place: sent"):

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from leaklab.attacks import summed_heads
-from leaklab.attacks.hyper_message import Heads
+from leaklab.attacks.private_parts import summed_heads
+from leaklab.attacks.private_parts.hypernetwork import Heads
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

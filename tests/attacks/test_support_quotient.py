@@ -5,19 +5,17 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from leaklab.attacks.adaptive.outpost_support import OutpostSupport
-from leaklab.attacks.base import Budget
-from leaklab.attacks.exact_batch import first_layers
-from leaklab.attacks.first_layer.layer import FirstLayer
-from leaklab.attacks.first_layer.ratio import total_least_squares
-from leaklab.attacks.first_layer.support import completed
-from leaklab.attacks.support_quotient import SupportQuotient
+from leaklab.attacks.adaptive.emulation import OutpostSupport
+from leaklab.attacks.analytic import SupportQuotient
+from leaklab.attacks.base import Budget, Case
+from leaklab.attacks.first_layer.layer import FirstLayer, first_layers
+from leaklab.attacks.first_layer.quotient import completed, total_least_squares
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
-from leaklab.observations.capture import capture
 from leaklab.observations.requirements import check_batch, check_transform
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 
 UNITS, PIXELS, TRIALS = 16, 64, 6
 MLP = {"name": "mlp", "hidden": 64, "dropout": 0.0}
@@ -84,7 +82,7 @@ def captured(dataset, defense, **changes):
 
 
 def errors(observation, knowledge, truth):
-    found = SupportQuotient().reconstruct(observation, knowledge, Budget(1, 1), lambda *n: stream(0, *n))
+    found = SupportQuotient().reconstruct(Case(observation, knowledge, Budget(1, 1), lambda *n: stream(0, *n)))
     assert found.images.shape == truth.images.shape
     return (found.images.clamp(0, 1) - truth.images).square().flatten(1).mean(1)
 
@@ -127,4 +125,4 @@ def test_what_does_not_fit_is_refused(dataset):
         check_batch("support-quotient", 2)
     observation, knowledge, _ = captured(dataset, "none", model="dlg-lenet")
     with pytest.raises(UserError, match="begins with an affine layer"):
-        first_layers(observation, knowledge)
+        first_layers(observation, knowledge, "support-quotient")

@@ -5,22 +5,22 @@ from functools import partial
 import pytest
 import torch
 
-from leaklab.attacks.annealed_map import AnnealedMap
-from leaklab.attacks.base import Budget
-from leaklab.attacks.matching import squared_l2, squared_norm
-from leaklab.attacks.posterior import posterior_of
-from leaklab.attacks.scene import scene_of
-from leaklab.attacks.simulation import simulated_delta
-from leaklab.attacks.unrolled import unrolled_posterior
+from leaklab.attacks.annealed import AnnealedMap
+from leaklab.attacks.base import Budget, Case
+from leaklab.attacks.latents.posterior import posterior_of
+from leaklab.attacks.latents.scene import scene_of
+from leaklab.attacks.latents.unrolled import unrolled_posterior
+from leaklab.attacks.matching.distances import squared_l2, squared_norm
+from leaklab.attacks.matching.steps import simulated_delta
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.observations import requirements
 from leaklab.observations.base import Knowledge
-from leaklab.observations.capture import capture
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 
 PUBLIC, PIXELS, CLASSES = 1000, 64, 10
 STEPS, RATE = 4, 0.01
@@ -117,8 +117,10 @@ def run(generator, captured, transform="none", **settings):
     observation, knowledge, _ = captured
     transform = plugins.load("attacks/adaptive", transform)
     prepared, _ = transform.prepare(observation, knowledge)
-    attack = AnnealedMap(coarsest=1e-2, stages=7, **settings).using(generator)
-    return attack.reconstruct(prepared, knowledge, Budget(60, 1), partial(stream, 0, "attack"), transform.distance)
+    attack = AnnealedMap(coarsest=1e-2, stages=7, **settings)
+    return attack.reconstruct(
+        Case(prepared, knowledge, Budget(60, 1), partial(stream, 0, "attack"), transform.distance, generator=generator)
+    )
 
 
 def test_large_steps_at_hidden_rates_are_inverted_where_one_gradient_is_not(generator, captured):

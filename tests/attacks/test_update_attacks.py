@@ -7,24 +7,20 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.attacks.annealed_likelihood import AnnealedLikelihood
-from leaklab.attacks.annealed_map import AnnealedMap
-from leaklab.attacks.base import Budget
-from leaklab.attacks.likelihood import Differentiated, OnlyWidened
-from leaklab.attacks.matching import squared_l2, squared_norm
-from leaklab.attacks.posterior import posterior_of
-from leaklab.attacks.scene import scene_of
-from leaklab.attacks.shapes import check_shapes
-from leaklab.attacks.simulation import LocalSteps, simulated_delta
-from leaklab.attacks.update_inversion import batch_order, steps_of
-from leaklab.defenses.base import ClientContext
-from leaklab.defenses.none import NoDefense
+from leaklab.attacks.annealed import AnnealedLikelihood, AnnealedMap
+from leaklab.attacks.base import Budget, Case
+from leaklab.attacks.latents.posterior import posterior_of
+from leaklab.attacks.latents.scene import scene_of
+from leaklab.attacks.matching.distances import Differentiated, OnlyWidened, squared_l2, squared_norm
+from leaklab.attacks.matching.steps import LocalSteps, batch_order, simulated_delta, steps_of
+from leaklab.attacks.run import check_shapes
+from leaklab.defenses.base import ClientContext, NoDefense
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms.network import trainable
 from leaklab.federated.local import local_training
-from leaklab.federated.network import trainable
-from leaklab.federated.optimizers.sgd import Sgd
-from leaklab.models.batch_statistics import with_batch_statistics
+from leaklab.federated.optimizers import Sgd
 from leaklab.models.generators.class_gaussian import ClassGaussian
+from leaklab.models.normalisation import with_batch_statistics
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
@@ -105,7 +101,7 @@ class Sent:
 
     def run(self, name, iterations, restarts=1, **settings):
         found = self.attack(name, **settings).reconstruct(
-            self.observation, self.knowledge, Budget(iterations, restarts), STREAMS
+            Case(self.observation, self.knowledge, Budget(iterations, restarts), STREAMS)
         )
         check_shapes(found, self.observation, self.knowledge, name)
         return found, ((found.images - self.images) ** 2).flatten(1).mean(1)
@@ -187,7 +183,7 @@ def test_one_plain_step_is_the_gradient_attack(sent):
     ):
         found, _ = client.run(name, iterations, **settings)
         plain = plugins.load("attacks", other, {k: v for k, v in settings.items() if k != "optimizer"})
-        theirs = plain.reconstruct(gradient, client.knowledge, Budget(iterations, 1), STREAMS)
+        theirs = plain.reconstruct(Case(gradient, client.knowledge, Budget(iterations, 1), STREAMS))
         assert torch.equal(found.images, theirs.images)
         assert torch.equal(found.candidate_losses, theirs.candidate_losses)
 
@@ -223,7 +219,9 @@ def test_signed_adam_searches_residual_networks_in_training_state_within_the_box
 def test_f20_a_trial_does_not_depend_on_the_others(sent):
     client = sent("two steps on an image each")
     whole, _ = client.run("csdlg", 3)
-    alone = client.attack("csdlg").reconstruct(client.observation.select([1]), client.knowledge, Budget(3, 1), STREAMS)
+    alone = client.attack("csdlg").reconstruct(
+        Case(client.observation.select([1]), client.knowledge, Budget(3, 1), STREAMS)
+    )
     assert torch.allclose(alone.images[0], whole.images[1], rtol=0, atol=1e-9)
     assert [start.trial for start in alone.starts] == [1]
 
@@ -293,7 +291,9 @@ class TestSearchesOfAPrior:
     )
     def test_it_reads_both_images(self, client, generator, attack, distance):
         gradient = client.observation.as_gradient(client.knowledge)
-        found = attack.using(generator).reconstruct(gradient, client.knowledge, Budget(60, 1), STREAMS, distance)
+        found = attack.reconstruct(
+            Case(gradient, client.knowledge, Budget(60, 1), STREAMS, distance, generator=generator)
+        )
         errors, means = (
             ((images - client.images) ** 2).flatten(2).mean(2)
             for images in (found.images, generator.mean.double()[client.labels].view_as(client.images))
@@ -304,8 +304,8 @@ class TestSearchesOfAPrior:
         gradient = client.observation.as_gradient(client.knowledge)
 
         def run(**settings):
-            attack = AnnealedMap(**settings).using(generator)
-            attack.reconstruct(gradient, client.knowledge, Budget(1, 1), STREAMS)
+            attack = AnnealedMap(**settings)
+            attack.reconstruct(Case(gradient, client.knowledge, Budget(1, 1), STREAMS, generator=generator))
 
         with pytest.raises(UserError, match="told of 2 labels and searches 1 samples: set samples: 2"):
             run(label_rule="known")

@@ -9,7 +9,7 @@ from algorithm_speed.workers.ours import spec_of
 from algorithm_speed.workloads import LOOP_STEPS, WORKLOADS
 from torch import nn
 
-from leaklab.defenses.sample_gradients import sample_gradients
+from leaklab.defenses.per_sample import sample_gradients
 from leaklab.records.streams import stream
 
 SHAPE, CLASSES = (1, 8, 8), 5

@@ -4,9 +4,9 @@ import pytest
 from campaign.schedule import bounds, makespan
 from campaign.tasks import Task, tasks_of
 
+from leaklab.items.items import load_items
 from leaklab.planning.devices import Device
 from leaklab.planning.plan import build_plan
-from leaklab.records.items import load_items
 
 
 def test_a_chain_takes_its_length_whatever_the_workers():

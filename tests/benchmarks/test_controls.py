@@ -12,24 +12,23 @@ from controls.judging import Outcome
 from controls.page import page
 from controls.substitution import CONTROLS, is_privacy_item, substituted
 
-from leaklab.attacks.planned import attacked as attack
-from leaklab.models.generators.files import load_generator
-from leaklab.observations.artefacts import load_observation
+from leaklab.attacks.run import attacked as attack
+from leaklab.items.expand import expand
+from leaklab.items.items import load_items
+from leaklab.models.generators.base import load_generator
 from leaklab.observations.base import Knowledge
 from leaklab.observations.declared import declared
+from leaklab.observations.files import load_observation
 from leaklab.observations.requirements import TRANSFORMS, check_transform
 from leaklab.planning.plan import Plan, build_plan
 from leaklab.records import plugins
-from leaklab.records.attack_spec import AttackerSpec, AttackSpec, ScoreSpec
-from leaklab.records.attacker_spec import told
-from leaklab.records.capture_spec import ClientChoice
 from leaklab.records.errors import UserError
-from leaklab.records.expand import expand
-from leaklab.records.ids import run_folder
-from leaklab.records.items import load_items
-from leaklab.records.observed import observation_folder
 from leaklab.records.record import Component
-from leaklab.records.state_spec import TrainedState
+from leaklab.specs.attack import AttackerSpec, AttackSpec, ScoreSpec
+from leaklab.specs.base import run_folder
+from leaklab.specs.capture import ClientChoice
+from leaklab.specs.stages import observation_folder
+from leaklab.specs.training import TrainedState
 
 ROOT = Path(__file__).parents[2]
 EMPTY = "from leaklab.defenses.base import Defense\n\n\nclass Empty(Defense):\n    pass\n\n\nPLUGIN = Empty\n"
@@ -87,6 +86,7 @@ def small(spec, transform, defense):
     changes = {
         "images": capture.images.model_copy(update=of_images),
         "defense": Component(name=defense),
+        "sent": False,
         "batch_size": batch,
         # where each step has samples of its own, an attack is told how many there are
         "local_steps": capture.local_steps if "samples" in spec.attack.settings else min(capture.local_steps, 2),
@@ -143,7 +143,7 @@ def test_under_an_empty_defense_an_attack_ends_with_the_bytes_of_none(name, tran
         spec = small(base, pairs[name, transform].transform, defense)
         files, prior = captured(spec)
         observation, knowledge = load_observation(*files)
-        made = attack(AttackerSpec.model_validate(told(spec).model_dump()), observation, knowledge, "cpu", prior)
+        made = attack(AttackerSpec.model_validate(spec.told().model_dump()), observation, knowledge, "cpu", prior)
         facts = {key: value for key, value in json.loads(files[1].read_text())["facts"].items() if key != "defense"}
         found.append((files[0].read_bytes(), facts, made))
     (update, facts, one), (same_update, same_facts, other) = found
@@ -156,7 +156,7 @@ def test_under_an_empty_defense_an_attack_ends_with_the_bytes_of_none(name, tran
 @pytest.mark.parametrize("name", sorted(OF_A_SUM & {pair[0] for pair in PAIRS}))
 def test_an_attack_on_sums_is_for_neither(name):
     settings = used()[0][name, "none"].attack.settings
-    plugin = importlib.import_module(plugins.module_name("attacks", name))
+    plugin = importlib.import_module(plugins.find("attacks", name).module)
     assert plugins.load("attacks", name, settings)
     for defense in ("none", "empty"):
         with pytest.raises(UserError, match=f"{name}.*masked-sum"):

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from leaklab.defenses.base import Alone, ClientContext, Defense
 from leaklab.defenses.grad_defense import GradDefense
 from leaklab.defenses.soteria import Soteria
-from leaklab.models.dlg_lenet import DLGLeNet
+from leaklab.models.cnns import DLGLeNet
 from leaklab.records.streams import stream
 
 SHAPE, CLASSES = (1, 8, 8), 5

@@ -7,9 +7,9 @@ from training_budget.__main__ import SCALE, keys_of, trainings
 from training_budget.kinds import Kind, kinds
 from training_budget.ways import IN_USE, times_of
 
+from leaklab.items.items import load_items
 from leaklab.planning.plan import build_plan
 from leaklab.planning.resources import cost
-from leaklab.records.items import load_items
 
 ROOT = Path(__file__).parents[2]
 

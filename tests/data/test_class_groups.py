@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from leaklab.data.deal import deal
-from leaklab.data.own_tests import counts_like
-from leaklab.data.partitions.class_groups import CHARACTERS, OVERLAPPING, ClassGroups
+from leaklab.data.deal import counts_like, deal
+from leaklab.data.partitions.groups import CHARACTERS, OVERLAPPING, ClassGroups
 from leaklab.records.draws import draws
 from leaklab.records.errors import UserError
-from leaklab.records.partition_spec import PartitionSpec
+from leaklab.specs.training import PartitionSpec
 
 FASHION = np.repeat(np.arange(10), 6000)[draws(0, "labels").permutation(60_000)]
 TESTS = np.repeat(np.arange(10), 1000)

@@ -5,7 +5,7 @@ from leaklab.data.deal import deal, read_clients, set_aside
 from leaklab.records.draws import draws
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_json
-from leaklab.records.partition_spec import PartitionSpec
+from leaklab.specs.training import PartitionSpec
 
 LABELS = np.tile(np.arange(10), 30)
 

@@ -8,7 +8,7 @@ import pytest
 from leaklab.data.deal import deal
 from leaklab.records.draws import draws
 from leaklab.records.files import write_json
-from leaklab.records.partition_spec import PartitionSpec
+from leaklab.specs.training import PartitionSpec
 
 MNIST = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
 UNEVEN = [0, 7, 120, 1, 64, 33, 250, 0, 90, 41, 18, 5]
@@ -51,6 +51,8 @@ DEALS = [
     ("482acf48626e01a2", [500] * 100, "dirichlet", {"clients": 500, "concentration": 5.0, "seed": 4}),
     # a label whose variates are all 0 has no shares
     ("10c9784ddaa93ca8", [1] * 3000, "dirichlet", {"clients": 1, "concentration": 0.01}),
+    ("d56050b32fe76596", [500] * 10, "client-dirichlet", {}),
+    ("7d021057c7cd8d91", UNEVEN, "client-dirichlet", {"clients": 13, "concentration": 0.05, "seed": 2, "tests": 21}),
     ("e43bd73e5f71d227", MNIST, "by-writer", {"clients": 11}),
     ("214029cc88c109ae", UNEVEN, "by-writer", {"clients": 63, "seed": 9, "validation": 0.2, "tests": 14}),
 ]

@@ -1,10 +1,15 @@
 import gzip
 import hashlib
 import http.server
+import shutil
+import subprocess
+import sys
 import threading
 import urllib.request
+from pathlib import Path
 
 import pytest
+import yaml
 
 from leaklab.data.catalog import Entry
 from leaklab.data.fetch import fetch, mirror_folder
@@ -136,6 +141,32 @@ def test_download_then_reuse(server, tmp_path, monkeypatch):
     assert seen == [(1, "download a.gz")]
     (site / "a.gz").unlink()
     assert fetch(entry(f"{address}/a.gz"), None, tmp_path / "raw").files == found.files
+
+
+def test_a_download_is_known_to_dvc_with_its_source(server, tmp_path):
+    site, address = server
+    (site / "a.gz").write_bytes(CONTENT)
+    project = tmp_path / "project"
+    shutil.copytree(Path(__file__).parents[2] / ".dvc", project / ".dvc", ignore=lambda *_: ["cache", "tmp"])
+    shutil.copy(Path(__file__).parents[2] / ".gitignore", project)
+
+    def call(*words):
+        done = subprocess.run(words, cwd=project, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    call("git", "init", "--quiet")
+    path = fetch(entry(f"{address}/a.gz"), None, project / "data/raw").files["a"].path
+    noted = yaml.safe_load(path.with_name("a.gz.dvc").read_text())
+    assert noted["meta"] == {"source": f"{address}/a.gz"}
+    name = str(path.relative_to(project))
+    assert call("git", "status", "--porcelain", "-uall", "data").split() == ["??", f"{name}.dvc"]
+    dvc = (sys.executable, "-m", "dvc")
+    assert "not in cache" in call(*dvc, "status")
+    call(*dvc, "commit", "--force", f"{name}.dvc")
+    path.unlink()
+    call(*dvc, "checkout")
+    assert path.read_bytes() == CONTENT
+    assert yaml.safe_load(path.with_name("a.gz.dvc").read_text()) == noted
 
 
 def test_a_mirror_without_this_dataset_is_passed_over(server, tmp_path):

@@ -9,7 +9,7 @@ from PIL import Image
 from leaklab.data.catalog import load_catalog
 from leaklab.data.fetch import fetch
 from leaklab.data.prepare import prepare
-from leaklab.data.readers.image_folders import ImageFolders
+from leaklab.data.readers.folders import ImageFolders
 from leaklab.records.errors import UserError
 
 ENTRY = load_catalog(Path(__file__).parents[2] / "config/datasets.yaml")["imagenet"]

@@ -11,10 +11,10 @@ from leaklab.data.deal import deal
 from leaklab.data.fetch import fetch
 from leaklab.data.labels import Labels
 from leaklab.data.prepare import prepare
-from leaklab.data.readers.leaf import Leaf
+from leaklab.data.readers.folders import Leaf
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_json, write_tensors
-from leaklab.records.partition_spec import PartitionSpec
+from leaklab.specs.training import PartitionSpec
 
 ENTRY = load_catalog(Path(__file__).parents[2] / "config/datasets.yaml")["femnist"]
 RANDOM = np.random.default_rng(0)

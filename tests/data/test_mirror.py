@@ -74,6 +74,17 @@ def test_cifar100_test_part_is_the_published_one():
     assert tensors["train_labels"].bincount().tolist() == [20] * 100
 
 
+def test_the_imagenet_sample_has_one_image_of_each_class():
+    tensors, card = prepared("imagenet-sample").tensors, prepared("imagenet-sample").card
+    assert card["shape"] == [3, 64, 64]
+    assert tensors["test_labels"].tolist() == list(range(0, 1000, 10))
+    assert sorted([*tensors["train_labels"].tolist(), *tensors["test_labels"].tolist()]) == list(range(1000))
+    assert card["class_names"][:2] == ["n01440764", "n01443537"]  # tench, goldfish
+    # near ImageNet's well-known statistics, as far as a thousand images tell them
+    assert card["mean"] == pytest.approx([0.485, 0.456, 0.406], abs=0.02)
+    assert "one image per class" in card["substitute"]
+
+
 def test_lfw_has_twenty_people_with_39_photographs():
     tensors, card = prepared("lfw").tensors, prepared("lfw").card
     assert tensors["train_labels"].bincount().tolist() == [31] * 20

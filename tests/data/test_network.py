@@ -6,8 +6,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from leaklab.data import network
-from leaklab.data.network import answering, reachable
+from leaklab.data import fetch
+from leaklab.data.fetch import answering, reachable
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_each_host_is_tried_once():
 
 
 def test_a_host_that_hangs_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(network, "TRY_SECONDS", -0.7)
+    monkeypatch.setattr(fetch, "TRY_SECONDS", -0.7)
     began = time.monotonic()
     slow = threading.Event()
     try:

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from leaklab.data.deal import deal
-from leaklab.data.own_tests import counts_like, deal_tests
+from leaklab.data.deal import counts_like, deal, deal_tests
 from leaklab.records.draws import draws
 from leaklab.records.errors import UserError
-from leaklab.records.ids import run_id
-from leaklab.records.partition_spec import PartitionSpec
+from leaklab.specs.base import run_id
+from leaklab.specs.training import PartitionSpec
 
 LABELS = np.arange(200) % 5
 TEST_LABELS = np.arange(100) % 5

@@ -1,5 +1,4 @@
 import re
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from leaklab.data.partitions.base import GroupPartition
 from leaklab.data.partitions.shards import cut, whole
 from leaklab.records.draws import draws
 from leaklab.records.errors import UserError
-from leaklab.records.plugins import available, load, module_name
+from leaklab.records.plugins import available, imported, load
 
 ROOM = "data/partitions"
 
@@ -30,7 +29,7 @@ def deal(name, labels, seed=0, **chosen):
 
 def made_without_a_plan(name, chosen):
     """Return the partition from its class: ``load`` refuses most wrong settings before the class sees them."""
-    return import_module(module_name(ROOM, name)).PLUGIN(**chosen)
+    return imported(ROOM, name)(**chosen)
 
 
 def assert_no_index_twice(clients, samples):
@@ -47,6 +46,7 @@ DIGITS_COUNTS = [142, 145, 141, 146, 144, 145, 144, 143, 139, 144]
 OTHERS = {
     "by-writer": {"clients": 2},
     "class-groups": {"clients": 5, "samples": 60},
+    "client-dirichlet": {"clients": 2},
     "dirichlet": {"clients": 2},
     "iid": {"clients": 2},
     "label-shards": {"clients": 10, "shard_size": 10},
@@ -56,7 +56,9 @@ SMALL = shuffled_labels([60] * 10)
 
 
 def test_the_room_offers_exactly_its_plug_ins():
-    assert available(ROOM) == ["by-writer", "class-groups", "dirichlet", "iid", "label-shards", "two-clients"]
+    assert available(ROOM) == [
+        "by-writer", "class-groups", "client-dirichlet", "dirichlet", "iid", "label-shards", "two-clients"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -66,6 +68,7 @@ def test_the_room_offers_exactly_its_plug_ins():
         ("two-clients", {"shard_size": 10}),
         ("label-shards", {"clients": 10, "shard_size": 20, "smallest": 1, "largest": 9}),
         ("dirichlet", {"clients": 8, "minimum": 5}),
+        ("client-dirichlet", {"clients": 8}),
         ("by-writer", {"clients": 3}),
     ],
 )
@@ -349,6 +352,64 @@ class TestDirichlet:
         assert sorted(np.concatenate(parts).tolist()) == list(range(len(labels)))
         assert len(parts) == clients
         assert min(map(len, parts)) >= 1
+
+
+class TestClientDirichlet:
+    @pytest.mark.parametrize(("counts", "size"), [([5000] * 10, 500), ([2400] * 47, 1128)])
+    def test_a_hundred_clients_hold_one_percent_each_as_outpost_prints(self, counts, size):
+        labels = shuffled_labels(counts)
+        parts = deal("client-dirichlet", labels)
+        assert [len(part) for part in parts] == [size] * 100
+        assert_no_index_twice(parts, len(labels))
+
+    def test_what_does_not_fill_a_sample_for_each_is_not_dealt(self):
+        parts = deal("client-dirichlet", SMALL[:100], clients=7)
+        assert [len(part) for part in parts] == [14] * 7
+
+    @pytest.mark.parametrize("counts", [[10, 10], [19, 1], [0, 3, 0, 17]])
+    def test_clients_that_want_the_same_label_share_it_and_then_take_what_is_left(self, counts):
+        """With nearly all of a client's shares on one label, and both on the same one in some of the draws."""
+        labels = shuffled_labels(counts)
+        for seed in range(20):
+            parts = deal("client-dirichlet", labels, seed, clients=2, concentration=0.01)
+            assert sorted(np.concatenate(parts).tolist()) == list(range(20))
+            assert [len(part) for part in parts] == [10, 10]
+
+    def test_shares_have_the_moments_of_the_distribution(self):
+        """Of L labels: variance (1/L) (1 - 1/L) / (L a + 1) of the shares, and that of n draws by them."""
+        labels, size, concentration = shuffled_labels([1000] * 10), 500, 5.0
+        mean = 1 / 10
+        variance = mean * (1 - mean) / (10 * concentration + 1)
+        found = []
+        for seed in range(20):
+            parts = deal("client-dirichlet", labels, seed, clients=20, concentration=concentration)
+            found += [np.bincount(labels[part], minlength=10) / size for part in parts]
+        expected = variance + (mean * (1 - mean) - variance) / size
+        assert np.square(np.array(found) - mean).mean() == pytest.approx(expected, rel=0.1)
+
+    def test_the_smaller_the_concentration_the_fewer_labels(self):
+        labels = shuffled_labels([100] * 10)
+        counts = [
+            sum(
+                len(np.unique(labels[part]))
+                for part in deal("client-dirichlet", labels, clients=20, concentration=value)
+            )
+            for value in (0.05, 0.5, 5.0)
+        ]
+        assert counts == sorted(counts)
+        assert counts[0] < counts[2] / 2
+
+    def test_samples_of_a_label_are_shuffled(self):
+        part = deal("client-dirichlet", np.zeros(1000, dtype=np.int64), clients=2)[0]
+        assert np.sort(part).tolist() != list(range(500))
+
+    def test_more_clients_than_samples(self):
+        with pytest.raises(UserError, match="601 clients but 600 samples: ask for fewer clients"):
+            deal("client-dirichlet", SMALL, clients=601)
+
+    def test_concentration_must_not_underflow(self):
+        with pytest.raises(UserError, match=r"concentration must be at least 0\.01"):
+            load(ROOM, "client-dirichlet", {"concentration": 0.001})
 
 
 class TestByWriter:

@@ -12,13 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from leaklab.data.readers.cifar_archive import LAYOUTS, CifarArchive
-from leaklab.data.readers.cifar_strips import CifarStrips
-from leaklab.data.readers.emnist_zip import EmnistZip
-from leaklab.data.readers.face_archive import FaceArchive
-from leaklab.data.readers.idx import Idx, decode
-from leaklab.data.readers.restricted_pickle import loads
-from leaklab.data.readers.splits import split_at_random, split_in_order
+from leaklab.data.readers.base import split_at_random, split_in_order
+from leaklab.data.readers.cifar import LAYOUTS, CifarArchive, CifarStrips, loads
+from leaklab.data.readers.folders import FaceArchive
+from leaklab.data.readers.idx import EmnistZip, Idx, decode
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

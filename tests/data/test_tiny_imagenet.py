@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from leaklab.data.readers.tiny_imagenet import TinyImageNet
+from leaklab.data.readers.folders import TinyImageNet
 from leaklab.records.errors import UserError
 
 ROOT = "tiny-imagenet-200"

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from leaklab.defenses.base import Alone, ClientContext
-from leaklab.defenses.dp_sgd import DpSgd
-from leaklab.defenses.privacy_budget import epsilon_spent
+from leaklab.defenses.dp_sgd import DpSgd, epsilon_spent
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 

@@ -10,13 +10,12 @@ import torch
 from torch.nn import functional as F
 
 from leaklab.defenses.base import Alone, ClientContext
-from leaklab.defenses.grad_defense import GradDefense, clipped_mean, equal_cuts
-from leaklab.defenses.gradient_sensitivity import sensitivities
+from leaklab.defenses.grad_defense import GradDefense, clipped_mean, equal_cuts, sensitivities
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms.network import trainable
 from leaklab.federated.local import local_training
-from leaklab.federated.network import trainable
-from leaklab.models.dlg_lenet import DLGLeNet
-from leaklab.models.resnet_small import SmallResNet
+from leaklab.models.cnns import DLGLeNet
+from leaklab.models.resnets import SmallResNet
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from leaklab.defenses.additive_noise import AdditiveNoise
 from leaklab.defenses.base import Alone, ClientContext
-from leaklab.defenses.clipping_noise import ClippingNoise
-from leaklab.defenses.gradient_clipping import GradientClipping
-from leaklab.defenses.gradient_compression import GradientCompression, dropped_count
+from leaklab.defenses.noise import AdditiveNoise, ClippingNoise, GradientClipping
+from leaklab.defenses.outpost import GradientCompression, dropped_count
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms.stacked import StackedNetwork
 from leaklab.federated.local import local_training
-from leaklab.federated.stacked import StackedNetwork
-from leaklab.models.dlg_lenet import DLGLeNet
+from leaklab.models.cnns import DLGLeNet
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

@@ -7,7 +7,7 @@ import torch
 from scipy.stats import kstest
 
 from leaklab.defenses.base import Alone
-from leaklab.defenses.laplace_noise import LaplaceNoise
+from leaklab.defenses.noise import LaplaceNoise
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 

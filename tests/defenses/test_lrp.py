@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from scipy.stats import kstest, laplace, norm
 
 from leaklab.defenses.base import Alone, ClientContext
-from leaklab.defenses.class_factor import SMALLEST
-from leaklab.defenses.lrp import LearningRatePerturbation
+from leaklab.defenses.lrp import SMALLEST, LearningRatePerturbation, UnboundedRate
 from leaklab.records.streams import stream
 
 
@@ -23,6 +23,16 @@ def test_rate_has_the_moments_of_the_uniform_law(context):
     assert float(rates.mean()) == pytest.approx(mean, rel=1e-2)
     assert float(rates.var()) == pytest.approx(mean**2 / 3, rel=2e-2)
     assert float((rates**2).mean()) == pytest.approx(4 * mean**2 / 3, rel=2e-2)
+
+
+@pytest.mark.parametrize(("law", "of_scipy"), [("gaussian", norm), ("laplace", laplace)])
+def test_an_unbounded_rate_has_its_law_with_the_moments_of_the_uniform_one(context, law, of_scipy):
+    rates = draw_many(UnboundedRate(law), context, n=20_000) / context.scaled_rate
+    scale = 3**-0.5 if law == "gaussian" else 6**-0.5
+    assert kstest(rates.numpy(), of_scipy(loc=1, scale=scale).cdf).pvalue > 0.01
+    assert float(rates.var()) == pytest.approx(1 / 3, rel=5e-2)
+    assert rates.min() < 0
+    assert rates.max() > 2
 
 
 def test_orthogonal_steps_turn_the_update_by_thirty_degrees(context):

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from leaklab.defenses.base import Alone
-from leaklab.defenses.network_of_round import network_of_round
-from leaklab.models.dlg_lenet import DLGLeNet
-from leaklab.models.resnet_small import SmallResNet
+from leaklab.defenses.per_sample import network_of_round
+from leaklab.models.cnns import DLGLeNet
+from leaklab.models.resnets import SmallResNet
 
 SHAPE, CLASSES = (1, 8, 8), 5
 MODELS = {"dlg-lenet": DLGLeNet(n_conv=3), "resnet-small": SmallResNet(width=4)}

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.defenses.additive_noise import AdditiveNoise
+from leaklab.captures.capture import capture
+from leaklab.captures.observe import changes_update
+from leaklab.defenses.noise import AdditiveNoise
 from leaklab.defenses.outpost import Outpost
-from leaklab.observations.capture import capture
-from leaklab.observations.observe import changes_update
+from leaklab.items.items import load_items
 from leaklab.planning.plan import build_plan
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CapturedRound, CaptureSpec
-from leaklab.records.items import load_items
 from leaklab.records.record import Component
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs.capture import CapturedRound, CaptureSpec
+from leaklab.specs.training import TrainSpec
 
 ROOT = Path(__file__).parents[2]
 # what leaves an update as it is and is meant to: no defense, and a sum of clients whose batch stands for all of them

@@ -7,8 +7,8 @@ import torch
 from sklearn.datasets import load_digits, load_sample_images
 from torch import Tensor, nn
 
-from leaklab.models.dlg_lenet import DLGLeNet
-from leaklab.models.resnet_18 import ResNet18
+from leaklab.models.cnns import DLGLeNet
+from leaklab.models.resnets import ResNet18
 from leaklab.records.config import read_yaml
 
 ITEM = Path(__file__).parents[2] / "config/items/lrp/figure-noise.yaml"

@@ -8,13 +8,12 @@ import pytest
 import torch
 from scipy import stats
 
-from leaklab.defenses.base import Alone, ClientContext
-from leaklab.defenses.none import NoDefense
+from leaklab.defenses.base import Alone, ClientContext, NoDefense
 from leaklab.defenses.outpost import Outpost
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms.network import trainable
 from leaklab.federated.local import local_training
-from leaklab.federated.network import trainable
-from leaklab.models.dlg_lenet import DLGLeNet
+from leaklab.models.cnns import DLGLeNet
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

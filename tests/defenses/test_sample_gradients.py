@@ -4,11 +4,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.defenses.sample_gradients import sample_gradients
-from leaklab.models.cnn_small import SmallCNN
-from leaklab.models.dlg_lenet import DLGLeNet
-from leaklab.models.mlp import MultilayerPerceptron
-from leaklab.models.resnet_small import SmallResNet
+from leaklab.defenses.per_sample import sample_gradients
+from leaklab.models.affine import MultilayerPerceptron
+from leaklab.models.cnns import DLGLeNet, SmallCNN
+from leaklab.models.resnets import SmallResNet
 from leaklab.records.streams import stream
 
 MODELS = {

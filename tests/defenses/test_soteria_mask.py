@@ -6,11 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from leaklab.defenses.soteria_mask import sensitivity_ratios, soteria_mask
-from leaklab.models.dlg_lenet import DLGLeNet
-from leaklab.models.mlp import MultilayerPerceptron
-from leaklab.models.resnet_18 import ResNet18
-from leaklab.models.resnet_small import SmallResNet
+from leaklab.defenses.soteria import sensitivity_ratios, soteria_mask
+from leaklab.models.affine import MultilayerPerceptron
+from leaklab.models.cnns import DLGLeNet
+from leaklab.models.resnets import ResNet18, SmallResNet
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

@@ -9,14 +9,14 @@ import torch
 from torch import nn
 
 from leaklab.defenses.base import Alone, ClientContext
-from leaklab.defenses.soteria_mask import sensitivity_ratios, soteria_mask
+from leaklab.defenses.soteria import sensitivity_ratios, soteria_mask
 from leaklab.defenses.soteria_probes import SoteriaProbes, probed_ratios, random_signs
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms.network import trainable
 from leaklab.federated.local import local_training
-from leaklab.federated.network import trainable
-from leaklab.models.dlg_lenet import DLGLeNet
-from leaklab.models.mlp import MultilayerPerceptron
-from leaklab.models.resnet_small import SmallResNet
+from leaklab.models.affine import MultilayerPerceptron
+from leaklab.models.cnns import DLGLeNet
+from leaklab.models.resnets import SmallResNet
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

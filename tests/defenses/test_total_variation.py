@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from leaklab.defenses.privacy_budget import best_guess, total_variation, variation_of_samples
+from leaklab.observations.update_bounds import best_guess, total_variation, variation_of_samples
 from leaklab.records.errors import UserError
 
 

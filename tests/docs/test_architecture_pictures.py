@@ -37,12 +37,17 @@ def test_the_rooms_are_drawn_as_they_are(program):
     assert (DOCS / "rooms.svg").read_text(encoding="utf-8") == str(program.Sheet(program.rooms()))
 
 
+def test_the_owners_are_drawn_as_the_stages_have_them(program):
+    """If this fails: ``python docs/draw_architecture.py`` draws them anew."""
+    assert (DOCS / "owners.svg").read_text(encoding="utf-8") == str(program.Sheet(program.owners()))
+
+
 def test_the_road_has_every_rule(program, road):
     """A rule that is missing here has no job in the drawing's targets; pieces of long jobs stand beside the road."""
     files = [path for path in sorted((ROOT / "workflow/rules").glob("*.smk")) if path.name != "pieces.smk"]
     rules = {rule for file in files for rule in re.findall(r"^rule (\w+):", file.read_text("utf-8"), re.MULTILINE)}
     assert nodes(road.edges) == rules
-    assert set(program.WORDS) <= rules
+    assert set(program.WORDS) <= rules | nodes(program.owners().edges)
 
 
 def test_no_truth_leads_to_an_attack(road):

@@ -11,29 +11,23 @@ import yaml
 from pydantic import BaseModel
 
 from leaklab.data import catalog
-from leaklab.data.readers.registry import READERS
+from leaklab.data import download as weights
+from leaklab.data.prepare import READERS
 from leaklab.defenses.base import Defense, overrides
+from leaklab.items import items, layouts
+from leaklab.items.expand import BLOCK_KEYS, LABELS, expand
+from leaklab.items.items import load_items
 from leaklab.observations.declared import declared
 from leaklab.observations.requirements import TRANSFORMS
 from leaklab.planning.outputs import nothing_done
-from leaklab.records import (
-    capture_spec,
-    config,
-    items,
-    layouts,
-    papers,
-    partition_spec,
-    record,
-    scatter_layout,
-    specs,
-    train_spec,
-    weights,
-)
-from leaklab.records.expand import BLOCK_KEYS, LABELS, expand
-from leaklab.records.items import load_items
+from leaklab.records import config, plugins, record
 from leaklab.report.judge import claims, tolerances
-from leaklab.report.site.words import nobody_knows
+from leaklab.report.site import coverage
+from leaklab.report.site.headlines import nobody_knows
+from leaklab.specs import capture, stages, training
+from leaklab.specs.text import SentenceChoice
 
+ONE_FILE_ROOMS = {"augmentations", "optimizers", "schedules"}
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src/leaklab"
 PAGES = sorted(
@@ -46,7 +40,7 @@ PACKAGE_INDEX = re.compile(r"index-url|pypi|pythonhosted|/simple\b", re.IGNORECA
 CONFIGURED: dict[str, list[type[BaseModel]]] = {
     "config.yaml": [config.Config],
     "items": [items.Item, items.Cells, items.RowValue, items.MetricMeaning, items.Comparison, items.ScaleChange],
-    "papers": [papers.Paper],
+    "papers": [items.Paper],
     "layouts": [
         layouts.TableLayout,
         layouts.GridLayout,
@@ -54,29 +48,30 @@ CONFIGURED: dict[str, list[type[BaseModel]]] = {
         layouts.CurvesLayout,
         layouts.TargetLine,
         layouts.PathsLayout,
-        scatter_layout.ScatterLayout,
+        layouts.ScatterLayout,
         layouts.SentencesLayout,
         layouts.LandscapeLayout,
     ],
     "blocks": [
-        specs.TrainSpec,
-        specs.GeneratorSpec,
-        specs.CaptureSpec,
-        specs.AttackSpec,
-        specs.ScoreSpec,
-        specs.CheckSpec,
+        stages.TrainSpec,
+        stages.GeneratorSpec,
+        stages.CaptureSpec,
+        stages.AttackSpec,
+        stages.ScoreSpec,
+        stages.CheckSpec,
     ],
-    "blocks of text": [specs.TextCaptureSpec, specs.TextAttackSpec, specs.TextScoreSpec, capture_spec.SentenceChoice],
-    "blocks of landscapes": [specs.LandscapeSpec, specs.ProjectionSpec],
+    "blocks of text": [stages.TextCaptureSpec, stages.TextAttackSpec, stages.TextScoreSpec, SentenceChoice],
+    "blocks of landscapes": [stages.LandscapeSpec, stages.ProjectionSpec],
     "parts of blocks": [
         record.Component,
-        partition_spec.PartitionChoice,
-        capture_spec.ImageChoice,
-        capture_spec.ClientChoice,
-        train_spec.Goal,
+        training.PartitionChoice,
+        capture.ImageChoice,
+        capture.ClientChoice,
+        training.Goal,
     ],
     "datasets.yaml": [catalog.Entry, catalog.Source, catalog.MirrorFile, catalog.PackageFile, catalog.OfficialFile],
     "weights.yaml": [weights.Weights, weights.WeightsFile],
+    "coverage.yaml": [coverage.Coverage, coverage.Row, coverage.Statement],
     "tolerances.yaml": [tolerances.Tolerances, tolerances.StandIns, tolerances.Rule, tolerances.Tolerance],
 }
 # an attack block is flat: the specs inside each other are not keys of their own
@@ -107,8 +102,8 @@ def anchor(heading):
 
 def test_the_pages_that_readers_need_are_there():
     wanted = {"README.md", "config/README.md", "profiles/README.md", "benchmarks/README.md"}
-    pages = ("architecture", "attacks", "cluster", "findings", "masked-sums", "own-defense", "provenance", "scales",
-             "training", "verdicts")  # fmt: skip
+    pages = ("architecture", "attacks", "cluster", "coverage", "findings", "masked-sums", "own-defense", "provenance",
+             "scales", "training", "verdicts")  # fmt: skip
     assert wanted | {f"docs/{name}.md" for name in pages} <= set(NAMES)
 
 
@@ -187,10 +182,11 @@ def test_the_edits_of_the_example_fit_the_files_that_they_name():
     original = yaml.safe_load(item)["runs"]["attack"]
     assert set(edited) <= set(original)
     assert {choice for choice in edited["defense"] if isinstance(choice, str)} <= set(map(str, original["defense"]))
-    for transform in ("closed_form_scale", "profiled_scale"):
-        path = f"attacks/adaptive/{transform}.py"
-        assert f"`src/leaklab/{path}`" in (ROOT / "docs/own-defense.md").read_text(encoding="utf-8")
-        asked = declared(TRANSFORMS, transform.replace("_", "-"))
+    page = (ROOT / "docs/own-defense.md").read_text(encoding="utf-8")
+    for transform in ("closed-form-scale", "profiled-scale"):
+        assert f"`{transform}`" in page
+        assert f"`{plugins.find(TRANSFORMS, transform).file.relative_to(ROOT)}`" in page
+        asked = declared(TRANSFORMS, transform)
         assert asked.fits == ()
         assert not {"none", "lrp", "shrinking"} & set(asked.unfit)
 
@@ -231,9 +227,14 @@ def test_every_key_of_blocks_and_claims_is_explained():
 
 def test_every_plugin_and_reader_is_named():
     explained = set(quoted(ROOT / "config/README.md"))
-    named = [path for path in PACKAGE.rglob("*.py") if re.search("^PLUGIN = ", path.read_text("utf-8"), re.MULTILINE)]
-    assert len(named) > 30
-    assert {path.stem.replace("_", "-") for path in named} <= explained
+    offering = [
+        path for path in PACKAGE.rglob("*.py") if re.search("^PLUGINS? = ", path.read_text("utf-8"), re.MULTILINE)
+    ]
+    rooms = {path.relative_to(PACKAGE).with_suffix("") for path in offering}
+    rooms = {room if room.name in ONE_FILE_ROOMS else room.parent for room in rooms}
+    named = {name for room in rooms for name in plugins.available(room.as_posix())}
+    assert len(named) > 80
+    assert named <= explained
     assert set(READERS) <= explained
 
 

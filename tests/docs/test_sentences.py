@@ -77,7 +77,7 @@ def value_of(rows, metric, attacker, keys):
         for row in rows
         if (row["metric"], row["attacker"], row["variant"]) == (metric, attacker, "as-described")
         and all(row["row"].get(key) == value for key, value in keys.items())
-        and {"selection", "tried", "difference"} & row["row"].keys() <= keys.keys()
+        and {"selection", "tried", "difference", "image", "update"} & row["row"].keys() <= keys.keys()
     ]
     assert len(found) == 1, (metric, attacker, keys, len(found))
     return found[0]

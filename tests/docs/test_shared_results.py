@@ -1,4 +1,4 @@
-"""``dvc.lock`` speaks of the results and figures that are published in git, and of no others."""
+"""``results/dvc.lock`` speaks of the results and figures that are published in git, and of no others."""
 
 import hashlib
 import json
@@ -14,8 +14,8 @@ PUBLISHED = ("results/small", "figures/small")
 
 
 def in_lock(name):
-    """Return what ``dvc.lock`` says of a folder: its digest and number of files."""
-    outputs = yaml.safe_load((ROOT / "dvc.lock").read_text(encoding="utf-8"))["stages"]["workflow"]["outs"]
+    """Return what ``results/dvc.lock`` says of a folder: its digest and number of files."""
+    outputs = yaml.safe_load((ROOT / "results/dvc.lock").read_text(encoding="utf-8"))["stages"]["small"]["outs"]
     (found,) = [output for output in outputs if output["path"] == name]
     return found["md5"], found["nfiles"]
 
@@ -33,8 +33,10 @@ def published(folder):
 
 
 @pytest.mark.parametrize("folder", PUBLISHED)
-def test_what_is_published_is_what_dvc_lock_says(folder):
-    assert as_dvc_sees(ROOT, published(folder), folder) == in_lock(folder), "run `make share`, and commit dvc.lock"
+def test_what_is_published_is_what_the_lock_says(folder):
+    assert as_dvc_sees(ROOT, published(folder), folder) == in_lock(folder), (
+        "run `make publish`, and commit results/dvc.lock"
+    )
 
 
 @pytest.mark.parametrize("change", ["a byte", "a file more", "a file less", "another name"])

@@ -11,10 +11,10 @@ from torch import nn
 from leaklab.data.dataset import Dataset
 from leaklab.federated.algorithms.fedavg import FedAvg
 from leaklab.federated.batches import Visit
-from leaklab.federated.stacked import dropout_sites
+from leaklab.federated.forms.stacked import dropout_sites
 from leaklab.records import plugins
 from leaklab.records.streams import stream
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs.training import TrainSpec
 
 SIDE = 16  # the smallest square that the small CNN accepts
 

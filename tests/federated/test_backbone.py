@@ -5,15 +5,14 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from leaklab.federated import backbone
 from leaklab.federated.batches import Visit
 from leaklab.federated.engine import train
-from leaklab.models.adapters import is_frozen
+from leaklab.federated.forms import network as backbones
+from leaklab.models.adapted import is_frozen
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec, ImageChoice
 from leaklab.records.errors import UserError
-from leaklab.records.spec_plugins import check_plugins
 from leaklab.report.collect.source import _substitute_backbone
+from leaklab.specs.capture import CaptureSpec, ImageChoice
 
 torch.set_num_threads(1)
 ADAPTED = {"name": "resnet-small-adapted", "width": 4, "channels": 1}
@@ -29,7 +28,7 @@ def varied(spec, **changes):
 def by_hand(spec, dataset, clients):
     """One seed of federated averaging (scheme 1) of whole networks, one step of one client after the other."""
     model = plugins.load("models", spec.model.name, spec.model.settings)
-    frozen = model.initialised(dataset.shape, dataset.num_classes, backbone.UNTRAINED_SEED, torch.float64).state_dict()
+    frozen = model.initialised(dataset.shape, dataset.num_classes, backbones.UNTRAINED_SEED, torch.float64).state_dict()
     start = model.initialised(dataset.shape, dataset.num_classes, spec.seeds[0], torch.float64).state_dict()
     state = {name: frozen[name] if is_frozen(name) else value for name, value in start.items()}
     images, sizes = dataset.normalised(dataset.train_images, torch.float64), [len(held) for held in clients]
@@ -64,12 +63,12 @@ def test_training_is_that_of_the_whole_network_with_its_backbone_held_still(spec
 def test_a_frozen_extractor_is_computed_once(spec, dataset, clients, model, monkeypatch):
     """Its training steps never see an image; and the numbers are those of a network that does."""
     spec, seen = varied(spec, model=model, evaluate=("test", "train")), []
-    features = backbone.Backbone.features
+    features = backbones.Backbone.features
     monkeypatch.setattr(
-        backbone.Backbone, "features", lambda self, images: seen.append(self.shape) or features(self, images)
+        backbones.Backbone, "features", lambda self, images: seen.append(self.shape) or features(self, images)
     )
     fast = train(spec, dataset, clients)
-    monkeypatch.setattr(backbone, "_constant_layers", lambda *_: 0)
+    monkeypatch.setattr(backbones, "_constant_layers", lambda *_: 0)
     slow = train(spec, dataset, clients)
     width = 16 if "resnet" in model["name"] else 8
     assert seen == [(width, 1, 1)] * 2 + [dataset.shape] * 2
@@ -81,7 +80,7 @@ def test_adapters_let_nothing_be_computed_once(spec, dataset, clients):
     """What leaves the first stage is larger than an image."""
     spec = varied(spec, model=ADAPTED)
     model = plugins.load("models", "resnet-small-adapted", spec.model.settings)
-    parts = backbone.Backbone.of(spec, model, dataset, {}, torch.device("cpu"))
+    parts = backbones.Backbone.of(spec, model, dataset, {}, torch.device("cpu"))
     assert len(parts.extractor) == 0
     assert sorted(parts.within) == sorted(parts.constant)
 
@@ -89,12 +88,12 @@ def test_adapters_let_nothing_be_computed_once(spec, dataset, clients):
 def test_no_augmented_image_is_computed_once(spec, dataset, clients):
     spec = varied(spec, model=FIXED[0], augmentation="crop-flip-cutout")
     model = plugins.load("models", "resnet-small-adapted", spec.model.settings)
-    assert len(backbone.Backbone.of(spec, model, dataset, {}, torch.device("cpu")).extractor) == 0
+    assert len(backbones.Backbone.of(spec, model, dataset, {}, torch.device("cpu")).extractor) == 0
 
 
 def test_a_backbone_that_moved_is_seen(spec, dataset, clients):
     model = plugins.load("models", "resnet-small-adapted", {"width": 4})
-    parts = backbone.Backbone.of(varied(spec, model=ADAPTED), model, dataset, {}, torch.device("cpu"))
+    parts = backbones.Backbone.of(varied(spec, model=ADAPTED), model, dataset, {}, torch.device("cpu"))
     assert parts.columns == {"backbone_checksum_changed": 0.0}
     parts.constant["bn1.running_mean"][0] += 1e-12
     assert parts.columns == {"backbone_checksum_changed": 1.0}
@@ -122,7 +121,7 @@ def test_a_backbone_of_a_training_is_its_first_replicate(spec, dataset, clients)
     pretrained = train(plain, dataset, clients)
     own = varied(spec, model=ADAPTED, backbone={"train": plain.model_dump()})
     model = plugins.load("models", "resnet-small-adapted", own.model.settings)
-    parts = backbone.Backbone.of(own, model, dataset, pretrained.weights, torch.device("cpu"))
+    parts = backbones.Backbone.of(own, model, dataset, pretrained.weights, torch.device("cpu"))
     for name, value in parts.constant.items():
         assert torch.equal(value, pretrained.weights[name][0]), name
     assert not torch.equal(train(own, dataset, clients, pretrained=pretrained.weights).weights["fc.weight"],
@@ -151,11 +150,11 @@ def test_a_backbone_has_one_source(spec, wrong):
 
 def test_plans_refuse_a_backbone_without_a_frozen_part_and_captures_of_one(spec):
     with pytest.raises(UserError, match="x: model 'mlp' has no frozen part"):
-        check_plugins(varied(spec, backbone={"weights": "resnet20-cifar10"}), "x")
-    check_plugins(varied(spec, model=ADAPTED, backbone={"weights": "resnet20-cifar10"}), "x")
+        varied(spec, backbone={"weights": "resnet20-cifar10"}).check_plugins("x")
+    varied(spec, model=ADAPTED, backbone={"weights": "resnet20-cifar10"}).check_plugins("x")
     capture = CaptureSpec(dataset="digits", images=ImageChoice(count=1), model=ADAPTED)
     with pytest.raises(UserError, match="has a frozen part, which a capture does not know"):
-        check_plugins(capture, "x")
+        capture.check_plugins("x")
 
 
 def test_the_readers_are_told_what_the_backbone_saw(spec):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from leaklab.federated.batches import Visit, batch_stream
-from leaklab.federated.stacked import DropoutSite
+from leaklab.federated.forms.stacked import DropoutSite
 from leaklab.records.streams import stream
 
 

@@ -8,9 +8,9 @@ from torch import nn
 from torch.testing import assert_close
 
 from leaklab.federated.batches import Batch
-from leaklab.federated.dense import DenseNetwork, is_dense
-from leaklab.federated.optimizers.sgd import Sgd
-from leaklab.federated.stacked import StackedNetwork
+from leaklab.federated.forms.dense import DenseNetwork, is_dense
+from leaklab.federated.forms.stacked import StackedNetwork
+from leaklab.federated.optimizers import Sgd
 from leaklab.records import plugins
 from leaklab.records.streams import stream
 

@@ -143,9 +143,14 @@ def written(sweep, folder, name):
     return (folder / name).read_bytes(), sweep.table.to_csv(index=False)
 
 
+DP_SGD = {"name": "dp-sgd", "sigma": 0.5, "bound": 1.0}
+"""Its norm goes over all names: it rounds by their order."""
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_an_interrupted_sweep_ends_with_the_same_bytes(spec, dataset, clients, tmp_path, dtype):
-    spec = varied(spec, rounds=5, optimizer=MOMENTUM, defense="lrp", dtype=dtype)
+@pytest.mark.parametrize("defense", ["lrp", DP_SGD], ids=["lrp", "dp-sgd"])
+def test_an_interrupted_sweep_ends_with_the_same_bytes(spec, dataset, clients, tmp_path, dtype, defense):
+    spec = varied(spec, rounds=5, optimizer=MOMENTUM, defense=defense, dtype=dtype)
     checkpoint = tmp_path / "checkpoint.safetensors"
     with pytest.raises(InterruptedTestError):
         train(spec, dataset, clients, checkpoint=checkpoint, checkpoint_seconds=0, track=stop_before(3))

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from leaklab.defenses.additive_noise import AdditiveNoise
+from leaklab.defenses.noise import AdditiveNoise
 from leaklab.federated.engine import train
 from leaklab.federated.population import Population
 from leaklab.records import plugins
@@ -22,7 +22,7 @@ MODELS = {
 }
 # trained one model at a time like resnet-small, with far more layers for the device to compile
 TOO_DEEP = {"resnet-18", "resnet-18-adapted", "resnet-152", "rexnet"}
-# no training can use them; captures can (tests/observations/test_lazy_device.py)
+# no training can use them; captures can (tests/captures/test_lazy_device.py)
 OF_CAPTURES = {"bsp", "lsp", "hide-bn", "hide-classifier"}
 DEFENSES = {"gradient-clipping": {"bound": 0.1}, "scaled-rate": {"class_offset": 0.5}}
 HYPERNETWORK = {"embedding": 3, "hidden": 4}

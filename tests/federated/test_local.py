@@ -8,13 +8,12 @@ import torch.nn.functional as F
 from torch.func import functional_call
 from torch.testing import assert_close
 
-from leaklab.defenses.base import ClientContext, Defense
+from leaklab.defenses.base import ClientContext, Defense, NoDefense
 from leaklab.defenses.lrp import LearningRatePerturbation
-from leaklab.defenses.none import NoDefense
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms.stacked import StackedNetwork
 from leaklab.federated.local import local_training
-from leaklab.federated.optimizers.sgd import Sgd
-from leaklab.federated.stacked import StackedNetwork
+from leaklab.federated.optimizers import Sgd
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

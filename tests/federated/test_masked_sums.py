@@ -10,15 +10,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp, kstest
 
-from leaklab.federated.masked_sums import masks
+from leaklab.federated.masked_sums import messages as masking
 from leaklab.federated.masked_sums.client import MaskedSumClient
-from leaklab.federated.masked_sums.identities import CertificateAuthority
-from leaklab.federated.masked_sums.keys import SeededKeys, SystemKeys
-from leaklab.federated.masked_sums.leaks import differences
-from leaklab.federated.masked_sums.masks import MODULUS, largest_value
-from leaklab.federated.masked_sums.messages import MaskedValue, Request
-from leaklab.federated.masked_sums.server import DropoutError, MaskedSumServer
-from leaklab.federated.masked_sums.session import Group, form_group, run_session
+from leaklab.federated.masked_sums.messages import (
+    MODULUS,
+    CertificateAuthority,
+    MaskedValue,
+    Request,
+    SeededKeys,
+    SystemKeys,
+    largest_value,
+)
+from leaklab.federated.masked_sums.session import (
+    DropoutError,
+    Group,
+    MaskedSumServer,
+    differences,
+    form_group,
+    run_session,
+)
 from leaklab.records.errors import UserError
 
 BOTH = ("samples", "classes")
@@ -97,12 +107,12 @@ def test_numbers_with_the_same_sum_give_messages_of_the_same_law():
 @pytest.mark.parametrize("numbers", [(0, 1, 3), (2, 2, 0)])
 def test_every_outcome_is_equally_likely_for_every_number(monkeypatch, numbers):
     """Exact, by going through all masks of a small modulus: all messages with the right sum come equally often."""
-    monkeypatch.setattr(masks, "MODULUS", 5)
+    monkeypatch.setattr(masking, "MODULUS", 5)
     seen = Counter()
     for drawn in product(range(5), repeat=3):
         of_pair = dict(zip([(0, 1), (0, 2), (1, 2)], drawn, strict=True))
-        monkeypatch.setattr(masks, "pair_mask", lambda *names, mask=of_pair: mask[min(names[3:]), max(names[3:])])
-        sent = [masks.total_mask(dict.fromkeys({0, 1, 2} - {k}, b""), "s", "q", k) for k in range(3)]
+        monkeypatch.setattr(masking, "pair_mask", lambda *names, mask=of_pair: mask[min(names[3:]), max(names[3:])])
+        sent = [masking.total_mask(dict.fromkeys({0, 1, 2} - {k}, b""), "s", "q", k) for k in range(3)]
         seen[tuple((own + mask) % 5 for own, mask in zip(numbers, sent, strict=True))] += 1
     assert len(seen) == 25
     assert set(seen.values()) == {5}

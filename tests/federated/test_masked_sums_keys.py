@@ -5,10 +5,20 @@ from dataclasses import replace
 import pytest
 
 from leaklab.federated.masked_sums.client import MaskedSumClient
-from leaklab.federated.masked_sums.identities import CertificateAuthority
-from leaklab.federated.masked_sums.keys import AgreementKey, SeededKeys, SigningKey, SystemKeys, is_signed
-from leaklab.federated.masked_sums.masks import MODULUS, pair_mask, total_mask
-from leaklab.federated.masked_sums.messages import KeyAnnouncement, announced, encode
+from leaklab.federated.masked_sums.messages import (
+    MODULUS,
+    AgreementKey,
+    CertificateAuthority,
+    KeyAnnouncement,
+    SeededKeys,
+    SigningKey,
+    SystemKeys,
+    announced,
+    encode,
+    is_signed,
+    pair_mask,
+    total_mask,
+)
 from leaklab.records.errors import UserError
 
 # RFC 7748, section 6.1

@@ -5,13 +5,13 @@ import sys
 
 import pytest
 
-from leaklab.federated.memory import keep_freed_memory
+from leaklab.federated.forms.dense import keep_freed_memory
 
 # Pieces of 64 MiB, as glibc keeps those below 32 MiB by itself once one was freed. The first few lie at new places
 # (up to eight were seen) with the setting too.
 STEPS = """
 import resource, sys, torch
-from leaklab.federated.memory import keep_freed_memory
+from leaklab.federated.forms.dense import keep_freed_memory
 kept = sys.argv[1] == "kept" and keep_freed_memory()
 def pages():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from leaklab.federated import affine as affine_module
-from leaklab.federated.affine import affine, has_fast_product
 from leaklab.federated.batches import Batch
-from leaklab.federated.one_by_one import channels_last
-from leaklab.federated.plain_cnn import PlainCnn, is_plain_cnn
+from leaklab.federated.forms import dense as affine_module
+from leaklab.federated.forms.dense import affine, has_fast_product
+from leaklab.federated.forms.one_by_one import channels_last
+from leaklab.federated.forms.plain_cnn import PlainCnn, is_plain_cnn
 from leaklab.records import plugins
 from leaklab.records.streams import stream
 

@@ -5,9 +5,8 @@ import math
 import pytest
 import torch
 
-from leaklab.data.augmentations.crop_flip_cutout import CropFlipCutout
-from leaklab.federated.batches import Visit
-from leaklab.federated.poisson_batches import drawn_samples, poisson_stream
+from leaklab.data.augmentations import CropFlipCutout
+from leaklab.federated.batches import Visit, drawn_samples, poisson_stream
 
 STEPS, BATCH = 4000, 5
 

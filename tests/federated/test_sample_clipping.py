@@ -10,13 +10,12 @@ from torch import nn
 from torch.testing import assert_close
 
 from leaklab.federated.batches import Batch
-from leaklab.federated.clipped_cnn import has_formulas
-from leaklab.federated.dense import DenseNetwork
-from leaklab.federated.network import trainable
-from leaklab.federated.one_by_one import OneByOne, channels_last
-from leaklab.federated.plain_cnn import PlainCnn
-from leaklab.federated.sample_clipping import clipped_gradients
-from leaklab.federated.stacked import StackedNetwork
+from leaklab.federated.forms.clipping import clipped_gradients, has_formulas
+from leaklab.federated.forms.dense import DenseNetwork
+from leaklab.federated.forms.network import trainable
+from leaklab.federated.forms.one_by_one import OneByOne, channels_last
+from leaklab.federated.forms.plain_cnn import PlainCnn
+from leaklab.federated.forms.stacked import StackedNetwork
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

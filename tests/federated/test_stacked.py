@@ -10,7 +10,7 @@ from torch.func import functional_call
 from torch.testing import assert_close
 
 from leaklab.federated.batches import Batch
-from leaklab.federated.stacked import StackedNetwork
+from leaklab.federated.forms.stacked import StackedNetwork
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

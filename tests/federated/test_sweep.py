@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leaklab.federated.batches import Visit
-from leaklab.federated.sweep import Part, pieces, sampled_clients
+from leaklab.federated.population import Part, pieces, sampled_clients
 
 
 @given(

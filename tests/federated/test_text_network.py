@@ -4,13 +4,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.defenses.base import ClientContext
+from leaklab.defenses.base import ClientContext, NoDefense
 from leaklab.defenses.lrp import LearningRatePerturbation
-from leaklab.defenses.none import NoDefense
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms.one_by_one import TextNetwork
 from leaklab.federated.local import local_training
-from leaklab.federated.text_network import TextNetwork
-from leaklab.models.text.bert_classifier import BertClassifier
+from leaklab.models.text.base import BertClassifier
 
 SENTENCES = ([2, 7, 9, 7, 3], [2, 5, 3], [2, 8, 4, 6, 9, 10, 3])
 LABELS = (1, 0, 1)

@@ -2,11 +2,9 @@
 
 import torch
 
-from leaklab.metrics.assignment import match, reorder
-from leaklab.metrics.mse import MeanSquaredError
-from leaklab.metrics.psnr import PeakSignalToNoiseRatio
+from leaklab.metrics.guesses import match, reorder
+from leaklab.metrics.pixel import MeanSquaredError, PeakSignalToNoiseRatio, StructuralSimilarity
 from leaklab.metrics.scoring import image_scores
-from leaklab.metrics.ssim import StructuralSimilarity
 from leaklab.records.streams import stream
 
 TRUTH = stream(0, "truth").uniform(3, 6, 1, 12, 12)

@@ -10,7 +10,6 @@ from scipy import stats
 
 from leaklab.metrics.intervals import (
     fractions_interval,
-    in_squares,
     outcomes_interval,
     paired_difference_for,
     rank_interval,
@@ -18,9 +17,18 @@ from leaklab.metrics.intervals import (
 )
 from leaklab.metrics.statistics import summarise
 from leaklab.records.draws import draws
+from leaklab.report.judge.terms import Term, reach_of
 
 SHARES = (0.0, 0.01, 0.1, 0.5, 0.9, 0.99, 1.0)
 COUNTS = range(6, 41)
+
+
+def in_squares(numbers):
+    """The interval of a sum of independent numbers (value, low, high), by the code that judges claims."""
+    known = list(numbers)
+    below, above = reach_of([Term(v - low, high - v, origin=str(place)) for place, (v, low, high) in enumerate(known)])
+    value = sum(v for v, *_ in known)
+    return value - below, value + above
 
 
 def zeros_and_ones(hits, count):

@@ -6,10 +6,13 @@ import torch
 from skimage import data
 from skimage.metrics import structural_similarity
 
-from leaklab.metrics.mse import MeanSquaredError
-from leaklab.metrics.mse_raw import RawMeanSquaredError
-from leaklab.metrics.psnr import CAP_DB, PeakSignalToNoiseRatio
-from leaklab.metrics.ssim import StructuralSimilarity
+from leaklab.metrics.pixel import (
+    CAP_DB,
+    MeanSquaredError,
+    PeakSignalToNoiseRatio,
+    RawMeanSquaredError,
+    StructuralSimilarity,
+)
 from leaklab.records import plugins
 from leaklab.records.streams import stream
 
@@ -28,7 +31,7 @@ NAMES = [
         "mse-raw",
         "mse-signed",
     ),
-    *("psnr", "psnr-signed", "queries", "reconstruction-loss", "ssim"),
+    *("psnr", "psnr-signed", "queries", "reconstruction-loss", "ssim", "update-norm"),
 ]
 
 
@@ -124,7 +127,7 @@ def test_every_plug_in_has_a_complete_card():
     for name in NAMES:
         card = plugins.load("metrics", name).card
         assert card.name == name.replace("-", "_")
-        lower = {"certified", "exact-share", "psnr", "psnr-signed", "ssim"}
+        lower = {"certified", "exact-share", "psnr", "psnr-signed", "ssim", "update-norm"}
         assert card.better == ("lower" if name in lower else "higher")
         assert all([card.domain, card.clamping, card.input_range, card.assignment, card.averaging])
         assert bool(card.network) == (name.startswith("lpips") or name in {"mse-r", "mse-r-pretrained"})

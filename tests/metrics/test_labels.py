@@ -1,6 +1,6 @@
 import torch
 
-from leaklab.metrics.labels import recovered_labels
+from leaklab.metrics.scoring import recovered_labels
 
 
 def test_labels_are_compared_as_multisets():

@@ -6,16 +6,16 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
 from leaklab.metrics.linear_posterior import LinearPosterior, expected_errors, update_of
 from leaklab.metrics.of_update import load_update_metrics
-from leaklab.models.dlg_lenet import DLGLeNet
+from leaklab.models.affine import LogisticRegression
+from leaklab.models.cnns import DLGLeNet
 from leaklab.models.generators.class_gaussian import ClassGaussian
-from leaklab.models.logistic_regression import LogisticRegression
-from leaklab.observations.capture import capture
-from leaklab.records.attack_spec import ScoreSpec
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.streams import stream
+from leaklab.specs.attack import ScoreSpec
+from leaklab.specs.capture import CaptureSpec
 
 SHAPE, CLASSES, PIXELS = (1, 8, 8), 10, 64
 NOISE = {"name": "additive-noise", "sigma": 0.05}

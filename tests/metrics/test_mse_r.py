@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from leaklab.metrics.mse_r import RepresentationError
+from leaklab.metrics.features import RepresentationError
 from leaklab.metrics.scoring import image_scores, load_metrics
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 
 
 def images(n=3, channels=3, side=16):
@@ -68,7 +68,7 @@ def test_a_value_depends_on_its_own_image_alone(monkeypatch):
     truth, guess = images(5), images(5).flip(-1)
     together = RepresentationError().values(guess, truth)
     alone = torch.cat([RepresentationError().values(guess[i : i + 1], truth[i : i + 1]) for i in range(5)])
-    monkeypatch.setattr("leaklab.metrics.mse_r.IMAGES_PER_PASS", 2)
+    monkeypatch.setattr("leaklab.metrics.features.IMAGES_PER_PASS", 2)
     chunked = RepresentationError().values(guess, truth)
     assert together.shape == (5,)
     assert together.numpy() == pytest.approx(alone.numpy(), rel=1e-4)

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.data.readers.cifar_strips import CifarStrips
-from leaklab.metrics.mse_r_pretrained import PretrainedRepresentationError, prepared, published_resnet_20
-from leaklab.models.resnet_small import SmallResNet
-from leaklab.records import weights
+from leaklab.data import download
+from leaklab.data.readers.cifar import CifarStrips
+from leaklab.metrics.features import PretrainedRepresentationError, prepared, published_resnet_20
+from leaklab.models.resnets import SmallResNet
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 
@@ -26,8 +26,8 @@ ENTRY = """resnet20-cifar10:
 
 def register(folder, monkeypatch, file, digest):
     (folder / "weights.yaml").write_text(ENTRY.format(file, digest))
-    monkeypatch.setattr(weights, "REGISTRY", folder / "weights.yaml")
-    monkeypatch.setattr(weights, "LOCAL", folder / "local")
+    monkeypatch.setattr(download, "REGISTRY", folder / "weights.yaml")
+    monkeypatch.setattr(download, "LOCAL", folder / "local")
 
 
 def images(n=4, channels=3, side=32):
@@ -103,7 +103,7 @@ def test_other_files_are_refused_in_one_line(tmp_path, content):
 def test_without_weights_it_says_so_and_never_guesses(tmp_path, monkeypatch):
     register(tmp_path, monkeypatch, FILE, SHA256)
     monkeypatch.delenv("LEAKLAB_MIRROR", raising=False)
-    monkeypatch.setattr(weights, "CONFIG", tmp_path / "none.yaml")
+    monkeypatch.setattr(download, "CONFIG", tmp_path / "none.yaml")
     assert f"put {FILE} into" in PretrainedRepresentationError().available()
     with pytest.raises(UserError, match="not at hand"):
         PretrainedRepresentationError().values(images(1), images(1))

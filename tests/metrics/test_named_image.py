@@ -5,17 +5,17 @@ import torch
 from sklearn.datasets import load_digits
 from torch.nn import functional as F
 
-from leaklab.attacks.base import Budget, victim
-from leaklab.attacks.head_lookup import HeadLookup, features_of, head_features
+from leaklab.attacks.analytic import HeadLookup
+from leaklab.attacks.base import Budget, Case, victim
+from leaklab.attacks.labels.head import features_of, head_features
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
-from leaklab.metrics.named_by_gradient import NamedByGradient
-from leaklab.metrics.named_image import NamedImage
+from leaklab.metrics.named_image import NamedByGradient, NamedImage
 from leaklab.models.generators.class_gaussian import ClassGaussian
-from leaklab.observations.capture import capture
-from leaklab.records.attack_spec import AttackSpec
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.specs.attack import AttackSpec
+from leaklab.specs.capture import CaptureSpec
 
 TRIALS, KEPT, CLASSES = 6, 20, 10
 
@@ -95,7 +95,9 @@ def test_a_private_image_that_is_public_too_is_looked_up(dataset, generator):
     observation, knowledge, truth = captured(dataset, "lrp", dtype="float64")
     own = ClassGaussian(components=4, kept=KEPT).fitted(dataset.test_images / 255.0, dataset.test_labels, CLASSES)
     own.public[truth.labels[:, 0], torch.arange(TRIALS)] = (255 * truth.images[:, 0].flatten(1)).round().to(torch.uint8)
-    found = HeadLookup().using(own).reconstruct(observation, knowledge, Budget(1, 1), lambda *n: stream(0, *n))
+    found = HeadLookup().reconstruct(
+        Case(observation, knowledge, Budget(1, 1), lambda *n: stream(0, *n), generator=own)
+    )
     assert torch.allclose(found.images, truth.images.double(), atol=1e-6)
     assert (found.labels == truth.labels).all()
     # and is then told from no other
@@ -106,7 +108,9 @@ def test_what_it_needs_is_said(dataset, generator):
     observation, knowledge, truth = captured(dataset)
     bare = ClassGaussian(components=4).fitted(dataset.test_images / 255.0, dataset.test_labels, CLASSES)
     for fails in (
-        lambda: HeadLookup().using(bare).reconstruct(observation, knowledge, Budget(1, 1), lambda *n: stream(0, *n)),
+        lambda: HeadLookup().reconstruct(
+            Case(observation, knowledge, Budget(1, 1), lambda *n: stream(0, *n), generator=bare)
+        ),
         lambda: NamedImage().values(observation, knowledge, bare, truth),
     ):
         with pytest.raises(UserError, match="choose the generator class-gaussian with kept"):

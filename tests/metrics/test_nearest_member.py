@@ -7,22 +7,21 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from leaklab.attacks.base import Budget
+from leaklab.attacks.base import Budget, Case
+from leaklab.attacks.exact_batch import UnmixedPictures
 from leaklab.attacks.first_layer.layer import FirstLayer
-from leaklab.attacks.first_layer.pictures import pictures, quotients
-from leaklab.attacks.unmixed_pictures import UnmixedPictures
+from leaklab.attacks.first_layer.unmixing import pictures, quotients
+from leaklab.captures.capture import capture
+from leaklab.captures.truth import Truth
 from leaklab.data.dataset import Dataset
 from leaklab.federated.engine import train
-from leaklab.metrics import nearest_member
-from leaklab.metrics.member_margin import MemberMargin
-from leaklab.metrics.nearest_member import NearestMember, nearest, sides
-from leaklab.observations.capture import capture
-from leaklab.observations.truth import Truth
-from leaklab.records.attack_spec import AttackSpec
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.metrics import named_image
+from leaklab.metrics.named_image import MemberMargin, NearestMember, nearest, sides
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs.attack import AttackSpec
+from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.training import TrainSpec
 
 SIDE, UNITS, SAMPLES = 8, 16, 60
 MLP = {"name": "mlp", "hidden": UNITS}
@@ -143,17 +142,19 @@ def test_the_margin_is_what_members_are_above_strangers(caught, defense):
 def test_member_and_margin_look_for_pictures_once(caught, monkeypatch):
     observation, knowledge, truth = caught(clients=(0, 1, 3))
     looked = []
-    monkeypatch.setattr(nearest_member, "pictures", lambda *of: looked.append(of) or pictures(*of))
-    monkeypatch.setattr(nearest_member, "_KEPT", {})
+    monkeypatch.setattr(named_image, "pictures", lambda *of: looked.append(of) or pictures(*of))
+    monkeypatch.setattr(named_image, "_KEPT", {})
     both = [metric.values(observation, knowledge, None, truth) for metric in (NearestMember(), MemberMargin())]
     assert len(looked) == 3
-    monkeypatch.setattr(nearest_member, "_KEPT", {})
+    monkeypatch.setattr(named_image, "_KEPT", {})
     assert torch.equal(MemberMargin().values(observation, knowledge, None, truth), both[1])
 
 
 def test_pictures_are_handed_out_in_turn(caught):
     observation, knowledge, truth = caught()
-    found = UnmixedPictures(samples=24).reconstruct(observation, knowledge, Budget(1, 1), lambda *n: stream(0, *n))
+    found = UnmixedPictures(samples=24).reconstruct(
+        Case(observation, knowledge, Budget(1, 1), lambda *n: stream(0, *n))
+    )
     assert found.images.shape == truth.images.shape
     assert found.images.isfinite().all()
 

@@ -1,6 +1,8 @@
 """F17 for LPIPS: published distances with the real weights, and honesty without them."""
 
 import os
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +10,8 @@ import pytest
 import torch
 from PIL import Image
 
-from leaklab.metrics.lpips_alex import LpipsAlex
-from leaklab.metrics.lpips_squeeze import LpipsSqueeze
-from leaklab.records import weights
+from leaklab.data import download
+from leaklab.metrics.perceptual import LpipsAlex, LpipsSqueeze
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 
@@ -67,11 +68,11 @@ class TestWithWeights:
 
 def test_without_weights_the_metric_says_so_and_never_guesses(monkeypatch, tmp_path):
     def no_network(*_, **__):
-        raise weights.URLError("no route to host")
+        raise urllib.error.URLError("no route to host")
 
     monkeypatch.delenv("LEAKLAB_MIRROR", raising=False)
-    monkeypatch.setattr(weights, "LOCAL", tmp_path)
-    monkeypatch.setattr(weights, "urlopen", no_network)
+    monkeypatch.setattr(download, "LOCAL", tmp_path)
+    monkeypatch.setattr(urllib.request, "urlopen", no_network)
     reason = LpipsAlex().available()
     assert "alexnet-owt-7be5be79.pth cannot be downloaded (no route to host)" in reason
     with pytest.raises(UserError, match="cannot be downloaded"):

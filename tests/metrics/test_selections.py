@@ -3,8 +3,16 @@
 import pytest
 import torch
 
-from leaklab.metrics.references import class_means, mean_image, same_class_image, unrelated_image
-from leaklab.metrics.selections import finite, oracle_choice, private_indices, reference_guesses
+from leaklab.metrics.guesses import (
+    class_means,
+    finite,
+    mean_image,
+    oracle_choice,
+    private_indices,
+    reference_guesses,
+    same_class_image,
+    unrelated_image,
+)
 from leaklab.records.streams import stream
 
 SPLIT = stream(0, "split").integers(0, 256, 50, 1, 6, 6).to(torch.uint8)

@@ -1,25 +1,16 @@
 """Which metrics are shares, and what their summaries are."""
 
-import importlib
-import pkgutil
-
 import pytest
 
-from leaklab import metrics
+from leaklab.metrics.base import LABEL_CARD
 from leaklab.metrics.intervals import FRACTIONS, OUTCOMES, is_share, paired_difference_for, summarise_for
-from leaklab.metrics.labels import LABEL_CARD
 from leaklab.metrics.statistics import paired_difference, summarise
-from leaklab.metrics.text.recovery import POSITION_RECOVERY_CARD, TOKEN_RECOVERY_CARD
-from leaklab.metrics.text.rouge import NAMES
+from leaklab.metrics.text.recovery import NAMES, POSITION_RECOVERY_CARD, TOKEN_RECOVERY_CARD
+from leaklab.records import plugins
 
 
 def cards():
-    found = [LABEL_CARD]
-    for module in pkgutil.iter_modules(metrics.__path__):
-        plugin = getattr(importlib.import_module(f"leaklab.metrics.{module.name}"), "PLUGIN", None)
-        if plugin is not None:
-            found.append(plugin().card)
-    return found
+    return [LABEL_CARD, *(plugins.load("metrics", name).card for name in plugins.available("metrics"))]
 
 
 def test_every_metric_whose_card_says_share_is_summarised_as_one_and_no_other():

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from leaklab.models.adapters import StillBatchNorm2d, is_frozen
+from leaklab.models.adapted import StillBatchNorm2d, is_frozen
 from leaklab.models.hypernetwork import Hypernetwork
 from leaklab.models.published import published_state
 from leaklab.records import plugins

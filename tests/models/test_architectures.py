@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from leaklab.federated.forms.stacked import dropout_sites
 from leaklab.models.base import Architecture
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
@@ -34,6 +35,16 @@ def test_mlp():
         "fc2.weight": (10, 64),
         "fc2.bias": (10,),
     }
+
+
+@pytest.mark.parametrize(("dropped", "site", "before"), [("hidden", 64, "fc2"), ("input", 784, "fc1")])
+def test_mlp_drops_hidden_units_or_pixels(dropped, site, before):
+    """LRP appendix B: "dropout in the first layer" may be that of its outputs or of its inputs."""
+    network = plugins.load("models", "mlp", {"dropped": dropped}).build(MNIST, 10)
+    names = [name for name, _ in network.named_children()]
+    assert names[names.index("dropout1") + 1] == before
+    assert dropout_sites(network, MNIST)["dropout1"].shape == (site,)
+    assert shapes("mlp", dropped=dropped) == shapes("mlp")
 
 
 def test_small_cnn():

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from leaklab.models.base import Architecture, feature_count
-from leaklab.models.batch_norm import without_counters
+from leaklab.models.normalisation import without_counters
 from leaklab.records.streams import stream
 
 BUFFERS = ["block.norm.running_mean", "block.norm.running_var"]

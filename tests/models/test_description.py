@@ -2,7 +2,7 @@
 
 import torch
 
-from leaklab.models.description import describe
+from leaklab.models.base import describe
 from leaklab.records import plugins
 
 

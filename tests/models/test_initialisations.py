@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from leaklab.models.initialisations import initialise
+from leaklab.models.published import initialise
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

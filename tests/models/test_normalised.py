@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from leaklab.models.normalised import normalised, unnormalised
+from leaklab.models.normalisation import normalised, unnormalised
 
 MEAN, STD = [0.1, 0.5], [0.3, 0.2]
 

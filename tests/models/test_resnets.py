@@ -9,17 +9,17 @@ import torch.nn.functional as F
 import torchvision
 from torch import nn
 
-from leaklab.data.readers.cifar_strips import CifarStrips
-from leaklab.models.description import describe
-from leaklab.models.resnet_18 import ResNet18
-from leaklab.models.resnet_small import PaddedShortcut, SmallResNet
+from leaklab.data.download import describe_weights, weights_path
+from leaklab.data.readers.cifar import CifarStrips
+from leaklab.models.base import describe
+from leaklab.models.published import with_published
+from leaklab.models.resnets import PaddedShortcut, ResNet18, SmallResNet
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 
 MIRROR = os.environ.get("LEAKLAB_MIRROR")
 CIFAR = (3, 32, 32)
-IMAGENET_MEAN, IMAGENET_STD = (torch.tensor(v).view(3, 1, 1) for v in ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]))
 
 
 def build(name, input_shape=CIFAR, classes=10, **settings):
@@ -145,15 +145,21 @@ def test_impossible_settings_are_refused(plugin, settings, message, hint):
 
 @pytest.mark.mirror
 @pytest.mark.skipif(not MIRROR, reason="LEAKLAB_MIRROR is not set: no weights to test with")
-def test_the_published_resnet_20_has_its_accuracy():
-    """91.73 % of all test images; of the first 500, within three standard deviations of a binomial law."""
-    network = plugins.load("models", "resnet-small", {"blocks": 3}).build(CIFAR, 10).eval()
-    saved = torch.load(Path(MIRROR) / "weights/resnet20-12fca82f.th", weights_only=True, map_location="cpu")
-    named = {name.removeprefix("module.").replace("linear.", "fc."): v for name, v in saved["state_dict"].items()}
-    network.load_state_dict(named, strict=True)
+@pytest.mark.parametrize(
+    ("name", "blocks", "parameters", "accuracy"),
+    [("resnet20-cifar10", 3, 269_722, 0.9173), ("resnet56-cifar10", 9, 853_018, 0.9339)],
+)
+def test_a_published_resnet_has_its_accuracy(name, blocks, parameters, accuracy):
+    """Of all test images; of the first 500, within three standard deviations of a binomial law."""
+    weights = describe_weights(name)
+    network = plugins.load("models", "resnet-small", {"blocks": blocks}).build(CIFAR, 10)
+    network = with_published(network, weights_path(name), weights.renamed).eval()
+    assert sum(value.numel() for value in network.parameters()) == parameters
+    mean, std = (torch.tensor(values)[:, None, None] for values in (weights.mean, weights.std))
     tar = Path(MIRROR) / "data/CIFAR10/test_batch.tar"
     samples = CifarStrips().read({"train_1": tar, "test_1": tar})
     images, labels = torch.tensor(samples.test_images[:500]), torch.tensor(samples.test_labels[:500])
     with torch.no_grad():
-        predicted = network((images / 255 - IMAGENET_MEAN) / IMAGENET_STD).argmax(1)
-    assert float((predicted == labels).double().mean()) == pytest.approx(0.9173, abs=0.037)
+        predicted = network((images / 255 - mean) / std).argmax(1)
+    spread = (accuracy * (1 - accuracy) / 500) ** 0.5
+    assert float((predicted == labels).double().mean()) == pytest.approx(accuracy, abs=3 * spread)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from leaklab.models import rexnet
+from leaklab.models import resnets
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -60,6 +60,6 @@ def test_without_timm_one_line_says_what_to_do(monkeypatch):
     def missing(name):
         raise ModuleNotFoundError(f"No module named '{name}'", name="timm")
 
-    monkeypatch.setattr(rexnet, "import_module", missing)
+    monkeypatch.setattr(resnets, "import_module", missing)
     with pytest.raises(UserError, match="pip install timm"):
         plugins.load("models", "rexnet").build(SHAPE, 10)

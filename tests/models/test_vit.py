@@ -6,12 +6,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.attacks.simulation import simulated_delta
-from leaklab.defenses.base import ClientContext
-from leaklab.defenses.none import NoDefense
+from leaklab.attacks.matching.steps import simulated_delta
+from leaklab.defenses.base import ClientContext, NoDefense
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms.network import trainable
 from leaklab.federated.local import local_training
-from leaklab.federated.network import trainable
+from leaklab.models import published
+from leaklab.models.adapted import is_frozen
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -39,6 +40,34 @@ def test_it_is_timms_function(side):
     images = stream(0, "images").normal(2, *SHAPE)
     enlarged = F.interpolate(images, size=(16, 16), mode="bilinear") if side else images
     assert torch.allclose(ours(images), theirs(enlarged), rtol=0, atol=1e-12)
+
+
+@pytest.mark.skipif(find_spec("timm") is None, reason="timm is not installed: pip install timm")
+def test_weights_of_timms_small_vit_are_a_frozen_part_of_the_adapted_one(tmp_path, monkeypatch):
+    """As they are published: below ``model``, by timm's names; with adapters at zero the features are timm's."""
+    from timm.models.vision_transformer import VisionTransformer
+
+    small = {"patch_size": 16, "embed_dim": 384, "depth": 12, "num_heads": 6}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        theirs = VisionTransformer(img_size=224, num_classes=1000, **small).eval()
+    file = tmp_path / "weights/deit_small_patch16_224-cd65a155.pth"
+    file.parent.mkdir()
+    torch.save({"model": theirs.state_dict()}, file)
+    monkeypatch.setattr(published, "weights_path", lambda name: file)
+    state = published.published_state("vit-small-imagenet")
+    own = {"patch": 16, "width": 384, "blocks": 12, "heads": 6, "side": 224}
+    network = plugins.load("models", "vit-adapted", own).initialised((3, 32, 32), 10, 0).eval()
+    frozen = {name for name in network.state_dict() if is_frozen(name)}
+    assert frozen == {name for name in state if not name.startswith("fc.")}
+    closed = {name: torch.zeros_like(value) for name, value in network.state_dict().items() if ".adapter.up." in name}
+    assert len(closed) == 2 * 12
+    network.load_state_dict({**{name: state[name] for name in frozen}, **closed}, strict=False)
+    images = stream(0, "images").normal(2, 3, 32, 32).float()
+    enlarged = F.interpolate(images, size=(224, 224), mode="bilinear")
+    with torch.no_grad():
+        features = torch.nn.Sequential(*list(network.children())[:-1])(images)
+        assert torch.allclose(features, theirs.forward_features(enlarged)[:, 0], rtol=0, atol=1e-4)
 
 
 def test_the_papers_size():

@@ -1,28 +1,28 @@
 """Impossible combinations are refused at planning time, without torch."""
 
+import ast
 import re
 import subprocess
 import sys
 from dataclasses import fields
-from importlib import import_module
-from pathlib import Path
 
 import pytest
 from torch import nn
 
-from leaklab.models.adapters import StillBatchNorm2d
+from leaklab.models.adapted import StillBatchNorm2d
 from leaklab.observations import client_requirements, requirements
 from leaklab.observations.base import Knowledge
-from leaklab.observations.declared import chosen, declared
-from leaklab.observations.text_requirements import check as check_text
+from leaklab.observations.declared import declared
+from leaklab.observations.requirements import check_text
 from leaklab.observations.threat_models import FACTS, MARKS, OF_A_LETTER, OWN, THREAT_MODELS, granted
 from leaklab.planning.resources import cost
 from leaklab.records import plugins
-from leaklab.records.attack_spec import AttackSpec
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
-from leaklab.records.generator_spec import GeneratorSpec
-from leaklab.records.text_specs import TextAttackSpec
+from leaklab.records.traits import chosen, model_traits
+from leaklab.specs.attack import AttackSpec
+from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.generator import GeneratorSpec
+from leaklab.specs.text import TextAttackSpec
 
 ROOMS = ("attacks", "attacks/adaptive", "attacks/text")
 
@@ -81,7 +81,7 @@ def test_a_setting_can_need_more():
 
 @pytest.mark.parametrize(("room", "name"), [(room, name) for room in ROOMS for name in plugins.available(room)])
 def test_what_is_read_from_source_is_what_the_imported_class_says(room, name):
-    plugin = import_module(plugins.module_name(room, name)).PLUGIN
+    plugin = plugins.imported(room, name)
     asked = declared(room, name)
     assert asked == plugin.requirements
     assert {*asked.facts, *asked.facts_for_delta, *asked.facts_if_granted} <= set(FACTS)
@@ -96,14 +96,28 @@ def test_what_is_read_from_source_is_what_the_imported_class_says(room, name):
         assert set(facts) <= set(FACTS)
 
 
+def reached_within(offer):
+    """Return the definitions of a plug-in's file that its class names, directly or by way of others; and itself."""
+    body = ast.parse(offer.file.read_text(encoding="utf-8")).body
+    known = {node.name: node for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    found, left = {}, [offer.offered]
+    while left:
+        name = left.pop()
+        if name in known and name not in found:
+            found[name] = known[name]
+            left += [node.id for node in ast.walk(known[name]) if isinstance(node, ast.Name)]
+    return found.values()
+
+
 @pytest.mark.parametrize(("room", "name"), [(room, name) for room in ROOMS for name in plugins.available(room)])
 def test_what_a_plug_in_reads_it_declares(room, name):
-    """All of ``knowledge.require("...")`` and ``knowledge.knows("...")`` in its own file."""
+    """All of ``knowledge.require("...")`` and ``knowledge.knows("...")`` in what its class reaches within its file."""
     asked = declared(room, name)
     declares = {*asked.facts, *asked.facts_for_delta, *asked.facts_if_granted, *granted("informed")}
     declares |= {fact for by_value in asked.facts_when.values() for facts in by_value.values() for fact in facts}
     declares |= {fact for facts in asked.facts_when_set.values() for fact in facts}
-    text = Path(import_module(plugins.module_name(room, name)).__file__).read_text(encoding="utf-8")
+    text = "\n".join(map(ast.unparse, reached_within(plugins.find(room, name))))
+    text = text.replace("'", '"')
     assert set(re.findall(r'knowledge\.(?:require|knows)\("(\w+)"', text)) <= declares
 
 
@@ -117,16 +131,13 @@ def test_what_a_plug_in_reads_it_declares(room, name):
         "requirements: ClassVar[Requirements] = EVERYTHING",
     ],
 )
-def test_a_declaration_that_cannot_be_read_is_one_line(tmp_path, monkeypatch, declaration):
+def test_a_declaration_that_cannot_be_read_is_one_line(tmp_path, package_at, declaration):
     (tmp_path / "attacks").mkdir()
     (tmp_path / "attacks" / "sly.py").write_text(f"class Sly:\n    {declaration}\n\nPLUGIN: type = Sly\n")
-    monkeypatch.setattr(plugins, "PACKAGE_FOLDER", tmp_path)
-    for memory in (plugins.available, declared):
-        memory.cache_clear()
+    package_at(tmp_path)
     with pytest.raises(UserError, match="attacks plug-in 'sly' declares no readable requirements") as caught:
         declared("attacks", "sly")
     assert "\n" not in str(caught.value)
-    plugins.available.cache_clear()
 
 
 def test_no_attack_on_text_is_known_by_name():
@@ -339,7 +350,7 @@ def test_models_say_what_mixes_or_drops_in_training_state(model):
     architecture = plugins.load("models", model)
     layers = list(architecture.build((3, 32, 32), 10).modules())
     mixing = any(isinstance(layer, nn.BatchNorm2d) and not isinstance(layer, StillBatchNorm2d) for layer in layers)
-    assert bool(getattr(architecture, "batch_statistics", False)) == mixing
+    assert model_traits(model).batch_statistics == mixing
     dropping = any(isinstance(layer, nn.Dropout) and layer.p > 0 for layer in layers)
     assert bool(getattr(architecture, "dropout", 0)) == dropping
 

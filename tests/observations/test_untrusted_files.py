@@ -8,9 +8,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from leaklab.observations.artefacts import load_observation, save_observation
+from leaklab.captures.truth import Truth, load_truth, save_truth
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.truth import Truth, load_truth, save_truth
+from leaklab.observations.files import load_observation, save_observation
 from leaklab.records.errors import UserError
 
 CASES = settings(

@@ -5,16 +5,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from leaklab.defenses.privacy_budget import total_variation
+from leaklab.captures.capture import capture
 from leaklab.federated.checkpoint import CLIENTS
 from leaklab.federated.engine import train
-from leaklab.observations.capture import capture
-from leaklab.observations.update_bounds import UpdateBound, bound_of
+from leaklab.items.items import load_items
+from leaklab.observations.update_bounds import UpdateBound, bound_of, total_variation
 from leaklab.planning.plan import build_plan
-from leaklab.records.capture_spec import CaptureSpec
-from leaklab.records.items import load_items
-from leaklab.records.text_specs import TextAttackSpec
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.text import TextAttackSpec
+from leaklab.specs.training import TrainSpec
 
 NOISE = {"name": "dp-sgd", "bound": 0.04, "sigma": 10.62}
 DEAL = {"partition": {"name": "two-clients", "tests": 4}, "clients": [1]}

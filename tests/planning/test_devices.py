@@ -3,13 +3,13 @@
 import pytest
 
 from leaklab.planning.devices import Device, keep_measured, measured_device, work_of
-from leaklab.planning.disk import WEIGHTS_MB, disk_mb
 from leaklab.planning.estimate import estimate
 from leaklab.planning.plan import Job
-from leaklab.planning.resources import cost
+from leaklab.planning.resources import cost, disk_mb
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_text
-from leaklab.records.ids import STAGES
+from leaklab.records.traits import model_traits
+from leaklab.specs.stages import STAGES
 
 TRAIN = {
     "dataset": "mnist",
@@ -50,7 +50,7 @@ def test_a_job_takes_the_factor_of_its_work(stage, changes, factor):
 
 
 def test_the_sum_on_a_gpu_tells_its_hours_from_those_of_processors():
-    jobs = [Job(spec("train", **TRAIN), (), ""), Job(spec("score", attack=ATTACK, metrics=["mse"]), (), "")]
+    jobs = [Job(spec("train", **TRAIN)), Job(spec("score", attack=ATTACK, metrics=["mse"]))]
     here, there = estimate(jobs), estimate(jobs, device=Device("cuda", "a GPU", FACTORS))
     assert (here.gpu_seconds, here.seconds) == (0.0, sum(cost(job.spec).seconds for job in jobs))
     assert there.gpu_seconds == pytest.approx(0.5 * cost(jobs[0].spec).seconds)
@@ -87,9 +87,9 @@ def test_disk_grows_with_what_is_kept():
     one = disk_mb(spec("train", **TRAIN | {"seeds": [1], "rates": [[0.1]]}))
     assert disk_mb(spec("train", **TRAIN)) == pytest.approx(4 * one, rel=0.5)
     personal = disk_mb(spec("train", **TRAIN | {"algorithm": "local-only", "seeds": [1], "rates": [[0.1]]}))
-    assert personal == pytest.approx(one + 10 * WEIGHTS_MB["mlp"])
+    assert personal == pytest.approx(one + 10 * model_traits("mlp").weights_mb)
     hyper = disk_mb(spec("train", **TRAIN | {"algorithm": "hyperfl", "seeds": [1], "rates": [[0.1]]}))
-    assert hyper > 129 * WEIGHTS_MB["mlp"]
+    assert hyper > 129 * model_traits("mlp").weights_mb
     few, many = (disk_mb(spec("capture", **CAPTURE | {"draws": draws})) for draws in (1, 10))
     assert many == pytest.approx(10 * few, rel=0.1)
 
@@ -102,4 +102,4 @@ def test_sizes_of_networks_are_those_of_the_networks():
                         ("cnn-mnist", (1, 28, 28)), ("logistic-regression", (1, 28, 28))):  # fmt: skip
         architecture: Architecture = plugins.load("models", name, {})
         size = sum(4e-6 * value.numel() for value in architecture.build(shape, 10).parameters())
-        assert size / 2 < WEIGHTS_MB[name] < 2 * size, (name, size)
+        assert size / 2 < model_traits(name).weights_mb < 2 * size, (name, size)

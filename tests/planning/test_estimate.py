@@ -6,16 +6,16 @@ from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.estimate import datasets_of, estimate, source_of
 from leaklab.planning.plan import Job
 from leaklab.planning.resources import cost
-from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.files import write_json
-from leaklab.records.partition_spec import PartitionSpec
+from leaklab.specs.attack import AttackSpec
+from leaklab.specs.training import PartitionSpec
 
 
 @pytest.fixture
 def jobs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     specs = [{"dataset": "mnist", "partition": {"name": "iid", "seed": seed}} for seed in range(3)]
-    return [Job(PartitionSpec.model_validate(spec), (), "mnist") for spec in specs]
+    return [Job(PartitionSpec.model_validate(spec)) for spec in specs]
 
 
 def test_jobs_without_a_record_or_with_one_of_other_code_would_run(jobs):

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from leaklab.planning import finished_outputs
-from leaklab.planning.finished_outputs import Aside, mend
+from leaklab.planning import outputs
+from leaklab.planning.outputs import Aside
+from leaklab.planning.snakemake_patches import keep_finished_outputs
 
 
 @pytest.fixture(params=["links", "copies"])
@@ -109,7 +110,7 @@ def test_a_death_while_the_links_are_made_leaves_no_half_of_them(files, monkeypa
         def dies(*_):
             raise KeyboardInterrupt
 
-        killed.setattr(finished_outputs, "_link", dies)
+        killed.setattr(outputs, "_link", dies)
         with pytest.raises(KeyboardInterrupt):
             aside.take()
     aside.put_back()
@@ -143,9 +144,9 @@ def test_on_a_full_disk_outputs_stay_without_links(files, monkeypatch):
     async def finished(self, job):
         raise AssertionError
 
-    mend(Job, type("Records", (), {"finished": finished}))
-    monkeypatch.setattr(finished_outputs.Path, "mkdir", full)
-    monkeypatch.setattr(finished_outputs, "PLACE", old.parent.parent / "aside")
+    keep_finished_outputs(Job, type("Records", (), {"finished": finished}))
+    monkeypatch.setattr(outputs.Path, "mkdir", full)
+    monkeypatch.setattr(outputs, "PLACE", old.parent.parent / "aside")
     asyncio.run(Job().remove_existing_output())
     asyncio.run(Job().postprocess(error=True))
     assert is_as_before(old, new)

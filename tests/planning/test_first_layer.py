@@ -3,10 +3,11 @@
 import pytest
 
 from leaklab.observations.requirements import ATTACKS, check, check_batch
-from leaklab.planning.first_layer import check_first_layer
+from leaklab.planning.checks import check_first_layer
 from leaklab.records import plugins
-from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
+from leaklab.records.traits import model_traits
+from leaklab.specs.attack import AttackSpec
 
 
 def spec(model, attack="exact-batch", batch_size=8, **settings):
@@ -54,7 +55,7 @@ def test_a_batch_size_that_is_withheld_is_named(monkeypatch):
 
 
 def test_models_say_it_of_a_setting_that_they_have():
-    named = {name: plugins.class_attribute("models", name, "first_affine") for name in plugins.available("models")}
-    assert {name for name, node in named.items() if node is not None} == {"mlp", "logistic-regression"}
+    named = {name: model_traits(name).first_affine for name in plugins.available("models")}
+    assert {name for name, setting in named.items() if setting is not None} == {"mlp", "logistic-regression"}
     assert plugins.class_attribute("models", "mlp", "hidden") is not None
     assert "exact-batch" in plugins.available(ATTACKS)

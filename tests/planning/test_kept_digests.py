@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from leaklab.planning.kept_digests import KeptDigests, hash_of_sources
+from leaklab.planning.code import KeptDigests, hash_of_sources
 from leaklab.records import code
 
-JOB = ("leaklab.steps.make_table", ("leaklab.metrics.psnr:PLUGIN",), ())
+JOB = ("leaklab.steps.make_table", ("leaklab.metrics.pixel:PLUGIN",), ())
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_a_second_process_parses_nothing_and_finds_the_same(file, monkeypatch):
     assert KeptDigests.load("a", file).digest(*JOB) == found
 
 
-@pytest.mark.parametrize("other", [("a", JOB[:1]), ("b", JOB), ("a", (*JOB[:2], ("leaklab.metrics.ssim:PLUGIN",)))])
+@pytest.mark.parametrize("other", [("a", JOB[:1]), ("b", JOB), ("a", (*JOB[:2], ("leaklab.metrics.pixel:PLUGIN",)))])
 def test_of_other_starts_or_sources_nothing_is_known(file, monkeypatch, other):
     first = KeptDigests.load("a", file)
     first.digest(*JOB)
@@ -65,7 +65,7 @@ def test_no_folder_is_made_and_a_full_disk_is_no_mistake(tmp_path, file, monkeyp
     for place in (tmp_path / "nowhere/x.json", file):
         kept = KeptDigests.load("a", place)
         kept.digest(*JOB)
-        monkeypatch.setattr("leaklab.planning.kept_digests.write_json", lambda *_: (_ for _ in ()).throw(OSError(28)))
+        monkeypatch.setattr("leaklab.planning.code.write_json", lambda *_: (_ for _ in ()).throw(OSError(28)))
         kept.save()
         assert not place.exists()
     assert not (tmp_path / "nowhere").exists()

@@ -2,13 +2,11 @@
 
 import pytest
 
-from leaklab.planning import known_plan
-from leaklab.planning.known_plan import KnownPlan
+from leaklab.items.items import load_items
 from leaklab.planning.missing import without_missing
-from leaklab.planning.plan import build_plan
+from leaklab.planning.plan import KnownPlan, build_plan
 from leaklab.records.config import SCALES
-from leaklab.records.ids import run_folder, run_id, stage_of
-from leaklab.records.items import load_items
+from leaklab.specs.base import run_folder, run_id
 
 SOME = ("lrp/table1", "lrp/table7", "lrp/figure12", "outpost/table4", "hyperfl/table2")
 
@@ -42,14 +40,14 @@ def test_it_says_what_the_plain_plan_says(items, known):
 def test_jobs_have_the_names_of_their_specs(known):
     for stage, jobs in known.jobs.items():
         for name, job in jobs.items():
-            assert (stage, name) == (stage_of(job.spec), run_id(job.spec)) == known.key_of(job.spec)
+            assert (stage, name) == (job.spec.stage, run_id(job.spec)) == known.key_of(job.spec)
             assert job.folder == run_folder(job.spec)
 
 
 def test_no_name_is_computed_twice(items, monkeypatch):
     plan = KnownPlan.of(build_plan(items))
     asked = []
-    monkeypatch.setattr(known_plan, "run_id", lambda spec: asked.append(spec) or run_id(spec))
+    monkeypatch.setattr("leaklab.planning.plan.run_id", lambda spec: asked.append(spec) or run_id(spec))
     for _ in range(2):
         for scale, key in plan.runs:
             plan.jobs_of(scale, items[key])

@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from leaklab.data import fetch
+from leaklab.items.expand import expand, expand_absent
+from leaklab.items.items import load_items, with_missing
 from leaklab.planning import missing as module
-from leaklab.planning.missing import find_missing, tell, told, why_missing, without_missing
+from leaklab.planning.missing import find_missing, found_before, pass_on, why_missing, without_missing
+from leaklab.planning.outputs import State, state_of
 from leaklab.planning.plan import build_plan, result_files
-from leaklab.planning.state import State, state_of
-from leaklab.records.expand import expand, expand_absent
-from leaklab.records.ids import run_folder
-from leaklab.records.items import load_items, with_missing
-from leaklab.records.specs import datasets_of
+from leaklab.specs.base import run_folder
 
 ROOT = Path(__file__).parents[2]
 WHY = {"cifar100": "data not here: CIFAR-100"}
@@ -109,8 +108,8 @@ def test_runs_on_missing_data_leave_the_plan_and_come_back_with_their_reason(ite
     assert 0 < len(possible) < len(every)
     names = {run_folder(run.spec) for run in every}
     assert names == {run_folder(run.spec) for run in possible} | {run_folder(run.spec) for run, _ in absent}
-    assert all("cifar100" not in datasets_of(run.spec) for run in possible)
-    assert all("cifar100" in datasets_of(run.spec) and reason == WHY["cifar100"] for run, reason in absent)
+    assert all("cifar100" not in run.spec.datasets() for run in possible)
+    assert all("cifar100" in run.spec.datasets() and reason == WHY["cifar100"] for run, reason in absent)
     assert expand(changed, "small") == expand(item, "small")
 
 
@@ -118,7 +117,7 @@ def test_needs_of_a_spec_are_those_of_its_jobs(plan):
     for scale, key in plan.runs:
         jobs = plan.jobs_of(scale, plan.items[key])
         of_jobs = {job.dataset for job in jobs if job.dataset}
-        of_specs = {name for run in plan.runs[scale, key] if run.spec for name in datasets_of(run.spec)}
+        of_specs = {name for run in plan.runs[scale, key] if run.spec for name in run.spec.datasets()}
         assert of_specs == of_jobs, (scale, key)
 
 
@@ -150,7 +149,7 @@ def test_numbers_that_were_made_do_not_give_way_to_not_run(checkout, items, plan
 
 
 def test_jobs_are_told_what_was_found(checkout, items, plan):
-    tell({"paper": {"lrp/figure2": WHY}})
-    assert told() == {"paper": {"lrp/figure2": WHY}}
-    told_plan = build_plan(without_missing(items, told()), ("paper",))
+    pass_on({"paper": {"lrp/figure2": WHY}})
+    assert found_before() == {"paper": {"lrp/figure2": WHY}}
+    told_plan = build_plan(without_missing(items, found_before()), ("paper",))
     assert len(told_plan.runs["paper", "lrp/figure2"]) < len(plan.runs["paper", "lrp/figure2"])

@@ -2,18 +2,18 @@
 
 import pytest
 
-from leaklab.attacks import parts
-from leaklab.planning import pieces as planned
+from leaklab.items.items import load_items
 from leaklab.planning.devices import Device, work_of
-from leaklab.planning.pieces import LONGEST_CHAIN, RESUMED, Cut, kept_in, piece_minutes, pieces, pieces_of
-from leaklab.planning.plan import Job, build_plan
+from leaklab.planning.pieces import LONGEST_CHAIN, Cut, kept_in, piece_minutes, pieces, pieces_of, shorter_trainings
+from leaklab.planning.plan import Job, Plan, build_plan
 from leaklab.planning.resources import SMALLEST_MINUTES, cost
-from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_json, write_text
-from leaklab.records.ids import STAGES
-from leaklab.records.items import load_items
-from leaklab.records.train_spec import TrainSpec
+from leaklab.records.traits import attack_traits
+from leaklab.specs.attack import AttackSpec
+from leaklab.specs.base import run_id
+from leaklab.specs.stages import STAGES
+from leaklab.specs.training import TrainSpec
 
 PLAIN = Device()
 TRAIN = {
@@ -34,11 +34,7 @@ ATTACK = {"capture": CAPTURE, "attack": "dlg", "iterations": 20000}
 def job(tmp_path, monkeypatch):
     """A function that plans a job; runs lie in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    return lambda stage, **changes: Job(STAGES[stage].model_validate(changes), (), "")
-
-
-def test_what_is_attacked_together_is_what_the_attacks_take_together():
-    assert planned.TRIALS_TOGETHER == parts.TRIALS_TOGETHER
+    return lambda stage, **changes: Job(STAGES[stage].model_validate(changes))
 
 
 def test_a_long_training_is_cut_into_pieces_of_the_asked_length(job, monkeypatch):
@@ -101,9 +97,12 @@ def test_at_scale_paper_no_job_takes_an_hour_on_a_device_fifty_times_as_fast():
     kinds = {work_of(job.spec) for job in jobs if isinstance(job.spec, AttackSpec | TrainSpec)}
     fast = Device("cuda", "fifty times", dict.fromkeys(kinds, 1 / 50))
     cuts = {job.name: Cut.of(job, fast) for job in jobs}
-    assert {name: cut.seconds for name, cut in cuts.items() if cut.seconds > 3600} == {}
-    assert sum(cut.pieces for cut in cuts.values()) < 5000
-    chained = [job for job in jobs if isinstance(job.spec, AttackSpec) and job.spec.attack.name in RESUMED]
+    rates = {job.name for job in plan.jobs_of("paper", plan.items["lrp/table2-rates"])}  # three trainings in one
+    assert {name: cut.seconds for name, cut in cuts.items() if cut.seconds > 3600 * (1 + 2 * (name in rates))} == {}
+    assert sum(cut.pieces for cut in cuts.values()) < 5500
+    chained = [
+        job for job in jobs if isinstance(job.spec, AttackSpec) and attack_traits(job.spec.attack.name).keeps_state
+    ]
     assert all(cut.chain == LONGEST_CHAIN for job in chained if (cut := Cut.of(job, PLAIN)).seconds > 1800)
 
 
@@ -151,3 +150,31 @@ def test_a_length_that_is_none_is_refused(monkeypatch, text):
     monkeypatch.setenv("LEAKLAB_PIECE_MINUTES", text)
     with pytest.raises(UserError, match=r"LEAKLAB_PIECE_MINUTES is .* minutes above 0"):
         piece_minutes()
+
+
+def test_a_training_goes_on_from_the_longest_of_the_same_with_fewer_rounds():
+    plan = Plan({})
+    every = [
+        {"until": 5}, {"until": 1}, {"until": 0}, {}, {"until": 20},
+        {"until": 5, "seeds": [2]},
+        {"until": 5, "goal": {"metric": "test_accuracy", "value": 90}},
+        {"goal": {"metric": "test_accuracy", "value": 90}},
+        {"until": 5, "watch": ["local-loss"]},
+        {"watch": ["local-loss"]},
+        {"until": 6, "sends": [0, 1]}, {"until": 5, "sends": [0]},
+    ]  # fmt: skip
+    names = {}
+    for changes in every:
+        spec = TrainSpec.model_validate({**TRAIN, **changes})
+        plan.add(spec)
+        names[run_id(spec)] = (spec.rounds_done, spec.seeds, bool(spec.goal or spec.watch), spec.sends)
+    found = {names[name]: names[run_id(before)] for name, before in shorter_trainings(plan).items()}
+    plain = ((1,), False, ())
+    assert found == {
+        (5, *plain): (1, *plain),
+        # of those that stop after five rounds, who keeps messages does the fifth as well
+        (5, *plain[:2], (0,)): (1, *plain),
+        (6, *plain[:2], (0, 1)): (5, *plain),
+        (20, *plain): (6, *plain[:2], (0, 1)),
+        (200, *plain): (20, *plain),
+    }

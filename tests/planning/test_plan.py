@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 
 from leaklab.data.catalog import load_catalog
+from leaklab.items.items import Item, load_items
 from leaklab.planning import code as planning_code
-from leaklab.planning.code import code_of
-from leaklab.planning.kept_digests import kept_digests
+from leaklab.planning.code import code_of, kept_digests
 from leaklab.planning.plan import build_plan, result_files
-from leaklab.records import code, ids, plugins
-from leaklab.records.capture_spec import CaptureSpec, TextCaptureSpec
+from leaklab.records import code
 from leaklab.records.errors import UserError
-from leaklab.records.ids import run_id, stage_of
-from leaklab.records.items import Item, load_items
-from leaklab.records.spec_plugins import reads_the_update
-from leaklab.records.text_specs import TEXT_FOLDER
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs import base
+from leaklab.specs.base import reads_the_update, run_id
+from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.text import TEXT_FOLDER, TextCaptureSpec
+from leaklab.specs.training import TrainSpec
 
 ROOT = Path(__file__).parents[2]
 FIELDS = {"paper": "lrp", "title": "A title", "number": 1, "kind": "table", "renderer": "table"}
@@ -52,6 +51,21 @@ TEXT = {
     "metrics": ["token_recovery"],
 }
 FAKE_DEFENSE = "from leaklab.defenses.base import Defense\n\n\nclass Fake(Defense):\n    pass\n\n\nPLUGIN = Fake\n"
+UNBIASED = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from leaklab.models.cnns import DLGLeNet
+from leaklab.records.traits import ModelTraits
+
+
+@dataclass(frozen=True)
+class Unbiased(DLGLeNet):
+    traits: ClassVar[ModelTraits] = ModelTraits(head_bias=False)
+
+
+PLUGIN = Unbiased
+"""
 
 
 @pytest.fixture(scope="module")
@@ -70,13 +84,10 @@ def source(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def fake_defense(source, monkeypatch):
+def fake_defense(source, package_at):
     """A defense that no transform was made for, in the copied source."""
-    monkeypatch.setattr(plugins, "PACKAGE_FOLDER", source)
     (source / "defenses/fake.py").write_text(FAKE_DEFENSE, encoding="utf-8")
-    plugins.available.cache_clear()
-    yield
-    plugins.available.cache_clear()
+    package_at(source)
 
 
 def forget():
@@ -114,10 +125,10 @@ class TestNeeds:
         needed = [spec for job in jobs.values() for spec in job.needs]
         assert len(needed) > 100
         for spec in needed:
-            assert jobs[f"{stage_of(spec)}/{run_id(spec)}"].spec == spec
+            assert jobs[f"{spec.stage}/{run_id(spec)}"].spec == spec
 
     def test_every_stage_stands_on_the_ones_before_it(self, plan):
-        below = {stage: {stage_of(s) for job in jobs.values() for s in job.needs} for stage, jobs in plan.jobs.items()}
+        below = {stage: {s.stage for job in jobs.values() for s in job.needs} for stage, jobs in plan.jobs.items()}
         assert below == {
             "partition": set(),
             "check": {"partition"},
@@ -156,7 +167,7 @@ class TestNeeds:
     def test_a_job_is_found_by_the_name_of_its_folder(self, plan):
         for stage, jobs in plan.jobs.items():
             for job in jobs.values():
-                assert job.folder == ids.RUNS / stage / job.name
+                assert job.folder == base.RUNS / stage / job.name
                 assert plan.job(stage, job.name) is job
 
 
@@ -164,7 +175,7 @@ class TestSharing:
     def test_the_tables_own_sweep_is_its_first_draw(self, plan):
         """In the demo the table and the sensitivity to the draw have the same seeds: draw 0 is run once."""
         asked = plan.runs["demo", "lrp/table1"]
-        trained = [job for job in plan.jobs_of("demo", plan.items["lrp/table1"]) if stage_of(job.spec) == "train"]
+        trained = [job for job in plan.jobs_of("demo", plan.items["lrp/table1"]) if job.spec.stage == "train"]
         first = {run_id(run.spec) for run in asked if run.block == "draws" and run.variant == "partition-seed=0"}
         own = {
             run_id(run.spec) for run in asked if run.block == "table" and run.spec.model.name == "logistic-regression"
@@ -188,7 +199,7 @@ class TestSharing:
         assert len(plan.jobs["train"]) == 2
 
     def test_two_runs_with_one_id_are_refused(self, monkeypatch):
-        monkeypatch.setattr(ids, "HASH_LENGTH", 0)
+        monkeypatch.setattr(base, "HASH_LENGTH", 0)
         with pytest.raises(UserError, match="two train runs share the id digits-mlp-none-: lengthen HASH_LENGTH"):
             plan_of(item({**TRAIN, "rounds": [2, 3]}))
 
@@ -261,18 +272,14 @@ class TestRefusals:
             "observations/servers plug-in 'fishing' needs the setting 'target'"
         )
 
-    def test_a_malicious_server_on_a_head_without_a_bias(self, source, monkeypatch):
-        monkeypatch.setattr(plugins, "PACKAGE_FOLDER", source)
-        text = (source / "models/dlg_lenet.py").read_text(encoding="utf-8")
-        fields = "    head_bias: ClassVar[bool] = False\n    n_conv: Count = 4"
-        (source / "models/unbiased.py").write_text(text.replace("    n_conv: Count = 4", fields), encoding="utf-8")
-        plugins.available.cache_clear()
+    def test_a_malicious_server_on_a_head_without_a_bias(self, source, package_at):
+        (source / "models/unbiased.py").write_text(UNBIASED, encoding="utf-8")
+        package_at(source)
         fished = {**ATTACK, "server": {"name": "fishing", "target": 3}, "threat_model": "malicious-server"}
         assert refusal({**fished, "model": "unbiased"}) == (
             "server 'fishing' changes a last affine layer with a bias, and that of model 'unbiased' has none: choose "
             "another model"
         )
-        plugins.available.cache_clear()
 
     def test_a_gradient_under_a_threat_model_without_the_rate(self):
         assert "choose kind: delta" in refusal({**ATTACK, "threat_model": "blind-rate"})
@@ -333,7 +340,7 @@ class TestCode:
         lrp = source / "defenses/lrp.py"
         text = lrp.read_text(encoding="utf-8")
         assert "class_offset: Real = 1.0" in text
-        lrp.write_text(text.replace("class_offset: Real = 1.0", "class_offset: Real = 0.9"), encoding="utf-8")
+        lrp.write_text(text.replace("class_offset: Real = 1.0", "class_offset: Real = 0.9", 1), encoding="utf-8")
         named = {
             name
             for name, job in all_jobs(plan).items()
@@ -358,15 +365,17 @@ class TestCode:
         assert self.changed(plan, before) == named
 
     def test_a_changed_metric_runs_no_training_and_no_attack_again(self, plan, source, before):
-        ssim = source / "metrics/ssim.py"
-        text = ssim.read_text(encoding="utf-8")
-        ssim.write_text(text.replace("data_range=1.0", "data_range=2.0", 1), encoding="utf-8")
+        pixel = source / "metrics/pixel.py"
+        text = pixel.read_text(encoding="utf-8")
+        assert text.count("data_range=1.0") == 1
+        pixel.write_text(text.replace("data_range=1.0", "data_range=2.0", 1), encoding="utf-8")
         scored = {f"score/{name}" for name, job in plan.jobs["score"].items() if "ssim" in job.spec.metrics}
         assert self.changed(plan, before) == scored != set()
 
-    def test_the_new_defense_itself_has_code_of_its_own(self, source):
+    def test_the_new_defense_itself_has_code_of_its_own(self, source, package_at):
         def digest(defense):
             forget()
+            package_at(source)
             spec = {"dataset": "digits", "images": {"count": 1}, "model": "mlp", "defense": defense}
             return code_of(CaptureSpec.model_validate(spec)).digest
 
@@ -387,10 +396,10 @@ def test_planning_imports_neither_torch_nor_pandas():
     program = (
         "import sys\n"
         "from leaklab.planning.plan import build_plan\n"
-        "from leaklab.records.items import load_items\n"
+        "from leaklab.items.items import load_items\n"
         "jobs = [job for jobs in build_plan(load_items()).jobs.values() for job in jobs.values()]\n"
         "assert all(len(job.code) == 16 for job in jobs) and len(jobs) > 100\n"
-        "print(*sorted({'torch', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules)))\n"
+        "print(*sorted({'torch', 'pandas', 'numpy', 'matplotlib', 'seaborn'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "\n"
@@ -402,5 +411,5 @@ def test_a_score_reads_update_and_generator_only_where_a_metric_asks(tmp_path):
     needs = {}
     for metrics in (["mse"], ["mse", "linear-posterior"]):
         (job,) = plan_of(item({**block, "metrics": metrics})).jobs["score"].values()
-        needs[len(metrics)] = [stage_of(spec) for spec in job.needs]
+        needs[len(metrics)] = [spec.stage for spec in job.needs]
     assert needs == {1: ["capture", "attack"], 2: ["capture", "generator", "attack"]}

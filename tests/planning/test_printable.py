@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-from leaklab.planning.printable import printable
+from leaklab.planning.listings import printable
 
 
 def test_escape_sequences_and_half_characters_are_written_out():
@@ -23,7 +23,7 @@ def test_a_record_that_names_a_file_like_markup_is_audited(tmp_path):
     }  # fmt: skip
     (tmp_path / "results/small/b.run.json").write_text(json.dumps(content))
     command = (
-        "import leaklab.records.items as items; items.load_items = dict; from leaklab import cli; "
+        "import leaklab.items.items as items; items.load_items = dict; from leaklab import cli; "
         "import sys; sys.argv = ['leaklab', 'audit']; cli.main()"
     )
     done = subprocess.run([sys.executable, "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -2,12 +2,12 @@
 
 import pytest
 
+from leaklab.items.items import load_items
+from leaklab.planning.fetching import paths_of, pull, refuse_damaged, words
 from leaklab.planning.plan import Job, build_plan
-from leaklab.planning.pulling import paths_of, pull, refuse_damaged, words
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256, write_json, write_text
-from leaklab.records.ids import STAGES
-from leaklab.records.items import load_items
+from leaklab.specs.stages import STAGES
 
 SPEC = {"dataset": "mnist", "partition": {"name": "two-clients"}}
 
@@ -16,7 +16,7 @@ SPEC = {"dataset": "mnist", "partition": {"name": "two-clients"}}
 def run(tmp_path, monkeypatch):
     """A run whose record names its one file."""
     monkeypatch.chdir(tmp_path)
-    job = Job(STAGES["partition"].model_validate(SPEC), (), "mnist")
+    job = Job(STAGES["partition"].model_validate(SPEC))
     file = job.folder / "partition.json"
     write_json(file, {"clients": []})
     write_json(job.folder / "run.json", {"outputs": {str(file): sha256(file)}})
@@ -38,7 +38,7 @@ def test_an_item_asks_for_its_runs_its_data_and_snakemakes_records():
 def test_what_is_as_recorded_is_taken(run):
     refuse_damaged([run])
     assert words([run]) == "1 of 1 runs are here"
-    other = Job(STAGES["partition"].model_validate(SPEC | {"dataset": "cifar10"}), (), "cifar10")
+    other = Job(STAGES["partition"].model_validate(SPEC | {"dataset": "cifar10"}))
     refuse_damaged([run, other])
     assert words([run, other]) == "1 of 2 runs are here; 1 were not shared: snakemake makes them"
 

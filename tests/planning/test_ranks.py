@@ -2,10 +2,9 @@
 
 import pytest
 
-from leaklab.planning.devices import Device
+from leaklab.items.items import load_items
+from leaklab.planning.devices import RESULT, Device, Ranks
 from leaklab.planning.plan import build_plan
-from leaklab.planning.ranks import RESULT, Ranks
-from leaklab.records.items import load_items
 
 
 @pytest.fixture(scope="module")

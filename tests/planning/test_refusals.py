@@ -2,9 +2,9 @@
 
 import pytest
 
+from leaklab.items.items import load_item
 from leaklab.planning.plan import build_plan
 from leaklab.records.errors import UserError
-from leaklab.records.items import load_item
 
 TRAIN = """
     stage: train

@@ -28,7 +28,7 @@ def test_the_configuration_and_every_item_fit_their_schema():
     assert errors("config", read(ROOT / "config/config.yaml")) == []
     papers = sorted((ROOT / "config/items").glob("*/paper.yaml"))
     items = sorted({*(ROOT / "config/items").glob("*/*.yaml")} - {*papers})
-    assert (len(papers), len(items)) == (3, 71)  # 51 of the papers and twenty derived from them
+    assert (len(papers), len(items)) == (3, 87)  # 51 of the papers and thirty-six derived from them
     for name, paths in (("paper", papers), ("item", items)):
         for path in paths:
             assert errors(name, read(path)) == [], path
@@ -56,7 +56,7 @@ def test_every_number_of_a_run_has_a_smallest_and_a_largest_value():
     found = dict(numbers(SCHEMAS["specs"]["$defs"]))
     assert len(found) > 50
     for path, node in found.items():
-        if "/settings/" in path:  # of plug-ins, which declare their own (records/settings.py)
+        if "/settings/" in path:  # of plug-ins, which declare their own (records/plugins.py)
             continue
         assert {"minimum", "exclusiveMinimum"} & set(node), path
         assert {"maximum", "exclusiveMaximum"} & set(node), path

@@ -2,9 +2,9 @@
 
 import pytest
 
-from leaklab.planning.several_batches import check_batches
-from leaklab.records.attack_spec import AttackSpec
+from leaklab.planning.checks import check_batches
 from leaklab.records.errors import UserError
+from leaklab.specs.attack import AttackSpec
 
 PARTITION = {"name": "iid", "settings": {"clients": 5}}
 TRAINING = {

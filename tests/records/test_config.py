@@ -41,7 +41,7 @@ def refusal(call, *arguments):
 
 
 def test_the_projects_own_configuration_is_that_of_a_first_visit():
-    assert load_config(ROOT / "config/config.yaml") == Config(scale="demo", device="cpu", mirror=None)
+    assert load_config(ROOT / "config/config.yaml") == Config(scale="demo", device="auto", mirror=None)
 
 
 @pytest.mark.parametrize("text", ["", "# nothing is set\n", "{}"])

@@ -7,7 +7,7 @@ import pytest
 
 from leaklab.records.errors import UserError
 from leaklab.records.ledger import Entry, Ledger
-from leaklab.records.provenance import Recorder
+from leaklab.records.recorder import Recorder
 
 RAW = {"path": "digits.csv.gz", "sha256": "ab" * 32, "source": "mirror"}
 DATA = "data/prepared/digits.safetensors"

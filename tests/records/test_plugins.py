@@ -57,16 +57,16 @@ ROOM = {
 }
 
 
+HOUSE = plugins.PACKAGE_FOLDER
+
+
 @pytest.fixture(autouse=True)
-def room(tmp_path, monkeypatch):
+def room(tmp_path, package_at):
     """A room of six modules, three of which are plug-ins."""
     (tmp_path / "room").mkdir()
     for name, text in ROOM.items():
         (tmp_path / "room" / f"{name}.py").write_text(text, encoding="utf-8")
-    monkeypatch.setattr(plugins, "PACKAGE_FOLDER", tmp_path)
-    plugins.available.cache_clear()
-    yield
-    plugins.available.cache_clear()
+    package_at(tmp_path)
 
 
 def refusal(*arguments):
@@ -81,7 +81,7 @@ def test_a_module_that_defines_plugin_is_one():
 
 
 def test_names_have_dashes_where_files_have_underscores():
-    assert plugins.module_name("attacks/adaptive", "two-words") == "leaklab.attacks.adaptive.two_words"
+    assert plugins.find("room", "two-words").module.endswith(".room.two_words")
 
 
 def test_a_misspelt_plugin_is_refused_with_the_ones_there_are():
@@ -183,9 +183,8 @@ def test_loading_checks_first():
 
 class TestRealRooms:
     @pytest.fixture(autouse=True)
-    def own_folder(self, room, monkeypatch):
-        monkeypatch.undo()
-        plugins.available.cache_clear()
+    def own_folder(self, room, package_at):
+        package_at(HOUSE)
 
     def test_a_plugin_is_built_with_its_settings(self):
         defense = plugins.load("defenses", "lrp", {"class_slope": 0.5})
@@ -194,3 +193,36 @@ class TestRealRooms:
 
     def test_facts_that_an_attack_needs_are_no_settings(self):
         assert refusal("attacks", "idlg", {"needs": []}).startswith("attacks plug-in 'idlg' has no setting 'needs'")
+
+
+class TestFamilies:
+    """Several small plug-ins of one file."""
+
+    TEXT = (
+        "from dataclasses import dataclass\n\n\n@dataclass(frozen=True)\nclass Cosine:\n    length: int = 3\n\n\n"
+        "@dataclass(frozen=True)\nclass Step:\n    every: int\n\n\n"
+        'PLUGINS = {"cosine-like": Cosine, "step": Step}\n'
+    )
+
+    @pytest.fixture
+    def room(self, tmp_path, package_at):
+        (tmp_path / "schedules").mkdir()
+        (tmp_path / "schedules" / "family.py").write_text(self.TEXT)
+        (tmp_path / "single.py").write_text(self.TEXT)
+        package_at(tmp_path)
+        return tmp_path
+
+    @pytest.mark.parametrize("name", ["schedules", "single"])
+    def test_each_has_its_name_and_settings_in_a_folder_or_a_file_that_is_the_room(self, room, name):
+        assert plugins.available(name) == ["cosine-like", "step"]
+        plugins.check(name, "cosine-like", {"length": 4})
+        with pytest.raises(UserError, match="'step' needs the setting 'every'"):
+            plugins.check(name, "step", {})
+        with pytest.raises(UserError, match=r"no setting 'every': it accepts length"):
+            plugins.check(name, "cosine-like", {"every": 2})
+
+    def test_one_name_in_two_files_is_refused(self, room, package_at):
+        (room / "schedules" / "step.py").write_text("class Step:\n    pass\n\n\nPLUGIN = Step\n")
+        package_at(room)
+        with pytest.raises(UserError, match=r"family.py and .*step.py both offer the plug-in 'step'"):
+            plugins.available("schedules")

@@ -1,6 +1,5 @@
 """An attack's job works where nothing is but what its rule declares: no data set, no truth, no seed of the capture."""
 
-import ast
 import os
 import re
 import shutil
@@ -12,11 +11,12 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
+from leaklab.planning.lookups import files, step
 from leaklab.planning.plan import Plan
-from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.files import read_json, read_tensors, write_json, write_tensors
-from leaklab.records.ids import run_folder
-from leaklab.records.observed import observation_folder
+from leaklab.specs.attack import AttackSpec
+from leaklab.specs.base import run_folder
+from leaklab.specs.stages import observation_folder
 from leaklab.steps import capture_updates
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -75,22 +75,24 @@ def project(step, tmp_path):
     return root
 
 
-def words(shell):
+def words(rule):
     """Return the words of the rule's command for the planned job."""
     plan, spec = Plan({}), AttackSpec.model_validate(ATTACK)
     plan.add(spec)
     job = next(job for job in plan.jobs["attack"].values())
     seen = observation_folder(spec.capture)
+    there = {"observation": str(seen / "observation.safetensors"), "facts": str(seen / "facts.json")}
+    read, written = (re.findall(r"^        (\w+)=", rule[section], re.MULTILINE) for section in ("input", "output"))
+    assert set(there) < set(read)
+    told = files(None, {name: there.get(name, []) for name in read}, {name: f"out/{name}" for name in written})
     values = {
         "{params.spec:q}": job.told,
         "{params.code}": "0" * 16,
-        "{params.device}": "cpu",
+        "{resources.device}": "cpu",
         "{threads}": "1",
-        "{input.observation}": str(seen / "observation.safetensors"),
-        "{input.facts}": str(seen / "facts.json"),
-        **{f"{{output.{name}}}": f"out/{name}" for name in ("reconstruction", "trials", "run")},
     }
-    command = re.sub(r"\$\(printf [^)]*\)|2> \{log\}|^python -m \S+", "", ast.literal_eval(f"({shell})"))
+    command = step(*re.findall(r'"(\w+)"', rule["shell"])).replace("{params.files}", told)
+    command = re.sub(r"\$\(printf [^)]*\)|2> \{log\}|^python \S+ \S+ \S+", "", command)
     found = []
     for word in command.split():
         for name, value in values.items():
@@ -106,7 +108,7 @@ def attack(folder, hidden, rule_texts):
     home = {"HOME": str(folder), "TMPDIR": str(folder), "PYTHONPATH": str(SOURCE)}
     environment = {name: os.environ[name] for name in kept if name in os.environ} | home
     done = subprocess.run(
-        [sys.executable, "-c", GUARD, str(hidden), *words(rule_texts["run_attack"]["shell"])],
+        [sys.executable, "-c", GUARD, str(hidden), *words(rule_texts["run_attack"])],
         cwd=folder, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -147,7 +149,7 @@ def test_neither_the_command_nor_the_facts_name_private_samples_or_seeds(project
     indices = [str(trial["image"]) for trial in private]
     assert all(len(index) > 2 for index in indices), "take other seeds: a short number stands anywhere by chance"
     seeds = [str(SEEDS[name]) for name in ("capture", "images")]
-    command = words(rule_texts["run_attack"]["shell"])
+    command = words(rule_texts["run_attack"])
     told = command[command.index("--spec") + 1]
     facts = (project / observation_folder(spec.capture) / "facts.json").read_text(encoding="utf-8")
     for text in (told, facts):

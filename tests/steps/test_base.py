@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.steps.base import main
 
@@ -201,11 +200,11 @@ PLUGIN = Broken
 """
 
 
-def test_a_plugin_that_raises_is_named_with_its_line(folder, monkeypatch, capsys):
+def test_a_plugin_that_raises_is_named_with_its_line(folder, package_at, capsys):
     (folder / "leaklab/defenses").mkdir(parents=True)
     file = folder / "leaklab/defenses/broken.py"
     file.write_text(PLUGIN, encoding="utf-8")
-    monkeypatch.setattr(plugins, "PACKAGE_FOLDER", folder / "leaklab")
+    package_at(folder / "leaklab")
     names = {}
     exec(compile(PLUGIN, file, "exec"), names)
     with pytest.raises(SystemExit) as caught:

@@ -6,8 +6,8 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from leaklab.observations.artefacts import load_observation
-from leaklab.observations.truth import load_truth
+from leaklab.captures.truth import load_truth
+from leaklab.observations.files import load_observation
 from leaklab.records.files import read_json, write_json, write_tensors
 from leaklab.steps import capture_updates
 from leaklab.steps.base import main

@@ -7,8 +7,7 @@ import pytest
 from leaklab.records.files import read_json, write_json
 from leaklab.steps import check_theory
 from leaklab.steps.base import main
-from leaklab.theory.base import Clients, Number
-from leaklab.theory.numbers import read_numbers
+from leaklab.theory.base import Clients, Number, read_numbers
 
 SPEC = {"check": {"name": "drift-sketch", "pairs": 50}, "seed": 3}
 

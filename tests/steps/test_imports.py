@@ -12,7 +12,8 @@ STEPS = Path(__file__).parents[2] / "src/leaklab/steps"
 HEAVY = {"torch", "pandas", "matplotlib", "seaborn", "scipy", "sklearn", "skimage", "torchvision", "lpips", "timm",
          "transformers"}  # fmt: skip
 NONE: set[str] = set()
-DRAWING = {"matplotlib"}
+DRAWING = {"seaborn", "matplotlib", "pandas", "scipy"}
+"""Only what draws pays for seaborn: it takes longer to import than all else that such a step needs."""
 TENSORS = {"torch"}
 TABLES_OF_TENSORS = {"torch", "pandas"}
 ALLOWED = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from leaklab.records.errors import UserError
-from leaklab.records.provenance import Recorder
+from leaklab.records.recorder import Recorder
 from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.steps.base import Job
 from leaklab.steps.make_figure import run

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.records.provenance import Recorder
+from leaklab.records.recorder import Recorder
 from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.steps import make_table
 from leaklab.steps.base import Job

@@ -13,16 +13,16 @@ from pydantic import ValidationError
 from sklearn.datasets import load_digits
 from torch.nn import functional as F
 
-from leaklab.attacks import parts
+from leaklab.attacks import reconstructions
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
+from leaklab.models.generators.base import load_generator, save_generator
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.models.generators.conditional_gan import ConditionalGan
-from leaklab.models.generators.files import load_generator, save_generator
-from leaklab.observations.artefacts import save_observation
-from leaklab.observations.capture import capture
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.observations.files import save_observation
 from leaklab.records.files import read_json, read_table, read_tensors
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 from leaklab.steps import run_attack
 from leaklab.steps.base import main
 
@@ -43,7 +43,7 @@ class Killed(BaseException):
 
 @pytest.fixture
 def attack(tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "TRIALS_TOGETHER", 2)
+    monkeypatch.setattr(reconstructions, "TRIALS_TOGETHER", 2)
     loaded = load_digits()
     images, labels = torch.tensor(loaded.images * 15).to(torch.uint8)[:, None], torch.tensor(loaded.target)
     moments = torch.tensor([0.5]), torch.tensor([0.3])
@@ -120,10 +120,10 @@ def test_a_killed_job_goes_on_and_ends_with_the_same_bytes(attack, killed):
 
 ONE_CHUNK = """
 import sys, time, torch
-from leaklab.attacks import parts
+from leaklab.attacks import reconstructions
 from leaklab.steps import base, run_attack
 torch.set_num_threads(1)
-parts.TRIALS_TOGETHER = 2
+reconstructions.TRIALS_TOGETHER = 2
 work, calls = run_attack.attacked, []
 
 def attacked(*arguments):

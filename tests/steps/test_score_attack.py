@@ -1,21 +1,24 @@
 """The step that sees both sides, on a small made-up attack whose scores are known."""
 
+import urllib.error
+import urllib.request
+
 import pandas as pd
 import pytest
 import torch
 
+from leaklab.captures.capture import capture
+from leaklab.captures.truth import Truth, load_truth, save_truth
+from leaklab.data import download
 from leaklab.data.dataset import Dataset
 from leaklab.metrics.linear_posterior import LinearPosterior
+from leaklab.models.generators.base import save_generator
 from leaklab.models.generators.class_gaussian import ClassGaussian
-from leaklab.models.generators.files import save_generator
-from leaklab.observations.artefacts import save_observation
-from leaklab.observations.capture import capture
-from leaklab.observations.truth import Truth, load_truth, save_truth
-from leaklab.records import weights
-from leaklab.records.capture_spec import CaptureSpec
+from leaklab.observations.files import save_observation
 from leaklab.records.files import read_json, read_table, read_tensors, write_json, write_table, write_tensors
-from leaklab.records.provenance import Recorder
+from leaklab.records.recorder import Recorder
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 from leaklab.steps.base import Job
 from leaklab.steps.score_attack import run
 
@@ -165,11 +168,11 @@ def test_of_updates_that_all_say_nothing_the_count_is_left(job):
 
 def test_a_metric_that_cannot_be_had_leaves_a_reason_and_no_lines(job, tmp_path, monkeypatch):
     def no_network(*_, **__):
-        raise weights.URLError("no route")
+        raise urllib.error.URLError("no route")
 
     monkeypatch.delenv("LEAKLAB_MIRROR", raising=False)
-    monkeypatch.setattr(weights, "LOCAL", tmp_path / "nothing")
-    monkeypatch.setattr(weights, "urlopen", no_network)
+    monkeypatch.setattr(download, "LOCAL", tmp_path / "nothing")
+    monkeypatch.setattr(urllib.request, "urlopen", no_network)
     job.spec["metrics"].append("lpips-vgg")
     table, cards = scored(job)
     assert "lpips_vgg" not in set(table.metric)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from leaklab.data.text.printed import PRINTED
+from leaklab.captures.truth import load_text_truth
+from leaklab.data.text.readers import PRINTED
 from leaklab.data.text.vocabulary import Vocabulary, split
-from leaklab.observations.text_truth import load_text_truth
 from leaklab.records.files import read_json, read_table, write_json
 from leaklab.steps import attack_text, capture_text, join_pieces, score_text, text_piece
 from leaklab.steps.base import main

@@ -65,6 +65,51 @@ def arguments(tmp_path):
     ]
 
 
+def of_rounds(arguments, folder, spec, *shorter):
+    """Return the arguments of a training with its outputs in a folder of its own."""
+    folder.mkdir()
+    _, _, given, *files = arguments
+    at = files.index("--output")
+    made = [f"{pair.split('=')[0]}={folder / pair.rpartition('/')[2]}" for pair in files[at + 1 :]]
+    more = [f"shorter={before / name}" for before in shorter for name in ("sweep.parquet", "weights.safetensors")]
+    more = more or ["shorter="]  # what a rule's command says where there is none
+    return ["--spec", json.dumps(spec), given, *files[:at], *more, "--output", *made]
+
+
+def test_a_training_captured_at_five_rounds_is_one_training(arguments, tmp_path):
+    """Each stop goes on from the one before it, and its files have the bytes of a training of its own."""
+    whole = SPEC | {"rounds": 9, "model": "mlp"}
+    before, steps = [], 0
+    for until in (1, 2, 5, 8, 9):
+        spec = whole | {"until": until}
+        main("train_federated", train_federated.run, of_rounds(arguments, tmp_path / f"own-{until}", spec))
+        main("train_federated", train_federated.run, of_rounds(arguments, tmp_path / str(until), spec, *before))
+        before = [tmp_path / str(until)]
+        for name in ("sweep.parquet", "weights.safetensors"):
+            assert (before[0] / name).read_bytes() == (tmp_path / f"own-{until}" / name).read_bytes(), (until, name)
+        steps += read_json(before[0] / "run.json")["facts"]["client_steps"]
+    assert steps == read_json(tmp_path / "own-9/run.json")["facts"]["client_steps"]
+
+
+def test_a_state_with_a_flipped_bit_is_one_line(arguments, tmp_path, capsys):
+    main("train_federated", train_federated.run, of_rounds(arguments, tmp_path / "shorter", SPEC | {"until": 2}))
+    weights = tmp_path / "shorter/weights.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-5] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(SystemExit) as caught:
+        main(
+            "train_federated",
+            train_federated.run,
+            of_rounds(arguments, tmp_path / "longer", SPEC, tmp_path / "shorter"),
+        )
+    assert str(caught.value) == (
+        f"leaklab train_federated: {weights} is not what its record says: delete {weights.parent} and run snakemake "
+        "again"
+    )
+    assert not list((tmp_path / "longer").glob("*.parquet"))
+
+
 def test_the_step_writes_its_files_and_facts(arguments, tmp_path):
     main("train_federated", train_federated.run, arguments)
     table = read_table(tmp_path / "sweep.parquet")
@@ -86,6 +131,19 @@ def test_what_clients_keep_is_written_under_a_name_of_its_own(arguments, tmp_pat
     assert shapes == {"clients/fc.weight": (4, 2, 3, 64), "clients/fc.bias": (4, 2, 3)}
     table = read_table(tmp_path / "sweep.parquet")
     assert table["own_after_accuracy"].between(0, 100).all()
+    assert "test_accuracy" not in table
+
+
+def test_what_clients_set_aside_is_tested_where_it_is_asked_for(arguments, tmp_path):
+    deal = read_json(tmp_path / "partition.json")
+    aside = {"clients": [list(range(16)), list(range(20, 36))], "validation": [list(range(16, 20)), [36, 37, 38, 39]]}
+    write_json(tmp_path / "partition.json", deal | aside)
+    partition = SPEC["partition"] | {"validation": 0.2}
+    arguments[1] = json.dumps(SPEC | {"partition": partition, "evaluate": ["validation"]})
+    main("train_federated", train_federated.run, arguments)
+    table = read_table(tmp_path / "sweep.parquet")
+    # eight images: accuracies are eighths
+    assert set(table["validation_accuracy"] % 12.5) == {0.0}
     assert "test_accuracy" not in table
 
 

@@ -7,8 +7,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from leaklab.models.generators.base import Generator
-from leaklab.models.generators.files import load_generator
+from leaklab.models.generators.base import Generator, load_generator
 from leaklab.records import kept
 from leaklab.records.files import read_json, read_tensors, write_json, write_tensors
 from leaklab.steps import train_generator

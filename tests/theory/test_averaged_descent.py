@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from leaklab.theory.averaged_descent import Plan, descend, draw
-from leaklab.theory.ridge_softmax import client, made_up
+from leaklab.theory.convergence import Plan, descend, draw
+from leaklab.theory.tasks import client, made_up
 
 torch.set_num_threads(1)
 PROBLEM = made_up(0, clients=4, samples=5, features=3, classes=3, ridge=0.2)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from leaklab.theory.bounds import Constants, corrected, printed, tight
+from leaklab.theory.convergence import Constants, corrected, printed, tight
 
 # N = 4, L = 2, mu = 0.5 (kappa 4, gamma 31), sum of sigma_k^2 = 6, G^2 = 3, Gamma = 0.25, Delta_1 = 5, K = 2, E = 3
 GIVEN = Constants(

@@ -1,9 +1,13 @@
 """Times of local steps under a defense."""
 
+from itertools import count
+from types import SimpleNamespace
+
 import pytest
 
 from leaklab.records.errors import UserError
-from leaklab.theory.defense_times import DefenseTimes
+from leaklab.theory import times
+from leaklab.theory.times import DefenseTimes
 
 
 def all_of(**settings):
@@ -43,7 +47,20 @@ def test_a_time_says_how_far_its_repetitions_lie_apart():
 
 
 def test_all_that_is_measured_is_called_so():
-    assert {metric for metric, _ in run(points=2)} == set(DefenseTimes.timed)
+    assert {metric for metric, _ in run(points=2)} == set(DefenseTimes.traits.timed)
+
+
+def test_each_repetition_is_another_round_of_as_many_steps_with_the_draws_of_that_round(monkeypatch):
+    """What a defense does less often as a round goes on has to be timed over whole rounds, and over several of them."""
+    seen = []
+
+    def recorded(form, state, batches, contexts, defense, **more):
+        seen.append((contexts[0].round, len(batches)))
+
+    monkeypatch.setattr(times, "local_training", recorded)
+    monkeypatch.setattr(times, "time", SimpleNamespace(perf_counter=count(1).__next__))
+    run(defense="outpost", steps=7, repetitions=3)
+    assert seen == [(0, 7)] * 2 + [(number, 7) for number in range(3) for _ in range(2)]
 
 
 def test_an_unknown_defense_is_refused():

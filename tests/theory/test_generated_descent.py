@@ -6,8 +6,7 @@ import torch.nn.functional as F
 
 from leaklab.records.streams import stream
 from leaklab.theory.generated_descent import Task, descend, start_of
-from leaklab.theory.generated_softmax import GROUPS, Sizes, first_values, slopes
-from leaklab.theory.ridge_softmax import made_up
+from leaklab.theory.tasks import GROUPS, Sizes, first_values, made_up, slopes
 
 torch.set_num_threads(1)
 SIZES = Sizes(features=3, classes=3, units=2, hidden=3, embedding=2)

@@ -5,8 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from leaklab.records.streams import stream
-from leaklab.theory.generated_softmax import GROUPS, Sizes, curvature, first_values, slopes, squared_norm
-from leaklab.theory.ridge_softmax import made_up
+from leaklab.theory.tasks import GROUPS, Sizes, curvature, first_values, made_up, slopes, squared_norm
 
 torch.set_num_threads(1)
 SIZES = Sizes(features=4, classes=3, units=3, hidden=5, embedding=2)

@@ -6,7 +6,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from leaklab.theory.generation_bound import Constants
+from leaklab.theory.generated_descent import Constants
 
 ONE = Constants(smoothness=2.5, gradient_square=1.7, gap=1.1, local_steps=1)
 FIVE = replace(ONE, local_steps=5)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from leaklab.attacks.hyper_message import Heads
+from leaklab.attacks.private_parts.hypernetwork import Heads
 from leaklab.models.hypernetwork import Hypernetwork
 from leaklab.theory.head_repairs import NAME, HeadRepairs, _mean_gradient, _through
 from leaklab.theory.hyper_client import HyperClient

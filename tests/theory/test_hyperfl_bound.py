@@ -6,8 +6,7 @@ import torch
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.theory import hyperfl_bound
-from leaklab.theory.generated_descent import descend
-from leaklab.theory.generation_bound import Constants
+from leaklab.theory.generated_descent import Constants, descend
 from leaklab.theory.hyperfl_bound import HyperFLBound, kept, slope
 
 torch.set_num_threads(1)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from leaklab.federated.algorithms import hyperfl
 from leaklab.federated.algorithms.hyperfl import HyperFL
 from leaklab.records.streams import stream
 from leaklab.theory import hyperfl_procedure
@@ -70,7 +71,7 @@ class Leaking(HyperFL):
 
 def test_an_algorithm_that_leaks_moves_too_much_or_weighs_alike_is_noticed(monkeypatch):
     monkeypatch.setattr(hyperfl_procedure, "HyperFL", Leaking)
-    monkeypatch.setattr("leaklab.federated.algorithms.hyperfl.PLUGIN", Leaking)
+    monkeypatch.setitem(hyperfl.PLUGINS, "hyperfl", Leaking)
     found = numbers()
     assert found["uploaded_others"] == 1
     assert found["classifier_phase_changes_embedding"] > 0

@@ -7,7 +7,9 @@ import torch
 
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
-from leaklab.theory.lemma_sampling import LemmaSampling, formula, squared_errors
+from leaklab.theory.convergence_bound import LemmaSampling
+from leaklab.theory.convergence_bound import sampling_formula as formula
+from leaklab.theory.convergence_bound import squared_sampling_errors as squared_errors
 
 torch.set_num_threads(1)
 MODELS = stream(0, "models").normal(7, 3)

@@ -7,7 +7,7 @@ import torch
 
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
-from leaklab.theory.lemma_variance import RATE, LemmaVariance, formula, sample_gradients, squared_errors
+from leaklab.theory.convergence_bound import RATE, LemmaVariance, formula, sample_gradients, squared_errors
 
 torch.set_num_threads(1)
 GRADIENTS = stream(0, "gradients").normal(2, 3, 4)
@@ -42,7 +42,7 @@ def test_the_ratio_is_one_within_its_own_error():
 
 
 def test_another_share_than_one_third_would_be_seen(monkeypatch):
-    monkeypatch.setattr("leaklab.theory.lemma_variance.VARIANCE", 1 / 2)
+    monkeypatch.setattr("leaklab.theory.convergence_bound.VARIANCE", 1 / 2)
     (ratio,) = LemmaVariance(draws=20_000).run(0, None, lambda items, total, label: items)
     assert ratio.value < 0.95
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from leaklab.federated.masked_sums import masks
-from leaklab.federated.masked_sums.masks import MODULUS
+from leaklab.federated.masked_sums import messages
+from leaklab.federated.masked_sums.messages import MODULUS
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -78,8 +78,8 @@ def test_masks_that_do_not_cancel_would_be_seen(monkeypatch):
 
 def test_masks_over_the_plain_integers_would_be_seen(monkeypatch):
     """Without a modulus a sum of many masks is bell-shaped."""
-    true = masks.pair_mask
-    monkeypatch.setattr(masks, "pair_mask", lambda *args: true(*args) // 12)
+    true = messages.pair_mask
+    monkeypatch.setattr(messages, "pair_mask", lambda *args: true(*args) // 12)
     assert by_metric(numbers(MaskedSumTranscript(sessions=100, halvings=0)))["ks_pvalue_message"] < 0.01
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_text
-from leaklab.theory.base import Number
-from leaklab.theory.numbers import read_numbers, write_numbers
+from leaklab.theory.base import Number, read_numbers, write_numbers
 
 NUMBERS = (
     Number("plain", 0.1 + 0.2),

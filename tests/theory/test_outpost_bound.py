@@ -10,10 +10,9 @@ from leaklab.defenses.outpost import Outpost
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
-from leaklab.theory.bounds import Constants, corrected
+from leaklab.theory.convergence import Constants, corrected
 from leaklab.theory.convergence_bound import ConvergenceBound, declared_steps
-from leaklab.theory.outpost_bound import OutpostBound, corrected_term, with_term
-from leaklab.theory.outpost_steps import Perturbation, place_in_round
+from leaklab.theory.outpost_bound import OutpostBound, Perturbation, corrected_term, place_in_round, with_term
 
 torch.set_num_threads(1)
 SMALL = {"clients": 4, "participants": 2, "local_steps": 3, "steps": 300, "repeats": 4, "samples": 6, "features": 3}

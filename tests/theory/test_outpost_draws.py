@@ -8,7 +8,7 @@ import torch
 from leaklab.defenses.outpost import Outpost
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
-from leaklab.theory.outpost_draws import OutpostDraws, expected_share
+from leaklab.theory.draws import OutpostDraws, expected_share
 
 torch.set_num_threads(1)
 WEIGHTS = ("conv1.weight", "conv2.weight", "conv3.weight", "conv4.weight", "fc.weight")

@@ -9,9 +9,9 @@ from leaklab.defenses.base import Defense
 from leaklab.defenses.lrp import LearningRatePerturbation
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
-from leaklab.theory import rate_draws
+from leaklab.theory import draws
 from leaklab.theory.base import Clients
-from leaklab.theory.rate_draws import RateDraws, contexts, law, rates, used_factors
+from leaklab.theory.draws import RateDraws, contexts, law, rates, used_factors
 
 DEAL = Clients(sizes=(160, 480, 800, 1440, 160, 320), class_counts=(1, 3, 5, 8, 2, 2))
 
@@ -55,6 +55,17 @@ def test_cut_factors_are_counted_and_move_the_mean():
     assert found["clipped_clients"] == 3
     assert found["mean_class_factor"] == pytest.approx((0.5 + 2.5 + 5.5 + 3 * 1e-3) / 6)
     assert found["ks_pvalue"] >= 0.01
+
+
+def test_ada_lrp_draws_larger_rates_where_clients_with_many_classes_have_many_samples():
+    """The largest end of a range is that of the client with 8 classes and 1440 samples: K_k = 1 + 4.5 / 6 = 1.75."""
+    found = numbers(RateDraws(rounds=60))
+    assert found["largest_rate_over_lrp"] == pytest.approx(1.75, rel=0.01)
+
+
+def test_the_clients_with_the_fewest_samples_say_how_many_classes_a_shard_has():
+    found = numbers()
+    assert (found["most_classes_of_fewest"], found["one_class_of_fewest"]) == (2, 0.5)
 
 
 def test_other_seeds_draw_other_rates():
@@ -137,5 +148,5 @@ def test_a_deal_is_needed():
 def test_the_expected_factors_do_not_ask_the_defense(monkeypatch):
     """If the defense's factor went wrong, the p-value must show it."""
     monkeypatch.setattr("leaklab.defenses.lrp.class_factor", lambda *_: 1.2)
-    assert rate_draws.expected_factors([1, 3], 0.5).tolist() == [0.5, 1.5]
+    assert draws.expected_factors([1, 3], 0.5).tolist() == [0.5, 1.5]
     assert numbers()["ks_pvalue"] < 1e-6

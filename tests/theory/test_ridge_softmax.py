@@ -5,7 +5,7 @@ import torch
 from torch.autograd.functional import hessian, jacobian
 
 from leaklab.records.streams import stream
-from leaklab.theory.ridge_softmax import client, made_up, optimum, pooled
+from leaklab.theory.tasks import client, made_up, optimum, pooled
 
 torch.set_num_threads(1)
 PROBLEM = made_up(3, clients=3, samples=6, features=4, classes=3, ridge=0.2)

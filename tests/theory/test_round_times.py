@@ -3,8 +3,8 @@
 import pytest
 
 from leaklab.records.errors import UserError
-from leaklab.theory import round_times
-from leaklab.theory.round_times import RoundTimes
+from leaklab.theory import times
+from leaklab.theory.times import RoundTimes
 
 SMALL = {"side": 16, "classes": 4, "clients": 2, "samples": 20, "batch_size": 10, "local_steps": 3, "warm_up": 1,
          "rounds": 2}  # fmt: skip
@@ -27,7 +27,7 @@ def test_clocks_are_read_between_the_rounds_that_count(monkeypatch):
     """A clock that goes on by one in each round: rounds last 1, of two clients with five steps each."""
     ticks = {"perf_counter": iter(range(100)), "process_time": iter(range(0, 1000, 10))}
     clock = type("Clock", (), {name: staticmethod(lambda name=name: next(ticks[name])) for name in ticks})
-    monkeypatch.setattr(round_times, "time", clock)
+    monkeypatch.setattr(times, "time", clock)
     found = run(algorithm="hyperfl", classifier_steps=2, rounds=3)
     assert found["seconds_per_round"].value == 1
     assert found["seconds_per_round"].n == 3
@@ -44,7 +44,7 @@ def test_bytes_are_those_of_the_message():
 
 
 def test_what_is_measured_with_a_clock_is_called_so():
-    assert set(RoundTimes.timed) == set(run()) - {"megabytes_sent"}
+    assert set(RoundTimes.traits.timed) == set(run()) - {"megabytes_sent"}
 
 
 def test_settings_that_an_algorithm_does_not_have_are_refused():

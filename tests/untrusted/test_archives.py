@@ -23,19 +23,11 @@ from PIL import Image
 from leaklab.data.catalog import Entry, OfficialFile
 from leaklab.data.download import download
 from leaklab.data.fetch import fetch
-from leaklab.data.readers.cifar_archive import LAYOUTS, CifarArchive
-from leaklab.data.readers.cifar_strips import CifarStrips
-from leaklab.data.readers.digits import Digits
-from leaklab.data.readers.emnist_zip import EmnistZip
-from leaklab.data.readers.face_archive import FaceArchive
-from leaklab.data.readers.face_patches import FacePatches
-from leaklab.data.readers.idx import Idx, decode
-from leaklab.data.readers.image_folders import ImageFolders
-from leaklab.data.readers.leaf import Leaf
-from leaklab.data.readers.photographs import Photographs
-from leaklab.data.readers.restricted_pickle import loads
-from leaklab.data.readers.tiny_imagenet import TinyImageNet
-from leaklab.data.text.cola import read_cola
+from leaklab.data.readers.cifar import LAYOUTS, CifarArchive, CifarStrips, loads
+from leaklab.data.readers.embedded import Digits, FacePatches, Photographs
+from leaklab.data.readers.folders import FaceArchive, ImageFolders, Leaf, TinyImageNet
+from leaklab.data.readers.idx import EmnistZip, Idx, decode
+from leaklab.data.text.readers import read_cola
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
 
@@ -254,7 +246,7 @@ def test_download(tmp_path_factory, monkeypatch, reading, data):
     file = OfficialFile(url="https://localhost/f", path="f", sha256=sha256(folder / "whole"))
     found = reading(download, file, folder / "f", "put it there")
     assert (folder / "f").exists() == (found is None)
-    assert sorted(path.name for path in folder.iterdir()) == (["f", "whole"] if found is None else ["whole"])
+    assert sorted(path.name for path in folder.iterdir()) == (["f", "f.dvc", "whole"] if found is None else ["whole"])
 
 
 class TestNamed:

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leaklab.planning import audit, devices, pieces, pulling, tracing
+from leaklab.planning import devices, fetching, pieces
 from leaklab.planning.code_lock import FILE as CODE_LOCK
 from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.run_records import checked_ledger, inputs_of, lacked_data
+from leaklab.provenance import audit, tracing
+from leaklab.provenance.crate import crate
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256, write_json
-from leaklab.report.site.crate import crate
 from leaklab.report.site.publication import cost_of
 
 UNTRUSTED = settings.get_profile("untrusted")
@@ -68,7 +69,7 @@ def costs():
 
 def pulled():
     for place in ("data/prepared/digits.run.json", "results/runs/train/aa/run.json"):
-        if differing := pulling._differing(Path(place)):
+        if differing := fetching._differing(Path(place)):
             raise UserError(f"{', '.join(differing)}: not what the record says")
 
 
@@ -152,4 +153,4 @@ def test_a_field_that_is_wrong_is_named(project, field, value):
 def test_a_record_outside_the_project_is_not_followed(project):
     path = Path("results/runs/train/aa/run.json")
     write_json(path, {**project[str(path)], "outputs": {"/etc/passwd": sha256(Path("/etc/passwd"))}})
-    assert pulling._differing(path) == ["/etc/passwd"]
+    assert fetching._differing(path) == ["/etc/passwd"]

@@ -21,8 +21,7 @@ from leaklab.report.numbers import compact
 from leaklab.report.numbers.compact import POINT_COLUMNS, SHARED_COLUMNS, unpacked
 from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.report.site.publication import Published
-from leaklab.theory.base import Number
-from leaklab.theory.numbers import read_numbers, write_numbers
+from leaklab.theory.base import Number, read_numbers, write_numbers
 
 UNTRUSTED = settings.get_profile("untrusted")
 ROOT = Path(__file__).parents[2]

@@ -12,11 +12,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from leaklab.data import download as weights
 from leaklab.federated import checkpoint
 from leaklab.models.generators import biggan_weights
-from leaklab.models.generators.files import load_generator, save_generator
+from leaklab.models.generators.base import load_generator, save_generator
 from leaklab.models.published import with_published
-from leaklab.records import plugins, weights
+from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
 from leaklab.records.kept import KeptParts

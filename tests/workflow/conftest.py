@@ -34,14 +34,27 @@ def own_slurm(request):
         yield request.param
 
 
+@pytest.fixture(params=[0, 2])
+def slurm_with_gpus(request):
+    """The number of GPUs that a Slurm is said to have, which is started for the test."""
+    if answers("sinfo"):
+        pytest.skip("a Slurm runs here that has what it has")
+    with started("squeue", request.param):
+        yield request.param
+
+
 @contextmanager
-def started(command):
-    """Start a Slurm whose jobs are looked up by a command, or skip with the reason; stop it at the end."""
+def started(command, gpus=0):
+    """Start a Slurm whose jobs are looked up by a command, or skip with the reason; stop it at the end.
+
+    There is nothing behind the GPUs that it is said to have.
+    """
     if os.geteuid() != 0:
         pytest.skip("no Slurm here, and starting one needs root")
     if not STARTER.is_file():
         pytest.skip("no Slurm here, and no script that starts one (LEAKLAB_LOCAL_SLURM)")
-    done = ask_starter("start", LOCAL_SLURM_ACCOUNTING=str(int(command == "sacct")), LOCAL_SLURM_CPUS="8")
+    settings = {"ACCOUNTING": int(command == "sacct"), "CPUS": 8, "GPUS": gpus}
+    done = ask_starter("start", **{f"LOCAL_SLURM_{name}": str(value) for name, value in settings.items()})
     try:
         if done.returncode != 0:
             pytest.skip(f"Slurm could not be started: {done.stdout[-200:]}{done.stderr[-200:]}")

@@ -11,12 +11,15 @@ import torch
 pytestmark = pytest.mark.workflow
 ROOT = Path(__file__).parents[2]
 SNAKEFILE = """
+from snakemake.exceptions import WorkflowError
+from snakemake.jobs import Job
+from snakemake.persistence.file import FilePersistence
+from leaklab.planning.snakemake_patches import ask_for_the_gpu_first, keep_finished_outputs
+
 if not config.get("plain"):
-    from leaklab.planning.finished_outputs import keep_finished_outputs
-    keep_finished_outputs()
+    keep_finished_outputs(Job, FilePersistence)
 if config.get("gpu"):
-    from leaklab.planning.working_gpu import ask_for_the_gpu_first
-    ask_for_the_gpu_first()
+    ask_for_the_gpu_first(Job, WorkflowError)
 
 localrules: all, table, other
 
@@ -26,6 +29,7 @@ rule all:
 rule attack:
     output: one="{way}/one", two="{way}/two"
     params: device=config["device"]
+    resources: device=config["device"]
     log: "{way}/log"
     shell: "{wildcards.way}/step {params.device} {output}"
 
@@ -176,7 +180,7 @@ def test_a_job_on_a_node_without_a_gpu_says_so_and_touches_nothing(tmp_path):
 
 
 def test_snakemake_itself_loses_what_was_finished(tmp_path):
-    """If this fails, Snakemake has mended it: delete ``planning/finished_outputs.py``."""
+    """If this fails, Snakemake has mended it: delete ``keep_finished_outputs``."""
     torn = Small(tmp_path, ["killed"])
     torn.write("killed/step", WAYS["killed"])
     torn.call("cuda", settings=["plain=1"])

@@ -44,10 +44,8 @@ def test_bare_snakemake_plans_the_demo(unmade):
 
 
 def test_dvc_repro_makes_the_same(unmade, command_of_dvc):
-    assert (
-        command_of_dvc == yaml.safe_load((unmade.folder / "dvc.yaml").read_text())["stages"]["workflow"]["cmd"].split()
-    )
-    text = unmade.must(*command_of_dvc, "--dry-run", **NO_NETWORK)
+    assert command_of_dvc == yaml.safe_load((unmade.folder / "dvc.yaml").read_text())["stages"]["demo"]["cmd"].split()
+    text = unmade.must("snakemake", "--dry-run", *command_of_dvc[1:], **NO_NETWORK)
     assert planned(text)[0] == "demo"
 
 

@@ -34,7 +34,7 @@ def refused(checkout, *targets, **more):
 
 
 def test_misspelt_config_key(fresh):
-    fresh.edit("config/config.yaml", "device: cpu", "devise: cpu")
+    fresh.edit("config/config.yaml", "device: auto", "devise: auto")
     line = refused(fresh, "demo")
     assert "config/config.yaml: devise: unknown key" in line
     assert "device, mirror, scale" in line
@@ -47,7 +47,7 @@ def test_misspelt_item_key(fresh):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU works here")
 def test_a_gpu_that_does_not_work_is_refused_before_anything_is_made(fresh):
-    fresh.edit("config/config.yaml", "device: cpu", "device: cuda")
+    fresh.edit("config/config.yaml", "device: auto", "device: cuda")
     line = refused(fresh, "results/demo/lrp/figure2.csv")
     assert "leaklab: device cuda: no GPU works on this machine (" in line
     assert "set device: cpu in config/config.yaml" in line

@@ -4,14 +4,14 @@ import shutil
 
 import pytest
 
+from leaklab.items.items import load_items
 from leaklab.planning.plan import build_plan
-from leaklab.planning.resources import cost, trials_of
-from leaklab.records.items import load_items
+from leaklab.planning.resources import cost
 
 pytestmark = pytest.mark.workflow
 PIECES = 7
-OF_THE_ATTACK = 4
-"""Two chains of two: it has twenty updates, and the length of a piece is that of the training's."""
+OF_THE_ATTACK = 6
+"""Two chains of three: it has twenty updates, and the length of a piece is that of the training's."""
 
 
 def test_runs_in_pieces_have_the_bytes_of_whole_ones(demo, tmp_path):
@@ -40,7 +40,7 @@ def test_runs_in_pieces_have_the_bytes_of_whole_ones(demo, tmp_path):
 def long_attack():
     """Return an attack of scale demo on more updates than are attacked together."""
     jobs = build_plan(load_items(), ["demo"]).jobs["attack"].values()
-    found = [job for job in jobs if job.spec.attack.name == "ig" and trials_of(job.spec.capture) > 10]
+    found = [job for job in jobs if job.spec.attack.name == "ig" and job.spec.capture.trials > 10]
     return min(found, key=lambda job: job.name)
 
 

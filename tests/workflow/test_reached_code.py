@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.planning.audit import spec_of
 from leaklab.planning.code import _starts, code_of, code_of_record
+from leaklab.provenance.audit import spec_of
 from leaklab.records.code import Sources
 from leaklab.records.definitions import STATEMENTS, Module
 from leaklab.records.ledger import Ledger
@@ -21,6 +21,8 @@ WATCH = """
 import atexit, json, os, sys
 
 if any(word.startswith("leaklab.steps.") for word in sys.orig_argv):
+    import torch, pandas  # their own calls, a million of them, are nobody's business
+
     called = set()
 
     def imports(frame):  # what runs while a module is imported is made, and not used yet
@@ -80,7 +82,7 @@ def watched(checkout, tmp_path_factory):
     hook, out = tmp_path_factory.mktemp("hook"), tmp_path_factory.mktemp("called")
     (hook / "sitecustomize.py").write_text(WATCH, encoding="utf-8")
     path = f"{work.folder / 'src'}:{hook}"
-    more = {"PYTHONPATH": path, "LEAKLAB_WATCHED": str(out)}
+    more = {"PYTHONPATH": path, "LEAKLAB_WATCHED": str(out), "LEAKLAB_FORK_SERVER": "off"}
     work.must("snakemake", "--cores", "2", "--quiet", "rules", "progress", "--", *TARGETS, timeout=1200, **more)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(work.folder)
@@ -134,7 +136,7 @@ def with_edit(sources, place):
     """Return the sources with one definition that says something else."""
     module, name = place
     old = sources.module(module)
-    nodes = [ast.parse(ast.unparse(node)).body[0] for node in old.definitions[name]]
+    nodes = [ast.parse(ast.unparse(ast.fix_missing_locations(node))).body[0] for node in old.definitions[name]]
     if isinstance(nodes[-1], ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         nodes[-1].body.append(ast.Pass())
     else:

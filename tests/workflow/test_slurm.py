@@ -1,18 +1,66 @@
 """`snakemake --profile slurm`, literally, on a real Slurm of this machine with an accounting database and without."""
 
+import os
 import re
+import subprocess
 
 import pytest
 
+GPU_RULES = {"train_federated", "train_generator", "run_attack", "attack_text", "project_image", "map_landscape",
+             "train_piece", "attack_piece", "text_piece"}  # fmt: skip
+SINFO = "#!/bin/sh\nprintf 'cpu*|(null)|up\\nbig|gpu:a100:4(S:0-1)|up\\n'\n"
 
-def test_profile_is_found_by_its_bare_name_and_gpus_are_asked_for_on_cuda(checkout, tmp_path):
-    cuda = checkout.copy(tmp_path / "cuda")
-    cuda.edit("config/config.yaml", "device: cpu ", "device: cuda ")
-    text = cuda.must("snakemake", "--profile", "slurm", "--dry-run", "demo")
-    for rule, gpus in (("train_federated", True), ("run_attack", True), ("score_attack", False), ("make_table", False)):
-        block = re.search(rf"(?:rule|localrule) {rule}:\n(.*?)(?=\n\[|\nJob stats|\Z)", text, re.DOTALL)
-        assert block, f"no {rule} in the plan"
-        assert bool(re.search(r"\bgpu=1\b", block.group(1))) == gpus, rule
+
+def planned_resources(text):
+    """Return rule -> the resources of each of its jobs, as a dry run prints them."""
+    found = {}
+    for rule, block in re.findall(r"^(?:local)?rule (\w+):\n((?:    .*\n)+)", text, re.MULTILINE):
+        line = re.search(r"^    resources: (.*)$", block, re.MULTILINE)
+        found.setdefault(rule, []).append(dict(pair.split("=", 1) for pair in line[1].split(", ")) if line else {})
+    return found
+
+
+@pytest.mark.parametrize("device", ["auto", "cuda"])
+def test_a_dry_run_shows_a_gpu_for_each_training_and_attack_where_the_cluster_has_some(checkout, tmp_path, device):
+    there = checkout.copy(tmp_path / "there")
+    there.edit("config/config.yaml", "device: auto", f"device: {device}")
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name, script in (("sinfo", SINFO), ("squeue", "#!/bin/sh\n")):  # the executor refuses a cluster without it
+        (commands / name).write_text(script)
+        (commands / name).chmod(0o755)
+    path = f"{commands}{os.pathsep}{os.environ['PATH']}"
+    text = there.must("snakemake", "--profile", "slurm", "--dry-run", "demo", PATH=path)
+    jobs = planned_resources(text)
+    assert {"train_federated", "run_attack", "attack_text", "score_attack", "capture_updates", "make_table"} <= {*jobs}
+    for rule, asked in jobs.items():
+        assert all(one.get("gpu") == ("1" if rule in GPU_RULES else None) for one in asked), rule
+        named = device == "auto" and rule in GPU_RULES
+        assert all(one.get("slurm_partition") == ("big" if named else None) for one in asked), rule
+    said = "leaklab: device auto: partitions with GPUs: big (gpu:a100:4); each training and attack asks for one in big"
+    assert (said in text) == (device == "auto")
+
+
+@pytest.mark.slurm
+@pytest.mark.machine
+@pytest.mark.workflow
+def test_each_job_asks_slurm_for_a_gpu_where_there_are_some_and_for_none_elsewhere(slurm_with_gpus, cluster):
+    rules = ("train_federated", "capture_updates")
+    call = cluster.run("snakemake", "--profile", "slurm", "--retries", "0", "--until", *rules, timeout=400)
+    asked = {rule: [] for rule in rules}
+    for line in subprocess.run(
+        ["scontrol", "show", "jobs", "--oneliner"], capture_output=True, text=True, check=True
+    ).stdout.splitlines():
+        for rule in rules:
+            if f"rule_{rule}" in line:
+                asked[rule].append("gpu" in "".join(re.findall(r"TresPer\w+=\S+", line)))
+    assert all(asked.values())
+    assert set(asked["train_federated"]) == {slurm_with_gpus > 0}
+    assert set(asked["capture_updates"]) == {False}
+    # there is nothing behind the GPUs: each job that asked for one says so in one line, all others are done
+    lines = [line for line in call.stdout.splitlines() if "train_federated: device cuda: no GPU works" in line]
+    assert bool(lines) == (slurm_with_gpus > 0) == (call.returncode != 0)
+    assert list((cluster.folder / "results/runs/capture").rglob("run.json"))
 
 
 @pytest.mark.slurm

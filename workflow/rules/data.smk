@@ -6,52 +6,46 @@ rule fetch_dataset:
         run="data/prepared/{dataset}.run.json",
     log:
         "logs/fetch/{dataset}.log",
-    benchmark:
-        "benchmarks/jobs/fetch/{dataset}.tsv"
-    priority: rank_of_dataset("")
+    priority: runs.rank_of_dataset("")
     conda:
         "../envs/leaklab.yaml"
     resources:
-        # three times the images of ImageNet at the sides that the catalog asks for
-        mem_mb=lambda wildcards: (
-            60000 if wildcards.dataset.startswith("imagenet") else 2000
-        ),
+        mem_mb=memory_of_dataset,
     params:
+        spec=dataset_spec,
         source=dataset_entry,
-        generation=generation_of_rule("fetch_dataset"),
-        code=code_of_rule("fetch_dataset"),
+        generation=results.generation_of("fetch_dataset"),
+        code=results.code_of("fetch_dataset"),
+        files=files,
     shell:
-        'python -m leaklab.steps.fetch_dataset --spec \'{{"dataset": "{wildcards.dataset}"}}\' --code {params.code}'
-        " --output data={output.data} card={output.card} run={output.run} 2> {log}"
+        step("fetch_dataset")
 
 
 rule partition_data:
     input:
-        dataset=dataset_of("partition", ".safetensors"),
+        dataset=runs.dataset_of("partition", ".safetensors"),
     output:
         partition="results/runs/partition/{run}/partition.json",
         run="results/runs/partition/{run}/run.json",
     log:
         "logs/partition/{run}.log",
-    benchmark:
-        "benchmarks/jobs/partition/{run}.tsv"
-    priority: rank_of("partition")
+    priority: runs.rank_of("partition")
     conda:
         "../envs/leaklab.yaml"
     resources:
         mem_mb=2000,
     params:
-        spec=spec_of("partition"),
-        generation=generation_of_run("partition"),
-        code=code_of_run("partition"),
+        spec=runs.spec_of("partition"),
+        generation=runs.generation_of("partition"),
+        code=runs.code_of("partition"),
+        files=files,
     shell:
-        "python -m leaklab.steps.partition_data --spec {params.spec:q} --code {params.code}"
-        " --input dataset={input.dataset} --output partition={output.partition} run={output.run} 2> {log}"
+        step("partition_data")
 
 
 rule draw_partition:
     input:
-        dataset=dataset_of("partition", ".safetensors"),
+        dataset=runs.dataset_of("partition", ".safetensors"),
         partition="results/runs/partition/{run}/partition.json",
     output:
         png="results/runs/partition/{run}/partition.png",
@@ -59,17 +53,36 @@ rule draw_partition:
         run="results/runs/partition/{run}/partition.run.json",
     log:
         "logs/draw-partition/{run}.log",
-    benchmark:
-        "benchmarks/jobs/draw-partition/{run}.tsv"
     conda:
         "../envs/leaklab.yaml"
     resources:
         mem_mb=2000,
     params:
-        spec=spec_of("partition"),
-        generation=generation_of_rule("draw_partition"),
-        code=code_of_rule("draw_partition"),
+        spec=runs.spec_of("partition"),
+        generation=results.generation_of("draw_partition"),
+        code=results.code_of("draw_partition"),
+        files=files,
     shell:
-        "python -m leaklab.steps.draw_partition --spec {params.spec:q} --code {params.code}"
-        " --input dataset={input.dataset} partition={input.partition}"
-        " --output png={output.png} pdf={output.pdf} run={output.run} 2> {log}"
+        step("draw_partition")
+
+
+# Sentences, each of which a client holds.
+rule fetch_text:
+    output:
+        corpus="data/prepared/text/{dataset}.json",
+        run="data/prepared/text/{dataset}.run.json",
+    log:
+        "logs/fetch-text/{dataset}.log",
+    priority: runs.rank_of_dataset("text/")
+    conda:
+        "../envs/leaklab.yaml"
+    resources:
+        mem_mb=1000,
+    params:
+        spec=dataset_spec,
+        source=text_entry,
+        generation=results.generation_of("fetch_text"),
+        code=results.code_of("fetch_text"),
+        files=files,
+    shell:
+        step("fetch_text")

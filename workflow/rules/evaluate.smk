@@ -1,11 +1,36 @@
+# Theorems, algorithms, protocols and drawings, checked by numbers. Some are told who holds how much in a deal.
+rule check_theory:
+    input:
+        partition=runs.if_needed("check", "partition", "partition.json"),
+    output:
+        numbers="results/runs/check/{run}/numbers.csv",
+        run="results/runs/check/{run}/run.json",
+    log:
+        "logs/check/{run}.log",
+    priority: runs.rank_of("check")
+    conda:
+        "../envs/leaklab.yaml"
+    threads: 1
+    resources:
+        mem_mb=runs.memory_of("check"),
+        runtime=runs.runtime_of("check"),
+    params:
+        spec=runs.spec_of("check"),
+        generation=runs.generation_of("check"),
+        code=runs.code_of("check"),
+        files=files,
+    shell:
+        step("check_theory", "threads")
+
+
 # From runs to an item's result table and figure; from all tables to verdicts.
 rule make_table:
     input:
-        item=item_yaml,
-        sweeps=of_item(item_files.sweeps),
-        scores=of_item(item_files.scores),
-        checks=of_item(item_files.checks),
-        cards=of_item(item_files.cards),
+        item=results.item_yaml,
+        sweeps=results.of_item(result_lookups.sweeps),
+        scores=results.of_item(result_lookups.scores),
+        checks=results.of_item(result_lookups.checks),
+        cards=results.of_item(result_lookups.cards),
         targets="config/papers/targets.csv",
         tolerances="config/papers/tolerances.yaml",
     output:
@@ -15,32 +40,27 @@ rule make_table:
         run="results/{scale}/{paper}/{item}.run.json",
     log:
         "logs/table/{scale}-{paper}-{item}.log",
-    benchmark:
-        "benchmarks/jobs/table/{scale}-{paper}-{item}.tsv"
     priority: RESULT
     conda:
         "../envs/leaklab.yaml"
     resources:
         mem_mb=2000,
     params:
-        spec=item_spec,
-        generation=generation_of_rule("make_table"),
-        code=code_of_rule("make_table"),
+        spec=results.item_spec,
+        generation=results.generation_of("make_table"),
+        code=results.code_of("make_table"),
+        files=files,
     shell:
-        "python -m leaklab.steps.make_table --spec {params.spec:q} --code {params.code}"
-        " --input item={input.item} targets={input.targets} tolerances={input.tolerances}"
-        " $(printf ' cards=%s' {input.cards}) $(printf ' sweeps=%s' {input.sweeps}) $(printf ' scores=%s' {input.scores})"
-        " $(printf ' checks=%s' {input.checks})"
-        " --output csv={output.csv} markdown={output.markdown} latex={output.latex} run={output.run} 2> {log}"
+        step("make_table")
 
 
 rule make_figure:
     input:
-        item=item_yaml,
+        item=results.item_yaml,
         csv="results/{scale}/{paper}/{item}.csv",
         targets="config/papers/targets.csv",
         tolerances="config/papers/tolerances.yaml",
-        pictures=of_item(item_files.pictures),
+        pictures=results.of_item(result_lookups.pictures),
     output:
         png="figures/{scale}/{paper}/{item}.png",
         pdf="figures/{scale}/{paper}/{item}.pdf",
@@ -48,52 +68,45 @@ rule make_figure:
         run="figures/{scale}/{paper}/{item}.run.json",
     log:
         "logs/figure/{scale}-{paper}-{item}.log",
-    benchmark:
-        "benchmarks/jobs/figure/{scale}-{paper}-{item}.tsv"
     priority: RESULT
     conda:
         "../envs/leaklab.yaml"
     resources:
         mem_mb=2000,
     params:
-        spec=item_spec,
-        generation=generation_of_rule("make_figure"),
-        code=code_of_rule("make_figure"),
+        spec=results.item_spec,
+        generation=results.generation_of("make_figure"),
+        code=results.code_of("make_figure"),
+        files=files,
     shell:
-        "python -m leaklab.steps.make_figure --spec {params.spec:q} --code {params.code}"
-        " --input item={input.item} csv={input.csv} targets={input.targets}"
-        " tolerances={input.tolerances} $(printf ' pictures=%s' {input.pictures})"
-        " --output png={output.png} pdf={output.pdf} data={output.data} run={output.run} 2> {log}"
+        step("make_figure")
 
 
 rule judge_claims:
     input:
         item_files=ITEM_FILES,
-        tables=of_ready_items("csv"),
+        tables=results.of_ready_items("csv"),
         targets="config/papers/targets.csv",
         claims="config/papers/claims.csv",
         tolerances="config/papers/tolerances.yaml",
         printed="config/papers/printed.yaml",
+        sentences="config/papers/sentences.csv",
     output:
         comparison="results/{scale}/comparison.csv",
         claims="results/{scale}/claims.csv",
         verdicts="results/{scale}/verdicts.json",
+        metrics="results/{scale}/metrics.json",
         run="results/{scale}/judgement.run.json",
     log:
         "logs/judge/{scale}.log",
-    benchmark:
-        "benchmarks/jobs/judge/{scale}.tsv"
     conda:
         "../envs/leaklab.yaml"
     resources:
         mem_mb=2000,
     params:
         spec=scale_spec,
-        generation=generation_of_rule("judge_claims"),
-        code=code_of_rule("judge_claims"),
+        generation=results.generation_of("judge_claims"),
+        code=results.code_of("judge_claims"),
+        files=files,
     shell:
-        "python -m leaklab.steps.judge_claims --spec {params.spec:q} --code {params.code}"
-        " --input targets={input.targets} claims={input.claims} tolerances={input.tolerances} printed={input.printed}"
-        " $(printf ' item_files=%s' {input.item_files}) $(printf ' tables=%s' {input.tables})"
-        " --output comparison={output.comparison} claims={output.claims} verdicts={output.verdicts}"
-        " run={output.run} 2> {log}"
+        step("judge_claims")

@@ -1,25 +1,23 @@
 # Every number traced to its data and its commit.
 rule audit_provenance:
     input:
-        "results/{scale}/report/index.html",
+        index="results/{scale}/report/index.html",
     output:
         audit="results/{scale}/provenance/audit.json",
         run="results/{scale}/provenance/audit.run.json",
     log:
         "logs/audit/{scale}.log",
-    benchmark:
-        "benchmarks/jobs/audit/{scale}.tsv"
     conda:
         "../envs/leaklab.yaml"
     resources:
         mem_mb=1000,
     params:
         spec=scale_spec,
-        generation=generation_of_rule("audit_provenance"),
-        code=code_of_rule("audit_provenance"),
+        generation=results.generation_of("audit_provenance"),
+        code=results.code_of("audit_provenance"),
+        files=files,
     shell:
-        "python -m leaklab.steps.audit_provenance --spec {params.spec:q} --code {params.code}"
-        " --input index={input} --output audit={output.audit} run={output.run} 2> {log}"
+        step("audit_provenance")
 
 
 rule build_crate:
@@ -31,16 +29,14 @@ rule build_crate:
         run="results/{scale}/provenance/run.json",
     log:
         "logs/crate/{scale}.log",
-    benchmark:
-        "benchmarks/jobs/crate/{scale}.tsv"
     conda:
         "../envs/leaklab.yaml"
     resources:
         mem_mb=1000,
     params:
         spec=scale_spec,
-        generation=generation_of_rule("build_crate"),
-        code=code_of_rule("build_crate"),
+        generation=results.generation_of("build_crate"),
+        code=results.code_of("build_crate"),
+        files=files,
     shell:
-        "python -m leaklab.steps.build_crate --spec {params.spec:q} --code {params.code}"
-        " --input index={input.index} audit={input.audit} --output crate={output.crate} run={output.run} 2> {log}"
+        step("build_crate")

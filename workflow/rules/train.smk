@@ -1,35 +1,61 @@
 # One job is a sweep: one model, one data set, one algorithm, one defense; all rates and seeds advance together.
 rule train_federated:
     input:
-        dataset=dataset_of("train", ".safetensors"),
-        card=dataset_of("train", ".json"),
-        partition=needed("train", "partition", "partition.json"),
-        backbone=if_needed("train", "train", "weights.safetensors"),
-        before=after_pieces("train", "left-1.json"),
+        dataset=runs.dataset_of("train", ".safetensors"),
+        card=runs.dataset_of("train", ".json"),
+        partition=runs.needed("train", "partition", "partition.json"),
+        shorter=pieces.shorter(),
+        backbone=runs.if_needed("train", "train", "weights.safetensors"),
+        before=pieces.after("train", "left-1.json"),
     output:
         sweep="results/runs/train/{run}/sweep.parquet",
         weights="results/runs/train/{run}/weights.safetensors",
         run="results/runs/train/{run}/run.json",
     log:
         "logs/train/{run}.log",
-    benchmark:
-        "benchmarks/jobs/train/{run}.tsv"
-    priority: rank_of("train")
+    priority: runs.rank_of("train")
     conda:
         "../envs/leaklab.yaml"
     threads: 1
     resources:
-        mem_mb=memory_of("train"),
-        runtime=runtime_of("train"),
-        gpu=GPUS,
+        **ON_DEVICE,
+        mem_mb=runs.memory_of("train"),
+        runtime=runs.runtime_of("train"),
     params:
-        spec=spec_of("train"),
-        generation=generation_of_run("train"),
-        code=code_of_run("train"),
-        device=DEVICE,
+        spec=runs.spec_of("train"),
+        generation=runs.generation_of("train"),
+        code=runs.code_of("train"),
+        files=files,
+        device=runs.device_of("train"),
     shell:
-        "python -m leaklab.steps.train_federated --spec {params.spec:q} --code {params.code}"
-        " --device {params.device} --threads {threads}"
-        " --input dataset={input.dataset} card={input.card} partition={input.partition}"
-        " $(printf ' backbone=%s' {input.backbone})"
-        " --output sweep={output.sweep} weights={output.weights} run={output.run} 2> {log}"
+        step("train_federated", "device", "threads")
+
+
+# The prior of generative attacks: a generator of images, from the training part of a data set or with published weights.
+rule train_generator:
+    input:
+        dataset=runs.dataset_of("generator", ".safetensors"),
+        dataset_card=runs.dataset_of("generator", ".json"),
+    output:
+        generator="results/runs/generator/{run}/generator.safetensors",
+        description="results/runs/generator/{run}/generator.json",
+        card="results/runs/generator/{run}/card.json",
+        run="results/runs/generator/{run}/run.json",
+    log:
+        "logs/generator/{run}.log",
+    priority: runs.rank_of("generator")
+    conda:
+        "../envs/leaklab.yaml"
+    threads: 1
+    resources:
+        **ON_DEVICE,
+        mem_mb=runs.memory_of("generator"),
+        runtime=runs.runtime_of("generator"),
+    params:
+        spec=runs.spec_of("generator"),
+        generation=runs.generation_of("generator"),
+        code=runs.code_of("generator"),
+        files=files,
+        device=runs.device_of("generator"),
+    shell:
+        step("train_generator", "device", "threads")

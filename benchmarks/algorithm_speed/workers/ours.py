@@ -10,9 +10,9 @@ from training_speed.workloads import Workload
 
 from algorithm_speed.contestants import MADE
 from leaklab.federated.engine import train
-from leaklab.federated.memory import keep_freed_memory
-from leaklab.records.train_spec import OWN_TEST, TrainSpec
-from leaklab.theory.noise_clients import dealt_in_order, noise_dataset
+from leaklab.federated.forms.dense import keep_freed_memory
+from leaklab.specs.training import OWN_TEST, TrainSpec
+from leaklab.theory.times import dealt_in_order, noise_dataset
 
 WARM_UP, ENDING = 1, 1
 

@@ -7,13 +7,13 @@ from attack_speed.material import Material
 from attack_speed.objectives import TV_WEIGHT, border_variation
 from attack_speed.workers.measuring import Meter, measure
 from attack_speed.workloads import CLASSES, INNER, Workload
-from leaklab.attacks.cosine_inversion import CosineInversion
-from leaklab.attacks.inversion import Inversion
-from leaklab.attacks.lbfgs import LbfgsSettings
-from leaklab.attacks.matching import squared_l2
-from leaklab.attacks.priors import WithPrior
-from leaklab.attacks.search import Objective, SearchSettings, search
-from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
+from leaklab.attacks.matching.cosine import CosineInversion
+from leaklab.attacks.matching.distances import squared_l2
+from leaklab.attacks.matching.inversion import Inversion
+from leaklab.attacks.search.lbfgs import LbfgsSettings
+from leaklab.attacks.search.priors import WithPrior
+from leaklab.attacks.search.restarts import Objective, SearchSettings, search
+from leaklab.attacks.search.signed_adam import SignedAdamSettings, signed_adam
 
 
 class Ours:

@@ -9,7 +9,7 @@ from speed.costs import one_thread
 
 from leaklab.data.dataset import Dataset
 from leaklab.federated.engine import train
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs.training import TrainSpec
 from training_speed.made_up import CLASSES, MEAN, STD, noise
 from training_speed.workers.torch_parts import parameter_count
 from training_speed.workloads import Workload

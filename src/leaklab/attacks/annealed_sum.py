@@ -16,22 +16,18 @@ from typing import ClassVar
 from torch import Tensor
 from torch.nn import functional as F
 
-from leaklab.attacks.annealing import Ladder
-from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams
-from leaklab.attacks.generative import GenerativeAttack
-from leaklab.attacks.inversion import Dummy, Inversion
-from leaklab.attacks.matching import Distance, squared_l2
-from leaklab.attacks.posterior import Posterior
-from leaklab.attacks.posterior_search import latent_starts, likeliest, narrowed
-from leaklab.attacks.public_labels import labels_of
-from leaklab.attacks.scene import Scene, scene_of
-from leaklab.attacks.unrolled import LARGEST_RATE, STRAYING
-from leaklab.defenses.masked_sum import MaskedSum
-from leaklab.models.generators.base import Generator
-from leaklab.observations.base import Knowledge, Observation
+from leaklab.attacks.base import Attack, Case, Reconstruction
+from leaklab.attacks.labels.public import labels_of
+from leaklab.attacks.latents.posterior import Posterior, latent_starts, likeliest, narrowed
+from leaklab.attacks.latents.scene import Scene, scene_of_case
+from leaklab.attacks.latents.unrolled import LARGEST_RATE, STRAYING, Ladder
+from leaklab.attacks.matching.inversion import Dummy, Inversion
+from leaklab.defenses.lrp import MaskedSum
+from leaklab.observations.base import Knowledge
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 from leaklab.records.bounds import Count, NonNegative, Positive
 from leaklab.records.errors import UserError
+from leaklab.records.traits import AttackTraits
 
 NAME = "annealed-sum"
 DEFENSE = "masked-sum"
@@ -108,6 +104,8 @@ class AnnealedSum:
         history: pairs kept by L-BFGS.
     """
 
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations="stages")
+
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, "input_range", "defense", "clients"),
         facts_when={"label_rule": KNOWN_LABELS},
@@ -134,41 +132,20 @@ class AnnealedSum:
         """
         return Ladder(self.coarsest, self.finest, self.stages)
 
-    def using(self, generator: Generator) -> Attack:
-        """Return the attack with its generator, frozen, which makes the clients' images and classes."""
-        return _WithGenerator(self, generator)
-
-
-@dataclass(frozen=True)
-class _WithGenerator:
-    """The attack; ``settings`` and ``generator`` are what ``using`` was called with."""
-
-    requirements: ClassVar[Requirements] = AnnealedSum.requirements
-
-    settings: AnnealedSum
-    generator: Generator
-
-    def reconstruct(
-        self,
-        observation: Observation,
-        knowledge: Knowledge,
-        budget: Budget,
-        streams: Streams,
-        distance: Distance | None = None,
-    ) -> Reconstruction:
+    def reconstruct(self, case: Case) -> Reconstruction:
         """Reconstruct every trial; see ``Attack.reconstruct``. All starts run, side by side.
 
         Raises:
             UserError: facts are withheld, the clients have another defense, or else as ``annealed-map``.
         """
-        scene = scene_of(NAME, self.generator, observation, knowledge, distance or squared_l2)
-        labels = labels_of(scene, self.settings.label_rule, streams)
-        posterior = summed_posterior(scene, labels, self.settings.box, clients_of(knowledge))
-        starts = latent_starts(posterior, observation.trials, budget.restarts, streams, self.settings.spread)
-        weights = self.settings.ladder().weights(scene.distance, posterior.inversion.loss_of_nothing())
+        scene, trials = scene_of_case(NAME, case), case.observation.trials
+        labels = labels_of(scene, self.label_rule, case.streams)
+        posterior = summed_posterior(scene, labels, self.box, clients_of(case.knowledge))
+        starts = latent_starts(posterior, trials, case.budget.restarts, case.streams, self.spread)
+        weights = self.ladder().weights(scene.distance, posterior.inversion.loss_of_nothing())
         posteriors = [posterior.weighted(one) for one in weights]
-        stages = narrowed(posteriors, starts, budget.iterations, self.settings.history)
-        return likeliest(posterior, stages, labels, observation.trials, refined=False)
+        stages = narrowed(posteriors, starts, case.budget.iterations, self.history)
+        return likeliest(posterior, stages, labels, trials, kept=True)
 
 
 def clients_of(knowledge: Knowledge) -> int:
@@ -185,4 +162,4 @@ def clients_of(knowledge: Knowledge) -> int:
     return int(defense["settings"].get("clients", MaskedSum.clients))
 
 
-PLUGIN: type[GenerativeAttack] = AnnealedSum
+PLUGIN: type[Attack] = AnnealedSum

@@ -4,12 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Protocol
 
+import torch
 from torch import Tensor, nn
 
-from leaklab.attacks.matching import Distance
+from leaklab.attacks.matching.distances import Distance
 from leaklab.attacks.starts import StartRecord
+from leaklab.models.generators.base import Generator
 from leaklab.models.hypernetwork import is_hypernetwork
-from leaklab.models.normalised import normalised
+from leaklab.models.normalisation import normalised
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import Requirements
 from leaklab.records import plugins
@@ -29,6 +31,74 @@ class Budget:
 
 
 @dataclass(frozen=True)
+class Case:
+    """All that an attack is given.
+
+    Attributes:
+        observation: T trials, ``kind`` gradient unless the transform leaves a delta.
+        knowledge: what the threat model grants.
+        budget: what may be spent.
+        streams: the attack's random draws; those of a trial depend on its number only.
+        distance: matching loss of a defense-aware transform in place of the attack's own; None keeps that.
+        generator: frozen, makes the victim's images and classes; None unless the attack asks for one.
+    """
+
+    observation: Observation
+    knowledge: Knowledge
+    budget: Budget
+    streams: Streams
+    distance: Distance | None = None
+    generator: Generator | None = None
+
+    def shape(self, needed_by: str) -> tuple[int, ...]:
+        """Return (B, C, H, W) of the samples behind one update.
+
+        Raises:
+            UserError: it is withheld.
+        """
+        batch = int(self.knowledge.require("batch_size", needed_by))
+        return (batch, *self.knowledge.require("input_shape", needed_by))
+
+    def classes(self, needed_by: str) -> int:
+        """Return the number of classes.
+
+        Raises:
+            UserError: it is withheld.
+        """
+        return int(self.knowledge.require("num_classes", needed_by))
+
+    def prior(self, attack: str) -> Generator:
+        """Return the generator.
+
+        Raises:
+            UserError: there is none.
+        """
+        if self.generator is None:
+            raise UserError(f"attack '{attack}' searches among a generator's images: give it one")
+        return self.generator
+
+
+def require_gradient(observation: Observation, attack: str) -> None:
+    """Refuse a delta.
+
+    Raises:
+        UserError: the observation is none of kind gradient.
+    """
+    if observation.kind != "gradient":
+        raise UserError(f"attack '{attack}' matches gradients: choose a transform that turns the delta into one")
+
+
+def require_finite(observation: Observation, attack: str) -> None:
+    """Refuse an update that is not finite.
+
+    Raises:
+        UserError: a number of it is not.
+    """
+    if not all(bool(value.isfinite().all()) for value in observation.update.values()):
+        raise UserError(f"attack '{attack}': the observed gradients are not finite: capture them again at a lower rate")
+
+
+@dataclass(frozen=True)
 class Reconstruction:
     """What an attack found for T trials.
 
@@ -39,7 +109,8 @@ class Reconstruction:
         candidate_losses: [T, R]; inf where a start was not needed or never had a finite loss, NaN of an attack that
             evaluates none.
         starts: one record per start that was run; ``trial`` is the trial's number in the capture.
-        scale: [T] factor that the attacker found on the update; 1 where it was not estimated.
+        scale: [T] float64, factor that the attacker found on the update: 1, unless ``run.attacked`` says what the
+            transform estimated. An attack says nothing of it.
         latents: [T, B, d] of the images, where they come from a generator.
         certified: [T] bool, of an attack that proves what it reads: whether it proved the whole batch.
     """
@@ -49,9 +120,38 @@ class Reconstruction:
     candidates: Tensor
     candidate_losses: Tensor
     starts: tuple[StartRecord, ...]
-    scale: Tensor
     latents: Tensor | None = None
     certified: Tensor | None = None
+    scale: Tensor = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.scale is None:
+            object.__setattr__(self, "scale", torch.ones(len(self.labels), dtype=torch.float64))
+
+    @classmethod
+    def of_starts(
+        cls,
+        candidates: Tensor,
+        losses: Tensor,
+        labels: Tensor,
+        starts: tuple[StartRecord, ...],
+        *,
+        latents: Tensor | None = None,
+        certified: Tensor | None = None,
+    ) -> "Reconstruction":
+        """Return what an attack found, given what all of its starts did: of each trial the start of the smallest loss.
+
+        Args:
+            candidates: [T, R, B, C, H, W].
+            losses: [T, R]; see ``candidate_losses``.
+            labels: [T, B], of the chosen start.
+            starts: their records, with the numbers of the trials in the capture.
+            latents: [T, B, d], of the chosen start.
+            certified: [T].
+        """
+        rows = torch.arange(len(candidates), device=candidates.device)
+        images = candidates[rows, losses.argmin(1)]
+        return cls(images, labels, candidates, losses, starts, latents, certified)
 
     def cpu(self) -> "Reconstruction":
         """Return the reconstruction on the CPU."""
@@ -72,22 +172,8 @@ class Attack(Protocol):
 
     requirements: ClassVar[Requirements]
 
-    def reconstruct(
-        self,
-        observation: Observation,
-        knowledge: Knowledge,
-        budget: Budget,
-        streams: Streams,
-        distance: Distance | None = None,
-    ) -> Reconstruction:
-        """Reconstruct the private samples of every trial of a gradient observation.
-
-        Args:
-            observation: T trials, ``kind`` gradient.
-            knowledge: what the threat model grants.
-            budget: what may be spent.
-            streams: the attack's random draws; those of a trial depend on its number only.
-            distance: matching loss of a defense-aware transform in place of the attack's own; None keeps that.
+    def reconstruct(self, case: Case) -> Reconstruction:
+        """Reconstruct the private samples of every trial.
 
         Raises:
             UserError: a fact is needed and withheld, or the attack does not fit the observation.

@@ -5,30 +5,29 @@ gradients); the attackers who do not trust the rates: ``joint_rates``, ``profile
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
-from leaklab.attacks.delta_matching import DeltaMatching, Samples
-from leaklab.attacks.joint_rates import JointRates
-from leaklab.attacks.labels import LABEL_RULES, fixed_labels
-from leaklab.attacks.lbfgs import LbfgsSettings
-from leaklab.attacks.matching import Distance, squared_l2
-from leaklab.attacks.priors import Box, WithPrior, total_variation
-from leaklab.attacks.profiled_rates import ProfiledRates
-from leaklab.attacks.search import SearchResult, StopRules, search
-from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
+from leaklab.attacks.base import Attack, Budget, Case, Reconstruction, Streams, victim
+from leaklab.attacks.labels.rules import LABEL_RULES, fixed_labels
+from leaklab.attacks.matching.delta import DeltaMatching, JointRates, Samples, Surrogate, as_delta
+from leaklab.attacks.matching.distances import Distance, squared_l2
+from leaklab.attacks.matching.profiled_rates import ProfiledRates
+from leaklab.attacks.matching.steps import steps_of
+from leaklab.attacks.search.lbfgs import LbfgsSettings
+from leaklab.attacks.search.priors import Box, WithPrior, total_variation
+from leaklab.attacks.search.restarts import SearchResult, StopRules, search
+from leaklab.attacks.search.signed_adam import SignedAdamSettings, signed_adam
 from leaklab.attacks.starts import numbered
-from leaklab.attacks.surrogate import Surrogate
-from leaklab.attacks.update_inversion import steps_of
-from leaklab.models.normalised import unnormalised
+from leaklab.models.normalisation import unnormalised
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, PRESCRIBED_STEPS, SAMPLES, Requirements
 from leaklab.records.bounds import NonNegative, Rate
 from leaklab.records.errors import UserError
+from leaklab.records.traits import LBFGS_STEP, AttackTraits
 
 MATCHINGS = ("nominal", "joint-rates", "profiled-rates", "surrogate")
 OPTIMIZERS = ("signed-adam", "lbfgs")
@@ -69,6 +68,10 @@ class DeltaInversion(StopRules):
         smoothness: weight of the total variation, relative to the matching loss of an all-zero update.
     """
 
+    traits: ClassVar[AttackTraits] = AttackTraits(
+        evaluations=1, evaluations_when={"optimizer": {"lbfgs": LBFGS_STEP}}, keeps_state=True
+    )
+
     requirements: ClassVar[Requirements] = Requirements(
         facts=SAMPLES,
         facts_when={
@@ -93,29 +96,23 @@ class DeltaInversion(StopRules):
                 chosen = getattr(self, setting)
                 raise UserError(f"delta-ig has no {setting} '{chosen}': choose from {', '.join(allowed)}")
 
-    def reconstruct(
-        self,
-        observation: Observation,
-        knowledge: Knowledge,
-        budget: Budget,
-        streams: Streams,
-        distance: Distance | None = None,
-    ) -> Reconstruction:
+    def reconstruct(self, case: Case) -> Reconstruction:
         """Reconstruct every trial; see ``Attack.reconstruct``.
 
         Raises:
             UserError: withheld facts, no budget, an update that is not finite, or layers in training state.
         """
+        knowledge, budget = case.knowledge, case.budget
         if min(budget.iterations, budget.restarts) < 1:
             raise UserError("delta-ig needs at least one iteration and one restart: raise iterations and restarts")
-        observation = as_delta(observation, knowledge)
+        observation = as_delta(case.observation, knowledge)
         network = victim(observation, knowledge, "delta-ig")
-        shape = (int(knowledge.require("batch_size", "delta-ig")), *knowledge.require("input_shape", "delta-ig"))
-        labels = fixed_labels("delta-ig", self.label_rule, observation, knowledge, distance)
-        samples = Samples(shape, int(knowledge.require("num_classes", "delta-ig")), labels)
-        objective = self._objective(network, observation, knowledge, samples, distance or squared_l2)
-        found = self._search(objective, self._starts(objective, observation, streams), budget)
-        return self._reconstruction(objective, found, observation)
+        labels = fixed_labels("delta-ig", self.label_rule, observation, knowledge, case.distance)
+        samples = Samples(case.shape("delta-ig"), case.classes("delta-ig"), labels)
+        objective = self._objective(network, observation, knowledge, samples, case.distance or squared_l2)
+        found = self._search(objective, self._starts(objective, observation, case.streams), budget)
+        candidates = found.points[..., : samples.pixels].reshape(*found.points.shape[:2], *samples.shape)
+        return Reconstruction.of_starts(candidates, found.losses, labels, numbered(found.records, observation.trials))
 
     def _objective(
         self,
@@ -162,35 +159,6 @@ class DeltaInversion(StopRules):
         box = PixelBox(pixels=samples.pixels)
         steps = SignedAdamSettings(budget.iterations, budget.restarts, rate=self.rate, box=box)
         return signed_adam(wanted, start_of, len(scale), steps)
-
-    def _reconstruction(
-        self, objective: DeltaMatching | Surrogate, found: SearchResult, observation: Observation
-    ) -> Reconstruction:
-        samples, rows = objective.samples, torch.arange(len(found.points), device=found.points.device)
-        images, _, others = samples.unpack(found.points[rows, found.chosen()], rows)
-        scale = torch.ones(len(rows), dtype=torch.float64)
-        if isinstance(objective, DeltaMatching):
-            scale = (objective.local_rates(others).sum(1) / objective.rates.sum()).double()
-        return Reconstruction(
-            images=images,
-            labels=samples.labels,
-            candidates=found.points[..., : samples.pixels].reshape(*found.points.shape[:2], *samples.shape),
-            candidate_losses=found.losses,
-            starts=numbered(found.records, observation.trials),
-            scale=scale,
-        )
-
-
-def as_delta(observation: Observation, knowledge: Knowledge) -> Observation:
-    """Return the delta behind an observation, the inverse of ``Observation.as_gradient``.
-
-    Who does not know the rate or the number of steps can only have turned the sign (``Observation.as_direction``).
-    """
-    if observation.kind == "delta":
-        return observation
-    known = all(knowledge.knows(fact) for fact in ("nominal_rate", "local_steps"))
-    assumed = knowledge.assumed_rate() if known else 1.0
-    return replace(observation.scaled(-assumed), kind="delta")
 
 
 PLUGIN: type[Attack] = DeltaInversion

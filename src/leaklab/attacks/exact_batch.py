@@ -12,15 +12,15 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, blank
-from leaklab.attacks.closed_form import NO_LABEL
-from leaklab.attacks.first_layer import black_pixels, completion, peel, ratio, spear, unmixing
-from leaklab.attacks.first_layer.layer import FirstLayer, Floats, Reading
-from leaklab.attacks.matching import Distance
+from leaklab.attacks.base import Case, Reconstruction
+from leaklab.attacks.first_layer import completion, peel, quotient, spear, unmixing
+from leaklab.attacks.first_layer.layer import FirstLayer, Reading, first_layers
+from leaklab.attacks.first_layer.unmixing import pictures
+from leaklab.attacks.reconstructions import NO_LABEL, read_off
 from leaklab.attacks.starts import StartRecord
-from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.base import Knowledge
 from leaklab.observations.declared import SAMPLES, Requirements
 from leaklab.records.bounds import Natural
 from leaklab.records.errors import UserError
@@ -28,10 +28,10 @@ from leaklab.records.streams import Stream
 
 NAME = "exact-batch"
 METHODS: dict[str, Callable[[FirstLayer, int, Stream], Reading]] = {
-    "ratio": ratio.read,
+    "ratio": quotient.read,
     "spear": spear.read,
     "unmixing": unmixing.read,
-    "black-pixels": black_pixels.read,
+    "black-pixels": quotient.read_black_pixels,
     "peel": peel.read,
 }
 PROVING = ("spear", "peel")
@@ -50,7 +50,6 @@ class ExactBatch:
             others are completed to the rank of the batch before it is read, see ``first_layer/completion``.
     """
 
-    several_batches: ClassVar[bool] = True
     requirements: ClassVar[Requirements] = Requirements(
         facts=SAMPLES,
         facts_when={"pruned": {True: ("defense",)}},
@@ -62,51 +61,42 @@ class ExactBatch:
         single_when={"method": ("ratio",)},
         optimizers=("sgd", "adam"),
         dropout=True,
+        several_batches=True,
     )
 
     method: Literal["ratio", "spear", "unmixing", "black-pixels", "peel"] = "peel"
     samples: Natural = 0
     pruned: bool = False
 
-    def reconstruct(
-        self,
-        observation: Observation,
-        knowledge: Knowledge,
-        budget: Budget,
-        streams: Streams,
-        distance: Distance | None = None,
-    ) -> Reconstruction:
+    def reconstruct(self, case: Case) -> Reconstruction:
         """Read every batch without spending the budget; the labels are not read.
 
         Raises:
             UserError: facts are withheld, the network does not begin with an affine layer, the client keeps that to
                 itself, there are more samples than units, the update is zero, or ``pruned`` does not fit.
         """
-        count, shape = (
-            self.samples or int(knowledge.require("batch_size", NAME)),
-            knowledge.require("input_shape", NAME),
-        )
-        layers, method = first_layers(observation, knowledge), METHODS[self.method]
+        observation = case.observation
+        batch, *shape = case.shape(NAME)
+        count = self.samples or batch
+        layers, method = first_layers(observation, case.knowledge, NAME), METHODS[self.method]
         if self.pruned:
-            _refuse_other_products(knowledge)
+            _refuse_other_products(case.knowledge)
             method = partial(completion.read, reader=method)
         readings = [
-            method(layer, count, streams("start", trial, 0))
+            method(layer, count, case.streams("start", trial, 0))
             for layer, trial in zip(layers, observation.trials, strict=True)
         ]
         like = next(iter(observation.update.values()))
         images = torch.from_numpy(np.stack([one.images for one in readings])).to(like).view(-1, count, *shape)
         losses = [_loss(one) for one in readings]
-        return Reconstruction(
-            images=images,
-            labels=torch.full((len(images), count), NO_LABEL, device=images.device),
-            candidates=images[:, None].clone(),
-            candidate_losses=torch.tensor(losses, dtype=images.dtype, device=images.device)[:, None],
-            starts=tuple(
+        return Reconstruction.of_starts(
+            images[:, None],
+            torch.tensor(losses, dtype=images.dtype, device=images.device)[:, None],
+            torch.full((len(images), count), NO_LABEL, device=images.device),
+            tuple(
                 StartRecord(trial, 0, loss, 0, 0, loss == torch.inf, _stopped(loss))
                 for trial, loss in zip(observation.trials, losses, strict=True)
             ),
-            scale=torch.ones(len(images), dtype=torch.float64),
             certified=self._certified(readings),
         )
 
@@ -142,44 +132,57 @@ def _refuse_other_products(knowledge: Knowledge) -> None:
     raise UserError(f"attack '{NAME}' with pruned: true cannot complete an update with {why}, or set pruned: false")
 
 
-def first_layers(observation: Observation, knowledge: Knowledge) -> list[FirstLayer]:
-    """Return the first layer of every trial, on inputs as they were before a normalisation that is known.
+# Unmixed pictures: what a first affine layer shows of a round with more samples than it has units.
 
-    Raises:
-        UserError: see ``ExactBatch.reconstruct``.
+PICTURES = "unmixed-pictures"
+
+
+@dataclass(frozen=True)
+class UnmixedPictures:
+    """Take pictures off the first layer, by quotients and by FastICA, whatever factors the client hides.
+
+    Attributes:
+        samples: of the client's round, where each of its local steps has a batch of its own; 0 for one batch.
     """
-    network = blank(observation, knowledge, NAME)
-    name, first = next(
-        (name, layer) for name, layer in network.named_children() if next(layer.parameters(), None) is not None
+
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=SAMPLES,
+        facts_when_set={"samples": ("samples",)},
+        facts_if_granted=("weight_decay",),
+        searches=False,
+        first_affine=True,
+        optimizers=("sgd", "adam"),
+        dropout=True,
+        several_batches=True,
     )
-    weight, bias = f"{name}.weight", f"{name}.bias"
-    if not isinstance(first, nn.Linear) or first.bias is None:
-        raise UserError(
-            f"attack '{NAME}' needs a network that begins with an affine layer with a bias: choose another attack"
-        )
-    if not {weight, bias} <= set(observation.update):
-        raise UserError(f"attack '{NAME}': the client keeps its first layer to itself: choose another defense")
-    own, offset = _number(observation.weights[weight]), _number(observation.weights[bias])
-    shape = tuple(knowledge.require("input_shape", NAME))
-    side = shape[-1] if len(shape) == 3 and shape[-1] == shape[-2] else 0
-    layers = [
-        FirstLayer(_number(moved), _number(moved_bias), own, offset, side)
-        for moved, moved_bias in zip(observation.update[weight], observation.update[bias], strict=True)
-    ]
-    shrunk = own
-    if knowledge.knows("normalisation"):
-        scale = knowledge.require("normalisation", NAME)
-        mean, deviation = (np.repeat(np.array(scale[key]), shape[-1] * shape[-2]) for key in ("mean", "std"))
-        layers = [layer.without_normalisation(mean, deviation) for layer in layers]
-        shrunk = own * deviation + np.outer(offset, mean)
-    if knowledge.knows("weight_decay") and knowledge.require("weight_decay", NAME):
-        layers = [layer.without_decay(shrunk, offset) for layer in layers]
-    return layers
+
+    samples: Natural = 0
+
+    def reconstruct(self, case: Case) -> Reconstruction:
+        """Take the pictures of every update without spending the budget; the labels are not read.
+
+        Raises:
+            UserError: facts are withheld, the network does not begin with an affine layer, the client keeps that to
+                itself, or the update is zero.
+        """
+        observation = case.observation
+        batch, *shape = case.shape(PICTURES)
+        count = self.samples or batch
+        found = [
+            np.resize(taken, (count, taken.shape[1]))
+            for taken in (
+                pictures(layer, case.streams("start", trial, 0))
+                for layer, trial in zip(
+                    first_layers(observation, case.knowledge, PICTURES), observation.trials, strict=True
+                )
+            )
+        ]
+        like = next(iter(observation.update.values()))
+        images = torch.from_numpy(np.stack(found)).to(like).view(-1, count, *shape)
+        return read_off(observation, images, torch.full((len(images), count), NO_LABEL, device=images.device))
 
 
-def _number(values: Tensor) -> Floats:
-    found: Floats = values.detach().cpu().double().numpy()
-    return found
-
-
-PLUGIN: type[Attack] = ExactBatch
+PLUGINS = {
+    "exact-batch": ExactBatch,
+    "unmixed-pictures": UnmixedPictures,
+}

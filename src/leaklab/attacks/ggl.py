@@ -11,20 +11,18 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
-from leaklab.attacks.generative import GenerativeAttack
-from leaklab.attacks.labels import fixed_labels
-from leaklab.attacks.latent_matching import LatentMatching
-from leaklab.attacks.latent_search import AdamSettings, CmaSettings, adam_search, cma_search
-from leaklab.attacks.matching import Distance, squared_l2
-from leaklab.attacks.search import SearchResult
+from leaklab.attacks.base import Attack, Budget, Case, Reconstruction, Streams, require_gradient, victim
+from leaklab.attacks.labels.rules import fixed_labels
+from leaklab.attacks.latents.landscape import LatentMatching
+from leaklab.attacks.matching.distances import squared_l2
+from leaklab.attacks.search.latent import AdamSettings, CmaSettings, adam_search, cma_search
+from leaklab.attacks.search.restarts import SearchResult
 from leaklab.attacks.starts import StartRecord
-from leaklab.models.generators.base import Generator
-from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 from leaklab.records.bounds import NonNegative, Population, Positive, Rate
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
+from leaklab.records.traits import AttackTraits
 
 OPTIMIZERS = ("cma", "adam")
 
@@ -51,6 +49,8 @@ class GenerativeGradientLeakage:
         dtype: ``observed`` (that of the update) or ``float64``.
     """
 
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations="population", keeps_state=True)
+
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, "input_range"), facts_when={"label_rule": KNOWN_LABELS}, generator=True
     )
@@ -72,43 +72,20 @@ class GenerativeGradientLeakage:
         if not self.penalty >= 0:
             raise UserError(f"ggl's penalty must not be negative, and is {self.penalty}")
 
-    def using(self, generator: Generator) -> Attack:
-        """Return the attack with its generator, frozen, which makes the victim's images and classes."""
-        return _WithGenerator(self, generator)
-
-
-@dataclass(frozen=True)
-class _WithGenerator:
-    """The attack; ``settings`` and ``generator`` are what ``using`` was called with."""
-
-    requirements: ClassVar[Requirements] = GenerativeGradientLeakage.requirements
-
-    settings: GenerativeGradientLeakage
-    generator: Generator
-
-    def reconstruct(
-        self,
-        observation: Observation,
-        knowledge: Knowledge,
-        budget: Budget,
-        streams: Streams,
-        distance: Distance | None = None,
-    ) -> Reconstruction:
+    def reconstruct(self, case: Case) -> Reconstruction:
         """Reconstruct every trial; see ``Attack.reconstruct``. All starts run.
 
         Raises:
             UserError: see ``matching``.
         """
-        matching, labels = self.matching(observation, knowledge, distance)
+        matching, labels = self.matching(case)
         # searches are named by their number within the capture
-        searches = labels.shape[1] // matching.batch
-        numbers = [trial * searches + place for trial in observation.trials for place in range(searches)]
-        found = ggl_search(matching, tuple(numbers), budget, streams, self.settings)
-        return _reconstruction(matching, found, labels, observation.trials)
+        searches, trials = labels.shape[1] // matching.batch, case.observation.trials
+        numbers = [trial * searches + place for trial in trials for place in range(searches)]
+        found = ggl_search(matching, tuple(numbers), case.budget, case.streams, self)
+        return _reconstruction(matching, found, labels, trials)
 
-    def matching(
-        self, observation: Observation, knowledge: Knowledge, distance: Distance | None = None
-    ) -> tuple[LatentMatching, Tensor]:
+    def matching(self, case: Case) -> tuple[LatentMatching, Tensor]:
         """Return the loss that is searched, one row per image of each trial, and the inferred labels [T, B].
 
         A joint search has one row per trial.
@@ -117,24 +94,23 @@ class _WithGenerator:
             UserError: facts are withheld, the rule does not fit the batch, the observation is no gradient, or the
                 generator does not make the victim's images and classes.
         """
-        if observation.kind != "gradient":
-            raise UserError("attack 'ggl' matches gradients: choose a transform that turns the delta into one")
-        if self.settings.dtype == "float64":
+        require_gradient(case.observation, "ggl")
+        observation, knowledge, generator = case.observation, case.knowledge, case.prior("ggl")
+        if self.dtype == "float64":
             observation = observation.in_dtype(torch.float64)
         network = victim(observation, knowledge, "ggl")
-        shape, classes = tuple(knowledge.require("input_shape", "ggl")), int(knowledge.require("num_classes", "ggl"))
-        self.generator.require(shape, classes)
-        labels = fixed_labels("ggl", self.settings.label_rule, observation, knowledge, distance)
+        generator.require(case.shape("ggl")[1:], case.classes("ggl"))
+        labels = fixed_labels("ggl", self.label_rule, observation, knowledge, case.distance)
         observed, batch = list(observation.update.values()), labels.shape[1]
-        if batch > 1 and not self.settings.joint:
+        if batch > 1 and not self.joint:
             observed = [value.repeat_interleave(batch, 0) for value in observed]
         matching = LatentMatching(
-            deepcopy(self.generator).to(observed[0]),
+            deepcopy(generator).to(observed[0]),
             network,
             observed,
-            labels if self.settings.joint else labels.flatten(),
-            distance or squared_l2,
-            self.settings.penalty,
+            labels if self.joint else labels.flatten(),
+            case.distance or squared_l2,
+            self.penalty,
             tuple(knowledge.require("input_range", "ggl")),
         )
         return matching, labels
@@ -184,15 +160,9 @@ def _reconstruction(
         images = torch.stack([matching.batches(latents, rows) for latents in points.unbind(1)], 1)
     by_trial = images.view(number, -1, *images.shape[1:])
     candidates = by_trial.transpose(1, 2).flatten(2, 3).contiguous()
-    return Reconstruction(
-        images=candidates[:, 0].clone(),  # files hold no tensors that share memory
-        labels=labels,
-        candidates=candidates,
-        candidate_losses=losses.view(number, -1, losses.shape[1]).mean(1),
-        starts=_starts(found, order, trials, batch // matching.batch),
-        scale=torch.ones(number, dtype=torch.float64),
-        latents=points[:, 0].reshape(number, batch, -1),
-    )
+    means = losses.view(number, -1, losses.shape[1]).mean(1)
+    starts, latents = _starts(found, order, trials, batch // matching.batch), points[:, 0].reshape(number, batch, -1)
+    return Reconstruction.of_starts(candidates, means, labels, starts, latents=latents)
 
 
 def _starts(found: SearchResult, order: Tensor, trials: tuple[int, ...], searches: int) -> tuple[StartRecord, ...]:
@@ -217,4 +187,4 @@ def _starts(found: SearchResult, order: Tensor, trials: tuple[int, ...], searche
     return tuple(records)
 
 
-PLUGIN: type[GenerativeAttack] = GenerativeGradientLeakage
+PLUGIN: type[Attack] = GenerativeGradientLeakage

@@ -10,19 +10,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
-from leaklab.attacks.cosine_inversion import CosineInversion
-from leaklab.attacks.inversion import Inversion
-from leaklab.attacks.labels import fixed_labels
-from leaklab.attacks.matching import Distance
-from leaklab.attacks.priors import Box, WithPrior, total_variation
-from leaklab.attacks.search import Matching, Objective, SearchResult
-from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
-from leaklab.attacks.starts import numbered
-from leaklab.observations.base import Knowledge, Observation
+from leaklab.attacks.base import Attack, Case, Reconstruction, require_gradient, victim
+from leaklab.attacks.labels.rules import fixed_labels
+from leaklab.attacks.matching.cosine import CosineInversion
+from leaklab.attacks.matching.inversion import Inversion
+from leaklab.attacks.search.priors import Box, WithPrior, total_variation
+from leaklab.attacks.search.restarts import Matching, Objective
+from leaklab.attacks.search.signed_adam import SignedAdamSettings, signed_adam
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 from leaklab.records.bounds import NonNegative, Rate
-from leaklab.records.errors import UserError
+from leaklab.records.traits import AttackTraits
 
 
 @dataclass(frozen=True)
@@ -42,6 +39,8 @@ class InvertingGradients:
         boxed: keep the pixels within the range that the threat model grants.
     """
 
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations=1, keeps_state=True)
+
     requirements: ClassVar[Requirements] = Requirements(
         facts=SAMPLES, facts_when={"label_rule": KNOWN_LABELS, "boxed": {True: ("input_range",)}}
     )
@@ -51,14 +50,7 @@ class InvertingGradients:
     rate: Rate = 0.1
     boxed: bool = True
 
-    def reconstruct(
-        self,
-        observation: Observation,
-        knowledge: Knowledge,
-        budget: Budget,
-        streams: Streams,
-        distance: Distance | None = None,
-    ) -> Reconstruction:
+    def reconstruct(self, case: Case) -> Reconstruction:
         """Reconstruct every trial; see ``Attack.reconstruct``.
 
         The distance of a transform is matched in place of the cosine, divided by its value for a gradient of zero so
@@ -67,10 +59,10 @@ class InvertingGradients:
         Raises:
             UserError: unknown rule, a rule for single samples on batches, or an observation that is not a gradient.
         """
-        if observation.kind != "gradient":
-            raise UserError("attack 'ig' matches gradients: choose a transform that turns the delta into one")
-        labels = fixed_labels("ig", self.label_rule, observation, knowledge, distance)
-        inversion, matching = self._matching(observation, knowledge, labels, distance)
+        require_gradient(case.observation, "ig")
+        observation, knowledge, budget = case.observation, case.knowledge, case.budget
+        labels = fixed_labels("ig", self.label_rule, observation, knowledge, case.distance)
+        inversion, matching = self._matching(case, labels)
         objective: Objective = matching
         if self.total_variation != 0:
             unit = matching.loss_of_nothing()
@@ -79,22 +71,19 @@ class InvertingGradients:
         settings = SignedAdamSettings(budget.iterations, budget.restarts, self.rate, box=box)
 
         def start_of(row: int, number: int) -> Tensor:
-            return inversion.normal_start(streams("start", observation.trials[row], number))
+            return inversion.normal_start(case.streams("start", observation.trials[row], number))
 
         found = signed_adam(objective, start_of, len(observation.trials), settings)
-        return _reconstruction(found, inversion, observation.trials, labels)
+        return inversion.reconstruction(found, observation.trials)
 
-    def _matching(
-        self, observation: Observation, knowledge: Knowledge, labels: Tensor, distance: Distance | None
-    ) -> tuple[Inversion, Matching]:
+    def _matching(self, case: Case, labels: Tensor) -> tuple[Inversion, Matching]:
         """Return the inversion and its loss, 1 for a gradient of zero."""
-        network = victim(observation, knowledge, "ig")
-        shape = (int(knowledge.require("batch_size", "ig")), *knowledge.require("input_shape", "ig"))
-        classes, observed = int(knowledge.require("num_classes", "ig")), list(observation.update.values())
-        if distance is None:
+        network = victim(case.observation, case.knowledge, "ig")
+        shape, classes, observed = case.shape("ig"), case.classes("ig"), list(case.observation.update.values())
+        if case.distance is None:
             cosine = CosineInversion(network, observed, shape, classes, labels)
             return cosine, cosine
-        other = Inversion(network, observed, shape, classes, distance, labels)
+        other = Inversion(network, observed, shape, classes, case.distance, labels)
         return other, _Relative(other)
 
 
@@ -111,21 +100,6 @@ class _Relative:
     def __call__(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         loss, derivative = self.inversion(points, rows)
         return loss / self.unit[rows], derivative / self.unit[rows, None]
-
-
-def _reconstruction(
-    found: SearchResult, inversion: Inversion, trials: tuple[int, ...], labels: Tensor
-) -> Reconstruction:
-    rows = torch.arange(len(trials), device=found.points.device)
-    candidates = found.points.view(len(trials), -1, *inversion.shape)
-    return Reconstruction(
-        images=candidates[rows, found.chosen()],
-        labels=labels,
-        candidates=candidates,
-        candidate_losses=found.losses,
-        starts=numbered(found.records, trials),
-        scale=torch.ones(len(trials), dtype=torch.float64),
-    )
 
 
 PLUGIN: type[Attack] = InvertingGradients

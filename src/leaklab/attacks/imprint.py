@@ -1,6 +1,6 @@
 """Read images out of the bins of an imprinted first layer: no search, any factor on the update.
 
-A server of kind ``imprint`` (``observations/servers/imprint.py``) has sent a first layer whose units measure the same
+A server of kind ``imprint`` (``observations/servers/base.py``) has sent a first layer whose units measure the same
 h(x) and answer above growing cuts q_k. Samples between q_k and q_k+1 alone make up the difference of the two units'
 updates, and for a single sample x it is d (x, 1) with a number d: x is the quotient. A bin with several samples gives a
 mixture of them, and samples below q_1 wake nobody.
@@ -15,11 +15,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
-from leaklab.attacks.closed_form import NO_LABEL, read_off
-from leaklab.attacks.matching import Distance
-from leaklab.models.normalised import unnormalised
-from leaklab.observations.base import Knowledge, Observation
+from leaklab.attacks.base import Attack, Case, Reconstruction, victim
+from leaklab.attacks.reconstructions import NO_LABEL, read_off
+from leaklab.models.normalisation import unnormalised
+from leaklab.observations.base import Observation
 from leaklab.observations.declared import SAMPLES, Requirements
 from leaklab.records.bounds import NonNegative
 from leaklab.records.errors import UserError
@@ -37,21 +36,15 @@ class ImprintReading:
 
     empty: NonNegative = 1e-9
 
-    def reconstruct(
-        self,
-        observation: Observation,
-        knowledge: Knowledge,
-        budget: Budget,
-        streams: Streams,
-        distance: Distance | None = None,
-    ) -> Reconstruction:
+    def reconstruct(self, case: Case) -> Reconstruction:
         """Read every batch without spending the budget; places for which there is no bin are not numbers.
 
         Raises:
             UserError: facts are withheld, or the first layer is not imprinted.
         """
-        network = victim(observation, knowledge, "imprint")
-        batch, shape = int(knowledge.require("batch_size", "imprint")), knowledge.require("input_shape", "imprint")
+        observation = case.observation
+        network = victim(observation, case.knowledge, "imprint")
+        batch, *shape = case.shape("imprint")
         inputs, sizes = _bins(*_first_layer(network, observation))
         full = sizes > self.empty * sizes.amax(1, keepdim=True)
         inputs = inputs.masked_fill(~full[..., None], torch.nan)

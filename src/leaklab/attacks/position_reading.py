@@ -17,13 +17,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
-from leaklab.attacks.closed_form import read_off
-from leaklab.attacks.labels import fixed_labels
-from leaklab.attacks.matching import Distance
-from leaklab.models.normalised import unnormalised
+from leaklab.attacks.base import Attack, Case, Reconstruction, victim
+from leaklab.attacks.labels.rules import fixed_labels
+from leaklab.attacks.reconstructions import read_off
+from leaklab.models.normalisation import unnormalised
 from leaklab.models.vit import PatchEmbedding, Tokens
-from leaklab.observations.base import Knowledge, Observation
+from leaklab.observations.base import Observation
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 from leaklab.observations.requirements import check_batch
 from leaklab.records.bounds import NonNegative
@@ -52,31 +51,23 @@ class PositionReading:
     label_rule: str = "bias"
     doubt: NonNegative = 3.0
 
-    def reconstruct(
-        self,
-        observation: Observation,
-        knowledge: Knowledge,
-        budget: Budget,
-        streams: Streams,
-        distance: Distance | None = None,
-    ) -> Reconstruction:
+    def reconstruct(self, case: Case) -> Reconstruction:
         """Read every image without spending the budget.
 
         Raises:
             UserError: facts are withheld, there are several samples per update, the network is no transformer with
                 learned positions, or it has more patches than its tokens are wide.
         """
-        check_batch("position-reading", int(knowledge.require("batch_size", "position-reading")))
+        observation, knowledge = case.observation, case.knowledge
+        batch, *shape = case.shape("position-reading")
+        check_batch("position-reading", batch)
         network = victim(observation, knowledge, "position-reading")
-        shape = knowledge.require("input_shape", "position-reading")
         embedding, gradient, derivatives = _embedding(network, observation)
-        images = _reduced(
-            _assembled(_patches(gradient, derivatives, self.doubt), embedding.proj, _seen(network, shape)), shape
-        )
-        images = unnormalised(network, images[:, None].to(next(iter(observation.update.values())).dtype))
-        return read_off(
-            observation, images, fixed_labels("position-reading", self.label_rule, observation, knowledge, distance)
-        )
+        patches = _patches(gradient, derivatives, self.doubt)
+        images = _reduced(_assembled(patches, embedding.proj, _seen(network, tuple(shape))), tuple(shape))
+        images = unnormalised(network, images[:, None].to(observation.like.dtype))
+        labels = fixed_labels("position-reading", self.label_rule, observation, knowledge, case.distance)
+        return read_off(observation, images, labels)
 
 
 def _embedding(network: nn.Sequential, observation: Observation) -> tuple[PatchEmbedding, Tensor, Tensor]:

@@ -14,15 +14,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from leaklab.attacks.base import Attack, Budget, Reconstruction, Streams, victim
-from leaklab.attacks.cosine_inversion import CosineInversion
-from leaklab.attacks.inversion import Inversion
-from leaklab.attacks.labels import fixed_labels
-from leaklab.attacks.matching import Distance
-from leaklab.attacks.priors import Box
-from leaklab.attacks.signed_adam import SignedAdamSettings, signed_adam
+from leaklab.attacks.base import Attack, Case, Reconstruction, require_gradient, victim
+from leaklab.attacks.labels.rules import fixed_labels
+from leaklab.attacks.matching.cosine import CosineInversion
+from leaklab.attacks.matching.inversion import Inversion
+from leaklab.attacks.search.priors import Box
+from leaklab.attacks.search.signed_adam import SignedAdamSettings, signed_adam
 from leaklab.attacks.starts import numbered
-from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 from leaklab.records.bounds import Count, Rate
 from leaklab.records.errors import UserError
@@ -51,27 +49,20 @@ class RogLite:
     label_rule: str = "known"
     rate: Rate = 0.05
 
-    def reconstruct(
-        self,
-        observation: Observation,
-        knowledge: Knowledge,
-        budget: Budget,
-        streams: Streams,
-        distance: Distance | None = None,
-    ) -> Reconstruction:
+    def reconstruct(self, case: Case) -> Reconstruction:
         """Reconstruct every trial; see ``Attack.reconstruct``. Starts are uniform on the range of inputs.
 
         Raises:
             UserError: facts are withheld, images too small for the factor, or an observation that is not a gradient.
         """
-        if observation.kind != "gradient":
-            raise UserError("attack 'rog-lite' matches gradients: choose a transform that turns the delta into one")
-        labels = fixed_labels("rog-lite", self.label_rule, observation, knowledge, distance)
-        enlarged = Enlarged(self._inversion(observation, knowledge, labels, distance), self.factor, self.interpolation)
+        require_gradient(case.observation, "rog-lite")
+        observation, knowledge, budget = case.observation, case.knowledge, case.budget
+        labels = fixed_labels("rog-lite", self.label_rule, observation, knowledge, case.distance)
+        enlarged = Enlarged(_inversion(case, labels), self.factor, self.interpolation)
         box = Box(*knowledge.require("input_range", "rog-lite"))
 
         def start_of(row: int, number: int) -> Tensor:
-            drawn = streams("start", observation.trials[row], number).uniform(enlarged.unknowns)
+            drawn = case.streams("start", observation.trials[row], number).uniform(enlarged.unknowns)
             return (box.lower + (box.upper - box.lower) * drawn).to(observation.like)
 
         settings = CosineDecay(budget.iterations, budget.restarts, self.rate, box=box, signed=False)
@@ -79,25 +70,15 @@ class RogLite:
         candidates = enlarged.images(found.points.flatten(0, 1)).view(
             *found.points.shape[:2], *enlarged.inversion.shape
         )
-        rows = torch.arange(len(observation.trials), device=candidates.device)
-        return Reconstruction(
-            images=candidates[rows, found.chosen()],
-            labels=labels,
-            candidates=candidates,
-            candidate_losses=found.losses,
-            starts=numbered(found.records, observation.trials),
-            scale=torch.ones(len(rows), dtype=torch.float64),
-        )
+        return Reconstruction.of_starts(candidates, found.losses, labels, numbered(found.records, observation.trials))
 
-    def _inversion(
-        self, observation: Observation, knowledge: Knowledge, labels: Tensor, distance: Distance | None
-    ) -> Inversion:
-        network = victim(observation, knowledge, "rog-lite")
-        shape = (int(knowledge.require("batch_size", "rog-lite")), *knowledge.require("input_shape", "rog-lite"))
-        classes, observed = int(knowledge.require("num_classes", "rog-lite")), list(observation.update.values())
-        if distance is None:
-            return CosineInversion(network, observed, shape, classes, labels)
-        return Inversion(network, observed, shape, classes, distance, labels)
+
+def _inversion(case: Case, labels: Tensor) -> Inversion:
+    network, observed = victim(case.observation, case.knowledge, "rog-lite"), list(case.observation.update.values())
+    shape, classes = case.shape("rog-lite"), case.classes("rog-lite")
+    if case.distance is None:
+        return CosineInversion(network, observed, shape, classes, labels)
+    return Inversion(network, observed, shape, classes, case.distance, labels)
 
 
 class Enlarged:

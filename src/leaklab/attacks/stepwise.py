@@ -1,7 +1,7 @@
 """Posterior of the latents of an update whose local steps a law tells apart: each has a gradient of its own.
 
 What a defense does to a step depends on that step's gradient, and what the server sees is their sum. So the steps are
-simulated one after another, and the law (``likelihood.StepLikelihood``) is given the gradients of all of them in place
+simulated one after another, and the law (``distances.StepLikelihood``) is given the gradients of all of them in place
 of their mean. Where the client stood in its second step depends on what the defense had made of the first one; the law
 says what to expect (``moved``), and what it cannot know is an error of the rate times the curvature.
 
@@ -10,21 +10,16 @@ attacker is ours.
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from leaklab.attacks.annealing import is_log_likelihood
-from leaklab.attacks.inversion import Inversion
-from leaklab.attacks.likelihood import ALIKE, OfTheMean, StepLikelihood
-from leaklab.attacks.matching import Distance
-from leaklab.attacks.posterior import Posterior, own_batches
-from leaklab.attacks.scene import Scene
-from leaklab.attacks.simulation import LocalSteps, Moves, stepping
-from leaklab.attacks.undone_steps import coefficients
-from leaklab.attacks.update_inversion import steps_of
+from leaklab.attacks.latents.posterior import Posterior, own_batches
+from leaklab.attacks.latents.scene import Scene
+from leaklab.attacks.matching.distances import ALIKE, Distance, OfTheMean, StepLikelihood, is_log_likelihood
+from leaklab.attacks.matching.inversion import Inversion
+from leaklab.attacks.matching.steps import LocalSteps, Moves, coefficients, stepping, steps_of
 from leaklab.records.errors import UserError
 
 
@@ -35,7 +30,7 @@ class PrescribedRound:
     Attributes:
         rates: [E].
         steps: the client's optimizer and batch order.
-        moves: see ``simulation.Moves``.
+        moves: see ``steps.Moves``.
     """
 
     rates: Tensor
@@ -77,7 +72,7 @@ def stepwise_posteriors(
 
     Args:
         scene: whose observation is the mean of the steps' gradients, weighed as the server prescribed.
-        law: of the steps; or that of their mean, which has no errors (``annealing.is_log_likelihood``).
+        law: of the steps; or that of their mean, which has no errors (``matching.is_log_likelihood``).
         errors: see ``likelihood``, largest first.
         labels: of one batch that all steps repeat, or of one for each step.
         box: see ``Posterior``.
@@ -111,7 +106,7 @@ def _of_mean(law: Distance, shares: tuple[float, ...], attack: str) -> Distance:
     """Return the distance of normal noise as one of several steps."""
     if not is_log_likelihood(law):
         raise UserError(f"{attack}: this transform's law does not tell steps apart: set place: sent")
-    clips = isinstance(law, partial) and law.keywords.get("bound") is not None
+    clips = getattr(law, "bound", None) is not None
     if len(shares) > 1 and (clips or max(shares) - min(shares) > ALIKE):
         raise UserError(f"{attack} knows the noise of several steps at one rate and without a clip: set place: sent")
     return OfTheMean(law, shares)

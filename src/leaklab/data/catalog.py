@@ -144,3 +144,20 @@ def find_entry(name: str, catalog: dict[str, Entry]) -> Entry:
     if name not in catalog:
         raise UserError(f"unknown dataset '{name}': choose from {', '.join(catalog)}, or add it to {CATALOG}")
     return catalog[name]
+
+
+# The text data sets: ``config/texts.yaml``, typed like ``config/datasets.yaml`` and as light.
+
+TEXTS = Path("config/texts.yaml")
+
+
+def find_text(name: str, path: Path = TEXTS) -> Entry:
+    """Return the text data set called ``name``.
+
+    Raises:
+        UserError: there is none, or the catalog is wrong.
+    """
+    known = load_catalog(path)
+    if name not in known:
+        raise UserError(f"unknown text data set '{name}': choose from {', '.join(known)}, or add it to {path}")
+    return known[name]

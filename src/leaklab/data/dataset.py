@@ -2,12 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, overload
 
 import torch
 from torch import Tensor
 
-from leaklab.data.labels import Labels
-from leaklab.records.files import read_tensors
+from leaklab.data.fetch import mirror_folder
+from leaklab.data.labels import PARTS, PHOTOGRAPHS, Labels
+from leaklab.data.photographs import Images, Photographs, in_memory
+from leaklab.records.errors import UserError
+from leaklab.records.files import read_json, read_tensors
 
 BRIGHTEST = 255
 
@@ -19,7 +23,7 @@ class Dataset:
     Attributes:
         name: its key in ``config/datasets.yaml``.
         num_classes: labels are 0..num_classes-1; a subset need not contain them all.
-        train_images: uint8, [N, C, H, W], as are ``test_images``.
+        train_images: uint8, [N, C, H, W], or photographs in their files; as are ``test_images``.
         train_labels: int64, [N], as are ``test_labels``.
         mean: float32, [C], mean of the training images on the [0, 1] scale.
         std: float32, [C], their standard deviation over all pixels.
@@ -29,9 +33,9 @@ class Dataset:
 
     name: str
     num_classes: int
-    train_images: Tensor
+    train_images: Images
     train_labels: Tensor
-    test_images: Tensor
+    test_images: Images
     test_labels: Tensor
     mean: Tensor
     std: Tensor
@@ -41,7 +45,7 @@ class Dataset:
     @property
     def shape(self) -> tuple[int, int, int]:
         """[C, H, W] of an image."""
-        channels, height, width = self.train_images.shape[1:]
+        _, channels, height, width = self.train_images.shape
         return channels, height, width
 
     @classmethod
@@ -58,22 +62,51 @@ class Dataset:
             mean=torch.tensor(labels.mean),
             std=torch.tensor(labels.std),
             substitute=labels.substitute,
-            **read_tensors(path),
+            **_images(path),
         )
 
     def part(self, split: str) -> tuple[Tensor, Tensor]:
-        """Return images (uint8) and labels of the ``train`` or the ``test`` part."""
-        return {"train": (self.train_images, self.train_labels), "test": (self.test_images, self.test_labels)}[split]
+        """Return images (uint8) and labels of the ``train`` or the ``test`` part.
 
-    def normalised(self, images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+        Raises:
+            UserError: its images stay in their files.
+        """
+        of_split = {"train": (self.train_images, self.train_labels), "test": (self.test_images, self.test_labels)}
+        images, labels = of_split[split]
+        return in_memory(images), labels
+
+    @overload
+    def normalised(self, images: Tensor, dtype: torch.dtype = ...) -> Tensor: ...
+
+    @overload
+    def normalised(self, images: Images, dtype: torch.dtype = ...) -> Images: ...
+
+    def normalised(self, images: Images, dtype: torch.dtype = torch.float32) -> Images:
         """Return (x / 255 - mean) / std per channel.
 
         Args:
-            images: uint8, [..., C, H, W], on any device.
+            images: uint8, [..., C, H, W], on any device; or photographs in their files, which stay there.
             dtype: floating type of the result.
         """
+        if isinstance(images, Photographs):
+            return images.normalised(self.mean, self.std, dtype)
         mean, std = (value.to(images.device, dtype)[:, None, None] for value in (self.mean, self.std))
         return (unit_range(images, dtype) - mean) / std
+
+
+def _images(path: Path) -> dict[str, Any]:
+    """Return the tensors of a prepared data set, with photographs in the place of images that stay in their files."""
+    made, tensors = read_json(path.with_suffix(".json")).get(PHOTOGRAPHS), read_tensors(path)
+    if made is None:
+        return dict(tensors)
+    mirror = mirror_folder()
+    if mirror is None:
+        raise UserError(
+            f"the photographs of {path.stem} stay in their files: set LEAKLAB_MIRROR to the mirror with them"
+        )
+    kept = {name: value for name, value in tensors.items() if not name.endswith(("_names", "_sums"))}
+    found = {f"{part}_images": Photographs.of(mirror / made["folders"][part], tensors, part, made) for part in PARTS}
+    return {**kept, **found}
 
 
 def unit_range(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -13,8 +13,12 @@ from leaklab.records.files import read_arrays, read_forms, read_json
 
 PARTS = ("train", "test")
 GROUPS = "train_groups"
+PHOTOGRAPHS = "photographs"
+"""What the card has where images stay in their files, whose names and checksums stand in the place of images."""
+IN_FILES = ("names", "sums")
 KINDS = {"name": str, "num_classes": int, "shape": list, "mean": list, "std": list, "substitute": str | None}
 RANK = 3
+SUM_BYTES = 32
 LARGEST = float(np.finfo(np.float32).max)
 """Of the numbers that normalise images: they are kept as float32."""
 Forms = Mapping[str, tuple[str, list[int]]]
@@ -54,7 +58,9 @@ class Labels:
         """
         card, forms = read_json(path.with_suffix(".json")), read_forms(path)
         _refuse(path, _problems(card, forms))
-        arrays = read_arrays(path, forms.keys() - {f"{part}_images" for part in PARTS})
+        arrays = read_arrays(
+            path, forms.keys() - {f"{part}_{kind}" for part in PARTS for kind in ("images", *IN_FILES)}
+        )
         _refuse(path, _strays(card["num_classes"], arrays))
         return cls(
             name=card["name"],
@@ -79,14 +85,16 @@ def _problems(card: Any, forms: Forms) -> Iterator[str]:
 
     Only the first is to be asked for: what comes later takes for granted that there is none.
     """
-    wanted = {f"{part}_{kind}" for part in PARTS for kind in ("images", "labels")}
+    held = IN_FILES if isinstance(card, dict) and PHOTOGRAPHS in card else ("images",)
+    wanted = {f"{part}_{kind}" for part in PARTS for kind in (*held, "labels")}
     if set(forms) - {GROUPS} != wanted:
         yield f"it holds {', '.join(sorted(forms)) or 'nothing'}, not {', '.join(sorted(wanted))}"
     yield from _problems_of_card(card)
     for part in PARTS:
-        kind, shape = forms[f"{part}_images"]
-        if kind != "U8" or shape[1:] != card["shape"]:
-            yield f"{part}_images are {kind} {shape}, the card says U8 [N, *{card['shape']}]"
+        what, each = (f"{part}_images", card["shape"]) if held == ("images",) else (f"{part}_sums", [SUM_BYTES])
+        kind, shape = forms[what]
+        if kind != "U8" or shape[1:] != each:
+            yield f"{what} are {kind} {shape}, the card says U8 [N, *{each}]"
         yield from _unlike(forms, f"{part}_labels", shape[:1])
     yield from _unlike(forms, GROUPS, forms["train_labels"][1])
     if not len(card["mean"]) == len(card["std"]) == card["shape"][0] or min(card["std"]) <= 0:

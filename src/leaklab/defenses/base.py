@@ -239,3 +239,34 @@ def check_hook(defense: Defense, hook: str, returned: object, given: Mapping[str
 def overrides(defense: Defense, hook: str) -> bool:
     """Whether ``defense`` changes ``hook``; neutral hooks are skipped, not called for every client."""
     return getattr(type(defense), hook) is not getattr(Defense, hook)
+
+
+# No defense: the undefended reference of every comparison.
+
+
+@dataclass(frozen=True)
+class NoDefense(Defense):
+    """Leave rate, gradient and update as they are and share every parameter."""
+
+    def neutral(self) -> bool:
+        """True."""
+        return True
+
+
+# Settings out of range are refused when a plug-in is made, before anything runs.
+
+
+def require_between(owner: str, low: float, high: float, **settings: object) -> None:
+    """Check that the settings of ``owner`` (``defense additive-noise``) are numbers above ``low`` and below ``high``.
+
+    Raises:
+        UserError: with the first setting that is not.
+    """
+    for name, value in settings.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low < value < high:
+            raise UserError(f"{owner}: {name} must be a number above {low} and below {high}, not {value!r}")
+
+
+PLUGINS = {
+    "none": NoDefense,
+}

@@ -4,18 +4,47 @@ Sources: "Deep Learning with Differential Privacy" (DP-SGD, algorithm 1); DP-Fed
 tables, whose budget, bound and accountant are those of its public code (register Q-C3).
 """
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from math import inf
 from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from leaklab.defenses.base import ClientContext, Defense
-from leaklab.defenses.privacy_budget import epsilon_spent
-from leaklab.defenses.settings import require_between
+from leaklab.defenses.base import ClientContext, Defense, require_between
 from leaklab.records.bounds import NonNegative, OpenShare, Positive
 from leaklab.records.errors import UserError
+from leaklab.records.traits import DefenseTraits
+
+# The privacy accountant: what steps with clipped samples and normal noise spend.
+
+# those of Opacus' accountant, and larger ones for small budgets
+ORDERS = (*(1 + tenth / 10 for tenth in range(1, 100)), *range(12, 64), *range(64, 1025, 32))
+
+
+@cache
+def epsilon_spent(sigma: float, rate: float, steps: int, delta: float) -> float:
+    """Return the epsilon of (epsilon, delta)-differential privacy for adding or removing one sample.
+
+    Args:
+        sigma: noise multiplier, the deviation of the noise on the clipped sum over the bound; positive.
+        rate: probability with which each sample joins each batch, from above 0 to 1.
+        steps: how many; 0 spend nothing.
+        delta: probability with which the bound may fail.
+    """
+    if not steps:
+        return 0.0
+    # the package brings all of its hooks along, so only who has a budget imports it
+    from opacus.accountants.analysis import rdp
+
+    divergences = rdp.compute_rdp(q=rate, noise_multiplier=sigma, steps=steps, orders=ORDERS)
+    with warnings.catch_warnings():
+        # at the ends of the orders the bound holds too, it is only not the tightest
+        warnings.simplefilter("ignore", UserWarning)
+        budget, _ = rdp.get_privacy_spent(orders=ORDERS, rdp=divergences, delta=delta)
+    return float(budget)
 
 
 @dataclass(frozen=True)
@@ -37,7 +66,7 @@ class DpSgd(Defense):
         sampling: ``shuffled`` passes, or ``poisson``, where each sample joins each batch with probability B / n.
     """
 
-    budget: ClassVar[tuple[str, str]] = ("epsilon", "sigma")
+    traits: ClassVar[DefenseTraits] = DefenseTraits(budget=("epsilon", "sigma"))
 
     bound: Positive = 0.04
     sigma: NonNegative = 10.62

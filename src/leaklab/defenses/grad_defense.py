@@ -12,16 +12,40 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from leaklab.defenses.base import ClientContext, Defense
-from leaklab.defenses.gradient_sensitivity import sensitivities
-from leaklab.defenses.network_of_round import network_of_round
-from leaklab.defenses.sample_gradients import sample_gradients
-from leaklab.defenses.settings import require_between
+from leaklab.defenses.base import ClientContext, Defense, require_between
+from leaklab.defenses.per_sample import network_of_round, sample_gradients
 from leaklab.records.bounds import Count, Flag, OpenShare, Positive
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
+from leaklab.records.traits import DefenseTraits
+
+# How much the gradient of each tensor says about the images: the measure by which GradDefense slices a gradient.
+
+
+def sensitivities(network: nn.Sequential, images: Tensor, labels: Tensor) -> dict[str, float]:
+    """Return the mean over samples of |d (sum of the entries of the loss's gradient in w) / d x|_F by parameter w.
+
+    It is 0 for the last affine layer, weight and bias: the slopes of a cross-entropy by its logits sum up to 0 whatever
+    the image is. So GradDefense has that whole layer in one slice.
+
+    Samples do not mix in evaluation state, so a second backward pass per parameter serves all of them.
+
+    Args:
+        network: in evaluation state.
+        images: the root set, [B, C, H, W] as the network takes them.
+        labels: [B].
+    """
+    with torch.enable_grad():
+        inputs = images.detach().requires_grad_()
+        loss = F.cross_entropy(network(inputs), labels, reduction="sum")
+        names, parameters = zip(*network.named_parameters(), strict=True)
+        slopes = torch.autograd.grad(loss, parameters, create_graph=True)
+        by_image = [torch.autograd.grad(slope.sum(), inputs, retain_graph=True)[0] for slope in slopes]
+    return {name: float(own.flatten(1).norm(dim=1).mean()) for name, own in zip(names, by_image, strict=True)}
+
 
 # cuts belong to the weights that the server sent: measured in a client's first step, kept while its streams live
 _CUTS: WeakKeyDictionary[Stream, list[int]] = WeakKeyDictionary()
@@ -45,7 +69,7 @@ class GradDefense(Defense):
         root_samples: how many samples of the first batch the sensitivities are measured on.
     """
 
-    least_batch: ClassVar[str] = "root_samples"
+    traits: ClassVar[DefenseTraits] = DefenseTraits(least_batch="root_samples")
 
     slices: Count = 10
     noised: OpenShare = 0.5

@@ -1,7 +1,9 @@
-"""OUTPOST: some local steps are pruned and get noise where the gradient tells most, less often as a round goes on.
+"""Defenses that prune: gradient compression in every local step, OUTPOST in some, where the gradient tells most.
 
-Source: "More Than Enough Is Too Much: Adaptive Defenses Against Gradient Leakage in Production Federated Learning",
-algorithm 1 and eqs. (3), (4); the settings are those of its section V.
+Sources: "Enhancing Privacy Preservation in Federated Learning via Learning Rate Perturbation", table 3, baseline
+"gradient compression" (the magnitudes are those of one step, without the memory of "Deep Gradient Compression"); "More
+Than Enough Is Too Much: Adaptive Defenses Against Gradient Leakage in Production Federated Learning", algorithm 1 and
+eqs. (3), (4); OUTPOST's settings are those of its section V.
 """
 
 from collections.abc import Mapping
@@ -12,13 +14,45 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from leaklab.defenses.base import ClientContext, Defense
-from leaklab.defenses.gradient_compression import GradientCompression, dropped_count
-from leaklab.defenses.settings import require_between
+from leaklab.defenses.base import ClientContext, Defense, require_between
 from leaklab.records.bounds import Flag, Natural, NonNegative, OpenShare, Positive
 from leaklab.records.errors import UserError
 
+ROUNDING = 1e-6
+"""A product like 0.29 * 100 falls short of its decimal value by less than this."""
 Parts = Literal["both", "prune", "noise"]
+
+
+@dataclass(frozen=True)
+class GradientCompression(Defense):
+    """Set the smallest magnitudes of each tensor to zero, in every local step; the rest stays exact.
+
+    Who sees zeros knows which entries were dropped, and that they were small; see
+    ``attacks/adaptive/emulation.py``.
+
+    Attributes:
+        dropped: share of each tensor's entries that becomes zero, between 0 and 1. Entries as large as the smallest
+            one kept stay too, so that ties can only keep more; a tensor of one entry is kept.
+    """
+
+    dropped: OpenShare = 0.9
+
+    def __post_init__(self) -> None:
+        require_between("defense gradient-compression", 0, 1, dropped=self.dropped)
+
+    def gradient(self, gradients: Mapping[str, Tensor], context: ClientContext) -> Mapping[str, Tensor]:
+        """Return the gradient with its small entries at zero."""
+        return {name: self._pruned(value) for name, value in gradients.items()}
+
+    def _pruned(self, value: Tensor) -> Tensor:
+        sizes = value.abs()
+        smallest_kept = sizes.flatten().kthvalue(dropped_count(value.numel(), self.dropped) + 1).values
+        return torch.where(sizes < smallest_kept, 0.0, value)
+
+
+def dropped_count(entries: int, share: float) -> int:
+    """Return floor(share * entries), for shares below 1 that are meant as decimals (0.29 of 100 is 29)."""
+    return int(share * entries + ROUNDING)
 
 
 @dataclass(frozen=True)
@@ -106,4 +140,7 @@ class Outpost(Defense):
         return value.flatten().index_add(0, places, self.noise_scale * risk.to(value) * drawn).view_as(value)
 
 
-PLUGIN = Outpost
+PLUGINS = {
+    "gradient-compression": GradientCompression,
+    "outpost": Outpost,
+}

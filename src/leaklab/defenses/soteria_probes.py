@@ -13,11 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jvp, vmap
 
-from leaklab.defenses.base import ClientContext, Defense
-from leaklab.defenses.gradient_compression import dropped_count
-from leaklab.defenses.last_layer import last_affine
-from leaklab.defenses.network_of_round import network_of_round
-from leaklab.defenses.settings import require_between
+from leaklab.defenses.base import ClientContext, Defense, require_between
+from leaklab.defenses.lrp import last_affine
+from leaklab.defenses.outpost import dropped_count
+from leaklab.defenses.per_sample import network_of_round
 from leaklab.records.bounds import Count, OpenShare
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream

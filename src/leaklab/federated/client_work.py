@@ -18,12 +18,11 @@ from leaklab.defenses.base import ClientContext, Defense
 from leaklab.defenses.base import overrides as defense_overrides
 from leaklab.federated.algorithms.base import Algorithm, Phase, Tensors, chosen, overrides
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms.low_rank import TrainedHeads, fits, generate, low_rank_steps
+from leaklab.federated.forms.network import TrainableNetwork
+from leaklab.federated.forms.seen import Seen
 from leaklab.federated.local import LocalResult, local_steps, sent_weights
-from leaklab.federated.low_rank import TrainedHeads, fits, generate, low_rank_steps
-from leaklab.federated.network import TrainableNetwork
-from leaklab.federated.optimizers.base import Optimizer
-from leaklab.federated.optimizers.sgd import Sgd
-from leaklab.federated.seen import Seen
+from leaklab.federated.optimizers import Optimizer, Sgd
 from leaklab.models.hypernetwork import is_hypernetwork
 from leaklab.records.errors import UserError
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -12,65 +12,31 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from leaklab.data.augmentations.base import Augmentation
+from leaklab.data.augmentations import Augmentation
 from leaklab.data.dataset import Dataset
+from leaklab.data.photographs import identity_of
 from leaklab.defenses.base import Defense
 from leaklab.federated import checkpoint as checkpoints
 from leaklab.federated.algorithms.base import Algorithm
-from leaklab.federated.backbone import Backbone, normalised_for
-from leaklab.federated.batches import Visit
-from leaklab.federated.checkpoint import State
+from leaklab.federated.checkpoint import State, Stopped, Sweep
 from leaklab.federated.client_work import ClientWork
-from leaklab.federated.evaluation import evaluate, numbers_of
-from leaklab.federated.low_rank import LEAST_TOGETHER
-from leaklab.federated.memory import keep_freed_memory
-from leaklab.federated.network import default_chunk, trainable
-from leaklab.federated.optimizers.base import Optimizer
-from leaklab.federated.own_tests import OwnTests, Tally
-from leaklab.federated.population import Population
+from leaklab.federated.evaluation import OwnTests, Tally, evaluate, numbers_of, set_aside
+from leaklab.federated.forms.dense import keep_freed_memory
+from leaklab.federated.forms.low_rank import LEAST_TOGETHER
+from leaklab.federated.forms.network import Backbone, default_chunk, normalised_for, trainable
+from leaklab.federated.notes import SpentBudget, Watch
+from leaklab.federated.optimizers import Optimizer
+from leaklab.federated.population import Population, rate_columns
 from leaklab.federated.refusals import refuse, refuse_other_networks
-from leaklab.federated.rounds import Rounds
-from leaklab.federated.spent_budget import SpentBudget
-from leaklab.federated.sweep import rate_columns
-from leaklab.federated.watched import Watch
+from leaklab.federated.rounds import Rounds, Sent
 from leaklab.models.base import Architecture
 from leaklab.records import plugins
-from leaklab.records.canonical import canonical_json
 from leaklab.records.errors import UserError
-from leaklab.records.record import Component
+from leaklab.records.record import Component, canonical_json
 from leaklab.records.streams import stream
-from leaklab.records.train_spec import OWN_TEST, TrainSpec
+from leaklab.specs.training import OWN_TEST, VALIDATION, TrainSpec
 
 Track = Callable[[Iterable[int], int, str], Iterable[int]]
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """The result of a training job.
-
-    Attributes:
-        table: one row per replicate and evaluated round: replicate, seed, rate_0 ... (as in the spec), round (rounds
-            done), accuracy (percent) and loss on every part that the spec evaluates (test_accuracy, train_loss,
-            own_before_accuracy ...), what it watches (local_loss, extractor_change), epsilon (what was spent by then,
-            where the defense has an accountant), diverged, reached (with a goal), steps (of a client so far), and of
-            models with a frozen part backbone_checksum_changed (0 or 1, at the end); its last row reached the goal or
-            is the last.
-        weights: what the servers hold at the end by name, [R, ...]: global weights and running statistics.
-        clients: what the clients keep at the end by name, [R, N, ...]; empty under federated averaging.
-        diverged: number of replicates that were frozen at their last finite weights.
-        diverged_after: rounds that each had done by then, [R]; -1 for the others.
-        clipped_clients: clients for whom the defense cut a value.
-        client_steps: optimiser steps of all clients that this call executed; training_seconds: their wall time.
-    """
-
-    table: pd.DataFrame
-    weights: dict[str, Tensor]
-    clients: dict[str, Tensor]
-    diverged: int
-    diverged_after: Tensor
-    clipped_clients: int
-    client_steps: int
-    training_seconds: float
 
 
 def train(
@@ -79,14 +45,16 @@ def train(
     clients: list[Tensor],
     *,
     tests: Sequence[Tensor] = (),
+    validation: Sequence[Tensor] = (),
     pretrained: Mapping[str, Tensor] | None = None,
     chunk: int | None = None,
     device: str = "cpu",
     checkpoint: Path | None = None,
     checkpoint_seconds: float = 120.0,
+    shorter: Stopped | None = None,
     track: Track = lambda rounds, total, label: rounds,
 ) -> Sweep:
-    """Train a sweep from its first round or from its checkpoint.
+    """Train a sweep from its first round, from where a shorter one stopped, or from its checkpoint.
 
     A replicate whose loss or weights stop being finite is frozen at its last finite global weights and marked as
     diverged; one that reaches the spec's goal stops there; the others are not touched.
@@ -96,34 +64,40 @@ def train(
         dataset: images are normalised with its mean and std.
         clients: positions in the training part, one tensor a client.
         tests: positions in the test part, one tensor a client, for ``own-test``.
+        validation: positions in the training part that are not trained on, one tensor a client, for ``validation``.
         pretrained: weights of the training that the spec's backbone is from, [R, ...] by name.
         chunk: models that train together; changes the speed only. None chooses by model and device.
         device: ``cpu`` or ``cuda``.
         checkpoint: file to go on from and to save to; the caller removes it at the end.
         checkpoint_seconds: least time between two saves.
+        shorter: what the same training left that stopped earlier (``TrainSpec.goes_on``).
         track: wraps the loop over rounds (iterable, total, label), e.g. in a progress bar.
 
     Raises:
         UserError: the spec does not fit the dataset or the partition, or names an unknown plug-in or layer.
     """
     keep_freed_memory()
-    federation = _Federation(spec, dataset, clients, tests, pretrained or {}, chunk, torch.device(device))
-    state = checkpoints.resume(checkpoint, federation.identity, federation.device) or federation.first_state()
+    federation = _Federation(spec, dataset, clients, tests, validation, pretrained or {}, chunk, torch.device(device))
+    begun = [checkpoints.resume(checkpoint, federation.identity, federation.device)]
+    begun += [federation.state_after(shorter)] if shorter else []
+    found = max(filter(None, begun), key=lambda one: one.round, default=None)
+    state = federation.ordered(found) if found else federation.first_state()
     saved = time.monotonic()
-    last = spec.rounds if spec.until is None else spec.until
+    last = spec.rounds_done
     if last == 0:
         state = federation.evaluated(state)
     for index in track(range(state.round, last), last - state.round, "rounds"):
         state = federation.next_state(state, index)
         if spec.goal is not None and not state.running.any():
             break
-        if checkpoint is not None and time.monotonic() - saved >= checkpoint_seconds:
+        if checkpoint is not None and not federation.sent and time.monotonic() - saved >= checkpoint_seconds:
             checkpoints.save(checkpoint, state, federation.identity)
             saved = time.monotonic()
     return Sweep(
         table=pd.DataFrame(state.rows).assign(**federation.backbone.columns),
         weights={name: value.cpu() for name, value in state.server.items()},
         clients={name: value.cpu() for name, value in state.clients.items()},
+        sent=federation.sent,
         diverged=int(state.diverged.sum()),
         diverged_after=(state.steps // federation.rounds.work.steps).masked_fill(~state.diverged, -1).cpu(),
         clipped_clients=federation.clipped_clients(),
@@ -137,7 +111,7 @@ class _Federation:
 
     def __init__(
         self, spec: TrainSpec, dataset: Dataset, clients: list[Tensor], tests: Sequence[Tensor],
-        pretrained: Mapping[str, Tensor], chunk: int | None, device: torch.device,
+        validation: Sequence[Tensor], pretrained: Mapping[str, Tensor], chunk: int | None, device: torch.device,
     ) -> None:  # fmt: skip
         dataset = normalised_for(spec, dataset)
         self.spec, self.device = spec, device
@@ -157,6 +131,9 @@ class _Federation:
             "test": (test_images, dataset.test_labels.to(device)),
             "train": (self._population.images, self._population.labels),
         }
+        if VALIDATION in spec.evaluate:
+            images, labels = set_aside(dataset, validation, self._dtype, device)
+            self._parts[VALIDATION] = self.backbone.features(images), labels
         own = None
         if OWN_TEST in spec.evaluate:
             form = self._work.network
@@ -165,6 +142,7 @@ class _Federation:
         self._watch = Watch.of(self._population, self._work, network.state_dict()) if spec.watch else None
         self.rounds = Rounds(self._population, self._work, augmentation, self._chunk, own, self._watch)
         self.identity = {"spec": canonical_json(spec), "data": self._fingerprint()}
+        self.sent: Sent | None = None
         self._seconds = 0.0
 
     @property
@@ -194,12 +172,32 @@ class _Federation:
         SpentBudget.of(self._work, self._population, state).refuse_more()
         return state
 
+    def state_after(self, shorter: Stopped) -> State:
+        """Return the state from which a shorter training goes on."""
+        every = self.spec.evaluate_every
+        due = every > 0 and shorter.round % every == 0
+        own = [
+            {name: value for name, value in row.items() if name not in self.backbone.columns} for row in shorter.rows
+        ]
+        state = replace(shorter, rows=own).state(self._work.steps, due).to(self.device)
+        SpentBudget.of(self._work, self._population, state).refuse_more()
+        return state
+
+    def ordered(self, state: State) -> State:
+        """Return a state from a file with its names in the order of the network: sums over them round by it."""
+        server, clients = ({name: part[name] for name in wanted} for part, wanted in zip(
+            (state.server, state.clients), self._start(self.spec.seeds[0]), strict=True
+        ))  # fmt: skip
+        return replace(state, server=server, clients=clients)
+
     def next_state(self, state: State, index: int) -> State:
         """Do round ``index`` (from 0) and evaluate if the spec asks for it."""
         started = time.perf_counter()
         number, every = index + 1, self.spec.evaluate_every
-        due = number in (self.spec.rounds, self.spec.until) or (every > 0 and number % every == 0)
-        found = self.rounds.next(state, index, self._schedule.factor(index, self.spec.rounds), due)
+        last = number == self.spec.rounds_done
+        due = last or (every > 0 and number % every == 0)
+        found = self.rounds.next(state, index, self._schedule.factor(index, self.spec.rounds), due, last)
+        self.sent = found.sent
         learned = found.finite & state.running
         server = {name: _where(learned, found.server[name], before) for name, before in state.server.items()}
         clients = {name: _where(learned, found.clients[name], before) for name, before in state.clients.items()}
@@ -213,9 +211,7 @@ class _Federation:
 
     def clipped_clients(self) -> int:
         """Return for how many clients the defense cut a value."""
-        people = self._population
-        visits = [Visit(self.spec.seeds[0], client, 0, held) for client, held in enumerate(people.samples)]
-        return sum(self._work.defense.clipped(people.context(visit, 0, 1.0)) for visit in visits)
+        return self._population.clipped(self._work.defense)
 
     def _client_work(self, network: nn.Sequential) -> ClientWork:
         spec = self.spec
@@ -245,7 +241,8 @@ class _Federation:
 
     def _fingerprint(self) -> str:
         people = self._population
-        tensors = [people.images, people.labels, *self._parts["test"], *people.samples]
+        parts = [(people.images, people.labels), self._parts["test"], *filter(None, [self._parts.get(VALIDATION)])]
+        tensors = [value for images, labels in parts for value in (identity_of(images), labels)] + [*people.samples]
         tensors += self.rounds.tests.samples if self.rounds.tests else []
         tensors += self.backbone.constant.values()
         return checkpoints.fingerprint(tensors)

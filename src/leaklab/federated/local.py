@@ -12,13 +12,12 @@ from torch import Tensor, nn
 
 from leaklab.defenses.base import ClientContext, Defense, check_hook, loaded, overrides
 from leaklab.federated.batches import Batch
-from leaklab.federated.dense import DenseNetwork
-from leaklab.federated.network import TrainableNetwork
-from leaklab.federated.one_by_one import OneByOne, channels_last
-from leaklab.federated.optimizers.base import Optimizer, Weights
-from leaklab.federated.optimizers.sgd import Sgd
-from leaklab.federated.sample_clipping import clipped_gradients
-from leaklab.federated.seen import Seen
+from leaklab.federated.forms.clipping import clipped_gradients
+from leaklab.federated.forms.dense import DenseNetwork
+from leaklab.federated.forms.network import TrainableNetwork
+from leaklab.federated.forms.one_by_one import OneByOne, channels_last
+from leaklab.federated.forms.seen import Seen
+from leaklab.federated.optimizers import Optimizer, Sgd, Weights
 from leaklab.records.errors import UserError
 
 

@@ -6,7 +6,7 @@ from leaklab.defenses.base import Defense
 from leaklab.defenses.base import overrides as defense_overrides
 from leaklab.federated.algorithms.base import Algorithm, Tensors, overrides
 from leaklab.records.errors import UserError
-from leaklab.records.train_spec import OWN_TEST, TrainSpec
+from leaklab.specs.training import OWN_TEST, TrainSpec
 
 
 def refuse(spec: TrainSpec, algorithm: Algorithm, defense: Defense, network: nn.Sequential) -> None:

@@ -6,18 +6,16 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from leaklab.data.augmentations.base import Augmentation
+from leaklab.data.augmentations import Augmentation
 from leaklab.defenses.base import ClientContext
 from leaklab.federated.algorithms.base import Tensors
-from leaklab.federated.batches import Batch, batch_stream
+from leaklab.federated.batches import Batch, batch_stream, poisson_stream
 from leaklab.federated.checkpoint import State
 from leaklab.federated.client_work import ClientWork, Worked
-from leaklab.federated.low_rank import TrainedHeads
-from leaklab.federated.own_tests import OwnTests, Tally
-from leaklab.federated.poisson_batches import poisson_stream
-from leaklab.federated.population import Population
-from leaklab.federated.sweep import Part, Piece, pieces
-from leaklab.federated.watched import Notes, Watch
+from leaklab.federated.evaluation import OwnTests, Tally
+from leaklab.federated.forms.low_rank import TrainedHeads
+from leaklab.federated.notes import Notes, Watch
+from leaklab.federated.population import Part, Piece, Population, pieces
 
 
 @dataclass(frozen=True)
@@ -30,6 +28,7 @@ class Outcome:
         finite: whether losses and values are finite, [R].
         own: the clients' tests, where they were asked for.
         notes: what was noted of local training, likewise.
+        sent: what those sent whose messages are kept, where they were asked for.
     """
 
     server: dict[str, Tensor]
@@ -37,6 +36,42 @@ class Outcome:
     finite: Tensor
     own: Tally | None
     notes: Notes | None = None
+    sent: "Sent | None" = None
+
+
+@dataclass(frozen=True, eq=False)
+class Sent:
+    """Messages that are kept as they are sent.
+
+    Attributes:
+        clients: whose.
+        by: whether each has sent one, [R, C]; nobody does who was not drawn.
+        messages: by name, [R, C, ...]; zeros where there is none.
+    """
+
+    clients: tuple[int, ...]
+    by: Tensor
+    messages: dict[str, Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, clients: tuple[int, ...], replicates: int) -> "Sent":
+        """Return the place of the messages that are to come."""
+        return cls(clients, torch.zeros(replicates, len(clients), dtype=torch.bool))
+
+    def wants(self, who: Sequence[int]) -> bool:
+        """Tell whether a message of any of these clients is kept."""
+        return any(client in self.clients for client in who)
+
+    def add(self, message: Tensors, rows: Sequence[int], who: Sequence[int]) -> None:
+        """Keep what is asked for of a piece's messages [M, ...], of replicates ``rows`` and clients ``who``."""
+        for model, (row, client) in enumerate(zip(rows, who, strict=True)):
+            if client in self.clients:
+                place = self.clients.index(client)
+                self.by[row, place] = True
+                for name, value in message.items():
+                    if name not in self.messages:
+                        self.messages[name] = value.new_zeros(*self.by.shape, *value.shape[1:])
+                    self.messages[name][row, place] = value[model]
 
 
 @dataclass(eq=False)
@@ -65,15 +100,17 @@ class Rounds:
     def _settings(self) -> int:
         return len(self.population.spec.rates)
 
-    def next(self, state: State, index: int, schedule_factor: float, tested: bool) -> Outcome:
+    def next(self, state: State, index: int, schedule_factor: float, tested: bool, last: bool = False) -> Outcome:
         """Do round ``index``; ``tested`` says whether clients are tested on their own splits.
 
-        In a tested round those who were not drawn are trained and tested too, and their training is thrown away.
+        In the ``last`` round the messages that the spec asks for are kept as they are sent. In a tested round those
+        who were not drawn are trained and tested too, and their training is thrown away.
         """
         running = state.running.view(-1, self._settings).any(1).tolist()
         parts = [part for part in self.population.parts(index) if running[part.seed_index]]
         own = self.tests.tally(len(state.diverged)) if self.tests and tested else None
         notes = self.watch.notes(len(state.diverged)) if self.watch else None
+        sent = Sent.of(self.population.spec.sends, len(state.diverged)) if last and self.population.spec.sends else None
         total: dict[str, Tensor] = {}
         clients = {name: value.clone() for name, value in state.clients.items()}
         finite = torch.ones_like(state.diverged)
@@ -87,6 +124,9 @@ class Rounds:
             thin = self.work.sends_as_trained(before, worked)
             after = worked.known if thin else worked.values
             message = self.work.message(before, after, contexts)
+            if sent and sent.wants(who):
+                # heads that nobody needs formed are formed for who looks at them; what is summed stays as it is
+                sent.add(self.work.message(before, worked.values, contexts) if thin else message, rows, who)
             left = self.work.like("keep", self.work.lifted("keep", kept, after), kept)
             term, absorbed = self.work.lifted("absorb", server, left, message)
             left = self.work.like("absorb", absorbed, kept)
@@ -102,7 +142,7 @@ class Rounds:
         server = dict(self.work.like("server_step", new, state.server))
         for value in server.values():
             finite &= _rows_finite(value)
-        return Outcome(server, clients, finite, own, notes)
+        return Outcome(server, clients, finite, own, notes, sent)
 
     def _test_the_others(self, state: State, parts: Sequence[Part], schedule_factor: float, own: Tally) -> None:
         for piece in self._pieces(self.population.others(parts)):

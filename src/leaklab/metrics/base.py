@@ -5,11 +5,16 @@ change the number, so every number travels with its card.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-if TYPE_CHECKING:  # cards are read by steps without tensors
+from leaklab.records import plugins
+from leaklab.records.traits import MetricTraits, metric_traits
+
+if TYPE_CHECKING:  # read by steps without tensors
     from torch import Tensor
+
 
 BATCH_ASSIGNMENT = "batches larger than one: Hungarian on clamped MSE, the same permutation for every image metric"
 PER_IMAGE = "one value per image; each table says whether it shows their mean or their median"
@@ -46,6 +51,21 @@ class MetricCard:
     note: str = ""
 
 
+LABEL_CARD = MetricCard(
+    name="label_correct",
+    unit="",
+    better="lower",
+    domain="class labels",
+    peak=None,
+    clamping="none",
+    network="",
+    input_range="int64",
+    assignment="as multisets: a true label counts if an inferred label is left for it",
+    averaging="0 or 1 per private image, none where no label was guessed; the mean is the label accuracy",
+    note="labels that the threat model grants to the attacker count as inferred",
+)
+
+
 class Metric(ABC):
     """A plug-in of this room: a card and one value per image."""
 
@@ -69,3 +89,48 @@ class Metric(ABC):
     def available(self) -> str | None:
         """Return why this metric cannot be computed here, or None if it can."""
         return None
+
+
+# Metrics of a search, not of a picture: what an attacker sees of its own success, and whether that was right.
+
+
+class SearchMetric(ABC):
+    """A plug-in of this room: a card and one value per private image of an update, from what the attack found.
+
+    Attributes:
+        traits: with ``reads_the_search``.
+    """
+
+    traits: ClassVar[MetricTraits]
+
+    @property
+    @abstractmethod
+    def card(self) -> MetricCard:
+        """Return the metric card."""
+
+    @abstractmethod
+    def values(self, found: Mapping[str, "Tensor"], errors: "Tensor") -> "Tensor":
+        """Return the value at each image.
+
+        Args:
+            found: tensors of the reconstruction by name (``attacks/base.py::Reconstruction``).
+            errors: mean squared error on [0, 1] of the images that the attack chose, [T, B]; for those metrics alone
+                that ask whether the attacker was right.
+
+        Returns:
+            float64 [T, B], on the CPU.
+        """
+
+
+def reads_the_search(metric: str) -> bool:
+    """Tell whether a metric is of the search.
+
+    Raises:
+        UserError: there is no such metric.
+    """
+    return metric_traits(metric).reads_the_search
+
+
+def load_search_metrics(names: Iterable[str]) -> list[SearchMetric]:
+    """Load those of the metrics that are of the search."""
+    return [plugins.load("metrics", name) for name in names if reads_the_search(name)]

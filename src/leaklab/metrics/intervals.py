@@ -8,7 +8,7 @@ covers more than the bootstrap's (BCa) at every number of updates from 6 to 40 t
 
 import math
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -186,22 +186,6 @@ def ranks_together(first: ArrayLike, second: ArrayLike, axis: int = -1) -> NDArr
     with np.errstate(divide="ignore", invalid="ignore"):
         found: NDArray[np.float64] = (x * y).sum(axis) / np.sqrt((x * x).sum(axis) * (y * y).sum(axis))
     return found
-
-
-def in_squares(numbers: Iterable[tuple[float, float, float]]) -> tuple[float, float]:
-    """Return the interval of a sum of independent numbers: what lies between each and its end adds in squares.
-
-    Of symmetric intervals these are the half-widths; of others each side by itself (Zou and Donner 2008, "MOVER").
-
-    Args:
-        numbers: value, lower end and upper end of each.
-    """
-    known = list(numbers)
-    value = math.fsum(one for one, _, _ in known)
-    below, above = (
-        math.hypot(*gaps) for gaps in ([v - low for v, low, _ in known], [high - v for v, _, high in known])
-    )
-    return value - below, value + above
 
 
 def _means_in_range(values: ArrayLike, clusters: Sequence[Hashable] | None) -> NDArray[np.float64]:

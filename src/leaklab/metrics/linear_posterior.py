@@ -23,18 +23,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from leaklab.attacks.adaptive.clip_emulation import clipped
-from leaklab.attacks.gradients import general_gradients
-from leaklab.attacks.matching import squared_l2
-from leaklab.attacks.scene import Scene, scene_of
+from leaklab.attacks.latents.scene import Scene, scene_of
+from leaklab.attacks.matching.distances import clipped, squared_l2
+from leaklab.attacks.matching.gradients import general_gradients
+from leaklab.captures.truth import Truth
 from leaklab.metrics.base import MetricCard
 from leaklab.metrics.of_update import UpdateMetric
 from leaklab.models.generators.base import Generator
 from leaklab.models.generators.class_gaussian import ClassGaussianGenerator
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.truth import Truth
 from leaklab.records import plugins
-from leaklab.records.attack_spec import AttackSpec
+from leaklab.records.traits import MetricTraits
+from leaklab.specs.attack import AttackSpec
 
 NAME = "linear-posterior"
 PRIOR, NOISES = "class-gaussian", ("additive-noise", "clipping-noise")
@@ -90,7 +90,7 @@ def update_of(network: nn.Sequential, labels: Tensor, classes: int, bound: float
 class LinearPosterior(UpdateMetric):
     """The expected error at each private image, beside which the MSE of an attack is to be read."""
 
-    reads_the_update: ClassVar[bool] = True
+    traits: ClassVar[MetricTraits] = MetricTraits(reads_the_update=True)
 
     @property
     def card(self) -> MetricCard:

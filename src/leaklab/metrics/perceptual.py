@@ -1,6 +1,6 @@
 """Learned perceptual image patch similarity, LPIPS v0.1 (Zhang et al., CVPR 2018), shared by its three networks.
 
-The linear heads ship with the ``lpips`` package; the backbones are fetched and checked by ``records/weights.py``.
+The linear heads ship with the ``lpips`` package; the backbones are fetched and checked by ``data/download.py``.
 """
 
 import warnings
@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
-import lpips
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from leaklab.data.download import describe_weights, weights_path, why_unavailable
 from leaklab.metrics.base import Metric, MetricCard
-from leaklab.records.weights import describe_weights, weights_path, why_unavailable
 
 SMALLEST_SIDE = 32
 IMAGES_PER_PASS = 32
@@ -90,8 +89,50 @@ def _network(net: str, weights: str, device: torch.device) -> Any:
     # the package draws an initialisation from the global generator, and torchvision grumbles about its old keyword
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
+        import lpips  # slow to import
+
         network = lpips.LPIPS(net=net, pnet_rand=True, verbose=False)
     # "slice2.3.weight" of the package is "features.3.weight" of torchvision
     backbone = {name: state[f"features.{name.split('.', 1)[1]}"] for name in network.net.state_dict()}
     network.net.load_state_dict(backbone, strict=True)
     return network.eval().requires_grad_(False).to(device)
+
+
+# LPIPS v0.1 with the AlexNet backbone.
+
+
+@dataclass(frozen=True)
+class LpipsAlex(PerceptualDistance):
+    """LPIPS-Alex; see ``PerceptualDistance``."""
+
+    net: ClassVar[str] = "alex"
+    weights: ClassVar[str] = "alexnet"
+
+
+# LPIPS v0.1 with the VGG-16 backbone.
+
+
+@dataclass(frozen=True)
+class LpipsVgg(PerceptualDistance):
+    """LPIPS-Vgg; see ``PerceptualDistance``."""
+
+    net: ClassVar[str] = "vgg"
+    weights: ClassVar[str] = "vgg16"
+
+
+# LPIPS v0.1 with the SqueezeNet 1.1 backbone.
+
+
+@dataclass(frozen=True)
+class LpipsSqueeze(PerceptualDistance):
+    """LPIPS-Squeeze; see ``PerceptualDistance``."""
+
+    net: ClassVar[str] = "squeeze"
+    weights: ClassVar[str] = "squeezenet1.1"
+
+
+PLUGINS = {
+    "lpips-alex": LpipsAlex,
+    "lpips-squeeze": LpipsSqueeze,
+    "lpips-vgg": LpipsVgg,
+}

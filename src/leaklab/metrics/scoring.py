@@ -1,17 +1,24 @@
 """From guesses to the long score table, one line per private image, selection and metric."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import torch
 from torch import Tensor
 
-from leaklab.metrics.assignment import match, reorder
 from leaklab.metrics.base import Metric
-from leaklab.metrics.mse import MeanSquaredError
-from leaklab.metrics.selections import finite, oracle_choice
+from leaklab.metrics.guesses import finite, match, oracle_choice, reorder
+from leaklab.metrics.pixel import MeanSquaredError
 from leaklab.metrics.silence import silence_line, silenced
 from leaklab.records import plugins
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+# Which reconstructed image belongs to which private one: a batch comes back in any order.
+
 
 COLUMNS = ["trial", "image", "draw", "selection", "metric", "value"]
 
@@ -102,3 +109,50 @@ def score_table(
     if not frames:
         return pd.DataFrame(columns=COLUMNS)
     return pd.concat(frames, ignore_index=True).dropna(subset=["value"]).reset_index(drop=True)
+
+
+# Were the private labels inferred?
+
+
+def recovered_labels(inferred: "Tensor", truth: "Tensor") -> "Tensor":
+    """Say for each private label whether the attacker found it, whatever the order within the batch.
+
+    Args:
+        inferred: int64 [T, B]; a negative entry is no guess.
+        truth: int64 [T, B].
+
+    Returns:
+        float64 [T, B] of 0 and 1; NaN for as many of the labels that were not found, the last ones, as there are
+        places without a guess: a label that nobody guessed is neither hit nor miss.
+    """
+    import torch  # the card is read by steps without tensors
+
+    same = truth.unsqueeze(2) == truth.unsqueeze(1)
+    seen_before = same.tril(-1).sum(2)
+    found = (truth.unsqueeze(2) == inferred.unsqueeze(1)).sum(2)
+    hit = seen_before < found
+    silent = (inferred < 0).sum(1, keepdim=True)
+    # the missed labels, counted from the last: those without a guess to be wrong about
+    missed_after = (~hit).long().flip(1).cumsum(1).flip(1)
+    return hit.double().masked_fill(~hit & (missed_after <= silent), torch.nan)
+
+
+def summary(
+    truth: Tensor, labels: Tensor, non_finite: Tensor, starts: pd.DataFrame, silent: Collection[int]
+) -> dict[str, object]:
+    """Return what the cards tell of all trials beside their scores.
+
+    Args:
+        truth: private images [T, B, C, H, W].
+        labels: recovered or not, [T, B]; NaN where nothing was said.
+        non_finite: which trials have a number that is none, [T].
+        starts: of ``trials.csv``.
+        silent: trials whose update says nothing; they are counted apart.
+    """
+    return {
+        "trials": truth.shape[0],
+        "batch_size": truth.shape[1],
+        "non_finite_trials": int(non_finite.sum()) - len(silent),
+        "diverged_trials": int(starts[["diverged", "chosen"]].all(axis=1).sum()),
+        "label_accuracy": None if labels.isnan().all() else float(labels.nanmean()),
+    }

@@ -61,8 +61,8 @@ def cards_of(silent: Collection[int]) -> list[MetricCard]:
 def silence_line(silent: Collection[int], draws: Sequence[int]) -> dict[str, Any]:
     """Return the line that counts the updates of a run which say nothing.
 
-    It is of the first of them and of no image, so that a collector takes the images of this run for others than those
-    of a run where all updates speak, and holds neither against the other.
+    It is of the first of them and of no image, so that nobody takes it for a value of one. Collectors count it apart,
+    and compare runs over the updates that speak in both.
 
     Args:
         silent: trials that say nothing; at least one.

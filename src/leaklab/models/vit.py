@@ -6,15 +6,17 @@ differentiated twice, which fused kernels cannot. Layers have timm's names, as f
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from leaklab.models.base import Architecture, Shape
-from leaklab.models.initialisations import initialise
+from leaklab.models.published import initialise
 from leaklab.records.bounds import Count, Natural
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream, stream
+from leaklab.records.traits import ModelTraits
 
 SPREAD = 0.02
 """Standard deviation of first weights, as in timm's ``vit`` (there cut at two units)."""
@@ -134,6 +136,10 @@ class VisionTransformer(Architecture):
         initialisation: of the patches' convolution alone; the other weights are N(0, 0.02^2), biases 0, norms the
             identity.
     """
+
+    traits: ClassVar[ModelTraits] = ModelTraits(
+        step_microseconds=220_000.0, matching_milliseconds=6600.0, own_side=True, weights_mb=22.0
+    )
 
     patch: Count = 4
     width: Count = 128

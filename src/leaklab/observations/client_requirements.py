@@ -3,14 +3,13 @@
 Like ``requirements.py`` it imports no torch: what a plug-in declares is read from its source (``declared.py``).
 """
 
-import ast
-
-from leaklab.observations.declared import chosen, declared
-from leaklab.observations.requirements import ATTACKS, SERVERS
+from leaklab.observations.declared import declared
 from leaklab.observations.threat_models import granted
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec, ClientChoice
 from leaklab.records.errors import UserError
+from leaklab.records.traits import chosen, model_traits, server_traits
+from leaklab.specs.attack import ATTACKS
+from leaklab.specs.capture import CaptureSpec
 
 
 def check_client(attack: str, capture: CaptureSpec) -> None:
@@ -23,7 +22,7 @@ def check_client(attack: str, capture: CaptureSpec) -> None:
     check_optimizer(attack, capture.optimizer.name)
     if capture.mode != "train":
         return
-    if _says("models", model.name, "batch_statistics") and not asked.batch_statistics:
+    if model_traits(model.name).batch_statistics and not asked.batch_statistics:
         able = [name for name in plugins.available(ATTACKS) if declared(ATTACKS, name).batch_statistics]
         raise UserError(
             f"attack '{attack}' cannot follow model '{model.name}' in training state, where its batch normalisations "
@@ -52,7 +51,7 @@ def check_optimizer(attack: str, optimizer: str) -> None:
 
 def samples_seen(capture: CaptureSpec) -> int:
     """Return of how many samples the observed update speaks; imports no torch."""
-    isolates = capture.server is not None and _says(SERVERS, capture.server.name, "isolates")
+    isolates = capture.server is not None and server_traits(capture.server.name).isolates
     return 1 if isolates else capture.batch_size
 
 
@@ -70,17 +69,11 @@ def check_server(capture: CaptureSpec) -> None:
             f"server '{name}' changes the weights that it sends, which threat model '{capture.threat_model}' does not "
             "grant: set threat_model: malicious-server"
         )
-    if _says(SERVERS, name, "needs_head") and not _says("models", capture.model.name, "head_bias", default=True):
+    if server_traits(name).needs_head and not model_traits(capture.model.name).head_bias:
         raise UserError(
             f"server '{name}' changes a last affine layer with a bias, and that of model '{capture.model.name}' has "
             "none: choose another model"
         )
-
-
-def _says(room: str, name: str, attribute: str, *, default: bool = False) -> bool:
-    """Return a class variable of a plug-in, read from its source."""
-    node = plugins.class_attribute(room, name, attribute)
-    return default if node is None else bool(ast.literal_eval(node))
 
 
 def check_clients(capture: CaptureSpec) -> None:
@@ -90,7 +83,7 @@ def check_clients(capture: CaptureSpec) -> None:
         UserError: says what to change.
     """
     choice = capture.images
-    if not isinstance(choice, ClientChoice):
+    if choice.partition is None:
         return
     if capture.state is None:
         raise UserError("images.clients: clients of a deal take part in a training: add state: {block: ..., round: 0}")

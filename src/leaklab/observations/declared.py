@@ -1,10 +1,9 @@
 """What an attack or a transform asks for: a typed declaration in its class, read from its source while planning.
 
-Every Snakemake process plans, and importing an attack imports torch. So the declaration is read where it stands: a call
-of ``Requirements`` with literals and with this module's constants.
+Every Snakemake process plans, and importing an attack imports torch. So the declaration is read where it stands
+(``records/traits.py``): a call of ``Requirements`` with literals and with this module's constants.
 """
 
-import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,6 +12,7 @@ from typing import Any
 from leaklab.observations.threat_models import Fact
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
+from leaklab.records.traits import chosen, declaration
 
 Facts = tuple[Fact, ...]
 
@@ -34,7 +34,7 @@ KNOWN_LABELS: Mapping[str | bool, Facts] = {
     "unmixed": ("input_range",),
     "target": ("server",),
 }
-"""Of a setting that says where the labels come from (``attacks/labels.py``)."""
+"""Of a setting that says where the labels come from (``attacks/labels/rules.py``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +54,8 @@ class Requirements:
         generator: whether the spec has to name a generator, which is a fact too.
         searches: False for an attack that evaluates no matching loss.
         first_affine: whether the network has to begin with an affine layer with a bias.
+        several_batches: whether it searches the batches of all local steps, its setting ``samples`` saying how many
+            samples that makes.
         tells_apart: whether that layer has to have as many units as there are samples.
         single_when: setting -> values with which it reads one sample alone.
         optimizers: those whose updates it can read; a step of others is no gradient.
@@ -73,6 +75,7 @@ class Requirements:
     generator: bool = False
     searches: bool = True
     first_affine: bool = False
+    several_batches: bool = False
     tells_apart: bool = False
     single_when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     optimizers: tuple[str, ...] = ("sgd",)
@@ -97,36 +100,15 @@ def declared(room: str, name: str) -> Requirements:
         UserError: there is no such plug-in, or it declares nothing that can be read.
     """
     plugins.check(room, name, {})
-    node = plugins.class_attribute(room, name, "requirements")
-    try:
-        if not (isinstance(node, ast.Call) and ast.unparse(node.func) == Requirements.__name__ and not node.args):
-            raise ValueError("it is no call of Requirements with named arguments")
-        return Requirements(**{str(keyword.arg): _value(keyword.value) for keyword in node.keywords})
-    except (TypeError, ValueError) as reason:
+    found = declaration(room, name, "requirements", Requirements, CONSTANTS)
+    if found is None:
         raise UserError(
-            f"{room} plug-in '{name}' declares no readable requirements ({reason}): write "
-            f"'requirements: ClassVar[Requirements] = Requirements(...)' with literals or {', '.join(CONSTANTS)}"
-        ) from None
-
-
-def chosen(room: str, name: str, settings: Mapping[str, Any], setting: str) -> Any:
-    """Return what a setting is set to: by ``settings``, or by the plug-in's class."""
-    default = plugins.class_attribute(room, name, setting)
-    return settings.get(setting, None if default is None else _value(default))
+            f"{room} plug-in '{name}' declares no readable requirements (there are none): write 'requirements: "
+            f"ClassVar[Requirements] = Requirements(...)' with literals or {', '.join(CONSTANTS)}"
+        )
+    return found
 
 
 def is_default(room: str, name: str, settings: Mapping[str, Any], setting: str) -> bool:
     """Tell whether ``settings`` leave a setting as the plug-in's class has it."""
     return setting not in settings or bool(settings[setting] == chosen(room, name, {}, setting))
-
-
-def _value(node: ast.expr) -> Any:
-    if isinstance(node, ast.Name) and node.id in CONSTANTS:
-        return CONSTANTS[node.id]
-    if isinstance(node, ast.Tuple):
-        parts = [_value(part.value) if isinstance(part, ast.Starred) else (_value(part),) for part in node.elts]
-        return tuple(one for part in parts for one in part)
-    if isinstance(node, ast.Dict):
-        pairs = zip(node.keys, node.values, strict=True)
-        return {ast.literal_eval(key): _value(value) for key, value in pairs if key is not None}
-    return ast.literal_eval(node)

@@ -6,17 +6,16 @@ Planning a hundred jobs imports no torch: what a plug-in declares is read from i
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from leaklab.observations.declared import chosen, declared, is_default
+from leaklab.observations.declared import KNOWN_LABELS, declared, is_default
 from leaklab.observations.threat_models import Fact, granted
 from leaklab.records import plugins
-from leaklab.records.attack_spec import AttackSpec
-from leaklab.records.capture_spec import ClientChoice
 from leaklab.records.errors import UserError
-from leaklab.records.generator_spec import GeneratorSpec
-from leaklab.records.partition_spec import PartitionChoice
-
-ATTACKS, TRANSFORMS, SERVERS = "attacks", "attacks/adaptive", "observations/servers"
-GENERATORS = "models/generators"
+from leaklab.records.traits import chosen
+from leaklab.specs.attack import ATTACKS, TRANSFORMS, AttackSpec
+from leaklab.specs.capture import ClientChoice
+from leaklab.specs.generator import GENERATORS, GeneratorSpec
+from leaklab.specs.text import TEXT_ATTACKS, TextAttackSpec
+from leaklab.specs.training import PartitionChoice
 
 
 def refusal(attack: str, fact: str, threat_model: str) -> UserError:
@@ -193,7 +192,7 @@ def check_generator(spec: AttackSpec) -> None:
     check_prior(spec.attack.name, prior)
     if not (prior and prior.steps and (prior.dataset, prior.split) == (private.dataset, private.images.split)):
         return
-    if isinstance(private.images, ClientChoice) and _leaves_out(prior, private.images):
+    if private.images.partition is not None and _leaves_out(prior, private.images):
         return
     raise UserError(
         f"the generator is trained on the very images that are attacked, the {prior.split} part: set images.split, "
@@ -211,3 +210,32 @@ def _leaves_out(prior: GeneratorSpec, private: ClientChoice) -> bool:
     dealt = chosen("data/partitions", private.partition.name, private.partition.settings, "clients")
     same = private.partition == PartitionChoice(name="iid", settings=private.partition.settings)
     return same and dealt == clients and max(private.clients) < attacked
+
+
+# Which attacks on text a threat model and a capture allow, checked before any job runs; imports no torch.
+
+
+def used_by_text(attack: TextAttackSpec) -> frozenset[Fact]:
+    """Return all facts that an attack uses.
+
+    Raises:
+        UserError: unknown names or settings.
+    """
+    name = attack.attack.name
+    facts = needs(name, attack.attack.settings, TEXT_ATTACKS) | frozenset(KNOWN_LABELS.get(attack.labels, ()))
+    return facts | frozenset(declared(TEXT_ATTACKS, name).facts_for_delta if attack.capture.kind == "delta" else ())
+
+
+def check_text(attack: TextAttackSpec) -> None:
+    """Refuse an attack that asks for more than its capture gives.
+
+    Raises:
+        UserError: a fact that is withheld, more local steps than the attack reads, or a capture without sentences.
+    """
+    capture, name = attack.capture, attack.attack.name
+    asked = declared(TEXT_ATTACKS, name)
+    check_kind(capture.kind, capture.threat_model)
+    check_combination(used_by_text(attack), capture.threat_model, name)
+    check_most(f"attack '{name}'", "local_steps", capture.local_steps, asked.most_steps)
+    if capture.sentences.count == 0:
+        raise UserError("no sentences to capture: set sentences.printed or sentences.others")

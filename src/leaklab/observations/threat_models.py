@@ -124,7 +124,7 @@ OF_A_LETTER: dict[str, frozenset[Fact]] = {
     "parameter-aware": _PARAMETER_AWARE,
     "data-enhanced": _PARAMETER_AWARE | PUBLIC,
 }
-"""Threat models that grant what a letter stands for and no more (B, C, D; ``planning/threat_letters.py``)."""
+"""Threat models that grant what a letter stands for and no more (B, C, D; ``observations/letters.py``)."""
 
 KNOWS_LABELS, KNOWS_DEFENSE = "+y", "+d"
 MARKS: dict[str, frozenset[Fact]] = {

@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from leaklab.items.items import Item
 from leaklab.planning.devices import Device
-from leaklab.planning.known_plan import KnownPlan
-from leaklab.planning.missing import Missing, find_missing, tell, told, without_missing
+from leaklab.planning.missing import Missing, find_missing, found_before, pass_on, without_missing
 from leaklab.planning.outputs import idle_defenses, jobs_behind, nothing_done, outputs_of_scale, records_behind
 from leaklab.planning.pieces import Cut
-from leaklab.planning.plan import Plan, build_plan
+from leaklab.planning.plan import KnownPlan, Plan, build_plan
 from leaklab.records.config import SCALES, Scale
-from leaklab.records.items import Item
 
 VARIABLE = "LEAKLAB_SCALES"
 OF_SCALE = re.compile(rf"(?:results|figures)/({'|'.join(SCALES)})/(?:([^/]+)/([^/]+?)\.[a-z]+$)?")
@@ -43,7 +42,7 @@ class Call:
             UserError: an item is wrong.
         """
         self._main, self._scale = main, scale
-        self.items = items if main else without_missing(items, told())
+        self.items = items if main else without_missing(items, found_before())
         self.asked: dict[Scale, set[str] | None] = {}
         targets = [word for word in words if _scale_of(word, scale)[1]]
         told_scales = tuple(json.loads(os.environ.get(VARIABLE) or json.dumps(SCALES)))
@@ -71,7 +70,7 @@ class Call:
         for scale in self.asked:
             keys = [item.key for item in self._wanted(everything, scale)]
             missing |= find_missing(everything, scale, keys)
-        tell(missing)
+        pass_on(missing)
         return everything.with_items(without_missing(self.items, missing), scales) if missing else everything
 
     def opening_line(self, plan: Plan, device: Device | None = None) -> str:
@@ -135,6 +134,15 @@ def _scale_of(target: str, configured: Scale) -> tuple[re.Match[str] | None, Sca
     name = configured if target == "default" else target
     match = OF_SCALE.match(name)
     return match, next((scale for scale in SCALES if scale == (match[1] if match else name)), None)
+
+
+def said_by_failed_steps(since: float, logs: Path = Path("logs")) -> list[str]:
+    """Return the last line of each step's log that ended with a message for the user, since a time (s since 1970)."""
+    said = []
+    for path in sorted(logs.rglob("*.log")):
+        lines = path.read_text(errors="replace").splitlines() if path.stat().st_mtime >= since else []
+        said += [line for line in lines[-1:] if line.startswith("leaklab ")]
+    return said
 
 
 def _to_do(outputs: Iterable[Path], pieces: int) -> str:

@@ -1,36 +1,87 @@
 """Which code a job runs: what its step does, and the plug-ins that its spec names."""
 
+import atexit
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from leaklab.planning.kept_digests import kept_digests
-from leaklab.records.check_spec import CheckSpec
+from leaklab.items.expand import block_stage, expand, expand_absent
+from leaklab.items.items import FIGURES, load_item
+from leaklab.records import code
+from leaklab.records.definitions import PACKAGE
 from leaklab.records.errors import UserError
-from leaklab.records.expand import block_stage, expand, expand_absent
-from leaklab.records.ids import stage_of
-from leaklab.records.items import load_item
-from leaklab.records.plugins import available, module_name
-from leaklab.records.spec_plugins import executed_plugins
-from leaklab.records.specs import Spec
-from leaklab.records.train_spec import TrainSpec
+from leaklab.records.files import write_json
+from leaklab.records.plugins import find
+from leaklab.specs.base import Spec
+from leaklab.specs.training import PartitionSpec, TrainSpec
 
-RULE_OF_STAGE = {
-    "partition": "partition_data",
-    "train": "train_federated",
-    "generator": "train_generator",
-    "capture": "capture_updates",
-    "attack": "run_attack",
-    "score": "score_attack",
-    "projection": "project_image",
-    "landscape": "map_landscape",
-    "check": "check_theory",
-    "capture-text": "capture_text",
-    "attack-text": "attack_text",
-    "score-text": "score_text",
-}
+# Digests of code that another process found in the same sources.
+
+FILE = Path(".snakemake/code-digests.json")
+
+
+@dataclass
+class KeptDigests:
+    """The digests of some sources.
+
+    Attributes:
+        sources: hash of all modules of ours.
+        file: where they are kept; a folder that is not there is not made.
+        digests: by what they are of.
+        new: whether there are some that the file lacks.
+    """
+
+    sources: str
+    file: Path
+    digests: dict[str, str] = field(default_factory=dict)
+    new: bool = False
+
+    @classmethod
+    def load(cls, sources: str, file: Path) -> "KeptDigests":
+        """Read what is kept for these sources; nothing where the file is of others or damaged."""
+        found = cls(sources, file)
+        with suppress(OSError, ValueError):
+            content = json.loads(file.read_text(encoding="utf-8"))
+            kept = content.get("digests") if isinstance(content, dict) and content.get("sources") == sources else {}
+            if isinstance(kept, dict) and all(isinstance(value, str) for value in kept.values()):
+                found.digests = kept
+        return found
+
+    def digest(self, step: str, plugins: Sequence[str] = (), loaded: Sequence[str] = ()) -> str:
+        """Return ``records.code.digest`` of the same."""
+        name = f"{' '.join((step, *plugins))} | {' '.join(loaded)}"
+        if name not in self.digests:
+            self.digests[name], self.new = code.digest(step, plugins, loaded), True
+        return self.digests[name]
+
+    def save(self) -> None:
+        """Keep what is new, beside what another process has kept meanwhile."""
+        if self.new and self.file.parent.is_dir():
+            every = {**self.load(self.sources, self.file).digests, **self.digests}
+            with suppress(OSError, UserError):
+                write_json(self.file, {"sources": self.sources, "digests": every})
+
+
+@cache
+def kept_digests() -> KeptDigests:
+    """Return those of the sources that are here, which are kept when the process ends."""
+    found = KeptDigests.load(hash_of_sources(code.SOURCE / PACKAGE), Path.cwd() / FILE)
+    atexit.register(found.save)
+    return found
+
+
+def hash_of_sources(folder: Path) -> str:
+    """Return a hash of the names and bytes of all modules below a folder."""
+    found = hashlib.sha256()
+    for file in sorted(folder.rglob("*.py")):
+        found.update(f"{file.relative_to(folder).as_posix()}\0{file.stat().st_size}\0".encode())
+        found.update(file.read_bytes())
+    return found.hexdigest()
 
 
 COLLECTORS = "report/collect"
@@ -40,13 +91,19 @@ COLLECTOR_OF_STAGE = {
     "landscape": "landscapes",
     "score-text": "text",
     "check": "checks",
-    "architecture": "architecture",
+    "architecture": "checks",
 }
 """Module of the room that reads the runs of a stage into a table."""
-TABLE, DRAWING = "make_table", "draw_partition"
+
+
+def collector_module(name: str) -> str:
+    """Return the module of a collector, which is no plug-in: no spec names it."""
+    return f"leaklab.{COLLECTORS.replace('/', '.')}.{name}"
+
+
+TABLE, FIGURE, DRAWING = "make_table", "make_figure", "draw_partition"
 Plugins = Sequence[tuple[str, str]]
 """Room and name of each."""
-ROOMS_OF_CHECKS = ("models", "defenses", "federated/algorithms", "federated/optimizers", "federated/schedules")
 
 
 @dataclass(frozen=True)
@@ -76,12 +133,7 @@ class Code:
 
 def code_of(spec: Spec) -> Code:
     """Return the code of a run."""
-    named = tuple(executed_plugins(spec))
-    if not isinstance(spec, CheckSpec):
-        return Code(RULE_OF_STAGE[stage_of(spec)], named)
-    several = tuple((room, name) for room in ROOMS_OF_CHECKS for name in available(room))
-    told = tuple(one for one in several if one[1] in spec.check.settings.values())
-    return Code(RULE_OF_STAGE[stage_of(spec)], (*named, *told), several)
+    return Code(spec.rule, spec.executed_plugins(), spec.loadable_plugins())
 
 
 def code_of_result(rule: str, paper: str = "", item: str = "", scale: str = "", partition: str = "") -> Code:
@@ -96,7 +148,10 @@ def code_of_result(rule: str, paper: str = "", item: str = "", scale: str = "", 
     """
     if partition:
         return Code(rule, (("data/partitions", partition),))
-    return Code(rule, _plugins_of_table(Path("config/items", paper, f"{item}.yaml"), scale) if rule == TABLE else ())
+    file = Path("config/items", paper, f"{item}.yaml")
+    if rule == FIGURE:
+        return Code(rule, _renderer(file))
+    return Code(rule, _plugins_of_table(file, scale) if rule == TABLE else ())
 
 
 def code_of_record(rule: str, told: Mapping[str, Any]) -> Code:
@@ -112,6 +167,11 @@ def code_of_record(rule: str, told: Mapping[str, Any]) -> Code:
         return Code(rule)
 
 
+def _renderer(file: Path) -> tuple[tuple[str, str], ...]:
+    item = load_item(file) if file.is_file() else None
+    return ((FIGURES, item.renderer),) if item is not None and item.own_renderer else ()
+
+
 def _plugins_of_table(file: Path, scale: str) -> tuple[tuple[str, str], ...]:
     """Return the collectors of a table's stages, and what they ask: networks to describe, deals of embeddings."""
     item = load_item(file) if file.is_file() else None
@@ -120,15 +180,17 @@ def _plugins_of_table(file: Path, scale: str) -> tuple[tuple[str, str], ...]:
     found: set[tuple[str, str]] = set()
     for run in (*expand(item, scale), *(run for run, _ in expand_absent(item, scale))):
         found.add((COLLECTORS, COLLECTOR_OF_STAGE[block_stage(run)]))
-        if block_stage(run) == "architecture":
+        if run.spec is None:
             found.add(("models", run.choice["model"]["name"]))
-        elif isinstance(run.spec, TrainSpec) and item.cells and item.cells.embedding:
-            found.add(("data/partitions", run.spec.partition.name))
+        elif run.spec.stage == TrainSpec.stage and item.cells and item.cells.embedding:
+            deals = (one for one in run.spec.needs() if one.stage == PartitionSpec.stage)
+            found.update(plugin for deal in deals for plugin in deal.executed_plugins())
     return tuple(sorted(found))
 
 
 def _starts(plugins: Plugins) -> tuple[str, ...]:
-    return tuple(f"{module_name(room, name)}:PLUGIN" for room, name in plugins)
+    collectors = (f"{collector_module(name)}:*" for room, name in plugins if room == COLLECTORS)
+    return (*collectors, *(find(room, name).start for room, name in plugins if room != COLLECTORS))
 
 
 @cache

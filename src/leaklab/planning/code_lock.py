@@ -1,7 +1,7 @@
 """The lock of code: which digests of code make the same bytes, and the repeated runs that showed it.
 
 For each rule with its plug-ins one line: the *generation*, by which Snakemake knows the code, the digests that were
-accepted for it, and hashes of what the repeated runs made. ``leaklab adopt`` writes it (``planning/adopt.py``). Code
+accepted for it, and hashes of what the repeated runs made. ``leaklab adopt`` writes it (``provenance/repeat.py``). Code
 without a line, or whose digest is not in it, is a generation of its own. Rules give Snakemake the generation, so that a
 refactoring reruns nothing; records keep the digest of the code that really ran.
 """
@@ -16,11 +16,10 @@ from typing import Annotated
 from pydantic import Field
 
 from leaklab.planning.code import Code
-from leaklab.records.canonical import canonical_json
 from leaklab.records.config import parse
 from leaklab.records.files import read_json, write_text
 from leaklab.records.ledger import Entry, Ledger
-from leaklab.records.record import Record
+from leaklab.records.record import Record, canonical_json
 
 FILE = Path("results/code.lock")
 WITNESSED = r"^[0-9a-f]{16} [0-9a-f]{16}$"

@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property, singledispatch
 from pathlib import Path
 from typing import Any
 
+from leaklab.planning.plan import Job, Plan
 from leaklab.planning.resources import cost
-from leaklab.records.attack_spec import AttackSpec
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, write_json
-from leaklab.records.landscape_spec import LandscapeSpec, ProjectionSpec
-from leaklab.records.specs import Spec
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs.attack import AttackSpec, LandscapeSpec, ProjectionSpec
+from leaklab.specs.base import Spec
+from leaklab.specs.text import TextAttackSpec
+from leaklab.specs.training import TrainSpec
 
 FILE = Path("data/calibration.json")
 LARGEST = 1e9
@@ -40,16 +41,8 @@ class Device:
 
     def factor(self, spec: Spec) -> float:
         """Return the factor of a job's work; of work that was not measured, the worst of its stage that was."""
-        if isinstance(spec, LandscapeSpec):
-            return self.factor(spec.attack)
-        if isinstance(spec, ProjectionSpec):
-            return self._of("attack/a generator's image")  # not measured
-        if not isinstance(spec, TrainSpec | AttackSpec):
-            return 1.0
-        if isinstance(spec, AttackSpec) and spec.generator is not None:
-            # a candidate is a gradient of the victim, as a step of training is
-            return self._of(f"train/{spec.capture.model.name}")
-        return self._of(work_of(spec))
+        work = work_of(spec)
+        return self._of(work) if work else 1.0
 
     def _of(self, work: str) -> float:
         stage = work.partition("/")[0]
@@ -59,14 +52,43 @@ class Device:
 
 def runs_there(spec: Spec) -> bool:
     """Tell whether a job runs on the device; all others take a processor thread, or next to no time."""
-    return isinstance(spec, TrainSpec | AttackSpec | LandscapeSpec | ProjectionSpec)
+    return bool(work_of(spec))
 
 
-def work_of(spec: TrainSpec | AttackSpec) -> str:
-    """Return the kind of work of a job, such as ``train/mlp``: jobs of one kind change by the same factor."""
-    if isinstance(spec, TrainSpec):
-        return f"train/{spec.model.name}"
+@singledispatch
+def work_of(spec: Spec) -> str:
+    """Return the kind of work of a job, such as ``train/mlp``: jobs of one kind change by the same factor.
+
+    Empty for what does not run on the device.
+    """
+    return ""
+
+
+@work_of.register
+def _work_of_training(spec: TrainSpec) -> str:
+    return f"train/{spec.model.name}"
+
+
+@work_of.register
+def _work_of_attack(spec: AttackSpec) -> str:
+    if spec.generator is not None:  # a candidate is a gradient of the victim, as a step of training is
+        return f"train/{spec.capture.model.name}"
     return f"attack/{spec.capture.model.name}/{spec.attack.name}"
+
+
+@work_of.register
+def _work_of_landscape(spec: LandscapeSpec) -> str:
+    return work_of(spec.attack)
+
+
+@work_of.register
+def _work_of_projection(spec: ProjectionSpec) -> str:
+    return "attack/a generator's image"  # not measured
+
+
+@work_of.register
+def _work_of_text(spec: TextAttackSpec) -> str:
+    return "attack/a sentence"  # not measured
 
 
 def measured_device(kind: str, file: Path = FILE) -> Device:
@@ -116,3 +138,50 @@ def _sound(entry: Any) -> bool:
     return isinstance(factors, dict) and all(
         isinstance(value, int | float) and 0 < value < LARGEST and work.isprintable() for work, value in factors.items()
     )
+
+
+# Which job goes first where several may begin: the one with the longest chain of work behind it.
+
+RESULT = 10**6
+"""Rank of tables and figures, above all others: they take seconds, and somebody waits for them."""
+
+Key = tuple[str, str]
+
+
+class Ranks:
+    """The minutes of the longest chain of jobs that begins with a job, rounded up."""
+
+    def __init__(self, plan: Plan, device: Device) -> None:
+        """Rank all jobs of a plan by what they take on a device."""
+        self._plan, self._device = plan, device
+
+    def of(self, stage: str, name: str) -> int:
+        """Return the rank of a run, below ``RESULT``."""
+        return min(RESULT - 1, 1 + int(self._seconds[stage, name] / 60))
+
+    def of_dataset(self, name: str) -> int:
+        """Return the rank of a prepared data set: that of the first run that reads it; 0 if none does."""
+        reading = [key for key, job in self._jobs.items() if job.dataset == name]
+        return max((self.of(*key) for key in reading), default=0)
+
+    @cached_property
+    def _jobs(self) -> Mapping[Key, Job]:
+        return {(stage, name): job for stage, jobs in self._plan.jobs.items() for name, job in jobs.items()}
+
+    @cached_property
+    def _seconds(self) -> dict[Key, float]:
+        readers: dict[Key, list[Key]] = {key: [] for key in self._jobs}
+        for key, job in self._jobs.items():
+            for read in job.read_runs:
+                readers[read].append(key)
+        found: dict[Key, float] = {}
+
+        def longest(key: Key) -> float:
+            if key not in found:
+                behind = max((longest(reader) for reader in readers[key]), default=0.0)
+                found[key] = self._device.seconds(self._jobs[key].spec) + behind
+            return found[key]
+
+        for key in self._jobs:
+            longest(key)
+        return found

@@ -4,17 +4,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from leaklab.data.catalog import find_entry, load_catalog
-from leaklab.data.text.catalog import find_text
+from leaklab.data.catalog import find_entry, find_text, load_catalog
 from leaklab.planning.code import code_of
 from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.devices import Device, runs_there
-from leaklab.planning.disk import disk_mb
 from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import Job
-from leaklab.planning.resources import cost, memory_mb
+from leaklab.planning.resources import cost, disk_mb, memory_mb
 from leaklab.records.files import read_json
-from leaklab.records.text_specs import TEXT_FOLDER
+from leaklab.specs.text import TEXT_FOLDER
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,26 @@
 """What has to be fetched before jobs run where there is no network: data sets and published weights."""
 
-from collections.abc import Callable, Iterable, Mapping
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from leaklab.data.network import answering
+from leaklab.data.download import why_unavailable
+from leaklab.data.fetch import answering
+from leaklab.items.items import Item
 from leaklab.planning.missing import why_missing
-from leaklab.planning.plan import PREPARED, Job
+from leaklab.planning.plan import PREPARED, Job, result_files
 from leaklab.records import plugins
-from leaklab.records.attack_spec import ScoreSpec
-from leaklab.records.capture_spec import CaptureSpec
-from leaklab.records.generator_spec import GeneratorSpec
-from leaklab.records.landscape_spec import LandscapeSpec, ProjectionSpec
-from leaklab.records.specs import Spec
-from leaklab.records.state_spec import PublishedState
-from leaklab.records.text_specs import TEXT_FOLDER
-from leaklab.records.train_spec import TrainSpec
-from leaklab.records.weights import why_unavailable
+from leaklab.records.config import Scale
+from leaklab.records.errors import UserError
+from leaklab.records.files import read_json, sha256
+from leaklab.specs.generator import GENERATORS
+from leaklab.specs.stages import folders_of
+from leaklab.specs.text import TEXT_FOLDER
+
+PUBLISHED = ("metrics", GENERATORS)
+"""Rooms whose plug-ins may have published weights."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,11 @@ def needed_by(jobs: Iterable[Job]) -> Needed:
     """Return what jobs read from outside, each once; imports the metrics and generators that they name."""
     every = list(jobs)
     datasets = {job.dataset for job in every if job.dataset}
-    weights = {name for job in every for name in _weights_of(job.spec)}
-    return Needed(tuple(sorted(datasets)), tuple(sorted(weights)))
+    weights = {name for job in every for name in job.spec.own_weights}
+    named = (one for job in every for one in job.spec.plugins() if one[0] in PUBLISHED)
+    for room, name, settings in {(room, name): (room, name, settings) for room, name, settings in named}.values():
+        weights.add(str(getattr(plugins.load(room, name, settings), "weights", "")))
+    return Needed(tuple(sorted(datasets)), tuple(sorted(filter(None, weights))))
 
 
 def files_to_make(needed: Needed, answer: Callable[..., set[str]] = answering) -> tuple[list[Path], Mapping[str, str]]:
@@ -63,19 +69,89 @@ def weights_not_to_be_had(needed: Needed) -> dict[str, str]:
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
-def _weights_of(spec: Spec) -> Iterable[str]:
-    if isinstance(spec, TrainSpec) and spec.backbone and spec.backbone.weights:
-        yield spec.backbone.weights
-    if isinstance(spec, CaptureSpec) and isinstance(spec.state, PublishedState):
-        yield spec.state.weights
-    if isinstance(spec, GeneratorSpec) and not spec.steps:
-        yield _named("models/generators", spec.model.name, spec.model.settings)
-    metrics = spec.metrics if isinstance(spec, ScoreSpec | LandscapeSpec) else ()
-    if isinstance(spec, ProjectionSpec) and spec.perceptual:
-        metrics = (spec.perceptual,)
-    yield from filter(None, (_named("metrics", name, {}) for name in metrics))
+# What of an item's runs colleagues have pushed: brought here by DVC, and nothing else of theirs.
+
+# Snakemake's records: without them a file that was brought here counts as made by nobody knows what
+RECORDS = Path(".snakemake/metadata")
+LOCK = Path("dvc.lock")
 
 
-def _named(room: str, name: str, settings: Mapping[str, Any]) -> str:
-    """Return the published weights of a plug-in; empty where it has none."""
-    return str(getattr(plugins.load(room, name, settings), "weights", ""))
+def pulled(jobs: Sequence[Job], items: Iterable[Item], scale: Scale) -> str:
+    """Bring what was shared of some items, and return in words how much of it is here.
+
+    Raises:
+        UserError: see ``pull`` and ``refuse_damaged``.
+    """
+    pull(paths_of(jobs, items, scale))
+    refuse_damaged(jobs)
+    return words(jobs)
+
+
+def paths_of(jobs: Iterable[Job], items: Iterable[Item], scale: Scale) -> list[Path]:
+    """Return what DVC may hold of some items: their runs, prepared data, results, and Snakemake's records."""
+    every = list(jobs)
+    datasets = sorted({job.dataset for job in every if job.dataset})
+    prepared = [PREPARED / f"{name}.{kind}" for name in datasets for kind in ("safetensors", "json", "run.json")]
+    shown = [path for item in items for path in result_files(item, scale).values()] if scale != "small" else []
+    return [RECORDS, *prepared, *(folder for job in every for folder in folders_of(job.spec)), *shown]
+
+
+def pull(paths: Sequence[Path]) -> None:
+    """Let DVC bring those of the paths that a remote has; what it does not know is left out without a word.
+
+    Raises:
+        UserError: nothing was ever shared here, there is no remote, or it does not answer or lacks a file.
+    """
+    if not LOCK.is_file():
+        raise UserError(f"{LOCK} is missing: it says what was shared, so pull works in a clone of a shared project")
+    done = subprocess.run(
+        [sys.executable, "-m", "dvc", "pull", "--quiet", *map(str, paths)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        first = next((line for line in said if line.startswith("ERROR")), said[0] if said else "dvc pull failed")
+        raise UserError(
+            f"{first.removeprefix('ERROR: ')}; name the remote with `dvc remote add --default NAME PATH_OR_URL`, "
+            "or let `make share` of the clone that made the runs end"
+        )
+
+
+def refuse_damaged(jobs: Iterable[Job]) -> None:
+    """Compare what was brought here with the records beside it, before any job reads it.
+
+    Raises:
+        UserError: names the files that were changed or cut short on their way; nothing is deleted.
+    """
+    bad = [path for job in jobs for path in _differing(job.folder / "run.json")]
+    if bad:
+        raise UserError(
+            f"{', '.join(bad)}: not what the record beside it says: changed or cut short on the remote; delete it, and "
+            "snakemake makes it again"
+        )
+
+
+def _differing(record: Path) -> list[str]:
+    if not record.is_file():
+        return []
+    content = read_json(record)
+    outputs = content.get("outputs") if isinstance(content, dict) else None
+    if not isinstance(outputs, dict):
+        return [str(record)]
+    return [path for path, value in outputs.items() if not _is(Path(path), value)]
+
+
+def _is(path: Path, value: str) -> bool:
+    """Tell whether a file of this project has a checksum."""
+    if path.is_absolute() or ".." in path.parts:
+        return False
+    try:
+        return path.is_file() and sha256(path) == value
+    except OSError:  # no file has so long a name, or it may not be read
+        return False
+
+
+def words(jobs: Sequence[Job]) -> str:
+    """Return how many of the runs are here now."""
+    lacking = sum(not (job.folder / "run.json").is_file() for job in jobs)
+    rest = f"; {lacking} were not shared: snakemake makes them" if lacking else ""
+    return f"{len(jobs) - lacking} of {len(jobs)} runs are here{rest}"

@@ -1,27 +1,90 @@
 """What ``leaklab items`` and ``leaklab plan`` print: a table, and the lines below it."""
 
+import io
+import re
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from leaklab.items.items import Item, load_items
 from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.devices import Device, measured_device
 from leaklab.planning.estimate import Estimate, datasets_of, estimate, source_of
-from leaklab.planning.names import named_item, named_paper, papers_of
-from leaklab.planning.outputs import jobs_behind
+from leaklab.planning.gpus import device_wanted, gpu_problem, no_gpu
+from leaklab.planning.outputs import how_to_make, jobs_behind, states
 from leaklab.planning.plan import PREPARED, Job, Plan, build_plan, result_files
-from leaklab.planning.state import how_to_make, states
-from leaklab.planning.working_gpu import gpu_problem, no_gpu
-from leaklab.records.config import SCALES, Scale, load_config
-from leaklab.records.durations import duration
+from leaklab.records.config import SCALES, Scale
+from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
-from leaklab.records.ids import stage_of
-from leaklab.records.items import Item, load_items
+
+# How a user may write the name of an item, and what is offered instead of a name that no item has.
+
+OFFERED = 3
+"""Names that are offered at most for one that is nearly right."""
+
+
+def named_item(name: str, items: Mapping[str, Item]) -> Item:
+    """Return the item called ``lrp table1``, ``lrp/table1``, ``lrp:table1`` or ``lrp-table1``, in any case.
+
+    Raises:
+        UserError: no item is called so; the line offers those that are called nearly so.
+    """
+    wanted = _plain(name)
+    found = {_plain(key): item for key, item in items.items()}
+    if wanted in found:
+        return found[wanted]
+    raise UserError(f"unknown item '{name}': {_offer(wanted, items)}")
+
+
+def papers_of(items: Mapping[str, Item]) -> tuple[str, ...]:
+    """Return the keys of the papers, in order."""
+    return tuple(dict.fromkeys(item.paper for item in items.values()))
+
+
+def named_paper(name: str, items: Mapping[str, Item]) -> str:
+    """Return the key of a paper that was written in any case.
+
+    Raises:
+        UserError: there is no such paper.
+    """
+    papers = papers_of(items)
+    if name.lower() in papers:
+        return name.lower()
+    raise UserError(f"unknown paper '{name}': choose from {', '.join(papers)}")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s:./-]+", "-", name.strip().lower())
+
+
+def _offer(wanted: str, items: Mapping[str, Item]) -> str:
+    """Return what to write instead: an item of that name in each paper, the nearest names, or all of a paper."""
+    same = [key for key, item in items.items() if _plain(item.item) == wanted]
+    if same:
+        return f"did you mean {_either(same)}?"
+    called: dict[str, list[str]] = {}
+    for key, item in items.items():
+        called.setdefault(_plain(key), []).append(key)
+        called.setdefault(_plain(item.item), []).append(key)
+    near = [key for match in get_close_matches(wanted, called, OFFERED, cutoff=0.8) for key in called[match]]
+    if near:
+        return f"did you mean {_either(list(dict.fromkeys(near))[:OFFERED])}?"
+    paper = wanted.split("-")[0]
+    if paper in papers_of(items):
+        return f"choose from {', '.join(key for key in items if key.startswith(f'{paper}/'))}"
+    return f"name a paper and one of its items, such as {next(iter(items))}; `leaklab items` lists them"
+
+
+def _either(names: list[str]) -> str:
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
 
 SYMBOLS = {"done": "[green]done[/]", "not run": "not run", "planned": "[dim]planned[/]"}
 WIDEST = len("planned")
@@ -153,8 +216,8 @@ def _wanted(name: str, scale: Scale) -> Item | dict[str, Item]:
 def _item_plan(item: Item, scale: Scale) -> Listing:
     plan = build_plan({item.key: item}, (scale,))
     jobs = plan.jobs_of(scale, item) if (scale, item.key) in plan.runs else []
-    stages = dict.fromkeys(stage_of(job.spec) for job in jobs)
-    parts = {stage: [job for job in jobs if stage_of(job.spec) == stage] for stage in stages}
+    stages = dict.fromkeys(job.spec.stage for job in jobs)
+    parts = {stage: [job for job in jobs if job.spec.stage == stage] for stage in stages}
     return _listing(f"{item.key} at scale {scale}: {item.title}", "stage", parts, jobs, how_to_make(item, scale))
 
 
@@ -164,7 +227,7 @@ def _figures(items: Sequence[Item], scale: Scale) -> str:
 
 def _listing(title: str, of: str, parts: Mapping[str, Sequence[Job]], jobs: Sequence[Job], command: str) -> Listing:
     """Return the plan's table, a line for each part, with the sum over all jobs, which parts may share."""
-    lock, device = CodeLock.load(), measured_device(load_config().device)
+    lock, device = CodeLock.load(), measured_device(device_wanted())
     gpu = device.kind == "cuda"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in (of, *COLUMNS, *([GPU_COLUMN] if gpu else [])):
@@ -200,3 +263,17 @@ def _where(dataset: str) -> str:
     if any(Path(f"{PREPARED / dataset}.{kind}").is_file() for kind in ("safetensors", "json")):
         return "here"
     return f"not here yet: {source_of(dataset)}"
+
+
+# Text of others on a terminal: escape sequences are shown, not obeyed, and half a character does not end a command.
+
+
+def printable(text: str) -> str:
+    """Return a text with what cannot be printed written as Python would, so that it is seen."""
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+def print_anything() -> None:
+    """Let standard output show the number of a character that its encoding lacks, rather than fail."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")

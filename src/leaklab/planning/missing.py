@@ -11,15 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from leaklab.data.catalog import Entry, find_entry, load_catalog
-from leaklab.data.fetch import DOWNLOADS, MIRROR_VARIABLE, mirror_folder
-from leaklab.data.network import answering
-from leaklab.data.text.catalog import TEXTS, find_text
+from leaklab.data.catalog import TEXTS, Entry, find_entry, find_text, load_catalog
+from leaklab.data.fetch import DOWNLOADS, MIRROR_VARIABLE, answering, mirror_folder
+from leaklab.items.items import Item, with_missing
 from leaklab.planning.plan import PREPARED, Plan, result_files
 from leaklab.planning.run_records import lacked_data
 from leaklab.records.config import Scale
-from leaklab.records.items import Item, with_missing
-from leaklab.records.text_specs import TEXT_FOLDER
+from leaklab.specs.text import TEXT_FOLDER
 
 VARIABLE = "LEAKLAB_MISSING"
 Reasons = Mapping[str, str]
@@ -28,13 +26,13 @@ Missing = dict[str, dict[str, Reasons]]
 """Scale -> item -> reasons."""
 
 
-def told() -> Missing:
+def found_before() -> Missing:
     """Return what the process that the user started has found out."""
     found: Missing = json.loads(os.environ.get(VARIABLE) or "{}")
     return found
 
 
-def tell(missing: Missing) -> None:
+def pass_on(missing: Missing) -> None:
     """Leave what was found out to the processes of the jobs."""
     os.environ[VARIABLE] = json.dumps(missing, sort_keys=True)
 

@@ -1,15 +1,21 @@
 """One file of each job behind some items of a scale: what a scale's targets, records and counts are made of."""
 
+import hashlib
+import os
+import shutil
 from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+from leaklab.items.items import Item
 from leaklab.planning.plan import PREPARED, Job, Plan, result_files
-from leaklab.records.canonical import canonical_json
-from leaklab.records.capture_spec import CapturedRound
-from leaklab.records.config import Scale
+from leaklab.records.config import SCALES, Scale
 from leaklab.records.files import read_json
-from leaklab.records.items import Item
-from leaklab.records.partition_spec import PartitionSpec
+from leaklab.records.record import canonical_json
+from leaklab.specs.base import CapturedRound
+from leaklab.specs.training import PartitionSpec
 
 
 def jobs_behind(plan: Plan, scale: Scale, items: Iterable[Item]) -> list[Job]:
@@ -30,9 +36,7 @@ def drawings_of_deals(jobs: Iterable[Job]) -> list[Path]:
     pictures: dict[str, Path] = {}
     for job in jobs:
         if isinstance(job.spec, PartitionSpec):
-            seedless = job.spec.partition.model_copy(update={"seed": 0})
-            kind = canonical_json(job.spec.model_copy(update={"partition": seedless}))
-            pictures.setdefault(kind, job.folder / "partition.png")
+            pictures.setdefault(canonical_json(job.spec.seedless()), job.folder / "partition.png")
     return list(pictures.values())
 
 
@@ -69,3 +73,119 @@ def nothing_done(idle: str) -> str:
 
 def _changed_nothing(record: Path) -> bool:
     return record.is_file() and read_json(record).get("facts", {}).get("defense_changes_update") is False
+
+
+# The state of an item at a scale, as ``leaklab items`` and the report show it.
+
+Word = Literal["done", "not run", "planned"]
+
+
+@dataclass(frozen=True)
+class State:
+    """Whether an item's result is here, and if not, why."""
+
+    word: Word
+    reason: str = ""
+
+
+def state_of(plan: Plan, item: Item, scale: Scale, root: Path = Path()) -> State:
+    """Return the item's state at a scale."""
+    if item.planned:
+        return State("planned", item.planned)
+    if (scale, item.key) not in plan.runs:
+        reason = item.scales[scale].planned if scale in item.scales else ""
+        if missing := item.scales[scale].missing if scale in item.scales else {}:
+            return State("not run", "; ".join(missing.values()))
+        return State("planned", reason or f"not set up for scale {scale}")
+    files = result_files(item, scale)
+    if all((root / files[name]).is_file() for name in ("csv", "png")):
+        return State("done")
+    return State("not run", how_to_make(item, scale))
+
+
+def how_to_make(item: Item, scale: Scale) -> str:
+    """Return the command that makes an item at a scale, as it can be typed."""
+    return f"snakemake --cores 2 {result_files(item, scale)['csv']}"
+
+
+def states(plan: Plan, root: Path = Path()) -> dict[str, dict[Scale, State]]:
+    """Return item -> scale -> state."""
+    return {key: {s: state_of(plan, item, s, root) for s in SCALES} for key, item in plan.items.items()}
+
+
+# What a job made before is linked aside until the job has made it anew, whatever becomes of the job.
+
+PLACE = Path(".snakemake/aside")
+
+
+class Aside:
+    """Links to the outputs that a job found when it began; none, while it works, where it found none."""
+
+    def __init__(self, outputs: Iterable[object], place: Path = PLACE) -> None:
+        """Name the folder of the links; it is there from ``take`` until ``put_back`` or ``drop``.
+
+        Args:
+            outputs: all files that the job makes.
+            place: the folder for all jobs.
+        """
+        paths = [Path(str(path)) for path in outputs]
+        self.kept = {path: _name(str(path)) for path in paths}
+        self.folder = place / _name("\n".join(map(str, paths)))
+
+    def take(self) -> None:
+        """Link what is there; a job that was begun and never ended is put back first."""
+        self.put_back()
+        part = self.folder.with_name(f"{self.folder.name}.{os.getpid()}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        for path, name in self.kept.items():
+            if path.is_file():
+                _link(path, part / name)
+        part.rename(self.folder)
+
+    def put_back(self) -> None:
+        """Make the outputs what they were when the job began; nothing happens where none was begun."""
+        if not self.folder.is_dir():
+            return
+        for path, name in self.kept.items():
+            if not (self.folder / name).exists():
+                path.unlink(missing_ok=True)
+            elif not _same(path, self.folder / name):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                part = path.with_name(f".{path.name}.{os.getpid()}.part{path.suffix}")
+                _link(self.folder / name, part)
+                part.replace(path)
+        self.drop()
+
+    def remove_unmade(self) -> None:
+        """Remove old outputs in whose place the job made none, so that Snakemake misses them."""
+        for path, name in self.kept.items():
+            if _same(path, self.folder / name):
+                path.unlink()
+
+    def drop(self) -> None:
+        """Take the links away, all at once."""
+        gone = self.folder.with_name(f"{self.folder.name}.{os.getpid()}.gone")
+        with suppress(FileNotFoundError):
+            self.folder.rename(gone)
+            shutil.rmtree(gone, ignore_errors=True)
+
+
+def _name(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _same(path: Path, kept: Path) -> bool:
+    try:
+        one, other = path.stat(), kept.stat()
+    except FileNotFoundError:
+        return False
+    return (one.st_mtime_ns, one.st_size) == (other.st_mtime_ns, other.st_size)
+
+
+def _link(path: Path, copy: Path) -> None:
+    copy.unlink(missing_ok=True)
+    try:
+        os.link(path, copy)
+    except OSError:  # another file system, or one that knows no links
+        shutil.copy2(path, copy)

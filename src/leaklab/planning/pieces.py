@@ -10,28 +10,50 @@ same.
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import singledispatch
 from math import ceil
 from pathlib import Path
 
 from leaklab.planning.devices import Device
-from leaklab.planning.plan import Job
-from leaklab.planning.resources import cost, minutes_of, trials_of
-from leaklab.records.attack_spec import AttackSpec
+from leaklab.planning.plan import Job, Plan
+from leaklab.planning.resources import cost, minutes_of
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json
-from leaklab.records.specs import Spec
-from leaklab.records.text_specs import TextAttackSpec
-from leaklab.records.train_spec import TrainSpec
+from leaklab.records.record import canonical_json
+from leaklab.records.traits import attack_traits
+from leaklab.specs.attack import ATTACKS, TRIALS_TOGETHER, AttackSpec
+from leaklab.specs.base import Spec
+from leaklab.specs.text import TextAttackSpec
+from leaklab.specs.training import TrainSpec
 
 VARIABLE = "LEAKLAB_PIECE_MINUTES"
 MINUTES = 30.0
 FILE = "pieces.json"
-# attacks/parts.py, which imports torch: what is attacked together cannot be cut
-TRIALS_TOGETHER = 10
 # they hang on one another, and Snakemake follows such a chain by recursion
 LONGEST_CHAIN = 100
-# attacks whose searches keep their state (attacks/savepoints.py), so that a chunk can be left and taken up again
-RESUMED = ("csdlg", "delta-dlg", "delta-ig", "dlg", "ggl", "idlg", "ig")
+
+
+def shorter_trainings(plan: Plan) -> dict[str, TrainSpec]:
+    """Return run -> the longest of the same trainings with fewer rounds, from which it goes on.
+
+    The rounds that several captured states have in common are trained once; ids and bytes are those of a training that
+    begins at the first round.
+    """
+    same: dict[str, list[tuple[int, bool, str, TrainSpec]]] = {}
+    for name, job in plan.jobs.get(TrainSpec.stage, {}).items():
+        if isinstance(job.spec, TrainSpec) and job.spec.goes_on:
+            one = (job.spec.rounds_done, bool(job.spec.sends), name, job.spec)
+            same.setdefault(canonical_json(job.spec.whole), []).append(one)
+    found: dict[str, TrainSpec] = {}
+    for trainings in same.values():
+        ordered = sorted(trainings, key=lambda one: one[:3])
+        for place, (rounds, _, name, _) in enumerate(ordered):
+            # of those that stop in one round, who keeps messages has to do that round as well
+            before = [one for one in ordered[:place] if one[0] < rounds]
+            # and the one without is what others go on from, if there is one
+            nearest = [one for one in before if one[0] == before[-1][0]] if before else []
+            found |= {name: nearest[0][3]} if nearest else {}
+    return found
 
 
 def piece_minutes() -> float:
@@ -74,7 +96,8 @@ def told_of(job: Job, device: Device) -> dict[str, int]:
     if (job.folder / "run.json").is_file():
         return {"pieces": 1}
     number = pieces_of(job.spec, device)
-    chain = max(1, number // chunks_of(job.spec)) if isinstance(job.spec, AttackSpec) else 1
+    chunks = chunks_of(job.spec)
+    chain = max(1, number // chunks) if chunks else 1
     chained = {"chain": chain, "seconds": ceil(device.seconds(job.spec) / number)} if chain > 1 else {}
     return {"pieces": number, **chained}
 
@@ -95,17 +118,39 @@ def kept_in(file: Path) -> dict[str, int]:
 
 def pieces_of(spec: Spec, device: Device) -> int:
     """Return into how many pieces a job would be cut that has not begun."""
-    wanted = ceil(device.seconds(spec) / (60 * piece_minutes()))
-    if isinstance(spec, AttackSpec) and spec.attack.name in RESUMED and wanted > (chunks := chunks_of(spec)):
+    wanted, chunks = ceil(device.seconds(spec) / (60 * piece_minutes())), chunks_of(spec)
+    resumed = any(attack_traits(name).keeps_state for room, name in spec.executed_plugins() if room == ATTACKS)
+    if resumed and wanted > chunks > 0:
         return chunks * min(LONGEST_CHAIN, ceil(wanted / chunks))
-    return max(1, min(_most(spec), wanted))
+    most = chunks if chunks and cost(spec).evaluations else min(LONGEST_CHAIN, stretches_of(spec))
+    return max(1, min(most, wanted))
 
 
-def chunks_of(spec: AttackSpec | TextAttackSpec) -> int:
-    """Return how many chunks of trials an attack has; sentences are read one by one."""
-    if isinstance(spec, TextAttackSpec):
-        return spec.capture.sentences.count * spec.capture.draws
-    return ceil(trials_of(spec.capture) / TRIALS_TOGETHER)
+@singledispatch
+def chunks_of(spec: Spec) -> int:
+    """Return into how many parts a job can be cut that are done side by side: chunks of trials; 0 for other jobs."""
+    return 0
+
+
+@chunks_of.register
+def _chunks_of_attack(spec: AttackSpec) -> int:
+    return ceil(spec.capture.trials / TRIALS_TOGETHER)
+
+
+@chunks_of.register
+def _chunks_of_attack_on_text(spec: TextAttackSpec) -> int:
+    return spec.capture.trials  # sentences are read one by one
+
+
+@singledispatch
+def stretches_of(spec: Spec) -> int:
+    """Return into how many parts a job can be cut that follow one another: the rounds of a training."""
+    return 1
+
+
+@stretches_of.register
+def _stretches_of_training(spec: TrainSpec) -> int:
+    return spec.rounds_done
 
 
 @dataclass(frozen=True)
@@ -141,15 +186,6 @@ class Cut:
         told = told_of(job, device)
         number = told["pieces"]
         each = device.seconds(job.spec) / number
-        apart = isinstance(job.spec, AttackSpec | TextAttackSpec) and number > 1
+        apart = chunks_of(job.spec) > 0 and number > 1
         more = number + 1 if apart else number - 1  # what joins the pieces of an attack is a job too
         return cls(number, told.get("chain", 1), told, each, minutes_of(each), minutes_of(0.0 if apart else each), more)
-
-
-def _most(spec: Spec) -> int:
-    """Return the most pieces that a job can be cut into."""
-    if isinstance(spec, AttackSpec | TextAttackSpec) and cost(spec).evaluations:
-        return chunks_of(spec)
-    if isinstance(spec, TrainSpec):
-        return min(LONGEST_CHAIN, spec.rounds if spec.until is None else spec.until)
-    return 1

@@ -4,43 +4,21 @@ Snakemake owns the DAG; this is the list that its rules look things up in. It is
 so nothing here imports torch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from leaklab.data.catalog import Entry, find_entry, load_catalog
-from leaklab.data.text.catalog import find_text
-from leaklab.observations.client_requirements import check_client, check_server, samples_seen
-from leaklab.observations.requirements import check as check_threat_model
-from leaklab.observations.requirements import check_batch, check_generator, check_transform
-from leaklab.observations.text_requirements import check as check_text
-from leaklab.planning.asked_budget import check_asked_budget
+from leaklab.data.catalog import Entry, find_entry, find_text, load_catalog
+from leaklab.items.expand import PlannedRun, expand
+from leaklab.items.items import Item
+from leaklab.planning.checks import check_run
 from leaklab.planning.code import code_of
-from leaklab.planning.first_layer import check_first_layer
-from leaklab.planning.headline import check_headline
-from leaklab.planning.least_batch import check_least_batch
-from leaklab.planning.row_keys import check_row_keys
-from leaklab.planning.several_batches import check_batches
-from leaklab.records import plugins
-from leaklab.records.attack_spec import AttackSpec, ScoreSpec
-from leaklab.records.attacker_spec import told
-from leaklab.records.canonical import canonical_json
-from leaklab.records.capture_spec import CaptureSpec, ClientChoice, TextCaptureSpec
-from leaklab.records.check_spec import CheckSpec
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.errors import UserError
-from leaklab.records.expand import PlannedRun, expand
-from leaklab.records.generator_spec import GeneratorSpec
-from leaklab.records.ids import run_folder, run_id, stage_of
-from leaklab.records.items import Item
-from leaklab.records.landscape_spec import LandscapeSpec, ProjectionSpec
-from leaklab.records.partition_spec import PartitionSpec
-from leaklab.records.spec_plugins import reads_the_update
-from leaklab.records.specs import Spec
-from leaklab.records.state_spec import TrainedState
-from leaklab.records.text_specs import TEXT_FOLDER, TextAttackSpec, TextScoreSpec
-from leaklab.records.train_spec import TrainSpec
+from leaklab.records.record import canonical_json
+from leaklab.specs.base import RUNS, Spec, run_folder, run_id
+from leaklab.specs.text import TEXT_FOLDER
 
 PREPARED = Path("data/prepared")
 
@@ -51,13 +29,19 @@ class Job:
 
     Attributes:
         spec: what runs.
-        needs: runs whose files it reads.
-        dataset: dataset whose prepared file it reads, if any; below ``text/`` where it holds sentences.
     """
 
     spec: Spec
-    needs: tuple[Spec, ...]
-    dataset: str
+
+    @cached_property
+    def needs(self) -> tuple[Spec, ...]:
+        """Return the runs whose files it reads."""
+        return self.spec.needs()
+
+    @property
+    def dataset(self) -> str:
+        """Return the data set whose prepared file it reads, if any; below ``text/`` where it holds sentences."""
+        return self.spec.read_dataset
 
     @cached_property
     def name(self) -> str:
@@ -72,9 +56,9 @@ class Job:
     @cached_property
     def read_runs(self) -> tuple[tuple[str, str], ...]:
         """Return stage and id of each run whose files it reads."""
-        return tuple((stage_of(spec), run_id(spec)) for spec in self.needs)
+        return tuple((spec.stage, run_id(spec)) for spec in self.needs)
 
-    @property
+    @cached_property
     def text(self) -> str:
         """Return the spec as canonical JSON."""
         return canonical_json(self.spec)
@@ -82,7 +66,7 @@ class Job:
     @property
     def told(self) -> str:
         """Return what the job's step is told as canonical JSON: an attacker nothing of the capture."""
-        return canonical_json(told(self.spec))
+        return canonical_json(self.spec.told())
 
     @cached_property
     def code(self) -> str:
@@ -111,9 +95,8 @@ class Plan:
     def jobs_of(self, scale: Scale, item: Item) -> list[Job]:
         """Return every job that the item needs at this scale, each once, in the order of the road."""
         found: dict[str, Job] = {}
-        for run in self.runs[scale, item.key]:
-            if run.spec is not None:
-                self._collect(stage_of(run.spec), run_id(run.spec), found)
+        for spec in asked_for(self.runs[scale, item.key]):
+            self._collect(spec.stage, run_id(spec), found)
         return list(found.values())
 
     def _collect(self, stage: str, name: str, found: dict[str, Job]) -> None:
@@ -124,19 +107,18 @@ class Plan:
 
     def add(self, spec: Spec) -> None:
         """Add a run and all that it needs."""
-        stage, name = stage_of(spec), run_id(spec)
-        known = self.jobs.setdefault(stage, {})
+        job, name = Job(spec), run_id(spec)
+        known = self.jobs.setdefault(spec.stage, {})
         if name in known:
-            if known[name].text != canonical_json(spec):
-                raise UserError(f"two {stage} runs share the id {name}: lengthen HASH_LENGTH in records/ids.py")
+            if known[name].spec != spec and known[name].text != job.text:  # equal ones are told apart much sooner
+                raise UserError(f"two {spec.stage} runs share the id {name}: lengthen HASH_LENGTH in specs/base.py")
             return
-        needs, dataset = _needs(spec)
-        for needed in needs:
+        for needed in job.needs:
             self.add(needed)
-        if dataset and dataset not in self.datasets:
-            self._find(dataset)
-            self.datasets.add(dataset)
-        known[name] = Job(spec, needs, dataset)
+        if job.dataset and job.dataset not in self.datasets:
+            self._find(job.dataset)
+            self.datasets.add(job.dataset)
+        known[name] = job
 
     def _find(self, dataset: str) -> None:
         """Refuse a data set that no catalog has, before a job asks for it."""
@@ -151,45 +133,12 @@ class Plan:
         return load_catalog()
 
 
-def _needs(spec: Spec) -> tuple[tuple[Spec, ...], str]:
-    if isinstance(spec, CheckSpec):
-        deal = spec.partition and PartitionSpec(dataset=spec.dataset, partition=spec.partition)
-        return ((deal,) if deal else ()), ""
-    if isinstance(spec, CaptureSpec):
-        return _needs_of_capture(spec), spec.dataset
-    if isinstance(spec, PartitionSpec | GeneratorSpec):
-        return (), spec.dataset
-    if isinstance(spec, TextCaptureSpec):
-        return (), TEXT_FOLDER + spec.dataset
-    if isinstance(spec, TrainSpec):
-        pretrained = spec.backbone.train if spec.backbone else None
-        deal = PartitionSpec(dataset=spec.dataset, partition=spec.partition)
-        return ((deal, pretrained) if isinstance(pretrained, TrainSpec) else (deal,)), spec.dataset
-    if isinstance(spec, AttackSpec):
-        return (spec.capture, *filter(None, [spec.generator])), ""
-    if isinstance(spec, ProjectionSpec):
-        return (spec.generator,), spec.dataset
-    if isinstance(spec, LandscapeSpec):
-        return (*_needs(spec.attack)[0], spec.attack, spec.projection), ""
-    if isinstance(spec, TextAttackSpec):
-        return (spec.capture,), ""
-    if isinstance(spec, TextScoreSpec):
-        return (spec.attack.capture, spec.attack), TEXT_FOLDER + spec.attack.capture.dataset
-    read = any(reads_the_update(name) for name in spec.metrics)
-    # the dataset gives score_attack its reference pictures
-    return (*(_needs(spec.attack)[0] if read else [spec.attack.capture]), spec.attack), spec.attack.capture.dataset
-
-
-def _needs_of_capture(spec: CaptureSpec) -> tuple[Spec, ...]:
-    """Return the deal whose clients are captured or the generator of their images, and the training of their state."""
-    needs: list[Spec] = []
-    if isinstance(spec.images, ClientChoice):
-        needs.append(PartitionSpec(dataset=spec.dataset, partition=spec.images.partition))
-    elif spec.images.planted:
-        needs.append(spec.images.planted)
-    if isinstance(spec.state, TrainedState):
-        needs.append(spec.state.train)
-    return tuple(needs)
+def asked_for(runs: Sequence[PlannedRun]) -> Iterator[Spec]:
+    """Yield what runs of an item are, states that they keep first; nothing for those of which nothing runs."""
+    for run in runs:
+        yield from run.kept
+        if run.spec is not None:
+            yield run.spec
 
 
 def build_plan(items: Mapping[str, Item], scales: Sequence[Scale] = SCALES) -> Plan:
@@ -213,51 +162,11 @@ def build_plan(items: Mapping[str, Item], scales: Sequence[Scale] = SCALES) -> P
 
 def _add_checked(plan: Plan, item: Item, run: PlannedRun) -> None:
     try:
-        check_row_keys(item, run)
-        if isinstance(run.spec, TrainSpec):
-            check_least_batch(run.spec)
-            check_asked_budget(run.spec)
-        if isinstance(run.spec, ScoreSpec):
-            check_headline(item, run.spec)
-        if isinstance(run.spec, ScoreSpec | LandscapeSpec):
-            check_least_batch(run.spec.attack.capture)
-            check_asked_budget(run.spec.attack.capture)
-            _check_attack(run.spec.attack)
-        if isinstance(run.spec, LandscapeSpec):
-            _check_landscape(run.spec)
-        if isinstance(run.spec, TextScoreSpec):
-            check_text(run.spec.attack)
-        if run.spec is not None:
-            plan.add(run.spec)
+        check_run(item, run)
+        for spec in asked_for([run]):
+            plan.add(spec)
     except UserError as error:
         raise UserError(f"config/items/{item.key}.yaml: runs.{run.block}: {error}") from None
-
-
-def _check_attack(attack: AttackSpec) -> None:
-    check_threat_model(
-        attack.attack.name,
-        attack.attack.settings,
-        attack.capture.threat_model,
-        attack.transform.name,
-        attack.transform.settings,
-        attack.capture.kind,
-        attack.generator,
-    )
-    check_server(attack.capture)
-    seen = samples_seen(attack.capture)
-    check_batch(attack.attack.name, seen, attack.attack.settings)
-    check_client(attack.attack.name, attack.capture)
-    check_first_layer(attack)
-    check_transform(attack.transform.name, attack.capture.defense.name, seen)
-    check_generator(attack)
-    check_batches(attack)
-
-
-def _check_landscape(spec: LandscapeSpec) -> None:
-    """Refuse a metric that measures no distance between images."""
-    for name in spec.metrics:
-        if reads_the_update(name) or plugins.class_attribute("metrics", name, "reads_the_search") is not None:
-            raise UserError(f"metric '{name}' compares no images: name it in a block of attacks")
 
 
 def result_files(item: Item, scale: str) -> dict[str, Path]:
@@ -273,3 +182,79 @@ def result_files(item: Item, scale: str) -> dict[str, Path]:
         "data": figure / f"{item.item}.npz",
         "figure_record": figure / f"{item.item}.run.json",
     }
+
+
+# A plan that is complete, and so need find nothing twice: names of runs, the jobs of an item, the items that stayed.
+
+Key = tuple[str, str]
+"""Stage and id of a run."""
+
+
+class KnownPlan(Plan):
+    """A plan to which nothing is added any more."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> "KnownPlan":
+        """Return the same plan; its jobs are told their names, by which it has them."""
+        found = cls(plan.items, plan.jobs, plan.datasets, plan.runs)
+        for stage, jobs in plan.jobs.items():
+            for name, job in jobs.items():
+                # as if each had been asked: these are cached properties
+                vars(job).update(name=name, folder=RUNS / stage / name)
+        for job in (job for jobs in plan.jobs.values() for job in jobs.values()):
+            if "read_runs" not in vars(job):
+                vars(job)["read_runs"] = tuple(map(found.key_of, job.needs))
+        return found
+
+    def key_of(self, spec: Spec) -> Key:
+        """Return stage and id of a run of this plan."""
+        # by identity, as specs are not hashable; the plan holds them all, so no other can take the place of one
+        known = self._keys.get(id(spec))
+        return (spec.stage, run_id(spec)) if known is None else known
+
+    def jobs_of(self, scale: Scale, item: Item) -> list[Job]:
+        """Return every job that the item needs at this scale, each once, in the order of the road."""
+        if (scale, item.key) not in self._jobs_of_items:
+            found: dict[Key, Job] = {}
+            for spec in asked_for(self.runs[scale, item.key]):
+                self._keys[id(spec)] = self.key_of(spec)
+                self._follow(self._keys[id(spec)], found)
+            self._jobs_of_items[scale, item.key] = list(found.values())
+        return self._jobs_of_items[scale, item.key]
+
+    def with_items(self, items: Mapping[str, Item], scales: Sequence[Scale] = SCALES) -> "KnownPlan":
+        """Return the plan of the same items, of which some have changed: only these are planned anew.
+
+        Raises:
+            UserError: see ``build_plan``.
+        """
+        found = Plan(items)
+        for key, item in items.items():
+            stayed = item is self.items.get(key)
+            part = self if stayed else KnownPlan.of(build_plan({key: item}, scales))
+            for scale in scales:
+                if (scale, key) in part.runs:
+                    found.runs[scale, key] = part.runs[scale, key]
+                    _add(found, part.jobs_of(scale, item))
+        return KnownPlan.of(found)
+
+    def _follow(self, key: Key, found: dict[Key, Job]) -> None:
+        if key not in found:
+            job = self.job(*key)
+            for needed in job.read_runs:
+                self._follow(needed, found)
+            found[key] = job
+
+    @cached_property
+    def _keys(self) -> dict[int, Key]:
+        return {id(job.spec): (stage, name) for stage, jobs in self.jobs.items() for name, job in jobs.items()}
+
+    @cached_property
+    def _jobs_of_items(self) -> dict[tuple[Scale, str], list[Job]]:
+        return {}
+
+
+def _add(plan: Plan, jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        plan.jobs.setdefault(job.spec.stage, {}).setdefault(job.name, job)
+        plan.datasets.update(filter(None, [job.dataset]))

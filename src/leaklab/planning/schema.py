@@ -1,19 +1,20 @@
 """JSON schemas of our YAML files, written from the models, so that editors complete and check them."""
 
 import json
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from leaklab.items.items import Item, Paper
 from leaklab.records.config import Config
 from leaklab.records.files import write_text
-from leaklab.records.items import Item
-from leaklab.records.papers import Paper
-from leaklab.records.specs import Spec
+from leaklab.specs.stages import SPECS
 
 # a block of an item is flat and has axes; the values that its fields may have are those of the specs
-SCHEMAS: dict[str, Any] = {"config": Config, "item": Item, "paper": Paper, "specs": Spec}
+SCHEMAS: dict[str, Any] = {"config": Config, "item": Item, "paper": Paper, "specs": reduce(or_, SPECS)}
 FOLDER = Path("workflow/schemas")
 
 

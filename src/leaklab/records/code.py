@@ -3,10 +3,9 @@
 A step reaches what the statements of its module name, what those definitions name, and so on; of every module that is
 imported on the way, what it does on import. Comments, docstrings and formatting do not count, nor do definitions beside
 those that are reached: an edit of theirs, a checkout or a comment reruns nothing, a changed line of its own does.
-
-Where a definition stands is not part of the digest, only what it says and what it reaches: moved to another module it
-keeps its digest, unless it asks where it is (``__file__``, ``__name__``), or the new module does other things on
-import. What is found by its name at run time is not seen, so a plug-in that a spec names is a start of its own.
+Where a definition stands is no part of it: moved to another module it keeps its digest, unless it asks where it is
+(``__file__``, ``__name__``), or the new module does other things on import. What is found by its name at run time is
+not seen, so a plug-in that a spec names is a start of its own.
 """
 
 import ast
@@ -23,9 +22,12 @@ from leaklab.records.definitions import (
     Binding,
     Module,
     Node,
+    Place,
     Reference,
+    circles,
     imports_in,
     modules_of,
+    plugin_name,
     references_in,
     shape_of,
 )
@@ -34,7 +36,6 @@ SOURCE = Path(__file__).parents[2]
 EVERYTHING = "*"
 """Stands for all that a module defines and does: it was asked for something by a name that the text does not tell."""
 DIGITS = 16
-Place = tuple[str, str]  # module and definition
 LOADER = ("leaklab.records.plugins", "load")
 """What finds a plug-in by its name."""
 
@@ -77,7 +78,10 @@ class Sources:
 
     folder: Path
     _modules: dict[str, Module] = field(default_factory=dict)
+    _files: dict[str, Path | None] = field(default_factory=dict)
     _definitions: dict[Place, Definition] = field(default_factory=dict)
+    _following: dict[Place, tuple[Place, ...]] = field(default_factory=dict)
+    _texts: dict[Place, frozenset[str]] = field(default_factory=dict)
     _hashes: dict[Place, str] = field(default_factory=dict)
 
     def digest(self, step: str, plugins: Iterable[str] = (), loaded: Iterable[str] = ()) -> str:
@@ -96,9 +100,17 @@ class Sources:
         reached = self.reached(own)
         if LOADER not in reached:
             return []
-        nodes = (node for module, name in reached if name != EVERYTHING for node in self.module(module).nodes(name))
-        said = {one.value for node in nodes for one in ast.walk(node) if isinstance(one, ast.Constant)}
-        return [to for to in map(self.start, starts) if to[0].rpartition(".")[2].replace("_", "-") in said]
+        said = set().union(*map(self._said, reached))
+        return [to for to in map(self.start, starts) if plugin_name(to) in said]
+
+    def _said(self, place: Place) -> frozenset[str]:
+        """Return what stands as text in a definition."""
+        module, name = place
+        if place not in self._texts:
+            nodes = () if name == EVERYTHING else self.module(module).nodes(name)
+            constants = (one.value for node in nodes for one in ast.walk(node) if isinstance(one, ast.Constant))
+            self._texts[place] = frozenset(value for value in constants if isinstance(value, str))
+        return self._texts[place]
 
     def start(self, text: str) -> Place:
         """Return the place that a start means; all of its module where there is no such definition."""
@@ -118,11 +130,16 @@ class Sources:
             if place in found or not self._exists(place):
                 continue
             found.add(place)
-            own = self.definition(place)
-            waiting.extend(target for _, target in own.named)
-            modules = (place[0], *self.module(place[0]).on_import, *own.imported)
-            waiting.extend((module, STATEMENTS) for module in modules if self.file(module))
+            waiting.extend(self._reached_at_once(place))
         return found
+
+    def _reached_at_once(self, place: Place) -> tuple[Place, ...]:
+        if place not in self._following:
+            own = self.definition(place)
+            modules = (place[0], *self.module(place[0]).on_import, *own.imported)
+            on_import = ((module, STATEMENTS) for module in modules if self.file(module))
+            self._following[place] = tuple({*(target for _, target in own.named), *on_import})
+        return self._following[place]
 
     def module(self, name: str) -> Module:
         """Return a module; an empty one where there is no such file."""
@@ -132,10 +149,11 @@ class Sources:
 
     def file(self, module: str) -> Path | None:
         """Return the file of a module of ours; None where there is none."""
-        if module.split(".")[0] != PACKAGE:
-            return None
-        path = self.folder / Path(*module.split("."))
-        return next((one for one in (path.with_suffix(".py"), path / "__init__.py") if one.is_file()), None)
+        if module not in self._files:
+            path = self.folder / Path(*module.split("."))
+            places = (path.with_suffix(".py"), path / "__init__.py") if module.split(".")[0] == PACKAGE else ()
+            self._files[module] = next((one for one in places if one.is_file()), None)
+        return self._files[module]
 
     def definition(self, place: Place) -> Definition:
         """Return a definition with what it names."""
@@ -231,7 +249,7 @@ class Sources:
     def _hash(self, place: Place) -> str:
         """Return the hash of a definition and of all that it reaches."""
         if place not in self._hashes:
-            for circle in self._circles(place):
+            for circle in circles(place, self._unhashed):
                 self._hash_circle(circle)
         return self._hashes[place]
 
@@ -257,36 +275,6 @@ class Sources:
                 for place in circle
             }
         self._hashes |= known
-
-    def _circles(self, root: Place) -> Iterator[list[Place]]:
-        """Yield the definitions that reach each other together, those that are named before those that name them.
-
-        Tarjan's strongly connected components, without recursion, of what is not hashed yet.
-        """
-        number: dict[Place, int] = {root: 0}
-        low = {root: 0}
-        path, walk = [root], [(root, self._unhashed(root))]
-        on_path = {root}
-        while walk:
-            place, rest = walk[-1]
-            following = next(rest, None)
-            if following is None:
-                walk.pop()
-                if walk:
-                    above = walk[-1][0]
-                    low[above] = min(low[above], low[place])
-                if low[place] == number[place]:
-                    cut = path.index(place)
-                    circle, path = path[cut:], path[:cut]
-                    on_path.difference_update(circle)
-                    yield circle
-            elif following not in number:
-                number[following] = low[following] = len(number)
-                path.append(following)
-                on_path.add(following)
-                walk.append((following, self._unhashed(following)))
-            elif following in on_path:
-                low[place] = min(low[place], number[following])
 
     def _unhashed(self, place: Place) -> Iterator[Place]:
         return (to for _, to in self.definition(place).named if to not in self._hashes)

@@ -25,13 +25,16 @@ class Config(Record):
 
     Attributes:
         scale: what a bare ``snakemake`` makes.
-        device: where training and attacks run.
+        device: where training and attacks run; ``auto`` is decided by ``planning/gpus.py``.
         mirror: folder with the data mirror; the environment variable LEAKLAB_MIRROR wins over it.
         checkpoint_seconds: least time between two checkpoints of a job; LEAKLAB_CHECKPOINT_SECONDS wins over it.
     """
 
     scale: Scale = Field(default="demo", description="what a bare `snakemake` makes: demo, small or paper")
-    device: Literal["cpu", "cuda"] = Field(default="cpu", description="where training and attacks run")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        default="auto",
+        description="where training and attacks run; auto: on a GPU where one works or a cluster has some",
+    )
     mirror: str | None = Field(default=None, description="data mirror folder; LEAKLAB_MIRROR wins over it")
     checkpoint_seconds: NonNegative = Field(default=120.0, description="least time between two checkpoints of a job")
 

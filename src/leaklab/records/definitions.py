@@ -6,7 +6,7 @@ annotations; a name that a function also uses for something of its own counts to
 """
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,8 +16,12 @@ STATEMENTS = "<statements>"
 """Name of what a module does when it is imported; decorators and bases of ours that act at that moment are in it."""
 PLACED = frozenset({"__file__", "__name__", "__module__", "__package__", "__qualname__"})
 """Who reads one of these is not the same in another module."""
+TRAITS = "traits"
+"""What a class says of itself to plans (``traits.py``): no job executes it, so it is in no digest."""
 _TYPE_CHECKING = "TYPE_CHECKING"
 Node = ast.AST
+Place = tuple[str, str]
+"""Module and name of a definition."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,8 @@ class Module:
             pass
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             self.definitions.setdefault(node.name, []).append(node)
+        elif family := _family(node):
+            self.definitions |= family
         elif names := _assigned(node):
             for name in names:
                 self.definitions.setdefault(name, []).append(node)
@@ -135,7 +141,7 @@ def references_in(node: Node) -> set[Reference]:
         if chain is not None:
             found.add(chain)
             continue
-        waiting.extend(ast.iter_child_nodes(one))
+        waiting.extend(child for child in ast.iter_child_nodes(one) if not _is_traits(child))
         waiting.extend(_annotated(one))
     return found
 
@@ -160,6 +166,32 @@ def _annotated(node: Node) -> Iterator[Node]:
                     continue
 
 
+def family_member(name: str) -> str:
+    """Return what the member ``name`` of a family of plug-ins is called among the definitions of its module."""
+    return f"PLUGINS[{name}]"
+
+
+def plugin_name(place: tuple[str, str]) -> str:
+    """Return the name of the plug-in that is offered at a place: module and definition."""
+    module, name = place
+    return name[len("PLUGINS[") : -1] if name.startswith("PLUGINS[") else module.rpartition(".")[2].replace("_", "-")
+
+
+def _family(node: ast.stmt) -> dict[str, list[Node]]:
+    """Return the members of a family of plug-ins, each as a file of its own would offer it; none for anything else.
+
+    So each has a digest of its own, which it keeps when it moves into the family's file or out of it.
+    """
+    if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict) and _assigned(node) == ["PLUGINS"]):
+        return {}
+    members = zip(node.value.keys, node.value.values, strict=True)
+    return {
+        family_member(str(key.value)): [ast.Assign(targets=[ast.Name("PLUGIN", ast.Store())], value=member)]
+        for key, member in members
+        if isinstance(key, ast.Constant)
+    }
+
+
 def _assigned(node: ast.stmt) -> list[str]:
     """Return the names that an assignment defines; none for anything else, and for one that also changes something."""
     if isinstance(node, ast.AnnAssign):
@@ -177,6 +209,10 @@ def _is_name(node: ast.expr) -> bool:
 
 def _is_text(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def _is_traits(node: Node) -> bool:
+    return isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == TRAITS
 
 
 def _for_types_only(node: ast.stmt) -> bool:
@@ -201,6 +237,41 @@ def _fields(node: Node) -> Iterator[tuple[str, object]]:
     for name, inner in ast.iter_fields(node):
         # a text that nobody assigns is a docstring or stands under a constant as its remark: it does nothing
         if name == "body" and documented and isinstance(inner, list):
-            yield name, [one for one in inner if not _is_text(one)]
+            yield name, [one for one in inner if not (_is_text(one) or _is_traits(one))]
         else:
             yield name, inner
+
+
+def circles(root: Place, named: Callable[[Place], Iterator[Place]]) -> Iterator[list[Place]]:
+    """Yield the definitions that reach each other together, those that are named before those that name them.
+
+    Tarjan's strongly connected components, without recursion.
+
+    Args:
+        root: where to begin.
+        named: what a definition names.
+    """
+    number: dict[Place, int] = {root: 0}
+    low = {root: 0}
+    path, walk = [root], [(root, named(root))]
+    on_path = {root}
+    while walk:
+        place, rest = walk[-1]
+        following = next(rest, None)
+        if following is None:
+            walk.pop()
+            if walk:
+                above = walk[-1][0]
+                low[above] = min(low[above], low[place])
+            if low[place] == number[place]:
+                cut = path.index(place)
+                circle, path = path[cut:], path[:cut]
+                on_path.difference_update(circle)
+                yield circle
+        elif following not in number:
+            number[following] = low[following] = len(number)
+            path.append(following)
+            on_path.add(following)
+            walk.append((following, named(following)))
+        elif following in on_path:
+            low[place] = min(low[place], number[following])

@@ -1,11 +1,14 @@
 """What all specs and declarations are made of."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
 
 Scalar = bool | int | float | str | None
+Plugin = tuple[str, str, Mapping[str, Any]]
+"""Room, name and settings."""
 
 
 class Record(BaseModel):
@@ -45,3 +48,16 @@ class Component(Record):
             own = {k: v for k, v in value.items() if k in cls.model_fields}
             return {**own, "settings": {k: v for k, v in value.items() if k not in own}}
         return value
+
+    def in_room(self, room: str) -> Plugin:
+        """Return it with the room in which it stands."""
+        return room, self.name, self.settings
+
+
+# The one JSON text of a spec, by which runs are named and told apart.
+
+
+def canonical_json(value: Any) -> str:
+    """Return the one JSON text of a spec: sorted keys, no spaces, defaults written out."""
+    plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 from math import inf
 
-from leaklab.attacks.savepoints import OutOfTime
+from leaklab.attacks.search.savepoints import OutOfTime
 from leaklab.records.kept import KeptTensors
 from leaklab.steps import run_attack
 from leaklab.steps.base import Item, Job, main

@@ -3,15 +3,15 @@
 from collections import Counter
 from functools import partial
 
+from leaklab.attacks.base import Budget
 from leaklab.attacks.starts import starts_table
-from leaklab.attacks.text.base import TextAttack, TextBudget
-from leaklab.attacks.text.parts import packed, unpacked, unread
-from leaklab.observations.artefacts import load_observation
+from leaklab.attacks.text.base import TextAttack, TextCase, packed, unpacked, unread
+from leaklab.observations.files import load_observation
 from leaklab.records import plugins
 from leaklab.records.files import sha256, write_json, write_table
 from leaklab.records.kept import KeptParts
 from leaklab.records.streams import stream
-from leaklab.records.text_specs import TextAttackerSpec
+from leaklab.specs.text import TextAttackerSpec
 from leaklab.steps.base import Job, main
 
 
@@ -20,18 +20,19 @@ def run(job: Job) -> None:
     spec = TextAttackerSpec.model_validate(job.spec)
     observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
     attack: TextAttack = plugins.load("attacks/text", spec.attack.name, spec.attack.settings)
-    budget = TextBudget(spec.iterations, spec.restarts, spec.labels)
+    budget = Budget(spec.iterations, spec.restarts)
     streams = partial(stream, spec.seed, "attack")
     seen = [sha256(job.input(name)) for name in ("observation", "facts")]
-    identity = "\n".join([spec.model_dump_json(), *seen, job.recorder.code])
+    identity = "\n".join([spec.model_dump_json(), *seen, job.recorder.code, job.device])
     checkpoint = KeptParts(job.outputs["reconstruction"].with_name("checkpoint.safetensors"), identity)
     sentences, resumed = [], 0
     for row in job.track(range(len(observation.trials)), total=len(observation.trials), label="sentences"):
         part = checkpoint.part(row)
         resumed += part is not None
         if part is None:
-            one = observation.select([row])
-            part = packed(unread(one) if one.silent else attack.reconstruct(one, knowledge, budget, streams))
+            one = observation.select([row]).to(job.device)
+            case = TextCase(one, knowledge, budget, streams, spec.labels)
+            part = packed(unread(one) if one.silent else attack.reconstruct(case))
             checkpoint.keep(row, part)
         sentences.append(unpacked(part))
     found = [{"tokens": one.tokens[0].tolist(), "label": int(one.labels[0])} for one in sentences]

@@ -2,8 +2,8 @@
 
 from dataclasses import asdict
 
-from leaklab.planning.audit import audit
 from leaklab.planning.run_records import checked_ledger
+from leaklab.provenance.audit import audit
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_json
 from leaklab.steps.base import Job, main

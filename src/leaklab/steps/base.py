@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,11 +15,31 @@ from typing import Any, TypeVar
 
 from leaklab.records.errors import UserError
 from leaklab.records.plugins import blamed
-from leaklab.records.provenance import Recorder
+from leaklab.records.recorder import Recorder
+
+# Progress: a bar on a terminal, plain lines in a log.
 
 Item = TypeVar("Item")
-KEPT = "what is finished is kept"
+LINES_PER_LOG = 10
 log = logging.getLogger("leaklab")
+
+
+def track(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
+    """Yield the items of a loop of ``total`` turns and show how far it has come."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import track as bar
+
+        yield from bar(items, description=label, total=total, console=Console(stderr=True))
+        return
+    started = time.monotonic()
+    for count, item in enumerate(items, start=1):
+        yield item
+        if count == total or count % max(1, total // LINES_PER_LOG) == 0:
+            log.info("%s: %d of %d, %.0f s", label, count, total, time.monotonic() - started)
+
+
+KEPT = "what is finished is kept"
 
 
 @dataclass(frozen=True)
@@ -56,7 +77,7 @@ class Job:
 
     def track(self, items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
         """Yield the items with a progress bar on a terminal and about ten plain lines in a log."""
-        from leaklab.steps.progress import track
+        pass
 
         return track(items, total, label)
 

@@ -1,8 +1,8 @@
 """Describe a scale's results as a Workflow Run RO-Crate."""
 
 from leaklab.planning.run_records import checked_ledger
+from leaklab.provenance.crate import crate
 from leaklab.records.files import write_json
-from leaklab.report.site.crate import crate
 from leaklab.steps.base import Job, main
 
 

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
+from leaklab.items.items import load_items, load_papers
 from leaklab.planning.missing import without_missing
 from leaklab.records.files import write_text
-from leaklab.records.items import load_items
-from leaklab.records.papers import load_papers
 from leaklab.report.site import site
-from leaklab.report.site.scale_readme import scale_readme
+from leaklab.report.site.checkout import scale_readme
 from leaklab.report.site.site_data import Sources, gather
 from leaklab.steps.base import Job, main
 

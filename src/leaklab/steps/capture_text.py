@@ -1,10 +1,10 @@
 """Capture what clients with one sentence each send: the observation for the attacker, the truth for the judge."""
 
+from leaklab.captures.capture_text import capture_text, defense_changes
+from leaklab.captures.truth import save_text_truth
 from leaklab.data.text.corpus import Corpus
-from leaklab.observations.artefacts import save_observation
-from leaklab.observations.capture_text import capture_text, defense_changes
-from leaklab.observations.text_truth import save_text_truth
-from leaklab.records.capture_spec import TextCaptureSpec
+from leaklab.observations.files import save_observation
+from leaklab.specs.text import TextCaptureSpec
 from leaklab.steps.base import Job, main
 
 

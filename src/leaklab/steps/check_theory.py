@@ -3,11 +3,10 @@
 import torch  # noqa: F401 - a check may not need it, but the step limits the threads of what is imported first
 
 from leaklab.records import plugins
-from leaklab.records.check_spec import CheckSpec
 from leaklab.records.files import read_json
+from leaklab.specs.attack import CheckSpec
 from leaklab.steps.base import Job, main
-from leaklab.theory.base import Check, Clients
-from leaklab.theory.numbers import write_numbers
+from leaklab.theory.base import Check, Clients, write_numbers
 
 
 def run(job: Job) -> None:

@@ -1,7 +1,7 @@
 """Get a text data set's file (mirror, earlier download, official source) and write sentences and vocabulary."""
 
+from leaklab.data.catalog import TEXTS, find_text
 from leaklab.data.fetch import fetch, mirror_folder
-from leaklab.data.text.catalog import TEXTS, find_text
 from leaklab.data.text.readers import make_text_reader
 from leaklab.records.files import write_json
 from leaklab.steps.base import Job, main

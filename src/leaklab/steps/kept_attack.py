@@ -5,8 +5,8 @@ from math import inf
 from pathlib import Path
 
 from leaklab.attacks.base import Reconstruction
-from leaklab.attacks.parts import packed, unpacked
-from leaklab.attacks.savepoints import Savepoints, keeping
+from leaklab.attacks.reconstructions import packed, unpacked
+from leaklab.attacks.search.savepoints import Savepoints, keeping
 from leaklab.records.environment import checkpoint_seconds
 from leaklab.records.kept import KeptParts, KeptTensors
 

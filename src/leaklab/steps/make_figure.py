@@ -1,6 +1,6 @@
 """Draw an item's figure from its result table (and, for figures of attacks, from the reconstructions)."""
 
-from leaklab.records.items import load_item, with_missing
+from leaklab.items.items import load_item, with_missing
 from leaklab.report.figures import style
 from leaklab.report.figures.drawings import draw
 from leaklab.report.judge.printed import Printed

@@ -1,7 +1,7 @@
 """Collect an item's runs into its long result table and print it as Markdown and LaTeX."""
 
+from leaklab.items.items import Item, load_item, with_missing
 from leaklab.records.files import write_text
-from leaklab.records.items import Item, load_item, with_missing
 from leaklab.report.collect.item import collect
 from leaklab.report.judge.printed import Printed
 from leaklab.report.tables import tables

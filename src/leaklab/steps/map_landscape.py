@@ -5,17 +5,16 @@ from dataclasses import asdict
 import pandas as pd
 import torch
 
-from leaklab.attacks.matching import profiled_scale
-from leaklab.attacks.planned import planned_matching
-from leaklab.metrics.latent_landscape import distances, losses, points_of, speaking_rows
+from leaklab.attacks.matching.distances import profiled_scale
+from leaklab.attacks.run import planned_matching
+from leaklab.captures.truth import load_truth
+from leaklab.metrics.landscape import distances, losses, points_of, speaking_rows
 from leaklab.metrics.scoring import load_metrics
-from leaklab.models.generators.files import load_generator
-from leaklab.observations.artefacts import load_observation
-from leaklab.observations.truth import load_truth
-from leaklab.records.attacker_spec import attacker_of
+from leaklab.models.generators.base import load_generator
+from leaklab.observations.files import load_observation
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_tensors, write_json, write_table
-from leaklab.records.landscape_spec import LandscapeSpec
+from leaklab.specs.attack import LandscapeSpec
 from leaklab.steps.base import Job, main
 
 
@@ -29,7 +28,7 @@ def run(job: Job) -> None:
     observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
     generator = load_generator(job.input("generator"))
     observation = observation.select(rows := speaking_rows(observation)).to(job.device)
-    attacker = attacker_of(spec.attack)
+    attacker = spec.attack.told()
     matching = planned_matching(attacker, observation, knowledge, generator)
     # a line shows both losses; of a plane, the attacker who profiles out the scale has one of his own
     free = None if spec.beta else planned_matching(attacker, observation, knowledge, generator, profiled_scale)

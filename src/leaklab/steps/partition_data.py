@@ -3,7 +3,7 @@
 from leaklab.data.deal import deal
 from leaklab.data.labels import Labels
 from leaklab.records.files import write_json
-from leaklab.records.partition_spec import PartitionSpec
+from leaklab.specs.training import PartitionSpec
 from leaklab.steps.base import Job, main
 
 

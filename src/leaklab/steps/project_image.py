@@ -8,16 +8,15 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from leaklab.attacks.gan_inversion import Projected, ProjectionSettings, project
+from leaklab.attacks.latents.gan_inversion import Projected, ProjectionSettings, project
+from leaklab.captures.private_images import choose_images, planted_images
 from leaklab.data.dataset import Dataset, unit_range
-from leaklab.metrics.differentiable import differentiable
-from leaklab.metrics.mse import mean_squared_error
-from leaklab.models.generators.files import load_generator
-from leaklab.observations.planted_images import planted_images
-from leaklab.observations.private_images import choose_images
+from leaklab.metrics.landscape import differentiable
+from leaklab.metrics.pixel import mean_squared_error
+from leaklab.models.generators.base import load_generator
 from leaklab.records.files import write_tensors
-from leaklab.records.landscape_spec import ProjectionSpec
 from leaklab.records.streams import stream
+from leaklab.specs.attack import ProjectionSpec
 from leaklab.steps.base import Job, main
 
 SETTINGS = {"inner_steps", "final_steps", "rate", "perceptual_weight"}

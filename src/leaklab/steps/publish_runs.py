@@ -1,7 +1,7 @@
 """Keep what a checkout without runs shows of them: costs, metric cards, and the drawings of who holds what.
 
-Items whose runs are not here say it by the archive beside their table, or keep what was published of them, so that one
-more item does not ask for the runs of all.
+Items whose runs are not here say it by the archive beside their table, or keep what was published of them as long as
+their table is the same, so that one more item does not ask for the runs of all. Where nobody knows, nothing is said.
 The records of published results name the code of this step; so it imports little, and asks its rule what the plan says.
 """
 
@@ -10,9 +10,8 @@ from pathlib import Path
 
 from leaklab.records import files
 from leaklab.records.ledger import Ledger
-from leaklab.report.site.packed_runs import published_now
-from leaklab.report.site.publication import lacks_runs, published_deal, write_cards, write_costs
-from leaklab.steps.base import Job, main
+from leaklab.report.site.publication import lacks_runs, published_deal, published_now, write_cards, write_costs
+from leaklab.steps.base import Job, log, main
 
 
 def run(job: Job) -> None:
@@ -21,11 +20,13 @@ def run(job: Job) -> None:
     figures = {f"{path.parent.name}/{path.stem}": path for path in job.inputs["figures"]}
     lacking = sum(lacks_runs(ledger, path) for path in figures.values())
     found = published_now(job.outputs["costs"].parent, figures, ledger)
+    if unknown := sorted(figures.keys() - found.costs.keys()):
+        log.warning("no cost of %s: neither runs are here nor the table that was published", ", ".join(unknown))
     write_costs(job.outputs["costs"], found.costs)
     write_cards(job.outputs["cards"], found.cards)
     deals = _publish_deals(job.spec["scale"], job.inputs["deals"], all_here=not lacking)
     job.outputs.update({str(path): path for path in deals})
-    job.note(items=len(figures), elsewhere=lacking, deals=len(deals))
+    job.note(items=len(figures), elsewhere=lacking, unknown=unknown, deals=len(deals))
 
 
 def _publish_deals(scale: str, drawings: list[Path], all_here: bool) -> list[Path]:

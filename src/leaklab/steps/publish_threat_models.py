@@ -2,9 +2,9 @@
 
 from collections import Counter
 
+from leaklab.items.items import load_item
 from leaklab.planning.missing import without_missing
-from leaklab.records.items import load_item
-from leaklab.report.site.letters_of_rows import lines_of, write_lines
+from leaklab.report.site.threats import lines_of, write_lines
 from leaklab.steps.base import Job, main
 
 

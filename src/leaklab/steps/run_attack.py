@@ -5,13 +5,13 @@ from functools import partial
 from math import inf
 
 from leaklab.attacks.base import Reconstruction
-from leaklab.attacks.parts import chunks, joined, tensors_of
-from leaklab.attacks.planned import attacked, check_granted
+from leaklab.attacks.reconstructions import chunks, joined, tensors_of
+from leaklab.attacks.run import attacked, check_granted
 from leaklab.attacks.starts import starts_table
-from leaklab.models.generators.files import load_generator
-from leaklab.observations.artefacts import load_observation
-from leaklab.records.attack_spec import AttackerSpec
+from leaklab.models.generators.base import load_generator
+from leaklab.observations.files import load_observation
 from leaklab.records.files import sha256, write_table, write_tensors
+from leaklab.specs.attack import AttackerSpec
 from leaklab.steps.base import Job, main
 from leaklab.steps.kept_attack import KeptAttack
 

@@ -2,17 +2,16 @@
 
 from dataclasses import asdict
 
-from leaklab.metrics.labels import LABEL_CARD, recovered_labels
-from leaklab.metrics.of_search import load_search_metrics
+from leaklab.captures.truth import load_truth
+from leaklab.metrics import scoring
+from leaklab.metrics.base import LABEL_CARD, load_search_metrics
+from leaklab.metrics.guesses import SELECTIONS, private_indices, reference_guesses
 from leaklab.metrics.of_update import load_update_metrics, names_of_image_metrics, values_of_speaking
-from leaklab.metrics.scoring import errors_of, image_scores, load_metrics, own_guesses, score_table
-from leaklab.metrics.selections import SELECTIONS, private_indices, reference_guesses
 from leaklab.metrics.silence import cards_of, counted, silenced, silent_trials
-from leaklab.models.generators.files import load_generator
-from leaklab.observations.artefacts import load_observation
-from leaklab.observations.truth import load_truth
-from leaklab.records.attack_spec import ScoreSpec
+from leaklab.models.generators.base import load_generator
+from leaklab.observations.files import load_observation
 from leaklab.records.files import read_json, read_table, read_tensors, write_json, write_table
+from leaklab.specs.attack import ScoreSpec
 from leaklab.steps.base import Job, main
 
 
@@ -25,32 +24,33 @@ def run(job: Job) -> None:
     split, classes = dataset[f"{images.split}_images"], dataset[f"{images.split}_labels"]
     private = private_indices(truth.trials, batch=truth.images.shape[1])
 
-    guesses, non_finite = own_guesses(found, truth.images)
+    guesses, non_finite = scoring.own_guesses(found, truth.images)
     guesses |= reference_guesses(split, classes, private, images.seed, found["labels"])
-    metrics, not_available = load_metrics(names_of_image_metrics(spec.metrics))
+    metrics, not_available = scoring.load_metrics(names_of_image_metrics(spec.metrics))
     (of_update, refusals), of_search = load_update_metrics(spec), load_search_metrics(spec.metrics)
     silent = silent_trials(starts := read_table(job.input("trials")))
-    scores = dict(image_scores(metrics, guesses, truth.images, job.device))
-    labels = silenced(recovered_labels(found["labels"], truth.labels), silent)
+    scores = dict(scoring.image_scores(metrics, guesses, truth.images))
+    labels = silenced(scoring.recovered_labels(found["labels"], truth.labels), silent)
     others = {LABEL_CARD.name: labels}
-    others |= {one.card.name: one.values(found, errors_of(guesses["best-by-loss"], truth.images)) for one in of_search}
+    others |= {
+        one.card.name: one.values(found, scoring.errors_of(guesses["best-by-loss"], truth.images)) for one in of_search
+    }
     if of_update:
         generator = load_generator(job.input("generator")) if spec.attack.generator else None
         seen = load_observation(job.input("observation"), job.input("facts"))
         others |= {one.card.name: values_of_speaking(one, seen, generator, truth) for one in of_update}
     scores |= {("best-by-loss", name): values for name, values in others.items()}
-    write_table(job.outputs["scores"], score_table(scores, private, [one["draw"] for one in truth.trials], silent))
-    facts = {
-        "trials": len(truth.trials),
-        "batch_size": len(private[0]),
-        "non_finite_trials": int(non_finite.sum()) - len(silent),
-        "diverged_trials": int(starts[["diverged", "chosen"]].all(axis=1).sum()),
-        "label_accuracy": None if labels.isnan().all() else float(labels.nanmean()),
-        "not_available": not_available | refusals,
-        "substitute": read_json(job.input("card")).get("substitute"),
-        **counted(silent),
-    }
-    of_found = [*(one.card for one in of_update), *(one.card for one in of_search), LABEL_CARD, *cards_of(silent)]
+    write_table(
+        job.outputs["scores"], scoring.score_table(scores, private, [one["draw"] for one in truth.trials], silent)
+    )
+    facts = scoring.summary(truth.images, labels, non_finite, starts, silent) | counted(silent)
+    facts |= {"not_available": not_available | refusals, "substitute": read_json(job.input("card")).get("substitute")}
+    of_found = [
+        *(one.card for one in of_update),
+        *(one.card for one in of_search),
+        LABEL_CARD,
+        *cards_of(silent),
+    ]
     cards = {card.name: asdict(card) for card in [*(metric.card for metric in metrics), *of_found]}
     write_json(job.outputs["cards"], {"metrics": cards, "selections": SELECTIONS, **facts})
     job.note(**facts)

@@ -4,14 +4,13 @@ from dataclasses import asdict
 
 import pandas as pd
 
+from leaklab.captures.truth import load_text_truth
 from leaklab.data.text.corpus import Corpus
-from leaklab.metrics.labels import LABEL_CARD
+from leaklab.metrics.base import LABEL_CARD
 from leaklab.metrics.silence import cards_of, counted, silent_trials
-from leaklab.metrics.text.scoring import SELECTIONS, text_cards
-from leaklab.metrics.text.trials import score_trials
-from leaklab.observations.text_truth import load_text_truth
+from leaklab.metrics.text.scoring import SELECTIONS, score_trials, text_cards
 from leaklab.records.files import read_json, read_table, write_json, write_table
-from leaklab.records.text_specs import TextScoreSpec
+from leaklab.specs.text import TextScoreSpec
 from leaklab.steps.base import Job, main
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import torch
 
 from leaklab.data.dataset import Dataset
-from leaklab.federated.checkpoint import CLIENTS, DIVERGED, discard
-from leaklab.federated.engine import Sweep, train
+from leaklab.federated.checkpoint import Stopped, Sweep, discard
+from leaklab.federated.engine import train
 from leaklab.records.environment import checkpoint_seconds
 from leaklab.records.files import read_json, read_tensors, write_table, write_tensors
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs.training import TrainSpec
 from leaklab.steps.base import Job, main
 
 
@@ -17,16 +17,20 @@ def trained(job: Job) -> tuple[Sweep, Dataset]:
     """Train from inputs ``dataset``, ``card``, ``partition`` and, if it was trained here, ``backbone``.
 
     Checkpoints lie beside the output ``sweep`` while the training goes on, the last and the one before; an interrupted
-    step goes on from there.
+    step goes on from there. Where the same training was done with fewer rounds, it goes on from what that left, the
+    inputs ``shorter``: its sweep and its weights, for which the record beside them vouches.
     """
     spec = TrainSpec.model_validate(job.spec)
     dataset = Dataset.load(job.input("dataset"))
     deal = read_json(job.input("partition"))
-    clients, tests = ([torch.tensor(held) for held in deal.get(key, [])] for key in ("clients", "tests"))
+    clients, tests, aside = (
+        [torch.tensor(held) for held in deal.get(key, [])] for key in ("clients", "tests", "validation")
+    )
     pretrained = {name: value for path in job.inputs.get("backbone", []) for name, value in read_tensors(path).items()}
     sweep = train(
-        spec, dataset, clients, tests=tests, pretrained=pretrained, device=job.device,
-        checkpoint=_checkpoint(job), checkpoint_seconds=checkpoint_seconds(), track=job.track,
+        spec, dataset, clients, tests=tests, validation=aside, pretrained=pretrained, device=job.device,
+        checkpoint=_checkpoint(job), checkpoint_seconds=checkpoint_seconds(),
+        shorter=Stopped.of_files(job.inputs.get("shorter", [])), track=job.track,
     )  # fmt: skip
     return sweep, dataset
 
@@ -39,9 +43,7 @@ def run(job: Job) -> None:
     """Train (see ``trained``) and write outputs ``sweep`` and ``weights``."""
     sweep, dataset = trained(job)
     write_table(job.outputs["sweep"], sweep.table)
-    kept = {CLIENTS + name: value for name, value in sweep.clients.items()}
-    marked = {DIVERGED: sweep.diverged_after} if sweep.diverged else {}
-    write_tensors(job.outputs["weights"], {**sweep.weights, **kept, **marked})
+    write_tensors(job.outputs["weights"], sweep.left())
     discard(_checkpoint(job))
     job.note(
         client_steps=sweep.client_steps,

@@ -1,14 +1,14 @@
 """Train an image generator on a part of a dataset, or take a published one, and say how well it draws."""
 
 from leaklab.data.dataset import Dataset
-from leaklab.models.generators.files import save_generator
+from leaklab.models.generators.base import save_generator
 from leaklab.models.generators.made import published, trained
 from leaklab.records import plugins
 from leaklab.records.environment import checkpoint_seconds
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, sha256, write_json
-from leaklab.records.generator_spec import GeneratorSpec
 from leaklab.records.kept import KeptTensors
+from leaklab.specs.generator import GeneratorSpec
 from leaklab.steps.base import Job, main
 
 

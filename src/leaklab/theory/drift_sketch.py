@@ -7,15 +7,19 @@ perturbation, and it is one pair of losses: how often adapted rates help is coun
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from leaklab.records.bounds import Count, Rate
+from leaklab.records.bounds import Count, Positive, Rate
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream, stream
 from leaklab.theory.base import Clients, Number, Track
+from leaklab.theory.convergence import Constants, corrected
+from leaklab.theory.convergence_bound import ConvergenceBound
+from leaklab.theory.tasks import client, made_up, optimum, pooled
 
 # the sketch: a steep client whose optimum is near the common one, and a flat one far from it
 OPTIMA = ((1.0, 2.0), (3.0, -1.0))
@@ -138,4 +142,79 @@ def _points(path: Tensor, row: dict[str, str]) -> Iterator[Number]:
         yield from (Number(axis, value, row, place) for axis, value in zip("xy", point, strict=True))
 
 
-PLUGIN = DriftSketch
+# What the theorem says of the number of local steps, and of the number of a client's classes.
+
+
+@dataclass(frozen=True)
+class RoundsBySteps:
+    """Rounds after which the bound of theorem 1 lies below a gap, by the number of local steps (LRP appendix F).
+
+    The constants are those that clients met who average after every step, whatever E the bound is asked for.
+
+    Attributes:
+        gap: of the mean model's loss to the lowest.
+        longest: E is 1, 2, 4, ... up to this.
+        steps: of the descent that meets the constants.
+        repeats: of it.
+    """
+
+    gap: Positive = 0.1
+    longest: Count = 64
+    steps: Count = 1000
+    repeats: Count = 10
+
+    def run(self, seed: int, clients: Clients | None, track: Track) -> Iterator[Number]:
+        """Return ``rounds`` by E, and what a / E + b + c E says of them.
+
+        ``off_hyperbola`` is how far they lie from it at most, as a part; ``best_steps`` where it is lowest.
+        """
+        known, _ = ConvergenceBound(local_steps=1, steps=self.steps, repeats=self.repeats).met(seed, track)
+        every = 2 ** np.arange(int(np.log2(self.longest)) + 1)
+        asked = [replace(known, local_steps=int(steps)) for steps in every]
+        rounds = np.array([self._steps(constants) for constants in asked]) / every
+        yield from (Number("rounds", value, {"E": int(steps)}) for steps, value in zip(every, rounds, strict=True))
+        shapes = np.stack([1 / every, np.ones(len(every)), every], 1) / rounds[:, None]
+        parts = np.linalg.lstsq(shapes, np.ones(len(every)), rcond=None)[0]
+        yield Number("off_hyperbola", float(np.abs(shapes @ parts - 1).max()), {"E": "all"})
+        yield Number("best_steps", float(np.sqrt(parts[0] / parts[2])), {"E": "all"})
+
+    def _steps(self, constants: Constants) -> float:
+        """Return T at which the bound, c / (gamma + T), is the gap."""
+        return corrected(constants, 1) * (constants.offset + 1) / self.gap - constants.offset
+
+
+@dataclass(frozen=True)
+class OptimaByClasses:
+    """How far the optima of clients lie from the common one, by the number of their classes (LRP section 4.3).
+
+    For each number of classes there is a client for each class that it can begin with.
+
+    Attributes:
+        samples: of each client.
+        features: d.
+        classes: C.
+        ridge: mu.
+    """
+
+    samples: Count = 60
+    features: Count = 20
+    classes: Count = 10
+    ridge: Positive = 0.01
+
+    def run(self, seed: int, clients: Clients | None, track: Track) -> Iterator[Number]:
+        """Return ``optimum_distance`` by ``classes``: the mean of |W_k* - W*| over the clients with so many."""
+        count = self.classes**2
+        held = 1 + torch.arange(count) // self.classes
+        problem = made_up(seed, count, self.samples, self.features, self.classes, self.ridge, held)
+        best, _ = optimum(pooled(problem))
+        places = track(range(count), count, "client")
+        found = torch.stack([(optimum(client(problem, place))[0] - best).square().sum().sqrt() for place in places])
+        for number, own in enumerate(found.view(self.classes, -1), 1):
+            yield Number("optimum_distance", float(own.mean()), {"classes": number}, std=float(own.std()))
+
+
+PLUGINS = {
+    "drift-sketch": DriftSketch,
+    "optima-by-classes": OptimaByClasses,
+    "rounds-by-steps": RoundsBySteps,
+}

@@ -6,13 +6,14 @@ new head; after every E steps the hypernetworks are averaged.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 
 import torch
 from torch import Tensor
 
 from leaklab.records.streams import Stream, stream
 from leaklab.theory.base import Track
-from leaklab.theory.generated_softmax import GROUPS, Values, curvature, slopes, squared_norm
+from leaklab.theory.tasks import GROUPS, Values, curvature, slopes, squared_norm
 
 CHECKPOINTS = frozenset({0, *(4**power for power in range(20))})
 
@@ -114,3 +115,49 @@ def _curvature(task: Task, values: Values) -> float:
     count = values["v"].shape[:2].numel()
     flat = {name: value.flatten(0, 2) for name, value in values.items()}
     return curvature(flat, task.features.repeat(count, 1, 1), task.labels.repeat(count, 1, 1))
+
+
+# The bound of HyperFL's theorem, and the step size that it needs without saying so.
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What the theorem assumes.
+
+    Attributes:
+        smoothness: L, of every client's loss in all its values together.
+        gradient_square: G^2, bound of the mean square of a stochastic gradient of head, hypernetwork or embedding.
+        gap: D, by how much a client's first loss is above its least one, at most.
+        local_steps: E.
+        drift: whether M carries the term (E - 1) / L eta_h.
+    """
+
+    smoothness: float
+    gradient_square: float
+    gap: float
+    local_steps: int
+    drift: bool = True
+
+    def rate(self, steps: int) -> float:
+        """Return eta for T = ``steps``: the root of M(eta) eta^2 = 2 D / (L G^2 T)."""
+        square, linear = 4 * self.local_steps - 2, self._drift / 2
+        wanted = 2 * self.gap / (self.smoothness * self.gradient_square * steps)
+        # the usual formula loses all digits where the linear term is large
+        return wanted / (linear + sqrt(linear**2 + square * wanted))
+
+    def rates(self, steps: int) -> dict[str, float]:
+        """Return eta_g, eta_h and eta_v, by what they move."""
+        rate = self.rate(steps)
+        return {"head": rate, "hypernetwork": 2 * rate, "embedding": rate}
+
+    def factor(self, steps: int) -> float:
+        """Return M for T = ``steps``."""
+        return 4 * self.local_steps - 2 + self._drift / self.rate(steps)
+
+    def bound(self, steps: int) -> float:
+        """Return the right side of (11) for T = ``steps``."""
+        return 2 * sqrt(self.smoothness * self.factor(steps) * self.gradient_square * self.gap / (2 * steps))
+
+    @property
+    def _drift(self) -> float:
+        return 2 * (self.local_steps - 1) / self.smoothness if self.drift else 0.0

@@ -16,11 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call
 
-from leaklab.attacks.adaptive.linear_heads import of_extractor
-from leaklab.attacks.hyper_message import Heads
-from leaklab.attacks.matching import Distance
-from leaklab.attacks.private_layers import completed
-from leaklab.attacks.summed_heads import (
+from leaklab.attacks.matching.distances import Distance
+from leaklab.attacks.private_parts.classifier import completed
+from leaklab.attacks.private_parts.hypernetwork import Heads, of_extractor
+from leaklab.attacks.private_parts.summed_heads import (
     Read,
     factors_from_heads,
     factors_from_hidden_layer,

@@ -15,12 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from leaklab.attacks.base import Budget
-from leaklab.attacks.hyper_message import Heads
+from leaklab.attacks.base import Budget, Case
 from leaklab.attacks.ig import InvertingGradients
-from leaklab.attacks.matching import Distance
-from leaklab.federated.algorithms.parts import classifier_names
-from leaklab.models.cnn_leaky import LeakyCNN
+from leaklab.attacks.matching.distances import Distance
+from leaklab.attacks.private_parts.hypernetwork import Heads
+from leaklab.federated.algorithms.base import classifier_names
+from leaklab.models.cnns import LeakyCNN
 from leaklab.models.hypernetwork import Hypernetwork, Start
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.streams import Stream, stream
@@ -104,9 +104,8 @@ class HyperClient:
         def streams(use: str, *place: str | int) -> Stream:
             return stream(self.setting.seed, self.setting.name, use, *place)
 
-        result = InvertingGradients().reconstruct(
-            observation, self.knowledge(), Budget(iterations, 1), streams, distance
-        )
+        case = Case(observation, self.knowledge(), Budget(iterations, 1), streams, distance)
+        result = InvertingGradients().reconstruct(case)
         return result.images[0, 0].detach().to(self.image), float(result.candidate_losses[0, 0])
 
     def inverted(self, observation: Observation, distance: Distance | None, iterations: int) -> Tensor:

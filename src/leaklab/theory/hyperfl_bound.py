@@ -14,10 +14,8 @@ import numpy as np
 from leaklab.records.bounds import Count, Flag
 from leaklab.records.errors import UserError
 from leaklab.theory.base import Clients, Number, Track
-from leaklab.theory.generated_descent import Task, Way, descend, start_of
-from leaklab.theory.generated_softmax import Sizes, first_values, slopes
-from leaklab.theory.generation_bound import Constants
-from leaklab.theory.ridge_softmax import made_up
+from leaklab.theory.generated_descent import Constants, Task, Way, descend, start_of
+from leaklab.theory.tasks import Sizes, first_values, made_up, slopes
 
 FEWEST_STEPS = 10
 MARGIN = 1.02

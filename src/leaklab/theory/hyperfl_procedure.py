@@ -12,28 +12,29 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call
 
-from leaklab.attacks.adaptive.linear_heads import hidden_units as read_units
-from leaklab.attacks.first_layer import ratio
+from leaklab.attacks.first_layer import quotient
 from leaklab.attacks.first_layer.layer import FirstLayer
-from leaklab.attacks.hyper_message import Heads
+from leaklab.attacks.private_parts.hypernetwork import Heads
+from leaklab.attacks.private_parts.hypernetwork import hidden_units as read_units
 from leaklab.data.dataset import Dataset
 from leaklab.defenses.base import ClientContext, Defense
 from leaklab.federated.algorithms.base import Tensors
 from leaklab.federated.algorithms.hyperfl import EMBEDDING, HyperFL
 from leaklab.federated.batches import Batch, Visit, batch_stream
+from leaklab.federated.checkpoint import Sweep
 from leaklab.federated.client_work import ClientWork
-from leaklab.federated.engine import Sweep, train
-from leaklab.federated.network import trainable
-from leaklab.federated.optimizers.sgd import Sgd
-from leaklab.federated.sweep import sampled_clients
+from leaklab.federated.engine import train
+from leaklab.federated.forms.network import trainable
+from leaklab.federated.optimizers import Sgd
+from leaklab.federated.population import sampled_clients
 from leaklab.models.base import Architecture, Shape
 from leaklab.models.hypernetwork import BIAS, HEADS, HIDDEN, WEIGHT, generated_names, hidden_units, is_hypernetwork
 from leaklab.records import plugins
 from leaklab.records.bounds import Count
 from leaklab.records.streams import stream
-from leaklab.records.train_spec import OWN_TEST, TrainSpec
+from leaklab.specs.training import OWN_TEST, TrainSpec
 from leaklab.theory.base import Clients, Number, Track
-from leaklab.theory.noise_clients import dealt_in_order, noise_dataset
+from leaklab.theory.times import dealt_in_order, noise_dataset
 
 RATE, MOMENTUM, DECAY, BATCH, TESTS = 0.02, 0.5, 5e-4, 10, 10
 SIZES = (40, 30, 20)
@@ -75,9 +76,9 @@ class HyperFLProcedure:
         Euclidean and relative. ``uploaded_tensors``, ``uploaded_others`` (not the hypernetwork's, or equal to
         something private) and ``uploaded_megabytes`` in float32, beside ``network_megabytes``, which FedAvg sends.
         ``head_attack_gradient_error`` and ``head_attack_weights_error``: of the extractor's gradient and weights that
-        the message of one plain step tells (``attacks/adaptive/linear_heads.py``). ``embedding_error`` and, after a
+        the message of one plain step tells (``attacks/adaptive/hyperfl.py``). ``embedding_error`` and, after a
         whole second phase with momentum and decay, ``embedding_error_of_steps``: of the private embedding that the
-        hypernetwork's first layer tells (``attacks/first_layer/ratio.py``).
+        hypernetwork's first layer tells (``attacks/first_layer/quotient.py``).
         """
         case = _Case(self, seed)
         return [
@@ -242,7 +243,7 @@ class _Case:
         for name, after in rounds.items():
             weight, bias = (self.server[HIDDEN + part] for part in (WEIGHT, BIAS))
             moved = [(own - after[HIDDEN + part]).numpy() for own, part in ((weight, WEIGHT), (bias, BIAS))]
-            found = ratio.least_squares(FirstLayer(moved[0], moved[1], weight.numpy(), bias.numpy()))
+            found = quotient.least_squares(FirstLayer(moved[0], moved[1], weight.numpy(), bias.numpy()))
             yield Number(name, _difference({EMBEDDING: torch.from_numpy(found)}, {EMBEDDING: wanted}))
 
 

@@ -11,12 +11,11 @@ from typing import ClassVar
 import numpy as np
 from scipy.stats import kstest
 
-from leaklab.federated.masked_sums.keys import SeededKeys
-from leaklab.federated.masked_sums.leaks import differences
-from leaklab.federated.masked_sums.masks import MODULUS
-from leaklab.federated.masked_sums.session import Group, form_group, run_session
+from leaklab.federated.masked_sums.messages import MODULUS, SeededKeys
+from leaklab.federated.masked_sums.session import Group, differences, form_group, run_session
 from leaklab.records.bounds import Count, Natural
 from leaklab.records.errors import UserError
+from leaklab.records.traits import CheckTraits
 from leaklab.theory.base import Clients, Number, Track
 
 SAMPLES, CLASSES = QUANTITIES = ("samples", "classes")
@@ -36,7 +35,7 @@ class MaskedSumTranscript:
         halvings: how often the group is halved for the times: N, N/2, N/4, ...
     """
 
-    timed: ClassVar[tuple[str, ...]] = ("seconds",)
+    traits: ClassVar[CheckTraits] = CheckTraits(timed=("seconds",))
 
     sessions: Count = 100
     halvings: Natural = 3

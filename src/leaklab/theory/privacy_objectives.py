@@ -13,11 +13,10 @@ from statistics import stdev
 
 from torch import Tensor
 
-from leaklab.attacks.adaptive.drawn_embedding import cosine_through, matched_through
-from leaklab.attacks.adaptive.linear_heads import of_extractor
-from leaklab.attacks.adaptive.two_level import TwoLevel
-from leaklab.attacks.matching import Distance
-from leaklab.attacks.private_layers import completed
+from leaklab.attacks.adaptive.hyperfl import TwoLevel, cosine_through, matched_through
+from leaklab.attacks.matching.distances import Distance
+from leaklab.attacks.private_parts.classifier import completed
+from leaklab.attacks.private_parts.hypernetwork import of_extractor
 from leaklab.observations.base import Observation
 from leaklab.records.bounds import Count
 from leaklab.records.streams import stream

@@ -8,21 +8,21 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from leaklab.attacks.adaptive.matched_noise import MatchedNoise
-from leaklab.attacks.base import Budget, victim
-from leaklab.attacks.idlg import ImprovedDeepLeakage
-from leaklab.attacks.inversion import Inversion
-from leaklab.attacks.matching import squared_l2, squared_norm
+from leaklab.attacks.adaptive.noise import MatchedNoise
+from leaklab.attacks.base import Budget, Case, victim
+from leaklab.attacks.dlg import ImprovedDeepLeakage
+from leaklab.attacks.matching.distances import squared_l2, squared_norm
+from leaklab.attacks.matching.inversion import Inversion
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
-from leaklab.defenses.soteria_mask import soteria_mask
+from leaklab.defenses.soteria import soteria_mask
 from leaklab.observations import requirements
 from leaklab.observations.base import Knowledge
-from leaklab.observations.capture import capture
 from leaklab.observations.threat_models import OWN
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 
 TRIALS, SHAPE = 3, (1, 8, 8)
 SIGMA, BOUND = 0.05, 2.0
@@ -225,7 +225,7 @@ def image_errors(captured, defense, name, settings=None):
     transform = plugins.load("attacks/adaptive", name, settings or {})
     prepared, _ = transform.prepare(observation, knowledge)
     attack, budget, streams = ImprovedDeepLeakage(), Budget(iterations=40, restarts=1), partial(stream, 0, "attack")
-    found = attack.reconstruct(prepared, knowledge, budget, streams, transform.distance)
+    found = attack.reconstruct(Case(prepared, knowledge, budget, streams, transform.distance))
     assert torch.equal(found.labels, truth.labels)
     return ((found.images - truth.images) ** 2).flatten(1).mean(1)
 

@@ -5,13 +5,10 @@ from functools import partial
 import pytest
 import torch
 
-from leaklab.attacks.adaptive.clip_emulation import after_clipping
-from leaklab.attacks.adaptive.masked_columns import on_seen_columns
-from leaklab.attacks.adaptive.matched_noise import negative_log_likelihood
-from leaklab.attacks.adaptive.muted_layer import without_head_weight
-from leaklab.attacks.adaptive.prune_emulation import after_pruning
-from leaklab.attacks.adaptive.support_only import on_support
-from leaklab.attacks.matching import squared_l2
+from leaklab.attacks.adaptive.emulation import after_clipping, after_pruning, on_support
+from leaklab.attacks.adaptive.noise import negative_log_likelihood
+from leaklab.attacks.adaptive.soteria import on_seen_columns, without_head_weight
+from leaklab.attacks.matching.distances import squared_l2
 from leaklab.records.streams import stream
 
 TRIALS, SIGMA, BOUND = 3, 0.3, 2.0

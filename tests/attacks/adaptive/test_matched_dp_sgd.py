@@ -6,17 +6,15 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from leaklab.attacks.adaptive.matched_dp_sgd import MatchedDpSgd
-from leaklab.attacks.adaptive.matched_noise import MatchedNoise
-from leaklab.attacks.annealing import is_log_likelihood
+from leaklab.attacks.adaptive.noise import MatchedDpSgd, MatchedNoise
 from leaklab.attacks.base import victim
-from leaklab.attacks.inversion import Inversion
-from leaklab.attacks.matching import squared_norm
+from leaklab.attacks.matching.distances import is_log_likelihood, squared_norm
+from leaklab.attacks.matching.inversion import Inversion
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
-from leaklab.observations.capture import capture
 from leaklab.observations.requirements import check_transform
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
+from leaklab.specs.capture import CaptureSpec
 
 TRIALS, SHAPE, BOUND, SIGMA = 3, (1, 8, 8), 0.04, 0.5
 

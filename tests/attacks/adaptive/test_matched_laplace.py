@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from leaklab.attacks.adaptive.matched_laplace import LaplaceLaw, MatchedLaplace
+from leaklab.attacks.adaptive.laws import LaplaceLaw, MatchedLaplace
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

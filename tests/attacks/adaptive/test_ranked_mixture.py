@@ -8,9 +8,9 @@ import pytest
 import torch
 from scipy import stats
 
-from leaklab.attacks.adaptive.matched_noise import negative_log_likelihood
-from leaklab.attacks.adaptive.ranked_mixture import RankedLaw, RankedMixture, perturbed_steps
-from leaklab.attacks.adaptive.support_only import on_support
+from leaklab.attacks.adaptive.emulation import on_support
+from leaklab.attacks.adaptive.noise import negative_log_likelihood
+from leaklab.attacks.adaptive.outpost import RankedLaw, RankedMixture, perturbed_steps
 from leaklab.defenses.outpost import Outpost
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError

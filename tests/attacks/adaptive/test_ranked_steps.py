@@ -10,12 +10,10 @@ import pytest
 import torch
 from scipy import stats
 
-from leaklab.attacks.adaptive.ranked_mixture import RankedLaw, RankedMixture, counted, schedule
+from leaklab.attacks.adaptive.outpost import RankedLaw, RankedMixture, counted, schedule
 from leaklab.attacks.adaptive.ranked_steps import largest_only, mostly_zeros
-from leaklab.defenses.base import Alone, ClientContext
-from leaklab.defenses.gradient_compression import GradientCompression
-from leaklab.defenses.none import NoDefense
-from leaklab.defenses.outpost import Outpost
+from leaklab.defenses.base import Alone, ClientContext, NoDefense
+from leaklab.defenses.outpost import GradientCompression, Outpost
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

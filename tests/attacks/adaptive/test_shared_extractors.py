@@ -12,27 +12,27 @@ from torch.func import functional_call
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from leaklab.attacks import private_layers
-from leaklab.attacks.adaptive.drawn_embedding import cosine_through
-from leaklab.attacks.adaptive.linear_heads import extractor, hidden_units, message_of
-from leaklab.attacks.base import Budget, victim
-from leaklab.attacks.gradients import trial_gradients
+from leaklab.attacks.adaptive.hyperfl import cosine_through
+from leaklab.attacks.base import Budget, Case, victim
 from leaklab.attacks.ig import InvertingGradients
-from leaklab.attacks.inversion import Inversion
-from leaklab.attacks.planned import attacked
-from leaklab.attacks.undone_steps import coefficients
+from leaklab.attacks.matching.gradients import trial_gradients
+from leaklab.attacks.matching.inversion import Inversion
+from leaklab.attacks.matching.steps import coefficients
+from leaklab.attacks.private_parts import classifier
+from leaklab.attacks.private_parts.hypernetwork import extractor, hidden_units, message_of
+from leaklab.attacks.run import attacked
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
 from leaklab.federated.batches import Visit
 from leaklab.federated.engine import train
 from leaklab.models.hypernetwork import Hypernetwork
 from leaklab.observations.base import Knowledge
-from leaklab.observations.capture import capture
 from leaklab.records import plugins
-from leaklab.records.attack_spec import AttackerSpec
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
-from leaklab.records.train_spec import TrainSpec
+from leaklab.specs.attack import AttackerSpec
+from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.training import TrainSpec
 
 EXACT = {"rtol": 1e-9, "atol": 1e-13}
 CLIENTS_SEEN, SEED, RATE = (2, 0), 2, 0.05
@@ -296,7 +296,7 @@ def test_what_attacks_lack_they_say_in_one_line(caught, knowledge, digits, obser
     labelled = Knowledge("test", {**knowledge.facts, "labels": [[int(digits[1][0])]]})
 
     def attacked_by_ig(observation, facts):
-        return InvertingGradients().reconstruct(observation, facts, Budget(1, 1), STREAMS)
+        return InvertingGradients().reconstruct(Case(observation, facts, Budget(1, 1), STREAMS))
 
     heads, two_level = (plugins.load("attacks/adaptive", name) for name in ("linear-heads", "two-level"))
     still = replace(hyper, update={name: torch.zeros_like(value) for name, value in hyper.update.items()})
@@ -334,7 +334,7 @@ def test_what_attacks_lack_they_say_in_one_line(caught, knowledge, digits, obser
 )
 def test_a_classifier_is_fitted_behind_two_affine_layers_only(layers):
     with pytest.raises(UserError, match="'the test' fits a classifier where two affine layers with biases end"):
-        private_layers._ends(nn.Sequential(OrderedDict(layers)), ["head.weight", "head.bias"], "the test")
+        classifier._ends(nn.Sequential(OrderedDict(layers)), ["head.weight", "head.bias"], "the test")
 
 
 def test_hidden_units_are_the_quotient_of_every_row(caught):

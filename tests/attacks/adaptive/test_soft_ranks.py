@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from leaklab.attacks.adaptive.soft_ranks import rank_logits
+from leaklab.attacks.adaptive.ranked_steps import rank_logits
 from leaklab.records.streams import stream
 
 TRIALS, ENTRIES = 3, 40

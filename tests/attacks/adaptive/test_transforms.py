@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from leaklab.attacks.adaptive.closed_form_scale import ClosedFormScale, estimate_scale
-from leaklab.attacks.adaptive.none import NoTransform
-from leaklab.attacks.adaptive.profiled_scale import ProfiledScale
-from leaklab.attacks.head import head
-from leaklab.attacks.matching import profiled_scale
+from leaklab.attacks.adaptive.base import NoTransform
+from leaklab.attacks.adaptive.scale import ClosedFormScale, ProfiledScale, estimate_scale
+from leaklab.attacks.labels.head import head
+from leaklab.attacks.matching.distances import profiled_scale
 from leaklab.observations.base import Knowledge
 from leaklab.records import plugins
 from leaklab.records.errors import UserError

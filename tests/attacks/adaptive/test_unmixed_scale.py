@@ -7,17 +7,17 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from leaklab.attacks.adaptive.unmixed_scale import UnmixedScale
-from leaklab.attacks.base import Budget
-from leaklab.attacks.idlg import ImprovedDeepLeakage
+from leaklab.attacks.adaptive.scale import UnmixedScale
+from leaklab.attacks.base import Budget, Case
+from leaklab.attacks.dlg import ImprovedDeepLeakage
+from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
-from leaklab.models.dlg_lenet import DLGLeNet
+from leaklab.models.cnns import DLGLeNet
 from leaklab.observations import requirements
 from leaklab.observations.base import Knowledge
-from leaklab.observations.capture import capture
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.specs.capture import CaptureSpec
 
 FACTORS = (0.1, 0.5, 1.0, 1.7, 3.5, 10.0)
 BATCH = 4
@@ -99,7 +99,7 @@ def test_lrp_hides_a_batch_from_the_plain_attacker_only():
     attack = ImprovedDeepLeakage(label_rule="counts", dtype="float64")
 
     def errors(observation):
-        found = attack.reconstruct(observation, knowledge, Budget(40, 1), partial(stream, 0, "attack"))
+        found = attack.reconstruct(Case(observation, knowledge, Budget(40, 1), partial(stream, 0, "attack")))
         pairs = ((found.images[0, :, None] - truth.images.view(3, 1, 8, 8)) ** 2).flatten(2).mean(2)
         return pairs.amin(1).max()
 

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from leaklab.attacks.text.inversion import SentenceFrame
-from leaklab.models.text.bert_classifier import BertClassifier
+from leaklab.models.text.base import BertClassifier
 from leaklab.records.streams import stream
 
 VOCABULARY, CLASSES, START, END, FIRST_WORD = 40, 2, 2, 3, 4

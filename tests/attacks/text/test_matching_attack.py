@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from leaklab.attacks.text.descent import DescentSettings, best_of_starts
-from leaklab.attacks.text.matching_attack import TextMatching
+from leaklab.attacks.text.base import TextMatching
+from leaklab.attacks.text.inversion import DescentSettings, best_of_starts
 from leaklab.attacks.text.read_out import nearest_tokens
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from leaklab.attacks.adaptive.closed_form_scale import ClosedFormScale
-from leaklab.attacks.text.tables import token_bag, token_order
-from leaklab.models.text.bert_classifier import BertClassifier
-from leaklab.models.text.embedded import POSITION_TABLE, WORD_TABLE
+from leaklab.attacks.adaptive.scale import ClosedFormScale
+from leaklab.attacks.text.read_out import token_bag, token_order
+from leaklab.models.text.base import POSITION_TABLE, WORD_TABLE, BertClassifier
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.errors import UserError
 

@@ -5,7 +5,7 @@ import torch
 
 from leaklab.attacks.text.distances import TEXT_DISTANCES, MeanCosine, Tag
 from leaklab.attacks.text.inversion import SentenceFrame, TextInversion
-from leaklab.models.text.embedded import WORD_TABLE, embeddings_of
+from leaklab.models.text.base import WORD_TABLE, embeddings_of
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

@@ -4,15 +4,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.testing import assert_close
 
+from leaklab.attacks.base import Budget
 from leaklab.attacks.starts import starts_table
 from leaklab.attacks.text import observed
-from leaklab.attacks.text.base import TextBudget
-from leaklab.attacks.text.matching_attack import TextMatching
-from leaklab.attacks.text.parts import packed, unpacked
+from leaklab.attacks.text.base import TextCase, TextMatching, packed, unpacked
 from leaklab.attacks.text.token_order import read
-from leaklab.models.text.bert_classifier import BertClassifier
-from leaklab.models.text.embedded import POSITION_TABLE, WORD_TABLE
+from leaklab.models.text.base import POSITION_TABLE, WORD_TABLE, BertClassifier
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.threat_models import granted
 from leaklab.records import plugins
@@ -22,7 +21,7 @@ from leaklab.records.streams import stream
 
 SETTINGS = {"layers": 2, "width": 16, "heads": 2, "positions": 12, "spread": 0.1}
 LABELS = [1, 0, 1]
-QUICK = TextBudget(iterations=12, restarts=1)
+QUICK = Budget(iterations=12, restarts=1)
 WITH_LABELS = "honest-but-curious-with-labels"
 
 
@@ -64,7 +63,7 @@ def captured(network, sentence, observe):
 
 
 def run(name, captured, budget=QUICK, settings=None, **changes):
-    return plugins.load("attacks/text", name, settings).reconstruct(*captured(**changes), budget, streams)
+    return plugins.load("attacks/text", name, settings).reconstruct(TextCase(*captured(**changes), budget, streams))
 
 
 def same(first, second):
@@ -174,7 +173,7 @@ def test_what_has_no_order_is_a_bag_no_longer_than_the_sentence(captured):
 def test_images_are_no_sentences(captured):
     observation, knowledge = captured(architecture={"name": "mlp", "settings": {}})
     with pytest.raises(UserError, match="not one of text"):
-        plugins.load("attacks/text", "tag").reconstruct(observation, knowledge, QUICK, streams)
+        plugins.load("attacks/text", "tag").reconstruct(TextCase(observation, knowledge, QUICK, streams))
 
 
 def test_weights_of_another_network_are_refused(captured):
@@ -191,7 +190,7 @@ class TestParts:
     def sentences(self, captured):
         attack, (observation, knowledge) = plugins.load("attacks/text", "tag"), captured()
         budget = replace(QUICK, restarts=2)
-        return [attack.reconstruct(observation.select([r]), knowledge, budget, streams) for r in range(3)]
+        return [attack.reconstruct(TextCase(observation.select([r]), knowledge, budget, streams)) for r in range(3)]
 
     def test_a_sentence_survives_the_checkpoint(self, sentences, tmp_path):
         path = tmp_path / "checkpoint.safetensors"
@@ -211,3 +210,16 @@ class TestParts:
         assert table.groupby("trial")["chosen"].sum().tolist() == [1, 1, 1]
         best = table.groupby("trial")["matching_loss"].transform("min")
         assert (table["matching_loss"] == best)[table["chosen"]].all()
+
+
+@pytest.mark.parametrize("name", plugins.available("attacks/text"))
+def test_every_attack_works_on_another_device(captured, lazy, name):
+    observation, knowledge = captured()
+    found = []
+    for device in ("cpu", lazy):
+        case = TextCase(observation.select([0]).to(device), knowledge, Budget(iterations=1, restarts=1), streams)
+        found.append(packed(plugins.load("attacks/text", name).reconstruct(case)))
+    here, there = found
+    assert here.keys() == there.keys()
+    for part in here:
+        assert_close(there[part].cpu(), here[part], rtol=1e-6, atol=1e-6, equal_nan=True, msg=part)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from leaklab.data.augmentations.crop_flip_cutout import CropFlipCutout
+from leaklab.data.augmentations import CropFlipCutout
 from leaklab.records.errors import UserError
 from leaklab.records.plugins import available, load
 from leaklab.records.streams import stream
@@ -32,7 +32,7 @@ def slow_crop(image, padding, down, right):
 
 
 def test_the_room_offers_its_plug_ins():
-    assert available(ROOM) == ["crop-flip-cutout", "none"]
+    assert available(ROOM) == ["crop-flip-cutout", "none", "random-resized-crop"]
 
 
 def test_everything_off_changes_nothing():

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.data.text.cola import PARTS, read_cola
-from leaklab.data.text.printed import PRINTED
+from leaklab.data.text.readers import PARTS, PRINTED, read_cola
 from leaklab.data.text.vocabulary import UNKNOWN, Vocabulary, split
 from leaklab.records.errors import UserError
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from leaklab.data.catalog import TEXTS, find_text
 from leaklab.data.text import readers
-from leaklab.data.text.catalog import TEXTS, find_text
 from leaklab.data.text.corpus import Corpus
-from leaklab.data.text.printed import PRINTED
-from leaklab.data.text.readers import TEXT_READERS, make_text_reader
+from leaklab.data.text.readers import PRINTED, TEXT_READERS, make_text_reader
 from leaklab.data.text.vocabulary import UNKNOWN, split
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, sha256

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from leaklab.data.text.encoding import encode_batch
-from leaklab.data.text.printed import PRINTED
+from leaklab.data.text.corpus import encode_batch
+from leaklab.data.text.readers import PRINTED
 from leaklab.data.text.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary, split
 from leaklab.records.errors import UserError
 

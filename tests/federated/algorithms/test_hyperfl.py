@@ -13,7 +13,7 @@ from leaklab.defenses.base import Defense
 from leaklab.federated import client_work, engine
 from leaklab.federated.batches import Visit
 from leaklab.federated.engine import train
-from leaklab.federated.sweep import sampled_clients
+from leaklab.federated.population import sampled_clients
 from leaklab.models import hypernetwork
 from leaklab.models.hypernetwork import BIAS, HEADS, HIDDEN, WEIGHT, generated_names, is_hypernetwork
 from leaklab.records import plugins

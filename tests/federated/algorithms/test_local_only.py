@@ -8,7 +8,7 @@ from leaklab.federated.batches import Visit
 from leaklab.federated.checkpoint import resume
 from leaklab.federated.client_work import ClientWork
 from leaklab.federated.engine import train
-from leaklab.federated.sweep import sampled_clients
+from leaklab.federated.population import sampled_clients
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 

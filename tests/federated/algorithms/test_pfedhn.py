@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from leaklab.federated import client_work
 from leaklab.federated.batches import Visit
 from leaklab.federated.engine import train
-from leaklab.federated.sweep import sampled_clients
+from leaklab.federated.population import sampled_clients
 from leaklab.models.hypernetwork import BIAS, HEADS, HIDDEN, WEIGHT, is_hypernetwork
 from leaklab.records import plugins
 from leaklab.records.errors import UserError

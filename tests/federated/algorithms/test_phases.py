@@ -14,7 +14,7 @@ from leaklab.federated import engine
 from leaklab.federated.algorithms.base import Algorithm, Phase, chosen
 from leaklab.federated.batches import Visit
 from leaklab.federated.engine import train
-from leaklab.federated.sweep import sampled_clients
+from leaklab.federated.population import sampled_clients
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

@@ -5,14 +5,12 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from leaklab.defenses.privacy_budget import epsilon_spent
-from leaklab.federated.algorithms.centaur import Centaur
-from leaklab.federated.algorithms.ppsgd import Ppsgd
-from leaklab.federated.batches import Visit
+from leaklab.defenses.dp_sgd import epsilon_spent
+from leaklab.federated.algorithms.fedavg import Centaur, Ppsgd
+from leaklab.federated.batches import Visit, drawn_samples
 from leaklab.federated.engine import train
-from leaklab.federated.poisson_batches import drawn_samples
-from leaklab.federated.sweep import sampled_clients
-from leaklab.models.batch_norm import batch_norms
+from leaklab.federated.population import sampled_clients
+from leaklab.models.normalisation import batch_norms
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

@@ -10,7 +10,7 @@ from leaklab.defenses.base import Defense
 from leaklab.federated import engine
 from leaklab.federated.algorithms.hyperfl import HyperFL
 from leaklab.federated.engine import train
-from leaklab.federated.low_rank import Heads, TrainedHeads, _Layout, generate
+from leaklab.federated.forms.low_rank import Heads, TrainedHeads, _Layout, generate
 from leaklab.models.hypernetwork import HEADS, HIDDEN, WEIGHT, Hypernetwork, is_hypernetwork
 from leaklab.records.streams import stream
 

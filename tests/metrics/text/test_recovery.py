@@ -3,12 +3,14 @@
 import pytest
 
 from leaklab.metrics.text.recovery import (
+    NAMES,
     POSITION_RECOVERY_CARD,
     TOKEN_RECOVERY_CARD,
     position_recovery,
+    rouge,
+    rouge_card,
     token_recovery,
 )
-from leaklab.metrics.text.rouge import NAMES, rouge, rouge_card
 from leaklab.records.errors import UserError
 
 FIRST = ["one", "more", "pseudo", "general", "##ization", "and", "i", "'", "m", "giving", "up", "."]

@@ -2,10 +2,9 @@
 
 import pytest
 
-from leaklab.data.text.cola import Sentences
+from leaklab.data.text.readers import Sentences
 from leaklab.data.text.vocabulary import Vocabulary
-from leaklab.metrics.text.recovery import position_recovery, token_recovery
-from leaklab.metrics.text.rouge import rouge
+from leaklab.metrics.text.recovery import position_recovery, rouge, token_recovery
 from leaklab.metrics.text.scoring import reference_sentences, sentence_scores, text_cards
 
 NAMES = ("rouge_l", "token_recovery", "position_recovery")

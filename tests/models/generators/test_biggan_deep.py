@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.models.generators import biggan_deep
-from leaklab.models.generators.biggan_deep import LAYOUTS, BigGanDeep, BigGanDeepGenerator, Layout, load_biggan_deep
-from leaklab.models.generators.files import load_generator, save_generator
-from leaklab.records import plugins, weights
+from leaklab.data import download as weights
+from leaklab.models.generators import biggan
+from leaklab.models.generators.base import load_generator, save_generator
+from leaklab.models.generators.biggan import LAYOUTS, BigGanDeep, BigGanDeepGenerator, Layout, load_biggan_deep
+from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_tensors
 from leaklab.records.streams import stream
@@ -253,7 +254,7 @@ def test_the_plug_in_loads_what_the_registry_names(file, tmp_path, monkeypatch):
     monkeypatch.setenv("LEAKLAB_MIRROR", str(tmp_path))
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / file.name).write_bytes(file.read_bytes())
-    monkeypatch.setitem(biggan_deep.LAYOUTS, 128, SMALL)
+    monkeypatch.setitem(biggan.LAYOUTS, 128, SMALL)
     generator = plugins.load("models/generators", "biggan-deep", {"resolution": 128, "side": 14}).pretrained()
     latents, classes = (value.float() for value in draw(2))
     assert torch.equal(

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from leaklab.models.generators.biggan_deep import LAYOUTS, BigGanDeepGenerator, Layout, load_biggan_deep
+from leaklab.models.generators.biggan import LAYOUTS, BigGanDeepGenerator, Layout, load_biggan_deep
 from leaklab.models.generators.biggan_weights import at_truncation, slots
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_tensors

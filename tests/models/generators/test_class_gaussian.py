@@ -6,13 +6,13 @@ from torch.nn import functional as F
 
 from leaklab.data.dataset import Dataset
 from leaklab.data.deal import deal
+from leaklab.models.generators.base import load_generator, save_generator
 from leaklab.models.generators.class_gaussian import ClassGaussian
-from leaklab.models.generators.files import load_generator, save_generator
 from leaklab.models.generators.made import public_part
 from leaklab.records.errors import UserError
-from leaklab.records.generator_spec import GeneratorSpec
-from leaklab.records.partition_spec import PartitionSpec
 from leaklab.records.streams import stream
+from leaklab.specs.generator import GeneratorSpec
+from leaklab.specs.training import PartitionSpec
 
 CLASSES, PIXELS, FLOOR = 10, 64, 0.02
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from leaklab.models.generators.base import load_generator, save_generator
 from leaklab.models.generators.conditional_gan import ConditionalGan
-from leaklab.models.generators.files import load_generator, save_generator
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_tensors, write_tensors
 from leaklab.records.streams import stream

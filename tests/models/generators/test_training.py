@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from leaklab.models.generators.conditional_gan import ConditionalGan
-from leaklab.models.generators.recognition import accuracy, recognised_share, train_classifier
+from leaklab.models.generators.made import accuracy, recognised_share, train_classifier
 from leaklab.models.generators.training import GanTraining, train_generator
-from leaklab.models.resnet_small import SmallResNet
+from leaklab.models.resnets import SmallResNet
 from leaklab.records.errors import UserError
 from leaklab.records.kept import KeptTensors
 from leaklab.records.streams import stream

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.models.text.bert_classifier import BertClassifier
-from leaklab.models.text.embedded import POSITION_TABLE, WORD_TABLE, embeddings_of, logits_of
+from leaklab.models.text.base import POSITION_TABLE, WORD_TABLE, BertClassifier, embeddings_of, logits_of
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

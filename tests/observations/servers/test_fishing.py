@@ -1,5 +1,7 @@
 """Fishing: the answer of a whole batch is the answer of one of its samples."""
 
+from copy import deepcopy
+from itertools import combinations
 from math import prod
 
 import pytest
@@ -7,11 +9,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from leaklab.models.logistic_regression import LogisticRegression
-from leaklab.observations.capture import capture
+from leaklab.captures.capture import capture
+from leaklab.models.affine import LogisticRegression
 from leaklab.records import plugins
-from leaklab.records.capture_spec import CaptureSpec
 from leaklab.records.errors import UserError
+from leaklab.specs.capture import CaptureSpec
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +77,40 @@ def test_class_fishing_mixes_two_samples_of_the_class(dataset, batches):
     observation, _, truth = capture(spec(batches[2], {}), dataset)
     with pytest.raises(AssertionError):
         same(observation.update, alone(observation, truth))
+
+
+class TestAClientInTrainingState:
+    """Batch statistics mix the samples: what the head is given depends on all of them, and so do its derivatives."""
+
+    def test_the_batch_shows_in_what_one_sample_answers(self, dataset, batches):
+        observation, _, truth = capture(spec(batches[1], {}, model="resnet-small", mode="train"), dataset)
+        with pytest.raises(AssertionError):
+            same(observation.update, alone(observation, truth))
+
+    def test_without_batch_normalisation_it_is_no_other_client(self, dataset, batches):
+        trained, evaluated = (capture(spec(batches[1], {}, mode=mode), dataset)[0] for mode in ("train", "eval"))
+        assert all(torch.equal(value, evaluated.update[name]) for name, value in trained.update.items())
+
+    def test_the_sample_with_the_smallest_feature_is_the_one_as_the_client_computes_them(self, dataset):
+        network = plugins.load("models", "resnet-small").initialised((1, 8, 8), 10, 0, torch.float64)
+        own, others = ((dataset.test_labels == 3) == wanted for wanted in (True, False))
+        fellows = others.nonzero().flatten().tolist()[:14]
+        images = dataset.test_images.double() / 255
+
+        def features(pair, state):
+            layers = deepcopy(network[:-1])  # whose running statistics would move
+            return layers.train(state)(images[[*fellows, *pair]])[-2:].detach()
+
+        pairs = combinations(own.nonzero().flatten().tolist(), 2)
+        pair, feature = next(
+            (pair, int(other.nonzero()[0]))
+            for pair in pairs
+            if (other := features(pair, True).argmin(0) != features(pair, False).argmin(0)).any()
+        )
+        for mode in ("train", "eval"):
+            place = int(features(pair, mode == "train")[:, feature].argmin())
+            asked = spec((*fellows, *pair), {"feature": feature}, model="resnet-small", mode=mode)
+            assert capture(asked, dataset)[2].trials[0]["image"] == pair[place], mode
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,9 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from leaklab.items.expand import expand
+from leaklab.items.items import load_items
 from leaklab.records.config import SCALES
-from leaklab.records.expand import expand
-from leaklab.records.ids import stage_of
-from leaklab.records.items import load_items
 from leaklab.report.collect import attempts
 from leaklab.report.collect.source import Source, row_of
 
@@ -23,7 +22,7 @@ def test_no_two_attacks_share_a_place(monkeypatch, item, scale):
     monkeypatch.setattr(attempts, "_scores", lambda runs: pd.DataFrame())
     source = SimpleNamespace(item=item, row=lambda run: Source.row(SimpleNamespace(item=item), run))
     for stage in ("score", "score-text"):
-        runs = [run for run in expand(item, scale) if run.spec is not None and stage_of(run.spec) == stage]
+        runs = [run for run in expand(item, scale) if run.spec is not None and run.spec.stage == stage]
         cells = attempts.cells_of(source, runs)
         assert sum(len(one.ids) for cell in cells for one in cell.attempts) == len(runs)
 

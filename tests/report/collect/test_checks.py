@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.records.expand import expand
+from leaklab.items.expand import expand
+from leaklab.items.items import load_item
 from leaklab.records.files import write_json
-from leaklab.records.ids import run_folder, run_id
-from leaklab.records.items import load_item
 from leaklab.report.collect.item import collect
-from leaklab.theory.base import Number
-from leaklab.theory.numbers import write_numbers
+from leaklab.specs.base import run_folder, run_id
+from leaklab.theory.base import Number, write_numbers
 
 ITEM = """
 paper: lrp

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from leaklab.items.expand import expand
+from leaklab.items.items import load_item
 from leaklab.records.errors import UserError
-from leaklab.records.expand import expand
 from leaklab.records.files import write_json, write_tensors
-from leaklab.records.ids import run_folder
-from leaklab.records.items import load_item
 from leaklab.report.collect.embeddings import chance, distances, embedding_rows, plane
 from leaklab.report.collect.source import Source
+from leaklab.specs.base import run_folder
 
 ITEM = """
 paper: p

@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 import torch
 
+from leaklab.items.expand import expand
+from leaklab.items.items import load_item
 from leaklab.metrics.silence import silence_line
 from leaklab.records.errors import UserError
-from leaklab.records.expand import expand
 from leaklab.records.files import write_json, write_table
-from leaklab.records.ids import run_folder, run_id
-from leaklab.records.items import load_item
 from leaklab.report.collect.item import collect
+from leaklab.specs.base import run_folder, run_id
 
 torch.set_num_threads(1)
 
@@ -296,7 +296,8 @@ class TestAttacks:
                 lines.append((place // batch, image, 0, selection, "mse", value))
                 lines.append((place // batch, image, 0, selection, "psnr", -10 * math.log10(value)))
             lines.append((place // batch, image, 0, OWN, "label_correct", float(place > 1)))
-        write_json(run_folder(spec) / "cards.json", {"not_available": {"lpips_vgg": "no weights here"}})
+        facts = {"not_available": {"lpips_vgg": "no weights here"}, "trials": len(errors) // batch}
+        write_json(run_folder(spec) / "cards.json", facts)
         columns = ["trial", "image", "draw", "selection", "metric", "value"]
         write_table(run_folder(spec) / "scores.csv", pd.DataFrame(lines, columns=columns))
 
@@ -332,7 +333,8 @@ class TestAttacks:
             path = run_folder(run.spec) / "scores.csv"
             table = pd.read_csv(path)
             seed = run.spec.attack.capture.images.seed
-            write_table(path, table.assign(image=table["image"] + 1000 * seed, value=table["value"] * (1 + seed)))
+            values = table["value"].where(table["metric"] == "label_correct", table["value"] * (1 + seed))
+            write_table(path, table.assign(image=table["image"] + 1000 * seed, value=values))
         results = collect(item, "small")
         (median,) = own_rows(results, "mse_median", "paper", defense="lrp")
         assert (median.n, median.clusters, len(median.runs)) == (12, 12, 2)
@@ -387,9 +389,11 @@ class TestAttacks:
             if run.spec.attack.capture.defense.name == defense:
                 self.without(run.spec, list(silent))
         results = collect(item, "small")
-        assert not rows_of(results, "protection_left")
-        (counted,) = own_rows(results, "no_information_median", "paper", defense=defense)
-        assert (counted.value, counted.n) == (len(silent), 1)
+        # a missing image is no protection: it is told of the others, where there are any
+        told = {6 - len(silent)} if len(silent) < 6 else set()
+        assert {row.n for row in rows_of(results, "protection_left")} == told
+        (counted,) = own_rows(results, "no_information", "paper", defense=defense)
+        assert (counted.value, counted.n) == (len(silent), 6)
         medians = own_rows(results, "mse_median", "paper", defense=defense)
         assert [row.n for row in medians] == ([6 - len(silent)] if len(silent) < 6 else [])
         assert all(row.value is None or math.isfinite(row.value) for row in results.rows)
@@ -413,7 +417,8 @@ class TestAttacks:
             if run.spec.attack.transform.name == "none":
                 write_table(path, table[table.metric != "label_correct"])
         results = collect(item, "small")
-        assert not own_rows(results, "label_correct_mean", "paper", defense="lrp")
+        (share,) = own_rows(results, "label_correct_mean", "paper", defense="lrp")
+        assert (share.value, share.n, share.note) == (None, 0, "not guessed: the attack names no label")
         assert own_rows(results, "mse_median", "paper", defense="lrp")
 
     def test_of_a_single_update_the_draws_are_the_clusters(self):
@@ -500,6 +505,15 @@ class TestAttacks:
         (strongest,) = own_rows(results, "mse_median", "knowing", defense="lrp")
         assert (strongest.row["by"], strongest.value) == ("dlg (longer)", pytest.approx(0.01))
         assert rows_of(results, "mse_median", tried="dlg (attack)", defense="lrp")
+
+    def test_attacks_of_one_name_are_told_apart_by_their_settings_where_all_state_them(self):
+        one = (
+            "{like: attack, attacker: knowing, defense: lrp, transform: none, attack: {name: ig, total_variation: %s}}"
+        )
+        blocks = f"  smooth: {one % 0.1}\n  smoother: {one % 0.01}\ncells:\n"
+        results = self.collected(edits=[("cells:\n", blocks)])
+        tried = {row.row["tried"] for row in results.rows if row.row.get("tried", "").startswith("ig")}
+        assert tried == {"ig (total variation 0.1)", "ig (total variation 0.01)"}
 
     def test_the_difference_of_the_two_attackers_is_in_pairs(self):
         results = self.collected()

@@ -8,16 +8,17 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
+from leaklab.items.expand import expand
+from leaklab.items.items import Item
+from leaklab.items.layouts import SentencesLayout
+from leaklab.metrics.silence import silence_line
 from leaklab.records.errors import UserError
-from leaklab.records.expand import expand
 from leaklab.records.files import write_json, write_table
-from leaklab.records.ids import run_folder, run_id
-from leaklab.records.items import Item
-from leaklab.records.layouts import SentencesLayout
 from leaklab.report.collect.item import collect
-from leaklab.report.figures import sentences, sentences_figure
-from leaklab.report.figures.sentences import Reading
+from leaklab.report.figures import sentences_figure
+from leaklab.report.figures.sentences_figure import Reading
 from leaklab.report.figures.style import FAINT, PALETTE, SMALLEST_FONT
+from leaklab.specs.base import run_folder, run_id
 
 ATTACKS = {"tag": 0.2, "profiled-tag": 0.5, "mean-cosine": 0.8}
 BLOCK = {
@@ -92,14 +93,16 @@ def test_each_sentence_is_one_row_the_mean_over_its_draws(item):
         assert defended.better == "lower"
 
 
-def test_means_and_medians_are_over_all_trials(item):
+def test_means_are_over_all_trials(item):
     results = collect(item, "small")
     (mean,) = rows_of(results, "token_recovery_mean", method="lrp")
-    (median,) = rows_of(results, "token_recovery_median", method="lrp")
     assert (mean.value, mean.n) == (pytest.approx(0.27), 6)
-    assert median.value == pytest.approx(0.27)
     # three sentences, two draws each
     assert (mean.clusters, mean.ci_low) == (3, None)
+
+
+def test_shares_have_no_median(item):
+    assert not [row for row in collect(item, "small").rows if row.metric.endswith("_median")]
 
 
 def test_the_knowing_attacker_is_the_one_that_reads_most_and_all_that_were_tried_stay_visible(item):
@@ -114,8 +117,8 @@ def test_the_knowing_attacker_is_the_one_that_reads_most_and_all_that_were_tried
     assert alone.value == pytest.approx(0.22)
 
 
-def test_equal_medians_are_told_apart_by_their_means(item):
-    """More than half of the sentences read whole: the median of both is 1."""
+def test_the_strongest_is_that_by_the_mean_where_most_sentences_are_read_whole(item):
+    """The median of both is 1."""
     for run in expand(item, "small"):
         attack = run.spec.attack.attack.name
         if attack != "tag":
@@ -127,7 +130,6 @@ def test_equal_medians_are_told_apart_by_their_means(item):
             write_table(path, table)
     results = collect(item, "small")
     assert rows_of(results, "token_recovery_mean", "knowing", method="lrp", by="mean-cosine")
-    assert rows_of(results, "token_recovery_median", "knowing", method="lrp", by="mean-cosine")
 
 
 def test_references_stand_once_and_are_no_attackers(item):
@@ -136,6 +138,23 @@ def test_references_stand_once_and_are_no_attackers(item):
         (row,) = rows_of(results, "token_recovery_mean", "", method="lrp", selection=selection)
         assert row.value == pytest.approx(value)
         assert not [one for one in results.rows if one.attacker and "selection" in one.row]
+
+
+def test_a_sentence_whose_update_says_nothing_is_counted_and_told_of_the_others(item):
+    for run in expand(item, "small"):
+        if run.spec.attack.capture.defense.name == "lrp":
+            path = run_folder(run.spec) / "scores.csv"
+            table, line = pd.read_csv(path), silence_line([0, 1], [0, 1] * 3)
+            counted = pd.DataFrame([{"example": line.pop("image"), **line}])
+            write_table(path, pd.concat([table[table.trial > 1], counted], ignore_index=True))
+            write_json(run_folder(run.spec) / "cards.json", {"trials": 6, "no_information": {"zero update": 2}})
+    results = collect(item, "small")
+    (counted,) = rows_of(results, "no_information", method="lrp")
+    assert counted.note == "2 of 6 updates say nothing of their samples: zero update"
+    (mean,) = rows_of(results, "token_recovery_mean", method="lrp")
+    assert (mean.n, mean.clusters) == (4, 2)
+    (change,) = rows_of(results, "token_recovery_mean", method="lrp", difference="defended - undefended")
+    assert (change.n, change.note) == (2, "over 2 of 3 updates: the others say nothing")
 
 
 def test_stand_ins_are_named(item):
@@ -159,7 +178,7 @@ class TestReadings:
         assert one.in_place == 1
 
     def test_they_come_by_sentence_and_attacker_each_sentence_with_another_draw(self, item):
-        found = sentences.gather(item, "small", collect(item, "small"))
+        found = sentences_figure.gather(item, "small", collect(item, "small"))
         assert [(one.example, one.group, one.attack) for one in found] == [
             (example, *cell)
             for example in (1, 2)
@@ -171,11 +190,11 @@ class TestReadings:
     def test_a_group_that_the_rows_lack_is_named(self, item):
         wrong = item.model_copy(update={"sentences": SentencesLayout(group="defence")})
         with pytest.raises(UserError, match=r"sentences\.group: rows have method"):
-            sentences.gather(wrong, "small", collect(item, "small"))
+            sentences_figure.gather(wrong, "small", collect(item, "small"))
 
     def test_they_are_kept_beside_the_figure(self, item, tmp_path):
-        found = sentences.gather(item, "small", collect(item, "small"))
-        sentences.write(tmp_path / "one.npz", found)
+        found = sentences_figure.gather(item, "small", collect(item, "small"))
+        sentences_figure.write(tmp_path / "one.npz", found)
         with np.load(tmp_path / "one.npz") as archive:
             assert TEXT in bytes(archive["readings"]).decode()
 
@@ -183,7 +202,7 @@ class TestReadings:
 class TestFigure:
     @pytest.fixture
     def figure(self, item):
-        found = sentences.gather(item, "small", collect(item, "small"))
+        found = sentences_figure.gather(item, "small", collect(item, "small"))
         return sentences_figure.draw(item.sentences, found, "A title", ["a note"])
 
     @staticmethod

@@ -6,13 +6,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from leaklab.items.expand import expand
+from leaklab.items.items import load_item
 from leaklab.records.errors import UserError
-from leaklab.records.expand import expand
 from leaklab.records.files import write_json, write_table
-from leaklab.records.ids import run_folder, run_id
-from leaklab.records.items import load_item
 from leaklab.report.collect.item import collect
 from leaklab.report.numbers.results import ResultTable
+from leaklab.specs.base import run_folder, run_id
 
 ITEM = """
 paper: lrp
@@ -170,6 +170,24 @@ class TestLastRound:
         results = collect(item, "small")
         assert {row.metric for row in results.rows} == {"train_accuracy"}
         assert found(results, "train_accuracy", **OWN)[0].value == pytest.approx(73)
+
+    def test_accuracy_on_what_clients_set_aside(self):
+        validated = ("evaluate: [test, train]", "evaluate: [validation]"), ("seed: 0}", "seed: 0, validation: 0.2}")
+        item = read_item(NO_GOAL, NOT_HERE, *validated, ("[round, train_loss, test_accuracy]", "[validation_loss]"))
+        for run in expand(item, "small"):
+            write_sweep(run.spec, STEADY)
+            path = run_folder(run.spec) / "sweep.parquet"
+            names = {"train_accuracy": "validation_accuracy", "train_loss": "validation_loss"}
+            tested = pd.read_parquet(path).drop(columns=["test_accuracy", "test_loss"])
+            write_table(path, tested.rename(columns=names))
+        results = collect(item, "small")
+        (final,) = found(results, "validation_accuracy", **OWN)
+        assert (final.value, final.unit, final.better) == (pytest.approx(73), "%", "higher")
+        assert {row.better for row in found(results, "validation_loss")} == {"lower"}
+        # what is not here would have had the same number
+        assert {row.note for row in found(results, "validation_accuracy", dataset="cifar10")} == {
+            "not run: data not here: CIFAR-10"
+        }
 
 
 class TestGoal:

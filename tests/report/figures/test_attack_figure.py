@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leaklab.records.items import load_item
-from leaklab.report.figures import attack_figure
+from leaklab.items.items import load_item
+from leaklab.report.figures import attack_pictures
 from leaklab.report.figures.attack_pictures import ORIGINAL, Shot, picture_name
 
 ITEM = Path(__file__).parents[3] / "config/items/lrp/figure2.yaml"
@@ -34,7 +34,7 @@ def texts(figure):
 
 def test_columns_go_from_the_original_to_the_knowing_attacker(item):
     pictures = {picture_name(shot): np.zeros((4, 4), dtype=np.uint8) for shot in shots()}
-    drawn = attack_figure.draw(item, shots(), pictures)
+    drawn = attack_pictures.draw(item, shots(), pictures)
     words = texts(drawn)
     places = [words.index(next(word for word in words if name in word)) for name in ("original", "no defense", "LRP")]
     assert places[1] < places[2]
@@ -45,7 +45,7 @@ def test_columns_go_from_the_original_to_the_knowing_attacker(item):
 
 def test_the_note_names_only_scores_that_are_there(item):
     pictures = {picture_name(shot): np.zeros((4, 4), dtype=np.uint8) for shot in shots()}
-    said = " ".join(texts(attack_figure.draw(item, shots(), pictures)))
+    said = " ".join(texts(attack_pictures.draw(item, shots(), pictures)))
     assert "MSE on the [0, 1] scale" in said
     assert "SSIM" not in said
 
@@ -53,4 +53,4 @@ def test_the_note_names_only_scores_that_are_there(item):
 def test_a_picture_that_was_not_made_is_an_empty_box(item):
     some = [*shots(), Shot("mnist", 8, 1, (ORIGINAL,), {}, 1.0)]
     pictures = {picture_name(shot): np.zeros((4, 4), dtype=np.uint8) for shot in some}
-    assert sum("not run" in word for word in texts(attack_figure.draw(item, some, pictures))) == 3
+    assert sum("not run" in word for word in texts(attack_pictures.draw(item, some, pictures))) == 3

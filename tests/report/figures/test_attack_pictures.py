@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from leaklab.records.expand import expand
+from leaklab.items.expand import expand
+from leaklab.items.items import Item
 from leaklab.records.files import write_json, write_tensors
-from leaklab.records.ids import run_folder
-from leaklab.records.items import Item
 from leaklab.report.figures.attack_pictures import ORIGINAL, gather, picture_name, write
 from leaklab.report.numbers.results import ResultRow, ResultTable
+from leaklab.specs.base import run_folder
 
 torch.set_num_threads(1)
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib import pyplot
 from matplotlib.colors import to_rgb
 
+from leaklab.items.layouts import CurvesLayout, PathsLayout, TargetLine
 from leaklab.records.errors import UserError
-from leaklab.records.layouts import CurvesLayout, PathsLayout, TargetLine
-from leaklab.report.figures import curves_figure, paths_figure, style
-from leaklab.report.figures.strokes import stroke
+from leaklab.report.figures import curves_figure, plane_figure, style
 from leaklab.report.numbers import series
 from leaklab.report.numbers.results import ResultRow, ResultTable
 
@@ -77,6 +77,22 @@ class TestConvergence:
 
     def test_the_target_is_in_its_panel_only(self, figure):
         assert [[t.get_text() for t in axes.texts] for axes in figure.axes] == [[], ["target"]]
+
+    def test_a_band_is_the_tables_standard_deviation_around_the_tables_line(self, figure):
+        found = series.curves(CONVERGENCE, convergence())
+        for axes, metric in zip(figure.axes, ("train_loss", "test_accuracy"), strict=True):
+            own = [curve for curve in found if curve.metric == metric]
+            for curve, band in zip(own, axes.collections, strict=True):
+                edges = {tuple(point) for point in band.get_paths()[0].vertices}
+                for bound in (curve.y - curve.std, curve.y + curve.std):
+                    assert edges >= set(zip(curve.x, bound, strict=True))
+
+    def test_a_line_is_the_tables_numbers(self, figure):
+        shown = {tuple(line.get_ydata()) for axes in figure.axes for line in axes.lines}
+        assert shown >= {tuple(curve.y) for curve in series.curves(CONVERGENCE, convergence())}
+
+    def test_nothing_of_it_stays_in_a_window(self, figure):
+        assert not pyplot.get_fignums()
 
     def test_the_notes_are_there(self, figure):
         text = "\n".join(text.get_text() for text in figure.texts)
@@ -184,10 +200,31 @@ def dict_of(line):
 
 
 def test_the_first_lines_differ_in_dashes_in_marks_and_in_color():
-    looks = [stroke(place) for place in range(5)]
-    for part in ("color", "dashes", "marker"):
-        assert len({str(getattr(look, part)) for look in looks}) == 5
-    assert all(np.dot(to_rgb(look.color), (0.3, 0.6, 0.1)) < 0.75 for look in looks), "too faint on white"
+    rows = [row("loss", float(x * k), method=f"method {k}", E=x) for k in range(9) for x in (1, 2)]
+    layout = CurvesLayout(x="E", y="loss", lines=("method",))
+    (axes,) = curves_figure.draw(layout, series.curves(layout, ResultTable(tuple(rows))), "Many").axes
+    lines = axes.lines[:5]
+    for looks in ({line.get_color() for line in lines}, {line.get_marker() for line in lines},
+                  {str(line._dash_pattern) for line in lines}):  # fmt: skip
+        assert len(looks) == 5
+    assert all(np.dot(to_rgb(line.get_color()), (0.3, 0.6, 0.1)) < 0.75 for line in lines), "too faint on white"
+    assert len({(line.get_color(), line.get_marker()) for line in axes.lines}) == 9
+
+
+def test_a_line_is_broken_where_a_number_is_missing():
+    values = {1: 1.0, 2: 2.0, 3: None, 4: 4.0, 5: 5.0}
+    rows = [row("loss", value, note="" if value else "capped: so", method="lrp", E=x) for x, value in values.items()]
+    layout = CurvesLayout(x="E", y="loss")
+    figure = drawn(curves_figure.draw(layout, series.curves(layout, ResultTable(tuple(rows))), "Gap"))
+    (axes,) = figure.axes
+    assert [line.get_xdata().tolist() for line in axes.lines] == [[1, 2], [4, 5], [3], [3]]
+    assert not figure.legends
+
+
+def test_two_lines_of_one_name_are_refused():
+    layout = CONVERGENCE.model_copy(update={"labels": {"method": {"vanilla": "FedAvg", "lrp": "FedAvg"}}})
+    with pytest.raises(UserError, match="'FedAvg' stands for two lines"):
+        curves_figure.draw(layout, series.curves(layout, convergence()), "Twice")
 
 
 class TestRowKeyAsX:
@@ -264,7 +301,9 @@ class TestPaths:
         return series.paths(self.LAYOUT, results), series.points(self.LAYOUT, results)
 
     def test_panels_share_their_part_of_the_plane_at_equal_scales(self, parts):
-        figure = drawn(paths_figure.draw(self.LAYOUT, *parts, "Drift of two clients with equal and with adapted rates"))
+        figure = drawn(
+            plane_figure.draw_paths(self.LAYOUT, *parts, "Drift of two clients with equal and with adapted rates")
+        )
         first, second = figure.axes
         assert first.get_xlim() == pytest.approx(second.get_xlim())
         assert first.get_ylim() == pytest.approx(second.get_ylim())
@@ -275,7 +314,9 @@ class TestPaths:
             assert low < 0 < 3.0 < high
 
     def test_nothing_covers_another(self, parts):
-        figure = drawn(paths_figure.draw(self.LAYOUT, *parts, "Drift of two clients with equal and with adapted rates"))
+        figure = drawn(
+            plane_figure.draw_paths(self.LAYOUT, *parts, "Drift of two clients with equal and with adapted rates")
+        )
         boxes = [axes.get_tightbbox() for axes in figure.axes]
         boxes += [legend.get_window_extent() for legend in figure.legends]
         boxes += [text.get_window_extent() for text in figure.texts]
@@ -283,15 +324,17 @@ class TestPaths:
             assert not any(box.overlaps(other) for other in boxes[place + 1 :])
 
     def test_each_step_has_its_arrow_and_each_point_its_sign(self, parts):
-        figure = drawn(paths_figure.draw(self.LAYOUT, *parts, "Drift"))
+        figure = drawn(plane_figure.draw_paths(self.LAYOUT, *parts, "Drift"))
         assert [len(axes.texts) for axes in figure.axes] == [2 * 3, 2 * 3]
         for axes in figure.axes:
-            assert sum(line.get_marker() == "*" for line in axes.lines) == 1
+            (star,) = axes.collections
+            assert star.get_offsets().tolist() == [[0.5, 3.0]]
+            assert sum(line.get_markerfacecolor() == "white" for line in axes.lines) == 2
         labels = [text.get_text() for text in figure.legends[0].get_texts()]
         assert labels == ["client 1", "client 2", "optimum"]
 
     def test_the_numbers_are_kept(self, parts):
-        found = paths_figure.arrays(self.LAYOUT, *parts)
+        found = plane_figure.path_arrays(self.LAYOUT, *parts)
         assert found["rates equal, client client 2"].tolist()[1] == pytest.approx([0.6, 0.9])
         assert found["optimum"].tolist() == [[0.5, 3.0]]
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from leaklab.records.diagram_layout import DiagramLayout
+from leaklab.items.diagram_layout import DiagramLayout
+from leaklab.items.items import load_items
 from leaklab.records.errors import UserError
-from leaklab.records.items import load_items
 from leaklab.report.figures import diagram_figure, style
 from leaklab.report.figures.diagram_figure import Bar
 from leaklab.report.numbers.results import ResultRow, ResultTable

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from leaklab.records.items import load_items
+from leaklab.items.items import load_items
 from leaklab.report.figures.drawings import foot_of
 from leaklab.report.numbers.results import ResultRow, ResultTable
 

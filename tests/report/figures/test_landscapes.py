@@ -6,19 +6,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from leaklab.metrics import latent_landscape
+from leaklab.items.expand import expand
+from leaklab.items.items import Item
+from leaklab.metrics import landscape
 from leaklab.records.errors import UserError
-from leaklab.records.expand import expand
 from leaklab.records.files import write_json, write_table
-from leaklab.records.ids import run_folder
-from leaklab.records.items import Item
 from leaklab.report.collect.item import collect
 from leaklab.report.collect.landscapes import LOSS, PROFILED
 from leaklab.report.figures import landscapes
-from leaklab.report.judge.evidence import Evidence
-from leaklab.report.judge.indexed import Indexed
-from leaklab.report.numbers.missing import NumberMissingError
+from leaklab.report.judge.evidence import Evidence, Indexed
 from leaklab.report.numbers.results import ResultTable
+from leaklab.report.numbers.words import NumberMissingError
+from leaklab.specs.base import run_folder
 
 BLOCK = {
     "stage": "landscape",
@@ -116,6 +115,9 @@ def test_every_image_has_its_numbers_and_their_median_has_an_interval():
     assert evidence.T("figure4", "highest_loss_median", defense="lrp").value == 6
     assert evidence.T("figure4", "lowest_loss_offset_median", defense="lrp").value == 0.5
     assert evidence.T("figure4", "loss_shape_median", defense="lrp").value == pytest.approx(1)
+    assert evidence.T("figure4", "mse_shape_median", defense="lrp").value == pytest.approx(1)
+    # the lowest loss is that of the first point, which the turned ones make the third nearest and the farthest
+    assert [value.value for _, value in evidence.V("figure4", "mse_at_lowest_loss", defense="lrp")] == [0, 0.4, 0.8]
     (median,) = (row for row in results.rows if row.metric == "rho_mse_median" and row.row == {"defense": "lrp"})
     assert (median.n, median.clusters, median.ci_low, median.ci_high) == (3, 3, None, None)
 
@@ -204,4 +206,4 @@ def test_a_missing_section_is_named():
 
 
 def test_the_columns_of_losses_have_the_names_under_which_they_are_written():
-    assert (LOSS, PROFILED) == (latent_landscape.LOSS, latent_landscape.PROFILED)
+    assert (LOSS, PROFILED) == (landscape.LOSS, landscape.PROFILED)

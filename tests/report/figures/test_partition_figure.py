@@ -3,9 +3,9 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from leaklab.data.deal import deal
-from leaklab.records.partition_spec import PartitionSpec
 from leaklab.report.figures import style
 from leaklab.report.figures.partition_figure import Holdings, draw, holdings
+from leaklab.specs.training import PartitionSpec
 
 LABELS = np.repeat(np.arange(10), 300)
 
@@ -53,10 +53,29 @@ class TestHoldings:
 
 class TestDrawing:
     def test_bars_are_the_sizes_in_falling_order(self):
-        bars = panels(draw(HUNDRED))[0].containers
-        heights = [[bar.get_height() for bar in group] for group in bars]
-        assert heights[0] == sorted(HUNDRED.training.sum(1).tolist(), reverse=True)
-        assert sum(heights[1]) == HUNDRED.aside.sum()
+        training, aside = panels(draw(HUNDRED))[0].containers
+        assert [bar.get_height() for bar in training] == sorted(HUNDRED.training.sum(1).tolist(), reverse=True)
+        assert [bar.get_height() for bar in aside] == HUNDRED.aside[HUNDRED.by_size].tolist()
+        assert [bar.get_y() for bar in aside] == [bar.get_height() for bar in training]
+
+    def test_a_bar_stands_above_its_column(self):
+        figure = draw(HUNDRED)
+        FigureCanvasAgg(figure).draw()
+        sizes, _, labels = panels(figure)
+        bars = [bar.get_window_extent() for bar in sizes.containers[1]]
+        columns = labels.transData.transform([(place + 0.5, 0) for place in range(100)])[:, 0]
+        assert [(box.x0 + box.x1) / 2 for box in bars] == pytest.approx(columns, abs=0.5)
+
+    def test_the_same_counts_give_the_same_bytes(self, tmp_path):
+        for name in "ab":
+            style.save(draw(HUNDRED), tmp_path / f"{name}.png", tmp_path / f"{name}.pdf")
+        for kind in ("png", "pdf"):
+            assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
+
+    def test_equal_sizes_still_show_in_the_histogram(self):
+        (bar,) = panels(draw(held(name="iid", clients=12)))[1].patches
+        assert bar.get_edgecolor() == bar.get_facecolor()
+        assert bar.get_linewidth() > 0
 
     def test_a_column_is_the_shares_of_the_client_in_its_place(self):
         (mesh,) = panels(draw(HUNDRED))[2].collections

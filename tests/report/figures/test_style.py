@@ -1,9 +1,14 @@
 """Saved figures have the same bytes whatever the layout's solver does in its last digits."""
 
+from itertools import combinations
+
+import matplotlib as mpl
 import numpy as np
 import pytest
 import seaborn
+from matplotlib.colors import to_rgb
 from PIL import Image
+from skimage.color import deltaE_ciede2000, rgb2lab
 
 from leaklab.report.figures import style
 
@@ -42,12 +47,45 @@ def test_saving_keeps_the_layout(tmp_path, rows):
 
 
 def test_the_theme_is_seaborns():
-    """Published figures rest on it; the colormap aside, which every figure chooses for itself."""
-    theme = seaborn.plotting_context("paper") | seaborn.axes_style("ticks")
-    assert theme.keys() - style.settings().keys() == {"image.cmap"}
-    del theme["image.cmap"]
-    own = style._FONT_SIZES | style._LOOK
-    assert {key: value for key, value in theme.items() if key not in own} == style._THEME
+    letters = style.SMALLEST_FONT / seaborn.plotting_context("paper")["xtick.labelsize"]
+    theme = seaborn.plotting_context("paper", letters) | seaborn.axes_style("ticks")
+    with style.styled():
+        found = dict(mpl.rcParams)
+        colors = seaborn.color_palette().as_hex()
+    own = {key for key, value in theme.items() if found[key] != value}
+    assert own == (style._LOOK.keys() & theme.keys()) | {"font.family"}
+    assert colors == [color.lower() for color in style.PALETTE]
+    assert found["font.family"] == ["DejaVu Sans"]
+
+
+# how people without cones for long, middle and short waves see linear RGB (Machado and others, 2009)
+VISIONS = {
+    "normal": np.eye(3),
+    "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "tritanopia": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+}
+
+
+def nearest(colors, vision):
+    """Return the difference (CIEDE2000) of the two colors that are hardest to tell apart."""
+    seen = np.array([to_rgb(color) for color in colors]) ** 2.2 @ np.transpose(VISIONS[vision])
+    lab = rgb2lab(seen.clip(0, 1)[None] ** (1 / 2.2))[0]
+    return min(float(deltaE_ciede2000(*pair)) for pair in combinations(lab, 2))
+
+
+@pytest.mark.parametrize("vision", VISIONS)
+def test_colors_are_told_apart_with_any_color_vision_better_than_seaborns(vision):
+    own = nearest(style.PALETTE, vision)
+    assert own > 10
+    assert own > nearest(seaborn.color_palette("colorblind", len(style.PALETTE)), vision)
+
+
+def test_only_ruled_figures_have_a_grid():
+    for ruled in (False, True):
+        with style.styled(ruled):
+            axes = style.new_figure().subplots()
+        assert axes.xaxis.get_gridlines()[0].get_visible() == ruled
 
 
 def with_foot(path, foot):

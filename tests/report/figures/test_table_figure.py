@@ -1,10 +1,11 @@
 from dataclasses import replace
 
 import pytest
+from matplotlib.colors import to_rgba
 
+from leaklab.items.layouts import TableLayout
 from leaklab.records.errors import UserError
-from leaklab.records.layouts import TableLayout
-from leaklab.report.figures import ranges, style, table_figure
+from leaklab.report.figures import partition_figure, style, table_figure
 from leaklab.report.judge.comparison import Comparison
 from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.report.tables.layout import lay_out
@@ -121,24 +122,39 @@ def test_the_files_are_the_same_twice(tmp_path):
 
 
 def test_ranges_show_every_cell_in_its_panel():
-    figure = ranges.draw(BESIDE, SPEC, "model", "Printed against ten draws")
+    figure = partition_figure.draw_ranges(BESIDE, SPEC, "model", "Printed against ten draws")
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["cnn", "mlp", "logistic-regression"]
     assert [len(axes.get_yticks()) for axes in figure.axes] == [18, 18, 18]
-    hollow = [line for axes in figure.axes for line in axes.lines if line.get_markerfacecolor() == "none"]
-    assert len(hollow) == 27
+    for axes, panel in zip(figure.axes, (BESIDE[:18], BESIDE[18:36], BESIDE[36:]), strict=True):
+        bars, ticks, dots = axes.collections
+        assert [tuple(line[:, 0]) for line in bars.get_segments()] == [(89.5, 91.0)] * 18
+        assert ticks.get_offsets()[:, 0].tolist() == [row.value for row in panel]
+        assert dots.get_offsets()[:, 0].tolist() == [row.printed for row in panel]
+        assert [color[3] > 0 for color in dots.get_facecolors()] == [row.within_draws for row in panel]
 
 
 def test_a_cell_without_draws_is_neither_inside_nor_outside():
     bare = [replace(row, draws_min=None, draws_max=None, within_draws=None) for row in BESIDE[:2]]
-    figure = ranges.draw([*bare, *BESIDE[2:]], SPEC, "model", "t")
-    fills = [line.get_markerfacecolor() for axes in figure.axes for line in axes.lines if line.get_marker() == "o"]
-    assert fills.count(style.FAINT) == 2
+    figure = partition_figure.draw_ranges([*bare, *BESIDE[2:]], SPEC, "model", "t")
+    fills = [tuple(fill) for axes in figure.axes for fill in axes.collections[2].get_facecolors()]
+    assert fills.count(to_rgba(style.FAINT)) == 2
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels[2:] == ["printed, inside the range", "printed, outside", "printed, no draws"]
 
 
+def test_the_legend_of_ranges_fits_on_the_page_and_drawn_twice_it_is_the_same(tmp_path):
+    for name in "ab":
+        figure = partition_figure.draw_ranges(BESIDE, SPEC, "model", "t")
+        style.save(figure, tmp_path / f"{name}.png", tmp_path / f"{name}.pdf")
+    for kind in ("png", "pdf"):
+        assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
+    legend = figure.legends[0].get_window_extent()
+    assert figure.bbox.x0 <= legend.x0
+    assert legend.x1 <= figure.bbox.x1
+
+
 def test_ranges_without_numbers_say_what_to_do():
     with pytest.raises(UserError, match="run the item first"):
-        ranges.draw((), SPEC, "model", "t")
+        partition_figure.draw_ranges((), SPEC, "model", "t")
     with pytest.raises(UserError, match="no key 'colour'"):
-        ranges.draw(BESIDE, SPEC, "colour", "t")
+        partition_figure.draw_ranges(BESIDE, SPEC, "colour", "t")

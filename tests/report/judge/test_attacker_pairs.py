@@ -1,6 +1,6 @@
 import pytest
 
-from leaklab.report.judge.attacker_pairs import attacker_pairs
+from leaklab.report.judge.attackers import attacker_pairs
 from leaklab.report.numbers.results import ResultRow, ResultTable
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from leaklab.metrics.statistics import summarise
 from leaklab.records.draws import draws
-from leaklab.report.judge.comparisons import compare
 from leaklab.report.judge.estimates import Estimate, Singles, Truth, estimate
 from leaklab.report.judge.functions import FUNCTIONS
+from leaklab.report.judge.intervals import compare
 from leaklab.report.judge.terms import Term
-from leaklab.report.numbers.missing import NumberMissingError
+from leaklab.report.numbers.words import NumberMissingError
 
 A, B = Estimate(1.0, 0.5, 1.5), Estimate(2.0, 1.6, 2.4)
 YES, NO, OPEN = Truth.of(True), Truth.of(False), Truth(True, False, True)

@@ -1,9 +1,9 @@
 import pytest
 
 from leaklab.records.errors import UserError
+from leaklab.report.judge.claims import Check
 from leaklab.report.judge.estimates import Estimate
-from leaklab.report.judge.expressions import Check
-from leaklab.report.numbers.missing import MissingNumber, NumberMissingError
+from leaklab.report.numbers.words import MissingNumber, NumberMissingError
 
 NUMBERS = {"a": Estimate(1.0, 0.5, 1.5), "b": Estimate(2.0, 1.6, 2.4), "c": Estimate(1.2, 1.0, 1.4)}
 QUESTIONS = {"T": lambda key: NUMBERS[key]}

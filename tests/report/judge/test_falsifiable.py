@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 
 from leaklab.report.judge.claims import Claim, read_claims
+from leaklab.report.judge.draws import Unanswered, outcome_of
 from leaklab.report.judge.estimates import Estimate
-from leaklab.report.judge.evidence import Evidence
-from leaklab.report.judge.indexed import Indexed
-from leaklab.report.judge.outcomes import Unanswered, outcome_of
+from leaklab.report.judge.evidence import Evidence, Indexed
 from leaklab.report.judge.tolerances import Tolerances
-from leaklab.report.numbers.missing import NumberMissingError
 from leaklab.report.numbers.results import ResultRow, ResultTable
+from leaklab.report.numbers.words import NumberMissingError
 
 ROOT = Path(__file__).parents[3]
 PAPERS = ROOT / "config/papers"
@@ -70,8 +69,13 @@ class MadeUp:
         return held or [Estimate.exact(value) for value in self.curve(item, series, keys)]
 
     def number(self, item, metric, keys):
-        own = self.of(item, metric)
         told = sorted((k, str(v)) for k, v in keys.items() if k != self.ignored)
+        if "difference" in keys or metric.startswith("difference "):  # alone among all numbers these may be negative
+            return self.amount(item, metric, keys, told) * self.of("sign", item, metric, told).choice((1, -1))
+        return self.amount(item, metric, keys, told)
+
+    def amount(self, item, metric, keys, told):
+        own = self.of(item, metric)
         if self.family == "flat":
             return own.choice([0.0, 1e-9, 0.3, 0.6, 5.0, 60.0])
         if self.family == "own":

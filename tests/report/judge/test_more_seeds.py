@@ -5,15 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from leaklab.items.items import load_items
 from leaklab.metrics.statistics import summarise
 from leaklab.planning.plan import build_plan
 from leaklab.records.config import SCALES
-from leaklab.records.items import load_items
-from leaklab.records.train_spec import TrainSpec
+from leaklab.records.record import canonical_json
 from leaklab.report.judge.claims import Claim
+from leaklab.report.judge.draws import SUFFIX, seeds_beside, with_more_seeds
 from leaklab.report.judge.judging import judge
-from leaklab.report.judge.more_seeds import SUFFIX, seeds_beside, with_more_seeds
 from leaklab.report.numbers.results import ResultRow, ResultTable
+from leaklab.specs.training import TrainSpec
 
 ACCURACIES = np.array([51.2, 49.8, 53.1, 50.4, 52.7, 48.9, 51.5])
 
@@ -72,6 +73,10 @@ def test_only_a_note_of_seeds_is_one():
     assert seeds_beside(replace(row("table2", ACCURACIES), note="capped: 1 of 3 runs")) == ""
 
 
+WAITS = {"outpost/figure3-seeds"}
+"""Whose item has older settings until it is made anew."""
+
+
 def test_no_seed_of_an_item_is_run_again_by_the_item_beside_it():
     items = load_items()
     plan = build_plan(items)
@@ -81,8 +86,8 @@ def test_no_seed_of_an_item_is_run_again_by_the_item_beside_it():
         for scale in SCALES:
             ours, theirs = (_seeds(plan.runs.get((scale, key), [])) for key in (more, first))
             for setting, seeds in ours.items():
-                assert setting in theirs, (more, scale, setting)
-                assert not seeds & theirs[setting], (more, scale, setting)
+                assert (setting in theirs) == (more not in WAITS), (more, scale, setting)
+                assert not seeds & theirs.get(setting, set()), (more, scale, setting)
 
 
 def _seeds(runs):
@@ -92,5 +97,5 @@ def _seeds(runs):
         if isinstance(run.spec, TrainSpec):
             rest = run.spec.model_dump(mode="json", exclude={"seeds": True, "partition": {"seed"}})
             for seed in run.spec.seeds:
-                found.setdefault(str(rest), set()).add((run.spec.partition.seed, seed))
+                found.setdefault(canonical_json(rest), set()).add((run.spec.partition.seed, seed))
     return found

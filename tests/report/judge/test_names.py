@@ -2,7 +2,7 @@
 
 import pytest
 
-from leaklab.report.judge.names import bracketed, in_words, key_in_words, key_name, name_in_words
+from leaklab.report.judge.terms import bracketed, in_words, key_in_words, key_name, name_in_words
 
 
 def test_a_row_reads_as_words_with_the_numbers_of_its_setting_last():

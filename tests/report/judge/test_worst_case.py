@@ -1,4 +1,4 @@
-from leaklab.report.judge.worst_case import contested, knowing_runs, setting_of, worst_case
+from leaklab.report.judge.attackers import contested, knowing_runs, setting_of, worst_case
 from leaklab.report.numbers.results import ResultRow, ResultTable
 
 
@@ -40,6 +40,18 @@ def test_where_they_are_not_repeated_its_run_says_which_they_are():
         assert values(row(0.1, "knowing", run=run, by="x"), *singles) == [0.1, *found]
 
 
+def updates(attacker, run, shift=0.0, **more):
+    return [row(value + shift, attacker, "mse", run, update=number, **more) for number, value in ((1, 0.3), (2, 0.9))]
+
+
+def test_single_updates_go_by_the_same_rule_though_their_mean_has_their_metric():
+    means = [row(0.5, metric="mse"), row(0.2, "knowing", "mse", "k", by="dlg, free scale")]
+    assert values(*means, *updates("paper", "p"), *updates("knowing", "k", 1.0, by="x")) == [0.2, 1.3, 1.9]
+    singles = [*updates("paper", "p"), *updates("blind", "b", 1.0)]
+    for run, found in (("p", [0.3, 0.9]), ("b", [1.3, 1.9])):
+        assert values(row(0.1, "knowing", "mse", run, by="x"), *singles) == [0.1, *found]
+
+
 def test_references_and_attacks_that_were_tried_stay():
     beside = [row(0.7, "", selection="mean-image"), row(0.8, selection="oracle"), *TRIED]
     assert values(PAPER, KNOWING, *beside) == [0.2, 0.7, 0.8, 0.5, 0.6, 0.2]
@@ -76,5 +88,6 @@ def test_the_runs_behind_the_knowing_attacker():
 
 
 def test_it_is_its_own_worst_case():
-    table = ResultTable((PAPER, BLIND, KNOWING, *TRIED, *images("paper", "p"), *images("knowing", "k", by="x")))
+    singles = (*images("paper", "p"), *images("knowing", "k", by="x"), *updates("paper", "p"))
+    table = ResultTable((PAPER, BLIND, KNOWING, *TRIED, *singles))
     assert worst_case(worst_case(table)) == worst_case(table)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from leaklab.report.numbers.basis import sampled, stand_ins
 from leaklab.report.numbers.results import ResultRow
+from leaklab.report.numbers.words import sampled, stand_ins
 
 
 def row(n=1, clusters=1, value=1.0, keys=None, **more):

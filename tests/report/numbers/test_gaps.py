@@ -1,7 +1,7 @@
-from leaklab.records.layouts import TableLayout
+from leaklab.items.layouts import TableLayout
 from leaklab.report.figures import table_figure
-from leaklab.report.numbers.gaps import gaps, word_of
 from leaklab.report.numbers.results import ResultRow, ResultTable
+from leaklab.report.numbers.words import gaps, word_of
 from leaklab.report.tables import tables
 from leaklab.report.tables.layout import lay_out
 
@@ -46,6 +46,17 @@ def test_points_of_curves_and_further_cells_are_not_listed_one_by_one():
 def test_a_draw_is_named():
     (sentence,) = gaps(ResultTable((row("a", "b", 1.0, metric="diverged_runs", n=1, variant="partition-seed=3"),)))
     assert sentence == "runs that diverged: 1 of 1 at method a, dataset b (partition-seed=3)"
+
+
+def test_updates_that_say_nothing_are_told_once_however_many_attacked_them():
+    cell = {"method": "lrp", "dataset": "mnist"}
+    rows = [
+        ResultRow("lrp", "table2", keys, "no_information", 3.0, n=12, attacker=attacker)
+        for attacker, keys in (("paper", cell), ("blind", cell), ("", {**cell, "tried": "dlg"}))
+    ]
+    assert gaps(ResultTable(tuple(rows))) == (
+        "updates that say nothing of their samples: 3 of 12 at method lrp, dataset mnist",
+    )
 
 
 def test_the_word_of_a_note():
@@ -98,3 +109,10 @@ def test_headings_that_share_a_line_do_not_run_into_each_other():
     assert len(headings) == 5
     boxes = [text.get_window_extent() for text in headings]
     assert not any(box.overlaps(other) for place, box in enumerate(boxes) for other in boxes[place + 1 :])
+
+
+def test_what_an_attack_does_not_answer_is_said_only_where_it_is_asked():
+    mute = row("lrp", "mnist", None, metric="label_correct", n=0, note="not guessed: the attack names no label")
+    results = ResultTable((row("lrp", "mnist", 98.0), mute))
+    assert gaps(results, ["acc"]) == ()
+    assert gaps(results, ["acc", "label_correct"]) == gaps(results) != ()

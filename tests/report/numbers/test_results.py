@@ -171,6 +171,16 @@ class TestCompactFiles:
         with pytest.raises(UserError, match="line 2: value has 3 numbers for 2 points"):
             ResultTable.read(path)
 
+    def test_so_are_the_updates_of_one_setting_beside_their_mean(self, tmp_path):
+        mean = replace(ROW, row={"attack": "dlg"}, std=None)
+        updates = [
+            replace(mean, row={"attack": "dlg", "update": u}, value=v) for u, v in ((1, 0.5), (2, None), (5, 0.25))
+        ]
+        _, folded, alone = self.lines(tmp_path, mean, *updates, replace(updates[1], metric="psnr"))
+        assert '""update"": [1, 2, 5]' in folded
+        assert ",0.5 - 0.25,,94,94.5," in folded
+        assert '""update"": 2' in alone
+
     def test_text_that_looks_like_it_is_left_alone(self, tmp_path):
         self.lines(tmp_path, replace(ROW, row={"index": "0-4", "span": "1-2"}.copy() | {"index": 1}, runs=("[x] y",)))
 

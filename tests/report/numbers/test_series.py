@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from leaklab.items.layouts import CurvesLayout, PathsLayout
 from leaklab.records.errors import UserError
-from leaklab.records.layouts import CurvesLayout, PathsLayout
 from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.report.numbers.series import curves, paths, points
 

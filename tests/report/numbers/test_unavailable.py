@@ -1,19 +1,20 @@
 """Reasons of metrics without numbers: no address and no error of where they were computed."""
 
+import urllib.request
 from urllib.error import URLError
 
-from leaklab.records import weights
-from leaklab.report.numbers.unavailable import unavailable
+from leaklab.data import download
+from leaklab.report.numbers.words import unavailable
 
 
 def test_a_failed_download_is_told_without_the_address_and_the_error(tmp_path, monkeypatch):
     def unreachable(url, timeout):
         raise URLError("no route to host")
 
-    monkeypatch.setattr(weights, "urlopen", unreachable)
-    monkeypatch.setattr(weights, "LOCAL", tmp_path)
+    monkeypatch.setattr(urllib.request, "urlopen", unreachable)
+    monkeypatch.setattr(download, "LOCAL", tmp_path)
     monkeypatch.delenv("LEAKLAB_MIRROR", raising=False)
-    reason = weights.why_unavailable("alexnet")
+    reason = download.why_unavailable("alexnet")
     assert "http" in reason
     assert "no route to host" in reason
     assert unavailable({"not_available": {"lpips_alex": reason}}) == {

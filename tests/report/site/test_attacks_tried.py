@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from leaklab.items.items import load_items
 from leaklab.planning.plan import build_plan
-from leaklab.records.attack_spec import ScoreSpec
-from leaklab.records.items import load_items
 from leaklab.report.numbers.results import ResultRow, ResultTable, identity
 from leaklab.report.site.attacks_tried import (
     Left,
@@ -20,6 +19,7 @@ from leaklab.report.site.attacks_tried import (
     unbroken,
 )
 from leaklab.report.site.documents import _unbroken
+from leaklab.specs.attack import ScoreSpec
 
 
 def row(value, attacker="", metric="psnr_median", low=None, high=None, note="", **keys):

@@ -4,7 +4,7 @@ import pytest
 
 from leaklab.records.errors import UserError
 from leaklab.report.numbers.results import ResultRow, ResultTable
-from leaklab.report.site.changes import Change, corrected, load_changes
+from leaklab.report.site.findings import Change, corrected, load_changes
 
 TABLE = ResultTable((ResultRow("lrp", "table1", {"m": "a"}, "mse", 0.25, attacker="paper"),))
 WORDS = {"LRP-01": "undecided", "LRP-02": "reproduced", "LRP-03": "undecided"}

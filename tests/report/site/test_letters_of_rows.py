@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.planning.threat_letters import letter_of
+from leaklab.items.expand import expand
+from leaklab.items.items import load_items
+from leaklab.observations.letters import letter_of
 from leaklab.records.errors import UserError
-from leaklab.records.expand import expand
-from leaklab.records.ids import run_id
-from leaklab.records.items import load_items
 from leaklab.report.numbers.results import ResultTable
-from leaklab.report.site.letters_of_rows import COLUMNS, KEYS, lines_of, write_lines
-from leaklab.report.site.threat_models import FILE, LETTERED
+from leaklab.report.site.threats import COLUMNS, FILE, KEYS, lines_of, write_lines
+from leaklab.specs.base import run_id
 
 ROOT = Path(__file__).parents[3]
 ITEMS = load_items(ROOT / "config/items")
@@ -79,8 +78,7 @@ def lines_of_item(key):
 def test_a_row_has_the_letter_of_the_attack_whose_run_it_names_first():
     """Differences and protection rest on runs of the undefended client too, whose attack may be another one."""
     key = "outpost/first-layer"
-    letters = {run_id(run.spec): letter_of(run.spec.attack) for run in expand(ITEMS[key], "small")
-               if isinstance(run.spec, LETTERED)}  # fmt: skip
+    letters = {run_id(run.spec): letter_of(run.tried) for run in expand(ITEMS[key], "small") if run.tried}
     rows = [row for row in ResultTable.read(SMALL / f"{key}.csv").rows if row.attacker and row.runs]
     mixed = [row for row in rows if len({letters[run].name for run in row.runs}) > 1]
     assert mixed

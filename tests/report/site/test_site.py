@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from leaklab.items.layouts import TableLayout
 from leaklab.records.errors import UserError
-from leaklab.records.layouts import TableLayout
-from leaklab.report.judge.attacker_pairs import AttackerPair
+from leaklab.report.judge.attackers import AttackerPair
 from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.comparison import Comparison
 from leaklab.report.judge.verdicts import SIGNS, Fact, Frequency, Judgement, Sides, Verdict
@@ -17,7 +17,7 @@ from leaklab.report.site import documents, site
 from leaklab.report.site.answers import Answer, AnswerLine, Pair
 from leaklab.report.site.attacks_tried import Left, ProtectionLeft, TriedAttack
 from leaklab.report.site.findings import Sentence
-from leaklab.report.site.headlines import HeadlineLine
+from leaklab.report.site.headlines import HeadlineLine, setting_lines
 from leaklab.report.site.pages import (
     Cost,
     DataSource,
@@ -31,8 +31,7 @@ from leaklab.report.site.pages import (
     Recipe,
     SiteData,
 )
-from leaklab.report.site.setting_lines import setting_lines
-from leaklab.report.site.threat_models import ThreatModel
+from leaklab.report.site.threats import ThreatModel
 from leaklab.report.tables.layout import lay_out
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}

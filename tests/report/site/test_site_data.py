@@ -4,21 +4,19 @@ from pathlib import Path
 
 import pytest
 
+from leaklab.items.expand import expand
+from leaklab.items.items import Item, load_items
 from leaklab.planning.plan import Job, build_plan
 from leaklab.planning.resources import cost
-from leaklab.records.expand import expand
 from leaklab.records.files import write_json
-from leaklab.records.items import Item, load_items
 from leaklab.records.ledger import Entry, Ledger
-from leaklab.records.partition_spec import PartitionSpec
 from leaklab.report.numbers.results import ResultTable
-from leaklab.report.site.costs import absent_records
+from leaklab.report.site.headlines import setting_lines
 from leaklab.report.site.links import chain_of
-from leaklab.report.site.metric_cards import ACCURACY, cards_of
-from leaklab.report.site.pages import Recipe
-from leaklab.report.site.publication import cost_of
-from leaklab.report.site.setting_lines import setting_lines
+from leaklab.report.site.pages import Recipe, absent_records
+from leaklab.report.site.publication import ACCURACY, cards_of, cost_of
 from leaklab.report.site.site_data import Evidence, _page, _plain, _settings, partition_pictures
+from leaklab.specs.training import PartitionSpec
 
 ROOT = Path(__file__).parents[3]
 RUNS = "results/runs"
@@ -317,7 +315,7 @@ class TestPartitions:
         partition = {"name": "label-shards", "shard_size": 100, "seed": 3, "validation": 0.2}
         deal = PartitionSpec.model_validate({"dataset": "mnist", "partition": partition})
         other = PartitionSpec.model_validate({"dataset": "mnist", "partition": {"name": "iid"}})
-        return [Job(deal, (), "mnist"), Job(other, (), "mnist")]
+        return [Job(deal), Job(other)]
 
     def test_a_deal_is_shown_where_it_was_published(self, jobs):
         assert partition_pictures("small", jobs) == ()

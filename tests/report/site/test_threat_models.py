@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.records.expand import expand
-from leaklab.records.ids import run_id
-from leaklab.records.items import load_items
-from leaklab.records.layouts import TableLayout
+from leaklab.items.expand import expand
+from leaklab.items.items import load_items
+from leaklab.items.layouts import TableLayout
 from leaklab.report.numbers.results import ResultRow, ResultTable
-from leaklab.report.site.threat_models import THREAT_MODEL, threat_models, with_letters
+from leaklab.report.site.threats import THREAT_MODEL, threat_models, with_letters
 from leaklab.report.tables.layout import lay_out
 from leaklab.report.tables.tables import page_table
+from leaklab.specs.base import run_id
 
 ITEMS = load_items()
 

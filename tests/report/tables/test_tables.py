@@ -3,8 +3,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from leaklab.items.layouts import TableLayout
 from leaklab.records.errors import UserError
-from leaklab.records.layouts import TableLayout
 from leaklab.report.judge.comparison import Comparison
 from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.report.tables import tables
@@ -140,6 +140,26 @@ def test_metrics_below_are_lines_of_their_own():
     assert laid.notes == ("seconds: 5.0 at clients = 50, 10.0 at clients = 100",)
 
 
+def test_metrics_below_need_no_column_and_are_told_apart_by_all_in_which_they_differ():
+    values = {("iid", "paper"): 0.9, ("non-iid", "paper"): 0.7, ("iid", "knowing"): 1.0, ("non-iid", "knowing"): 1.0}
+    found = [
+        ResultRow("p", "t", {"deal": deal, "n": 16, **({"by": "x"} if by == "knowing" else {})}, "read", value,
+                  attacker=by)
+        for (deal, by), value in values.items()
+    ]  # fmt: skip
+    found.append(ResultRow("p", "t", {"attack": "DLG"}, "holds", 0.0))
+    found.append(ResultRow("p", "t", {"n": 16}, "pace", 3.0))
+    labels = {"deal": {"iid": "IID", "non-iid": "non-IID"}, "attacker": {"paper": "paper", "knowing": "who counts"}}
+    spec = TableLayout(rows=("attack",), columns=("metric",), metric="holds", below=("read", "pace"), format="{value}",
+                       attackers=("paper", "knowing", ""), labels=labels)  # fmt: skip
+    laid = lay_out(spec, ResultTable(tuple(found)))
+    assert laid.column_labels == (("holds",),)
+    assert laid.notes == (
+        "read: 0.9 at IID, paper; 1.0 at IID, who counts; 0.7 at non-IID, paper; 1.0 at non-IID, who counts",
+        "pace: 3.0",
+    )
+
+
 @pytest.mark.parametrize(("label", "shown"), [("0.01", "η 0.01"), ("MNIST", "MNIST"), ("10", "η 10"), ("", "")])
 def test_a_heading_names_its_key_at_numbers_only(label, shown):
     assert heading("η", label) == shown
@@ -187,6 +207,11 @@ def test_markdown():
         "Columns: η₁. In parentheses: the printed number and the difference from it; ✓ within tolerance, ✗ outside. "
         "▲ best, ▼ worst of its group.\n"
     )
+
+
+def test_latex_writes_signs_of_comparison_as_mathematics():
+    caption = tables.latex(grid(), "E ≥ 1, n ≫ 1, B ≤ n, B < n, n > 1", "tab:t").splitlines()[3]
+    assert caption == r"\caption{E $\geq$ 1, n $\gg$ 1, B $\leq$ n, B $<$ n, n $>$ 1}"
 
 
 def test_latex():

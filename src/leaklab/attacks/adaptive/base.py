@@ -7,9 +7,10 @@ from typing import ClassVar, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from leaklab.attacks.matching import Distance
+from leaklab.attacks.labels.head import head
+from leaklab.attacks.matching.distances import Distance
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.observations.declared import Requirements
+from leaklab.observations.declared import PRESCRIBED_STEPS, Requirements
 from leaklab.records.errors import UserError
 
 
@@ -108,3 +109,60 @@ def prepared_by(transform: Transform, observation: Observation, knowledge: Knowl
         return [Prepared(found, torch.ones(1, dtype=torch.float64), distance) for found, distance in alone]
     together = observation.one_by_one() if observation.own else [observation]
     return [Prepared(*transform.prepare(one, knowledge), transform.distance) for one in together]
+
+
+# No transform: the attacker of the paper, who takes the server's assumptions for true.
+
+
+@dataclass(frozen=True)
+class NoTransform:
+    """Take the update as it is; a delta is divided by minus the nominal rate times the local steps."""
+
+    requirements: ClassVar[Requirements] = Requirements(facts_for_delta=PRESCRIBED_STEPS)
+
+    @property
+    def distance(self) -> Distance | None:
+        """None: the attack keeps its own."""
+        return None
+
+    def prepare(self, observation: Observation, knowledge: Knowledge) -> tuple[Observation, Tensor]:
+        """Return the gradient that the server infers, and ones.
+
+        Raises:
+            UserError: a delta, and the threat model withholds the nominal rate.
+        """
+        gradient = observation.as_gradient(knowledge, "none")
+        return gradient, torch.ones(len(observation.trials), dtype=torch.float64)
+
+
+# What most transforms share: the gradient that the server infers is attacked as it is, with another distance.
+
+
+@dataclass(frozen=True)
+class InferredGradient:
+    """Base of such transforms; a subclass gives its ``distance`` and its ``requirements``.
+
+    Attributes:
+        name: the plug-in's name, for messages.
+        knows_the_head: the distance takes the last two tensors for the weight and bias of an affine head.
+    """
+
+    name: ClassVar[str]
+    knows_the_head: ClassVar[bool] = False
+
+    def prepare(self, observation: Observation, knowledge: Knowledge) -> tuple[Observation, Tensor]:
+        """Return the gradient that the server infers, and ones.
+
+        Raises:
+            UserError: a delta whose rate or number of steps the threat model withholds, or no affine head with a
+                bias where the distance knows the head.
+        """
+        gradient = observation.as_gradient(knowledge, self.name)
+        if self.knows_the_head:
+            head(gradient)
+        return gradient, torch.ones(len(observation.trials), dtype=torch.float64)
+
+
+PLUGINS = {
+    "none": NoTransform,
+}

@@ -24,9 +24,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from leaklab.attacks.adaptive.base import Transform
-from leaklab.attacks.adaptive.lawful import Lawful
-from leaklab.attacks.likelihood import Differentiated, OnlyWidened
-from leaklab.attacks.matching import Distance
+from leaklab.attacks.adaptive.laws import Lawful
+from leaklab.attacks.matching.distances import Differentiated, Distance, OnlyWidened
 from leaklab.defenses.grad_defense import GradDefense
 from leaklab.observations.declared import LAW_OF_DEFENSE, PRESCRIBED_STEPS, Requirements
 
@@ -35,7 +34,7 @@ BLOCK = 64
 
 @dataclass(frozen=True)
 class SlicedLaw(OnlyWidened):
-    """How GradDefense makes an observed update of a gradient; a ``likelihood.Likelihood``.
+    """How GradDefense makes an observed update of a gradient; a ``distances.Likelihood``.
 
     Attributes:
         noised: share of the slices that one step perturbs, above 0 and below 1.
@@ -50,14 +49,14 @@ class SlicedLaw(OnlyWidened):
     steps: int = 1
 
     def widened(self, error: float, weights: Mapping[str, Tensor]) -> Distance:
-        """Return the negative log-likelihood at an error; see ``likelihood.Likelihood``.
+        """Return the negative log-likelihood at an error; see ``distances.Likelihood``.
 
         The error is relative to the root mean square of a block here.
         """
         return Differentiated(partial(_negative_log_likelihood, law=self, error=error))
 
     def of_steps(self, error: float, weights: Mapping[str, Tensor], shares: Sequence[float]) -> Distance:
-        """Return the same of steps that each drew their slices; see ``likelihood.StepLikelihood``."""
+        """Return the same of steps that each drew their slices; see ``distances.StepLikelihood``."""
         return Differentiated(partial(_of_steps, law=self, error=error, shares=shares))
 
     def moved(self, gradient: Tensor) -> Tensor:

@@ -10,8 +10,8 @@ Source: ours; of its parts, unmixing is that of "Cocktail Party Attack" and the 
 
 import numpy as np
 
-from leaklab.attacks.first_layer.black_pixels import MORE_ZEROS, ZERO, sparse_directions, sparse_images
 from leaklab.attacks.first_layer.layer import LIVE, FirstLayer, Floats, Reading, agreement, scaled, svd
+from leaklab.attacks.first_layer.quotient import MORE_ZEROS, ZERO, sparse_directions, sparse_images
 from leaklab.attacks.first_layer.unmixing import CONTRASTS, unmixed
 from leaklab.records.streams import Stream
 

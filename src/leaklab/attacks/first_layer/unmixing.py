@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from leaklab.attacks.first_layer.layer import FirstLayer, Floats, Reading
+from leaklab.attacks.first_layer.layer import LIVE, FirstLayer, Floats, Reading, svd
 from leaklab.records.streams import Stream
 
 Contrast = Literal["logcosh", "cube", "exp"]
@@ -69,3 +69,40 @@ def differences(rows: Floats, side: int) -> Floats:
     """Return the differences of neighbouring pixels in both directions, of each row of images [*, C side side]."""
     images = rows.reshape(len(rows), -1, side, side)
     return np.concatenate([np.diff(images, axis=axis).reshape(len(rows), -1) for axis in (2, 3)], 1)
+
+
+# Pictures in an update of more samples than a first layer has units: none is exact, some are near one sample.
+
+RANK = 1e-6
+"""Share of the largest singular value of G from which one counts."""
+PEAKED: tuple[Contrast, ...] = ("logcosh", "exp")
+"""Contrasts that find a component of few large values, as differences of pixels are; the cube finds none there."""
+
+
+def pictures(layer: FirstLayer, draws: Stream) -> Floats:
+    """Return all that looks like an image, [k, n] with at least one row: at most three for each unit.
+
+    Args:
+        layer: of any number of samples.
+        draws: the start of FastICA.
+    """
+    return np.vstack([quotients(layer), *(_components(layer, draws, contrast) for contrast in PEAKED)])
+
+
+def quotients(layer: FirstLayer) -> Floats:
+    """Return G_j / g_j of the units that some sample moves, [k, n]: means of the samples, by their derivatives."""
+    moved = np.abs(layer.bias_update)
+    live = moved > LIVE * moved.max(initial=np.finfo(float).tiny)
+    found: Floats = layer.weight_update[live] / layer.bias_update[live, None]
+    return found
+
+
+def _components(layer: FirstLayer, draws: Stream, contrast: Contrast) -> Floats:
+    """Return the components of the rows of G, as many as its rank, [r, n]; none where FastICA finds no way."""
+    sizes = svd(layer.weight_update)[1]
+    left, right = layer.factors(max(1, int((sizes > RANK * sizes[0]).sum())))
+    try:
+        found = unmixed(right, left.T @ layer.bias_update, layer.side, draws, contrast)
+    except (np.linalg.LinAlgError, ValueError):
+        found = right[:0]
+    return found[np.isfinite(found).all(1)]

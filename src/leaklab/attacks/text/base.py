@@ -1,26 +1,133 @@
-"""What every attack plug-in on text is: observation and knowledge in, sentences out."""
+"""The whole attack on text: search embeddings whose gradients match, then read the nearest tokens."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import nan
 from typing import ClassVar, Protocol
 
-from leaklab.attacks.base import Streams
-from leaklab.attacks.text.matching_attack import TextReconstruction
+import torch
+from torch import Tensor, nn
+
+from leaklab.attacks.base import Budget, Streams
+from leaklab.attacks.reconstructions import NO_LABEL
+from leaklab.attacks.starts import StartRecord, as_tensor, from_tensor, numbered
+from leaklab.attacks.text.distances import TEXT_DISTANCES
+from leaklab.attacks.text.inversion import DescentSettings, SentenceFrame, TextInversion, best_of_starts
+from leaklab.attacks.text.read_out import nearest_tokens, token_bag
+from leaklab.models.text.base import WORD_TABLE
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import Requirements
+from leaklab.records.errors import UserError
+
+PADDING = 0
+"""Row of the word table that no sentence uses between start and end."""
 
 
 @dataclass(frozen=True)
-class TextBudget:
-    """What an attack may spend per trial, and what it takes for the label.
+class TextReconstruction:
+    """What was found for T trials.
 
     Attributes:
-        iterations: steps per start.
-        restarts: starts.
-        labels: ``searched``, ``inferred`` or ``known`` (see ``records/text_specs.py``).
+        tokens: T tensors int64 [L], with the known start and end.
+        labels: int64 [T], known or the largest of the searched logits.
+        starts: a record per start; ``trial`` is the trial's number in the capture.
     """
 
-    iterations: int
-    restarts: int
+    tokens: tuple[Tensor, ...]
+    labels: Tensor
+    starts: tuple[StartRecord, ...]
+
+
+@dataclass(frozen=True)
+class TextMatching:
+    """Settings of TAG and its relatives; unknowns start at N(0, 1) times the word table's standard deviation.
+
+    Attributes:
+        distance: ``tag``, ``tag-squared``, ``profiled-tag`` or ``mean-cosine`` (see ``distances``).
+        bag: read out only tokens whose row of the word table has a gradient (see ``tables.token_bag``).
+        norm_weight: of the prior on the embeddings' norm; LAMP uses 1.
+        iterations: steps per start; the spec of TAG has 1000.
+        restarts: starts per trial.
+        rate: AdamW's first rate, in standard deviations of the word table. TAG's 0.05 is an absolute number: with a
+            random table of spread 0.02 it is 2.5 of these units, finds less and settles at larger losses.
+        decay: AdamW's weight decay.
+    """
+
+    distance: str = "tag"
+    bag: bool = False
+    norm_weight: float = 0.0
+    iterations: int = 1000
+    restarts: int = 1
+    rate: float = 0.5
+    decay: float = 0.0
+
+    def reconstruct(
+        self,
+        network: nn.Module,
+        observed: Mapping[str, Tensor],
+        frames: Sequence[SentenceFrame],
+        num_classes: int,
+        streams: Streams,
+        trials: Sequence[int],
+        labels: Tensor | None = None,
+    ) -> TextReconstruction:
+        """Reconstruct every trial, one after the other.
+
+        Args:
+            network: of ``models/text`` with the broadcast weights; a parameter never asks for a gradient here.
+            observed: parameter name -> gradients [T, ...].
+            frames: known facts of each sentence.
+            num_classes: K.
+            streams: the attack's random draws; those of a trial depend on its number and the start only.
+            trials: number of each trial within the capture.
+            labels: int64 [T], or None to search them.
+
+        Raises:
+            UserError: an unknown distance, or sizes that do not fit together.
+        """
+        if self.distance not in TEXT_DISTANCES:
+            raise UserError(f"unknown text distance '{self.distance}': choose from {', '.join(TEXT_DISTANCES)}")
+        if not len(trials) == len(frames) == (len(frames) if labels is None else len(labels)) or not trials:
+            raise UserError(f"{len(trials)} trials, {len(frames)} sentences' facts: give one fact and label per trial")
+        distance = TEXT_DISTANCES[self.distance]
+        inversion = TextInversion(network, observed, list(frames), num_classes, distance, labels, self.norm_weight)
+        settings = DescentSettings(self.iterations, self.restarts, self.rate, self.decay)
+        table = network.get_parameter(WORD_TABLE).detach()
+
+        def start_of(row: int, number: int) -> Tensor:
+            return streams("start", trials[row], number).normal(inversion.unknowns(row)).to(table)
+
+        tokens, found, records = [], [], []
+        for row, frame in enumerate(frames):
+            point, ended = best_of_starts(inversion, start_of, row, settings)
+            allowed = token_bag(observed[WORD_TABLE][row]) if self.bag else None
+            banned = (PADDING, frame.start, frame.end)
+            middle = nearest_tokens(inversion.embeddings(point, row), table, allowed, banned)
+            tokens.append(torch.cat([middle.new_tensor([frame.start]), middle, middle.new_tensor([frame.end])]))
+            found.append(inversion.target(point, row).argmax())
+            records += ended
+        return TextReconstruction(tuple(tokens), torch.stack(found), numbered(records, trials))
+
+
+# What every attack plug-in on text is: observation and knowledge in, sentences out.
+
+
+@dataclass(frozen=True)
+class TextCase:
+    """All that an attack on text is given.
+
+    Attributes:
+        observation: T trials of one sentence each.
+        knowledge: what the threat model grants.
+        budget: what may be spent: steps per start, and starts.
+        streams: the attack's random draws; those of a trial depend on its number only.
+        labels: ``searched``, ``inferred`` or ``known`` (see ``specs/text.py``).
+    """
+
+    observation: Observation
+    knowledge: Knowledge
+    budget: Budget
+    streams: Streams
     labels: str = "searched"
 
 
@@ -33,18 +140,31 @@ class TextAttack(Protocol):
 
     requirements: ClassVar[Requirements]
 
-    def reconstruct(
-        self, observation: Observation, knowledge: Knowledge, budget: TextBudget, streams: Streams
-    ) -> TextReconstruction:
+    def reconstruct(self, case: TextCase) -> TextReconstruction:
         """Reconstruct the private sentence of every trial.
-
-        Args:
-            observation: T trials of one sentence each.
-            knowledge: what the threat model grants.
-            budget: what may be spent.
-            streams: the attack's random draws; those of a trial depend on its number only.
 
         Raises:
             UserError: a fact is needed and withheld, or the attack does not fit the observation.
         """
         ...
+
+
+# An attack on text in parts: finished sentences are kept, so that a killed job goes on (``records/kept.py``).
+
+
+def unread(observation: Observation) -> TextReconstruction:
+    """Return the answer to an update that says nothing: no token, no label, no start."""
+    (trial,) = observation.trials
+    start = StartRecord(trial, 0, nan, 0, 0, False, observation.silent[trial])
+    return TextReconstruction((torch.empty(0, dtype=torch.int64),), torch.tensor([NO_LABEL]), (start,))
+
+
+def packed(part: TextReconstruction) -> dict[str, Tensor]:
+    """Return the only trial of a reconstruction as tensors, its starts included."""
+    (tokens,) = part.tokens
+    return {"tokens": tokens.cpu(), "labels": part.labels.cpu(), "starts": as_tensor(part.starts)}
+
+
+def unpacked(tensors: Mapping[str, Tensor]) -> TextReconstruction:
+    """Return the reconstruction of ``packed``."""
+    return TextReconstruction((tensors["tokens"],), tensors["labels"], from_tensor(tensors["starts"]))

@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from leaklab.attacks.matching import profiled_factor
+from leaklab.attacks.matching.distances import profiled_factor
 
 NEGLIGIBLE = 1e-6
 """A tensor whose observed norm is below this part of the largest one's holds rounding errors: the bias of attention's

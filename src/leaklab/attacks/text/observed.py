@@ -6,34 +6,35 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from leaklab.attacks.base import Streams
-from leaklab.attacks.labels import fixed_labels
-from leaklab.attacks.text.base import TextBudget
+from leaklab.attacks.labels.rules import fixed_labels
+from leaklab.attacks.text.base import TextCase, TextMatching, TextReconstruction
 from leaklab.attacks.text.inversion import SentenceFrame
-from leaklab.attacks.text.matching_attack import TextMatching, TextReconstruction
-from leaklab.models.text.base import TextArchitecture
-from leaklab.models.text.embedded import POSITION_TABLE
+from leaklab.models.text.base import POSITION_TABLE, TextArchitecture
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 
 
-def match(
-    settings: TextMatching, observation: Observation, knowledge: Knowledge, budget: TextBudget, streams: Streams
-) -> TextReconstruction:
-    """Search the sentences of an observation of kind gradient by gradient matching.
+def match(settings: TextMatching, case: TextCase, gradient: Observation) -> TextReconstruction:
+    """Search the sentences of a case by gradient matching.
+
+    Args:
+        settings: but for the budget, which is the case's.
+        case: what the attack was given.
+        gradient: what it takes the case's observation for, ``kind`` gradient.
 
     Raises:
         UserError: a fact is withheld, or the observation is not one of text.
     """
+    knowledge, budget = case.knowledge, case.budget
     return replace(settings, iterations=budget.iterations, restarts=budget.restarts).reconstruct(
-        victim(observation, knowledge),
-        observation.update,
-        frames(observation, knowledge),
+        victim(gradient, knowledge),
+        gradient.update,
+        frames(gradient, knowledge),
         knowledge.require("num_classes"),
-        streams,
-        observation.trials,
-        labels(budget.labels, observation, knowledge),
+        case.streams,
+        gradient.trials,
+        labels(case.labels, gradient, knowledge),
     )
 
 
@@ -64,7 +65,7 @@ def frames(observation: Observation, knowledge: Knowledge) -> list[SentenceFrame
 
 
 RULES = {"inferred": "bias", "known": "known"}
-"""What ``labels`` of a spec means among the rules of ``attacks/labels.py``."""
+"""What ``labels`` of a spec means among the rules of ``attacks/labels/rules.py``."""
 
 
 def labels(choice: str, observation: Observation, knowledge: Knowledge) -> Tensor | None:

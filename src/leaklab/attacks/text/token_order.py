@@ -7,16 +7,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from leaklab.attacks.base import Streams
-from leaklab.attacks.labels import bias_rule
+from leaklab.attacks.labels.rules import bias_rule
 from leaklab.attacks.starts import StartRecord
-from leaklab.attacks.text.base import TextAttack, TextBudget
+from leaklab.attacks.text.base import TextAttack, TextCase, TextReconstruction
 from leaklab.attacks.text.inversion import SentenceFrame
-from leaklab.attacks.text.matching_attack import TextReconstruction
 from leaklab.attacks.text.observed import frames
-from leaklab.attacks.text.tables import token_order
-from leaklab.models.text.embedded import POSITION_TABLE, WORD_TABLE
-from leaklab.observations.base import Knowledge, Observation
+from leaklab.attacks.text.read_out import token_order
+from leaklab.models.text.base import POSITION_TABLE, WORD_TABLE
 from leaklab.observations.declared import SENTENCES, Requirements
 from leaklab.observations.requirements import check_most
 from leaklab.records.errors import UserError
@@ -31,10 +28,9 @@ class TokenOrderAttack:
 
     requirements: ClassVar[Requirements] = Requirements(facts=SENTENCES, most_steps=1, searches=False)
 
-    def reconstruct(
-        self, observation: Observation, knowledge: Knowledge, budget: TextBudget, streams: Streams
-    ) -> TextReconstruction:
+    def reconstruct(self, case: TextCase) -> TextReconstruction:
         """Read every sentence; see ``base.TextAttack``. A trial without an order is recorded as diverged."""
+        observation, knowledge = case.observation, case.knowledge
         # who does not know takes the update for that of one step
         steps = knowledge.facts.get("local_steps", 1)
         check_most("attack 'token-order'", "local_steps", steps, self.requirements.most_steps)

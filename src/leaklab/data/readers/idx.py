@@ -6,6 +6,7 @@ Source: Y. LeCun, C. Cortes, C. Burges, "The MNIST database of handwritten digit
 import gzip
 import math
 import struct
+import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,8 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from leaklab.data.readers.base import Images, Labels, Samples, gather, pick
-from leaklab.data.readers.splits import split_in_order
+from leaklab.data.readers.base import Images, Labels, Samples, gather, pick, reading, split_in_order
 from leaklab.records.errors import UserError
 
 UNSIGNED_BYTE = 0x08
@@ -90,3 +90,31 @@ def decode(compressed: bytes, name: str) -> NDArray[np.uint8]:
         return body.reshape(shape)
     except ValueError as error:
         raise UserError(f"{name} is no idx file of bytes ({error}): delete it and fetch it again") from None
+
+
+# The official EMNIST distribution: one zip with the gzipped idx files of all six splits.
+
+
+@dataclass(frozen=True)
+class EmnistZip:
+    """The zip, as role ``archive``.
+
+    Attributes:
+        split: ``balanced``, ``byclass``, ...: the word after ``emnist-`` in the names of the members.
+    """
+
+    split: str
+
+    def read(self, files: Mapping[str, Path]) -> Samples:
+        """Return upright uint8 images [N, 1, 28, 28]."""
+        path = pick(files, "archive")
+        with reading(path), zipfile.ZipFile(path) as archive:
+            return Samples(*self._part(archive, "train"), *self._part(archive, "test"))
+
+    def _part(self, archive: zipfile.ZipFile, part: str) -> tuple[Images, Labels]:
+        names = [f"gzip/emnist-{self.split}-{part}-{kind}-ubyte.gz" for kind in ("images-idx3", "labels-idx1")]
+        try:
+            images, labels = (decode(archive.read(name), f"{archive.filename}:{name}") for name in names)
+        except KeyError as error:
+            raise UserError(f"{archive.filename}: {error.args[0]}: check the reader's split '{self.split}'") from None
+        return images_and_labels(images, labels, f"{archive.filename}:{names[0]}", transposed=True)

@@ -1,14 +1,17 @@
-"""Federated averaging with partial participation, in the two schemes that are compared.
+"""Algorithms whose clients send their network or a part of it: averaging in two schemes, no federation, own heads.
 
 Source: LRP paper, section 5.2 and algorithm 1; its eq. (3) lacks a factor N and is not used.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from leaklab.federated.algorithms.base import Algorithm
+from leaklab.federated.algorithms.base import Algorithm, Phase, Tensors, chosen, layer_names
+from leaklab.records.bounds import Natural, Rate
 from leaklab.records.errors import UserError
+from leaklab.records.streams import Stream
+from leaklab.records.traits import AlgorithmTraits
 
 
 @dataclass(frozen=True)
@@ -37,4 +40,92 @@ class FedAvg(Algorithm):
         return super().shares(sizes) if self.scheme == 2 else [1 / len(sizes)] * len(sizes)
 
 
-PLUGIN = FedAvg
+# No federation: every client trains its own network; what a federation has to beat.
+
+
+@dataclass(frozen=True)
+class LocalOnly(Algorithm):
+    """The whole network is the client's; the server holds nothing, and nothing is sent. All start from one network."""
+
+    traits: ClassVar[AlgorithmTraits] = AlgorithmTraits(networks_kept=1.0)
+
+    refuses: ClassVar[frozenset[str]] = frozenset({"local_rate", "gradient", "update"})
+
+    def server_start(self, network: Tensors, draws: Stream) -> Tensors:
+        """Return nothing."""
+        return {}
+
+    def client_start(self, network: Tensors, draws: Stream) -> Tensors:
+        """Return the model's initial network, the same for all clients of a seed."""
+        return network
+
+    def upload(self, before: Tensors, after: Tensors) -> Tensors:
+        """Return nothing."""
+        return {}
+
+
+# PPSGD: the extractor is shared, every client keeps a classifier of its own, and both move together.
+
+
+@dataclass(frozen=True)
+class Ppsgd(Algorithm):
+    """The mean of the clients' extractors; all classifiers start alike and stay at home.
+
+    Attributes:
+        private_layer: the classifier, by its name in the model.
+    """
+
+    traits: ClassVar[AlgorithmTraits] = AlgorithmTraits(networks_kept=0.02)
+
+    private_layer: str = "fc2"
+
+    def server_start(self, network: Tensors, draws: Stream) -> Tensors:
+        """Return the extractor.
+
+        Raises:
+            UserError: the model has no such layer.
+        """
+        private = layer_names(network, self.private_layer)
+        return chosen(network, lambda name: name not in private)
+
+    def client_start(self, network: Tensors, draws: Stream) -> Tensors:
+        """Return the classifier."""
+        return chosen(network, self._is_private)
+
+    def upload(self, before: Tensors, after: Tensors) -> Tensors:
+        """Return the extractor, and nothing else."""
+        return chosen(after, self._is_shared)
+
+    def _is_private(self, name: str) -> bool:
+        return name.startswith(f"{self.private_layer}.")
+
+    def _is_shared(self, name: str) -> bool:
+        return not self._is_private(name)
+
+
+# CENTAUR: first the client's own classifier moves, then the shared extractor under the new classifier.
+
+
+@dataclass(frozen=True)
+class Centaur(Ppsgd):
+    """As PPSGD, in two phases; the first one sends nothing and gets no noise.
+
+    Attributes:
+        classifier_steps: steps of the first phase; one epoch of 600 samples in batches of 50.
+        classifier_rate: its rate.
+    """
+
+    classifier_steps: Natural = 12
+    classifier_rate: Rate = 0.1
+
+    def phases(self, local_steps: int) -> Sequence[Phase]:
+        """Return the classifier's steps and the extractor's."""
+        return Phase(self.classifier_steps, self._is_private, self.classifier_rate), Phase(local_steps, self._is_shared)
+
+
+PLUGINS = {
+    "centaur": Centaur,
+    "fedavg": FedAvg,
+    "local-only": LocalOnly,
+    "ppsgd": Ppsgd,
+}

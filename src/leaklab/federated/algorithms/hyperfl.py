@@ -5,14 +5,24 @@ Source: HyperFL equations 4 to 6 (C.4-C.6) and algorithm 1; sizes, rates and bou
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from leaklab.federated.algorithms.base import Algorithm, Phase, Tensors, chosen
-from leaklab.federated.algorithms.parts import classifier_names, is_statistic
+import torch
+
+from leaklab.federated.algorithms.base import (
+    Algorithm,
+    Phase,
+    Tensors,
+    chosen,
+    classifier_names,
+    is_statistic,
+    layer_names,
+)
 from leaklab.models.hypernetwork import BIAS, HEADS, Hypernetwork, is_hypernetwork
 from leaklab.records.bounds import Count, Flag, Natural, Positive, Rate
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
+from leaklab.records.traits import AlgorithmTraits
 
 EMBEDDING = "embedding"
 
@@ -33,13 +43,15 @@ class HyperFL(Algorithm):
         classifier_rate: its rate.
         bound: largest gradient norm in the second phase, of hypernetwork and embedding apart; None: there is none.
         low_rank: do the second phase without forming any client's heads where the optimizer allows it: the same
-            numbers up to rounding, in less time (``federated/low_rank.py``).
+            numbers up to rounding, in less time (``federated/forms/low_rank.py``).
         biases: the heads have biases; without them they stay 0 and are not sent (``start`` has to be ``weights``).
         shared: ``all`` of the hypernetwork, or its ``hidden-layer`` alone, so that each client has heads of its own.
 
     Raises:
         UserError: heads without biases that would begin in them.
     """
+
+    traits: ClassVar[AlgorithmTraits] = AlgorithmTraits(networks_kept=0.1, heads="hidden")
 
     embedding: Count = 64
     hidden: Count = 128
@@ -129,4 +141,84 @@ def _group(name: str) -> str:
     return "hypernetwork" if is_hypernetwork(name) else "embedding"
 
 
-PLUGIN = HyperFL
+# pFedHN: the server holds a hypernetwork and every client's embedding; clients train what it generates for them.
+
+
+@dataclass(frozen=True)
+class PFedHN(Algorithm):
+    """phi <- phi + a sum_i w_i (d theta_i / d phi)^T delta_i and v_i <- v_i + a (d theta_i / d v_i)^T delta_i.
+
+    theta_i = h(v_i; phi) is sent to the client, which returns delta_i, the change of its weights in local training.
+
+    Attributes:
+        private_layer: layer that every client keeps for itself, its classifier in pFedHN-PC (``fc2``); empty: none.
+        server_rate: a. The clients of a round are taken together, so the printed step of one client becomes their mean.
+        embedding: length of v_i.
+        hidden: units of the hypernetwork's only hidden layer.
+        start: how its heads begin, see ``models/hypernetwork.py``.
+        spread: of what the embeddings add at the start, under ``biases``.
+    """
+
+    traits: ClassVar[AlgorithmTraits] = AlgorithmTraits(networks_kept=1.0)
+
+    at_server: ClassVar[frozenset[str]] = frozenset({EMBEDDING})
+
+    private_layer: str = ""
+    server_rate: Rate = 0.01
+    embedding: Count = 64
+    hidden: Count = 100
+    start: Literal["biases", "weights", "pytorch"] = "biases"
+    spread: Positive = 0.1
+
+    @property
+    def generator(self) -> Hypernetwork:
+        """The hypernetwork, without weights."""
+        return Hypernetwork(self.embedding, self.hidden, self.start, self.spread)
+
+    def server_start(self, network: Tensors, draws: Stream) -> Tensors:
+        """Return the hypernetwork's first weights.
+
+        Raises:
+            UserError: the model has no such layer.
+        """
+        if self.private_layer:
+            layer_names(network, self.private_layer)
+        return self.generator.first_weights(chosen(network, self._is_shared), draws)
+
+    def client_start(self, network: Tensors, draws: Stream) -> Tensors:
+        """Return the client's embedding, which the server holds, and what the client keeps for itself."""
+        own = chosen(network, lambda name: not self._is_shared(name))
+        return {EMBEDDING: self.generator.first_embedding(draws, next(iter(network.values()))), **own}
+
+    def receive(self, server: Tensors, client: Tensors) -> Tensors:
+        """Return the weights generated for the client, beside its own."""
+        own = chosen(client, lambda name: name != EMBEDDING)
+        return {**self.generator(server, client[EMBEDDING]), **own}
+
+    def upload(self, before: Tensors, after: Tensors) -> Tensors:
+        """Return the change of the generated weights."""
+        return {name: after[name] - before[name] for name in after if self._is_shared(name)}
+
+    def keep(self, client: Tensors, after: Tensors) -> Tensors:
+        """Return the client's own tensors after training; the embedding waits for the server."""
+        return {name: after.get(name, value) for name, value in client.items()}
+
+    def absorb(self, server: Tensors, client: Tensors, message: Tensors) -> tuple[Tensors, Tensors]:
+        """Pull the change back through the hypernetwork, to its weights and to the client's embedding."""
+        made, pull = torch.func.vjp(self.generator, dict(server), client[EMBEDDING])[:2]
+        at_weights, at_embedding = pull({name: message[name] for name in made})
+        return at_weights, {**client, EMBEDDING: client[EMBEDDING] + self.server_rate * at_embedding}
+
+    def server_step(self, server: Tensors, mean: Tensors) -> Tensors:
+        """Go along the mean of the clients' terms."""
+        return {name: value + self.server_rate * mean[name] for name, value in server.items()}
+
+    def _is_shared(self, name: str) -> bool:
+        own = bool(self.private_layer) and name.startswith(f"{self.private_layer}.")
+        return not own and not is_statistic(name)
+
+
+PLUGINS = {
+    "hyperfl": HyperFL,
+    "pfedhn": PFedHN,
+}

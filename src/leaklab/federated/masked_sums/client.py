@@ -2,11 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 
-from leaklab.federated.masked_sums import identities
-from leaklab.federated.masked_sums.identities import CertificateAuthority
-from leaklab.federated.masked_sums.keys import AgreementKey, KeySource, SigningKey
-from leaklab.federated.masked_sums.masks import MODULUS, largest_value, total_mask
-from leaklab.federated.masked_sums.messages import KeyAnnouncement, MaskedValue, Request, Total, announced
+from leaklab.federated.masked_sums.messages import (
+    MODULUS,
+    AgreementKey,
+    CertificateAuthority,
+    KeyAnnouncement,
+    KeySource,
+    MaskedValue,
+    Request,
+    SigningKey,
+    Total,
+    announced,
+    check_announcement,
+    largest_value,
+    total_mask,
+)
 from leaklab.records.errors import UserError
 
 SMALLEST_GROUP = 2
@@ -67,7 +77,7 @@ class MaskedSumClient:
         if len(keys) < SMALLEST_GROUP:
             raise UserError("masked sums: a sum over one client is its number: ask at least two clients")
         for announcement in announcements:
-            identities.check(announcement, self._authority_key)
+            check_announcement(announcement, self._authority_key)
         if keys.pop(self.number, None) != self._agreement.public:
             raise UserError(f"masked sums: the server left out the key of client {self.number}: stop, do not answer")
         self._secrets = {other: self._agreement.agree(key) for other, key in keys.items()}

@@ -4,9 +4,121 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from leaklab.federated.masked_sums.client import MaskedSumClient
-from leaklab.federated.masked_sums.identities import CertificateAuthority
-from leaklab.federated.masked_sums.keys import KeySource
-from leaklab.federated.masked_sums.server import MaskedSumServer
+from leaklab.federated.masked_sums.messages import (
+    MODULUS,
+    CertificateAuthority,
+    KeyAnnouncement,
+    KeySource,
+    MaskedValue,
+    Request,
+    Total,
+)
+from leaklab.records.errors import UserError
+
+# The server: relays keys, asks, adds up. It holds what it was sent and nothing else.
+
+
+class DropoutError(UserError):
+    """Some clients did not answer, so the masks of the others do not cancel and there is no sum.
+
+    Attributes:
+        missing: their numbers.
+    """
+
+    def __init__(self, what: str, missing: Sequence[int]) -> None:
+        self.missing = tuple(missing)
+        names = ", ".join(map(str, self.missing))
+        super().__init__(
+            f"masked sums: no {what} from client {names}: wait for them or leave them out, "
+            f"and start again with a new session label"
+        )
+
+
+class MaskedSumServer:
+    """The server of one group of clients, honest but curious."""
+
+    def __init__(self, clients: Sequence[int]) -> None:
+        """Start with nothing but the group.
+
+        Args:
+            clients: numbers of the clients that take part; all must answer.
+        """
+        self._clients = tuple(sorted(clients))
+        self._keys: dict[int, KeyAnnouncement] = {}
+        self._values: dict[Request, dict[int, int]] = {}
+        self._closed: set[str] = set()
+
+    def receive_key(self, announcement: KeyAnnouncement) -> None:
+        """Take a client's key. It is not checked here: clients do not rely on the server's word.
+
+        Raises:
+            UserError: the client is not of the group.
+        """
+        self._expect(announcement.client)
+        self._keys[announcement.client] = announcement
+
+    def relay_keys(self) -> tuple[KeyAnnouncement, ...]:
+        """Return all keys, for all clients.
+
+        Raises:
+            DropoutError: some are missing.
+        """
+        self._all_of("key", self._keys)
+        return tuple(self._keys[client] for client in self._clients)
+
+    def ask(self, session: str, quantity: str) -> Request:
+        """Return the request for one sum.
+
+        Raises:
+            UserError: the label was used before.
+        """
+        request = Request(session, quantity)
+        if request in self._values or session in self._closed:
+            raise UserError(f"masked sums: session '{session}' was used: start again with a new label")
+        self._values[request] = {}
+        return request
+
+    def receive(self, message: MaskedValue) -> None:
+        """Take a client's answer.
+
+        Raises:
+            UserError: the client is not of the group, answers twice, or answers what was not asked.
+        """
+        self._expect(message.client)
+        if message.request not in self._values or message.request.session in self._closed:
+            raise UserError(f"masked sums: session '{message.request.session}' is not open: ask first")
+        if message.client in self._values[message.request]:
+            raise UserError(f"masked sums: client {message.client} answered twice: start again with a new label")
+        self._values[message.request][message.client] = message.value
+
+    def total(self, request: Request) -> Total:
+        """Return the sum, for all clients. If it is not to be had, the session is over.
+
+        Raises:
+            DropoutError: some clients did not answer.
+        """
+        try:
+            self._all_of("answer", self._values[request])
+        except DropoutError:
+            self._closed.add(request.session)
+            raise
+        return Total(request, sum(self._values[request].values()) % MODULUS)
+
+    def seen(self, session: str, quantity: str) -> dict[int, int]:
+        """Return the messages of a session by client: all that the server knows about the clients' numbers."""
+        return dict(self._values.get(Request(session, quantity), {}))
+
+    def _expect(self, client: int) -> None:
+        if client not in self._clients:
+            raise UserError(f"masked sums: client {client} is not of this group: name it when the server is made")
+
+    def _all_of(self, what: str, received: dict[int, KeyAnnouncement] | dict[int, int]) -> None:
+        missing = [client for client in self._clients if client not in received]
+        if missing:
+            raise DropoutError(what, missing)
+
+
+# The protocol from beginning to end.
 
 
 @dataclass(frozen=True)
@@ -67,3 +179,27 @@ def run_session(group: Group, session: str, quantities: Sequence[str], silent: C
             client.learn(total)
         sums[quantity] = total.value
     return sums
+
+
+# What a curious server can compute from the messages of a session.
+
+
+def differences(server: MaskedSumServer, session: str, first: str, second: str) -> dict[int, int]:
+    """Subtract each client's two messages, in the hope that its masks are the same and cancel.
+
+    Args:
+        server: the server; nothing but its messages is used.
+        session: label of the session.
+        first: a quantity.
+        second: the quantity that is subtracted.
+
+    Returns:
+        by client, the difference modulo 2^64 as a number in [-2^63, 2^63); the difference of the client's numbers if
+        both were hidden behind the same masks, and else noise.
+    """
+    left, right = server.seen(session, first), server.seen(session, second)
+    return {client: _centered(left[client] - right[client]) for client in left.keys() & right.keys()}
+
+
+def _centered(difference: int) -> int:
+    return (difference + MODULUS // 2) % MODULUS - MODULUS // 2

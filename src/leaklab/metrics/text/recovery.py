@@ -8,6 +8,9 @@ or as sets, other counts come out.
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
 
 from leaklab.metrics.base import MetricCard
 from leaklab.records.errors import UserError
@@ -75,3 +78,60 @@ def _length(truth: Sequence[Hashable]) -> int:
     if not truth:
         raise UserError("a private sentence has no tokens: leave it out of the trials")
     return len(truth)
+
+
+# ROUGE-1, ROUGE-2 and ROUGE-L of a reconstructed sentence, as the package ``rouge-score`` computes them.
+
+NAMES = {"rouge_1": "rouge1", "rouge_2": "rouge2", "rouge_l": "rougeL"}
+"""Names of the metrics here and in the package."""
+_WHAT = {
+    "rouge_1": "words in common, each as often as both have it",
+    "rouge_2": "pairs of neighbouring words in common",
+    "rouge_l": "longest common subsequence of words: gaps allowed, order kept",
+}
+
+
+def rouge_card(name: str) -> MetricCard:
+    """Return the card of ``rouge_1``, ``rouge_2`` or ``rouge_l``.
+
+    Raises:
+        UserError: another name.
+    """
+    if name not in NAMES:
+        raise UserError(f"no ROUGE metric '{name}': choose from {', '.join(NAMES)}")
+    return MetricCard(
+        name=name,
+        unit="",
+        better="lower",
+        domain="lower-case runs of the letters a to z and digits; punctuation and all else are dropped",
+        peak=None,
+        clamping="none",
+        network="",
+        input_range="text",
+        assignment="output against its own private sentence",
+        averaging="F-measure (harmonic mean of precision and recall) per sentence; tables take the mean over sentences",
+        note=f"{_WHAT[name]}; package rouge-score, no stemming",
+    )
+
+
+def rouge(found: str, truth: str) -> dict[str, float]:
+    """Return the F-measures in [0, 1] by the names of ``NAMES``; 0 where either text has no word.
+
+    Args:
+        found: the output, tokens joined by spaces will do.
+        truth: the private sentence.
+
+    Raises:
+        UserError: rouge-score is not installed.
+    """
+    scores = _scorer().score(truth, found)
+    return {ours: float(scores[theirs].fmeasure) for ours, theirs in NAMES.items()}
+
+
+@cache
+def _scorer() -> Any:
+    try:
+        package = import_module("rouge_score.rouge_scorer")
+    except ImportError:
+        raise UserError("ROUGE needs rouge-score: install it with 'pip install rouge-score'") from None
+    return package.RougeScorer(list(NAMES.values()), use_stemmer=False)

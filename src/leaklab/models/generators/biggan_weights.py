@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from leaklab.models.torch_file import read_torch
+from leaklab.models.published import read_torch
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_tensors
 

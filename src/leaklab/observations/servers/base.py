@@ -4,9 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+import torch
 from torch import Tensor
 
+from leaklab.records.bounds import Positive, Real
 from leaklab.records.errors import UserError
+from leaklab.records.traits import ServerTraits
 
 Tensors = Mapping[str, Tensor]
 
@@ -47,15 +50,13 @@ class Catch:
 
 
 class Server(Protocol):
-    """A plug-in; a frozen dataclass whose fields are its settings. The plan reads its class variables from the source.
+    """A plug-in; a frozen dataclass whose fields are its settings.
 
     Attributes:
-        isolates: whether the answer is that of one sample, whatever the batch.
-        needs_head: whether the model has to end in an affine layer with a bias.
+        traits: what plans want to know of it.
     """
 
-    isolates: ClassVar[bool]
-    needs_head: ClassVar[bool]
+    traits: ClassVar[ServerTraits]
 
     def catch(self, victims: Victims) -> Catch:
         """Query the clients.
@@ -91,3 +92,55 @@ def head_names(victims: Victims, server: str) -> tuple[str, str]:
         raise UserError(f"server '{server}' changes a last affine layer with a bias, which this model has not: choose "
                         "another model")  # fmt: skip
     return names
+
+
+# Imprint: a first layer whose units answer one after the other as one scalar of the image grows.
+
+
+@dataclass(frozen=True)
+class Imprint:
+    """Bins of equal probability, as many as the first layer has units.
+
+    Attributes:
+        mean: of h(x), the mean over all inputs of a sample, by the law that the server assumes (a normal one).
+        std: its standard deviation.
+    """
+
+    traits: ClassVar[ServerTraits] = ServerTraits()
+
+    mean: Real
+    std: Positive
+
+    def catch(self, victims: Victims) -> Catch:
+        """Query the clients once.
+
+        Raises:
+            UserError: the model does not begin with two affine layers.
+        """
+        names = list(victims.parameters[:3])
+        shapes = [victims.state[name].shape for name in names]
+        if [len(shape) for shape in shapes] != [2, 1, 2] or shapes[2][1] != shapes[0][0]:
+            raise UserError("server 'imprint' needs a network that begins with two affine layers: set model: mlp")
+        first, bias, second = (victims.state[name] for name in names)
+        units, inputs = first.shape
+        changed = {
+            names[0]: torch.full_like(first, 1 / inputs),
+            names[1]: -self.cuts(units).to(bias),
+            names[2]: second.mean(1, keepdim=True).expand_as(second).clone(),
+        }
+        return Catch(changed, victims.ask(changed), victims.samples, 1)
+
+    def cuts(self, units: int) -> Tensor:
+        """Return q_1 < ... < q_K, float64: the quantiles k / (K + 1) of the law."""
+        levels = torch.arange(1, units + 1, dtype=torch.float64) / (units + 1)
+        cuts: Tensor = self.mean + self.std * torch.special.ndtri(levels)
+        return cuts
+
+    def wanted(self, features: Tensor, labels: Tensor, victims: Victims) -> Tensor:
+        """Return all samples, [T, B]."""
+        return torch.arange(labels.shape[1]).expand_as(labels)
+
+
+PLUGINS = {
+    "imprint": Imprint,
+}

@@ -31,6 +31,7 @@ from torch import Tensor
 from leaklab.observations.servers.base import Catch, Server, Tensors, Victims, head_names
 from leaklab.records.bounds import Count, Natural, Positive
 from leaklab.records.errors import UserError
+from leaklab.records.traits import ServerTraits
 
 CIRCLE, SAME = 5, 0.01
 """A mean that is one of the last four again, to this share of the tolerance, came back without noise: it will again."""
@@ -52,8 +53,7 @@ class Fishing:
         most_queries: a search for the cut ends here at the latest.
     """
 
-    isolates: ClassVar[bool] = True
-    needs_head: ClassVar[bool] = True
+    traits: ClassVar[ServerTraits] = ServerTraits(isolates=True, needs_head=True)
 
     target: Natural
     strategy: Literal["class", "feature", "none"] = "class"

@@ -5,16 +5,18 @@ all that were tried, by the metric and statistic of the row, which its key ``by`
 not repeated where that is the paper's or the blind one: the row's run says which they are. Beside them stand, as
 summaries only, each attack that was ``tried``, the references (once per cell, as they need no attack), the oracle's
 choice among the paper's starts, and the ``difference`` between the knowing and the paper's attacker in pairs. What an
-attacker has over the best reference is a ``difference`` of his own, again in pairs.
+attacker has over the best reference is a ``difference`` of his own, again in pairs. Updates that say nothing are
+counted, attack by attack, in a row of their own; no number is chosen or summarised by that count.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from leaklab.metrics.statistics import Summary, paired_difference, summarise
-from leaklab.report.collect.attempts import ORACLE, OWN_CHOICE, Attempt, Cell, Statistic, clusters_of
-from leaklab.report.collect.source import Source
+from leaklab.metrics.intervals import paired_difference_for, summarise_for
+from leaklab.metrics.statistics import Summary
+from leaklab.report.collect.attempts import ORACLE, OWN_CHOICE, Attempt, Cell, Statistic, noted
+from leaklab.report.collect.source import NO_INFORMATION, Source
 from leaklab.report.numbers.results import (
     BLIND,
     BY,
@@ -31,7 +33,7 @@ from leaklab.report.numbers.results import (
 
 KNOWING_LESS_PAPER = f"{KNOWING} - {PAPER}"
 Singles = Callable[[Attempt, str], Iterator[tuple[RowKeys, dict[str, Any]]]]
-"""Of an attack and a metric: the keys and fields of the rows of single images or sentences."""
+"""Of an attack and a metric: the keys and fields of the rows of single images, updates or sentences."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class AttackRows:
 
     Attributes:
         source: of the item.
-        statistics: of a metric: the summaries that the item shows, the deciding one for single images last.
-        singles: of an attack and a metric: its rows of single images.
+        statistics: of a metric: the summaries that the item shows, the deciding one for single values last.
+        singles: of an attack and a metric: its rows of single values.
     """
 
     source: Source
@@ -64,6 +66,8 @@ class AttackRows:
             for metric in attempt.metrics:
                 yield from self._summary_rows(cell, attempt, metric, UNMARKED, {TRIED: attempt.name})
         yield from self._aside_rows(cell)
+        for attempt in cell.attempts:
+            yield from self._silence_rows(cell, attempt)
 
     def strongest(self, cell: Cell, metric: str, statistic: Statistic) -> Attempt | None:
         """Return the strongest attack of a cell; None for a metric without direction."""
@@ -90,10 +94,10 @@ class AttackRows:
         if paper is None or paper is strongest or metric not in paper.metrics:
             return
         lines, other = strongest.of(metric), paper.of(metric)
-        clusters = clusters_of(lines)
-        if clusters != clusters_of(other):  # other updates: nothing to pair
+        if strongest.updates.places_of(lines) != paper.updates.places_of(other):  # other updates: nothing to pair
             return
-        summary = paired_difference(lines["value"].to_numpy(), other["value"].to_numpy(), clusters)
+        clusters = strongest.updates.clusters_of(lines)
+        summary = paired_difference_for(metric, lines["value"].to_numpy(), other["value"].to_numpy(), clusters)
         more = {DIFFERENCE: KNOWING_LESS_PAPER}
         yield self.summary_row(cell, strongest, metric, statistic, summary, UNMARKED, more, paper.ids)
 
@@ -102,16 +106,16 @@ class AttackRows:
     ) -> Iterator[ResultRow]:
         """Yield what an attacker has over the reference that is best by the statistic, update by update."""
         better = self.source.meaning(self.source.shown_as(attempt.run, metric)).better
-        own = attempt.of(metric)
-        clusters = clusters_of(own)
+        own, updates = attempt.of(metric), attempt.updates
+        places, clusters = updates.places_of(own), updates.clusters_of(own)
         guesses = [attempt.of(metric, kind) for kind in attempt.references]
-        guesses = [lines for lines in guesses if not lines.empty and clusters_of(lines) == clusters]
+        guesses = [lines for lines in guesses if not lines.empty and updates.places_of(lines) == places]
         if not better or not guesses:
             return
         sign = 1 if better == "lower" else -1
         values = [lines["value"].to_numpy() for lines in guesses]
-        best = max(values, key=lambda guess: sign * statistic.of(summarise(guess, clusters)))
-        summary = paired_difference(own["value"].to_numpy(), best, clusters)
+        best = max(values, key=lambda guess: sign * statistic.of(summarise_for(metric, guess, clusters)))
+        summary = paired_difference_for(metric, own["value"].to_numpy(), best, clusters)
         more = {**more, DIFFERENCE: OVER_GUESS}
         yield self.summary_row(cell, attempt, metric, statistic, summary, attacker, more)
 
@@ -124,6 +128,24 @@ class AttackRows:
         for metric in paper.metrics if paper else ():
             assert paper is not None
             yield from self._summary_rows(cell, paper, metric, PAPER, {SELECTION: ORACLE}, ORACLE)
+
+    def _silence_rows(self, cell: Cell, attempt: Attempt) -> Iterator[ResultRow]:
+        """Yield how many updates of an attack say nothing, and why; nothing where all of them speak."""
+        if not attempt.updates.silent:
+            return
+        count, note = noted(attempt)
+        attacker = attempt.run.attacker
+        own: list[tuple[str, RowKeys]] = [(attacker, {})] if attacker in (PAPER, BLIND) else []
+        for whose, more in (*own, (UNMARKED, {TRIED: attempt.name})):
+            yield self.source.number(
+                NO_INFORMATION,
+                row={**cell.row, **more},
+                value=float(attempt.updates.silent),
+                n=count,
+                clusters=count,
+                note=note,
+                **self._shared(cell, attempt, whose),
+            )
 
     def _single_rows(
         self, cell: Cell, attempt: Attempt, metric: str, attacker: str, more: RowKeys

@@ -5,25 +5,23 @@ attacker of a number is the strongest of all of them by that very number; of equ
 """
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from leaklab.metrics.statistics import Summary, summarise
+from leaklab.items.expand import PlannedRun
+from leaklab.metrics.intervals import summarise_for
+from leaklab.metrics.statistics import Summary
 from leaklab.records.errors import UserError
-from leaklab.records.expand import PlannedRun
-from leaklab.records.files import read_table
-from leaklab.records.ids import run_folder, run_id
-from leaklab.report.collect.source import Source
+from leaklab.records.files import read_json, read_table
+from leaklab.report.collect.source import NO_INFORMATION, TRAINING, Source, Updates
 from leaklab.report.numbers.results import BLIND, KNOWING, PAPER, canonical
+from leaklab.specs.base import run_folder, run_id
 
 OWN_CHOICE, ORACLE = "best-by-loss", "oracle"
-TRAINING = "training"
-"""Column of scores that are of several trainings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +51,30 @@ class Attempt:
         return bool(self.run.spec.attack.capture.defense.name == "none")  # type: ignore[union-attr]
 
     @property
+    def data(self) -> tuple[str, str]:
+        """The data set of the private samples, and its split."""
+        capture = self.run.spec.attack.capture  # type: ignore[union-attr]
+        return capture.dataset, str(getattr(getattr(capture, "images", None), "split", ""))
+
+    @cached_property
+    def updates(self) -> Updates:
+        """The updates behind the scores."""
+        return Updates.of(self.scores)
+
+    @property
+    def count(self) -> int:
+        """How many updates it has, silent ones too and draws of one as one; of several trainings how many these are."""
+        trainings, updates = {_training(run) for run in (self.run, *self.others)}, self.updates
+        if len(trainings) > 1:
+            return len(trainings)
+        if not updates.silent:
+            return len(set(updates.held.values()))
+        return (len(updates.held) + updates.silent) // int(self.run.spec.attack.capture.draws)  # type: ignore[union-attr]
+
+    @property
     def metrics(self) -> list[str]:
-        """The metrics of the attack's own choice, in the order of the file."""
-        return list(dict.fromkeys(self.scores["metric"]))
+        """The metrics of the attack's own choice, in the order of the file; the count of silent updates is none."""
+        return [name for name in dict.fromkeys(self.scores["metric"]) if name != NO_INFORMATION]
 
     @property
     def references(self) -> list[str]:
@@ -67,14 +86,10 @@ class Attempt:
         chosen = (self.scores["metric"] == metric) & (self.scores["selection"] == selection)
         return self.scores[chosen]
 
-    def values(self, metric: str, selection: str = OWN_CHOICE) -> NDArray[np.float64]:
-        """Return the values of a metric and selection."""
-        return self.of(metric, selection)["value"].to_numpy(dtype=np.float64)
-
     def summary(self, metric: str, selection: str = OWN_CHOICE) -> Summary:
-        """Summarise a metric over the updates."""
+        """Summarise a metric over the updates: a share as one, by the metric's name in the scores."""
         group = self.of(metric, selection)
-        return summarise(group["value"].to_numpy(), clusters_of(group))
+        return summarise_for(metric, group["value"].to_numpy(), self.updates.clusters_of(group))
 
 
 @dataclass(frozen=True)
@@ -142,24 +157,6 @@ def cells_of(source: Source, runs: Sequence[PlannedRun]) -> list[Cell]:
     return [_cell(source, own) for own in found.values()]
 
 
-def clusters_of(scores: pd.DataFrame) -> list[Hashable]:
-    """Return what each line counts with: its training, where there are several, as the updates of one share it.
-
-    Else its update: all its images together, whichever draw. A single update counts by its draws.
-    """
-    if TRAINING in scores.columns:
-        return scores[TRAINING].tolist()
-    updates = updates_of(scores)
-    return updates if len(set(updates)) > 1 else scores["trial"].tolist()
-
-
-def updates_of(scores: pd.DataFrame) -> list[Hashable]:
-    """Return the images (or the sentence) of each line's update."""
-    private = "image" if "image" in scores.columns else "example"
-    held = {trial: tuple(sorted(own)) for trial, own in scores.groupby("trial")[private]}
-    return [held[trial] for trial in scores["trial"]]
-
-
 def _cell(source: Source, runs: list[PlannedRun]) -> Cell:
     where = f"config/items/{source.item.key}.yaml: {canonical(source.row(runs[0]))}"
     attacks = _by_attack(runs)
@@ -221,10 +218,22 @@ def _training(run: PlannedRun) -> str:
 
 
 def _names(runs: Sequence[PlannedRun]) -> list[str]:
-    """Return what the attacks are called: by attack and transform, where that is not enough also by their block."""
+    """Return what the attacks are called: by attack and transform, where that is not enough by what else differs."""
     plain = [attack_name(run) for run in runs]
-    twice = {name for name, count in Counter(plain).items() if count > 1}
-    return [f"{name} ({run.block})" if name in twice else name for name, run in zip(plain, runs, strict=True)]
+    alike = {name: [run for run, other in zip(runs, plain, strict=True) if other == name] for name in plain}
+    words = {name: _differences(same) for name, same in alike.items() if len(same) > 1}
+    return [f"{name} ({words[name].pop(0)})" if name in words else name for name in plain]
+
+
+def _differences(runs: Sequence[PlannedRun]) -> list[str]:
+    """Return in what attacks of one name differ: settings, e.g. ``total variation 0.01``; else the words of a block."""
+    parts: list[Any] = [run.spec.attack for run in runs]  # type: ignore[union-attr]
+    settings = [{**getattr(part, "transform", part.attack).settings, **part.attack.settings} for part in parts]
+    keys = sorted({key for one in settings for key in one if any(one.get(key) != other.get(key) for other in settings)})
+    found = [", ".join(f"{key.replace('_', ' ')} {one[key]}" for key in keys if key in one) for one in settings]
+    values = [value for one in settings for value in one.values()]
+    told = len(set(found)) == len(found) and all(found) and all(isinstance(v, str | int | float) for v in values)
+    return found if told else [run.block.replace("-", " ") for run in runs]
 
 
 def attack_name(run: PlannedRun) -> str:
@@ -233,3 +242,20 @@ def attack_name(run: PlannedRun) -> str:
     transform = getattr(attack, "transform", None)
     known = "" if transform is None or transform.name == "none" else f", {transform.name.replace('-', ' ')}"
     return f"{attack.attack.name}{known}"
+
+
+# How many updates of an attack say nothing of their samples, and why, in words.
+
+
+def noted(attempt: Attempt) -> tuple[int, str]:
+    """Return how many updates an attack had in all its runs, and a sentence on those of them that say nothing."""
+    specs = [run.spec for run in (attempt.run, *attempt.others) if run.spec is not None]
+    cards = [read_json(run_folder(spec) / "cards.json") for spec in specs]
+    count, silent = sum(card["trials"] for card in cards), attempt.updates.silent
+    reasons: Counter[str] = Counter()
+    for card in cards:
+        reasons.update(card.get(NO_INFORMATION, {}))
+    several = len(reasons) > 1
+    why = ", ".join(f"{reason} ({number})" if several else reason for reason, number in reasons.most_common())
+    says = "says nothing of its samples" if silent == 1 else "say nothing of their samples"
+    return count, f"{silent} of {count} update{'' if count == 1 else 's'} {says}: {why}"

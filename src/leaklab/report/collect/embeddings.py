@@ -5,17 +5,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from leaklab.data.partitions.class_groups import GROUPS, ClassGroups
+from leaklab.data.partitions.groups import GROUPS, ClassGroups
+from leaklab.items.expand import PlannedRun
 from leaklab.metrics.statistics import summarise
 from leaklab.records import plugins
 from leaklab.records.draws import draws
 from leaklab.records.errors import UserError
-from leaklab.records.expand import PlannedRun
 from leaklab.records.files import read_tensors
-from leaklab.records.ids import run_folder, run_id
-from leaklab.records.train_spec import TrainSpec
 from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import ResultRow
+from leaklab.specs.base import run_folder, run_id
+from leaklab.specs.training import TrainSpec
 
 Floats = NDArray[np.float64]
 DEALS, ROUNDING = 999, 1e-12

@@ -3,15 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 
-from leaklab.planning.code import COLLECTOR_OF_STAGE, COLLECTORS
-from leaklab.records.canonical import canonical_json
+from leaklab.items.expand import PlannedRun, block_stage, expand, expand_absent
+from leaklab.items.items import Item
+from leaklab.planning.code import COLLECTOR_OF_STAGE, collector_module
 from leaklab.records.config import Scale
-from leaklab.records.expand import PlannedRun, block_stage, expand, expand_absent
-from leaklab.records.items import Item
-from leaklab.records.landscape_spec import LandscapeSpec
-from leaklab.records.plugins import module_name
+from leaklab.records.record import canonical_json
 from leaklab.report.collect.source import Attacked, Collected, Source, dataset_of, network_of
 from leaklab.report.numbers.results import ResultRow, ResultTable, identity
+from leaklab.specs.attack import LandscapeSpec
 
 NOT_RUN = "not run"
 
@@ -68,7 +67,7 @@ ABSENT_ROWS = {"train": "absent_training_rows", "score": "absent_attack_rows", "
 
 def _collector(stage: str, names: Mapping[str, str]) -> Callable[..., Iterator[ResultRow]]:
     """Return the collector of a stage, found by its name, so that an edit of it ages no table of other stages."""
-    module = import_module(module_name(COLLECTORS, COLLECTOR_OF_STAGE[stage]))
+    module = import_module(collector_module(COLLECTOR_OF_STAGE[stage]))
     collector: Callable[..., Iterator[ResultRow]] = getattr(module, names[stage])
     return collector
 

@@ -6,7 +6,8 @@ image has points. The other numbers are one per image, and their median over the
 * ``rho_<distance>``: Spearman's rank correlation of loss and distance over all points;
 * ``lowest_loss``, ``highest_loss``, and ``lowest_loss_offset``: how far the point of the lowest loss lies from the
   attack's latent, in lengths of the line;
-* ``loss_shape``: Spearman's rank correlation of the loss with that of the same image without defense.
+* ``<distance>_at_lowest_loss``: share of the points whose distance is smaller than that where the loss is lowest;
+* ``loss_shape``, ``<distance>_shape``: Spearman's rank correlation with that of the same image without defense.
 
 Each attacker's landscape is that of the loss that he minimises, with his transform, around the latent that he finds
 with it; those who know the defense name their attack under ``by``. Those of planted images carry ``selection =
@@ -19,22 +20,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from leaklab.items.expand import PlannedRun
 from leaklab.metrics.statistics import spearman, summarise
-from leaklab.records.canonical import canonical_json
-from leaklab.records.capture_spec import ImageChoice
 from leaklab.records.errors import UserError
-from leaklab.records.expand import PlannedRun
 from leaklab.records.files import read_json, read_table
-from leaklab.records.ids import run_folder, run_id
-from leaklab.records.landscape_spec import LandscapeSpec
+from leaklab.records.record import canonical_json
 from leaklab.report.collect.attempts import attack_name
 from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import BY, INDEX, KNOWING, ResultRow, canonical
-from leaklab.report.numbers.typical import typical
-from leaklab.report.numbers.unavailable import unavailable
+from leaklab.report.numbers.words import typical, unavailable
+from leaklab.specs.attack import LandscapeSpec
+from leaklab.specs.base import run_folder, run_id
 
 SELECTION, PLANTED = "selection", "planted"
 IMAGE, ALPHA, BETA, RHO = "image", "alpha", "beta", "rho_"
+AT_LOWEST = "_at_lowest_loss"
 # columns of landscape.csv; the module that computes them brings torch
 LOSS, PROFILED = "matching_loss", "profiled_loss"
 UNDEFENDED = "none"
@@ -126,12 +126,23 @@ def _of_image(
 ) -> dict[str, float]:
     """Return the numbers of one image."""
     loss = own[LOSS].to_list()
-    found = {RHO + shown: _correlation(loss, own[name].to_list()) for name, shown in shown_as.items() if name != LOSS}
+    lowest = int(np.argmin(loss))
+    distances = {shown: own[name] for name, shown in shown_as.items() if name != LOSS}
+    found = {RHO + shown: _correlation(loss, values.to_list()) for shown, values in distances.items()}
     found |= {"lowest_loss": min(loss), "highest_loss": max(loss)}
+    found |= {
+        f"{shown}{AT_LOWEST}": float((values < values.iloc[lowest]).mean()) for shown, values in distances.items()
+    }
     if BETA not in own:
-        found["lowest_loss_offset"] = abs(float(own[ALPHA].iloc[int(np.argmin(loss))]))
+        found["lowest_loss_offset"] = abs(float(own[ALPHA].iloc[lowest]))
     if plain is not None:
-        found["loss_shape"] = _correlation(loss, plain.loc[plain[IMAGE] == image, LOSS].to_list())
+        same = plain[plain[IMAGE] == image]
+        shapes = {"loss": LOSS, **{shown: name for name, shown in shown_as.items() if name != LOSS}}
+        found |= {
+            f"{shown}_shape": _correlation(own[name].to_list(), same[name].to_list())
+            for shown, name in shapes.items()
+            if name in same
+        }
     return found
 
 
@@ -145,8 +156,7 @@ def _keys(source: Source, run: PlannedRun) -> dict[str, Any]:
 
 
 def _is_planted(spec: LandscapeSpec) -> bool:
-    images = spec.attack.capture.images
-    return isinstance(images, ImageChoice) and images.planted is not None
+    return spec.attack.capture.images.planted is not None
 
 
 def _is_plain(spec: LandscapeSpec) -> bool:

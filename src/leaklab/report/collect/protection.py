@@ -7,18 +7,24 @@ another story: most of them may be gone while everybody still recognises the pic
 label. A defended cell is compared with the undefended one whose clients held the same images, and of several with the
 one that shares most of its keys. Where an item calls a row ``none``, that is the undefended one, and a method whose
 client adds nothing but sends something else (HyperFL) is held against it too. A change is that of the same update under
-the same attacker (the knowing one's strongest attack on either side).
+the same attacker (the knowing one's strongest attack on either side); where there are several trainings, of the same
+training, as its updates share its weights.
+
+Both are told of the updates that have a value on both sides; where that is not all of them, a note says so. An update
+that says nothing is never a protection.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leaklab.metrics.intervals import paired_difference_for
 from leaklab.metrics.protection import protection_left
-from leaklab.metrics.statistics import by_cluster, paired_difference
+from leaklab.metrics.statistics import by_cluster
 from leaklab.report.collect.attack_rows import AttackRows
-from leaklab.report.collect.attempts import OWN_CHOICE, Attempt, Cell, Statistic, updates_of
+from leaklab.report.collect.attempts import OWN_CHOICE, Attempt, Cell, Statistic
 from leaklab.report.numbers.results import (
     BLIND,
     BY,
@@ -35,6 +41,7 @@ ERROR = "mse"
 UNDEFENDED = "none"
 """What a row key calls a client without any defense."""
 Levels = dict[Hashable, float]
+Floats = NDArray[np.float64]
 
 
 def protection_rows(shown: AttackRows, cells: Sequence[Cell]) -> Iterator[ResultRow]:
@@ -63,13 +70,16 @@ def _measure(shown: AttackRows, cell: Cell) -> str:
 
 
 def _partner(cell: Cell, undefended: Sequence[Cell]) -> Cell | None:
-    alike = [one for one in undefended if one.variant == cell.variant and _held(one) == _held(cell)]
+    alike = [one for one in undefended if one.variant == cell.variant and _same_images(one, cell)]
     return max(alike, key=lambda one: sum(one.row.get(k) == v for k, v in cell.row.items()), default=None)
 
 
-def _held(cell: Cell) -> set[Hashable]:
-    capture = cell.attempts[0].run.spec.attack.capture  # type: ignore[union-attr]
-    return {capture.dataset, *updates_of(cell.attempts[0].scores)}
+def _same_images(one: Cell, other: Cell) -> bool:
+    """Return whether both are of the same images; what one lacks has to be an update of its that says nothing."""
+    first, second = one.attempts[0], other.attempts[0]
+    held, also = set(first.updates.held.values()), set(second.updates.held.values())
+    lacking = len(also - held) <= first.updates.silent and len(held - also) <= second.updates.silent
+    return first.data == second.data and bool(held & also) and lacking
 
 
 def _rows(shown: AttackRows, cell: Cell, partner: Cell, metric: str) -> Iterator[ResultRow]:
@@ -78,13 +88,15 @@ def _rows(shown: AttackRows, cell: Cell, partner: Cell, metric: str) -> Iterator
     strongest, before = (shown.strongest(one, metric, statistic) for one in (cell, partner))
     if strongest is None or before is None:
         return
-    reference = _best_reference(partner, metric, statistic, better)
     for attacker, attempt in ((PAPER, cell.by(PAPER)), (BLIND, cell.by(BLIND)), (KNOWING, strongest)):
         if attempt is None:
             continue
-        levels = [_levels(before, metric, statistic), _levels(attempt, metric, statistic), reference]
-        keys = list(levels[0])
-        undefended, defended, most = (np.array([of[key] for key in keys]) for of in levels)
+        sides = [_levels(one, metric, statistic) for one in (before, attempt)]
+        guesses = _references(partner, metric, statistic)
+        keys, (undefended, defended, *answers) = _common(*sides, *guesses)
+        if not keys or not answers:
+            continue
+        most = (min if better == "higher" else max)(answers, key=lambda one: _middle(one, statistic))
         found = protection_left(undefended, defended, most, better, median=not statistic.mean)  # type: ignore[arg-type]
         yield shown.source.number(
             PROTECTION_LEFT,
@@ -98,7 +110,7 @@ def _rows(shown: AttackRows, cell: Cell, partner: Cell, metric: str) -> Iterator
             variant=cell.variant,
             substitutes=shown.source.substitutes(attempt.run.spec),  # type: ignore[arg-type]
             runs=(*attempt.ids, *before.ids),
-            note="" if found else NO_PREMISE,
+            note=_over(keys, attempt, before) if found else NO_PREMISE,
         )
 
 
@@ -113,27 +125,43 @@ def _changes(shown: AttackRows, cell: Cell, partner: Cell) -> Iterator[ResultRow
             ):
                 if strongest is None or attempt is None or undefended is None:
                     continue
-                one, other = (_levels(each, metric, statistic) for each in (attempt, undefended))
-                if not one or one.keys() != other.keys():
+                sides = [_levels(each, metric, statistic) for each in (attempt, undefended)]
+                keys, (own, other) = _common(*sides)
+                if not keys:
                     continue
-                summary = paired_difference(list(one.values()), [other[key] for key in one])
-                keys = {**({BY: attempt.name} if attacker == KNOWING else {}), DIFFERENCE: BY_DEFENSE}
-                yield shown.summary_row(cell, attempt, metric, statistic, summary, attacker, keys, undefended.ids)
+                summary = paired_difference_for(metric, own, other)
+                more = {**({BY: attempt.name} if attacker == KNOWING else {}), DIFFERENCE: BY_DEFENSE}
+                row = shown.summary_row(cell, attempt, metric, statistic, summary, attacker, more, undefended.ids)
+                yield replace(row, note=_over(keys, attempt, undefended))
+
+
+def _over(keys: Sequence[Hashable], attempt: Attempt, undefended: Attempt) -> str:
+    """Return of how many updates a comparison is, and why not of the others; empty where it is of all."""
+    one, other = (set(each.updates.together.values()) for each in (attempt, undefended))
+    every = max(len(one | other), attempt.count, undefended.count)
+    why = "say nothing" if set(keys) == one & other else "have no value"
+    return "" if len(keys) == every else f"over {len(keys)} of {every} updates: the others {why}"
 
 
 def _levels(attempt: Attempt, metric: str, statistic: Statistic, selection: str = OWN_CHOICE) -> Levels:
-    """Return each update's level, its draws taken together."""
+    """Return each update's (or training's) level, its draws taken together."""
     lines = attempt.of(metric, selection)
     middle = np.mean if statistic.mean else np.median
-    return {key: float(middle(own)) for key, own in by_cluster(lines["value"].to_numpy(), updates_of(lines)).items()}
+    own = by_cluster(lines["value"].to_numpy(), attempt.updates.together_of(lines))
+    return {key: float(middle(values)) for key, values in own.items()}
 
 
-def _best_reference(cell: Cell, metric: str, statistic: Statistic, better: str) -> Levels:
+def _references(cell: Cell, metric: str, statistic: Statistic) -> list[Levels]:
+    """Return the levels of each answer that needs no update, as far as the metric has them."""
     first = cell.attempts[0]
-    found = [_levels(first, metric, statistic, kind) for kind in first.references]
-    return (min if better == "higher" else max)(found, key=lambda one: _middle(one, statistic))
+    return list(filter(None, (_levels(first, metric, statistic, kind) for kind in first.references)))
 
 
-def _middle(levels: Levels, statistic: Statistic) -> float:
-    values: NDArray[np.float64] = np.array(list(levels.values()))
-    return float(values.mean() if statistic.mean else np.median(values))
+def _common(*levels: Levels) -> tuple[list[Hashable], list[Floats]]:
+    """Return the keys that all have, in the order of the first, and the levels of each there, [K]."""
+    keys = [key for key in levels[0] if all(key in other for other in levels[1:])]
+    return keys, [np.array([own[key] for key in keys], dtype=np.float64) for own in levels]
+
+
+def _middle(levels: Floats, statistic: Statistic) -> float:
+    return float(levels.mean() if statistic.mean else np.median(levels))

@@ -1,28 +1,31 @@
 """What the collectors of one item share: its row keys, its units, and what stands in for what."""
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leaklab.records.attack_spec import ScoreSpec
-from leaklab.records.canonical import canonical_json
-from leaklab.records.check_spec import CheckSpec
+import pandas as pd
+
+from leaklab.items.expand import PlannedRun
+from leaklab.items.items import Cells, Item, MetricMeaning, RowValue
+from leaklab.metrics.silence import NO_INFORMATION_CARD
 from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
-from leaklab.records.expand import PlannedRun
 from leaklab.records.files import read_json
-from leaklab.records.items import Cells, Item, MetricMeaning, RowValue
-from leaklab.records.landscape_spec import LandscapeSpec
-from leaklab.records.spec_plugins import has_frozen_part
-from leaklab.records.text_specs import TEXT_FOLDER, TextScoreSpec
-from leaklab.records.train_spec import TrainSpec
+from leaklab.records.record import canonical_json
 from leaklab.report.numbers.results import ResultRow, summarised
+from leaklab.specs.attack import CheckSpec, LandscapeSpec, ScoreSpec
+from leaklab.specs.base import has_frozen_part
+from leaklab.specs.text import TEXT_FOLDER, TextScoreSpec
+from leaklab.specs.training import TrainSpec
 
 PREPARED = Path("data/prepared")
 # an item's own unit and direction are those of its accuracies
 KNOWN_MEANINGS = {
     "protection_left": MetricMeaning(better="higher", unit="%"),
+    NO_INFORMATION_CARD.name: MetricMeaning(better="higher", unit=NO_INFORMATION_CARD.unit),
     "round": MetricMeaning(),
     "diverged_runs": MetricMeaning(),
     "capped_runs": MetricMeaning(),
@@ -30,6 +33,7 @@ KNOWN_MEANINGS = {
     "rounds_to_target": MetricMeaning(better="lower", unit="rounds"),
     "train_loss": MetricMeaning(better="lower"),
     "test_loss": MetricMeaning(better="lower"),
+    "validation_loss": MetricMeaning(better="lower"),
     "backbone_checksum_changed": MetricMeaning(),
 }
 Attacked = ScoreSpec | LandscapeSpec
@@ -177,3 +181,89 @@ def _value(choice: Mapping[str, Any], source: str | RowValue, item: Item) -> Any
         except (KeyError, IndexError, ValueError, TypeError):
             raise UserError(f"config/items/{item.key}.yaml: cells.row: '{path}' does not point into the runs") from None
     return names.get(value, value) if isinstance(value, str) else value
+
+
+# The updates behind the scores of one attack: which say nothing, whose samples they hold, what counts together.
+
+NO_INFORMATION = NO_INFORMATION_CARD.name
+TRAINING = "training"
+"""Column of scores that are of several trainings."""
+Trial = Hashable
+"""The number of a trial."""
+Samples = tuple[int, ...]
+"""Indices of private images, or the number of a sentence."""
+Name = tuple[Samples, int, int]
+"""The samples of a cluster, its draw, and how many clusters with the same ones stand before it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Updates:
+    """What is known of an attack's trials, by rising number.
+
+    Attributes:
+        held: the samples of its update.
+        together: the samples of all updates of its training, where there are several; else of its update.
+        draws: its draw of the defense.
+        clusters: what its values count with.
+        silent: how many other trials have updates that say nothing.
+    """
+
+    held: dict[Trial, Samples]
+    together: dict[Trial, Samples]
+    draws: dict[Trial, int]
+    clusters: dict[Trial, Hashable]
+    silent: int
+
+    @classmethod
+    def of(cls, scores: pd.DataFrame) -> "Updates":
+        """Return what the lines of ``scores.csv`` tell, whatever metric they are of."""
+        counts = scores["metric"] == NO_INFORMATION
+        lines, silent, samples = scores[~counts], int(scores.loc[counts, "value"].sum()), samples_column(scores)
+        held = _sets(lines, "trial", samples)
+        trials = lines.drop_duplicates("trial").set_index("trial")
+        if TRAINING in scores.columns:
+            clusters: dict[Trial, Hashable] = trials[TRAINING].to_dict()
+            shared = _sets(lines, TRAINING, samples)
+            together = {trial: shared[training] for trial, training in clusters.items()}
+        else:
+            several = len(set(held.values())) > 1 or silent > 0  # of several updates one may be left that speaks
+            clusters, together = {trial: own if several else trial for trial, own in held.items()}, held
+        return cls(held, together, trials["draw"].to_dict(), clusters, silent)
+
+    @property
+    def names(self) -> dict[Hashable, Name]:
+        """What names each cluster among those of other attacks on the same data: two attacks agree on its samples."""
+        found: dict[Hashable, Name] = {}
+        met: Counter[tuple[Samples, int]] = Counter()
+        for trial in self.held:
+            cluster = self.clusters[trial]
+            if cluster not in found:
+                own = self.together[trial], self.draws[trial] if cluster == trial else 0
+                found[cluster] = (*own, met[own])
+                met[own] += 1
+        return found
+
+    def clusters_of(self, lines: pd.DataFrame) -> list[Hashable]:
+        """Return the cluster of each line."""
+        return [self.clusters[trial] for trial in lines["trial"]]
+
+    def together_of(self, lines: pd.DataFrame) -> list[Samples]:
+        """Return the samples of each line's update, or of its training, where there are several."""
+        return [self.together[trial] for trial in lines["trial"]]
+
+    def places_of(self, lines: pd.DataFrame) -> list[tuple[Hashable, ...]]:
+        """Return what each line is of; two series with the same places go together value by value."""
+        sample = lines[samples_column(lines)]
+        return [
+            (self.clusters[trial], self.held[trial], self.draws[trial], one)
+            for trial, one in zip(lines["trial"], sample, strict=True)
+        ]
+
+
+def samples_column(scores: pd.DataFrame) -> str:
+    """Return the column that says which private image or which sentence a line is of."""
+    return "image" if "image" in scores.columns else "example"
+
+
+def _sets(lines: pd.DataFrame, by: str, column: str) -> dict[Hashable, Samples]:
+    return {key: tuple(sorted(set(own))) for key, own in lines.groupby(by)[column]}

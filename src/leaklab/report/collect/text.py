@@ -1,23 +1,27 @@
-"""Result rows of attacks on text: every sentence for the claims, means and medians over sentences for the reader."""
+"""Result rows of attacks on text: every sentence for the claims, summaries over sentences for the reader.
+
+A metric has its mean and its median; a share has its mean alone, as a median of outcomes is 0 or 1.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from leaklab.items.expand import PlannedRun
+from leaklab.metrics.intervals import is_share
 from leaklab.metrics.statistics import summarise
-from leaklab.records.expand import PlannedRun
-from leaklab.records.text_specs import TextScoreSpec
 from leaklab.report.collect.attack_rows import AttackRows
 from leaklab.report.collect.attempts import Attempt, Statistic, cells_of
 from leaklab.report.collect.protection import protection_rows
 from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import PAPER, ResultRow, RowKeys
+from leaklab.specs.text import TextScoreSpec
 
-STATISTICS = (Statistic("_mean", mean=True), Statistic("_median", mean=False))
+MEAN, MEDIAN = Statistic("_mean", mean=True), Statistic("_median", mean=False)
 
 
 def text_rows(source: Source, runs: Sequence[PlannedRun]) -> Iterator[ResultRow]:
     """Yield the rows of one block of attacks on text."""
-    cells, shown = cells_of(source, runs), AttackRows(source, lambda metric: STATISTICS, _sentences)
+    cells, shown = cells_of(source, runs), AttackRows(source, _statistics, _sentences)
     for cell in cells:
         yield from shown.of(cell)
     yield from protection_rows(shown, cells)
@@ -38,6 +42,10 @@ def absent_text_rows(source: Source, run: PlannedRun, note: str) -> Iterator[Res
                 clusters=0,
                 note=note,
             )
+
+
+def _statistics(metric: str) -> tuple[Statistic, ...]:
+    return (MEAN,) if is_share(metric) else (MEAN, MEDIAN)
 
 
 def _sentences(attempt: Attempt, metric: str) -> Iterator[tuple[RowKeys, dict[str, Any]]]:

@@ -8,20 +8,25 @@ from typing import Any
 
 import pandas as pd
 
+from leaklab.items.expand import PlannedRun
 from leaklab.metrics.statistics import summarise
-from leaklab.records.canonical import canonical_json
 from leaklab.records.errors import UserError
-from leaklab.records.expand import PlannedRun
 from leaklab.records.files import read_table
-from leaklab.records.ids import run_folder, run_id
-from leaklab.records.train_spec import TrainSpec
+from leaklab.records.record import canonical_json
 from leaklab.report.collect.embeddings import embedding_rows
 from leaklab.report.collect.source import Source
 from leaklab.report.numbers.results import INDEX, ResultRow, RowKeys, canonical
+from leaklab.specs.base import run_folder, run_id
+from leaklab.specs.training import TrainSpec
 
-ACCURACIES = ("test_accuracy", "train_accuracy", "own_after_accuracy", "own_before_accuracy")
+ACCURACIES = ("test_accuracy", "train_accuracy", "validation_accuracy", "own_after_accuracy", "own_before_accuracy")
 BACKBONE_CHANGED = "backbone_checksum_changed"
-FIRST_OF = {"test": "test_accuracy", "train": "train_accuracy", "own-test": "own_after_accuracy"}
+FIRST_OF = {
+    "test": "test_accuracy",
+    "train": "train_accuracy",
+    "validation": "validation_accuracy",
+    "own-test": "own_after_accuracy",
+}
 DIVERGED = "diverged_runs"
 CAPPED = "capped_runs"
 ROUNDS_TO_TARGET = "rounds_to_target"

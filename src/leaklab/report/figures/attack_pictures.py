@@ -4,27 +4,28 @@ An archive has one uint8 array [H, W] or [H, W, 3] per picture; ``index`` is a J
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
-from leaklab.metrics.assignment import match, reorder
-from leaklab.metrics.selections import finite
-from leaklab.observations.prescribed import assumed_rate
-from leaklab.records.attack_spec import ScoreSpec
+from leaklab.captures.start import assumed_rate
+from leaklab.items.expand import PlannedRun, expand
+from leaklab.items.items import Item
+from leaklab.metrics.guesses import finite, match, reorder
 from leaklab.records.config import Scale
-from leaklab.records.expand import PlannedRun, expand
 from leaklab.records.files import read_json, read_tensors, write_arrays
-from leaklab.records.ids import run_folder, run_id
-from leaklab.records.items import Item
-from leaklab.report.judge.worst_case import knowing_runs
+from leaklab.report.figures.image_grid import GridRow, Picture, image_grid
+from leaklab.report.judge.attackers import knowing_runs
 from leaklab.report.numbers.results import KNOWING, PAPER, ResultTable, canonical, matches
+from leaklab.specs.attack import ScoreSpec
+from leaklab.specs.base import run_folder, run_id
 
 ORIGINAL = "original"
 Pixels = NDArray[np.uint8]
@@ -130,3 +131,65 @@ def _to_pixels(image: Tensor) -> Pixels:
     finite = torch.nan_to_num(image.double(), nan=0.5, posinf=0.5, neginf=0.5).clamp(0, 1)
     plain = (finite * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
     return np.ascontiguousarray(plain[..., 0] if plain.shape[-1] == 1 else plain)
+
+
+# The figure of an attack item: originals, then a column per defense, attacker and attack.
+
+COLUMN_KEYS = ("defense", "attacker", "attack")
+FORMATS = {"mse": "MSE {:.1e}", "ssim": "SSIM {:.2f}", "psnr": "{:.1f} dB"}
+
+
+def draw(item: Item, shots: Sequence[Shot], pixels: Mapping[str, Pixels]) -> Figure:
+    """Draw the pictures of ``attack_pictures.gather``."""
+    columns = list(dict.fromkeys(shot.column for shot in shots))
+    columns.sort(key=lambda column: (column != (ORIGINAL,), column[0] != "none", column[:2] != ("lrp", PAPER)))
+    rows = []
+    for dataset, image in dict.fromkeys((shot.dataset, shot.image) for shot in shots):
+        own = {shot.column: shot for shot in shots if (shot.dataset, shot.image) == (dataset, image)}
+        rows.append(
+            GridRow(_label(item, dataset, own.values()), tuple(_picture(item, own.get(c), pixels) for c in columns))
+        )
+    headings = ["original" if c == (ORIGINAL,) else _heading(item, c) for c in columns]
+    return image_grid(rows, headings, note=_note(item, shots))
+
+
+def _heading(item: Item, column: tuple[str, ...]) -> str:
+    defense, attacker, attack = (_word(item, *pair) for pair in zip(COLUMN_KEYS, column, strict=True))
+    # without a defense there is nothing to adapt to
+    return f"{defense}\n{attacker}\n{attack}" if column[0] != "none" else f"{defense}\n \n{attack}"
+
+
+def _label(item: Item, dataset: str, shots: Iterable[Shot]) -> str:
+    factors = [shot.scale for shot in shots if shot.column[0] not in (ORIGINAL, "none")]
+    name = _word(item, "dataset", dataset)
+    return f"{name}\ns = {factors[0]:.2f}" if factors else name
+
+
+def _word(item: Item, key: str, value: str) -> str:
+    """Return a value as the item's table shows it."""
+    return item.table.label(key, value) if item.table else value
+
+
+def _picture(item: Item, shot: Shot | None, pixels: Mapping[str, Pixels]) -> Picture:
+    if shot is None:
+        return Picture(None, ("not run",))
+    scores = item.grid.scores if item.grid else ()
+    lines = tuple(
+        FORMATS.get(name, name + " {:.2g}").format(shot.scores[name]) for name in scores if name in shot.scores
+    )
+    return Picture(_tensor(pixels[picture_name(shot)]), lines)
+
+
+def _tensor(picture: Pixels) -> Tensor:
+    values = torch.from_numpy(picture).double() / 255
+    return values.unsqueeze(0) if values.dim() == 2 else values.permute(2, 0, 1)
+
+
+def _note(item: Item, shots: Sequence[Shot]) -> str:
+    assert item.grid is not None
+    shown = {name for shot in shots for name in shot.scores}
+    scores = ", ".join(name for name in item.grid.scores if name in shown).upper()
+    return (
+        f"{scores} on the [0, 1] scale, reconstructions clamped. Each picture is the start with the smallest matching "
+        f"loss, never the one nearest to the original. {item.grid.note}"
+    )

@@ -6,15 +6,25 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
-from leaklab.records.layouts import CurvesLayout
-from leaklab.report.figures.strokes import COLUMN_WIDTH, Stroke, extra_height, finish, stroke, with_unit
-from leaklab.report.figures.style import FAINT, PAGE_WIDTH, QUIET, SMALLEST_FONT, new_figure, styled
-from leaklab.report.numbers.places import Place, labels_of
+from leaklab.items.layouts import CurvesLayout
+from leaklab.report.figures.style import (
+    COLUMN_WIDTH,
+    PAGE_WIDTH,
+    QUIET,
+    SMALLEST_FONT,
+    Strokes,
+    extra_height,
+    finish,
+    frame_of,
+    new_figure,
+    styled,
+    with_unit,
+)
 from leaklab.report.numbers.results import same
 from leaklab.report.numbers.series import Curve, Floats, differences
+from leaklab.report.numbers.words import Place, labels_of
 
 MOST_IN_ONE_COLUMN = 4
 PANEL_HEIGHT = 2.1
@@ -38,18 +48,20 @@ def draw(layout: CurvesLayout, curves: Sequence[Curve], title: str, notes: Seque
         curves: at least one.
         title: shown above.
         notes: shown below, beside the layout's own.
+
+    Raises:
+        UserError: two lines have the same label.
     """
     panels = list(dict.fromkeys(curve.panel for curve in curves))
-    lines = list(dict.fromkeys(curve.line for curve in curves))
-    strokes = {line: stroke(place) for place, line in enumerate(lines)}
+    strokes = Strokes([_line_label(layout, line) for line in dict.fromkeys(curve.line for curve in curves)])
+    names = strokes.names if layout.lines else []
     below = [*_own_notes(layout, curves), *notes]
     columns = 1 if len(panels) <= MOST_IN_ONE_COLUMN or layout.difference_to else 2
     rows = -(-len(panels) // columns)
     width = COLUMN_WIDTH if columns == 1 else PAGE_WIDTH
     shares = (1.0, DIFFERENCE_SHARE) if layout.difference_to else (1.0,)
-    with styled():
-        handles = _handles(layout, strokes)
-        height = rows * PANEL_HEIGHT * sum(shares) + 0.35 + extra_height(title, handles, below, width)
+    with styled(ruled=True):
+        height = rows * PANEL_HEIGHT * sum(shares) + 0.35 + extra_height(title, names, below, width)
         figure = new_figure(width, height)
         shared = "metric" not in layout.panels and not layout.difference_to
         axes = figure.subplots(rows * len(shares), columns, squeeze=False, sharex=True, sharey=shared,
@@ -57,7 +69,7 @@ def draw(layout: CurvesLayout, curves: Sequence[Curve], title: str, notes: Seque
         upper, lower = list(axes[:: len(shares)]), list(axes[1 :: len(shares)]) if layout.difference_to else []
         for place, panel in enumerate(panels):
             own = [curve for curve in curves if curve.panel == panel]
-            _panel(layout, upper[place], own, strokes)
+            handles = _panel(layout, upper[place], own, strokes)
         for place, panel in enumerate(panels if lower else []):
             _differences(layout, lower[place], [curve for curve in differences(layout, curves) if curve.panel == panel],
                          strokes)  # fmt: skip
@@ -69,7 +81,7 @@ def draw(layout: CurvesLayout, curves: Sequence[Curve], title: str, notes: Seque
         if "metric" not in layout.panels:
             label = _y_label(layout, curves)
             upper[0].set_ylabel(label) if rows == 1 or lower else figure.supylabel(label, fontsize="medium")
-        finish(figure, title, handles, below)
+        finish(figure, title, handles if names else [], below)
     return figure
 
 
@@ -89,11 +101,12 @@ def _name(layout: CurvesLayout, curve: Curve) -> str:
     return ", ".join([curve.metric, *(f"{key} {value}" for key, (_, value) in keys if key != "metric")])
 
 
-def _panel(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve], strokes: dict[Place, Stroke]) -> None:
-    for place, curve in enumerate(curves):
-        _line(axes, curve, strokes[curve.line], place / len(curves))
-        if layout.band == "std":
-            _band(axes, curve, strokes[curve.line], positive="y" in layout.log)
+def _panel(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve], strokes: Strokes) -> list[Any]:
+    """Draw one panel and return what stands in the legend."""
+    handles = _lines(layout, axes, curves, strokes)
+    _missing(layout, axes, curves, strokes)
+    for curve in curves if layout.band == "std" else ():
+        _band(axes, curve, strokes.colors[_line_label(layout, curve.line)], positive="y" in layout.log)
     _scales(layout, axes, curves)
     _targets(layout, axes, curves)
     names = [name for key, name in zip(layout.panels, labels_of(layout, layout.panels, curves[0].panel), strict=True)
@@ -102,14 +115,14 @@ def _panel(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve], strokes: d
         axes.set_title(" · ".join(names), loc="left", fontweight="bold")
     if "metric" in layout.panels:
         axes.set_ylabel(_y_label(layout, curves))
-    _rule(axes)
+    return handles
 
 
-def _differences(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve], strokes: dict[Place, Stroke]) -> None:
-    for place, curve in enumerate(curves):
-        _line(axes, curve, strokes[curve.line], place / len(curves))
+def _differences(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve], strokes: Strokes) -> None:
+    _lines(layout, axes, curves, strokes)
+    for curve in curves:
         if np.any(curve.std > 0):
-            _band(axes, curve, strokes[curve.line])
+            _band(axes, curve, strokes.colors[_line_label(layout, curve.line)])
     _scale_x(layout, axes, curves)
     units = {layout.units.get(curve.metric, curve.unit) for curve in curves}
     unit = units.pop() if len(units) == 1 else ""
@@ -119,17 +132,11 @@ def _differences(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve], stro
         # the lines decide: the spread of the first rounds would hide them
         margin = 0.15 * np.ptp(values)
         axes.set_ylim(values.min() - margin, values.max() + margin)
-    _rule(axes)
 
 
 def _name_x(layout: CurvesLayout, axes: Axes) -> None:
     axes.set_xlabel(with_unit(layout.title(layout.x), layout.units.get(layout.x, "")))
     axes.tick_params(labelbottom=True)
-
-
-def _rule(axes: Axes) -> None:
-    axes.grid(visible=True, linewidth=0.4, color=FAINT, alpha=0.35)
-    axes.set_axisbelow(True)
 
 
 def _share_scales(layout: CurvesLayout, axes: Sequence[Axes], curves: Sequence[Curve], panels: Sequence[Place]) -> None:
@@ -142,25 +149,37 @@ def _share_scales(layout: CurvesLayout, axes: Sequence[Axes], curves: Sequence[C
             panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
 
 
-def _line(axes: Axes, curve: Curve, look: Stroke, shift: float) -> None:
-    marks: Any = 1 if len(curve.x) <= MOST_MARKED else (shift * MARK_DISTANCE, MARK_DISTANCE)
-    axes.plot(curve.x, curve.y, color=look.color, linestyle=look.dashes, marker=look.marker, markevery=marks,
-              markersize=4.5, markeredgecolor="white", markeredgewidth=0.5)  # fmt: skip
-    if any(curve.missing):
-        gone = curve.x[[bool(word) for word in curve.missing]]
-        above = axes.get_xaxis_transform()
-        axes.plot(gone, np.full(len(gone), ABOVE), transform=above, linestyle="", marker=look.marker,
-                  markersize=6, color=look.color, markerfacecolor="none", clip_on=False)  # fmt: skip
-        axes.plot(gone, np.full(len(gone), ARROW), transform=above, linestyle="", marker=r"$\uparrow$",
-                  markersize=7, color=look.color, clip_on=False)  # fmt: skip
+def _lines(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve], strokes: Strokes) -> list[Any]:
+    shown = frame_of((_line_label(layout, curve.line), curve.x, curve.y) for curve in curves)
+    handles = strokes.lines(axes, shown, markersize=4.5, markeredgewidth=0.5)
+    drawn = list(axes.lines)
+    for place, line in enumerate(drawn):
+        if len(np.ravel(line.get_xdata())) > MOST_MARKED:
+            line.set_markevery((place / len(drawn) * MARK_DISTANCE, MARK_DISTANCE))
+    return handles
 
 
-def _band(axes: Axes, curve: Curve, look: Stroke, positive: bool = False) -> None:
-    """Shade one standard deviation around a line; on a logarithmic axis it ends above zero."""
+def _missing(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve], strokes: Strokes) -> None:
+    """Mark above the axis where a line has no number."""
+    gone = frame_of(
+        (_line_label(layout, curve.line), curve.x[places], np.full(places.sum(), ABOVE))
+        for curve in curves
+        for places in [np.array(curve.missing) != ""]
+    )
+    above: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "clip_on": False}
+    strokes.hollow(axes, gone, markersize=6, markerfacecolor="none", **above)
+    strokes.hollow(axes, gone.assign(y=ARROW), style=None, marker=r"$\uparrow$", markersize=7, **above)
+
+
+def _band(axes: Axes, curve: Curve, color: Any, positive: bool = False) -> None:
+    """Shade one standard deviation around a line; on a logarithmic axis it ends above zero.
+
+    It is the table's: seaborn would compute its own from samples.
+    """
     low, high = curve.y - curve.std, curve.y + curve.std
     if positive:
         low = np.maximum(low, np.nanmin(curve.y) / 2)
-    axes.fill_between(curve.x, low, high, color=look.color, alpha=0.15, linewidth=0)
+    axes.fill_between(curve.x, low, high, color=color, alpha=0.15, linewidth=0)
 
 
 def _scales(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve]) -> None:
@@ -203,25 +222,6 @@ def _y_label(layout: CurvesLayout, curves: Sequence[Curve]) -> str:
     if len(metrics) == 1:
         return with_unit(layout.title(metrics[0]), unit)
     return layout.titles.get("y", unit)
-
-
-def _handles(layout: CurvesLayout, strokes: dict[Place, Stroke]) -> list[Line2D]:
-    if not layout.lines:
-        return []
-    return [
-        Line2D(
-            [],
-            [],
-            color=look.color,
-            linestyle=look.dashes,
-            marker=look.marker,
-            markersize=4.5,
-            markeredgecolor="white",
-            markeredgewidth=0.5,
-            label=_line_label(layout, line),
-        )
-        for line, look in strokes.items()
-    ]
 
 
 def _line_label(layout: CurvesLayout, line: Place) -> str:

@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
+from leaklab.items.layouts import MINUS
 from leaklab.records.errors import UserError
-from leaklab.records.layouts import MINUS
-from leaklab.report.figures.attack_figure import FORMATS
+from leaklab.report.figures.attack_pictures import FORMATS
 from leaklab.report.figures.image_grid import GridRow, Picture, image_grid
 from leaklab.report.figures.style import PAGE_WIDTH
 
@@ -36,7 +36,8 @@ class Shot:
 
     Attributes:
         row: key of its row (an image, or a factor where columns are repeats).
-        column: key of its column (``original``, a defense, a factor, a repeat, a reference).
+        column: key of its column (``original``, or ``original, ...`` where several columns have originals; a defense, a
+            factor, a repeat, a reference).
         attacker: ``paper``, ``blind`` or ``knowing``; empty for originals and references.
         image: [C, H, W] with C 1 or 3 on the [0, 1] scale (clamped when drawn); None draws an empty box.
         scores: metric -> value.
@@ -98,6 +99,11 @@ class DefenseGridLayout:
     arrangement: Literal["beside", "below"] = "beside"
     note: str = ""
     width: float = PAGE_WIDTH
+
+
+def is_original(column: str) -> bool:
+    """Return whether a column has originals: all of the grid's, or those of some columns."""
+    return column.split(", ")[0] == ORIGINAL
 
 
 Cell = tuple[str, str]
@@ -187,10 +193,12 @@ def _repeated(cells: Sequence[Cell]) -> int:
 
     Beside the originals it is a column that stands alone before the first pair of attackers (no defense): pairs then
     start at even places, so that parts with an even number of other columns do not break within a pair. If a part has
-    an odd number, another ``width`` helps.
+    an odd number, another ``width`` helps. Where some columns have other originals, none is repeated.
     """
-    originals = int(cells[0][0] == ORIGINAL)
     columns = [column for column, _ in cells]
+    if sum(is_original(column) for column in dict.fromkeys(columns)) > 1:
+        return 0
+    originals = int(is_original(columns[0]))
     ahead = next((place for place, column in enumerate(columns) if columns.count(column) > 1), originals)
     return ahead if ahead == originals + 1 else originals
 

@@ -7,20 +7,19 @@ from typing import Any
 
 from torch import Tensor
 
-from leaklab.metrics.assignment import match, reorder
-from leaklab.metrics.selections import finite, private_indices
-from leaklab.records.attack_spec import ScoreSpec
+from leaklab.items.expand import PlannedRun, expand
+from leaklab.items.items import Item
+from leaklab.items.layouts import PicturesLayout
+from leaklab.metrics.guesses import finite, match, private_indices, reorder
 from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
-from leaklab.records.expand import PlannedRun, expand
 from leaklab.records.files import read_json, read_tensors
-from leaklab.records.ids import run_folder, run_id
-from leaklab.records.items import Item
-from leaklab.records.layouts import PicturesLayout
 from leaklab.report.collect.source import row_of
 from leaklab.report.figures.defense_grid import ORIGINAL, DefenseGridLayout, Shot
-from leaklab.report.judge.worst_case import knowing_runs
-from leaklab.report.numbers.results import KNOWING, ResultTable, matches
+from leaklab.report.judge.attackers import knowing_runs
+from leaklab.report.numbers.results import KNOWING, ResultTable, identity, matches
+from leaklab.specs.attack import ScoreSpec
+from leaklab.specs.base import run_folder, run_id
 
 IMAGE, DRAW, UPDATE = "image", "draw", "update"
 Keys = Mapping[str, Any]
@@ -31,11 +30,18 @@ class _Found:
     """One private image with what an attacker made of it."""
 
     keys: Keys
+    dataset: str
+    split: str
     attacker: str
     run: str
     kind: str
     original: Tensor
     guess: Tensor
+
+    @property
+    def of_data_set(self) -> tuple[str, str, int]:
+        """Which image of which part of which data set; all of them have images of the same number."""
+        return self.dataset, self.split, self.keys[IMAGE]
 
 
 def gather(item: Item, scale: Scale, results: ResultTable) -> tuple[list[Shot], DefenseGridLayout]:
@@ -52,23 +58,27 @@ def gather(item: Item, scale: Scale, results: ResultTable) -> tuple[list[Shot], 
     if item.pictures is None:
         raise UserError(f"config/items/{item.key}.yaml: renderer defense-grid needs a section 'pictures'")
     layout = item.pictures
-    found = [one for run in expand(item, scale) for one in _of_run(item, run, results)]
-    images = list(dict.fromkeys(one.keys[IMAGE] for one in found))[: layout.count]
-    found = [one for one in found if one.keys[IMAGE] in images]
+    numbers: dict[str, list[Keys]] = {}
+    found = [one for run in expand(item, scale) for one in _of_run(item, run, results, numbers)]
+    shown = _first_of_each_data_set(found, layout.count)
+    found = [one for one in found if one.of_data_set in shown]
     if DRAW not in (*layout.rows, *layout.columns):
         found = [one for one in found if one.keys[DRAW] == 0]
     rows = _row_labels(item, layout, found)
     sections = _labels(item, layout, layout.sections, found) if layout.sections else {}
     columns = _labels(item, layout, layout.columns, found)
+    originals = _labels(item, layout, layout.originals, found)
+    original_of = {_name(layout.columns, one.keys): _name(layout.originals, one.keys) for one in found}
     section_of = {_name(_places(layout), one.keys): _name(layout.sections, one.keys) for one in found}
     shots: dict[tuple[str, str, str], Shot] = {}
     for one in found:
         row, column = (_name(keys, one.keys) for keys in (_places(layout), layout.columns))
-        shots.setdefault((row, ORIGINAL, ""), Shot(row, ORIGINAL, "", one.original))
+        own = _original(original_of[column])
+        shots.setdefault((row, own, ""), Shot(row, own, "", one.original))
         scores = _scores(results, layout, one)
         shots.setdefault((row, column, one.attacker), Shot(row, column, one.attacker, one.guess, scores))
     return list(shots.values()), DefenseGridLayout(
-        columns={ORIGINAL: "original", **columns},
+        columns=_with_originals(columns, original_of, originals),
         scores=layout.scores,
         formats=layout.formats,
         rows=rows,
@@ -80,10 +90,29 @@ def gather(item: Item, scale: Scale, results: ResultTable) -> tuple[list[Shot], 
     )
 
 
-def _of_run(item: Item, run: PlannedRun, results: ResultTable) -> Iterator[_Found]:
+def _original(of: str) -> str:
+    """Return the key of the column of originals that some columns share."""
+    return ", ".join(filter(None, (ORIGINAL, of)))
+
+
+def _with_originals(
+    columns: Mapping[str, str], original_of: Mapping[str, str], labels: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the columns with their headings, that of the originals before the first that share them."""
+    placed: dict[str, str] = {}
+    for column, heading in columns.items():
+        of = original_of[column]
+        placed.setdefault(_original(of), _original(labels.get(of, "")))
+        placed[column] = heading
+    return placed
+
+
+def _of_run(item: Item, run: PlannedRun, results: ResultTable, numbers: dict[str, list[Keys]]) -> Iterator[_Found]:
+    """Yield what one run made; ``numbers`` keeps the updates of each cell, which several runs may share."""
     if not isinstance(run.spec, ScoreSpec):
         return
     attack = run.spec.attack
+    dataset, split = attack.capture.dataset, attack.capture.images.split
     assert item.pictures is not None
     name = run_id(run.spec)
     shown_as = [run.attacker] if run.attacker != KNOWING else []
@@ -97,14 +126,24 @@ def _of_run(item: Item, run: PlannedRun, results: ResultTable) -> Iterator[_Foun
     guesses = finite(read_tensors(run_folder(attack) / "reconstruction.safetensors")["images"])[0]
     paired = reorder(guesses, match(guesses, truth))
     private = private_indices(trials, batch=truth.shape[1])
-    updates = list(dict.fromkeys(map(tuple, private)))
+    row = row_of(item, run)
+    updates = numbers.setdefault(identity(row), [])
     for place, trial in enumerate(trials):
+        update = {"drawn": attack.capture.images.model_dump(), "images": private[place]}
+        if update not in updates:
+            updates.append(update)
         for sample, image in enumerate(private[place]):
-            update = updates.index(tuple(private[place])) + 1
-            keys = {**row_of(item, run), IMAGE: image, DRAW: trial["draw"], UPDATE: update}
-            kind = _class(item, attack.capture.dataset, int(labels[place, sample]))
+            keys = {**row, IMAGE: image, DRAW: trial["draw"], UPDATE: updates.index(update) + 1}
+            kind = _class(item, dataset, int(labels[place, sample]))
             for attacker in shown_as:
-                yield _Found(keys, attacker, name, kind, truth[place, sample], paired[place, sample])
+                yield _Found(keys, dataset, split, attacker, name, kind, truth[place, sample], paired[place, sample])
+
+
+def _first_of_each_data_set(found: list[_Found], count: int) -> set[tuple[str, str, int]]:
+    """Return the first ``count`` images of every data set, so that none is crowded out by those before it."""
+    images = list(dict.fromkeys(one.of_data_set for one in found))
+    datasets = {dataset for dataset, _, _ in images}
+    return {image for dataset in datasets for image in [own for own in images if own[0] == dataset][:count]}
 
 
 def _class(item: Item, dataset: str, label: int) -> str:

@@ -11,10 +11,20 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.text import Text
 
-from leaklab.records.diagram_layout import DiagramArrow, DiagramBox, DiagramFrame, DiagramLayout
+from leaklab.items.diagram_layout import DiagramArrow, DiagramBox, DiagramFrame, DiagramLayout
 from leaklab.records.errors import UserError
-from leaklab.report.figures.strokes import LINE, NOTE_LETTERS, finish
-from leaklab.report.figures.style import FAINT, INK, PALETTE, QUIET, SMALLEST_FONT, new_figure, styled
+from leaklab.report.figures.style import (
+    FAINT,
+    INK,
+    LINE,
+    NOTE_LETTERS,
+    PALETTE,
+    QUIET,
+    SMALLEST_FONT,
+    finish,
+    new_figure,
+    styled,
+)
 from leaklab.report.numbers.results import AS_DESCRIBED, PAPER, ResultTable
 from leaklab.report.numbers.series import Floats
 

@@ -4,22 +4,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from leaklab.items.items import FIGURES, Item
+from leaklab.records import plugins
 from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_arrays
-from leaklab.records.items import Item
-from leaklab.report.figures import curves_figure, diagram_figure, paths_figure, scatter_figure, table_figure
+from leaklab.report.figures import curves_figure, diagram_figure, plane_figure, table_figure
 from leaklab.report.judge.printed import Printed
 from leaklab.report.numbers import series
-from leaklab.report.numbers.basis import sampled, stand_ins
-from leaklab.report.numbers.gaps import gaps
 from leaklab.report.numbers.results import AS_DESCRIBED, ResultRow, ResultTable
 from leaklab.report.numbers.series import Floats
+from leaklab.report.numbers.words import gaps, sampled, stand_ins
 from leaklab.report.tables.layout import lay_out
 from leaklab.report.tables.tables import sentence
 
@@ -41,6 +41,14 @@ class Drawing:
     foot: str = ""
 
 
+class Renderer(Protocol):
+    """A renderer plug-in: a frozen dataclass whose fields are its settings, under ``figure:`` of an item."""
+
+    def draw(self, item: Item, results: ResultTable) -> tuple[Figure, Mapping[str, Floats]]:
+        """Return the figure, and the numbers that it shows, each array under a name."""
+        ...
+
+
 def draw(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
     """Draw an item.
 
@@ -53,7 +61,8 @@ def draw(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Dr
     Raises:
         UserError: the renderer's section of the item's file is missing, or does not fit the results.
     """
-    return replace(RENDERERS[item.renderer](item, scale, results, printed), foot=foot_of(item, scale, results))
+    drawn = (_own if item.own_renderer else RENDERERS[item.renderer])(item, scale, results, printed)
+    return replace(drawn, foot=foot_of(item, scale, results))
 
 
 def foot_of(item: Item, scale: Scale, results: ResultTable) -> str:
@@ -77,20 +86,30 @@ def _behind(item: Item, results: ResultTable) -> str:
     return ""
 
 
+def _own(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
+    renderer: Renderer = plugins.load(FIGURES, item.renderer, item.figure)
+    figure, numbers = renderer.draw(item, results)
+    return Drawing(figure, partial(write_arrays, arrays=numbers))
+
+
 def _attacks(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
-    from leaklab.report.figures import attack_figure, attack_pictures
+    from leaklab.report.figures import attack_pictures
 
     shots, pixels = attack_pictures.gather(item, scale, results)
     write = partial(attack_pictures.write, shots=shots, pixels=pixels)
-    return Drawing(attack_figure.draw(item, shots, pixels), write, {"pictures": len(pixels)})
+    return Drawing(attack_pictures.draw(item, shots, pixels), write, {"pictures": len(pixels)})
 
 
 def _defense_grid(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
-    from leaklab.report.figures import defense_grid, defense_pictures
+    from leaklab.report.figures import batch_panels, defense_grid, defense_pictures
 
     shots, layout = defense_pictures.gather(item, scale, results)
-    write = partial(write_arrays, arrays=defense_grid.arrays(shots))
-    return Drawing(defense_grid.draw(shots, layout), write, {"pictures": len(shots)})
+    panels = batch_panels.gather(item, scale) if item.pictures and item.pictures.batches else []
+    figure = defense_grid.draw(shots, layout)
+    if panels:
+        batch_panels.draw_above(figure, panels)
+    write = partial(write_arrays, arrays={**defense_grid.arrays(shots), **batch_panels.arrays(panels)})
+    return Drawing(figure, write, {"pictures": len(shots)})
 
 
 def _table(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
@@ -113,26 +132,26 @@ def _paths(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> 
     if item.paths is None:
         raise _needs(item, "paths")
     found, marked = series.paths(item.paths, results), series.points(item.paths, results)
-    figure = paths_figure.draw(item.paths, found, marked, item.title, _notes(results))
-    return Drawing(figure, partial(write_arrays, arrays=paths_figure.arrays(item.paths, found, marked)))
+    figure = plane_figure.draw_paths(item.paths, found, marked, item.title, _notes(results))
+    return Drawing(figure, partial(write_arrays, arrays=plane_figure.path_arrays(item.paths, found, marked)))
 
 
 def _scatter(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
     if item.scatter is None:
         raise _needs(item, "scatter")
-    found = scatter_figure.clouds(item.scatter, results)
-    figure = scatter_figure.draw(item.scatter, found, item.title, _notes(results))
-    return Drawing(figure, partial(write_arrays, arrays=scatter_figure.arrays(item.scatter, found)))
+    found = plane_figure.clouds(item.scatter, results)
+    figure = plane_figure.draw_clouds(item.scatter, found, item.title, _notes(results))
+    return Drawing(figure, partial(write_arrays, arrays=plane_figure.cloud_arrays(item.scatter, found)))
 
 
 def _sentences(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:
-    from leaklab.report.figures import sentences, sentences_figure
+    from leaklab.report.figures import sentences_figure
 
     if item.sentences is None:
         raise _needs(item, "sentences")
-    found = sentences.gather(item, scale, results)
+    found = sentences_figure.gather(item, scale, results)
     figure = sentences_figure.draw(item.sentences, found, item.title, _notes(results))
-    return Drawing(figure, partial(sentences.write, readings=found), {"readings": len(found)})
+    return Drawing(figure, partial(sentences_figure.write, readings=found), {"readings": len(found)})
 
 
 def _latent_line(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogFormatterMathtext, MaxNLocator, NullFormatter
 
-from leaklab.records.layouts import MINUS
+from leaklab.items.layouts import MINUS
 from leaklab.report.figures.latent_line import (
     ENDS,
     Words,
@@ -28,8 +28,17 @@ from leaklab.report.figures.latent_line import (
     median_agreement,
 )
 from leaklab.report.figures.line_figure import ALPHA, BETA, wide_note
-from leaklab.report.figures.strokes import LINE, with_unit
-from leaklab.report.figures.style import DOTS_PER_INCH, FAINT, INK, PAGE_WIDTH, QUIET, SMALLEST_FONT, styled
+from leaklab.report.figures.style import (
+    DOTS_PER_INCH,
+    FAINT,
+    INK,
+    LINE,
+    PAGE_WIDTH,
+    QUIET,
+    SMALLEST_FONT,
+    styled,
+    with_unit,
+)
 from leaklab.report.numbers.series import Floats
 
 # rises in lightness throughout, and looks the same with any of the common color-vision deficiencies

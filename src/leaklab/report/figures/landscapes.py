@@ -10,15 +10,15 @@ from typing import TypeVar
 
 import numpy as np
 
+from leaklab.items.items import Item
+from leaklab.items.layouts import LandscapeLayout
 from leaklab.records.errors import UserError
-from leaklab.records.items import Item
-from leaklab.records.layouts import LandscapeLayout
 from leaklab.report.collect.landscapes import ALPHA, BETA, IMAGE, LOSS, PLANTED, PROFILED, RHO, SELECTION
 from leaklab.report.figures.landscape_figure import Landscape
 from leaklab.report.figures.latent_line import LatentLine, Words
 from leaklab.report.numbers.results import INDEX, ResultRow, ResultTable
 from leaklab.report.numbers.series import Floats
-from leaklab.report.numbers.typical import typical
+from leaklab.report.numbers.words import typical
 
 Shown = TypeVar("Shown", LatentLine, Landscape)
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from leaklab.items.layouts import MINUS
 from leaklab.metrics.statistics import spearman
 from leaklab.records.errors import UserError
-from leaklab.records.layouts import MINUS
 from leaklab.report.numbers.series import Floats
 
 ENDS = {"$z_1$": 0.0, "$z_2$": 1.0}

@@ -4,7 +4,8 @@ What is shown: LRP paper, figures 4 and 11; the points are those of ``attacks.la
 in axes of their own, one above the other: on two scales of one panel, where curves cross would mean nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -21,17 +22,29 @@ from leaklab.report.figures.latent_line import (
     is_wide,
     median_agreement,
 )
-from leaklab.report.figures.strokes import COLUMN_WIDTH, Stroke, extra_height, finish, stroke, with_unit
-from leaklab.report.figures.style import FAINT, INK, PAGE_WIDTH, QUIET, SMALLEST_FONT, new_figure, styled
+from leaklab.report.figures.style import (
+    COLUMN_WIDTH,
+    INK,
+    PAGE_WIDTH,
+    QUIET,
+    SMALLEST_FONT,
+    Strokes,
+    extra_height,
+    finish,
+    frame_of,
+    new_figure,
+    styled,
+    with_unit,
+)
 from leaklab.report.numbers.series import Floats
 
 ALPHA, BETA = r"$\alpha$", r"$\beta$"
 MOST_ABREAST = 2  # narrower panels have no room for their names
 PANEL_HEIGHT = 2.9
 NAMES_SHARE = 0.14
+LEAST = "smallest value on the line"
 # numbers of these powers of ten are written out
 PLAIN_POWERS = (-2, 4)
-LOSS, PROFILED, DISTANCE = (stroke(place) for place in range(3))
 
 
 def draw(lines: Sequence[LatentLine], title: str, notes: Sequence[str] = (), words: Words | None = None) -> Figure:
@@ -54,20 +67,24 @@ def draw(lines: Sequence[LatentLine], title: str, notes: Sequence[str] = (), wor
     columns = min(MOST_ABREAST, len(lines))
     rows = -(-len(lines) // columns)
     width = COLUMN_WIDTH if columns < MOST_ABREAST else PAGE_WIDTH
-    with styled():
-        handles = _handles(lines, words)
-        figure = new_figure(width, rows * PANEL_HEIGHT + extra_height(title, handles, below, width))
+    profiled = [words.profiled] if any(line.profiled is not None for line in lines) else []
+    strokes = Strokes([words.loss, *profiled, words.distance])
+    least = Line2D([], [], color=INK, marker="o", markersize=5.5, linestyle="", markerfacecolor="white", label=LEAST)
+    with styled(ruled=True):
+        figure = new_figure(width, rows * PANEL_HEIGHT + extra_height(title, [*strokes.names, LEAST], below, width))
         axes = figure.subplots(2 * rows, columns, squeeze=False, sharex=True, height_ratios=(1.2, 1) * rows)
         limits = _limits(np.concatenate([line.distances for line in lines]))
         pairs = [axes[2 * row : 2 * row + 2, column] for row in range(rows) for column in range(columns)]
         for place, line in enumerate(lines):
             upper, lower = pairs[place]
-            _losses(upper, line, 15 if any(_has_power(own) for own in lines) else 4)
-            _distance(lower, line, limits, lowest=place + columns >= len(lines))
-            _name_axes(upper, lower, words, first=place % columns == 0)
+            _losses(upper, line, words, strokes)
+            upper.set_title(line.name, loc="left", fontweight="bold", y=1, pad=15 if any(map(_has_power, lines)) else 4)
+            handles = _distance(lower, line, words, strokes)
+            lower.set_ylim(*limits)
+            _name_axes(upper, lower, words, first=place % columns == 0, lowest=place + columns >= len(lines))
         for unused in np.ravel(pairs[len(lines) :]):
             unused.set_visible(False)
-        finish(figure, title, handles, below)
+        finish(figure, title, [*handles, least], below)
     return figure
 
 
@@ -92,12 +109,9 @@ def wide_note(names: Sequence[str], of_all: int, words: Words) -> list[str]:
     return [f"The {words.loss} has a logarithmic scale {where}."] if names else []
 
 
-def _losses(axes: Axes, line: LatentLine, pad: float) -> None:
-    _others(axes, line.alpha, line.other_losses, LOSS)
-    _curve(axes, line.alpha, line.loss, LOSS)
-    if line.profiled is not None:
-        _curve(axes, line.alpha, line.profiled, PROFILED)
-    axes.set_title(line.name, loc="left", fontweight="bold", y=1, pad=pad)
+def _losses(axes: Axes, line: LatentLine, words: Words, strokes: Strokes) -> None:
+    both = {words.loss: line.loss, words.profiled: line.profiled}
+    _curves(axes, line.alpha, {name: own for name, own in both.items() if own is not None}, line.other_losses, strokes)
     if is_wide(line.losses):
         axes.set_yscale("log")
     else:
@@ -120,59 +134,48 @@ def _has_power(line: LatentLine) -> bool:
     return not is_wide(line.losses) and not low < np.floor(np.log10(np.abs(line.losses).max() or 1)) < high
 
 
-def _distance(axes: Axes, line: LatentLine, limits: tuple[float, float], lowest: bool) -> None:
-    _others(axes, line.alpha, line.other_distances, DISTANCE)
-    _curve(axes, line.alpha, line.distance, DISTANCE)
-    axes.set_ylim(*limits)
+def _distance(axes: Axes, line: LatentLine, words: Words, strokes: Strokes) -> list[Any]:
+    """Draw the lower axes and return what stands in the legend."""
+    handles = _curves(axes, line.alpha, {words.distance: line.distance}, line.other_distances, strokes)
     several = len(line.correlations) > 1
     found = median_agreement(line.correlations) if several else agreement(line.loss, line.distance)
     found = f"Spearman {found}"
     if line.profiled is not None:
         found += f", profiled {agreement(line.profiled, line.distance)}"
     axes.set_title(found, loc="left", fontsize=SMALLEST_FONT)
-    if lowest:
-        axes.set_xlabel(ALPHA)
-        axes.tick_params(labelbottom=True)
+    return handles
 
 
-def _curve(axes: Axes, alpha: Floats, values: Floats, look: Stroke) -> None:
-    axes.plot(alpha, values, color=look.color, linestyle=look.dashes)
-    least = int(values.argmin())
-    axes.plot(alpha[least], values[least], color=look.color, marker="o", markersize=5.5, linestyle="",
-              markerfacecolor="white", zorder=4)  # fmt: skip
+def _curves(axes: Axes, alpha: Floats, shown: Mapping[str, Floats], others: Floats, strokes: Strokes) -> list[Any]:
+    """Draw quantities and mark where each is smallest; the first of them also for the other images, thin."""
+    if len(others):
+        thin = frame_of((next(iter(shown)), alpha, own) for own in others)
+        thin["part"] = np.repeat(range(len(others)), len(alpha))
+        strokes.lines(axes, thin, style=None, linewidth=0.5, alpha=0.4, zorder=1)
+    frame = frame_of((name, alpha, own) for name, own in shown.items())
+    handles = strokes.lines(axes, frame, markers=False)
+    least = frame.loc[frame.groupby("name", sort=False)["y"].idxmin()]
+    strokes.hollow(axes, least, style=None, marker="o", markersize=5.5, markerfacecolor="white", zorder=4)
+    return handles
 
 
-def _others(axes: Axes, alpha: Floats, rows: Floats, look: Stroke) -> None:
-    for values in rows:
-        axes.plot(alpha, values, color=look.color, linewidth=0.5, alpha=0.4, zorder=1)
-
-
-def _name_axes(upper: Axes, lower: Axes, words: Words, first: bool) -> None:
+def _name_axes(upper: Axes, lower: Axes, words: Words, first: bool, lowest: bool) -> None:
     for axes in (upper, lower):
-        axes.grid(visible=True, linewidth=0.4, color=FAINT, alpha=0.35)
-        axes.set_axisbelow(True)
         for place in ENDS.values():
             axes.axvline(place, color=QUIET, linewidth=0.9, linestyle=(0, (2, 2)), zorder=1)
     lower.tick_params(labelleft=first)
     if first:
         upper.set_ylabel(with_unit(words.loss, words.loss_unit))
         lower.set_ylabel(with_unit(words.distance, words.distance_unit))
+    if lowest:
+        lower.set_xlabel(ALPHA)
+        lower.tick_params(labelbottom=True)
 
 
 def _limits(values: Floats) -> tuple[float, float]:
     low, high = float(values.min()), float(values.max())
     margin = 0.06 * (high - low) or 0.5
     return low - margin, high + margin
-
-
-def _handles(lines: Sequence[LatentLine], words: Words) -> list[Line2D]:
-    curves = [(LOSS, words.loss), (PROFILED, words.profiled), (DISTANCE, words.distance)]
-    if all(line.profiled is None for line in lines):
-        del curves[1]
-    shown = [Line2D([], [], color=look.color, linestyle=look.dashes, label=label) for look, label in curves]
-    least = Line2D([], [], color=INK, marker="o", markersize=5.5, linestyle="", markerfacecolor="white",
-                   label="smallest value on the line")  # fmt: skip
-    return [*shown, least]
 
 
 def _own_notes(lines: Sequence[LatentLine], words: Words) -> list[str]:

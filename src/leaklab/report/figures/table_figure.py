@@ -9,7 +9,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from leaklab.report.figures.style import DOTS_PER_INCH, INK, PAGE_WIDTH, QUIET, SMALLEST_FONT, styled
-from leaklab.report.numbers.signs import WITHIN
+from leaklab.report.numbers.words import WITHIN
 from leaklab.report.tables.layout import Cell, Grid
 from leaklab.report.tables.notes import heading
 from leaklab.report.tables.tables import sentence

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from leaklab.report.judge.comparisons import Margin
 from leaklab.report.judge.estimates import Estimate, Truth
 from leaklab.report.judge.evaluation import Names, comparisons_of, rounds_of, value_of
 from leaklab.report.judge.functions import every, truth
-from leaklab.report.judge.names import bracketed, in_words, key_in_words
-from leaklab.report.numbers.missing import MissingNumber, NumberMissingError
+from leaklab.report.judge.intervals import Margin
+from leaklab.report.judge.terms import bracketed, in_words, key_in_words
+from leaklab.report.numbers.words import MissingNumber, NumberMissingError
 
 MOST_NAMED = 4
 """How many of the cases that hold are named, before a count stands for the rest."""
@@ -245,10 +245,10 @@ def _relative(part: Part) -> float:
 
 
 def _case_name(case: Case, same: set[str]) -> str:
-    return ", ".join(filter(None, (_told(name, value, same) for name, value in case.keys)))
+    return ", ".join(filter(None, (_worded(name, value, same) for name, value in case.keys)))
 
 
-def _told(name: str, value: Any, same: set[str]) -> str:
+def _worded(name: str, value: Any, same: set[str]) -> str:
     """Return a loop's value in words; a row tells the reader which case it is even if the check ignores it."""
     if isinstance(value, dict):
         return in_words({key: inner for key, inner in value.items() if key not in same})

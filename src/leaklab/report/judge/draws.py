@@ -1,17 +1,69 @@
 """Claims over the draws of the partition: in how many they hold, and what each comparison is over all of them."""
 
+import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
 
 from leaklab.metrics.statistics import LEAST_CLUSTERS, summarise
-from leaklab.report.judge.cases import Outcome, Part
+from leaklab.report.judge.cases import Case, Outcome, Part
 from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.estimates import Truth
-from leaklab.report.judge.evidence import Evidence
-from leaklab.report.judge.indexed import Indexed
-from leaklab.report.judge.outcomes import Unanswered, outcome_of
+from leaklab.report.judge.evidence import Evidence, Indexed
 from leaklab.report.judge.verdicts import FAILS, HOLDS, Frequency
-from leaklab.report.numbers.results import ResultTable
+from leaklab.report.numbers.results import ResultRow, ResultTable, identity
+from leaklab.report.numbers.words import NumberMissingError
+
+# Ask the results one expression of a claim, and say in words why it has no answer.
+
+
+@dataclass(frozen=True)
+class Unanswered:
+    """An expression without an answer.
+
+    Attributes:
+        reason: one sentence.
+        missing: whether a number is missing; else the numbers that are there do not allow the arithmetic.
+    """
+
+    reason: str
+    missing: bool = True
+
+
+def outcome_of(claim: Claim, text: str, evidence: Evidence) -> Outcome | Unanswered:
+    """Return what comes of an expression on some evidence.
+
+    A comparison that surely fails is an answer by itself, and so are the cases at hand where others lack numbers.
+
+    Raises:
+        UserError: the expression itself is wrong.
+    """
+    try:
+        outcome = claim.parsed(text).run(evidence.questions())
+    except KeyError as key:
+        return Unanswered(f"a row of the results has no key {key}")
+    except (ValueError, ArithmeticError, IndexError, StopIteration) as error:
+        # arithmetic that the numbers at hand do not allow, such as the logarithm of a gap that reached zero
+        return Unanswered(f"the numbers do not allow the check ({error})", missing=False)
+    return outcome if outcome.answers else Unanswered(outcome.lacking())
+
+
+def on_tested_premise(check: Outcome, premise: Outcome) -> Outcome | Unanswered:
+    """Return the check without the cases whose premise lacks a number: those that agree with it in all loops' names."""
+    lacking: dict[str, NumberMissingError] = {}
+    for untested in premise.absent:
+        for case in check.judged:
+            if _agree(case, untested) and untested.missing:
+                lacking[repr(case.keys)] = untested.missing
+    tested = check.without(lacking)
+    return tested if tested.answers else Unanswered(tested.lacking())
+
+
+def _agree(case: Case, other: Case) -> bool:
+    """Return whether two cases of different expressions are about the same: their loops' values, where names agree."""
+    mine, its = dict(case.keys), dict(other.keys)
+    shared = mine.keys() & its.keys()
+    return all(its[name] in (mine[name].values() if isinstance(mine[name], dict) else [mine[name]]) for name in shared)
 
 
 @dataclass
@@ -101,3 +153,55 @@ def _decided(margins: list[list[float]], tie: float) -> str:
     if any(high is not None and high < -tie for _, high in ends):
         return FAILS
     return HOLDS if ends and all(low is not None and low > -tie for low, _ in ends) else ""
+
+
+# More seeds of an item's cells from an item of their own: to a claim both are one sample.
+
+SUFFIX = "-seeds"
+
+
+def with_more_seeds(table: ResultTable) -> ResultTable:
+    """Return one paper's results in which the cells of an item also rest on the seeds of the item beside it.
+
+    A cell without a number, or with the same runs on both sides, stays as it is.
+    """
+    beside = {_key(row, row.item.removesuffix(SUFFIX)): row for row in table.rows if row.item.endswith(SUFFIX)}
+    return ResultTable(tuple(_pooled(row, beside.get(_key(row, row.item))) for row in table.rows))
+
+
+def seeds_beside(row: ResultRow) -> str:
+    """Return which seeds were added to a row; empty for none."""
+    return row.note if row.note.startswith("with ") and row.note.endswith(SUFFIX) else ""
+
+
+def _key(row: ResultRow, item: str) -> tuple[Hashable, ...]:
+    return item, row.metric, row.attacker, row.variant, identity(row.row)
+
+
+def _pooled(row: ResultRow, more: ResultRow | None) -> ResultRow:
+    if more is None or row.value is None or more.value is None or set(row.runs) & set(more.runs):
+        return row
+    first, second = row.n or 0, more.n or 0
+    if not (first and second) or not (_has_spread(row) and _has_spread(more)):
+        return row
+    count = first + second
+    mean = (first * row.value + second * more.value) / count
+    within = sum((n - 1) * (std or 0.0) ** 2 for n, std in ((first, row.std), (second, more.std)))
+    between = first * (row.value - mean) ** 2 + second * (more.value - mean) ** 2
+    return replace(
+        row,
+        value=mean,
+        std=math.sqrt((within + between) / (count - 1)),
+        ci_low=None,
+        ci_high=None,
+        n=count,
+        clusters=count,
+        runs=(*row.runs, *more.runs),
+        substitutes=tuple(dict.fromkeys((*row.substitutes, *more.substitutes))),
+        note=f"with {second} more seed{'s' * (second > 1)} of {more.item}",
+    )
+
+
+def _has_spread(row: ResultRow) -> bool:
+    """Tell whether a row's spread is known; of one seed there is none to know."""
+    return row.n == 1 or row.std is not None

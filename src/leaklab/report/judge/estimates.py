@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from leaklab.report.judge.terms import Term, added, reach_of
-from leaklab.report.numbers.missing import MissingNumber, NumberMissingError
+from leaklab.report.numbers.words import MissingNumber, NumberMissingError
 
 Operation = Callable[[float, float], float]
 

@@ -5,8 +5,8 @@ import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from leaklab.report.judge.comparisons import Comparison, compare
 from leaklab.report.judge.functions import every, some, truth
+from leaklab.report.judge.intervals import Comparison, compare
 
 Names = Mapping[str, Any]
 ARITHMETIC: dict[type[ast.operator], Any] = {

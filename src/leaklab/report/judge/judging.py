@@ -4,17 +4,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from leaklab.report.judge.attackers import setting_of
 from leaklab.report.judge.cases import Outcome
 from leaklab.report.judge.claims import Claim
-from leaklab.report.judge.draws import frequency_over_draws, with_draws
-from leaklab.report.judge.evidence import Evidence
-from leaklab.report.judge.indexed import Indexed
-from leaklab.report.judge.more_seeds import seeds_beside, with_more_seeds
-from leaklab.report.judge.outcomes import Unanswered, on_tested_premise, outcome_of
+from leaklab.report.judge.draws import (
+    Unanswered,
+    frequency_over_draws,
+    on_tested_premise,
+    outcome_of,
+    seeds_beside,
+    with_draws,
+    with_more_seeds,
+)
+from leaklab.report.judge.evidence import Evidence, Indexed
 from leaklab.report.judge.sentences import failures_in_words, measured_line, sides_of
 from leaklab.report.judge.tolerances import StandIns
 from leaklab.report.judge.verdicts import Fact, Frequency, Judgement, Verdict, VerdictName
-from leaklab.report.judge.worst_case import setting_of
 from leaklab.report.numbers.results import (
     ATTACKERS,
     INDEX,

@@ -4,9 +4,9 @@ import math
 import re
 
 from leaklab.report.judge.cases import MOST_FAILURES_NAMED, Case, Outcome, Part
-from leaklab.report.judge.comparisons import Margin
 from leaklab.report.judge.estimates import Estimate
-from leaklab.report.judge.names import bracketed
+from leaklab.report.judge.intervals import Margin
+from leaklab.report.judge.terms import bracketed
 from leaklab.report.judge.verdicts import Sides
 
 UNIT = re.compile(r"\s*\[([^\]]*)\]$")
@@ -27,7 +27,7 @@ def measured_line(subject: str, outcome: Outcome) -> str:
         return "; ".join(filter(None, (_words_of(subject), cases_line(subject, outcome))))
     name = ", ".join(outcome.named([Case((part,))])) if len(outcome.cases) > 1 else ""
     what = f"{_words_of(subject) or part.text}{f' ({name})' if name else ''}"
-    return "; ".join(filter(None, (f"{what}: {_told(part, _unit_of(subject))}", cases_line(subject, outcome))))
+    return "; ".join(filter(None, (f"{what}: {_worded(part, _unit_of(subject))}", cases_line(subject, outcome))))
 
 
 def cases_line(subject: str, outcome: Outcome) -> str:
@@ -62,7 +62,7 @@ def sides_of(part: Part | None) -> Sides | None:
     return Sides(margin.relation, *values, *ends)
 
 
-def _told(part: Part, unit: str) -> str:
+def _worded(part: Part, unit: str) -> str:
     if part.margin is None:
         return "this is so" if part.truth.point else "this is not so"
     margin = part.margin

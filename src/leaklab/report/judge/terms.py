@@ -8,6 +8,7 @@ known, so their ends are taken together.
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -82,3 +83,91 @@ def reach_of(terms: Sequence[Term]) -> tuple[float, float]:
         groups = [group for group in groups if group not in tied] + [[term, *(own for group in tied for own in group)]]
     below, above = ([math.fsum(getattr(one, side) for one in group) for group in groups] for side in ("below", "above"))
     return math.hypot(*below), math.hypot(*above)
+
+
+# Words for people in place of the keys of a row: ``csDLG, EMNIST, OUTPOST, 2 images`` for ``csdlg emnist outpost 2``.
+
+NAMES: Mapping[str, str] = {
+    "mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "emnist": "EMNIST", "femnist": "FEMNIST", "lfw": "LFW",
+    "cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "cinic10": "CINIC-10", "imagenet": "ImageNet",
+    "tiny-imagenet": "Tiny ImageNet",
+    "dlg": "DLG", "idlg": "iDLG", "csdlg": "csDLG", "ig": "IG", "ggl": "GGL", "tag": "TAG", "rog": "ROG",
+    "delta-dlg": "delta DLG", "delta-ig": "delta IG", "annealed-map": "annealed MAP", "annealed-sum": "annealed sum",
+    "annealed-likelihood": "annealed likelihood", "first-layer": "first layer", "support-quotient": "support quotient",
+    "none": "no defense", "lrp": "LRP", "ada-lrp": "ada-LRP", "outpost": "OUTPOST",
+    "outpost-strong": "OUTPOST with five times the noise", "dp": "Laplace noise", "gc": "compression",
+    "soteria": "Soteria", "graddefense": "GradDefense", "grad-defense": "GradDefense",
+    "gradient-compression": "compression", "gradient-clipping": "clipping", "clipping-noise": "clipping with noise",
+    "clipping+noise": "clipping with noise", "additive-noise": "noise", "laplace": "Laplace noise", "bsp": "BSP",
+    "lsp": "LSP",
+    "fedavg": "FedAvg", "hyperfl": "HyperFL", "hyperfl-lpm": "HyperFL-LPM", "pfedhn": "pFedHN",
+    "pfedhn-pc": "pFedHN-PC", "dp-fedavg": "DP-FedAvg", "ppsgd": "PPSGD", "centaur": "CENTAUR",
+    "local-only": "training alone", "vanilla": "vanilla averaging", "vanilla-scheme1": "vanilla scheme I",
+    "vanilla-scheme2": "vanilla scheme II",
+    "mlp": "MLP", "cnn": "CNN", "lenet": "LeNet", "logistic-regression": "logistic regression", "vit": "ViT",
+    "resnet": "ResNet", "resnet18": "ResNet-18", "resnet152": "ResNet-152",
+    "iid": "IID data", "non-iid": "non-IID data", "dirichlet-0.5": "Dirichlet (0.5)", "writer": "by writer",
+    "adam": "Adam", "sgd": "SGD",
+    "mse": "MSE", "mse_r": "MSE-R", "mse_unit": "MSE on [0, 1]", "psnr": "PSNR", "ssim": "SSIM", "lpips": "LPIPS",
+    "mean-image": "mean image", "unrelated-image": "another image", "same-class-image": "another image of the class",
+    "class-mean": "mean of the class", "frequent-words": "frequent words", "unrelated-sentence": "another sentence",
+    "cola": "CoLA", "digits": "digits", "printed-sentences": "the printed sentences",
+    "profiled-tag": "TAG with a free scale", "token-order": "linear equations",
+    "lpips_vgg": "LPIPS-VGG", "lpips_alex": "LPIPS-ALEX", "test_accuracy_top1": "top-1 accuracy",
+    "test_accuracy_top5": "top-5 accuracy",
+}  # fmt: skip
+"""Name in a row -> how it is written."""
+COUNTED: Mapping[str, str] = {
+    "n": "images", "E": "epochs", "clients": "clients", "rounds": "rounds", "steps": "steps",
+    "summed": "clients in a sum", "classes": "classes", "hidden": "hidden units", "units": "hidden units",
+    "images": "images",
+}  # fmt: skip
+"""Keys whose number comes first: ``2 images``."""
+NUMBERED: Mapping[str, str] = {"B": "batch size", "batch": "batch size", "K": "clients a round", "N": "clients",
+                                "index": "strength"}  # fmt: skip
+"""Keys with another name before their number; the points of a trade-off are those of a defense's strength."""
+SINGULAR: Mapping[str, str] = {
+    "images": "image", "epochs": "epoch", "clients": "client", "rounds": "round", "steps": "step", "classes": "class",
+    "clients in a sum": "client in a sum", "hidden units": "hidden unit",
+}  # fmt: skip
+LAST = ("scenario", "n", "E", "B", "batch", "steps")
+"""Keys that come after what was attacked, by whom and how."""
+
+
+def name_in_words(name: str) -> str:
+    """Return how a name is written; of an attack with its transforms, ``csdlg, masked columns``, the first part."""
+    first, comma, rest = name.partition(", ")
+    return f"{NAMES.get(first, first)}{comma}{rest}"
+
+
+def key_in_words(key: str, value: Any) -> str:
+    """Return one key with its value: ``2 images``, ``MNIST``, ``perturbation false``."""
+    if isinstance(value, bool):
+        return f"{'' if value else 'no '}{_spaced(key)}"
+    if isinstance(value, str):
+        return name_in_words(value)
+    shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+    if key in COUNTED:
+        return f"{shown} {SINGULAR[COUNTED[key]] if shown == '1' else COUNTED[key]}"
+    return f"{NUMBERED.get(key, _spaced(key))} {shown}"
+
+
+def key_name(key: str) -> str:
+    """Return a key as a heading: ``batch size`` for ``B``."""
+    return COUNTED.get(key) or NUMBERED.get(key, _spaced(key))
+
+
+def in_words(row: Mapping[str, Any]) -> str:
+    """Return a row's keys in words, numbers of the setting last: ``csDLG, EMNIST, OUTPOST, 2 images``."""
+    ordered = sorted(row, key=lambda key: LAST.index(key) if key in LAST else -1)
+    return ", ".join(key_in_words(key, row[key]) for key in ordered)
+
+
+def bracketed(words: str) -> str:
+    """Return words such as ``EMNIST, 20 clients, LRP`` as they stand in a list: ``EMNIST (20 clients, LRP)``."""
+    first, comma, rest = words.partition(", ")
+    return f"{first} ({rest})" if comma else first
+
+
+def _spaced(key: str) -> str:
+    return key.replace("_", " ")

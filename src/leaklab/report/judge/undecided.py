@@ -13,26 +13,23 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from leaklab.items.items import load_items
 from leaklab.metrics.intervals import is_share
 from leaklab.metrics.statistics import LEAST_CLUSTERS, LEVEL, summarise
 from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.devices import measured_device
 from leaklab.planning.estimate import estimate
+from leaklab.planning.gpus import device_wanted
 from leaklab.planning.plan import build_plan
-from leaklab.records.config import Scale, load_config
-from leaklab.records.durations import duration
+from leaklab.records.config import Scale
+from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
-from leaklab.records.ids import stage_of
-from leaklab.records.items import load_items
 from leaklab.report.judge.cases import Outcome, Part
 from leaklab.report.judge.claims import Claim, read_claims
-from leaklab.report.judge.draws import asked_of_draws
-from leaklab.report.judge.evidence import Evidence
-from leaklab.report.judge.indexed import Indexed
+from leaklab.report.judge.draws import asked_of_draws, outcome_of, with_more_seeds
+from leaklab.report.judge.evidence import Evidence, Indexed
 from leaklab.report.judge.intervals import exact_share
 from leaklab.report.judge.judging import judge_all
-from leaklab.report.judge.more_seeds import with_more_seeds
-from leaklab.report.judge.outcomes import outcome_of
 from leaklab.report.judge.tolerances import StandIns, Tolerances
 from leaklab.report.numbers.results import ResultRow, ResultTable, summarised
 
@@ -79,14 +76,14 @@ def seconds_for(needs: Sequence[Need], scale: Scale) -> list[float | None]:
     Raises:
         UserError: the project's items cannot be read.
     """
-    items, device, lock = load_items(), measured_device(load_config().device), CodeLock.load()
+    items, device, lock = load_items(), measured_device(device_wanted()), CodeLock.load()
     plan = build_plan(items, (scale,))
     known: dict[tuple[str, bool], float] = {}
 
     def seconds(key: str, trained: bool) -> float:
         if (key, trained) not in known:
             jobs = plan.jobs_of(scale, items[key]) if (scale, key) in plan.runs else []
-            own = [job for job in jobs if (stage_of(job.spec) == TRAINING) == trained]
+            own = [job for job in jobs if (job.spec.stage == TRAINING) == trained]
             cost = estimate(own, lock, device)
             known[key, trained] = cost.seconds + cost.gpu_seconds
         return known[key, trained]

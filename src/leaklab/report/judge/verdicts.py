@@ -11,7 +11,7 @@ from typing import Any, Literal
 from leaklab.records import files
 from leaklab.report.judge.claims import Claim
 from leaklab.report.numbers.results import DRAW_PREFIX, RowKeys
-from leaklab.report.numbers.signs import NONE
+from leaklab.report.numbers.words import NONE
 
 VerdictName = Literal["reproduced", "not reproduced", "undecided", "no premise", "not run"]
 SIGNS: dict[VerdictName, str] = {

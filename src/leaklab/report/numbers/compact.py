@@ -5,7 +5,8 @@
 * The points of a curve that follow each other are one line: ``index`` is ``"0-60"`` in the row's keys, and the numbers
   stand beside each other in their cells, divided by spaces, ``-`` for none. A number that is the same at all points
   stands once. The coordinates of the points are a list in the row's keys.
-* So are the images of one setting that follow each other: ``image`` is a list in the row's keys.
+* So are the images of one setting that follow each other, or its updates: ``image`` or ``update`` is a list in the
+  row's keys.
 """
 
 import json
@@ -16,7 +17,9 @@ from typing import Any
 
 SHARED_COLUMNS = ("substitutes", "runs")
 POINT_COLUMNS = ("value", "std", "ci_low", "ci_high", "n", "clusters")
-INDEX, IMAGE = "index", "image"
+INDEX, IMAGE, UPDATE = "index", "image", "update"
+SINGLES = (IMAGE, UPDATE)
+"""Keys of rows that stand in one line with those of the same setting."""
 COORDINATES = ("alpha", "beta")
 NO_NUMBER = "-"
 MOST_POINTS = 10**5
@@ -30,7 +33,7 @@ Cells = dict[str, str]
 def packed(lines: Iterable[Cells]) -> Iterator[Cells]:
     """Yield the lines of a file for lines of one number each."""
     numbers: dict[tuple[str, str], int] = {}
-    for line in _with_images(_with_curves(lines)):
+    for line in _with_singles(_with_curves(lines)):
         for name in SHARED_COLUMNS:
             line[name] = _numbered(name, line[name], numbers)
         yield line
@@ -82,23 +85,24 @@ def _with_curves(lines: Iterable[Cells]) -> Iterator[Cells]:
         yield from [_curve_line(members)] if key is not None and len(members) > 1 else members
 
 
-def _with_images(lines: Iterable[Cells]) -> Iterator[Cells]:
-    """Yield the lines with those of several images of one setting in one, where they follow each other."""
-    for setting, group in groupby(lines, key=_of_images):
+def _with_singles(lines: Iterable[Cells]) -> Iterator[Cells]:
+    """Yield the lines with those of several images or updates of one setting in one, where they follow each other."""
+    for setting, group in groupby(lines, key=_of_single):
         members = list(group)
         if setting is None or len(members) == 1:
             yield from members
             continue
-        rows = [json.loads(line["row"]) for line in members]
-        yield members[0] | {"row": _text({**rows[0], IMAGE: [row[IMAGE] for row in rows]})} | _numbers(members)
+        key, rows = setting[0], [json.loads(line["row"]) for line in members]
+        yield members[0] | {"row": _text({**rows[0], key: [row[key] for row in rows]})} | _numbers(members)
 
 
-def _of_images(line: Cells) -> tuple[Any, ...] | None:
-    """Return what a line shares with those of other images, None for a line that is not of one image."""
+def _of_single(line: Cells) -> tuple[Any, ...] | None:
+    """Return what a line shares with those of other images or updates, its key first; None for any other line."""
     row = json.loads(line["row"])
-    if INDEX in row or not isinstance(row.get(IMAGE), int):
+    key = next((name for name in SINGLES if isinstance(row.get(name), int)), None)
+    if INDEX in row or key is None:
         return None
-    return _text({**row, IMAGE: IMAGE}), _shared(line)
+    return key, _text({**row, key: key}), _shared(line)
 
 
 def _curve(place: int, index: int | None, line: Cells) -> tuple[Any, ...] | None:
@@ -139,14 +143,15 @@ def _together(numbers: Sequence[str]) -> str:
 
 
 def _points(line: Cells) -> Iterator[Cells]:
-    row = json.loads(line["row"]) if f'"{INDEX}": "' in line["row"] or f'"{IMAGE}": [' in line["row"] else {}
+    begins = (f'"{INDEX}": "', *(f'"{key}": [' for key in SINGLES))
+    row = json.loads(line["row"]) if any(begin in line["row"] for begin in begins) else {}
     if not isinstance(row, dict):
         raise ValueError("row is not a JSON object")
     places: list[dict[str, Any]]
     if span := _SPAN.fullmatch(str(row.get(INDEX))):
         places = _along(row, *map(int, span.groups()))
-    elif isinstance(row.get(IMAGE), list):
-        places = [{IMAGE: image} for image in row[IMAGE]]
+    elif key := next((name for name in SINGLES if isinstance(row.get(name), list)), None):
+        places = [{key: single} for single in row[key]]
     else:
         yield line
         return

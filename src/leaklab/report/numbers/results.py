@@ -12,6 +12,7 @@ from typing import Any
 from leaklab.records import files
 from leaklab.records.errors import UserError
 from leaklab.report.numbers.compact import INDEX as INDEX
+from leaklab.report.numbers.compact import UPDATE as UPDATE
 from leaklab.report.numbers.compact import packed, unpacked
 
 AS_DESCRIBED = "as-described"
@@ -23,8 +24,8 @@ UNMARKED = ""
 ATTACKERS = (PAPER, BLIND, KNOWING, UNMARKED)
 BY = "by"
 SELECTION, TRIED, DIFFERENCE = "selection", "tried", "difference"
-ASIDE = (SELECTION, TRIED, DIFFERENCE)
-"""Keys of rows that stand beside the attackers' own results."""
+ASIDE = (SELECTION, TRIED, DIFFERENCE, UPDATE)
+"""Keys of rows that stand beside or behind the attackers' own results: who does not ask by the key sees none."""
 OVER_GUESS, BY_DEFENSE = "attack - best guess", "defended - undefended"
 """Differences, update by update, that each attacker has: to the best reference, and to the same without defense."""
 SUMMARIES = ("_median", "_mean")
@@ -47,7 +48,8 @@ class ResultRow:
             Numbers behind a curve carry the key ``index``, and those of the knowing attacker ``by``: which attack it
             was. Rows beside the attackers carry ``selection`` (``oracle``, ``mean-image``, ``unrelated-image``,
             ``same-class-image``; of a control ``planted``), ``tried`` (one of all attacks that were tried) or
-            ``difference`` (of two attackers, in pairs).
+            ``difference`` (of two attackers, in pairs). Behind the mean of an item that shows means only stand its
+            single values, with ``update``: a number that the same private images have in all rows of the item.
         metric: what was measured.
         value: the number, None where there is none (a capped run, a value lost in print).
         std: sample standard deviation over the clusters.
@@ -99,13 +101,13 @@ class ResultRow:
 
     @property
     def aside(self) -> tuple[str, ...]:
-        """The keys by which a number stands beside the attackers' own: of a reference, an attack that was tried, ..."""
+        """The keys by which a number stands beside the attackers' own: of a reference, a single update, ..."""
         return tuple(key for key in ASIDE if key in self.row)
 
     @property
     def of_attacker(self) -> bool:
-        """Whether an attacker has this number: a result of his own, or a difference that is made of his results."""
-        own = not self.aside or self.row.get(DIFFERENCE) in (OVER_GUESS, BY_DEFENSE)
+        """Whether an attacker has this number: a result of his own, also of one update, or a difference of these."""
+        own = self.aside in ((), (UPDATE,)) or self.row.get(DIFFERENCE) in (OVER_GUESS, BY_DEFENSE)
         return self.attacker in (PAPER, BLIND, KNOWING) and own
 
 

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leaklab.items.layouts import CurvesLayout, PathsLayout
 from leaklab.records.errors import UserError
-from leaklab.records.layouts import CurvesLayout, PathsLayout
-from leaklab.report.numbers.gaps import keys_text, word_of
-from leaklab.report.numbers.places import Place, in_order, place_of
 from leaklab.report.numbers.results import (
     AS_DESCRIBED,
     INDEX,
@@ -22,6 +20,7 @@ from leaklab.report.numbers.results import (
     matches,
     same,
 )
+from leaklab.report.numbers.words import Place, in_order, keys_text, place_of, word_of
 
 Floats = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from leaklab.records.errors import UserError
-from leaklab.report.judge.names import name_in_words
+from leaklab.report.judge.terms import name_in_words
 from leaklab.report.numbers.results import (
     AS_DESCRIBED,
     ASIDE,

@@ -4,12 +4,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from leaklab.items.expand import PlannedRun
+from leaklab.items.items import Item
 from leaklab.observations.update_bounds import UpdateBound, bound_of
-from leaklab.records.expand import PlannedRun
-from leaklab.records.items import Item
 from leaklab.report.collect.source import row_of
-from leaklab.report.judge.attacker_pairs import Interval
-from leaklab.report.judge.worst_case import contested, setting_of
+from leaklab.report.judge.attackers import Interval, contested, setting_of
 from leaklab.report.numbers.results import (
     AS_DESCRIBED,
     BY,
@@ -22,7 +21,6 @@ from leaklab.report.numbers.results import (
     RowKeys,
     identity,
 )
-from leaklab.report.site.threat_models import LETTERED
 
 
 @dataclass(frozen=True)
@@ -141,8 +139,8 @@ def bounds_of(item: Item, runs: Iterable[PlannedRun]) -> dict[str, str]:
     """
     found: dict[str, set[UpdateBound]] = {}
     for run in runs:
-        if isinstance(run.spec, LETTERED):
-            found.setdefault(identity(row_of(item, run)), set()).add(bound_of(run.spec.attack.capture))
+        if attack := run.tried:
+            found.setdefault(identity(row_of(item, run)), set()).add(bound_of(attack.capture))
     weakest = {key: max(own, key=_proven_to) for key, own in found.items()}
     return {key: own.sentence for key, own in weakest.items() if own.decides}
 

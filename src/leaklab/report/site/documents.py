@@ -1,26 +1,29 @@
-"""Documents that quote results: the findings, the generated parts of the README, and a scale's own page.
+"""Documents that quote results: findings, coverage, the generated parts of the README, and a scale's own page.
 
 Each is made again from the published results by ``leaklab findings``; a test compares them with the files.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
+from leaklab.items.items import load_items
 from leaklab.planning.estimate import estimate
 from leaklab.planning.outputs import jobs_behind
-from leaklab.planning.plan import build_plan
-from leaklab.records.config import SCALES
-from leaklab.records.durations import duration
+from leaklab.planning.plan import KnownPlan, build_plan
+from leaklab.records.config import SCALES, Scale
+from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
-from leaklab.records.items import load_items
-from leaklab.report.judge.names import in_words, name_in_words
+from leaklab.report.judge.terms import in_words, name_in_words
 from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.site.attacks_tried import Unbroken
-from leaklab.report.site.changes import Corrected
-from leaklab.report.site.markdown import answer_text, table
+from leaklab.report.site.checkout import as_made, scale_readme
+from leaklab.report.site.coverage import COVERAGE, Coverage, load_coverage
+from leaklab.report.site.coverage_page import PAGE, coverage_page
+from leaklab.report.site.covered import Covered, Here, covered
+from leaklab.report.site.findings import Corrected, answer_text, table
 from leaklab.report.site.pages import ItemPage, JudgedClaim, SiteData
-from leaklab.report.site.scale_readme import scale_readme
 from leaklab.report.tables.tables import sentence
 
 README = Path("README.md")
@@ -41,19 +44,47 @@ def documents(data: SiteData) -> dict[Path, str]:
     return {
         README: with_parts(README.read_text(encoding="utf-8"), data),
         FINDINGS: findings_text(data),
+        PAGE: coverage_text(data),
         Path("results", data.scale, "README.md"): scale_readme(data),
     }
 
 
 def unsaid(data: SiteData) -> list[str]:
-    """Return a line for each finding that cannot be written, with the reason."""
-    return [
+    """Return a line for each finding that cannot be written, and for each row of the coverage whose words are old."""
+    left_out = [
         f"left out of {page.paper} {page.item}: {one.why}"
         for paper in data.papers
         for page in paper.items
         for one in page.findings
         if not one.text
     ]
+    old = [
+        f"{COVERAGE}: {own.paper}, {own.kind}, {own.row.what}: {own.doubt}" for own in coverage_of(data)[1] if own.doubt
+    ]
+    return left_out + old
+
+
+def coverage_text(data: SiteData) -> str:
+    """Return what the papers have, row by row, and whether it is here."""
+    coverage, rows, here = coverage_of(data)
+    return "\n".join(_wrapped(coverage_page(rows, coverage, data.papers, here)))
+
+
+def coverage_of(data: SiteData) -> tuple[Coverage, tuple[Covered, ...], Here]:
+    """Return the rows of the papers, what was found out about them, and what they were held against.
+
+    Raises:
+        UserError: a row is wrong.
+    """
+    here = Here.of(data, _plan(data.scale))
+    coverage = load_coverage(here.plan.items)
+    return coverage, covered(coverage, here), here
+
+
+@cache
+def _plan(scale: Scale) -> KnownPlan:
+    """Return the plan of all scales, of the items as they are where the results of one were made."""
+    return KnownPlan.of(build_plan(as_made(load_items(), scale)))
 
 
 def with_parts(text: str, data: SiteData) -> str:

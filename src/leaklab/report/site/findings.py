@@ -1,26 +1,26 @@
 """What came out, in sentences whose numbers are looked up in the result tables: the text of ``docs/findings.md``."""
 
-import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import RootModel
+from pydantic import Field, RootModel, model_validator
 
 from leaklab.records.config import parse, read_yaml
 from leaklab.records.errors import UserError
 from leaklab.records.record import Record
-from leaklab.report.judge.evaluation import value_of
-from leaklab.report.judge.evidence import Evidence
-from leaklab.report.judge.expressions import KNOWN, Check
+from leaklab.report.judge.claims import value_in
+from leaklab.report.judge.evidence import Evidence, Indexed
 from leaklab.report.judge.functions import truth
-from leaklab.report.judge.indexed import Indexed
-from leaklab.report.numbers.missing import NumberMissingError
+from leaklab.report.judge.verdicts import SIGNS, VerdictName
 from leaklab.report.numbers.results import KNOWING, PAPER, ResultTable
+from leaklab.report.numbers.words import NumberMissingError
+from leaklab.report.site.answers import Answer
+from leaklab.report.site.headlines import PAPER_ATTACKER
 
 FINDINGS = Path("config/papers/findings.yaml")
 NUMBER = re.compile(r"\{([^{}|]+)\|([^{}|]*)\}")
@@ -71,11 +71,7 @@ class Questions:
             UserError: it is none of the claims' language.
             NumberMissingError: it asks for a number that is not there.
         """
-        Check(f"of {FINDINGS}", text, self.names)
-        try:
-            return value_of(ast.parse(text.strip(), mode="eval").body, {**KNOWN, **self.names})
-        except TypeError as error:
-            raise UserError(f"{FINDINGS}: {text.strip()} cannot be evaluated ({error})") from None
+        return value_in(f"of {FINDINGS}", text, self.names)
 
 
 def load_findings(path: Path = FINDINGS) -> Mapping[str, Mapping[str, tuple[Finding, ...]]]:
@@ -112,3 +108,133 @@ def _shown(questions: Questions, expression: str, form: str) -> str:
     if form.endswith("g"):
         return f"{Decimal(format(value, form)):f}" if abs(value) >= 1e-6 or not value else format(value, form)
     return format(value, form).replace("%", " %")
+
+
+# Pieces of Markdown that the README of a scale, the project's README and the findings share.
+
+
+def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return a table; ``|`` in a cell is escaped."""
+    rows = [heads, ["---"] * len(heads), *lines]
+    return "\n".join("| " + " | ".join(_cell(text) for text in row) + " |" for row in rows) + "\n"
+
+
+def answer_text(answer: Answer) -> str:
+    """Return the sentence, its table, and what stands in for what."""
+    heads = ["attack", *answer_heads(answer), "best guess"]
+    lines = [
+        (
+            f"{line.of.attack} ({line.of.setting}): {line.of.shown}",
+            *(line.shown(value) for value in (line.paper.undefended, line.paper.defended, line.knowing.undefended)),
+            f"{line.shown(line.knowing.defended)} ({line.knowing.name})",
+            f"{line.shown(line.guess)} ({line.guess_is})",
+        )
+        for line in answer.lines
+    ]
+    stand_ins = f"\nStand-ins: {'; '.join(answer.substitutes)}.\n" if answer.substitutes else ""
+    return f"**{answer.sentence}**\n\n{table(heads, lines)}{stand_ins}"
+
+
+def answer_heads(answer: Answer) -> list[str]:
+    """Return the heads of the four numbers of an answer's line: both attackers, without the defense and with it."""
+    own = [f"{PAPER_ATTACKER}, no defense", f"{PAPER_ATTACKER}, {answer.defense}"]
+    return [*own, "strongest attacker, no defense", f"attacker who knows {answer.defense}"]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+# Published statements that were corrected: what was said, what is said now, and why.
+
+CHANGES = Path("config/papers/changes.yaml")
+ANSWER = "answer"
+
+
+class Change(Record):
+    """One reason, with the statements that it corrected.
+
+    Attributes:
+        why: what was wrong, one or two sentences.
+        claims: claim -> the word that was published for it.
+        paper: of the other statement.
+        was: another statement as it was published; empty for none.
+        now: it as it is said now: ``answer`` for the paper's first sentence, else as in ``findings.yaml``.
+    """
+
+    why: str
+    claims: dict[str, VerdictName] = Field(default_factory=dict)
+    paper: str = ""
+    was: str = ""
+    now: str = ""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "Change":
+        if not self.claims and not self.was:
+            raise ValueError("name claims, or a statement that was published")
+        if bool(self.was) != bool(self.now and self.paper):
+            raise ValueError("was, now and paper go together")
+        return self
+
+
+class _Changes(Record):
+    """The file."""
+
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A reason and its statements, each as ``what was said -> what is said now``."""
+
+    why: str
+    statements: tuple[str, ...]
+
+
+def load_changes(path: Path = CHANGES) -> tuple[Change, ...]:
+    """Return what was corrected; empty where there is no such file.
+
+    Raises:
+        UserError: the file is wrong.
+    """
+    return parse(_Changes, read_yaml(path), path).changes if path.is_file() else ()
+
+
+def corrected(
+    changes: Iterable[Change], words: Mapping[str, VerdictName], answers: Mapping[str, str], results: ResultTable
+) -> tuple[Corrected, ...]:
+    """Return the corrections with what is said now; a claim whose word is as it was is none.
+
+    Args:
+        changes: what was published.
+        words: the word of each claim now.
+        answers: paper -> its first sentence now.
+        results: the tables of the scale.
+
+    Raises:
+        UserError: a claim is not there, or an expression is wrong.
+    """
+    found = (Corrected(change.why, tuple(_statements(change, words, answers, results))) for change in changes)
+    return tuple(one for one in found if one.statements)
+
+
+def _statements(
+    change: Change, words: Mapping[str, VerdictName], answers: Mapping[str, str], results: ResultTable
+) -> Iterable[str]:
+    by_words: dict[tuple[VerdictName, VerdictName], list[str]] = {}
+    for claim, was in change.claims.items():
+        if claim not in words:
+            raise UserError(f"{CHANGES}: there is no claim {claim}")
+        by_words.setdefault((was, words[claim]), []).append(claim)
+    for (was, now), claims in by_words.items():
+        if was != now:
+            yield f"{', '.join(claims)}: {SIGNS[was]} {was}, now {SIGNS[now]} {now}"
+    if change.was:
+        yield f"It said: *{change.was}* Now: {_now(change, answers, results)}"
+
+
+def _now(change: Change, answers: Mapping[str, str], results: ResultTable) -> str:
+    if change.now == ANSWER:
+        return answers.get(change.paper, "no answer at this scale.")
+    sentence = sentence_of(Finding(says=change.now), Questions(change.paper, results))
+    return sentence.text or f"it cannot be said ({sentence.why})."

@@ -1,20 +1,24 @@
 """What the site shows, as plain data: the step that builds the site fills these in, the templates read them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from leaklab.report.judge.attacker_pairs import MEDIAN, AttackerPair
+from leaklab.items.items import Item
+from leaklab.planning.estimate import datasets_of, estimate, source_of
+from leaklab.planning.outputs import how_to_make, records_behind
+from leaklab.planning.plan import Job, Plan
+from leaklab.records.config import Scale
+from leaklab.report.judge.attackers import MEDIAN, AttackerPair
 from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.comparison import Comparison
 from leaklab.report.judge.verdicts import Verdict, VerdictName
 from leaklab.report.site.answers import Answer
 from leaklab.report.site.attacks_tried import ProtectionLeft, TriedAttack, Unbroken
-from leaklab.report.site.changes import Corrected
-from leaklab.report.site.findings import Sentence
+from leaklab.report.site.findings import Corrected, Sentence
 from leaklab.report.site.publication import Cost, MetricCard
-from leaklab.report.site.threat_models import ThreatModel
+from leaklab.report.site.threats import ThreatModel
 from leaklab.report.tables.layout import Grid
 
 State = Literal["done", "not run", "planned"]
@@ -151,7 +155,7 @@ class ItemPage:
         settings: resolved settings by scale, ``{"paper": {...}, "small": {...}, "demo": {...}}``; nested mappings
             are flattened.
         substitutes: stand-ins behind its numbers.
-        gaps: what the numbers lack: not run here, diverged, target not reached (``gaps.gaps``).
+        gaps: what the numbers lack: not run here, diverged, target not reached (``words.gaps``).
         partitions: who holds what in the deals behind its runs.
         cards: metric cards of its metrics.
         recipe: how to make it; None for an item that does not run at this scale.
@@ -162,7 +166,7 @@ class ItemPage:
         headline: metric that stands for the item on its paper's page; empty for none.
         findings: what came out, one idea each; those that cannot be written have no text.
         idle: defenses that changed no update of a capture; known where the runs are in this checkout.
-        strangers: defenses for which no attack that was tried on them was made (``planning/threat_letters.py``).
+        strangers: defenses for which no attack that was tried on them was made (``observations/letters.py``).
     """
 
     paper: str
@@ -260,10 +264,27 @@ class SiteData:
         corrections: published statements that were corrected.
     """
 
-    scale: str
+    scale: Scale
     scale_note: str
     papers: tuple[PaperPages, ...]
     version: str
     commit: str = ""
     dirty: bool = False
     corrections: tuple[Corrected, ...] = ()
+
+
+def recipe_of(item: Item, scale: Scale, jobs: Sequence[Job]) -> Recipe:
+    """Return how to make an item, with the plan's estimate for all its jobs, whether or not they were run here."""
+    expected = estimate(jobs)
+    return Recipe(
+        command=how_to_make(item, scale),
+        plan=f"leaklab plan {item.paper} {item.item} --scale {scale}",
+        jobs=expected.jobs,
+        cpu_seconds=expected.seconds,
+        data=tuple(DataSource(name, source_of(name)) for name in datasets_of(jobs)),
+    )
+
+
+def absent_records(plan: Plan, scale: Scale, items: Iterable[Item]) -> int:
+    """Return how many records of runs and data sets behind some items are not in this checkout."""
+    return sum(not path.is_file() for path in records_behind(plan, scale, items))

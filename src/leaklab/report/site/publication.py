@@ -2,14 +2,20 @@
 
 import csv
 import io
+import shutil
+import tempfile
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leaklab.provenance.packing import SUFFIX
 from leaklab.records import files
 from leaklab.records.errors import UserError
+from leaklab.records.files import read_json
 from leaklab.records.ledger import Entry, Ledger
+from leaklab.report.numbers.words import unavailable
 
 COSTS, CARDS, RECORD = "costs.csv", "cards.json", "costs.run.json"
 RUNS = "results/runs/"
@@ -70,26 +76,23 @@ def published_deal(scale: str, run: Path) -> Path:
 
 
 def still_published(folder: Path, figures: Mapping[str, Path]) -> Published:
-    """Return what was published in ``results/<scale>`` of items whose runs are neither here nor packed.
+    """Return what was published in ``results/<scale>`` of items that still have the table that it was published with.
+
+    Their runs are the same then, whether the figure was drawn anew or not.
 
     Args:
         folder: of the scale's results.
         figures: item -> its figure.
-
-    Raises:
-        UserError: of an item nothing was published, or its figure is not the one that it was published with.
     """
-    if not figures:
-        return Published({}, {})
-    before = Published.load(folder)
-    record = folder / RECORD
+    before, record = Published.load(folder), folder / RECORD
     shown = files.read_json(record)["inputs"] if record.is_file() else {}
-    for item, path in figures.items():
-        if item not in before.costs or shown.get(path.as_posix()) != files.sha256(path):
-            raise UserError(f"{item}: not all its runs are here, and {path} is not as published: run snakemake {path}")
-    return Published(
-        {item: before.costs[item] for item in figures}, {item: before.cards.get(item, ()) for item in figures}
-    )
+    tables = {item: Path("results", *path.parts[1:]).with_suffix(".run.json") for item, path in figures.items()}
+    same = [
+        item
+        for item, table in tables.items()
+        if item in before.costs and table.is_file() and shown.get(table.as_posix()) == files.sha256(table)
+    ]
+    return Published({item: before.costs[item] for item in same}, {item: before.cards.get(item, ()) for item in same})
 
 
 def lacks_runs(ledger: Ledger, figure: Path) -> bool:
@@ -174,3 +177,101 @@ def _read_cards(path: Path) -> dict[str, tuple[MetricCard, ...]]:
         return {item: tuple(cards[place] for place in places) for item, places in content["items"].items()}
     except (AttributeError, KeyError, IndexError, TypeError) as error:
         raise UserError(f"{path} is damaged ({error!r}): {RESTORE}") from None
+
+
+# The metric cards of an item, from the records of its scores.
+
+ACCURACY = MetricCard(
+    "test_accuracy",
+    {
+        "domain": "global model after the last round, official test part, in percent",
+        "averaging": "mean over seeds; spread is the sample standard deviation (n - 1), and from six seeds on there is "
+        "Student's 95 % interval",
+        "diverged": "replicates whose loss is no longer finite are counted under diverged_runs and left out",
+    },
+)
+
+
+def cards_of(entries: Sequence[Entry], root: Path = Path()) -> tuple[MetricCard, ...]:
+    """Return each card once; metrics that could not be computed say why.
+
+    Args:
+        entries: the jobs' records.
+        root: folder below which their files lie.
+    """
+    cards: dict[str, MetricCard] = {}
+    for entry in entries:
+        if entry.rule == "train_federated":
+            cards[ACCURACY.metric] = ACCURACY
+        for path in entry.outputs if entry.rule in ("score_attack", "score_text", "map_landscape") else ():
+            if Path(path).name == "cards.json":
+                cards |= _from_file(root / path)
+    return tuple(cards.values())
+
+
+def _from_file(path: Path) -> dict[str, MetricCard]:
+    content = read_json(path)
+    found = {
+        name: MetricCard(
+            name, {key: str(value) for key, value in facts.items() if key != "name" and value not in ("", None)}
+        )
+        for name, facts in content["metrics"].items()
+    }
+    absent = {name: MetricCard(name, {"not available": why}) for name, why in unavailable(content).items()}
+    return {**found, **absent}
+
+
+# What the runs behind an item took, from the records that are packed beside its table (``provenance/packing.py``).
+
+
+def published_now(folder: Path, figures: Mapping[str, Path], ledger: Ledger) -> Published:
+    """Return cost and cards of every item: from its runs, else from its archive, else as they were published.
+
+    An item whose runs are nowhere, and whose table is another than the published one, is not in them.
+
+    Args:
+        folder: of the scale's results.
+        figures: item (``lrp/table1``) -> its figure.
+        ledger: the records of this checkout.
+
+    Raises:
+        UserError: see ``of_archive``; a published file is damaged.
+    """
+    lacking = {item for item, path in figures.items() if lacks_runs(ledger, path)}
+    packed = {item: folder / f"{item}{SUFFIX}" for item in lacking if (folder / f"{item}{SUFFIX}").is_file()}
+    kept = still_published(folder, {item: figures[item] for item in figures if item in lacking - packed.keys()})
+    costs, cards = {}, {}
+    for item, path in figures.items():
+        if item in kept.costs:
+            costs[item], cards[item] = kept.costs[item], kept.cards[item]
+        elif item in packed:
+            costs[item], cards[item] = of_archive(packed[item], path)
+        elif item not in lacking:
+            entries = ledger.behind(path.as_posix()).entries
+            costs[item], cards[item] = cost_of(entries), cards_of(entries)
+    return Published(costs, cards)
+
+
+def of_archive(archive: Path, figure: Path) -> tuple[Cost, tuple[MetricCard, ...]]:
+    """Return cost and metric cards of the item of a figure, ``figures/<scale>/<paper>/<item>.png``.
+
+    The records of its table and figure are those of the checkout; those of runs and data are the archive's.
+
+    Raises:
+        UserError: the archive is damaged, or is not of the runs that the table was made of.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        try:
+            with zipfile.ZipFile(archive) as packed:
+                packed.extractall(root)
+        except (OSError, zipfile.BadZipFile) as error:
+            raise UserError(f"{archive} is damaged ({error}): get it again, or delete it") from None
+        for record in (figure.with_suffix(".run.json"), Path("results", *figure.parts[1:]).with_suffix(".run.json")):
+            (root / record).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(record, root / record)
+        ledger = Ledger.scan(root)
+        if lacks_runs(ledger, figure):
+            raise UserError(f"{archive}: not of the runs that {figure} rests on: `leaklab pack` where they are")
+        entries = ledger.behind(figure.as_posix()).entries
+        return cost_of(entries, root), cards_of(entries, root)

@@ -12,22 +12,22 @@ from PIL import Image
 
 from leaklab.planning.outputs import nothing_done
 from leaklab.records import files
-from leaklab.records.durations import duration
+from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
-from leaklab.report.judge.names import in_words, key_in_words, key_name, name_in_words
+from leaklab.report.judge.terms import in_words, key_in_words, key_name, name_in_words
 from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.numbers.results import RowKeys
-from leaklab.report.numbers.signs import MINUS, NONE, STATES
-from leaklab.report.site.markdown import answer_heads
-from leaklab.report.site.pages import ItemPage, SiteData, Standing
-from leaklab.report.site.setting_lines import setting_lines
-from leaklab.report.site.words import (
+from leaklab.report.numbers.words import MINUS, NONE, STATES
+from leaklab.report.site.findings import answer_heads
+from leaklab.report.site.headlines import (
     ATTACKERS,
     KNOWING_ATTACKER,
     PAPER_ATTACKER,
     attackers_of,
     nobody_knows,
+    setting_lines,
 )
+from leaklab.report.site.pages import ItemPage, SiteData, Standing
 from leaklab.report.tables import tables
 
 Page = TypeVar("Page")

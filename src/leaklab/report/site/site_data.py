@@ -6,29 +6,34 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from leaklab.planning.outputs import idle_defenses
+from leaklab.items.items import Item, Paper
+from leaklab.metrics.silence import NO_INFORMATION_CARD
+from leaklab.observations.letters import without_attacker
+from leaklab.planning.outputs import idle_defenses, state_of
 from leaklab.planning.plan import Job, Plan, build_plan, result_files
-from leaklab.planning.state import state_of
-from leaklab.planning.threat_letters import without_attacker
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.files import read_json
-from leaklab.records.items import Item
 from leaklab.records.ledger import Ledger
-from leaklab.records.papers import Paper
-from leaklab.records.partition_spec import PartitionSpec
-from leaklab.records.provenance import git_state
-from leaklab.report.figures import ranges, style
-from leaklab.report.judge.attacker_pairs import attacker_pairs
+from leaklab.records.recorder import git_state
+from leaklab.report.figures import partition_figure, style
+from leaklab.report.judge.attackers import attacker_pairs
 from leaklab.report.judge.claims import Claim, read_claims
 from leaklab.report.judge.comparison import Comparison, read_comparison
 from leaklab.report.judge.verdicts import Judgement, Verdict
-from leaklab.report.numbers.gaps import gaps
 from leaklab.report.numbers.results import PROTECTION_LEFT, ResultTable
+from leaklab.report.numbers.words import gaps
+from leaklab.report.site import threats
 from leaklab.report.site.answers import Answer, answer
 from leaklab.report.site.attacks_tried import bounds_of, protection_left, tried_attacks, unbroken
-from leaklab.report.site.changes import Corrected, corrected, load_changes
-from leaklab.report.site.costs import absent_records, recipe_of
-from leaklab.report.site.findings import Questions, Sentence, load_findings, sentence_of
+from leaklab.report.site.findings import (
+    Corrected,
+    Questions,
+    Sentence,
+    corrected,
+    load_changes,
+    load_findings,
+    sentence_of,
+)
 from leaklab.report.site.headlines import load_headlines, read_grants
 from leaklab.report.site.links import chain_of
 from leaklab.report.site.pages import (
@@ -38,12 +43,15 @@ from leaklab.report.site.pages import (
     PaperPages,
     Picture,
     SiteData,
+    absent_records,
+    recipe_of,
 )
 from leaklab.report.site.publication import Published, published_deal
-from leaklab.report.site.threat_models import FILE as LETTERS_OF_ROWS
-from leaklab.report.site.threat_models import LETTERED, threat_models, with_letters
 from leaklab.report.tables.layout import lay_out
+from leaklab.specs.training import PartitionSpec
 
+NOT_PAIRED = (PROTECTION_LEFT, NO_INFORMATION_CARD.name)
+"""Metrics whose rows are no numbers of an attack."""
 ON_STAND_INS = "On stand-in data, which decide nothing about the paper: "
 GENERAL_NOTES = {
     "demo": "Embedded data, a few minutes on a laptop: the whole chain on real input, not the papers' numbers.",
@@ -90,7 +98,7 @@ def gather(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: 
         UserError: a result, record or configuration file is missing or damaged.
     """
     evidence = _evidence(scale, items, sources, drawings)
-    headlines, grants = load_headlines(), read_grants(Path("results", scale, LETTERS_OF_ROWS))
+    headlines, grants = load_headlines(), read_grants(Path("results", scale, threats.FILE))
     answers = {key: answer(key, own, evidence.results, grants) for key, own in headlines.items()}
     if scale == "demo":
         answers = {key: replace(own, sentence=f"{ON_STAND_INS}{own.sentence}") for key, own in answers.items() if own}
@@ -171,12 +179,12 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
     return {
         "pictures_first": item.kind == "figure" or item.renderer in ("curves", "paths", "scatter", "sentences"),
         "pictures": (picture, *_ranges(evidence, item, comparisons)),
-        "grid": with_letters(lay_out(item.table, results, comparisons), runs) if item.table else None,
+        "grid": threats.with_letters(lay_out(item.table, results, comparisons), runs) if item.table else None,
         "comparisons": comparisons,
-        "attackers": attacker_pairs(ResultTable(tuple(row for row in results.rows if row.metric != PROTECTION_LEFT))),
-        "threats": threat_models(runs),
+        "attackers": attacker_pairs(ResultTable(tuple(row for row in results.rows if row.metric not in NOT_PAIRED))),
+        "threats": threats.threat_models(runs),
         "idle": tuple(idle_defenses(jobs)),
-        "strangers": without_attacker(run.spec.attack for run in runs if isinstance(run.spec, LETTERED)),
+        "strangers": without_attacker(run.tried for run in runs if run.tried),
         "tried": tried,
         "protection": protection,
         "unbroken": unbroken(protection, tried, bounds_of(item, runs) if protection else {}),
@@ -222,7 +230,7 @@ def _ranges(evidence: Evidence, item: Item, comparisons: Sequence[Comparison]) -
         return []
     path = evidence.drawings / f"{item.paper}-{item.item}-draws.png"
     title = "Printed numbers against the range over the draws of the partition"
-    style.save(ranges.draw(comparisons, item.table, item.table.rows[0], title), path)
+    style.save(partition_figure.draw_ranges(comparisons, item.table, item.table.rows[0], title), path)
     caption = (
         "Bar: range over the declared partition seeds. Tick: the table's own seed. Dot: the printed number, filled "
         "where it lies in the range, gray where there are no draws."

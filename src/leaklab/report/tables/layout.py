@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from leaklab.items.layouts import TableLayout
 from leaklab.records.errors import UserError
-from leaklab.records.layouts import TableLayout
 from leaklab.report.judge.comparison import Comparison
-from leaklab.report.numbers.gaps import gaps
-from leaklab.report.numbers.places import Place, in_order, labels_of, place_of
 from leaklab.report.numbers.results import (
     AS_DESCRIBED,
     INDEX,
@@ -22,7 +20,7 @@ from leaklab.report.numbers.results import (
     ResultTable,
     identity,
 )
-from leaklab.report.numbers.signs import MARKS, MINUS, NONE
+from leaklab.report.numbers.words import MARKS, MINUS, NONE, Place, gaps, in_order, labels_of, place_of
 from leaklab.report.tables import notes
 
 Mark = Literal["best", "worst", ""]
@@ -116,10 +114,11 @@ def lay_out(spec: TableLayout, results: ResultTable, comparisons: Iterable[Compa
         UserError: two numbers fall into one cell, or a row lacks a key of the table.
     """
     keys = (*spec.rows, *spec.columns)
+    named = {*spec.metrics, *spec.below}
     shown = [
         row
         for row in results.select(attackers=spec.attackers, variant=AS_DESCRIBED).rows
-        if row.metric in spec.metrics and set(row.aside) <= set(keys) and (INDEX in keys or not row.is_point)
+        if row.metric in named and set(row.aside) <= set(keys) and (INDEX in keys or not row.is_point)
     ]
     lines = notes.lines(spec, (row for row in shown if row.metric in spec.below))
     shown = [row for row in shown if row.metric not in spec.below]
@@ -150,7 +149,7 @@ def lay_out(spec: TableLayout, results: ResultTable, comparisons: Iterable[Compa
             *notes.basis(spec, shown),
             *([notes.SPREAD] if spreads else []),
             *notes.left_out([" / ".join(labels_of(spec, spec.columns, column)) for column in empty]),
-            *gaps(results),
+            *gaps(results, spec.metrics),
         ),
     )
 

@@ -1,13 +1,10 @@
 """What is written below a result table: what stands behind its columns, what was left out, and lines of their own."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from leaklab.records.layouts import TableLayout
-from leaklab.report.numbers.basis import sampled, stand_ins
-from leaklab.report.numbers.gaps import word_of
-from leaklab.report.numbers.places import Place, in_order, labels_of, place_of
-from leaklab.report.numbers.results import ResultRow
-from leaklab.report.numbers.signs import NONE
+from leaklab.items.layouts import TableLayout
+from leaklab.report.numbers.results import BY, ResultRow
+from leaklab.report.numbers.words import NONE, Place, in_order, labels_of, place_of, sampled, stand_ins, word_of
 
 SPREAD = "a difference without ✓ or ✗: print itself is unstable there, and only the spread is compared"
 
@@ -42,19 +39,26 @@ def left_out(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def lines(spec: TableLayout, rows: Iterable[ResultRow]) -> tuple[str, ...]:
-    """Return the metrics under ``below``, a sentence each with the columns that their values belong to."""
+    """Return the metrics under ``below``, a sentence each that says at which keys the values are."""
     found = list(rows)
-    return tuple(_line(spec, metric, own) for metric in spec.below if (own := _of(spec, metric, found)))
+    by_metric = {metric: [row for row in found if row.metric == metric] for metric in spec.below}
+    return tuple(_line(spec, metric, own) for metric, own in by_metric.items() if own)
 
 
-def _of(spec: TableLayout, metric: str, rows: Sequence[ResultRow]) -> Mapping[Place, ResultRow]:
-    own = {place_of(row, spec.columns): row for row in rows if row.metric == metric}
-    return {place: own[place] for place in in_order(spec, spec.metrics, spec.columns, list(own))}
+def _line(spec: TableLayout, metric: str, rows: Sequence[ResultRow]) -> str:
+    keys = _telling(spec, rows)
+    own = {place_of(row, keys): row for row in rows}
+    ordered = in_order(spec, spec.metrics, keys, list(own))
+    cells = [" at ".join(filter(None, (text_of(spec, own[place]), _columns(spec, keys, place)))) for place in ordered]
+    return f"{spec.title(metric)}: {('; ' if len(keys) > 1 else ', ').join(cells)}"
 
 
-def _line(spec: TableLayout, metric: str, rows: Mapping[Place, ResultRow]) -> str:
-    cells = [f"{text_of(spec, row)} at {_columns(spec, spec.columns, place)}" for place, row in rows.items()]
-    return f"{spec.title(metric)}: {', '.join(cells)}"
+def _telling(spec: TableLayout, rows: Sequence[ResultRow]) -> tuple[str, ...]:
+    """Return the keys that tell the rows of one metric apart: those of the columns, and others in which they differ."""
+    columns = [key for key in spec.columns if key != "metric"]
+    shared = [key for key in rows[0].row if key != BY and all(key in row.row for row in rows)]
+    others = [key for key in (*shared, "attacker") if key not in columns]
+    return (*columns, *(key for key in others if len({place_of(row, (key,)) for row in rows}) > 1))
 
 
 def text_of(spec: TableLayout, row: ResultRow) -> str:

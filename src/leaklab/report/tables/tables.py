@@ -4,7 +4,7 @@ import html
 from collections.abc import Sequence
 from itertools import groupby
 
-from leaklab.report.numbers.signs import MINUS, NONE, TIMES, WITHIN
+from leaklab.report.numbers.words import MINUS, NONE, TIMES, WITHIN
 from leaklab.report.tables.layout import Cell, Grid
 from leaklab.report.tables.notes import heading
 
@@ -168,6 +168,7 @@ TEX_ESCAPES = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", MINUS: "$-$", NONE: "--", "η": r"$\eta$",
     "θ": r"$\theta$", "₁": r"$_1$", "₂": r"$_2$", TIMES: r"$\times$", "ₖ": r"$_k$",
+    "≥": r"$\geq$", "≤": r"$\leq$", "≫": r"$\gg$", "<": "$<$", ">": "$>$",
     "→": r"$\to$", "✓": r"$\checkmark$", "✗": r"$\times$",
 }  # fmt: skip
 

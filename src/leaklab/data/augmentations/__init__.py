@@ -1,1 +1,0 @@
-"""How a client changes its training images from step to step, one file each (see ``base.Augmentation``)."""

@@ -1,1 +1,0 @@
-"""How clients step, one optimizer a file (see ``base.Optimizer``)."""

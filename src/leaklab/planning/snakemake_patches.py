@@ -1,0 +1,270 @@
+"""All mends of Snakemake and of its executor for Slurm; no other file of ours changes what others wrote.
+
+Each mend says what upstream does by itself, in which version that was seen, and where it is reported. They are for
+snakemake 9.27 and snakemake-executor-plugin-slurm 2.8. The tests that watch upstream fail when a mend is not needed any
+more, or takes hold of nothing.
+"""
+
+import atexit
+import gc
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from leaklab.planning.gpus import device_of, refuse_missing_gpu
+from leaklab.planning.outputs import Aside
+from leaklab.records.errors import UserError
+from leaklab.records.files import write_text
+
+NEW_OBJECTS = 100_000
+"""Objects that are new when Python's collector looks through these; its own 700 are a few jobs of Snakemake."""
+# of `--max-jobs-per-timespan`: jobs, seconds
+DEFAULT_LIMIT = (100, 1)
+SACCT_SECONDS = 20
+PLACES = (Path("config"), Path("data/prepared"), Path("figures"), Path("results"))
+TOLERANCE = 5.0
+"""Seconds by which the clocks of this machine and of its file server may differ."""
+
+
+def patch_every_process() -> None:
+    """Mend what runs in the user's process and in those of its jobs; to be called once in a process."""
+    from snakemake.exceptions import WorkflowError
+    from snakemake.jobs import Job
+    from snakemake.persistence.file import FilePersistence
+
+    collect_rarely()
+    keep_finished_outputs(Job, FilePersistence)
+    ask_for_the_gpu_first(Job, WorkflowError)
+
+
+def patch_main_process() -> None:
+    """Mend what runs in the user's process only."""
+    from snakemake.persistence.file import FilePersistence
+
+    keep_to_own_locks(FilePersistence)
+
+
+def collect_rarely() -> None:
+    """Let the collector of this process look for garbage seldom, and not when the process ends.
+
+    Upstream: Python's collector looks through the whole DAG again and again, and finds next to nothing: of ten thousand
+    jobs, some megabytes of objects that refer to one another in a circle. All others are freed when the last reference
+    goes, and what is there at the end, the system takes back at once. Not reported, seen in snakemake 9.27.
+    """
+    gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
+    atexit.register(gc.freeze)
+
+
+def keep_finished_outputs(job: Any, persistence: Any) -> None:
+    """Let this process leave a job's old outputs and records alone until the job has made new ones.
+
+    Upstream: the outputs of a job are removed before it starts, and what is there when it has failed; then the
+    parameters of the job that failed are noted as if it had made something. So a job that cannot even start costs what
+    an earlier one had finished, and the next call takes what is gone for made. Reported in snakemake issues 3351 and
+    3808, both open; seen in snakemake 9.27.
+
+    The mend: old outputs stay in their places, and steps rename new ones over them (``records/files.py``). The old ones
+    are linked aside meanwhile, so that a job that fails halfway leaves all of them as they were, or nothing where there
+    was nothing. Jobs of a cluster are begun on a node and may be killed with it; then the call that submitted them puts
+    back what it finds aside.
+
+    Args:
+        job: class of Snakemake's jobs.
+        persistence: class that keeps its records as files.
+    """
+    postprocess, finished = job.postprocess, persistence.finished
+    failed: set[Any] = set()
+
+    async def remove_existing_output(self: Any) -> None:
+        with suppress(OSError):  # as on a full disk: then they stay without being linked
+            Aside(self.output).take()
+        for log in self.log:
+            await log.remove(remove_non_empty_dir=False)
+
+    async def cleanup(self: Any, skip_outputs: Any) -> None:
+        with suppress(OSError):  # they are put back when the job is begun again
+            Aside(self.output).put_back()
+
+    async def end(self: Any, *arguments: Any, error: bool = False, **more: Any) -> None:
+        if error:
+            failed.add(self)
+        else:
+            Aside(self.output).remove_unmade()
+        try:
+            await postprocess(self, *arguments, error=error, **more)
+        finally:
+            failed.discard(self)
+
+    def keep_records(self: Any, undone: Any) -> None:
+        self._clear_cache()
+        for path in undone.output:
+            self._unmark_incomplete(self._get_key(path))
+
+    async def note(self: Any, done: Any) -> None:
+        if done in failed:
+            keep_records(self, done)
+        else:
+            Aside(done.output).drop()
+            await finished(self, done)
+
+    job.remove_existing_output, job.cleanup, job.postprocess = remove_existing_output, cleanup, end
+    persistence.finished, persistence.cleanup = note, keep_records
+
+
+def ask_for_the_gpu_first(job: Any, ended: type[Exception]) -> None:
+    """Let a job that needs a GPU ask for one before it touches a file, and end with ``ended`` where none works.
+
+    Upstream: a job finds out by itself, after its log is opened and its old outputs are put aside. What the call on a
+    login node cannot know, whether the node of a job has a GPU, is asked where the job begins. No fault of Snakemake's
+    (9.27), which has no place for such a question.
+
+    The line is the last of the job's log too, where calls look for what they show of a failed job.
+    """
+    prepare = job.prepare
+
+    async def prepared(self: Any) -> None:
+        try:
+            refuse_missing_gpu([device_of(self)])
+        except UserError as error:
+            for log in map(Path, self.log):
+                write_text(log, f"leaklab {self.rule.name}: {error}\n")
+            raise ended(f"leaklab: {error}") from None
+        await prepare(self)
+
+    job.prepare = prepared
+
+
+def keep_to_own_locks(kind: Any) -> None:
+    """Let this process make and remove its own locks only; ``kind`` is the class that keeps locks as files.
+
+    Upstream: a call that ends removes the folder of all locks. That takes the locks of those that still work in the
+    checkout, and a call that is about to write its own, or reads those of others, ends with a traceback. Not reported,
+    seen in snakemake 9.27.
+    """
+    read, write, delete = kind._read_locks, kind._write_locks, kind._delete_locks
+
+    def read_locks(self: Any) -> Iterator[tuple[str, str]]:
+        while True:
+            with suppress(FileNotFoundError):  # the call whose lock it was has ended meanwhile
+                return iter(list(read(self)))
+
+    def write_locks(self: Any, lock_type: str, keys: Iterable[str]) -> None:
+        Path(self._lockdir).mkdir(parents=True, exist_ok=True)
+        write(self, lock_type, keys)
+
+    def delete_locks(self: Any) -> None:
+        for file in self._lockfile.values():
+            Path(file).unlink(missing_ok=True)
+        self._lockfile.clear()
+        with suppress(OSError):  # others have locks there
+            Path(self._lockdir).rmdir()
+
+    kind._read_locks, kind._write_locks, kind._delete_locks = read_locks, write_locks, delete_locks
+    kind.cleanup_locks = delete  # `snakemake --unlock` means all of them
+
+
+def drop_default_limit(scheduler: Any) -> None:
+    """Take the default limit of jobs a second from Snakemake's scheduler; one that a user has set stays.
+
+    Upstream: with a limit, all ready jobs are looked at again a second after they last were, and so once more a second
+    for each job that has ended meanwhile: after some hundred jobs Snakemake's own process takes a core for itself. The
+    limit works since pull request 3399, with a default; its cost is not reported, seen in snakemake 9.27.
+
+    Args:
+        scheduler: ``workflow.scheduler``, whose ``job_rate_limiter`` may be None.
+    """
+    limiter = scheduler.job_rate_limiter
+    if limiter is not None and (limiter.max_jobs, limiter.timespan) == DEFAULT_LIMIT:
+        scheduler.job_rate_limiter = None
+
+
+def bring_to_now(root: Path = Path()) -> str:
+    """Give files with a time in the future, of a clock that was wrong once, that of now.
+
+    Upstream: a job whose output is older than an input fails, and takes its output with it. Reported in snakemake
+    issues 3254 and 3261, both open; seen in snakemake 9.27. Nothing is made again for the mend, as what is newer is
+    compared by content. A file that may not be touched keeps its time.
+
+    Returns:
+        what was done, for the user; empty where there was nothing to do.
+    """
+    late, changed = time.time() + TOLERANCE, []
+    files = (Path(at, name) for place in PLACES for at, _, names in os.walk(root / place) for name in names)
+    for path in files:
+        with suppress(OSError):  # it has gone meanwhile, or belongs to somebody else
+            if path.stat().st_mtime > late:
+                os.utime(path)
+                changed.append(path)
+    if not changed:
+        return ""
+    return f"{len(changed)} files had a time in the future, which is that of now ({changed[0]})"
+
+
+def accounting_works() -> bool:
+    """Return whether ``sacct`` answers; where it has no database behind it, it says so and fails."""
+    try:
+        asked = subprocess.run(
+            ["sacct", "--noheader", "--allocations"], capture_output=True, timeout=SACCT_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return asked.returncode == 0
+
+
+def choose_status_command(settings: object) -> str:
+    """Let Snakemake poll Slurm with ``squeue`` where ``sacct`` does not work.
+
+    Upstream: the executor asks ``sacct`` if it is installed, and waits forever for an answer where no database is
+    behind it. Reported in snakemake-executor-plugin-slurm issue 38, closed with a setting that the user has to know;
+    seen in 2.8.
+
+    Args:
+        settings: of Snakemake's executor; those of other executors, and a command that the user chose, are left alone.
+
+    Returns:
+        which command is asked and why, for the user; empty where no Slurm is asked.
+    """
+    command = getattr(settings, "status_command", None)
+    if command is None:
+        return ""
+    works, executor = accounting_works(), sys.modules[type(settings).__module__]
+    _know_cancelled_jobs(executor)
+    if not works:
+        _keep_from_sacct(executor)
+    if command != "sacct":
+        return f"{command} is asked for the state of jobs, as slurm-status-command says"
+    if works:
+        return "sacct is asked for the state of jobs: the accounting database answers"
+    settings.status_command = "squeue"  # type: ignore[attr-defined]
+    return "squeue is asked for the state of jobs: sacct does not work here (no accounting database)"
+
+
+def _keep_from_sacct(executor: Any) -> None:
+    """Tell the executor that there is no ``sacct``.
+
+    Upstream: where the controller does not answer ``squeue`` for a moment the executor takes ``sacct`` after all, and
+    asks it, which never answers, until its tries are used up. Not reported, seen in 2.8.
+    """
+    found = executor.is_query_tool_available
+    executor.is_query_tool_available = lambda tool: tool != "sacct" and found(tool)
+
+
+def _know_cancelled_jobs(executor: Any) -> None:
+    """Let the executor see that a job was cancelled.
+
+    Upstream: ``sacct`` says by whom (``CANCELLED by 1000``), which is none of the states that the executor knows: it
+    would wait for the job forever. Not reported, seen in 2.8; the profile before it was mended in pull request 22 of
+    Snakemake-Profiles/slurm.
+    """
+    asked = executor.query_job_status
+
+    async def states(*arguments: Any) -> Any:
+        found, seconds = await asked(*arguments)
+        return found and {job: state.partition(" ")[0] for job, state in found.items()}, seconds
+
+    executor.query_job_status = states

@@ -1,0 +1,126 @@
+"""Published results against a commit, for what hashes alone cannot show: who changes a file can change its records."""
+
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaklab.planning.plan import Plan, result_files
+from leaklab.provenance import packing
+from leaklab.records.config import SCALES
+from leaklab.records.errors import UserError
+from leaklab.records.ledger import Ledger
+
+PUBLISHED = ("results", "figures")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What was compared with a commit.
+
+    Attributes:
+        commit: its full name.
+        files: published files of the commit.
+        differences: a line for each file that is changed, missing or not in the commit.
+    """
+
+    commit: str
+    files: int
+    differences: tuple[str, ...]
+
+
+def compare(revision: str) -> Compared:
+    """Compare what is published in this folder with a commit, byte by byte.
+
+    Args:
+        revision: any name of a commit that git knows.
+
+    Raises:
+        UserError: git is missing, this is no checkout, or there is no such commit.
+    """
+    named = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    if named is None:
+        raise UserError(
+            f"no commit '{revision}' here: run it in a checkout, and name a commit that `git log` shows, or fetch it"
+        )
+    commit = named.strip()
+    lines = _parts(_git("ls-tree", "-r", "-z", commit, "--", *PUBLISHED))
+    kept = {path: facts.split()[2] for facts, path in (line.split("\t", 1) for line in lines)}
+    here = {
+        *_parts(_git("ls-files", "-z", "--", *PUBLISHED)),
+        *_parts(_git("ls-files", "-z", "--others", "--exclude-standard", "--", *PUBLISHED)),
+    }
+    present = sorted(path for path in {*kept, *here} if Path(path).is_file() and not Path(path).is_symlink())
+    return Compared(commit, len(kept), tuple(_differences(commit[:12], kept, present, _hashes(present))))
+
+
+def _differences(
+    name: str, kept: Mapping[str, str], present: Sequence[str], hashes: Mapping[str, str]
+) -> Iterator[str]:
+    for path in sorted({*kept, *present}):
+        if path not in hashes:
+            yield f"{path}: {name} has it, and it is not here"
+        elif path not in kept:
+            yield f"{path}: not in {name}"
+        elif kept[path] != hashes[path]:
+            yield f"{path}: not what {name} has"
+
+
+def _hashes(paths: Sequence[str]) -> dict[str, str]:
+    """Return the names that git gives to the bytes of files, no filter applied."""
+    if any("\n" in path for path in paths):
+        raise UserError("a published file has a line break in its name: rename it")
+    found = _git("hash-object", "--no-filters", "--stdin-paths", given="\n".join(paths)) if paths else ""
+    return dict(zip(paths, (found or "").split(), strict=True))
+
+
+def _parts(text: str | None) -> list[str]:
+    return [part for part in (text or "").split("\0") if part]
+
+
+def _git(*arguments: str, given: str = "") -> str | None:
+    """Return what git prints; None where it fails, or is not here."""
+    try:
+        done = subprocess.run(["git", *arguments], input=given, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+# Result files that are not what a checkout should hold: files without a record, and results that were lost.
+
+JUDGEMENT = "judgement.run.json"
+WRITTEN = "README.md"
+"""Text about results, made with the report, whose record is not in git; a test makes it again and compares."""
+
+
+def faults(plan: Plan, ledger: Ledger) -> list[str]:
+    """Return a line for each result file without a record, for each that is missing, and for archives with faults."""
+    packed = (line for scale in SCALES for line in packing.faults(plan.ready(scale), scale))
+    return [*_unrecorded(plan, ledger), *_missing(plan, ledger), *packed]
+
+
+def _unrecorded(plan: Plan, ledger: Ledger) -> Iterator[str]:
+    known = {*ledger.makers, *(entry.path.as_posix() for entry in ledger.entries)}
+    # the records of table and figure name what is in it
+    known.update(str(packing.archive_of(item, scale)) for item in plan.items.values() for scale in SCALES)
+    papers = sorted({item.paper for item in plan.items.values()})
+    for folder in (Path(kind, scale) for kind in ("results", "figures") for scale in SCALES):
+        for place in (folder, *(folder / paper for paper in papers)):
+            for file in sorted((ledger.root / place).glob("*")):
+                name = file.relative_to(ledger.root).as_posix()
+                if file.is_file() and not file.name.startswith(".") and name not in known and file.name != WRITTEN:
+                    yield f"{name}: no record says how it was made: delete it and run snakemake again"
+
+
+def _missing(plan: Plan, ledger: Ledger) -> Iterator[str]:
+    """A scale whose claims were judged has the files of all its items, and what its records name."""
+    results = {f"{kind}/{scale}/" for kind in ("results", "figures") for scale in SCALES}
+    named = {path for entry in ledger.entries for path in (*entry.inputs, *entry.outputs)}
+    wanted = {path for path in named if any(path.startswith(place) for place in results)}
+    for scale in SCALES:
+        if (ledger.root / "results" / scale / JUDGEMENT).is_file():
+            wanted.update(str(path) for item in plan.ready(scale) for path in result_files(item, scale).values())
+    for path in sorted(wanted):
+        if not (ledger.root / path).is_file():
+            yield f"{path}: missing, although the results that belong to it are here: run snakemake again"

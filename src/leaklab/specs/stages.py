@@ -1,0 +1,52 @@
+"""All kinds of runs. A new stage is one class here, with the step and the rule that it names."""
+
+from pathlib import Path
+
+from leaklab.specs.attack import AttackSpec, CheckSpec, LandscapeSpec, ProjectionSpec, ScoreSpec
+from leaklab.specs.base import RUNS, CapturedRound, Spec, run_folder, run_id
+from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.generator import GeneratorSpec
+from leaklab.specs.text import TextAttackSpec, TextCaptureSpec, TextScoreSpec
+from leaklab.specs.training import PartitionSpec, TrainSpec
+
+SPECS: tuple[type[Spec], ...] = (
+    CheckSpec,
+    PartitionSpec,
+    TrainSpec,
+    GeneratorSpec,
+    CaptureSpec,
+    AttackSpec,
+    ScoreSpec,
+    ProjectionSpec,
+    LandscapeSpec,
+    TextCaptureSpec,
+    TextAttackSpec,
+    TextScoreSpec,
+)
+STAGES = {kind.stage: kind for kind in SPECS}
+RULES = {kind.rule: kind for kind in SPECS}
+BLOCKS = {kind.block: kind for kind in SPECS if kind.block}
+"""By what a block of an item says under ``stage``."""
+
+
+# Where the server's side of a capture lies: in a folder of its own, with nothing private in it.
+
+OBSERVED = {kind.stage: kind.observed for kind in SPECS if kind.observed}
+"""Stage of a capture -> folder below ``results/runs`` of what the server sees of it."""
+CAPTURED = {folder: stage for stage, folder in OBSERVED.items()}
+
+
+def observation_folder(capture: CapturedRound) -> Path:
+    """Return the folder of a capture's observation; its name is the capture's run id."""
+    return RUNS / capture.observed / run_id(capture)
+
+
+def folders_of(spec: Spec) -> tuple[Path, ...]:
+    """Return the folders in which a run leaves files."""
+    return (run_folder(spec), *([RUNS / spec.observed / run_id(spec)] if spec.observed else []))
+
+
+def stage_of_file(path: Path) -> str:
+    """Return the stage of the run that leaves a file below ``results/runs``."""
+    folder = path.parent.parent.name
+    return CAPTURED.get(folder, folder)

@@ -1,0 +1,83 @@
+"""Blocks of attacks on text: flat like those on images, each field in the part that knows it."""
+
+import pytest
+
+from leaklab.items.expand import block_stage, expand
+from leaklab.items.items import Item
+from leaklab.records.errors import UserError
+from leaklab.specs.base import run_id
+from leaklab.specs.text import SentenceChoice, TextScoreSpec
+
+BLOCK = {
+    "stage": "attack-text",
+    "dataset": "printed-sentences",
+    "sentences": {"others": 3},
+    "model": "bert-classifier",
+    "attack": "tag",
+    "iterations": 5,
+    "metrics": ["token_recovery", "rouge_l"],
+}
+FIELDS = {"paper": "lrp", "item": "table7", "title": "T", "number": 7, "kind": "table", "renderer": "sentences"}
+
+
+def runs_of(**changes):
+    runs = {"main": {**BLOCK, **changes}}
+    return expand(Item.model_validate({**FIELDS, "runs": runs, "scales": {"small": {}}}), "small")
+
+
+def refusal(**changes):
+    with pytest.raises(UserError) as caught:
+        runs_of(**changes)
+    return str(caught.value).removeprefix("config/items/lrp/table7.yaml: runs.main")
+
+
+def test_flat_fields_go_to_the_part_that_knows_them():
+    (run,) = runs_of(draws=3, defense="lrp", client_weight=2.0, seed=8, restarts=2, labels="inferred")
+    assert isinstance(run.spec, TextScoreSpec)
+    assert block_stage(run) == "score-text"
+    attack, capture = run.spec.attack, run.spec.attack.capture
+    assert (attack.attack.name, attack.restarts, attack.labels, attack.seed) == ("tag", 2, "inferred", 8)
+    assert (capture.defense.name, capture.draws, capture.client_weight, capture.seed) == ("lrp", 3, 2.0, 8)
+    assert capture.sentences.count == 5
+    assert run.spec.metrics == ("token_recovery", "rouge_l")
+
+
+def test_lists_are_axes_and_attacks_share_their_capture():
+    runs = runs_of(attack=["tag", {"name": "mean-cosine", "bag": True}, "token-order"], defense=["none", "lrp"])
+    assert len(runs) == 6
+    assert len({run_id(run.spec.attack.capture) for run in runs}) == 2
+
+
+def test_the_plugins_are_those_of_the_rooms_for_text():
+    spec = runs_of(defense="lrp")[0].spec
+    assert [entry[:2] for entry in spec.attack.capture.plugins()] == [
+        ("models/text", "bert-classifier"), ("defenses", "lrp"),
+    ]  # fmt: skip
+    assert [entry[:2] for entry in spec.attack.plugins()] == [
+        ("models/text", "bert-classifier"), ("attacks/text", "tag"),
+    ]  # fmt: skip
+    assert spec.plugins() == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"images": {"count": 2}}, ".images: unknown key; known keys are attack, client_weight, dataset"),
+        ({"attack": "tga"}, ": unknown attacks/text plug-in 'tga': choose from mean-cosine, profiled-tag, tag, token"),
+        ({"attack": {"name": "tag", "bag": True}}, ": attacks/text plug-in 'tag' has no setting 'bag': it accepts squ"),
+        ({"model": "mlp"}, ": unknown models/text plug-in 'mlp': choose from bert-classifier"),
+        ({"metrics": ["psnr"]}, ": metrics.0: Input should be 'token_recovery', 'position_recovery', 'rouge_1'"),
+        ({"metrics": []}, ": metrics: Tuple should have at least 1 item"),
+        ({"labels": "guessed"}, ": attack.labels: Input should be 'searched', 'inferred' or 'known'"),
+        ({"sentences": {"count": 3}}, ": attack.capture.sentences.count: unknown key; known keys are longest, others"),
+    ],
+)
+def test_what_is_wrong_is_named_with_what_would_be_right(changes, message):
+    found = refusal(**changes)
+    assert found.startswith(message)
+    assert "\n" not in found
+
+
+def test_the_printed_sentences_count():
+    assert SentenceChoice().count == 2
+    assert SentenceChoice(printed=False, others=4).count == 4

@@ -1,0 +1,43 @@
+"""An attacker is told everything of its spec but the capture, and the run keeps the name that the whole spec gives."""
+
+import json
+
+from leaklab.items.items import load_items
+from leaklab.planning.plan import build_plan
+from leaklab.records.record import canonical_json
+from leaklab.specs.attack import AttackerSpec, AttackSpec
+
+PRIOR = {"dataset": "mnist", "steps": 5, "seed": 7}
+CAPTURE = {
+    "dataset": "digits",
+    "images": {"count": 2, "seed": 987654},
+    "model": "dlg-lenet",
+    "defense": {"name": "lrp", "class_slope": 0.1},
+    "client_weight": 2.5,
+    "seed": 456789,
+}
+ATTACK = {"attack": "ggl", "transform": "profiled-scale", "iterations": 3, "restarts": 4, "generator": PRIOR, "seed": 5}
+
+
+def test_an_attacker_is_told_what_it_brings_along():
+    spec = AttackSpec.model_validate({"capture": CAPTURE, **ATTACK})
+    assert spec.told() == AttackerSpec.model_validate(ATTACK)
+    text = canonical_json(spec.told())
+    for hidden in ("987654", "456789", "digits", "dlg-lenet", "lrp", "2.5", "capture", "images"):
+        assert hidden not in text
+
+
+def test_other_steps_are_told_their_spec():
+    spec = AttackSpec.model_validate({"capture": CAPTURE, **ATTACK}).capture
+    assert spec.told() is spec
+
+
+def test_no_planned_attack_is_told_of_its_capture():
+    plan = build_plan(load_items())
+    attacks = [job for stage in ("attack", "attack-text") for job in plan.jobs[stage].values()]
+    assert len(attacks) > 100
+    for job in attacks:
+        whole, part = json.loads(job.text), json.loads(job.told)
+        assert part == {name: value for name, value in whole.items() if name != "capture"}
+    others = [job for stage, jobs in plan.jobs.items() if not stage.startswith("attack") for job in jobs.values()]
+    assert all(job.told == job.text for job in others)
