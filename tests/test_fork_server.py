@@ -42,6 +42,14 @@ PROGRAMS = {
 }  # fmt: skip
 
 
+@pytest.fixture(autouse=True, scope="module")
+def interrupts_are_heard():
+    """A shell has its background jobs ignore them, and so all that these start."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def folder(tmp_path):
     for name, text in PROGRAMS.items():
@@ -91,7 +99,6 @@ def run(folder, *words, **more):
 
 def waiting(folder):
     """Return a client whose fork waits, and the fork's number."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
     client = subprocess.Popen(command("waits"), cwd=folder, stderr=subprocess.PIPE, text=True)
     until(lambda: (folder / "pid").exists() and (folder / "pid").read_text())
     return client, int((folder / "pid").read_text())

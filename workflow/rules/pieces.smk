@@ -44,7 +44,7 @@ rule join_pieces:
     params:
         files=files,
     shell:
-        START + "join_pieces {params.files} 2> {log}"
+        f"{START}join_pieces {{params.files}} 2> {{log}}"
 
 
 rule text_piece:
