@@ -134,7 +134,7 @@ def _milliseconds(spec: AttackSpec) -> float:
     model = spec.capture.model
     said = model_traits(model.name)
     if spec.generator is None:
-        if said.matching_milliseconds is None:  # two derivatives of one image, at most a step on a batch
+        if said.matching_milliseconds is None:  # two derivatives of one image: about a step on a batch
             return said.step_microseconds / 1e3 * spec.capture.local_steps
         pixels = LARGE_PIXELS if spec.capture.dataset in LARGE_DATASETS and not said.own_side else 1.0
         return said.matching_milliseconds * pixels * spec.capture.local_steps
