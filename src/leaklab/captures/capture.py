@@ -125,7 +125,8 @@ def sent_again(
 ) -> bool:
     """Tell whether clients who do their round again from the kept state send what was kept, to the byte.
 
-    On a CPU they do; on other devices sums may be taken in another order each time.
+    On a CPU they do, but for another number of stacked models on a processor with AVX2 alone; on other devices sums may
+    be taken in another order each time.
 
     Raises:
         UserError: they send what no rounding explains.
