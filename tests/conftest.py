@@ -85,10 +85,14 @@ class Checkout:
         )
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the environment of its commands."""
+        """Return the environment of its commands, with those of ``more``; `make test` has no other path to the programs.
+
+        A ``PATH`` of ``more`` stands before the virtual environment, which stands before the users' own.
+        """
         own = {key: value for key, value in os.environ.items() if key not in ("LEAKLAB_MIRROR", "GIT_DIR")}
-        path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
-        return {**own, **GIT_IDENTITY, "PATH": path, "PYTHONPATH": str(self.folder / "src"), **(more or {})}
+        given = {**own, **GIT_IDENTITY, "PYTHONPATH": str(self.folder / "src"), **(more or {})}
+        before = [more["PATH"]] if more and "PATH" in more else []
+        return {**given, "PATH": os.pathsep.join([*before, str(BIN), os.environ["PATH"]])}
 
     def must(self, *command: str, timeout: float = 600, **more: str) -> str:
         """Run a command that has to succeed and return what it printed."""

@@ -29,7 +29,7 @@ CATALOG = load_catalog(Path(__file__).parents[2] / "config/datasets.yaml")
 DATASETS = ("mnist", "fashion-mnist")
 NARROW, WIDE = (784, 64, 10), (784, 200, 200, 10)
 RATE = 0.01
-MOST_SECONDS = 3.0
+MOST_SECONDS = 10.0  # of the processor: 2 to 3 on an idle one, and other tests share it
 
 
 @cache

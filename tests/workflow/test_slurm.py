@@ -1,6 +1,5 @@
 """`snakemake --profile slurm`, literally, on a real Slurm of this machine with an accounting database and without."""
 
-import os
 import re
 import subprocess
 
@@ -29,8 +28,7 @@ def test_a_dry_run_shows_a_gpu_for_each_training_and_attack_where_the_cluster_ha
     for name, script in (("sinfo", SINFO), ("squeue", "#!/bin/sh\n")):  # the executor refuses a cluster without it
         (commands / name).write_text(script)
         (commands / name).chmod(0o755)
-    path = f"{commands}{os.pathsep}{os.environ['PATH']}"
-    text = there.must("snakemake", "--profile", "slurm", "--dry-run", "demo", PATH=path)
+    text = there.must("snakemake", "--profile", "slurm", "--dry-run", "demo", PATH=str(commands))
     jobs = planned_resources(text)
     assert {"train_federated", "run_attack", "attack_text", "score_attack", "capture_updates", "make_table"} <= {*jobs}
     for rule, asked in jobs.items():
