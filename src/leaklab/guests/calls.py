@@ -1,0 +1,283 @@
+"""A guest's defense in the child: imported, called at one client's moment, and held against what it must return."""
+
+import copy
+import importlib.util
+import inspect
+import random
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from leaklab.defenses.base import Alone, ClientContext, Defense, overrides
+from leaklab.guests.files import FUNCTION, Guest, digest, find
+from leaklab.records.draws import key_of
+from leaklab.records.plugins import PACKAGE_FOLDER
+from leaklab.records.errors import UserError
+
+Gradients = Mapping[str, Tensor]
+
+
+class FunctionDefense(Defense):
+    """A plain function of gradients, or of gradients and the client's context, as the hook ``gradient``."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        object.__setattr__(self, "function", function)
+        object.__setattr__(self, "arguments", len(inspect.signature(function).parameters))
+
+    def gradient(self, gradients: Gradients, context: ClientContext) -> Gradients:
+        """Return what the function makes of one step's gradient."""
+        given = (gradients, context)[: min(self.arguments, 2)]  # type: ignore[attr-defined]
+        return self.function(*given)  # type: ignore[attr-defined, no-any-return]
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One client at one moment, and what its guest is fed.
+
+    Attributes:
+        gradients: of each local step, by name; nothing of the guest's may depend on more than the context tells.
+        weights: that the server sent.
+        batch: ``images`` [B, C, H, W] and ``labels`` [B].
+        build: gives the network.
+        rate: nominal learning rate.
+        seed: of the run.
+        client: its number.
+        round: from 0.
+        draw: repetition of the client's randomness.
+    """
+
+    gradients: Sequence[Gradients]
+    weights: Mapping[str, Tensor]
+    batch: Mapping[str, Tensor]
+    build: Callable[[], nn.Sequential]
+    rate: float = 1.0
+    seed: int = 0
+    client: int = 0
+    round: int = 0
+    draw: int = 0
+
+    def fed(self, *gradients: Gradients) -> "Situation":
+        """Return the same moment with other gradients."""
+        return replace(self, gradients=gradients)
+
+
+@dataclass
+class Subject:
+    """A guest's defense that can be called again and again.
+
+    Attributes:
+        guest: what stands in the file.
+        module: the file, imported.
+        everywhere_fresh: each ``new`` imports the file again, for one that keeps memory in its module.
+    """
+
+    guest: Guest
+    module: ModuleType
+    everywhere_fresh: bool = False
+    loads: int = field(default=0, repr=False)
+
+    @classmethod
+    def load(cls, file: Path, sha256: str = "") -> "Subject":
+        """Import a guest's file.
+
+        Raises:
+            UserError: it fails, or it is no longer the one of which the digest was taken.
+        """
+        guest = find(file)
+        if sha256 and guest.sha256 != sha256:
+            raise UserError(f"{file} was changed while it was judged: begin again")
+        return cls(guest, imported(file, 0))
+
+    def unchanged(self) -> None:
+        """Refuse a file that is no longer what was imported.
+
+        Raises:
+            UserError: see above.
+        """
+        if digest(self.guest.file) != self.guest.sha256:
+            raise UserError(f"{self.guest.file} was changed while it was judged: begin again")
+
+    def fresh(self) -> Defense:
+        """Return the defense as in a process that has not called it yet."""
+        self.loads += 1
+        return self._made(imported(self.guest.file, self.loads))
+
+    def new(self) -> Defense:
+        """Return a new object of the defense."""
+        return self.fresh() if self.everywhere_fresh else self._made(self.module)
+
+    def _made(self, module: ModuleType) -> Defense:
+        offered = getattr(module, self.guest.offered)
+        with blamed(self.guest.file, "it is made"):
+            if self.guest.form == "function":
+                return FunctionDefense(offered)
+            made = offered() if isinstance(offered, type) else copy.deepcopy(offered)
+        if isinstance(made, Defense):
+            return made
+        if callable(made):
+            return FunctionDefense(made)
+        raise UserError(
+            f"{self.guest.file}, line {self.guest.line}: {self.guest.offered} is a {type(made).__name__}: make it a "
+            f"class with base leaklab.Defense, or a function {FUNCTION}(gradients, context)"
+        )
+
+
+def imported(file: Path, number: int) -> ModuleType:
+    """Import a file anew, and with it what stands beside it.
+
+    Raises:
+        UserError: it fails; where, and with what.
+    """
+    for name in [name for name, module in sys.modules.items() if _is_beside(module, file)]:
+        del sys.modules[name]
+    if str(file.parent) not in sys.path:
+        sys.path.insert(0, str(file.parent))
+    spec = importlib.util.spec_from_file_location(f"leaklab_guest_{number}_{file.stem}", file)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    with blamed(file, "it was imported"):
+        spec.loader.exec_module(module)
+    return module
+
+
+def _is_beside(module: ModuleType, file: Path) -> bool:
+    """Whether a module is the guest's own: in its folder, and neither of the house nor installed nor the program."""
+    place = Path(getattr(module, "__file__", None) or "/")
+    others = (PACKAGE_FOLDER, Path(sys.prefix), Path(sys.base_prefix))
+    own = place.is_relative_to(file.parent) and not any(place.is_relative_to(one) for one in others)
+    return own and module.__name__ != "__main__"
+
+
+class blamed:  # noqa: N801 - reads as a word in a with statement
+    """Turn what a guest raises into one line with its file and line."""
+
+    def __init__(self, file: Path, when: str) -> None:
+        self.file, self.when = file, when
+
+    def __enter__(self) -> None:
+        """Nothing."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        """Raise the line, where there was an error that the guest is to blame for."""
+        if error is None or isinstance(error, UserError | MemoryError):
+            return
+        if isinstance(error, RuntimeError) and "allocate memory" in str(error):
+            raise MemoryError from None  # so torch says it
+        line = line_of(error, self.file)
+        place = f"{self.file}, line {line}" if line else str(self.file)
+        if isinstance(error, SystemExit | KeyboardInterrupt):
+            raise UserError(f"{place}: it ends the process while {self.when}: leave out exit()") from None
+        said = str(error).split("\n", 1)[0]
+        raise UserError(f"{place}: {type(error).__name__} while {self.when}: {said:.300}") from None
+
+
+def line_of(error: BaseException, file: Path) -> int | None:
+    """Return the last line of the guest that an error passed; where it raised in a file beside it, that of the call."""
+    if isinstance(error, SyntaxError) and error.filename == str(file):
+        return error.lineno
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(file):
+            found = trace.tb_lineno
+        trace = trace.tb_next
+    return found
+
+
+def sent(subject: Subject, defense: Defense, moment: Situation, when: str = "it defends a gradient") -> dict[str, Tensor]:
+    """Return the update that a client sends, over minus the sum of its nominal rates: without defense, the gradient.
+
+    The hooks are called as the engine calls them (``federated/local.py``), from global generators that are seeded by
+    client, round, step and draw, so that a guest without streams of its own can be repeated too. Parts that the
+    defense hides are not in it.
+
+    Raises:
+        UserError: a hook fails, or returns what cannot be sent.
+    """
+    file = subject.guest.file
+    with blamed(file, when):
+        context = ClientContext(moment.rate, moment.seed, moment.client, moment.round, moment.draw)
+        count = defense.local_steps(len(moment.gradients), context)
+        total = {name: torch.zeros_like(value) for name, value in moment.gradients[0].items()}
+        for step in range(int(count)):
+            given = moment.gradients[min(step, len(moment.gradients) - 1)]
+            at = context.at(Alone(step, cloned(moment.weights), cloned(moment.batch), moment.build))
+            seed_all(moment, step)
+            rate = float(defense.local_rate(at))
+            own = _shortened(given, defense.sample_bound(at))
+            if overrides(defense, "gradient"):
+                own = checked(file, defense.gradient(cloned(own), at), own, "gradient")
+            total = {name: value - rate * own[name] for name, value in total.items()}
+        if overrides(defense, "update"):
+            seed_all(moment, -1)
+            at = context.at(Alone(int(count), cloned(moment.weights), {}, moment.build))
+            total = checked(file, defense.update(cloned(total), at), total, "update")
+        hidden = defense.hidden(moment.build()) if overrides(defense, "hidden") else frozenset()
+    nominal = moment.rate * len(moment.gradients)
+    return {name: value / -nominal for name, value in total.items() if name not in hidden}
+
+
+def _shortened(gradients: Gradients, bound: float | None) -> Gradients:
+    """Return the gradient of the one sample of a batch under a clip per sample."""
+    if bound is None:
+        return gradients
+    norm = torch.stack([value.double().pow(2).sum() for value in gradients.values()]).sum().sqrt()
+    factor = min(1.0, float(bound) / max(float(norm), 1e-300))
+    return {name: factor * value for name, value in gradients.items()}
+
+
+def checked(file: Path, returned: object, given: Gradients, hook: str) -> dict[str, Tensor]:
+    """Return what a hook gave, where it has the names, shapes and types of what it was given.
+
+    Raises:
+        UserError: with the first thing that is wrong and what is wanted.
+    """
+    wanted = f"{file}: {hook}"
+    if not isinstance(returned, Mapping):
+        raise UserError(f"{wanted} returned {_called(returned)}: return a mapping from the names to tensors")
+    if missing := [name for name in given if name not in returned]:
+        raise UserError(f"{wanted} left out '{missing[0]}': return every name; what stays at home goes to hidden()")
+    if more := [name for name in returned if name not in given]:
+        raise UserError(f"{wanted} returned '{more[0]}', which is no parameter: return the names that were given")
+    for name, like in given.items():
+        value = returned[name]
+        if not isinstance(value, Tensor):
+            raise UserError(f"{wanted} returned {_called(value)} for '{name}': return a torch.Tensor")
+        if value.is_sparse or value.device != like.device:
+            what = "a sparse tensor" if value.is_sparse else f"a tensor on {value.device}"
+            raise UserError(f"{wanted} returned {what} for '{name}': return a dense tensor on {like.device}")
+        if value.shape != like.shape:
+            raise UserError(
+                f"{wanted} returned '{name}' of shape {list(value.shape)}: make it {list(like.shape)}"
+            )
+        if value.dtype != like.dtype and (like.dtype == torch.float32 or not value.is_floating_point()):
+            raise UserError(f"{wanted} returned '{name}' as {value.dtype}: give back {like.dtype}, as it came")
+    # what is written for float32 is judged in float64 too
+    return {name: returned[name].detach().to(like.dtype) for name, like in given.items()}
+
+
+def _called(value: object) -> str:
+    kind = type(value)
+    return "None" if value is None else f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+
+
+def cloned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return copies, so that what works in place spoils nothing."""
+    return {name: value.clone() for name, value in tensors.items()}
+
+
+def seed_all(moment: Situation, step: int) -> None:
+    """Seed the global generators of torch, numpy and ``random`` for one call."""
+    key = key_of(moment.seed, "guest", moment.client, "round", moment.round, "step", step, "draw", moment.draw)
+    seed = int.from_bytes(key[:4], "little")
+    torch.manual_seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 - a guest may draw from it
+    random.seed(seed)

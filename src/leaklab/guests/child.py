@@ -1,0 +1,194 @@
+"""A guest's code runs in a process of its own, with limits of time, memory and what it prints.
+
+The parent gives a task and its arguments as JSON; the child answers in lines of JSON on a pipe of its own, so that what
+the guest prints cannot be taken for an answer. Nothing of a guest is ever loaded by pickle. A child that does not end
+is killed with all that it began, after it has told where it was.
+"""
+
+import faulthandler
+import importlib
+import json
+import os
+import re
+import resource
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from leaklab.records.errors import UserError
+
+SECONDS, BYTES = 25.0, 6 << 30
+MOST_ANSWER, KEPT_PRINTS = 64 << 20, 20_000
+TASKS = ("leaklab.guests.lint:linted", "leaklab.guests.description:described")
+"""What a child may be asked to do: module and function."""
+_MISS_SECONDS = 0.5
+"""A child that is asked where it is has so long to answer."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a child said.
+
+    Attributes:
+        value: of its task.
+        prints: the end of what the guest printed.
+        seconds: that it took.
+    """
+
+    value: Any
+    prints: str
+    seconds: float
+
+
+@dataclass
+class _Talk:
+    """What has come from a child so far."""
+
+    told: bytearray = field(default_factory=bytearray)
+    prints: bytearray = field(default_factory=bytearray)
+    where: bytearray = field(default_factory=bytearray)
+    phase: str = "it was imported"
+    value: dict[str, Any] | None = None
+
+
+def in_child(
+    task: str, file: Path, arguments: Mapping[str, Any], *, seconds: float = SECONDS, memory: int = BYTES
+) -> Answer:
+    """Return what a task makes of a guest's file.
+
+    Args:
+        task: one of ``TASKS``.
+        file: of the guest, for messages.
+        arguments: of the task, as JSON.
+        seconds: after which the child is killed.
+        memory: bytes of address space that it may ask for beyond what the child begins with.
+
+    Raises:
+        UserError: the guest cannot be judged; one line with file and, where there is one, line.
+    """
+    began, talk = time.monotonic(), _Talk()
+    ends = {name: os.pipe() for name in ("told", "prints", "where")}
+    call = [sys.executable, "-m", "leaklab.guests.child", task, str(memory), str(ends["told"][1]), str(ends["where"][1])]
+    child = subprocess.Popen(
+        call, stdin=subprocess.PIPE, stdout=ends["prints"][1], stderr=ends["prints"][1], start_new_session=True,
+        pass_fds=[ends["told"][1], ends["where"][1]], env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    try:
+        for _, write in ends.values():
+            os.close(write)
+        assert child.stdin
+        try:
+            child.stdin.write(json.dumps({"file": str(file), **arguments}).encode())
+            child.stdin.close()
+        except BrokenPipeError:
+            pass
+        _listen({name: read for name, (read, _) in ends.items()}, talk, child, began + seconds)
+    finally:
+        _kill(child)
+        for read, _ in ends.values():
+            os.close(read)
+    if talk.value is None:
+        raise UserError(_why(file, talk, child.returncode, seconds))
+    if "error" in talk.value:
+        raise UserError(talk.value["error"])
+    return Answer(talk.value["value"], talk.prints.decode(errors="replace"), time.monotonic() - began)
+
+
+def _listen(reads: Mapping[str, int], talk: _Talk, child: subprocess.Popen[bytes], until: float) -> None:
+    """Take all that the child says until it has answered, ended or run out of time."""
+    with selectors.DefaultSelector() as selector:
+        for name, descriptor in reads.items():
+            selector.register(descriptor, selectors.EVENT_READ, name)
+        asked = False
+        while selector.get_map() and talk.value is None:
+            left = until - time.monotonic()
+            if left <= 0:
+                if asked:
+                    return
+                os.kill(child.pid, signal.SIGUSR1)  # it writes where it is
+                asked, until = True, time.monotonic() + _MISS_SECONDS
+                continue
+            for key, _ in selector.select(min(left, 0.5)):
+                part = os.read(key.fd, 1 << 16)
+                if not part:
+                    selector.unregister(key.fd)
+                    if key.data == "told":
+                        return
+                getattr(talk, key.data).extend(part)
+            _sort(talk)
+
+
+def _sort(talk: _Talk) -> None:
+    del talk.prints[:-KEPT_PRINTS], talk.where[KEPT_PRINTS:]
+    if len(talk.told) > MOST_ANSWER:
+        talk.value = {"error": "the child process said more than any task says: report it"}
+    while (end := talk.told.find(b"\n")) >= 0:
+        said = json.loads(bytes(talk.told[:end]))
+        del talk.told[: end + 1]
+        if "phase" in said:
+            talk.phase = said["phase"]
+        else:
+            talk.value = said
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    """End a child and all that it began."""
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    child.wait()
+
+
+def _why(file: Path, talk: _Talk, status: int, seconds: float) -> str:
+    """Return the line for a child that gave no answer."""
+    lines = re.findall(rf'File "{re.escape(str(file))}", line (\d+)', talk.where.decode(errors="replace"))
+    place = f"{file}, line {lines[0]}" if lines else str(file)
+    if talk.where or status == -signal.SIGKILL:
+        return f"{place}: no answer after {seconds:.0f} s, while {talk.phase}: find what does not end there"
+    if status < 0:
+        return f"{place}: the process was ended by {signal.Signals(-status).name} while {talk.phase}: correct it"
+    return f"{place}: it ended the process with status {status} while {talk.phase}: leave out os._exit and the like"
+
+
+# In the child.
+
+
+def main() -> None:
+    """Do the task of the command line; the answer goes to the descriptor that is named there."""
+    task, memory, told, where = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    faulthandler.register(signal.SIGUSR1, os.fdopen(where, "w"), all_threads=False)
+    assert task in TASKS, task
+    module, _, name = task.partition(":")
+    arguments = json.loads(sys.stdin.read())
+    with os.fdopen(told, "w") as out:
+        _answer(getattr(importlib.import_module(module), name), arguments, memory, out)
+        out.flush()
+        os._exit(0)  # threads and exit handlers of a guest are not waited for
+
+
+def _answer(task: Callable[..., Any], arguments: dict[str, Any], memory: int, out: TextIO) -> None:
+    def phase(text: str) -> None:
+        out.write(json.dumps({"phase": text}) + "\n")
+        out.flush()
+
+    file = Path(arguments.pop("file"))
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + memory, used + memory))
+    try:
+        said: dict[str, Any] = {"value": task(file, phase=phase, **arguments)}
+    except UserError as error:
+        said = {"error": str(error)}
+    except MemoryError:
+        said = {"error": f"{file}: it asks for more than {memory >> 30} GiB of memory: let it work on less at once"}
+    out.write(json.dumps(said) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""What a guest's file offers, read as a syntax tree: nothing of it runs in the process that asks.
+
+A file offers what it calls ``PLUGIN``; or the only class with a base ``Defense``, or with a method ``reconstruct``; or
+the only public function whose first argument is ``gradients``, the one called ``defend`` where there are several.
+"""
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from leaklab.records.definitions import shape_of
+from leaklab.records.errors import UserError
+
+Kind = Literal["defense", "attack"]
+Form = Literal["class", "function", "object"]
+FUNCTION, ARGUMENTS = "defend", ("gradients", "context")
+MOST_BYTES = 2_000_000
+OFFERS = (
+    "one class with base leaklab.Defense, one function defend(gradients) or defend(gradients, context), or "
+    "one class with a method reconstruct(self, case)"
+)
+
+
+@dataclass(frozen=True)
+class Guest:
+    """What a file offers to be judged.
+
+    Attributes:
+        file: where it stands, absolute.
+        offered: its name there.
+        kind: what it is.
+        form: how it is offered; an ``object`` is whatever ``PLUGIN`` stands for that is neither class nor function of
+            the file.
+        line: where it begins.
+        sha256: of the syntax trees of the file and of all that it imports from beside it; comments do not count.
+    """
+
+    file: Path
+    offered: str
+    kind: Kind
+    form: Form
+    line: int
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """What pages call it: the file's name."""
+        return self.file.stem.replace("_", "-")
+
+
+def find(path: Path) -> Guest:
+    """Return what a file offers.
+
+    Raises:
+        UserError: there is no such file, it is not Python, or it offers nothing or several things; one line that says
+            what to do.
+    """
+    file = path.absolute()
+    tree = _tree(file, path)
+    offered, kind, form, line = _offered(tree, path)
+    return Guest(file, offered, kind, form, line, digest(file))
+
+
+def digest(file: Path) -> str:
+    """Return the SHA-256 of the syntax trees of a file and of all that it imports from beside it, however deep.
+
+    Raises:
+        UserError: one of them is not Python.
+    """
+    seen: dict[Path, str] = {}
+    waiting = [file]
+    while waiting:
+        one = waiting.pop()
+        if one not in seen:
+            tree = _tree(one, one)
+            seen[one] = shape_of(tree)
+            waiting.extend(_beside(tree, one, file.parent))
+    parts = sorted((str(one.relative_to(file.parent)), shape) for one, shape in seen.items() if one != file)
+    return hashlib.sha256(repr([seen[file], *parts]).encode()).hexdigest()
+
+
+def _tree(file: Path, shown: Path) -> ast.Module:
+    if file.is_dir():
+        raise UserError(f"{shown} is a folder: name the one file in it that is to be judged")
+    if not file.is_file():
+        raise UserError(f"{shown} is not there: name the Python file that is to be judged")
+    if file.suffix != ".py":
+        raise UserError(f"{shown} is no Python file: name one that ends in .py")
+    try:
+        if file.stat().st_size > MOST_BYTES:
+            raise UserError(f"{shown} has more than {MOST_BYTES // 1_000_000} MB: keep data in files of their own")
+        return ast.parse(file.read_bytes(), str(shown))
+    except SyntaxError as error:
+        raise UserError(f"{shown}, line {error.lineno}: not Python ({error.msg}): correct it") from None
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
+        raise UserError(f"{shown} cannot be read as Python ({error}): correct it") from None
+
+
+def _beside(tree: ast.Module, file: Path, folder: Path) -> Iterator[Path]:
+    """Yield the files that a file imports from the guest's folder, whole packages included."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            stem = node.module or ""
+            names = [stem, *(f"{stem}.{alias.name}".strip(".") for alias in node.names)]
+        start = file.parent if isinstance(node, ast.ImportFrom) and node.level else folder
+        for name in filter(None, names):
+            place = start.joinpath(*name.split("."))
+            if place.is_dir():
+                yield from sorted(place.rglob("*.py"))
+            elif place.with_suffix(".py").is_file():
+                yield place.with_suffix(".py")
+
+
+def _offered(tree: ast.Module, shown: Path) -> tuple[str, Kind, Form, int]:
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and [ast.unparse(one) for one in node.targets] == ["PLUGIN"]:
+            name = node.value.id if isinstance(node.value, ast.Name) else "PLUGIN"
+            if name in classes:
+                return name, "attack" if _is_attack(classes[name]) else "defense", "class", classes[name].lineno
+            return name, "defense", "function" if name in functions else "object", node.lineno
+    kinds: list[tuple[str, Kind, Form, int]] = [
+        (name, "attack" if _is_attack(node) else "defense", "class", node.lineno)
+        for name, node in classes.items()
+        if _is_attack(node) or _is_defense(node, classes)
+    ]
+    kinds = [one for one in kinds if not _is_base(one[0], classes)]
+    if not kinds:
+        takers = {name: node for name, node in functions.items() if not name.startswith("_") and _defends(node)}
+        takers = {FUNCTION: takers[FUNCTION]} if FUNCTION in takers else takers
+        kinds = [(name, "defense", "function", node.lineno) for name, node in takers.items()]
+    if not kinds:
+        raise UserError(f"{shown} offers nothing to judge: give it {OFFERS}")
+    if len(kinds) > 1:
+        named = " and ".join(f"{name} (line {line})" for name, _, _, line in kinds)
+        raise UserError(f"{shown} offers {named}: say which one is meant, PLUGIN = {kinds[0][0]}")
+    return kinds[0]
+
+
+def _is_attack(node: ast.ClassDef) -> bool:
+    return any(isinstance(one, ast.FunctionDef) and one.name == "reconstruct" for one in node.body)
+
+
+def _is_defense(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> bool:
+    """Whether a base is called ``Defense``, by any way of writing it, or is a class of the file of which that holds."""
+    bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+    others = [classes[base] for base in bases if base in classes and base != node.name]
+    return "Defense" in bases or any(_is_defense(other, {**classes, node.name: other}) for other in others)
+
+
+def _is_base(name: str, classes: dict[str, ast.ClassDef]) -> bool:
+    return any(name == ast.unparse(base) for node in classes.values() for base in node.bases)
+
+
+def _defends(node: ast.FunctionDef) -> bool:
+    names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+    needed = len(names) - len(node.args.defaults)
+    return bool(names) and names[0] == ARGUMENTS[0] and needed <= len(ARGUMENTS)

@@ -1,0 +1,95 @@
+"""Moments at which a guest is called to see what it does: two networks, handwritten digits, one client."""
+
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from leaklab.data.readers.embedded import Digits
+from leaklab.guests.calls import Situation
+from leaklab.models.base import Architecture
+from leaklab.records import plugins
+from leaklab.records.errors import UserError
+
+CLASSES = 10
+NETWORKS = {"mlp": ("mlp", {"dropout": 0.0}), "lenet": ("dlg-lenet", {})}
+"""Name -> model plug-in and its settings: one that starts with a narrow affine layer, one with sigmoids."""
+BATCHES = (1, 4)
+
+
+@dataclass(frozen=True)
+class PublicImages:
+    """Public images for experiments: what a server may collect as well.
+
+    Attributes:
+        images: [N, 1, 28, 28] in [0, 1], float64.
+        labels: [N].
+    """
+
+    images: Tensor
+    labels: Tensor
+
+
+@cache
+def digits() -> PublicImages:
+    """Return scikit-learn's digits that are for training, enlarged.
+
+    Raises:
+        UserError: scikit-learn is not installed as it should be.
+    """
+    spec = importlib.util.find_spec("sklearn")
+    table = Path(*(spec.submodule_search_locations or [])) / "datasets/data/digits.csv.gz" if spec else None
+    if table is None or not table.is_file():
+        raise UserError("scikit-learn with its digits is missing: install leaklab's requirements again")
+    read = Digits().read({"table": table})
+    images = torch.from_numpy(read.train_images).double() / 255
+    return PublicImages(images, torch.from_numpy(read.train_labels))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A network with the weights that a server sends.
+
+    Attributes:
+        build: gives the network, all weights zero.
+        weights: by name.
+    """
+
+    build: Callable[[], nn.Sequential]
+    weights: Mapping[str, Tensor]
+
+    def gradient(self, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """Return the gradient of the mean loss of a batch by name."""
+        network = self.build().to(images.dtype)
+        network.load_state_dict(dict(self.weights), strict=True)
+        loss = F.cross_entropy(network.eval()(images), labels)
+        return dict(zip(self.weights, torch.autograd.grad(loss, list(network.parameters())), strict=True))
+
+    def moment(self, images: Tensor, labels: Tensor) -> Situation:
+        """Return the moment of a client with this batch, one step at rate 1."""
+        batch = {"images": images, "labels": labels}
+        return Situation([self.gradient(images, labels)], self.weights, batch, self.build)
+
+
+@cache
+def stage(network: str, dtype: torch.dtype = torch.float64, seed: int = 0) -> Stage:
+    """Return one of ``NETWORKS`` with the initial weights of a seed."""
+    name, settings = NETWORKS[network]
+    architecture: Architecture = plugins.load("models", name, settings)
+    shape = (1, *digits().images.shape[2:])
+    made = architecture.initialised(shape, CLASSES, seed, dtype)
+    weights = {name: value.detach().clone() for name, value in made.named_parameters()}
+    return Stage(lambda: architecture.build(shape, CLASSES).to(dtype), weights)
+
+
+def moments(dtype: torch.dtype) -> Iterator[Situation]:
+    """Yield a moment for each network and size of batch."""
+    public = digits()
+    for network in NETWORKS:
+        for size in BATCHES:
+            yield stage(network, dtype).moment(public.images[:size].to(dtype), public.labels[:size])
