@@ -85,7 +85,7 @@ class Checkout:
         )
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the environment of its commands, with those of ``more``; `make test` has no other path to the programs.
+        """Return the environment of its commands, with ``more``: `make test` has no other path to the programs.
 
         A ``PATH`` of ``more`` stands before the virtual environment, which stands before the users' own.
         """
