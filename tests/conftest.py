@@ -1,5 +1,6 @@
 """A committed copy of the working tree in which tests run Snakemake, with nothing from this checkout but its files."""
 
+import gc
 import importlib
 import importlib.util
 import os
@@ -16,6 +17,8 @@ import pytest
 
 # as in the workflow: two processes of one thread beat one process of two threads
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# plans and syntax trees of thousands of tests stay in memory, and each collection walks through all of them
+gc.set_threshold(100_000, 50, 1000)
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 GIT_IDENTITY = {
@@ -85,7 +88,7 @@ class Checkout:
         )
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the environment of its commands, with those of ``more``; `make test` has no other path to the programs.
+        """Return the environment of its commands, with ``more``: `make test` has no other path to the programs.
 
         A ``PATH`` of ``more`` stands before the virtual environment, which stands before the users' own.
         """

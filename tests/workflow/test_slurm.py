@@ -64,15 +64,28 @@ def test_each_job_asks_slurm_for_a_gpu_where_there_are_some_and_for_none_elsewhe
 @pytest.mark.slurm
 @pytest.mark.machine
 @pytest.mark.workflow
-@pytest.mark.parametrize("slurm", ["squeue", "sacct"], indirect=True)
+@pytest.mark.parametrize("slurm", ["squeue"], indirect=True)
+def test_without_accounting_squeue_is_asked_for_jobs(slurm, cluster):
+    said = cluster.must("snakemake", "--profile", "slurm", "--until", "train_federated", timeout=600)
+    _says_how_it_asks(said, slurm)
+    assert list((cluster.folder / "results/runs/train").rglob("run.json"))
+
+
+@pytest.mark.slurm
+@pytest.mark.machine
+@pytest.mark.workflow
+@pytest.mark.parametrize("slurm", ["sacct"], indirect=True)
 def test_the_literal_call_ends_and_says_how_it_asks_for_jobs(slurm, cluster):
-    said = cluster.must("snakemake", "--profile", "slurm", timeout=600)
-    lines = [line for line in said.splitlines() if "is asked for the state of jobs" in line]
-    assert len(lines) == 1
-    assert lines[0].startswith(f"leaklab: {slurm} is asked")
+    _says_how_it_asks(cluster.must("snakemake", "--profile", "slurm", timeout=600), slurm)
     assert (cluster.folder / "results/paper/report/index.html").is_file()
     for stage in ("train", "capture", "attack", "score", "check"):
         records = list((cluster.folder / "results/runs" / stage).rglob("run.json"))
         assert records, stage
         assert all('"slurm_job": "' in record.read_text() for record in records)
     assert "Nothing to be done" in cluster.must("snakemake", "--profile", "slurm", "-n")
+
+
+def _says_how_it_asks(said, command):
+    lines = [line for line in said.splitlines() if "is asked for the state of jobs" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith(f"leaklab: {command} is asked")
