@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from leaklab.guests import commands
 from leaklab.planning.listings import print_anything, printable
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.environment import duration
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 out = Console(highlight=False, soft_wrap=True, markup=False)
 WIDTH_OF_PLANS = 110
+commands.add_to(app)
 ScaleOption = Annotated[str, typer.Option(help=f"one of {', '.join(SCALES)}")]
 
 

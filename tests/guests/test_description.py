@@ -1,4 +1,4 @@
-"""Facts about defenses of which the truth is known: those of the house, unnamed, and invented ones. None may be wrong."""
+"""Facts about defenses of which the truth is known, those of the house, unnamed, and invented ones: none is wrong."""
 
 import pytest
 
@@ -64,7 +64,10 @@ INVENTED = {
         "return each(gradients, lambda value: value * min(1.0, 0.5 / max(float(value.norm()), 1e-30)))",
         {"clips": {"scope": "tensor", "bound": 0.5}},
     ),
-    "clamp": ("return each(gradients, lambda value: value.clamp(-0.01, 0.01))", {"clips": {"scope": "entry", "bound": 0.01}}),
+    "clamp": (
+        "return each(gradients, lambda value: value.clamp(-0.01, 0.01))",
+        {"clips": {"scope": "entry", "bound": 0.01}},
+    ),
     "top-k": ("return by_size(gradients, 0.1)", {"zeros": {"chosen": "smallest of all", "rest": "exact"}}),
     "mask": (
         "return each(gradients, lambda v: 2 * v * (context.stream('m').uniform(*v.shape) < 0.5).to(v))",
@@ -75,10 +78,12 @@ INVENTED = {
         {"zeros": {"chosen": "fixed", "rest": "exact"}, **LINEAR},
     ),
     "rotation, key in the file": (
-        "return turned(gradients, stream(1, 'key'))", {"mixes": {"kept": "row products", "secret": False}, **LINEAR},
+        "return turned(gradients, stream(1, 'key'))",
+        {"mixes": {"kept": "row products", "secret": False}, **LINEAR},
     ),
     "rotation, secret": (
-        "return turned(gradients, context.stream('key'))", {"mixes": {"kept": "row products", "secret": True}, **ANEW},
+        "return turned(gradients, context.stream('key'))",
+        {"mixes": {"kept": "row products", "secret": True}, **ANEW},
     ),
     "signs turned": (
         "return each(gradients, lambda v: v * (1 - 2 * (context.stream('s').uniform(*v.shape) < 0.5).to(v)))",
@@ -104,10 +109,12 @@ INVENTED = {
         {"noise": {"law": "normal"}, **ANEW, **LINEAR},
     ),
     "uniform noise": (
-        "return each(gradients, lambda v: v + 0.1 * (torch.rand_like(v) - 0.5))", {"noise": {"law": "uniform"}, **ANEW, **LINEAR},
+        "return each(gradients, lambda v: v + 0.1 * (torch.rand_like(v) - 0.5))",
+        {"noise": {"law": "uniform"}, **ANEW, **LINEAR},
     ),
     "noise of the entry": (
-        "return each(gradients, lambda v: v * (1 + torch.randn_like(v)))", {"noise of the entry": {}, **ANEW},
+        "return each(gradients, lambda v: v * (1 + torch.randn_like(v)))",
+        {"noise of the entry": {}, **ANEW},
     ),
     "public share": (
         "draws, share = stream(1, 'public'), 0.3 + 0.4 * torch.rand(())\n"
@@ -120,10 +127,11 @@ INVENTED = {
         {"looks at": ["label"], "offset": ..., **LINEAR},
     ),
     "noise alone": (
-        "return each(gradients, torch.randn_like)", {"ignores the gradient": True, **ANEW},
+        "return each(gradients, torch.randn_like)",
+        {"ignores the gradient": True, **ANEW},
     ),
-    "half precision": ("return each(gradients, lambda v: v.bfloat16().to(v))", {}),
-}  # fmt: skip
+    "half precision": ("return each(gradients, lambda v: v.bfloat16().to(v))", {"levels": {"rounding": "nearest"}}),
+}
 WITH_MEMORY = """
 class Remembering(Defense):
     def __init__(self):
@@ -141,9 +149,10 @@ REMEMBERING = {
         {"memory": "error feedback", "zeros": {"chosen": "smallest of all", "rest": "exact"}},
     ),
     "momentum": (
-        {"sent": "whole", "left": "{name: 0.9 * whole[name] for name in whole}"}, {"memory": "other", **LINEAR},
+        {"sent": "whole", "left": "{name: 0.9 * whole[name] for name in whole}"},
+        {"memory": "other", **LINEAR},
     ),
-}  # fmt: skip
+}
 HOUSE = {
     "base:NoDefense": {"nothing": True},
     "lrp:LearningRatePerturbation": {"factor": {"scope": "one"}, **ANEW},
@@ -161,7 +170,11 @@ HOUSE = {
         "looks at": ["weights"],
         **ANEW,
     },
-    "soteria:Soteria": {"looks at": ["image", "weights"], "zeros": {"chosen": "fixed columns", "rest": "exact"}, **LINEAR},
+    "soteria:Soteria": {
+        "looks at": ["image", "weights"],
+        "zeros": {"chosen": "fixed columns", "rest": "exact"},
+        **LINEAR,
+    },
     "grad_defense:GradDefense": {"looks at": ["image", "label", "weights"], "noise with more": True, **ANEW},
 }
 

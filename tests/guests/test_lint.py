@@ -50,60 +50,113 @@ REFUSED = {
         "from leaklab.defenses.base import Defense\nclass A(Defense): pass\nclass B(Defense): pass\n",
         "offers A (line 2) and B (line 3): say which one is meant, PLUGIN = A",
     ),
-    "import error": (function("return gradients", head="import nothing_like_this"),
-                     "line 1: ModuleNotFoundError while it was imported: No module named 'nothing_like_this'"),
-    "fails when imported": (function("return gradients", head="1 / 0"), "line 1: ZeroDivisionError while it was imported"),
-    "exit when imported": (function("return gradients", head="raise SystemExit(3)"),
-                           "line 1: it ends the process while it was imported: leave out exit()"),
+    "import error": (
+        function("return gradients", head="import nothing_like_this"),
+        "line 1: ModuleNotFoundError while it was imported: No module named 'nothing_like_this'",
+    ),
+    "fails when imported": (
+        function("return gradients", head="1 / 0"),
+        "line 1: ZeroDivisionError while it was imported",
+    ),
+    "exit when imported": (
+        function("return gradients", head="raise SystemExit(3)"),
+        "line 1: it ends the process while it was imported: leave out exit()",
+    ),
     "PLUGIN of nothing": ("PLUGIN = 3\n", "line 1: PLUGIN is a int: make it a class with base leaklab.Defense"),
     "needs settings": (
-        of_class("def __init__(self, size): self.size = size"), "TypeError while it is made",
+        of_class("def __init__(self, size): self.size = size"),
+        "TypeError while it is made",
     ),
     "returns nothing": (function("pass"), "gradient returned None: return a mapping from the names to tensors"),
     "returns a list": (function("return list(gradients.values())"), "gradient returned list: return a mapping"),
-    "leaves one out": (function("return dict(list(gradients.items())[1:])"), "gradient left out 'fc1.weight': return every"),
+    "leaves one out": (
+        function("return dict(list(gradients.items())[1:])"),
+        "gradient left out 'fc1.weight': return every",
+    ),
     "one more": (function("return {**gradients, 'x': torch.zeros(1)}"), "gradient returned 'x', which is no parameter"),
-    "numpy": (function("return {k: v.numpy() for k, v in gradients.items()}"),
-              "gradient returned numpy.ndarray for 'fc1.weight': return a torch.Tensor"),
+    "numpy": (
+        function("return {k: v.numpy() for k, v in gradients.items()}"),
+        "gradient returned numpy.ndarray for 'fc1.weight': return a torch.Tensor",
+    ),
     "numbers": (function("return {k: 0.0 for k in gradients}"), "gradient returned float for 'fc1.weight'"),
-    "flat": (function("return {k: v.flatten() for k, v in gradients.items()}"),
-             "gradient returned 'fc1.weight' of shape [50176]: make it [64, 784]"),
-    "half": (function("return {k: v.half() for k, v in gradients.items()}"),
-             "gradient returned 'fc1.weight' as torch.float16: give back torch.float32, as it came"),
-    "double": (function("return {k: v.double() for k, v in gradients.items()}"),
-               "gradient returned 'fc1.weight' as torch.float64: give back torch.float32, as it came"),
+    "flat": (
+        function("return {k: v.flatten() for k, v in gradients.items()}"),
+        "gradient returned 'fc1.weight' of shape [50176]: make it [64, 784]",
+    ),
+    "half": (
+        function("return {k: v.half() for k, v in gradients.items()}"),
+        "gradient returned 'fc1.weight' as torch.float16: give back torch.float32, as it came",
+    ),
+    "double": (
+        function("return {k: v.double() for k, v in gradients.items()}"),
+        "gradient returned 'fc1.weight' as torch.float64: give back torch.float32, as it came",
+    ),
     "whole numbers": (function("return {k: v.round().long() for k, v in gradients.items()}"), "as torch.int64"),
     "sparse": (function("return {k: v.to_sparse() for k, v in gradients.items()}"), "a sparse tensor for 'fc1.weight'"),
-    "another device": (function("return {k: v.to('meta') for k, v in gradients.items()}"),
-                       "a tensor on meta for 'fc1.weight': return a dense tensor on cpu"),
-    "not finite": (function("return {k: v / 0 for k, v in gradients.items()}"),
-                   "of an ordinary gradient it sends 'fc1.weight' that is not finite: correct it"),
-    "in place": (function("for v in gradients.values(): v.mul_(2)", "return gradients"),
-                 "gradient changes its argument in place: work on copies (value.clone())"),
-    "takes a name out": (function("gradients.pop(next(iter(gradients)))", "return gradients"), "changes its argument in place"),
-    "weights in place": (function("next(iter(context.weights.values())).zero_()", "return gradients"),
-                         "gradient changes context.weights in place"),
-    "batch in place": (function("context.batch['images'].zero_()", "return gradients"), "gradient changes context.batch in place"),
-    "fails": (function(FIRST, "return gradients[first] @ gradients[first]"), "line 4: RuntimeError while it defends a gradient"),
+    "another device": (
+        function("return {k: v.to('meta') for k, v in gradients.items()}"),
+        "a tensor on meta for 'fc1.weight': return a dense tensor on cpu",
+    ),
+    "not finite": (
+        function("return {k: v / 0 for k, v in gradients.items()}"),
+        "of an ordinary gradient it sends 'fc1.weight' that is not finite: correct it",
+    ),
+    "in place": (
+        function("for v in gradients.values(): v.mul_(2)", "return gradients"),
+        "gradient changes its argument in place: work on copies (value.clone())",
+    ),
+    "takes a name out": (
+        function("gradients.pop(next(iter(gradients)))", "return gradients"),
+        "changes its argument in place",
+    ),
+    "weights in place": (
+        function("next(iter(context.weights.values())).zero_()", "return gradients"),
+        "gradient changes context.weights in place",
+    ),
+    "batch in place": (
+        function("context.batch['images'].zero_()", "return gradients"),
+        "gradient changes context.batch in place",
+    ),
+    "fails": (
+        function(FIRST, "return gradients[first] @ gradients[first]"),
+        "line 4: RuntimeError while it defends a gradient",
+    ),
     "fails beneath": (
-        function("return helper(gradients)", head="import torch\ndef helper(g):\n    raise ValueError('no\\nsuch thing')"),
+        function(
+            "return helper(gradients)", head="import torch\ndef helper(g):\n    raise ValueError('no\\nsuch thing')"
+        ),
         "line 3: ValueError while it defends a gradient: no",
     ),
-    "unknown fact": (function("return {k: v * context.learning_rate for k, v in gradients.items()}"),
-                     "line 3: AttributeError while it defends a gradient"),
-    "exits": (function("import sys", "sys.exit(0)"), "line 4: it ends the process while it defends a gradient: leave out exit()"),
+    "unknown fact": (
+        function("return {k: v * context.learning_rate for k, v in gradients.items()}"),
+        "line 3: AttributeError while it defends a gradient",
+    ),
+    "exits": (
+        function("import sys", "sys.exit(0)"),
+        "line 4: it ends the process while it defends a gradient: leave out exit()",
+    ),
     "interrupts": (function("raise KeyboardInterrupt"), "line 3: it ends the process while it defends a gradient"),
-    "writes a file": (function("open('kept.txt', 'w').write('x')", "return gradients"),
-                      "line 3: it opens 'kept.txt' while it defends: do that when the file is imported"),
-    "starts a program": (function("import subprocess", "subprocess.run(['true'])", "return gradients"),
-                         "line 4: it starts a program while it defends"),
-    "leaves a switch": (function("torch.set_default_dtype(torch.float64)", "return gradients"),
-                        "it leaves torch's default dtype changed: put it back"),
-    "leaves gradients off": (function("torch.set_grad_enabled(False)", "return gradients"),
-                             "it leaves whether torch records gradients changed"),
-    "update of another shape": (of_class("def update(self, delta, context): return {k: v[:1] for k, v in delta.items()}"),
-                                "update returned 'fc1.weight' of shape [1, 784]: make it [64, 784]"),
-}  # fmt: skip
+    "writes a file": (
+        function("open('kept.txt', 'w').write('x')", "return gradients"),
+        "line 3: it opens 'kept.txt' while it defends: do that when the file is imported",
+    ),
+    "starts a program": (
+        function("import subprocess", "subprocess.run(['true'])", "return gradients"),
+        "line 4: it starts a program while it defends",
+    ),
+    "leaves a switch": (
+        function("torch.set_default_dtype(torch.float64)", "return gradients"),
+        "it leaves torch's default dtype changed: put it back",
+    ),
+    "leaves gradients off": (
+        function("torch.set_grad_enabled(False)", "return gradients"),
+        "it leaves whether torch records gradients changed",
+    ),
+    "update of another shape": (
+        of_class("def update(self, delta, context): return {k: v[:1] for k, v in delta.items()}"),
+        "update returned 'fc1.weight' of shape [1, 784]: make it [64, 784]",
+    ),
+}
 DOUBTFUL = {
     "no hook": (of_class("pass"), {"nothing"}),
     "global torch": (function("return {k: v + torch.randn_like(v) for k, v in gradients.items()}"), {"global torch"}),
@@ -112,21 +165,26 @@ DOUBTFUL = {
         {"global numpy"},
     ),
     "global random": (
-        function("return {k: v * random.random() for k, v in gradients.items()}", head="import random"), {"global random"},
+        function("return {k: v * random.random() for k, v in gradients.items()}", head="import random"),
+        {"global random"},
     ),
     "clock": (
         function("return {k: v * (time.time() % 1 + 1) for k, v in gradients.items()}", head="import time"),
         {"clock", "not repeatable"},
     ),
     "memory": (
-        function("seen.append(1)", "return {k: v / len(seen) for k, v in gradients.items()}", head="seen = []"), {"memory"},
+        function("seen.append(1)", "return {k: v / len(seen) for k, v in gradients.items()}", head="seen = []"),
+        {"memory"},
     ),
     "zero": (
-        function("size = float(sum(v.pow(2).sum() for v in gradients.values()))", "assert size == size",
-                 "return {k: v / size for k, v in gradients.items()}"),
+        function(
+            "size = float(sum(v.pow(2).sum() for v in gradients.values()))",
+            "assert size == size",
+            "return {k: v / size for k, v in gradients.items()}",
+        ),
         {"not finite on huge", "not finite on tiny", "fails on zero", "fails on tiny", "not finite on zero"},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -190,7 +248,7 @@ class TestChild:
 class TestDigest:
     def test_comments_do_not_count_and_files_beside_it_do(self, guest, tmp_path):
         (tmp_path / "helper.py").write_text("FACTOR = 2\n")
-        source = "from helper import FACTOR\ndef defend(gradients):\n    return {k: FACTOR * v for k, v in gradients.items()}\n"
+        source = function("return {k: FACTOR * v for k, v in gradients.items()}", head="from helper import FACTOR")
         first = find(guest(source)).sha256
         assert find(guest(f"# a remark\n{source}")).sha256 == first
         (tmp_path / "helper.py").write_text("FACTOR = 3\n")

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from leaklab.defenses.base import Alone, ClientContext, Defense, overrides
 from leaklab.guests.files import FUNCTION, Guest, digest, find
 from leaklab.records.draws import key_of
-from leaklab.records.plugins import PACKAGE_FOLDER
 from leaklab.records.errors import UserError
+from leaklab.records.plugins import PACKAGE_FOLDER
 
 Gradients = Mapping[str, Tensor]
 
@@ -192,7 +192,9 @@ def line_of(error: BaseException, file: Path) -> int | None:
     return found
 
 
-def sent(subject: Subject, defense: Defense, moment: Situation, when: str = "it defends a gradient") -> dict[str, Tensor]:
+def sent(
+    subject: Subject, defense: Defense, moment: Situation, when: str = "it defends a gradient"
+) -> dict[str, Tensor]:
     """Return the update that a client sends, over minus the sum of its nominal rates: without defense, the gradient.
 
     The hooks are called as the engine calls them (``federated/local.py``), from global generators that are seeded by
@@ -255,9 +257,7 @@ def checked(file: Path, returned: object, given: Gradients, hook: str) -> dict[s
             what = "a sparse tensor" if value.is_sparse else f"a tensor on {value.device}"
             raise UserError(f"{wanted} returned {what} for '{name}': return a dense tensor on {like.device}")
         if value.shape != like.shape:
-            raise UserError(
-                f"{wanted} returned '{name}' of shape {list(value.shape)}: make it {list(like.shape)}"
-            )
+            raise UserError(f"{wanted} returned '{name}' of shape {list(value.shape)}: make it {list(like.shape)}")
         if value.dtype != like.dtype and (like.dtype == torch.float32 or not value.is_floating_point()):
             raise UserError(f"{wanted} returned '{name}' as {value.dtype}: give back {like.dtype}, as it came")
     # what is written for float32 is judged in float64 too

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -74,7 +75,15 @@ def in_child(
     """
     began, talk = time.monotonic(), _Talk()
     ends = {name: os.pipe() for name in ("told", "prints", "where")}
-    call = [sys.executable, "-m", "leaklab.guests.child", task, str(memory), str(ends["told"][1]), str(ends["where"][1])]
+    call = [
+        sys.executable,
+        "-m",
+        "leaklab.guests.child",
+        task,
+        str(memory),
+        str(ends["told"][1]),
+        str(ends["where"][1]),
+    ]
     child = subprocess.Popen(
         call, stdin=subprocess.PIPE, stdout=ends["prints"][1], stderr=ends["prints"][1], start_new_session=True,
         pass_fds=[ends["told"][1], ends["where"][1]], env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -83,11 +92,9 @@ def in_child(
         for _, write in ends.values():
             os.close(write)
         assert child.stdin
-        try:
+        with suppress(BrokenPipeError):
             child.stdin.write(json.dumps({"file": str(file), **arguments}).encode())
             child.stdin.close()
-        except BrokenPipeError:
-            pass
         _listen({name: read for name, (read, _) in ends.items()}, talk, child, began + seconds)
     finally:
         _kill(child)
@@ -139,10 +146,8 @@ def _sort(talk: _Talk) -> None:
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
     """End a child and all that it began."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     child.wait()
 
 

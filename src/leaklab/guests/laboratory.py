@@ -17,6 +17,8 @@ from leaklab.records.streams import stream
 Update = dict[str, Tensor]
 ALIKE = 1e-6
 """Relative difference that a detour by float32 explains."""
+SIZES = (1e-6, 1e-5, 1.0, 1e5, 1e6)
+"""What one gradient is multiplied by."""
 
 
 def relative(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> float:
@@ -155,3 +157,39 @@ class Laboratory:
             "draw": lambda: self.out(self.a, draw=1),
         }
         return {name: not alike(change(), before) for name, change in changes.items()}
+
+
+class Sent:
+    """A laboratory in which only what is sent is compared, and a draw is whatever makes updates differ.
+
+    Attributes:
+        varied: ``draw``, or ``client`` or ``round`` where these alone make another update; empty where nothing does.
+    """
+
+    def __init__(self, laboratory: Laboratory, hidden: list[str], varied: str) -> None:
+        self.laboratory, self.hidden, self.varied = laboratory, hidden, varied
+        self.a, self.b, self.zero, self.real = map(
+            self._sent, (laboratory.a, laboratory.b, laboratory.zero, laboratory.real)
+        )
+
+    def _sent(self, update: Update) -> Update:
+        return {name: value for name, value in update.items() if name not in self.hidden}
+
+    def whole(self, update: Update) -> Update:
+        """Return a gradient with zero in the parts that are hidden."""
+        return {name: update.get(name, torch.zeros_like(value)) for name, value in self.laboratory.a.items()}
+
+    def out(self, update: Update, draw: int = 0) -> Update:
+        """Return what is sent of a gradient in a draw."""
+        return self.laboratory.out(self.whole(update), **{self.varied or "draw": draw})
+
+    def tried(self, update: Update, draw: int = 0) -> Update | None:
+        """Return the same; None where the guest fails or what it sends is not finite."""
+        return self.laboratory.tried(self.whole(update), **{self.varied or "draw": draw})
+
+    def is_nothing(self) -> bool:
+        """Whether gradients come back as they are, in one step and in several."""
+        fed = [times(one, size) for one in (self.a, self.b) for size in SIZES] + [self.real]
+        whole = [self.whole(one) for one in (self.a, self.b, self.a)]
+        mean = times(plus(plus(self.a, self.b), self.a), 1 / 3)
+        return all(alike(self.out(one), one) for one in fed) and alike(self.laboratory.in_steps(whole), mean)

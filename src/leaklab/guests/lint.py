@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leaklab.defenses.base import Alone, ClientContext, Defense, overrides
+from leaklab.defenses.base import Alone, ClientContext, overrides
 from leaklab.guests.calls import Situation, Subject, blamed, cloned, seed_all, sent
 from leaklab.guests.moments import moments
 from leaklab.records.errors import UserError
@@ -158,24 +158,27 @@ def _of_size(value: Tensor, factor: float) -> Tensor:
 
 def _reads(file: Path, subject: Subject, moment: Situation) -> Iterator[Finding]:
     """Yield global generators and clocks that it asks."""
-    states = {"torch": torch.get_rng_state, "numpy": lambda: np.random.get_state()[1].tobytes(),  # noqa: NPY002
-              "random": random.getstate}  # fmt: skip
     defense = subject.new()
     context = ClientContext(moment.rate, 0, 0).at(Alone(0, moment.weights, moment.batch, moment.build))
     seed_all(moment, 0)
-    before = {name: state() for name, state in states.items()}
+    untouched = _next_draws()
+    seed_all(moment, 0)
     with blamed(file, "it defends a gradient"):
         for hook in ("gradient", "update"):
             if overrides(defense, hook):
                 getattr(defense, hook)(cloned(moment.gradients[0]), context)
-    for name, state in states.items():
-        same = torch.equal(before[name], state()) if name == "torch" else before[name] == state()
-        if not same:
-            yield Finding(f"global {name}", f"{_place(file, GENERATORS[name])}: it draws from the global generator of "
-                          f"{name}, which others draw from too: use context.stream(name)")  # fmt: skip
+    for name, value in _next_draws().items():
+        if value != untouched[name]:
+            text = f"it draws from the global generator of {name}, which others draw from too: use context.stream(name)"
+            yield Finding(f"global {name}", f"{_place(file, GENERATORS[name])}: {text}")
     if line := _line_with(file, CLOCKS):
         yield Finding("clock", f"{file}, line {line}: it asks a clock or the system's randomness, which no seed "
                       "repeats: use context.stream(name)")  # fmt: skip
+
+
+def _next_draws() -> dict[str, float]:
+    """Draw a number from each global generator."""
+    return {"torch": float(torch.rand(())), "numpy": np.random.random(), "random": random.random()}  # noqa: NPY002
 
 
 def _place(file: Path, calls: tuple[str, ...]) -> str:

@@ -72,7 +72,9 @@ class EntryLaws(OnlyWidened):
 
 def learnt(rehearsals: Rehearsals) -> EntryLaws:
     """Return the law of each tensor that explains rehearsals best; the unit by images that are held out."""
-    return EntryLaws(tuple(_learnt(g, o, rehearsals.draws) for g, o in zip(rehearsals.gradients, rehearsals.sent, strict=True)))
+    return EntryLaws(
+        tuple(_learnt(g, o, rehearsals.draws) for g, o in zip(rehearsals.gradients, rehearsals.sent, strict=True))
+    )
 
 
 def _learnt(gradient: Tensor, sent: Tensor, draws: int) -> EntryLaw:
@@ -80,7 +82,9 @@ def _learnt(gradient: Tensor, sent: Tensor, draws: int) -> EntryLaw:
     found = []
     for unit in UNITS:
         law = _fitted(gradient[rows], sent[rows], unit)
-        likelihood = float(_log_density(gradient[~rows], sent[~rows], law, EXACT).mean()) if bool((~rows).any()) else 0.0
+        likelihood = (
+            float(_log_density(gradient[~rows], sent[~rows], law, EXACT).mean()) if bool((~rows).any()) else 0.0
+        )
         found.append((likelihood, unit))
     best = max(found)[0]
     # the simplest unit that is about as good
@@ -136,7 +140,9 @@ def _shares(cells: Tensor, known: Mapping[int, Tensor], rest: Tensor, belongs: T
     filled = (total > 0).nonzero()[:, 0]
     nearest = filled[(torch.arange(CELLS)[:, None] - filled[None]).abs().argmin(1)]
     counts, total = counts[:, nearest], total[nearest]
-    return ((counts + 1e-3 * counts.sum(1, keepdim=True) / counts.sum() + 1e-9) / (total * (1 + 1e-3) + 6e-9)).to(torch.float64)
+    return ((counts + 1e-3 * counts.sum(1, keepdim=True) / counts.sum() + 1e-9) / (total * (1 + 1e-3) + 6e-9)).to(
+        torch.float64
+    )
 
 
 def _in_units(gradient: Tensor, unit: str, size: float) -> Tensor:

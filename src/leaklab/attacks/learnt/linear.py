@@ -1,4 +1,4 @@
-"""The linear law of a defense: what is sent is the gradient times a factor, plus a multiple of something fixed, plus noise.
+"""The linear law of a defense: the gradient times a factor, plus a multiple of something fixed, plus noise.
 
 Of each tensor t, entry by entry::
 
@@ -72,10 +72,11 @@ def learnt(rehearsals: Rehearsals) -> LinearLaw:
     """Return the linear law that explains rehearsals best."""
     scope: Scope = "none"
     gains, left = _gains(rehearsals, scope)
-    for wider in ("whole", "tensor"):
-        own, residual = _gains(rehearsals, wider)  # type: ignore[arg-type]
+    wider_ones: tuple[Scope, ...] = ("whole", "tensor")
+    for wider in wider_ones:
+        own, residual = _gains(rehearsals, wider)
         if residual <= HALF * left:
-            scope, gains, left = wider, own, residual  # type: ignore[assignment]
+            scope, gains, left = wider, own, residual
     fixed = _fixed(rehearsals, scope, gains)
     residuals, scaled = _residuals(rehearsals, scope, gains, fixed)
     alpha, beta = zip(*(_noise(r, g) for r, g in zip(residuals, scaled, strict=True)), strict=True)
@@ -126,6 +127,7 @@ def profiled(
         scope: of s.
         weights: of each tensor's squares.
     """
+
     def total(values: list[Tensor]) -> Tensor:
         return torch.stack([w * v for w, v in zip(weights, values, strict=True)])
 
@@ -167,7 +169,9 @@ def _fixed(rehearsals: Rehearsals, scope: Scope, gains: Sequence[float]) -> tupl
         return ()
     direction = left.T @ vectors[:, -1]
     fixed = tuple((direction / direction.norm()).split(sizes))
-    before, after = (sum(float((r**2).sum()) for r in _residuals(halves[1], scope, gains, one)[0]) for one in ((), fixed))
+    before, after = (
+        sum(float((r**2).sum()) for r in _residuals(halves[1], scope, gains, one)[0]) for one in ((), fixed)
+    )
     return fixed if after <= QUARTER * before else ()
 
 
