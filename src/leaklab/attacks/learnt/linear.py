@@ -21,6 +21,9 @@ from leaklab.attacks.matching.distances import Differentiated, Distance, OnlyWid
 Scope = Literal["none", "whole", "tensor"]
 HALF, QUARTER = 0.5, 0.25
 """A factor, and a fixed part, is believed that leaves at most so much of the residual's energy."""
+ALTERNATIONS = 20
+ROUNDING = 1e-18
+"""Share of the energy of what is sent that a law leaves by rounding alone."""
 TINY = 1e-300
 
 
@@ -71,11 +74,12 @@ class LinearLaw(OnlyWidened):
 def learnt(rehearsals: Rehearsals) -> LinearLaw:
     """Return the linear law that explains rehearsals best."""
     scope: Scope = "none"
+    energy = sum(float((o**2).sum()) for o in rehearsals.sent)
     gains, left = _gains(rehearsals, scope)
     wider_ones: tuple[Scope, ...] = ("whole", "tensor")
     for wider in wider_ones:
         own, residual = _gains(rehearsals, wider)
-        if residual <= HALF * left:
+        if residual <= HALF * left and left > ROUNDING * energy:
             scope, gains, left = wider, own, residual
     fixed = _fixed(rehearsals, scope, gains)
     residuals, scaled = _residuals(rehearsals, scope, gains, fixed)
@@ -93,9 +97,10 @@ def _gains(rehearsals: Rehearsals, scope: Scope) -> tuple[tuple[float, ...], flo
         gains = torch.where(gains == 0, 0.0, 1.0)
         factors = products / squares.clamp(min=TINY)
     elif scope == "whole":
-        # tensors that are never sent have no say; the others' ratio is fixed
-        weighted = (gains[:, None] * products).sum(0) / (gains[:, None] ** 2 * squares).sum(0).clamp(min=TINY)
-        factors = weighted[None] * gains[:, None]
+        for _ in range(ALTERNATIONS):  # the ratio of the tensors is fixed, and the factor drawn anew
+            drawn = (gains[:, None] * products).sum(0) / (gains[:, None] ** 2 * squares).sum(0).clamp(min=TINY)
+            gains = (drawn * products).sum(1) / (drawn**2 * squares).sum(1).clamp(min=TINY)
+        factors = drawn[None] * gains[:, None]
     else:
         factors = gains[:, None].expand_as(products)
     left = sum(float(((o - f[:, None] * g) ** 2).sum()) for (g, o), f in zip(pairs, factors, strict=True))
