@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -26,8 +27,10 @@ from leaklab.records.errors import UserError
 
 SECONDS, BYTES = 25.0, 6 << 30
 MOST_ANSWER, KEPT_PRINTS = 64 << 20, 20_000
-TASKS = ("leaklab.guests.lint:linted", "leaklab.guests.description:described")
+TASKS = ("leaklab.guests.lint:linted", "leaklab.guests.description:described", "leaklab.guests.judge:judged")
 """What a child may be asked to do: module and function."""
+WITH_ROWS = ("judged",)
+"""Those that tell parts of their answer before the rest."""
 _MISS_SECONDS = 0.5
 """A child that is asked where it is has so long to answer."""
 
@@ -56,10 +59,17 @@ class _Talk:
     where: bytearray = field(default_factory=bytearray)
     phase: str = "it was imported"
     value: dict[str, Any] | None = None
+    on_row: Callable[[dict[str, Any]], None] = lambda row: None
 
 
 def in_child(
-    task: str, file: Path, arguments: Mapping[str, Any], *, seconds: float = SECONDS, memory: int = BYTES
+    task: str,
+    file: Path,
+    arguments: Mapping[str, Any],
+    *,
+    seconds: float = SECONDS,
+    memory: int = BYTES,
+    on_row: Callable[[dict[str, Any]], None] = lambda row: None,
 ) -> Answer:
     """Return what a task makes of a guest's file.
 
@@ -69,11 +79,12 @@ def in_child(
         arguments: of the task, as JSON.
         seconds: after which the child is killed.
         memory: bytes of address space that it may ask for beyond what the child begins with.
+        on_row: called with each part of the answer that is ready before the rest.
 
     Raises:
         UserError: the guest cannot be judged; one line with file and, where there is one, line.
     """
-    began, talk = time.monotonic(), _Talk()
+    began, talk = time.monotonic(), _Talk(on_row=on_row)
     ends = {name: os.pipe() for name in ("told", "prints", "where")}
     call = [
         sys.executable,
@@ -140,6 +151,8 @@ def _sort(talk: _Talk) -> None:
         del talk.told[: end + 1]
         if "phase" in said:
             talk.phase = said["phase"]
+        elif "row" in said:
+            talk.on_row(said["row"])
         else:
             talk.value = said
 
@@ -179,10 +192,15 @@ def main() -> None:
 
 
 def _answer(task: Callable[..., Any], arguments: dict[str, Any], memory: int, out: TextIO) -> None:
-    def phase(text: str) -> None:
-        out.write(json.dumps({"phase": text}) + "\n")
+    def tell(said: dict[str, Any]) -> None:
+        out.write(json.dumps(said) + "\n")
         out.flush()
 
+    def phase(text: str) -> None:
+        tell({"phase": text})
+
+    if task.__name__ in WITH_ROWS:
+        task = partial(task, row=lambda one: tell({"row": one}))
     file = Path(arguments.pop("file"))
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + memory, used + memory))

@@ -1,7 +1,10 @@
 """What the command ``leaklab`` offers to guests."""
 
 import json
+import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +13,7 @@ import typer
 
 from leaklab.records.errors import UserError
 
+JUDGE = "leaklab.guests.judge:judged"
 LINT, DESCRIPTION = "leaklab.guests.lint:linted", "leaklab.guests.description:described"
 NAMES = {"mlp": "an MLP (784-64-10)", "lenet": "a LeNet with sigmoids"}
 
@@ -17,6 +21,7 @@ NAMES = {"mlp": "an MLP (784-64-10)", "lenet": "a LeNet with sigmoids"}
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(describe)
+    app.command(name="try")(judge)
 
 
 def describe(
@@ -55,3 +60,57 @@ def _lines(facts: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
         yield from (f"{text} (on {NAMES[network]})" for text in own if text not in both)
     if not any(texts.values()):
         yield "nothing that the experiments know: what it does fits none of their facts"
+
+
+def judge(
+    file: Annotated[
+        Path, typer.Argument(help="one class with base Defense, or one function defend(gradients, context)")
+    ],
+    budget: Annotated[float, typer.Option(min=0.1, help="minutes; what is ready by then is shown")] = 5.0,
+    seed: Annotated[int, typer.Option(help="of everything that is drawn")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="the card for programs")] = False,
+) -> None:
+    """Judge a defense of your own in minutes: attackers chosen by what it does, and one who learns it.
+
+    Exit status: 0 stood, 3 read, 4 undecided, 5 no premise, 1 invalid, 2 usage.
+    """
+    from leaklab.guests.card import card_of, lines_of
+    from leaklab.guests.child import in_child
+    from leaklab.guests.files import find
+    from leaklab.guests.verdict import STATUS
+
+    until = time.monotonic() + 60 * budget
+    guest = find(file)
+    if guest.kind != "defense":
+        raise UserError(f"{file}: {guest.offered} is an attack: try takes defenses")
+    warnings = in_child(LINT, guest.file, {"sha256": guest.sha256}).value["warnings"]
+    rows: list[dict[str, Any]] = []
+    answers: dict[str, dict[str, Any] | None] = dict.fromkeys(NAMES)
+
+    def told(row: dict[str, Any]) -> None:
+        rows.append(row)
+        if row.get("decibels") and row["attacker"] != "guess" and not as_json:
+            mean = sum(row["decibels"]) / len(row["decibels"])
+            typer.echo(f"{row['network']}: {row['attacker']}, {row['by']}: {mean:.1f} dB", err=True)
+
+    def attacked(network: str) -> None:
+        arguments = {"network": network, "sha256": guest.sha256, "seed": seed}
+        seconds = until - time.monotonic()
+        try:
+            answers[network] = in_child(JUDGE, guest.file, arguments, seconds=seconds, on_row=told).value
+        except UserError as error:
+            if time.monotonic() < until:
+                raise
+            typer.echo(f"leaklab: {error}", err=True)
+
+    with ThreadPoolExecutor(len(NAMES)) as pool:
+        list(pool.map(attacked, NAMES))
+    card = card_of(guest, seed, warnings, rows, answers)
+    if as_json:
+        typer.echo(json.dumps(card, indent=1, sort_keys=True))
+    else:
+        for warning in warnings:
+            typer.echo(f"warning: {warning['text']}")
+        for line in lines_of(card):
+            typer.echo(line)
+    sys.exit(STATUS[card["verdict"]])

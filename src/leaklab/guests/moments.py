@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from leaklab.data.readers.base import Samples
 from leaklab.data.readers.embedded import Digits
 from leaklab.guests.calls import Situation
 from leaklab.models.base import Architecture
@@ -23,8 +25,8 @@ BATCHES = (1, 4)
 
 
 @dataclass(frozen=True)
-class PublicImages:
-    """Public images for experiments: what a server may collect as well.
+class Labelled:
+    """Images and their labels.
 
     Attributes:
         images: [N, 1, 28, 28] in [0, 1], float64.
@@ -36,8 +38,8 @@ class PublicImages:
 
 
 @cache
-def digits() -> PublicImages:
-    """Return scikit-learn's digits that are for training, enlarged.
+def _read() -> Samples:
+    """Return scikit-learn's digits, enlarged.
 
     Raises:
         UserError: scikit-learn is not installed as it should be.
@@ -46,9 +48,31 @@ def digits() -> PublicImages:
     table = Path(*(spec.submodule_search_locations or [])) / "datasets/data/digits.csv.gz" if spec else None
     if table is None or not table.is_file():
         raise UserError("scikit-learn with its digits is missing: install leaklab's requirements again")
-    read = Digits().read({"table": table})
-    images = torch.from_numpy(read.train_images).double() / 255
-    return PublicImages(images, torch.from_numpy(read.train_labels))
+    return Digits().read({"table": table})
+
+
+@cache
+def digits() -> Labelled:
+    """Return the digits that are for training: a server may have them as well.
+
+    Raises:
+        UserError: see above.
+    """
+    return _unit(_read().train_images, _read().train_labels)
+
+
+@cache
+def private_digits() -> Labelled:
+    """Return the digits that are for tests: no attacker has one of them.
+
+    Raises:
+        UserError: see above.
+    """
+    return _unit(_read().test_images, _read().test_labels)
+
+
+def _unit(images: Any, labels: Any) -> Labelled:
+    return Labelled(torch.from_numpy(images).double() / 255, torch.from_numpy(labels))
 
 
 @dataclass(frozen=True)
