@@ -14,6 +14,9 @@ from leaklab.data import catalog
 from leaklab.data import download as weights
 from leaklab.data.prepare import READERS
 from leaklab.defenses.base import Defense, overrides
+from leaklab.guests.files import find
+from leaklab.guests.lint import linted
+from leaklab.guests.verdict import STATUS
 from leaklab.items import items, layouts
 from leaklab.items.expand import BLOCK_KEYS, LABELS, expand
 from leaklab.items.items import load_items
@@ -153,7 +156,7 @@ def definitions(file):
 
 
 def test_the_example_is_a_working_defense_with_a_working_test(monkeypatch):
-    source, test = fenced(ROOT / "docs/own-defense.md", "python")
+    source, test, _ = fenced(ROOT / "docs/own-defense.md", "python")
     module = run_as("leaklab.defenses.shrinking", source, monkeypatch)
     defense = module.PLUGIN()
     assert isinstance(defense, Defense)
@@ -165,6 +168,17 @@ def test_the_example_is_a_working_defense_with_a_working_test(monkeypatch):
         name, values = mark.args
         for value in values:
             function(**{name: value})
+
+
+def test_the_guest_of_the_page_is_one_that_is_judged(tmp_path):
+    _, _, guest = fenced(ROOT / "docs/own-defense.md", "python")
+    file = tmp_path / guest.splitlines()[0].removeprefix("# ")
+    file.write_text(guest)
+    assert find(file).offered == "defend"
+    assert linted(file, lambda phase: None) == {"hooks": ["gradient"], "warnings": []}
+    page = (ROOT / "docs/own-defense.md").read_text(encoding="utf-8")
+    assert all(f"leaklab {command} {file.name}" in page for command in ("describe", "try"))
+    assert all(f"| {word} | {status} |" in page for word, status in STATUS.items() if word != "invalid")
 
 
 def run_as(name, source, monkeypatch):
