@@ -29,7 +29,7 @@ def function(*lines, head="import torch"):
     return f"{head}\ndef defend(gradients, context):\n{body}\n"
 
 
-def of_class(*lines, head="from leaklab.defenses.base import Defense"):
+def of_class(*lines, head="from leaklab import Defense"):
     body = "\n".join(f"    {line}" for line in lines)
     return f"{head}\nclass Mine(Defense):\n{body}\n"
 
