@@ -85,7 +85,7 @@ def lines_of(card: Mapping[str, Any]) -> Iterator[str]:
                 continue
             told = f"{row['gain']:+5.1f} [{row['low']:+.1f}, {row['high']:+.1f}] over a guess"
             yield f"  {who:52} {row['psnr']:5.1f} dB, {told}; labels {row['labels']} of {arena['updates']}"
-        yield f"  {arena['verdict']}"
+        yield f"  {arena['verdict']}" + ("" if arena["complete"] else " (the budget ended before all had their turn)")
     yield sentence(card)
 
 

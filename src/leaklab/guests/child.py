@@ -35,6 +35,10 @@ _MISS_SECONDS = 0.5
 """A child that is asked where it is has so long to answer."""
 
 
+class OutOfTimeError(UserError):
+    """A child was ended because its time was up."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a child said.
@@ -57,6 +61,7 @@ class _Talk:
     told: bytearray = field(default_factory=bytearray)
     prints: bytearray = field(default_factory=bytearray)
     where: bytearray = field(default_factory=bytearray)
+    late: bool = False
     phase: str = "it was imported"
     value: dict[str, Any] | None = None
     on_row: Callable[[dict[str, Any]], None] = lambda row: None
@@ -82,6 +87,7 @@ def in_child(
         on_row: called with each part of the answer that is ready before the rest.
 
     Raises:
+        OutOfTimeError: it had no answer by then; the line says where it was.
         UserError: the guest cannot be judged; one line with file and, where there is one, line.
     """
     began, talk = time.monotonic(), _Talk(on_row=on_row)
@@ -112,7 +118,7 @@ def in_child(
         for read, _ in ends.values():
             os.close(read)
     if talk.value is None:
-        raise UserError(_why(file, talk, child.returncode, seconds))
+        raise (OutOfTimeError if talk.late else UserError)(_why(file, talk, child.returncode, seconds))
     if "error" in talk.value:
         raise UserError(talk.value["error"])
     return Answer(talk.value["value"], talk.prints.decode(errors="replace"), time.monotonic() - began)
@@ -130,7 +136,7 @@ def _listen(reads: Mapping[str, int], talk: _Talk, child: subprocess.Popen[bytes
                 if asked:
                     return
                 os.kill(child.pid, signal.SIGUSR1)  # it writes where it is
-                asked, until = True, time.monotonic() + _MISS_SECONDS
+                asked, talk.late, until = True, True, time.monotonic() + _MISS_SECONDS
                 continue
             for key, _ in selector.select(min(left, 0.5)):
                 part = os.read(key.fd, 1 << 16)
@@ -168,7 +174,7 @@ def _why(file: Path, talk: _Talk, status: int, seconds: float) -> str:
     """Return the line for a child that gave no answer."""
     lines = re.findall(rf'File "{re.escape(str(file))}", line (\d+)', talk.where.decode(errors="replace"))
     place = f"{file}, line {lines[0]}" if lines else str(file)
-    if talk.where or status == -signal.SIGKILL:
+    if talk.late:
         return f"{place}: no answer after {seconds:.0f} s, while {talk.phase}: find what does not end there"
     if status < 0:
         return f"{place}: the process was ended by {signal.Signals(-status).name} while {talk.phase}: correct it"

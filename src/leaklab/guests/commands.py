@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -75,7 +76,7 @@ def judge(
     Exit status: 0 stood, 3 read, 4 undecided, 5 no premise, 1 invalid, 2 usage.
     """
     from leaklab.guests.card import card_of, lines_of
-    from leaklab.guests.child import in_child
+    from leaklab.guests.child import OutOfTimeError, in_child
     from leaklab.guests.files import find
     from leaklab.guests.verdict import STATUS
 
@@ -96,12 +97,8 @@ def judge(
     def attacked(network: str) -> None:
         arguments = {"network": network, "sha256": guest.sha256, "seed": seed}
         seconds = until - time.monotonic()
-        try:
+        with suppress(OutOfTimeError):  # the card says that it was cut off
             answers[network] = in_child(JUDGE, guest.file, arguments, seconds=seconds, on_row=told).value
-        except UserError as error:
-            if time.monotonic() < until:
-                raise
-            typer.echo(f"leaklab: {error}", err=True)
 
     with ThreadPoolExecutor(len(NAMES)) as pool:
         list(pool.map(attacked, NAMES))
