@@ -21,7 +21,7 @@ def planned_resources(text):
 
 @pytest.mark.parametrize("device", ["auto", "cuda"])
 def test_a_dry_run_shows_a_gpu_for_each_training_and_attack_where_the_cluster_has_some(checkout, tmp_path, device):
-    there = checkout.copy(tmp_path / "there")
+    there = checkout.clone(tmp_path / "there")  # in the other checkout the demo may have been made meanwhile
     there.edit("config/config.yaml", "device: auto", f"device: {device}")
     commands = tmp_path / "bin"
     commands.mkdir()
