@@ -220,7 +220,7 @@ class TestChild:
     @pytest.mark.parametrize(
         ("lines", "said"),
         [
-            (("while True: pass",), "line 3: no answer after 8 s, while it defended a gradient"),
+            (("while True: pass",), "line 3: no answer after 15 s, while it defended a gradient"),
             (("import os", "os._exit(7)"), "it ended the process with status 7 while it defended a gradient"),
             (("import os", "os.kill(os.getpid(), 11)"), "was ended by SIGSEGV while it defended a gradient"),
             (("torch.zeros(25_000_000_000)", "return gradients"), "it asks for more than 6 GiB of memory"),
@@ -228,7 +228,7 @@ class TestChild:
     )
     def test_a_child_that_misbehaves_is_one_line(self, guest, lines, said):
         with pytest.raises(UserError, match=r"guest\.py") as refused:
-            in_child(self.TASK, guest(function(*lines)), {}, seconds=8)
+            in_child(self.TASK, guest(function(*lines)), {}, seconds=15)
         assert said in str(refused.value)
         assert "\n" not in str(refused.value)
 
