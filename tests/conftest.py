@@ -18,7 +18,7 @@ import pytest
 # as in the workflow: two processes of one thread beat one process of two threads
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # plans and syntax trees of thousands of tests stay in memory, and each collection walks through all of them
-gc.set_threshold(100_000, 50, 1000)
+gc.set_threshold(50_000, 20, 20)
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 GIT_IDENTITY = {
