@@ -12,7 +12,9 @@ from leaklab.attacks.learnt import entries
 from leaklab.guests.arena import LEARNT, Attacker, Tiny, by_rule
 from leaklab.guests.calls import Subject
 from leaklab.guests.description import describe
+from leaklab.guests.judge import judged
 from leaklab.guests.laboratory import Laboratory
+from leaklab.records.errors import UserError
 
 COMPRESSION = """
 import torch
@@ -73,6 +75,21 @@ def test_an_attack_is_refused(tmp_path):
     (tmp_path / "mine.py").write_text("class Mine:\n    def reconstruct(self, case):\n        return None\n")
     done = typed("try", "mine.py", folder=tmp_path)
     assert (done.returncode, done.stderr) == (1, "leaklab: mine.py: Mine is an attack: try takes defenses\n")
+
+
+@pytest.mark.parametrize(
+    "change", ["torch.zeros_like", "torch.randn_like", "lambda value: 1e6 * torch.ones_like(value)"]
+)
+def test_what_trains_nobody_is_no_defense(tmp_path, change):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        f"import torch\nchange = {change}\n"
+        "def defend(gradients):\n    return {name: change(value) for name, value in gradients.items()}\n"
+    )
+    rows = []
+    with pytest.raises(UserError, match="it trains nobody, so it is no defense"):
+        judged(file, lambda phase: None, rows.append, "lenet")
+    assert rows == []
 
 
 def test_who_learns_compression_reads_what_an_unaware_attacker_does_not(tmp_path):

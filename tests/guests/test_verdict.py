@@ -84,6 +84,9 @@ def test_a_card_says_who_was_tried_and_never_safe(tmp_path):
     lines = list(lines_of(card))
     assert "unaware: annealed-map, learnt: linear law" in lines[-1]
     assert not any(bad in line.lower() for line in lines for bad in ("safe", "private", "secure"))
+    # the intervals that are shown are those that decide
+    shown = card["arenas"]["tiny"]["mlp"]["rows"][1]
+    assert shown["high"] == gain(rows[2]["decibels"], GUESSES, tried=2).high
     cut = card_of(guest, 0, [], rows, {"mlp": None})
     assert cut["verdict"] == "undecided"
     assert "larger --budget" in list(lines_of(cut))[-1]

@@ -19,6 +19,7 @@ from leaklab.guests.calls import Situation, Subject, sent
 from leaklab.guests.laboratory import Update, rms
 from leaklab.guests.maps import Fact
 from leaklab.guests.moments import CLASSES, NETWORKS, Labelled, Stage, digits, private_digits, stage
+from leaklab.metrics.pixel import mean_squared_error
 from leaklab.models.generators.base import Generator
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.observations.base import Knowledge, Observation
@@ -67,7 +68,7 @@ class Reading:
 
     def decibels(self, truth: Tensor) -> list[float]:
         """Return the PSNR of each image in dB, at most 150."""
-        errors = ((self.images.clamp(0, 1) - truth) ** 2).flatten(1).mean(1)
+        errors = mean_squared_error(self.images, truth)
         decibels = -10 * errors.nan_to_num(nan=1.0).clamp(min=1e-15).log10()
         return [float(one) for one in decibels]
 
@@ -219,7 +220,8 @@ def by_rule(facts: Sequence[Fact], network: str) -> Iterator[Attacker]:
             law = LaplaceLaw(noise["sigma"] / 2**0.5)
             yield Attacker("rule", "matched-laplace", AnnealedLikelihood(), law)
         elif noise["law"] in ("normal", "uniform"):
-            yield Attacker("rule", "matched-noise", search, NormalLikelihood(noise["sigma"], bound))
+            name = "matched-noise" + (", a normal law in place of a uniform one" if noise["law"] == "uniform" else "")
+            yield Attacker("rule", name, search, NormalLikelihood(noise["sigma"], bound))
     elif clip and clip["scope"] == "whole":
         yield Attacker("rule", "clip-emulation", search, after_clipping)
     if found.get("zeros", {}).get("rest") == "exact" and not noise:

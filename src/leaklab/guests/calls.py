@@ -278,6 +278,6 @@ def seed_all(moment: Situation, step: int) -> None:
     """Seed the global generators of torch, numpy and ``random`` for one call."""
     key = key_of(moment.seed, "guest", moment.client, "round", moment.round, "step", step, "draw", moment.draw)
     seed = int.from_bytes(key[:4], "little")
-    torch.manual_seed(seed)
+    torch.manual_seed(seed)  # only in a child: a guest may draw from it, and could not be repeated
     np.random.seed(seed)  # noqa: NPY002 - a guest may draw from it
     random.seed(seed)

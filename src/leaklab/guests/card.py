@@ -41,11 +41,12 @@ def card_of(
         read = [row for row in own if row["attacker"] != "guess" and "decibels" in row]
         failed = [row for row in own if "failed" in row and row["attacker"] in ATTACKS]
         complete = answer is not None and not failed
+        tried = sum(row["attacker"] in ATTACKS for row in read)
         arenas[network] = {
             "updates": len(guesses),
             "facts": list(answer["facts"]) if answer else [],
             "guess_psnr": fmean(guesses) if guesses else None,
-            "rows": [_shown(row, guesses, len(read)) for row in own if row["attacker"] != "guess"],
+            "rows": [_shown(row, guesses, tried) for row in own if row["attacker"] != "guess"],
             "complete": answer is not None,
             "verdict": word_of(read, guesses, complete=complete) if guesses else "undecided",
         }

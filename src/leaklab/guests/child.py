@@ -46,12 +46,10 @@ class Answer:
     Attributes:
         value: of its task.
         prints: the end of what the guest printed.
-        seconds: that it took.
     """
 
     value: Any
     prints: str
-    seconds: float
 
 
 @dataclass
@@ -90,21 +88,9 @@ def in_child(
         OutOfTimeError: it had no answer by then; the line says where it was.
         UserError: the guest cannot be judged; one line with file and, where there is one, line.
     """
-    began, talk = time.monotonic(), _Talk(on_row=on_row)
+    until, talk = time.monotonic() + seconds, _Talk(on_row=on_row)
     ends = {name: os.pipe() for name in ("told", "prints", "where")}
-    call = [
-        sys.executable,
-        "-m",
-        "leaklab.guests.child",
-        task,
-        str(memory),
-        str(ends["told"][1]),
-        str(ends["where"][1]),
-    ]
-    child = subprocess.Popen(
-        call, stdin=subprocess.PIPE, stdout=ends["prints"][1], stderr=ends["prints"][1], start_new_session=True,
-        pass_fds=[ends["told"][1], ends["where"][1]], env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    child = _started(task, memory, {name: write for name, (_, write) in ends.items()})
     try:
         for _, write in ends.values():
             os.close(write)
@@ -112,7 +98,7 @@ def in_child(
         with suppress(BrokenPipeError):
             child.stdin.write(json.dumps({"file": str(file), **arguments}).encode())
             child.stdin.close()
-        _listen({name: read for name, (read, _) in ends.items()}, talk, child, began + seconds)
+        _listen({name: read for name, (read, _) in ends.items()}, talk, child, until)
     finally:
         _kill(child)
         for read, _ in ends.values():
@@ -121,7 +107,17 @@ def in_child(
         raise (OutOfTimeError if talk.late else UserError)(_why(file, talk, child.returncode, seconds))
     if "error" in talk.value:
         raise UserError(talk.value["error"])
-    return Answer(talk.value["value"], talk.prints.decode(errors="replace"), time.monotonic() - began)
+    return Answer(talk.value["value"], talk.prints.decode(errors="replace"))
+
+
+def _started(task: str, memory: int, writes: Mapping[str, int]) -> subprocess.Popen[bytes]:
+    """Start a child that tells, prints and says where it is into these descriptors."""
+    told, prints, where = writes["told"], writes["prints"], writes["where"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "leaklab.guests.child", task, str(memory), str(told), str(where)],
+        stdin=subprocess.PIPE, stdout=prints, stderr=prints, start_new_session=True, pass_fds=[told, where],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
 
 
 def _listen(reads: Mapping[str, int], talk: _Talk, child: subprocess.Popen[bytes], until: float) -> None:
@@ -216,7 +212,9 @@ def _answer(task: Callable[..., Any], arguments: dict[str, Any], memory: int, ou
         said = {"error": str(error)}
     except MemoryError:
         said = {"error": f"{file}: it asks for more than {memory >> 30} GiB of memory: let it work on less at once"}
-    out.write(json.dumps(said) + "\n")
+    except Exception as error:  # noqa: BLE001  what is no fault of the guest's is not said to be one
+        said = {"error": f"{file}: leaklab itself failed on it ({type(error).__name__}: {error!s:.200}): report it"}
+    tell(said)
 
 
 if __name__ == "__main__":

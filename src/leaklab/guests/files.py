@@ -45,11 +45,6 @@ class Guest:
     line: int
     sha256: str
 
-    @property
-    def name(self) -> str:
-        """What pages call it: the file's name."""
-        return self.file.stem.replace("_", "-")
-
 
 def find(path: Path) -> Guest:
     """Return what a file offers.
@@ -95,7 +90,9 @@ def _tree(file: Path, shown: Path) -> ast.Module:
         return ast.parse(file.read_bytes(), str(shown))
     except SyntaxError as error:
         raise UserError(f"{shown}, line {error.lineno}: not Python ({error.msg}): correct it") from None
-    except (OSError, ValueError, RecursionError, MemoryError) as error:
+    except ValueError as error:  # so some versions say it of null bytes
+        raise UserError(f"{shown}: not Python ({error}): correct it") from None
+    except (OSError, RecursionError, MemoryError) as error:
         raise UserError(f"{shown} cannot be read as Python ({error}): correct it") from None
 
 

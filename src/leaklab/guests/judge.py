@@ -13,6 +13,7 @@ from leaklab.guests.arena import Attacker, Tiny, by_rule
 from leaklab.guests.calls import Subject
 from leaklab.guests.description import describe
 from leaklab.guests.laboratory import Laboratory, Update
+from leaklab.guests.maps import Fact
 from leaklab.records.errors import UserError
 
 Tell = Callable[[dict[str, Any]], None]
@@ -38,6 +39,7 @@ def judged(
     subject = Subject.load(file, sha256)
     phase(f"it was described on the {network}")
     facts = describe(Laboratory(subject, network))
+    _refuse_what_trains_nobody(file, facts)
     phase(f"it defended the {network}")
     arena = Tiny(subject, network, seed)
     phase(f"it was attacked on the {network}")
@@ -54,6 +56,20 @@ def judged(
         row(_row(arena, noise, arena.noisy(energy)))
     subject.unchanged()
     return {"facts": [fact.text for fact in facts], "changes": energy}
+
+
+def _refuse_what_trains_nobody(file: Path, facts: list[Fact]) -> None:
+    """Refuse an update of zero, or of noise alone, which hides all and is no defense.
+
+    Raises:
+        UserError: what is sent depends on neither gradient nor images.
+    """
+    said = {fact.name: fact.value for fact in facts}
+    if "ignores the gradient" in said and "image" not in said.get("looks at", ()):
+        raise UserError(
+            f"{file}: what it sends depends on neither the gradient nor the images: it trains nobody, so it is no "
+            "defense; send something of the gradient"
+        )
 
 
 def _row(arena: Tiny, attacker: Attacker, updates: list[Update]) -> dict[str, Any]:

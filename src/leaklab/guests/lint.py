@@ -21,6 +21,7 @@ from torch import Tensor
 
 from leaklab.defenses.base import Alone, ClientContext, overrides
 from leaklab.guests.calls import Situation, Subject, blamed, cloned, seed_all, sent
+from leaklab.guests.laboratory import alike
 from leaklab.guests.moments import moments
 from leaklab.records.errors import UserError
 
@@ -33,8 +34,6 @@ REFUSED = {"open": "opens {}", "socket.connect": "opens a connection", "subproce
            "os.system": "starts a program", "os.fork": "starts a process", "os.remove": "removes {}",
            "os.rename": "renames {}", "os.mkdir": "makes {}", "shutil.rmtree": "removes {}"}  # fmt: skip
 SIZES = {"zero": 0.0, "tiny": 1e-30, "huge": 1e30, "NaN": math.nan}
-ALIKE = 1e-6
-"""Relative difference that a detour by float32 explains."""
 Phase = Callable[[str], None]
 
 
@@ -123,17 +122,6 @@ def _repeats(subject: Subject, moment: Situation, update: Mapping[str, Tensor]) 
     first = sent(subject, one, moment)
     if not alike(sent(subject, one, moment), first):
         yield Finding("memory", f"{file}: it remembers between calls: what it sends depends on what it sent before")
-
-
-def alike(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:
-    """Whether two updates are equal but for rounding to float32."""
-    if one.keys() != other.keys():
-        return False
-    for name, value in one.items():
-        size = max(float(value.abs().max()), float(other[name].abs().max())) if value.numel() else 0.0
-        if float((value - other[name]).abs().max() if value.numel() else 0.0) > ALIKE * size:
-            return False
-    return True
 
 
 def _sizes(subject: Subject, moment: Situation, phase: Phase) -> Iterator[Finding]:
