@@ -9,11 +9,13 @@ import pytest
 
 from leaklab.attacks.annealed import AnnealedMap
 from leaklab.attacks.learnt import entries
-from leaklab.guests.arena import LEARNT, Attacker, Tiny, by_rule
+from leaklab.guests import learning
+from leaklab.guests.arena import Attacker, Tiny
 from leaklab.guests.calls import Subject
 from leaklab.guests.description import describe
 from leaklab.guests.judge import judged
 from leaklab.guests.laboratory import Laboratory
+from leaklab.guests.rules import by_rule
 from leaklab.records.errors import UserError
 
 COMPRESSION = """
@@ -98,12 +100,12 @@ def test_who_learns_compression_reads_what_an_unaware_attacker_does_not(tmp_path
     arena = Tiny(subject, "lenet")
     truth = arena.private.images
     learnt = arena.read(
-        Attacker("learnt", "law of the entry", LEARNT, entries.learnt(arena.rehearsals)), arena.defended
+        Attacker("learnt", "law of the entry", learning.SEARCH, entries.learnt(arena.rehearsals)), arena.defended
     )
     assert min(learnt.decibels(truth)) > 30
     assert learnt.labels.tolist() == arena.private.labels.tolist()
     names = [attacker.by for attacker in by_rule(describe(Laboratory(subject, "lenet")), "lenet")]
-    assert names == ["support-only", "profiled-scale"]
+    assert names == ["support-only", "ranked-mixture", "profiled-scale"]
     blind = arena.read(Attacker("unaware", "annealed-map", AnnealedMap()), arena.defended)
     assert max(blind.decibels(truth)) < 15
 

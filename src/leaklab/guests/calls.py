@@ -193,13 +193,18 @@ def line_of(error: BaseException, file: Path) -> int | None:
 
 
 def sent(
-    subject: Subject, defense: Defense, moment: Situation, when: str = "it defends a gradient"
+    subject: Subject,
+    defense: Defense,
+    moment: Situation,
+    when: str = "it defends a gradient",
+    *,
+    differentiable: bool = False,
 ) -> dict[str, Tensor]:
     """Return the update that a client sends, over minus the sum of its nominal rates: without defense, the gradient.
 
     The hooks are called as the engine calls them (``federated/local.py``), from global generators that are seeded by
     client, round, step and draw, so that a guest without streams of its own can be repeated too. Parts that the
-    defense hides are not in it.
+    defense hides are not in it. Where asked for, what the guest computes can be differentiated for the gradient.
 
     Raises:
         UserError: a hook fails, or returns what cannot be sent.
@@ -216,12 +221,12 @@ def sent(
             rate = float(defense.local_rate(at))
             own = _shortened(given, defense.sample_bound(at))
             if overrides(defense, "gradient"):
-                own = checked(file, defense.gradient(cloned(own), at), own, "gradient")
+                own = checked(file, defense.gradient(cloned(own), at), own, "gradient", differentiable)
             total = {name: value - rate * own[name] for name, value in total.items()}
         if overrides(defense, "update"):
             seed_all(moment, -1)
             at = context.at(Alone(int(count), cloned(moment.weights), {}, moment.build))
-            total = checked(file, defense.update(cloned(total), at), total, "update")
+            total = checked(file, defense.update(cloned(total), at), total, "update", differentiable)
         hidden = defense.hidden(moment.build()) if overrides(defense, "hidden") else frozenset()
     nominal = moment.rate * len(moment.gradients)
     return {name: value / -nominal for name, value in total.items() if name not in hidden}
@@ -236,7 +241,9 @@ def _shortened(gradients: Gradients, bound: float | None) -> Gradients:
     return {name: factor * value for name, value in gradients.items()}
 
 
-def checked(file: Path, returned: object, given: Gradients, hook: str) -> dict[str, Tensor]:
+def checked(
+    file: Path, returned: object, given: Gradients, hook: str, differentiable: bool = False
+) -> dict[str, Tensor]:
     """Return what a hook gave, where it has the names, shapes and types of what it was given.
 
     Raises:
@@ -260,8 +267,9 @@ def checked(file: Path, returned: object, given: Gradients, hook: str) -> dict[s
             raise UserError(f"{wanted} returned '{name}' of shape {list(value.shape)}: make it {list(like.shape)}")
         if value.dtype != like.dtype and (like.dtype == torch.float32 or not value.is_floating_point()):
             raise UserError(f"{wanted} returned '{name}' as {value.dtype}: give back {like.dtype}, as it came")
+    kept = {name: returned[name] if differentiable else returned[name].detach() for name in given}
     # what is written for float32 is judged in float64 too
-    return {name: returned[name].detach().to(like.dtype) for name, like in given.items()}
+    return {name: value.to(given[name].dtype) for name, value in kept.items()}
 
 
 def _called(value: object) -> str:

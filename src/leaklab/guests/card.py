@@ -15,6 +15,7 @@ SHOWN = {
     "rule": "defended, attacker by rule",
     "learnt": "defended, attacker who learnt it",
     "noise": "noise of the same energy",
+    "rounds": "defended, mean of several rounds",
 }
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,13 @@ import torch
 
 from leaklab.attacks.adaptive.noise import NormalLikelihood
 from leaklab.attacks.annealed import AnnealedMap
-from leaklab.guests.arena import Attacker, Tiny, by_rule
+from leaklab.guests.arena import EARLIER, Attacker, Tiny
 from leaklab.guests.calls import Subject
 from leaklab.guests.description import describe
 from leaklab.guests.laboratory import Laboratory, Update
+from leaklab.guests.learning import who_averages, who_learnt
 from leaklab.guests.maps import Fact
+from leaklab.guests.rules import by_rule
 from leaklab.records.errors import UserError
 
 Tell = Callable[[dict[str, Any]], None]
@@ -50,7 +53,14 @@ def judged(
     ]
     for attacker in (*attackers, *by_rule(facts, network)):
         row(_row(arena, attacker, arena.plain if attacker.kind == "undefended" else arena.defended))
-    row(_row(arena, arena.learnt(), arena.defended))
+    row(_row(arena, who_learnt(arena), arena.defended))
+    said = {fact.name for fact in facts}
+    if "memory" in said:
+        later = Tiny(subject, network, seed, EARLIER)
+        who = who_learnt(later)
+        row(_row(later, replace(who, by=f"{who.by}, round {EARLIER + 1}"), later.defended))
+    if "random" in said:
+        row(_row(arena, who_averages(arena), [arena.mean_of_rounds(moment) for moment in arena.moments]))
     if energy := arena.energy():
         noise = Attacker("noise", f"matched-noise, sigma {energy:.3g}", AnnealedMap(), NormalLikelihood(energy))
         row(_row(arena, noise, arena.noisy(energy)))
