@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.status import Status
 
 from leaklab.guests.judging import Watch
-from leaklab.records.environment import duration
 
 
 class Progress(Watch):
@@ -26,7 +25,6 @@ class Progress(Watch):
         self.console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True, force_terminal=terminal)
         self.status = Status("", console=self.console) if terminal else None
         self.phases: dict[str, str] = {}
-        self.seconds = 0.0
 
     def __enter__(self) -> "Progress":
         if self.status:
@@ -42,7 +40,7 @@ class Progress(Watch):
     def phase(self, network: str, phase: str) -> None:
         """Show what is done on a network."""
         self.phases.pop("", None)  # what came before the networks is over
-        self.phases[network] = phase
+        self.phases[network] = f"{network}: {phase.removesuffix(f' on the {network}')}" if network else phase
 
     def row(self, row: Mapping[str, Any]) -> None:
         """Say what an attacker read."""
@@ -53,5 +51,5 @@ class Progress(Watch):
     def spent(self, seconds: float) -> None:
         """Show how much of the budget is gone."""
         if self.status:
-            share = f"{100 * min(1.0, seconds / self.budget):.0f} % of {duration(self.budget)}"
+            share = f"{100 * min(1.0, seconds / self.budget):.0f} % of the budget"
             self.status.update("; ".join([share, *self.phases.values()]))

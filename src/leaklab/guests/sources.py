@@ -6,7 +6,6 @@ it uses there: imports, constants, functions and classes.
 
 import ast
 import builtins
-import dataclasses
 import inspect
 import linecache
 import os
@@ -61,7 +60,7 @@ def source_of(defense: object, folder: Path) -> Source:
         return found
     parts: dict[str, str] = {}
     _write_down(defined.__name__, defined, parts)
-    parts["PLUGIN"] = f"PLUGIN = {defined.__name__ if defense is defined else _made_again(defense)}"
+    parts["PLUGIN"] = f"PLUGIN = {defined.__name__}" if defense is defined else _made_again(defense)
     file = folder / f"{defined.__name__}.py"
     file.write_text("\n\n".join(parts.values()) + "\n", encoding="utf-8")
     return Source(file, written=True)
@@ -76,21 +75,20 @@ def _in_its_file(defense: object, defined: Definition) -> Source | None:
 
 
 def _made_again(defense: object) -> str:
-    """Return an expression that makes an object again.
+    """Return lines that make an object again, as ``PLUGIN``, with all that it keeps.
 
     Raises:
         UserError: it keeps what cannot be written down.
     """
-    name = type(defense).__name__
-    fields = dataclasses.fields(defense) if dataclasses.is_dataclass(defense) else ()
-    settings = {one.name: getattr(defense, one.name) for one in fields if one.init}
-    others = set(getattr(defense, "__dict__", {})) - {one.name for one in fields}
-    for key in others | {key for key, value in settings.items() if not _is_literal(value)}:
+    kind = type(defense)
+    if not hasattr(defense, "__dict__") or kind.__new__ is not object.__new__:
+        raise UserError(f"a {kind.__name__} cannot be written down: define a function with def that calls it")
+    if others := [name for name, value in vars(defense).items() if not _is_literal(value)]:
         raise UserError(
-            f"the {name} that is given keeps '{key}', which cannot be written down: make it a dataclass of numbers and "
-            f"texts, or {ADVICE}"
+            f"the {kind.__name__} that is given keeps '{others[0]}', which cannot be written down: let it keep numbers "
+            f"and texts, or {ADVICE}"
         )
-    return f"{name}({', '.join(f'{key}={value!r}' for key, value in settings.items())})"
+    return f"PLUGIN = object.__new__({kind.__name__})\nPLUGIN.__dict__.update({vars(defense)!r})"
 
 
 def _write_down(name: str, value: object, parts: dict[str, str]) -> None:
@@ -128,7 +126,7 @@ def _home(value: object) -> str | None:
 def _is_literal(value: object) -> bool:
     try:
         return bool(ast.literal_eval(repr(value)) == value)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError):
         return False
 
 
@@ -153,7 +151,8 @@ def _definition(value: Definition) -> str:
 def _codes(value: Definition) -> Iterator[CodeType]:
     """Yield the code of a function, or of the methods of a class."""
     for one in vars(value).values() if isinstance(value, type) else [value]:
-        if isinstance(function := inspect.unwrap(one) if callable(one) else None, FunctionType):
+        function = inspect.unwrap(one) if callable(one) else None
+        if isinstance(function, FunctionType) and function.__code__.co_filename != "<string>":  # of dataclasses
             yield function.__code__
 
 

@@ -15,7 +15,13 @@ from leaklab.records.files import write_text
 from leaklab.specs.stages import SPECS
 
 # a block of an item is flat and has axes; the values that its fields may have are those of the specs
-SCHEMAS: dict[str, Any] = {"card": CardData, "config": Config, "item": Item, "paper": Paper, "specs": reduce(or_, SPECS)}
+SCHEMAS: dict[str, Any] = {
+    "card": CardData,
+    "config": Config,
+    "item": Item,
+    "paper": Paper,
+    "specs": reduce(or_, SPECS),
+}
 FOLDER = Path("workflow/schemas")
 
 
