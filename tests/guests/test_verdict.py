@@ -56,8 +56,9 @@ def test_fewer_than_six_updates_decide_nothing(updates, above):
 
 
 def test_the_worst_network_counts():
-    for words in itertools.permutations(WORDS):
+    for words in itertools.permutations(WORDS[1:]):
         assert worst(words) == "read"
+        assert worst(["invalid", *words]) == "invalid"
     assert worst(["stood", "no premise"]) == "no premise"
     assert STATUS == {"stood": 0, "invalid": 1, "read": 3, "undecided": 4, "no premise": 5}
 

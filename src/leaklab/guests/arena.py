@@ -182,16 +182,18 @@ class Tiny:
         found: Reconstruction = attacker.attack.reconstruct(self.case(updates, attacker, evaluations))
         return Reading(attacker, found.images[:, 0], found.labels[:, 0])
 
-    def guesses(self) -> list[float]:
-        """Return the PSNR of the better of two guesses: the mean of all public images, or of those of its class."""
+    def guesses(self) -> Reading:
+        """Return the better of two guesses of each image: the mean of all public images, or of those of its class."""
         public = digits()
-        every = public.images.mean(0)
         of_class = torch.stack(
             [public.images[public.labels == label].mean(0) for label in self.private.labels.tolist()]
         )
-        nobody = Attacker("guess", "guess", AnnealedMap())
-        both = (Reading(nobody, one, self.private.labels) for one in (every.expand_as(of_class), of_class))
-        return [max(pair) for pair in zip(*(one.decibels(self.private.images) for one in both), strict=True)]
+        nobody = Attacker("guess", "mean images", AnnealedMap())
+        every = public.images.mean(0).expand_as(of_class)
+        both = [Reading(nobody, one, self.private.labels) for one in (every, of_class)]
+        first, second = (torch.tensor(one.decibels(self.private.images)) for one in both)
+        better = (first >= second).view(-1, 1, 1, 1)
+        return replace(both[0], images=torch.where(better, every, of_class))
 
     def energy(self) -> float:
         """Return the root mean square of what the defense changes in an entry."""

@@ -84,13 +84,18 @@ class Subject:
     loads: int = field(default=0, repr=False)
 
     @classmethod
-    def load(cls, file: Path, sha256: str = "") -> "Subject":
+    def load(cls, file: Path, sha256: str = "", offered: str = "") -> "Subject":
         """Import a guest's file.
+
+        Args:
+            file: where it stands.
+            sha256: that it must have; empty for any.
+            offered: see ``files.find``.
 
         Raises:
             UserError: it fails, or it is no longer the one of which the digest was taken.
         """
-        guest = find(file)
+        guest = find(file, offered)
         if sha256 and guest.sha256 != sha256:
             raise UserError(f"{file} was changed while it was judged: begin again")
         return cls(guest, imported(file, 0))

@@ -46,8 +46,12 @@ class Guest:
     sha256: str
 
 
-def find(path: Path) -> Guest:
+def find(path: Path, offered: str = "") -> Guest:
     """Return what a file offers.
+
+    Args:
+        path: of the file.
+        offered: what is meant of all that stands there, at the top level; empty for what the file itself offers.
 
     Raises:
         UserError: there is no such file, it is not Python, or it offers nothing or several things; one line that says
@@ -55,8 +59,8 @@ def find(path: Path) -> Guest:
     """
     file = path.absolute()
     tree = _tree(file, path)
-    offered, kind, form, line = _offered(tree, path)
-    return Guest(file, offered, kind, form, line, digest(file))
+    found = _named(tree, path, offered) if offered else _offered(tree, path)
+    return Guest(file, *found, digest(file))
 
 
 def digest(file: Path) -> str:
@@ -112,6 +116,17 @@ def _beside(tree: ast.Module, file: Path, folder: Path) -> Iterator[Path]:
                 yield from sorted(place.rglob("*.py"))
             elif place.with_suffix(".py").is_file():
                 yield place.with_suffix(".py")
+
+
+def _named(tree: ast.Module, shown: Path, offered: str) -> tuple[str, Kind, Form, int]:
+    for node in reversed(tree.body):  # the last one counts, as for an import
+        if isinstance(node, ast.ClassDef) and node.name == offered:
+            return offered, "attack" if _is_attack(node) else "defense", "class", node.lineno
+        if isinstance(node, ast.FunctionDef) and node.name == offered:
+            return offered, "defense", "function", node.lineno
+        if isinstance(node, ast.Assign) and offered in [ast.unparse(one) for one in node.targets]:
+            return offered, "defense", "object", node.lineno
+    raise UserError(f"{shown} has no {offered} at its top level: define it there, with class, def or =")
 
 
 def _offered(tree: ast.Module, shown: Path) -> tuple[str, Kind, Form, int]:

@@ -10,12 +10,14 @@ import torch
 
 from leaklab.attacks.adaptive.noise import NormalLikelihood
 from leaklab.attacks.annealed import AnnealedMap
+from leaklab.guests import price
 from leaklab.guests.arena import EARLIER, Attacker, Tiny
-from leaklab.guests.calls import Subject
+from leaklab.guests.calls import FunctionDefense, Subject, sent
 from leaklab.guests.description import describe
 from leaklab.guests.laboratory import Laboratory, Update
 from leaklab.guests.learning import who_averages, who_learnt
 from leaklab.guests.maps import Fact
+from leaklab.guests.pictures import encoded
 from leaklab.guests.rules import by_rule
 from leaklab.records.errors import UserError
 
@@ -23,7 +25,13 @@ Tell = Callable[[dict[str, Any]], None]
 
 
 def judged(
-    file: Path, phase: Callable[[str], None], row: Tell, network: str, sha256: str = "", seed: int = 0
+    file: Path,
+    phase: Callable[[str], None],
+    row: Tell,
+    network: str,
+    sha256: str = "",
+    seed: int = 0,
+    offered: str = "",
 ) -> dict[str, Any]:
     """Return the guesses and the facts of one network; each attacker's row is told when it is ready.
 
@@ -34,38 +42,81 @@ def judged(
         network: one of ``moments.NETWORKS``.
         sha256: that the file must have; empty for any.
         seed: of everything that is drawn.
+        offered: see ``files.find``.
 
     Raises:
         UserError: it cannot be judged.
     """
     phase("it was imported")
-    subject = Subject.load(file, sha256)
+    subject = Subject.load(file, sha256, offered)
     phase(f"it was described on the {network}")
     facts = describe(Laboratory(subject, network))
     _refuse_what_trains_nobody(file, facts)
     phase(f"it defended the {network}")
     arena = Tiny(subject, network, seed)
-    phase(f"it was attacked on the {network}")
-    row({"network": network, "attacker": "guess", "by": "mean images", "decibels": arena.guesses(), "labels": None})
+    row({"network": network, "attacker": "control", "by": "no-op", "same": control(arena)})
+    row(_guess(arena))
     attackers = [
         Attacker("undefended", "annealed-map", AnnealedMap()),
         Attacker("unaware", "annealed-map", AnnealedMap()),
     ]
     for attacker in (*attackers, *by_rule(facts, network)):
+        phase(f"{attacker.by} attacked it on the {network}")
         row(_row(arena, attacker, arena.plain if attacker.kind == "undefended" else arena.defended))
+    phase(f"it was rehearsed on the {network}")
     row(_row(arena, who_learnt(arena), arena.defended))
     said = {fact.name for fact in facts}
     if "memory" in said:
+        phase(f"it was rehearsed over rounds on the {network}")
         later = Tiny(subject, network, seed, EARLIER)
         who = who_learnt(later)
         row(_row(later, replace(who, by=f"{who.by}, round {EARLIER + 1}"), later.defended))
-    if "random" in said:
-        row(_row(arena, who_averages(arena), [arena.mean_of_rounds(moment) for moment in arena.moments]))
+    phase(f"noise of its energy was attacked on the {network}")
     if energy := arena.energy():
-        noise = Attacker("noise", f"matched-noise, sigma {energy:.3g}", AnnealedMap(), NormalLikelihood(energy))
-        row(_row(arena, noise, arena.noisy(energy)))
+        row(_noise(arena, "noise", energy))
+    if "random" in said:
+        phase(f"the mean of rounds was attacked on the {network}")
+        row(_row(arena, who_averages(arena), [arena.mean_of_rounds(moment) for moment in arena.moments]))
+    costs = _price(arena, row, phase) if network == price.NETWORK else None
     subject.unchanged()
-    return {"facts": [fact.text for fact in facts], "changes": energy}
+    return {"facts": [fact.text for fact in facts], "changes": energy, "price": costs}
+
+
+def _noise(arena: Tiny, kind: str, sigma: float) -> dict[str, Any]:
+    """Return what is read of noise in place of the defense by who knows its law."""
+    noise = Attacker(kind, f"matched-noise, sigma {sigma:.3g}", AnnealedMap(), NormalLikelihood(sigma))
+    return _row(arena, noise, arena.noisy(sigma))
+
+
+def _price(arena: Tiny, row: Tell, phase: Callable[[str], None]) -> dict[str, Any]:
+    """Return what the defense costs; noise of the same price is attacked."""
+    phase(f"it was trained with on the {arena.network}")
+    found, sigma = price.priced(arena.subject, arena.seed)
+    if sigma:
+        row(_noise(arena, "noise of the same price", sigma))
+    return price.as_data(found, sigma)
+
+
+def control(arena: Tiny) -> bool:
+    """Return whether a guest that does nothing sends the gradients themselves, to the bit.
+
+    Then the same search reads the same of it as of no defense, and need not be run. What a file changes outside of
+    itself, of torch say, shows here.
+    """
+    for moment, plain in zip(arena.moments, arena.plain, strict=True):
+        update = sent(arena.subject, FunctionDefense(lambda gradients: gradients), moment)
+        if update.keys() != plain.keys() or not all(torch.equal(update[name], plain[name]) for name in plain):
+            return False
+    return True
+
+
+def _guess(arena: Tiny) -> dict[str, Any]:
+    """Return the guesses, with the images that are attacked."""
+    guesses, truth = arena.guesses(), arena.private.images
+    common = {"network": arena.network, "attacker": "guess", "by": guesses.attacker.by, "labels": None}
+    return {
+        **common, "decibels": guesses.decibels(truth), "images": encoded(guesses.images), "originals": encoded(truth),
+    }  # fmt: skip
 
 
 def _refuse_what_trains_nobody(file: Path, facts: list[Fact]) -> None:
@@ -92,4 +143,5 @@ def _row(arena: Tiny, attacker: Attacker, updates: list[Update]) -> dict[str, An
         return {**common, "failed": str(error), "seconds": time.monotonic() - began}
     right = int((reading.labels == arena.private.labels).sum())
     decibels = reading.decibels(arena.private.images)
-    return {**common, "decibels": decibels, "labels": right, "seconds": time.monotonic() - began}
+    images = encoded(reading.images)
+    return {**common, "decibels": decibels, "labels": right, "images": images, "seconds": time.monotonic() - began}

@@ -50,19 +50,20 @@ class Finding:
     text: str
 
 
-def linted(file: Path, phase: Phase, sha256: str = "") -> dict[str, Any]:
+def linted(file: Path, phase: Phase, sha256: str = "", offered: str = "") -> dict[str, Any]:
     """Return the name of a guest's defense, the hooks that it overrides and the warnings.
 
     Args:
         file: of the guest.
         phase: told what is done now.
         sha256: that the file must have; empty for any.
+        offered: see ``files.find``.
 
     Raises:
         UserError: it cannot be judged.
     """
     phase("it was imported")
-    subject = Subject.load(file, sha256)
+    subject = Subject.load(file, sha256, offered)
     defense = subject.new()
     hooks = [hook for hook in HOOKS if overrides(defense, hook)]
     found: list[Finding] = []

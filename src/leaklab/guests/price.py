@@ -82,7 +82,9 @@ def priced(subject: Subject, seed: int) -> tuple[Price, float | None]:
 
 def as_data(price: Price, sigma: float | None) -> dict[str, Any]:
     """Return a price for a card."""
-    return {**asdict(price), "pairs": PAIRS, "rounds": ROUNDS, "clients": CLIENTS, "noise_of_the_same_price": sigma}
+    whole = {name: value if isinstance(value, int) else round(value, 2) + 0.0 for name, value in asdict(price).items()}
+    noise = None if sigma is None else float(f"{sigma:.3g}")
+    return {**whole, "pairs": PAIRS, "rounds": ROUNDS, "clients": CLIENTS, "noise": noise}
 
 
 def _as_it_is(client: int, moment: Situation) -> Update:
