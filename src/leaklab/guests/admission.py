@@ -91,7 +91,7 @@ class _Loader(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         """Return the code of the file as it is now: a compiled one of the same second may be of an older file."""
-        return self.source_to_code(self.get_data(self.path), self.path)  # type: ignore[no-any-return]
+        return self.source_to_code(self.get_data(self.path), self.path)
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the file, and give its plug-in the name by which it is loaded."""

@@ -156,9 +156,9 @@ def _listed(start: Path) -> list[Path]:
 
 
 def _of_distributions() -> Iterator[Lodger]:
-    for entry in sorted(entry_points(), key=lambda one: (one.group, one.name, one.value)):
-        if entry.group.startswith(GROUP):
-            yield _of_entry(entry)
+    every = entry_points()
+    for group in sorted(one for one in every.groups if one.startswith(GROUP)):
+        yield from map(_of_entry, sorted(every.select(group=group), key=lambda one: (one.name, one.value)))
 
 
 def _of_entry(entry: EntryPoint) -> Lodger:

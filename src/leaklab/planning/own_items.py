@@ -38,6 +38,7 @@ NAMED_BY_SETTINGS = {
     "renderer": {FIGURES},
 }
 """Fields that name plug-ins, beside those of which specs say it."""
+WALKED = ("renderer", "runs", "scales")
 Names = Mapping[tuple[str, str], str]
 """Room and name of a guest -> its name with the digest."""
 
@@ -113,7 +114,7 @@ def _completed(value: Any, path: Path, place: int) -> dict[str, Any]:
     for key, said in own.items():
         if value.get(key, said) != said:
             raise UserError(f"{path}: {key}: leave it out, or write '{said}'")
-    scales = value.get("scales", dict.fromkeys(SCALES, {}))
+    scales = value.get("scales", {scale: {} for scale in SCALES})
     if not isinstance(scales, dict) or not all(isinstance(one, dict) for one in scales.values()):
         raise UserError(f"{path}: scales: write what each changes: {{demo: {{set: {{rounds: 5}}}}}}")
     apart = {scale: {**change, "apart": True} for scale, change in {"paper": {}, **scales}.items()}
@@ -123,7 +124,7 @@ def _completed(value: Any, path: Path, place: int) -> dict[str, Any]:
 def _with_digests(item: dict[str, Any], names: Names) -> dict[str, Any]:
     """Return an item in which guests are called by name and digest; its rows call them as it does."""
     fields = dict(_rooms_of_fields())
-    changed = {key: _walked(item[key], key, fields, names) for key in ("renderer", "runs", "scales") if key in item}
+    changed = {key: _walked(part, key, fields, names) for key, part in item.items() if key in WALKED}
     used = {one: plain(one) for one in sorted(set(_texts(changed))) if MARK.search(one)}
     cells = item.get("cells")
     if not used or not isinstance(cells, dict):
