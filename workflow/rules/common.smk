@@ -27,7 +27,7 @@ from leaklab.planning.gpus import (
     refuse_missing_gpu,
 )
 from leaklab.planning.lookups import START, Runs, files, step
-from leaklab.planning.own_items import items_of_call
+from leaklab.planning.own_items import PAPER, items_of_call
 from leaklab.planning.piece_lookups import Pieces
 from leaklab.planning.result_lookups import (
     Results,

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from leaklab.guests.listing import list_plugins
 from leaklab.records.errors import UserError
 
 JUDGE = "leaklab.guests.judge:judged"
@@ -23,6 +24,7 @@ def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(describe)
     app.command(name="try")(judge)
+    app.command(name="list")(list_plugins)
 
 
 def describe(

@@ -75,6 +75,12 @@ def is_own(item: Item) -> bool:
     return item.paper == PAPER and not (ITEMS / PAPER).is_dir()
 
 
+def guests_of(item: Item) -> list[tuple[str, str]]:
+    """Return name and digest of the guests that an item of one's own names."""
+    named = sorted({text for text in _texts({"runs": item.runs, "renderer": item.renderer}) if MARK.search(text)})
+    return [(plain(text), text.rpartition("-")[2]) for text in named]
+
+
 def own_items() -> dict[str, Item]:
     """Return one's own items by key, after their guests have been let in and their files made.
 
