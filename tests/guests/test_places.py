@@ -123,10 +123,11 @@ def in_a_listed_folder(home):
 
 
 def installed(home):
-    modules = {"defense": DEFENSE, "metric": METRIC.replace("from levels", "from toy.levels"), "levels": "STEPS = 255\n"}
+    metric = METRIC.replace("from levels", "from toy.levels")
+    modules = {"__init__": "", "defense": DEFENSE, "metric": metric, "levels": "STEPS = 255\n"}
     home.install(
         "[leaklab.defenses]\nshrinking = toy.defense:Shrinking\n[leaklab.metrics]\nlargest = toy.metric:Largest\n",
-        {f"toy/{name}": text for name, text in {"__init__": "", **modules}.items()},
+        {f"toy/{name}": text for name, text in modules.items()},
     )
 
 
@@ -241,9 +242,7 @@ def test_a_wrong_entry_point_is_refused(home, group, value, said):
 def test_nothing_of_a_guest_runs_when_it_is_found(home):
     home.write("mine/defenses/loud.py", f"raise SystemExit\n{DEFENSE}")
     modules = {"toy/__init__": "raise SystemExit", "toy/inner": DEFENSE}
-    home.install("[leaklab.defenses]
-quiet = toy.inner:Shrinking
-", modules)
+    home.install("[leaklab.defenses]\nquiet = toy.inner:Shrinking\n", modules)
     assert set(admit()["defenses"]) == {"loud", "quiet"}
 
 
