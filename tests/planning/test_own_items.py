@@ -1,5 +1,6 @@
 """Items of `mine` are planned where they are asked for, with the digests of their guests in the ids of their runs."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,16 @@ def test_the_digest_of_a_guest_is_in_every_run_that_it_takes_part_in(home, packa
     package_at(plugins.PACKAGE_FOLDER)
     after = {stage: set(known) for stage, known in jobs().items()}
     assert not any(before[stage] & after[stage] for stage in before)
+
+
+def test_the_item_of_the_page_is_planned_with_the_guest_of_the_page(home):
+    page = (ROOT / "docs/own-defense.md").read_text(encoding="utf-8")
+    texts = dict(re.findall(r"^```(python|yaml)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))  # the last of each
+    Path("mine/defenses/rounding.py").write_text(texts["python"])
+    Path("mine/items/halves.yaml").rename("mine/items/rounding.yaml")
+    Path("mine/items/rounding.yaml").write_text(texts["yaml"])
+    assert any("-rounding-guest-" in name for name in jobs()["capture"])
+    assert "figures/demo/mine/rounding.png" in page
 
 
 def test_its_rows_and_conditions_call_it_as_the_item_does(home):
