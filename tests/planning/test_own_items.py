@@ -95,6 +95,33 @@ def test_its_rows_and_conditions_call_it_as_the_item_does(home):
     assert own.guests_of(item) == [("halving", key.rpartition("-")[2])]
 
 
+TRANSFORM = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from leaklab.observations.declared import Requirements
+
+
+@dataclass(frozen=True)
+class Doubling:
+    requirements: ClassVar[Requirements] = Requirements(facts=("weights",), fits=("halving",))
+
+
+PLUGIN = Doubling
+"""
+
+
+def test_who_knows_a_guest_is_made_for_it_under_its_name(home):
+    (home / "mine/attacks/adaptive").mkdir(parents=True)
+    (home / "mine/attacks/adaptive/doubling.py").write_text(TRANSFORM)
+    block = {**ITEM["runs"]["attack"], "transform": "doubling"}
+    write({"runs": {"attack": {**block, "defense": "halving"}}})
+    (job,) = jobs()["attack"].values()
+    assert job.spec.transform.name.startswith("doubling-guest-")
+    write({"runs": {"attack": {**block, "defense": "lrp"}}, "scales": {}})
+    assert "transform 'doubling' does not fit defense 'lrp': it is made for halving" in refusal()
+
+
 def test_the_code_of_a_guest_counts_with_what_it_reaches_of_ours(home, package_at):
     (job,) = jobs()["capture"].values()
     assert code_of(job.spec).digest

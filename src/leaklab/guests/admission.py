@@ -5,6 +5,7 @@ process in which the file is another one has no plug-in of that name: it refuses
 source until a step loads one.
 """
 
+import ast
 import importlib
 import importlib.abc
 import re
@@ -16,9 +17,10 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_loader
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import TypeGuard
 
 from leaklab.guests import files
-from leaklab.guests.places import Lodger, lodgers
+from leaklab.guests.places import Lodger, lodgers, names_of
 from leaklab.records import code, plugins
 from leaklab.records.errors import UserError
 
@@ -57,9 +59,21 @@ def admit() -> Mapping[str, Mapping[str, Lodger]]:
             _FINDER.known[name] = lodger
             plugins.add(room, lodger.key, GuestOffer(lodger.file, lodger.offered, "", name))
             code.add(name, lodger.file)
+            _name_by_digest(lodger, names_of(known))
     if _FINDER not in sys.meta_path:
         sys.meta_path.append(_FINDER)
     return known
+
+
+def _name_by_digest(lodger: Lodger, names: Mapping[tuple[str, str], str]) -> None:
+    """Let a transform that is made for a guest fit it under the name that it has here; specs know no other."""
+    declared = (node.value for node in ast.walk(plugins.tree_of(lodger.file)) if _says_what_fits(node))
+    for one in (one for value in declared for one in ast.walk(value) if isinstance(one, ast.Constant)):
+        one.value = names.get(("defenses", str(one.value)), one.value)
+
+
+def _says_what_fits(node: ast.AST) -> TypeGuard[ast.keyword]:
+    return isinstance(node, ast.keyword) and node.arg in ("fits", "unfit")
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -236,6 +236,11 @@ def offered_in(file: Path) -> Mapping[str, Offer]:
     return _offered(file)
 
 
+def tree_of(file: Path) -> ast.Module:
+    """Return the syntax tree in which this process reads what a file declares."""
+    return _tree(file)
+
+
 def add(room: str, name: str, offer: Offer) -> None:
     """Let a room offer a plug-in that stands outside of the package, in this process.
 
