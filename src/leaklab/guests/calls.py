@@ -112,26 +112,32 @@ class Subject:
     def fresh(self) -> Defense:
         """Return the defense as in a process that has not called it yet."""
         self.loads += 1
-        return self._made(imported(self.guest.file, self.loads))
+        return made(self.guest, imported(self.guest.file, self.loads))
 
     def new(self) -> Defense:
         """Return a new object of the defense."""
-        return self.fresh() if self.everywhere_fresh else self._made(self.module)
+        return self.fresh() if self.everywhere_fresh else made(self.guest, self.module)
 
-    def _made(self, module: ModuleType) -> Defense:
-        offered = getattr(module, self.guest.offered)
-        with blamed(self.guest.file, "it is made"):
-            if self.guest.form == "function":
-                return FunctionDefense(offered)
-            made = offered() if isinstance(offered, type) else copy.deepcopy(offered)
-        if isinstance(made, Defense):
-            return made
-        if callable(made):
-            return FunctionDefense(made)
-        raise UserError(
-            f"{self.guest.file}, line {self.guest.line}: {self.guest.offered} is a {type(made).__name__}: make it a "
-            f"class with base leaklab.Defense, or a function {FUNCTION}(gradients, context)"
-        )
+
+def made(guest: Guest, module: ModuleType) -> Defense:
+    """Return a new object of the defense that a module offers.
+
+    Raises:
+        UserError: it cannot be made, or is no defense.
+    """
+    offered = getattr(module, guest.offered)
+    with blamed(guest.file, "it is made"):
+        if guest.form == "function":
+            return FunctionDefense(offered)
+        one = offered() if isinstance(offered, type) else copy.deepcopy(offered)
+    if isinstance(one, Defense):
+        return one
+    if callable(one):
+        return FunctionDefense(one)
+    raise UserError(
+        f"{guest.file}, line {guest.line}: {guest.offered} is a {type(one).__name__}: make it a "
+        f"class with base leaklab.Defense, or a function {FUNCTION}(gradients, context)"
+    )
 
 
 def imported(file: Path, number: int) -> ModuleType:

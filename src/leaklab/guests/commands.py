@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from leaklab.guests.listing import list_plugins
 from leaklab.records.errors import UserError
 
 DESCRIPTION = "leaklab.guests.description:described"
@@ -19,6 +20,7 @@ def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(describe)
     app.command(name="try")(judge)
+    app.command(name="list")(list_plugins)
 
 
 def describe(
