@@ -18,7 +18,8 @@ from leaklab.attacks.matching.distances import Distance, profiled_scale
 from leaklab.guests.calls import Situation, Subject, sent
 from leaklab.guests.laboratory import Update, rms
 from leaklab.guests.maps import Fact
-from leaklab.guests.moments import CLASSES, NETWORKS, Labelled, Stage, digits, private_digits, stage
+from leaklab.guests.moments import CLASSES, Labelled, Stage, digits, private_digits, stage
+from leaklab.guests.networks import stage_of
 from leaklab.metrics.pixel import mean_squared_error
 from leaklab.models.generators.base import Generator
 from leaklab.models.generators.class_gaussian import ClassGaussian
@@ -89,7 +90,12 @@ class Tiny:
 
     @cached_property
     def stage(self) -> Stage:
-        """The network with the weights that were sent."""
+        """The network that is trained, with the weights that were sent."""
+        return stage_of(self.subject, self.network, seed=self.seed)
+
+    @cached_property
+    def original(self) -> Stage:
+        """The same without the guest, who may change it."""
         return stage(self.network, seed=self.seed)
 
     @cached_property
@@ -111,8 +117,9 @@ class Tiny:
 
     @cached_property
     def plain(self) -> list[Update]:
-        """The gradients of the private images."""
-        return [dict(one.gradients[0]) for one in self.moments]
+        """The gradients of the private images without the guest."""
+        images, labels = self.private.images, self.private.labels
+        return [self.original.gradient(images[k : k + 1], labels[k : k + 1]) for k in range(len(labels))]
 
     @cached_property
     def moments(self) -> list[Situation]:
@@ -143,10 +150,10 @@ class Tiny:
 
     def case(self, updates: Sequence[Mapping[str, Tensor]], attacker: Attacker, evaluations: int) -> Case:
         """Return what an attacker is given of updates: nothing of the images behind them."""
-        name, settings = NETWORKS[self.network]
+        given = self.original if attacker.kind in ("undefended", "noise") else self.stage
         update = {key: torch.stack([one[key] for one in updates]) for key in updates[0]}
-        model = {"name": name, "settings": settings}
-        observed = Observation(dict(self.stage.weights), update, "gradient", "eval", model, tuple(range(len(updates))))
+        trials = tuple(range(len(updates)))
+        observed = Observation(dict(given.weights), update, "gradient", "eval", given.model, trials)
         shape = tuple(digits().images.shape[1:])
         facts = {"weights": True, "architecture": True, "batch_size": 1, "input_shape": shape, "num_classes": CLASSES,
                  "input_range": (0.0, 1.0), "local_steps": 1}  # fmt: skip
@@ -174,10 +181,10 @@ class Tiny:
         return [max(pair) for pair in zip(*(one.decibels(self.private.images) for one in both), strict=True)]
 
     def energy(self) -> float:
-        """Return the root mean square of what the defense changes in an entry."""
+        """Return the root mean square of what the defense changes in an entry, on the network that is trained."""
         changes = [
-            torch.cat([(out[name] - plain[name]).flatten() for name in out])
-            for out, plain in zip(self.defended, self.plain, strict=True)
+            torch.cat([(out[name] - moment.gradients[0][name]).flatten() for name in out])
+            for out, moment in zip(self.defended, self.moments, strict=True)
         ]
         return rms(torch.cat(changes))
 

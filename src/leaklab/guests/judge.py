@@ -12,6 +12,7 @@ from leaklab.attacks.annealed import AnnealedMap
 from leaklab.guests.arena import Attacker, Tiny, by_rule
 from leaklab.guests.calls import Subject
 from leaklab.guests.description import describe
+from leaklab.guests.informed import informed
 from leaklab.guests.laboratory import Laboratory, Update
 from leaklab.guests.maps import Fact
 from leaklab.records.errors import UserError
@@ -48,7 +49,7 @@ def judged(
         Attacker("undefended", "annealed-map", AnnealedMap()),
         Attacker("unaware", "annealed-map", AnnealedMap()),
     ]
-    for attacker in (*attackers, *by_rule(facts, network)):
+    for attacker in (*attackers, *by_rule(facts, network), *informed(arena, facts)):
         row(_row(arena, attacker, arena.plain if attacker.kind == "undefended" else arena.defended))
     row(_row(arena, arena.learnt(), arena.defended))
     if energy := arena.energy():
