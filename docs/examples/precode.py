@@ -6,7 +6,8 @@ Leakage", WACV 2022.
 Taken over: before the last layer the features are encoded as the mean and the variance of a normal code, a code is
 drawn, and decoded to features again; the loss has the divergence of the code from N(0, 1) as a term of its own. In
 evaluation the code is its mean.
-Left out: the paper's networks and their training; the layers are torch's, with torch's initial weights.
+Left out: the paper's networks and their training; the code is narrower than there, as these networks are; the layers
+have torch's initial weights.
 
 Expect: the draw is unknown to the server and enters the gradient of all layers. But the bottleneck begins with an
 affine layer, whose gradients give its input away for one image (the quotient of weight and bias): the features. And a
@@ -34,7 +35,7 @@ class Precode(Defense):
         weight: of the code's divergence from N(0, 1) in the loss.
     """
 
-    width: int = 256
+    width: int = 64
     weight: float = 1e-3
 
     def network(self, network: nn.Sequential) -> nn.Sequential:

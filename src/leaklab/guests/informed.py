@@ -59,7 +59,7 @@ class Across(OnlyWidened):
         return Differentiated(value)
 
 
-ACROSS = AnnealedLikelihood(coarsest=1.0, finest=0.01, stages=5)
+ACROSS = AnnealedLikelihood(coarsest=1.0, finest=0.001, stages=6)
 
 
 # A guest that changes the samples: they are read, and turned back.
