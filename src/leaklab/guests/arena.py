@@ -13,7 +13,8 @@ from leaklab.attacks.learnt import linear
 from leaklab.attacks.matching.distances import Distance
 from leaklab.guests.calls import Situation, Subject, sent
 from leaklab.guests.laboratory import Update, rms
-from leaklab.guests.moments import CLASSES, NETWORKS, Labelled, Stage, digits, private_digits, stage
+from leaklab.guests.moments import CLASSES, Labelled, Stage, digits, private_digits, stage
+from leaklab.guests.networks import stage_of
 from leaklab.metrics.pixel import mean_squared_error
 from leaklab.models.generators.base import Generator
 from leaklab.models.generators.class_gaussian import ClassGaussian
@@ -25,6 +26,8 @@ REHEARSED, DRAWS = 20, 8
 EVALUATIONS = 60
 EARLIER, ROUNDS = 2, 8
 """Rounds before the one that is attacked, where a defense remembers; rounds whose mean is attacked, where it draws."""
+OF_PLAIN = ("undefended", "noise", "noise of the same price")
+"""Kinds of attackers that are given updates of the network without the guest."""
 FIRST_CLIENT = 1000
 """Clients of rehearsals; those that are attacked are numbered from 0."""
 
@@ -34,7 +37,7 @@ class Attacker:
     """Somebody who reads updates.
 
     Attributes:
-        kind: ``undefended``, ``unaware``, ``rule``, ``learnt`` or ``noise``.
+        kind: ``undefended``, ``unaware``, ``rule``, ``learnt``, ``rounds``, or one of ``OF_PLAIN``.
         by: what it is called.
         attack: the search.
         distance: the loss that knows the defense; None for the attack's own.
@@ -85,7 +88,12 @@ class Tiny:
 
     @cached_property
     def stage(self) -> Stage:
-        """The network with the weights that were sent."""
+        """The network that is trained, with the weights that were sent."""
+        return stage_of(self.subject, self.network, seed=self.seed)
+
+    @cached_property
+    def original(self) -> Stage:
+        """The same without the guest, who may change it."""
         return stage(self.network, seed=self.seed)
 
     @cached_property
@@ -107,8 +115,9 @@ class Tiny:
 
     @cached_property
     def plain(self) -> list[Update]:
-        """The gradients of the private images."""
-        return [dict(one.gradients[0]) for one in self.moments]
+        """The gradients of the private images without the guest."""
+        images, labels = self.private.images, self.private.labels
+        return [self.original.gradient(images[k : k + 1], labels[k : k + 1]) for k in range(len(labels))]
 
     @cached_property
     def moments(self) -> list[Situation]:
@@ -163,10 +172,10 @@ class Tiny:
 
     def case(self, updates: Sequence[Mapping[str, Tensor]], attacker: Attacker, evaluations: int) -> Case:
         """Return what an attacker is given of updates: nothing of the images behind them."""
-        name, settings = NETWORKS[self.network]
+        given = self.original if attacker.kind in OF_PLAIN else self.stage
         update = {key: torch.stack([one[key] for one in updates]) for key in updates[0]}
-        model = {"name": name, "settings": settings}
-        observed = Observation(dict(self.stage.weights), update, "gradient", "eval", model, tuple(range(len(updates))))
+        trials = tuple(range(len(updates)))
+        observed = Observation(dict(given.weights), update, "gradient", "eval", given.model, trials)
         shape = tuple(digits().images.shape[1:])
         facts = {"weights": True, "architecture": True, "batch_size": 1, "input_shape": shape, "num_classes": CLASSES,
                  "input_range": (0.0, 1.0), "local_steps": 1}  # fmt: skip
@@ -196,10 +205,10 @@ class Tiny:
         return replace(both[0], images=torch.where(better, every, of_class))
 
     def energy(self) -> float:
-        """Return the root mean square of what the defense changes in an entry."""
+        """Return the root mean square of what the defense changes in an entry, on the network that is trained."""
         changes = [
-            torch.cat([(out[name] - plain[name]).flatten() for name in out])
-            for out, plain in zip(self.defended, self.plain, strict=True)
+            torch.cat([(out[name] - moment.gradients[0][name]).flatten() for name in out])
+            for out, moment in zip(self.defended, self.moments, strict=True)
         ]
         return rms(torch.cat(changes))
 

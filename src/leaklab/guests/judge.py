@@ -14,6 +14,7 @@ from leaklab.guests import price
 from leaklab.guests.arena import EARLIER, Attacker, Tiny
 from leaklab.guests.calls import FunctionDefense, Subject, sent
 from leaklab.guests.description import describe
+from leaklab.guests.informed import informed
 from leaklab.guests.laboratory import Laboratory, Update
 from leaklab.guests.learning import who_averages, who_learnt
 from leaklab.guests.maps import Fact
@@ -60,7 +61,7 @@ def judged(
         Attacker("undefended", "annealed-map", AnnealedMap()),
         Attacker("unaware", "annealed-map", AnnealedMap()),
     ]
-    for attacker in (*attackers, *by_rule(facts, network)):
+    for attacker in (*attackers, *by_rule(facts, network), *informed(arena, facts)):
         phase(f"{attacker.by} attacked it on the {network}")
         row(_row(arena, attacker, arena.plain if attacker.kind == "undefended" else arena.defended))
     phase(f"it was rehearsed on the {network}")

@@ -21,6 +21,7 @@ from leaklab.defenses.base import Defense
 from leaklab.guests.calls import Situation, Subject, sent
 from leaklab.guests.laboratory import Update, times
 from leaklab.guests.moments import Stage, digits, private_digits, stage
+from leaklab.guests.networks import stage_of
 from leaklab.records.streams import stream
 
 NETWORK = "mlp"
@@ -69,9 +70,9 @@ def priced(subject: Subject, seed: int) -> tuple[Price, float | None]:
         subject: the guest.
         seed: of weights, batches and draws.
     """
-    plain = [_accuracy(seed, pair, _as_it_is) for pair in range(PAIRS)]
+    plain = [_accuracy(_first(None, seed, pair), seed, pair, _as_it_is) for pair in range(PAIRS)]
     factor = _factor(subject, seed)
-    defended = [_accuracy(seed, pair, _sender(subject, factor)) for pair in range(PAIRS)]
+    defended = [_accuracy(_first(subject, seed, pair), seed, pair, _sender(subject, factor)) for pair in range(PAIRS)]
     lost = [before - after for before, after in zip(plain, defended, strict=True)]
     half = float(student.ppf((1 + LEVEL) / 2, PAIRS - 1)) * stdev(lost) / sqrt(PAIRS)
     mean = fmean(lost)
@@ -108,13 +109,15 @@ def _moments(seed: int, pair: int, at: int, now: Stage) -> list[Situation]:
     return found
 
 
-def _first(seed: int, pair: int) -> Stage:
-    return stage(NETWORK, seed=1000 * (seed + 1) + pair)
+def _first(subject: Subject | None, seed: int, pair: int) -> Stage:
+    """Return the network with its first weights; that of a guest who changes it."""
+    first = 1000 * (seed + 1) + pair
+    return stage_of(subject, NETWORK, seed=first) if subject else stage(NETWORK, seed=first)
 
 
-def _accuracy(seed: int, pair: int, send: Send, sigma: float = 0.0) -> float:
+def _accuracy(first: Stage, seed: int, pair: int, send: Send, sigma: float = 0.0) -> float:
     """Return the accuracy in percent of one training; ``sigma`` of noise that each client adds besides."""
-    now = _first(seed, pair)
+    now = first
     for at in range(ROUNDS):
         updates = [send(client, moment) for client, moment in enumerate(_moments(seed, pair, at, now))]
         weights = {name: _stepped(name, value, updates) for name, value in now.weights.items()}
@@ -122,7 +125,7 @@ def _accuracy(seed: int, pair: int, send: Send, sigma: float = 0.0) -> float:
             draws = stream(seed, "price noise", pair, at)
             deviation = RATE * sigma / sqrt(CLIENTS)
             weights = {name: value + deviation * draws.normal(*value.shape) for name, value in weights.items()}
-        now = Stage(now.build, weights)
+        now = replace(now, weights=weights)
     tests, network = private_digits(), now.build()
     network.load_state_dict(dict(now.weights))
     with torch.no_grad():
@@ -139,7 +142,7 @@ def _stepped(name: str, value: Tensor, updates: Sequence[Mapping[str, Tensor]]) 
 def _factor(subject: Subject, seed: int) -> float:
     """Return one over the share of the gradient in an update; 1 where the update says nothing of it."""
     products = []
-    for client, moment in enumerate(_moments(seed, 0, 0, _first(seed, 0))):
+    for client, moment in enumerate(_moments(seed, 0, 0, _first(subject, seed, 0))):
         update, plain = _sender(subject, 1.0)(client, moment), moment.gradients[0]
         pairs = [(update[name].flatten(), plain[name].flatten()) for name in update]
         products.append([float(sum(one @ other for one, other in how)) for how in (
@@ -149,7 +152,7 @@ def _factor(subject: Subject, seed: int) -> float:
 
 
 def _milliseconds(subject: Subject, seed: int) -> tuple[float, float]:
-    defense, now = subject.new(), _first(seed, 0)
+    defense, now = subject.new(), _first(subject, seed, 0)
     spent: dict[str, list[float]] = {"defense": [], "gradient": []}
     for at in range(TIMED):
         began = time.perf_counter()
@@ -162,8 +165,8 @@ def _milliseconds(subject: Subject, seed: int) -> tuple[float, float]:
 
 
 def _bytes(subject: Subject, seed: int) -> tuple[int, int]:
-    moments = _moments(seed, 0, 0, _first(seed, 0))
-    whole = 4 * sum(value.numel() for value in moments[0].gradients[0].values())
+    moments = _moments(seed, 0, 0, _first(subject, seed, 0))
+    whole = 4 * sum(value.numel() for value in stage(NETWORK).weights.values())
     sizes = []
     for client, moment in enumerate(moments):
         update = _sender(subject, 1.0)(client, moment)
@@ -176,7 +179,7 @@ def _noise_of(lost: float, plain: float, seed: int) -> float | None:
     """Return the deviation of noise that costs so many points, between those that are tried; None below the least."""
     before: tuple[float, float] | None = None
     for sigma in SIGMAS:
-        own = plain - fmean(_accuracy(seed, pair, _as_it_is, sigma) for pair in range(PAIRS))
+        own = plain - fmean(_accuracy(_first(None, seed, pair), seed, pair, _as_it_is, sigma) for pair in range(PAIRS))
         if own >= lost:
             if before is None:
                 return None
