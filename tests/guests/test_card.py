@@ -42,13 +42,14 @@ def row(attacker, above, by="somebody", **more):
 CONTROL = {"network": "mlp", "attacker": "control", "by": "no-op", "same": True}
 GUESS = {"network": "mlp", "attacker": "guess", "by": "mean images", "decibels": GUESSES, "labels": None}
 FAILED = {"network": "mlp", "attacker": "rule", "by": "x", "failed": "no", "seconds": 1.0}
-WHOLE = {"mlp": {"facts": ["adds | noise <b>"], "changes": 0.1}}
-STOOD = [CONTROL, GUESS, row("undefended", 30), row("unaware", -9), row("learnt", -3)]
+FACTS = {"network": "mlp", "attacker": "facts", "facts": ["adds | noise <b>"]}
+WHOLE = {"mlp": {"changes": 0.1}}
+STOOD = [CONTROL, FACTS, GUESS, row("undefended", 30), row("unaware", -9), row("learnt", -3)]
 CARDS = {
     "stood": (STOOD, WHOLE),
     "read": ([*STOOD, row("rule", 20, "sharp & <quick>")], WHOLE),
     "undecided": ([*STOOD, FAILED], WHOLE),
-    "no premise": ([CONTROL, GUESS, row("undefended", 0), row("learnt", -3)], WHOLE),
+    "no premise": ([CONTROL, FACTS, GUESS, row("undefended", 0), row("learnt", -3)], WHOLE),
     "invalid": ([{**CONTROL, "same": False}, *STOOD[1:]], WHOLE),
 }
 
@@ -149,8 +150,9 @@ def test_a_guest_that_does_nothing_sends_the_gradients_to_the_bit(guest):
 
 @pytest.mark.parametrize(("interrupted", "said"), [(False, "the budget ended"), (True, "it was interrupted")])
 def test_a_card_that_was_cut_off_says_so_everywhere(guest, interrupted, said):
-    made = card(guest, STOOD[:4], {"mlp": None}, interrupted=interrupted)
+    made = card(guest, STOOD[:5], {"mlp": None}, interrupted=interrupted)
     assert made.word == "undecided"
+    assert made.data["arenas"]["tiny"]["mlp"]["facts"] == FACTS["facts"]  # known by then
     assert made.data["ended"] == ("interrupted" if interrupted else "budget")
     jsonschema.validate(made.data, schema())
     for text in (str(made), made.texts()["card.html"], made.texts()["card.md"]):

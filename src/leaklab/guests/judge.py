@@ -29,7 +29,7 @@ def judged(
     seed: int = 0,
     offered: str = "",
 ) -> dict[str, Any]:
-    """Return the guesses and the facts of one network; each attacker's row is told when it is ready.
+    """Return how much of an entry changes on one network; facts and rows of attackers are told when they are ready.
 
     Args:
         file: of the guest.
@@ -48,6 +48,7 @@ def judged(
     phase(f"it was described on the {network}")
     facts = describe(Laboratory(subject, network))
     _refuse_what_trains_nobody(file, facts)
+    row({"network": network, "attacker": "facts", "facts": [fact.text for fact in facts]})
     phase(f"it defended the {network}")
     arena = Tiny(subject, network, seed)
     row({"network": network, "attacker": "control", "by": "no-op", "same": control(arena)})
@@ -66,7 +67,7 @@ def judged(
         noise = Attacker("noise", f"matched-noise, sigma {energy:.3g}", AnnealedMap(), NormalLikelihood(energy))
         row(_row(arena, noise, arena.noisy(energy)))
     subject.unchanged()
-    return {"facts": [fact.text for fact in facts], "changes": energy}
+    return {"changes": energy}
 
 
 def control(arena: Tiny) -> bool:
