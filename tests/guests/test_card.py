@@ -46,13 +46,14 @@ PRICE = {
     "pairs": 6, "rounds": 60, "clients": 4, "without": 89.9, "accuracy": 80.0, "lost": 9.9, "low": 8.0, "high": 11.8,
     "milliseconds": 1.5, "gradient_milliseconds": 2.0, "bytes": 40, "bytes_without": 203_560, "noise": 0.46,
 }  # fmt: skip
-WHOLE = {"mlp": {"facts": ["adds | noise <b>"], "changes": 0.1, "price": PRICE}}
-STOOD = [CONTROL, GUESS, row("undefended", 30), row("unaware", -9), row("learnt", -3)]
+FACTS = {"network": "mlp", "attacker": "facts", "facts": ["adds | noise <b>"]}
+WHOLE = {"mlp": {"changes": 0.1, "price": PRICE}}
+STOOD = [CONTROL, FACTS, GUESS, row("undefended", 30), row("unaware", -9), row("learnt", -3)]
 CARDS = {
     "stood": (STOOD, WHOLE),
     "read": ([*STOOD, row("rule", 20, "sharp & <quick>")], WHOLE),
     "undecided": ([*STOOD, FAILED], WHOLE),
-    "no premise": ([CONTROL, GUESS, row("undefended", 0), row("learnt", -3)], WHOLE),
+    "no premise": ([CONTROL, FACTS, GUESS, row("undefended", 0), row("learnt", -3)], WHOLE),
     "invalid": ([{**CONTROL, "same": False}, *STOOD[1:]], WHOLE),
 }
 
@@ -158,8 +159,9 @@ def test_a_guest_that_does_nothing_sends_the_gradients_to_the_bit(guest):
 
 @pytest.mark.parametrize(("interrupted", "said"), [(False, "the budget ended"), (True, "it was interrupted")])
 def test_a_card_that_was_cut_off_says_so_everywhere(guest, interrupted, said):
-    made = card(guest, STOOD[:4], {"mlp": None}, interrupted=interrupted)
+    made = card(guest, STOOD[:5], {"mlp": None}, interrupted=interrupted)
     assert made.word == "undecided"
+    assert made.data["arenas"]["tiny"]["mlp"]["facts"] == FACTS["facts"]  # known by then
     assert made.data["ended"] == ("interrupted" if interrupted else "budget")
     jsonschema.validate(made.data, schema())
     for text in (str(made), made.texts()["card.html"], made.texts()["card.md"]):

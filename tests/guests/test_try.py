@@ -69,7 +69,8 @@ def typed(*words, folder):
 
 def test_a_defense_that_does_nothing_is_read_and_said_to_do_nothing(tmp_path):
     (tmp_path / "nothing.py").write_text("def defend(gradients):\n    return gradients\n")
-    done = typed("try", "nothing.py", "--json", folder=tmp_path)
+    # other tests share the processor
+    done = typed("try", "nothing.py", "--json", "--budget", "20m", folder=tmp_path)
     assert done.returncode == 3, done.stderr
     card = json.loads(done.stdout)
     assert card["verdict"] == "read"

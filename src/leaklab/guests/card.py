@@ -53,7 +53,7 @@ def card_of(
     verdict = worst([str(arena["verdict"]) for arena in arenas.values()])
     spoilt = [network for network, arena in arenas.items() if arena["control"] is False]
     own = [{"what": one["what"], "text": _without_folder(one["text"], guest)} for one in warnings]
-    ended = "interrupted" if interrupted else "complete" if all(answers.values()) else "budget"
+    ended = "interrupted" if interrupted else "budget" if None in answers.values() else "complete"
     card = {
         "schema": SCHEMA,
         "subject": {"kind": guest.kind, "file": guest.file.name, "name": guest.offered, "sha256": guest.sha256},
@@ -79,7 +79,7 @@ def _network(rows: Sequence[Mapping[str, Any]], answer: Mapping[str, Any] | None
     tried = sum(row["attacker"] in ATTACKS for row in read)
     return {
         "updates": len(guesses),
-        "facts": list(answer["facts"]) if answer else [],
+        "facts": next((list(row["facts"]) for row in rows if row["attacker"] == "facts"), []),
         "guess_psnr": rounded(fmean(guesses)) if guesses else None,
         "control": control,
         "rows": [_shown(row, guesses, tried, guest) for row in searches],

@@ -34,7 +34,7 @@ def judged(
     seed: int = 0,
     offered: str = "",
 ) -> dict[str, Any]:
-    """Return the guesses and the facts of one network; each attacker's row is told when it is ready.
+    """Return how much of an entry changes on one network; facts and rows of attackers are told when they are ready.
 
     Args:
         file: of the guest.
@@ -53,6 +53,7 @@ def judged(
     phase(f"it was described on the {network}")
     facts = describe(Laboratory(subject, network))
     _refuse_what_trains_nobody(file, facts)
+    row({"network": network, "attacker": "facts", "facts": [fact.text for fact in facts]})
     phase(f"it defended the {network}")
     arena = Tiny(subject, network, seed)
     row({"network": network, "attacker": "control", "by": "no-op", "same": control(arena)})
@@ -80,7 +81,7 @@ def judged(
         row(_row(arena, who_averages(arena), [arena.mean_of_rounds(moment) for moment in arena.moments]))
     costs = _price(arena, row, phase) if network == price.NETWORK else None
     subject.unchanged()
-    return {"facts": [fact.text for fact in facts], "changes": energy, "price": costs}
+    return {"changes": energy, "price": costs}
 
 
 def _noise(arena: Tiny, kind: str, sigma: float) -> dict[str, Any]:
