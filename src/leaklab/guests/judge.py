@@ -1,7 +1,7 @@
 """One network of the arena, in a child: what each attacker reads of a guest's updates, told one by one."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,30 +58,35 @@ def judged(
     arena = Tiny(subject, network, seed)
     row({"network": network, "attacker": "control", "by": "no-op", "same": control(arena)})
     row(_guess(arena))
-    attackers = [
-        Attacker("undefended", "annealed-map", AnnealedMap()),
-        Attacker("unaware", "annealed-map", AnnealedMap()),
-    ]
-    for attacker in (*attackers, *by_rule(facts, network), *informed(arena, facts)):
-        phase(f"{attacker.by} attacked it on the {network}")
-        row(_row(arena, attacker, arena.plain if attacker.kind == "undefended" else arena.defended))
-    phase(f"it was rehearsed on the {network}")
-    row(_row(arena, who_learnt(arena), arena.defended))
-    said = {fact.name for fact in facts}
-    if "memory" in said:
-        phase(f"it was rehearsed over rounds on the {network}")
-        later = Tiny(subject, network, seed, EARLIER)
-        who = who_learnt(later)
-        row(_row(later, replace(who, by=f"{who.by}, round {EARLIER + 1}"), later.defended))
+    for where, attacker in attackers(arena, facts, phase):
+        row(_row(where, attacker, where.plain if attacker.kind == "undefended" else where.defended))
     phase(f"noise of its energy was attacked on the {network}")
     if energy := arena.energy():
         row(_noise(arena, "noise", energy))
-    if "random" in said:
+    if any(fact.name == "random" for fact in facts):
         phase(f"the mean of rounds was attacked on the {network}")
         row(_row(arena, who_averages(arena), [arena.mean_of_rounds(moment) for moment in arena.moments]))
     costs = _price(arena, row, phase) if network == price.NETWORK else None
     subject.unchanged()
     return {"changes": energy, "price": costs}
+
+
+def attackers(
+    arena: Tiny, facts: Sequence[Fact], phase: Callable[[str], None] = lambda text: None
+) -> Iterator[tuple[Tiny, Attacker]]:
+    """Yield who attacks, those who know nothing first, with the moment at which each does."""
+    network = arena.network
+    first = (Attacker(kind, "annealed-map", AnnealedMap()) for kind in ("undefended", "unaware"))
+    for attacker in (*first, *by_rule(facts, network), *informed(arena, facts)):
+        phase(f"{attacker.by} attacked it on the {network}")
+        yield arena, attacker
+    phase(f"it was rehearsed on the {network}")
+    yield arena, who_learnt(arena)
+    if any(fact.name == "memory" for fact in facts):
+        phase(f"it was rehearsed over rounds on the {network}")
+        later = Tiny(arena.subject, network, arena.seed, EARLIER)
+        who = who_learnt(later)
+        yield later, replace(who, by=f"{who.by}, round {EARLIER + 1}")
 
 
 def _noise(arena: Tiny, kind: str, sigma: float) -> dict[str, Any]:
