@@ -25,6 +25,8 @@ LEAST_JOBS = 8
 FILES = (0, 1, 2)
 WORD = 8
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+GUEST_MARKS, GUEST_STEP = ("-guest-", "mine/.made/"), "leaklab.guests.step"
+"""Words of a command whose step looks for guests first, and what it is started by."""
 NO_FORK = 0
 """In place of a process's number: the client has another Python, and starts the step by itself."""
 QUEUE = 1000
@@ -279,7 +281,9 @@ if __name__ == "__main__":
         sys.path[0] = str(Path.cwd())  # as of `python -m`; of a file it is the file's folder
         Server(Path(sys.argv[2]), int(sys.argv[3])).serve()
     else:
-        ended = ask(sys.argv[1], sys.argv[2:])
+        has_guests = any(mark in word for word in sys.argv[2:] for mark in GUEST_MARKS)
+        command = [*([GUEST_STEP] if has_guests else []), *sys.argv[1:]]
+        ended = ask(command[0], command[1:])
         if ended is None:
-            os.execv(sys.executable, [sys.executable, "-m", *sys.argv[1:]])
+            os.execv(sys.executable, [sys.executable, "-m", *command])
         end_as(ended)

@@ -191,7 +191,7 @@ def run_as(name, source, monkeypatch):
 
 def test_the_edits_of_the_example_fit_the_files_that_they_name():
     item = (ROOT / "config/items/lrp/figure2.yaml").read_text(encoding="utf-8")
-    (edit,) = fenced(ROOT / "docs/own-defense.md", "yaml")
+    edit, _ = fenced(ROOT / "docs/own-defense.md", "yaml")
     edited = yaml.safe_load(edit)
     original = yaml.safe_load(item)["runs"]["attack"]
     assert set(edited) <= set(original)
@@ -208,7 +208,7 @@ def test_the_edits_of_the_example_fit_the_files_that_they_name():
 @pytest.mark.parametrize("scale", ["demo", "small", "paper"])
 def test_the_edits_of_the_example_hold_at_every_scale(scale):
     """A defense of the house stands for the reader's: only its name decides which override is for it."""
-    (edit,) = fenced(ROOT / "docs/own-defense.md", "yaml")
+    edit, _ = fenced(ROOT / "docs/own-defense.md", "yaml")
     edited = yaml.safe_load(edit.replace("{name: shrinking, least: 0.5}", "gradient-clipping").replace(
         "shrinking", "gradient-clipping"))  # fmt: skip
     figure2 = load_items(ROOT / "config/items")["lrp/figure2"]

@@ -157,6 +157,70 @@ REFUSED = {
         "update returned 'fc1.weight' of shape [1, 784]: make it [64, 784]",
     ),
 }
+SAMPLES = "def samples(self, images, labels, context):"
+NETWORK = "def network(self, network):"
+REFUSED |= {
+    "samples: images alone": (
+        of_class(f"{SAMPLES} return images"),
+        "samples returned torch.Tensor: return two tensors, images and labels",
+    ),
+    "samples: another shape": (
+        of_class(f"{SAMPLES} return images[:, :, :14], labels"),
+        "samples returned images of shape [1, 1, 14, 28]: make it [samples, 1, 28, 28]",
+    ),
+    "samples: none": (of_class(f"{SAMPLES} return images[:0], labels[:0]"), "make it [samples, 1, 28, 28]"),
+    "samples: too bright": (
+        of_class(f"{SAMPLES} return 2 * images, labels"),
+        "samples returned images from 0 to 1.92: keep them in [0, 1]",
+    ),
+    "samples: not finite": (of_class(f"{SAMPLES} return images / 0, labels"), "samples returned images that are not"),
+    "samples: soft labels": (
+        of_class(f"{SAMPLES} return images, labels.float()"),
+        "labels as torch.float32 of shape [1]: make them torch.float32 and torch.int64 [1], one whole label",
+    ),
+    "samples: labels left out": (of_class(f"{SAMPLES} return images.repeat(2, 1, 1, 1), labels"), "torch.int64 [2]"),
+    "samples: no such label": (of_class(f"{SAMPLES} return images, labels + 10"), "IndexError while it defends"),
+    "samples: in place": (
+        of_class(f"{SAMPLES} return images.mul_(0.5), labels"),
+        "samples changes its argument in place: work on copies",
+    ),
+    "samples: fails": (of_class(SAMPLES, "    return images @ labels, labels"), "line 4: RuntimeError while it"),
+    "network: nothing": (of_class(f"{NETWORK} pass"), "network returned None: return an nn.Sequential"),
+    "network: no sequence": (of_class(f"{NETWORK} return network[-1]"), "returned torch.nn.modules.linear.Linear"),
+    "network: other outputs": (
+        of_class(f"{NETWORK} return network[:-1]"),
+        "network returned one whose output is [4, 64]: logits are [4, 10]",
+    ),
+    "network: layers that do not fit": (
+        of_class(
+            f"{NETWORK} return nn.Sequential(*network, nn.Linear(3, 10))",
+            head="from torch import nn\nfrom leaklab import Defense",
+        ),
+        "RuntimeError while it changes the network",
+    ),
+    "network: running statistics": (
+        of_class(
+            f"{NETWORK} return nn.Sequential(*network, nn.BatchNorm1d(10))",
+            head="from torch import nn\nfrom leaklab import Defense",
+        ),
+        "network returned one with the buffer '",
+    ),
+    "network: draws in evaluation": (
+        "import torch\nfrom torch import nn\nfrom leaklab import Defense\n"
+        "class Draw(nn.Module):\n    def forward(self, x): return x + torch.randn_like(x)\n"
+        "class Mine(Defense):\n    def network(self, network): return nn.Sequential(*network, Draw())\n",
+        "network returned one that draws in evaluation too",
+    ),
+    "network: not finite": (
+        of_class(NETWORK, "    network[-1].weight.data /= 0", "    return network"),
+        "network returned one whose output is not finite",
+    ),
+    "penalty: no number": (
+        of_class("def penalty(self, network): return network[-1].weight"),
+        "penalty returned a tensor of shape [10, 64]: return one number",
+    ),
+    "penalty: no tensor": (of_class("def penalty(self, network): return 0.0"), "penalty returned float: return one"),
+}
 DOUBTFUL = {
     "no hook": (of_class("pass"), {"nothing"}),
     "global torch": (function("return {k: v + torch.randn_like(v) for k, v in gradients.items()}"), {"global torch"}),
@@ -207,6 +271,22 @@ def test_what_is_doubtful_is_a_warning(name, guest):
     assert found
     assert found <= words if name == "zero" else found == words
     assert all(str(FILE) in one["text"] and "\n" not in one["text"] for one in warnings)
+
+
+def test_a_setting_of_a_hooks_name_is_no_hook(guest):
+    source = of_class(
+        "samples: int = 3", "network: str = 'x'", "def gradient(self, gradients, context): return gradients"
+    )
+    assert linted(guest(source), lambda phase: None) == {"hooks": ["gradient"], "warnings": []}
+
+
+def test_a_module_may_look_around_when_it_is_loaded_at_its_first_use(guest, tmp_path):
+    (tmp_path / "late.py").write_text(
+        "from pathlib import Path\nTEXT = Path(__file__).with_name('x.txt').read_text()\n"
+    )
+    (tmp_path / "x.txt").write_text("x")
+    source = function("import late", "return {k: v * len(late.TEXT) for k, v in gradients.items()}")
+    assert linted(guest(source), lambda phase: None) == {"hooks": ["gradient"], "warnings": []}
 
 
 def test_a_sound_file_has_no_warning(guest):

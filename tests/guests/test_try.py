@@ -1,19 +1,32 @@
 """`leaklab try`, typed as its users type it, from an empty folder."""
 
 import json
+import os
+import pty
+import re
+import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import jsonschema
 import pytest
+from typer.testing import CliRunner
 
 from leaklab.attacks.annealed import AnnealedMap
 from leaklab.attacks.learnt import entries
-from leaklab.guests.arena import LEARNT, Attacker, Tiny, by_rule
+from leaklab.cli import app
+from leaklab.guests import judging, learning
+from leaklab.guests.arena import Attacker, Tiny
 from leaklab.guests.calls import Subject
 from leaklab.guests.description import describe
 from leaklab.guests.judge import judged
 from leaklab.guests.laboratory import Laboratory
+from leaklab.guests.rules import by_rule
+from leaklab.guests.schema import schema
+from leaklab.guests.sheets import Card
+from leaklab.guests.verdict import STATUS
 from leaklab.records.errors import UserError
 
 COMPRESSION = """
@@ -32,16 +45,32 @@ def defend(gradients):
     time.sleep(0.02)
     return {name: value / 2 for name, value in gradients.items()}
 """
+HANGING = """
+import os
+import time
+from leaklab.guests import arena, judge
+
+judge.describe = lambda laboratory: []
+Budget = arena.Budget
+arena.Budget = lambda evaluations, trials: Budget(2, trials)
+arena.Tiny.rehearsals = property(lambda self: time.sleep(600))
+with open("pids", "a") as out:
+    print(os.getpid(), file=out)
+
+def defend(gradients):
+    return gradients
+"""
+COMMAND = (sys.executable, "-m", "leaklab.cli")
 
 
 def typed(*words, folder):
-    command = [sys.executable, "-m", "leaklab.cli", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return subprocess.run([*COMMAND, *words], cwd=folder, capture_output=True, text=True, check=False)
 
 
 def test_a_defense_that_does_nothing_is_read_and_said_to_do_nothing(tmp_path):
     (tmp_path / "nothing.py").write_text("def defend(gradients):\n    return gradients\n")
-    done = typed("try", "nothing.py", "--json", folder=tmp_path)
+    # other tests share the processor
+    done = typed("try", "nothing.py", "--json", "--budget", "20m", folder=tmp_path)
     assert done.returncode == 3, done.stderr
     card = json.loads(done.stdout)
     assert card["verdict"] == "read"
@@ -62,6 +91,73 @@ def test_a_budget_is_kept_and_what_is_ready_is_shown(tmp_path):
     assert not any(arena["complete"] for arena in card["arenas"]["tiny"].values())
     # what was read by then was read, and nothing stood
     assert (card["verdict"], done.returncode) in {("read", 3), ("undecided", 4)}
+
+
+def test_ctrl_c_ends_the_children_and_keeps_what_was_ready(tmp_path):
+    """On a terminal, where a line says what goes on."""
+    (tmp_path / "hanging.py").write_text(HANGING)
+    main, side = pty.openpty()
+    words = [*COMMAND, "try", "hanging.py", "--out", "card", "--fail-on", "read"]
+    running = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=side, text=True)
+    os.close(side)
+    seen = ""
+    while not {"mlp: it was rehearsed", "lenet: it was rehearsed"} <= set(re.findall(r"\w+: it was rehearsed", seen)):
+        seen += os.read(main, 4096).decode()
+    running.send_signal(signal.SIGINT)
+    shown, _ = running.communicate(timeout=20)
+    os.close(main)
+    assert running.returncode == 130
+    assert re.search(r"\d+ % of the budget; (mlp|lenet): ", seen)
+    assert "mlp: undefended, annealed-map" in seen
+    assert shown.count("no defense") == 2
+    assert "it was interrupted before all had their turn" in shown
+    card = json.loads((tmp_path / "card/card.json").read_text())
+    jsonschema.validate(card, schema())
+    assert card["ended"] == "interrupted"
+    assert card["arenas"]["tiny"]["mlp"]["rows"][0]["attacker"] == "undefended"
+    assert "This card is incomplete: it was interrupted" in (tmp_path / "card/card.html").read_text()
+    pids = set(map(int, (tmp_path / "pids").read_text().split()))
+    assert len(pids) == 3
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+@pytest.mark.parametrize(
+    ("word", "listed", "status"),
+    [
+        ("read", None, 3), ("read", "read", 3), ("read", "undecided,read", 3), ("read", "undecided, no-premise", 0),
+        ("undecided", None, 4), ("undecided", "read", 0), ("no premise", "no premise", 5), ("stood", None, 0),
+        ("stood", "read,undecided,no premise,invalid", 0), ("invalid", "read", 1),
+    ],
+)  # fmt: skip
+def test_only_words_that_are_listed_fail(word, listed, status, monkeypatch, tmp_path):
+    """What is invalid fails always: nothing was measured."""
+    data = {"verdict": word, "status": STATUS[word]}
+    monkeypatch.setattr(judging, "judge", lambda *given, **named: Card(data))
+    words = ["try", "mine.py", "--json", *(["--fail-on", listed] if listed else [])]
+    done = CliRunner().invoke(app, words)
+    assert (done.exit_code, json.loads(done.stdout)) == (status, data)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--fail-on", "red"], "'red' is no word that can fail"), (["--fail-on", ""], "'' is no word that can fail"),
+        (["--fail-on", "stood"], "choose from"), (["--budget", "soon"], "is no time from 6 s on"),
+        (["--budget", "0.05"], "is no time from 6 s on"), (["--out", "mine.py"], "is a file"),
+    ],
+)  # fmt: skip
+def test_a_wrong_call_is_no_verdict(words, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(COMPRESSION)
+    done = CliRunner().invoke(app, ["try", "mine.py", *words], env={"COLUMNS": "200"})
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
+def test_the_schema_is_printed_without_a_file():
+    done = CliRunner().invoke(app, ["try", "--schema"])
+    assert (done.exit_code, json.loads(done.stdout)) == (0, schema())
 
 
 @pytest.mark.parametrize("words", [["try", "none.py"], ["describe", "none.py"]])
@@ -98,12 +194,12 @@ def test_who_learns_compression_reads_what_an_unaware_attacker_does_not(tmp_path
     arena = Tiny(subject, "lenet")
     truth = arena.private.images
     learnt = arena.read(
-        Attacker("learnt", "law of the entry", LEARNT, entries.learnt(arena.rehearsals)), arena.defended
+        Attacker("learnt", "law of the entry", learning.SEARCH, entries.learnt(arena.rehearsals)), arena.defended
     )
     assert min(learnt.decibels(truth)) > 30
     assert learnt.labels.tolist() == arena.private.labels.tolist()
     names = [attacker.by for attacker in by_rule(describe(Laboratory(subject, "lenet")), "lenet")]
-    assert names == ["support-only", "profiled-scale"]
+    assert names == ["support-only", "ranked-mixture", "profiled-scale"]
     blind = arena.read(Attacker("unaware", "annealed-map", AnnealedMap()), arena.defended)
     assert max(blind.decibels(truth)) < 15
 

@@ -27,6 +27,7 @@ from leaklab.planning.gpus import (
     refuse_missing_gpu,
 )
 from leaklab.planning.lookups import START, Runs, files, step
+from leaklab.planning.own_items import PAPER, items_of_call
 from leaklab.planning.piece_lookups import Pieces
 from leaklab.planning.result_lookups import (
     Results,
@@ -59,7 +60,8 @@ patch_every_process()
 try:
     CONFIG = parse_config(Config, config, "config/config.yaml")
     prepare(CONFIG)
-    CALL = Call(load_items(), CONFIG.scale, workflow.is_main_process, sys.argv[1:])
+    PLANNED = items_of_call(workflow.is_main_process, sys.argv[1:])
+    CALL = Call(PLANNED, CONFIG.scale, workflow.is_main_process, sys.argv[1:])
     CODE_LOCK = CodeLock.load()
 except UserError as error:
     raise WorkflowError(f"leaklab: {error}") from None
@@ -79,7 +81,7 @@ ON_DEVICE = PLACE.resources
 TEMPLATES = sorted(
     str(path) for path in Path("src/leaklab/report/site/templates").iterdir()
 )
-ITEM_FILES = [str(item_file(item)) for item in CALL.items.values()]
+ITEM_FILES = [str(item_file(item)) for item in load_items().values()]
 PAPER_FILES = [str(paper_file(key)) for key in load_papers()]
 PAGES = [f"{key}.html" for key in load_papers()]
 

@@ -1,24 +1,20 @@
 """The arena ``tiny``: six digits, one at a time, on an MLP and a LeNet that nobody trained, and who attacks there."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import torch
 from torch import Tensor
 
-from leaklab.attacks.adaptive.emulation import after_clipping, on_support
-from leaklab.attacks.adaptive.laws import LaplaceLaw
-from leaklab.attacks.adaptive.noise import NormalLikelihood
-from leaklab.attacks.analytic import AnalyticReconstruction
-from leaklab.attacks.annealed import AnnealedLikelihood, AnnealedMap
+from leaklab.attacks.annealed import AnnealedMap
 from leaklab.attacks.base import Attack, Budget, Case, Reconstruction
-from leaklab.attacks.learnt import entries, linear
-from leaklab.attacks.matching.distances import Distance, profiled_scale
+from leaklab.attacks.learnt import linear
+from leaklab.attacks.matching.distances import Distance
 from leaklab.guests.calls import Situation, Subject, sent
 from leaklab.guests.laboratory import Update, rms
-from leaklab.guests.maps import Fact
-from leaklab.guests.moments import CLASSES, NETWORKS, Labelled, Stage, digits, private_digits, stage
+from leaklab.guests.moments import CLASSES, Labelled, Stage, digits, private_digits, stage
+from leaklab.guests.networks import stage_of
 from leaklab.metrics.pixel import mean_squared_error
 from leaklab.models.generators.base import Generator
 from leaklab.models.generators.class_gaussian import ClassGaussian
@@ -27,10 +23,11 @@ from leaklab.records.streams import stream
 
 UPDATES = 6
 REHEARSED, DRAWS = 20, 8
-CHOOSING = 2
-"""Public images on which the learnt law is chosen that is used."""
-EVALUATIONS, REHEARSING = 60, 30
-LEARNT = AnnealedLikelihood(coarsest=0.3, finest=0.003, stages=5)
+EVALUATIONS = 60
+EARLIER, ROUNDS = 2, 8
+"""Rounds before the one that is attacked, where a defense remembers; rounds whose mean is attacked, where it draws."""
+OF_PLAIN = ("undefended", "noise", "noise of the same price")
+"""Kinds of attackers that are given updates of the network without the guest."""
 FIRST_CLIENT = 1000
 """Clients of rehearsals; those that are attacked are numbered from 0."""
 
@@ -40,7 +37,7 @@ class Attacker:
     """Somebody who reads updates.
 
     Attributes:
-        kind: ``undefended``, ``unaware``, ``rule``, ``learnt`` or ``noise``.
+        kind: ``undefended``, ``unaware``, ``rule``, ``learnt``, ``rounds``, or one of ``OF_PLAIN``.
         by: what it is called.
         attack: the search.
         distance: the loss that knows the defense; None for the attack's own.
@@ -81,15 +78,22 @@ class Tiny:
         subject: the guest.
         network: one of ``moments.NETWORKS``.
         seed: of the weights, the clients and the searches.
+        earlier: rounds that each client took part in before, with other images, for a defense that remembers them.
     """
 
     subject: Subject
     network: str
     seed: int = 0
+    earlier: int = 0
 
     @cached_property
     def stage(self) -> Stage:
-        """The network with the weights that were sent."""
+        """The network that is trained, with the weights that were sent."""
+        return stage_of(self.subject, self.network, seed=self.seed)
+
+    @cached_property
+    def original(self) -> Stage:
+        """The same without the guest, who may change it."""
         return stage(self.network, seed=self.seed)
 
     @cached_property
@@ -111,8 +115,9 @@ class Tiny:
 
     @cached_property
     def plain(self) -> list[Update]:
-        """The gradients of the private images."""
-        return [dict(one.gradients[0]) for one in self.moments]
+        """The gradients of the private images without the guest."""
+        images, labels = self.private.images, self.private.labels
+        return [self.original.gradient(images[k : k + 1], labels[k : k + 1]) for k in range(len(labels))]
 
     @cached_property
     def moments(self) -> list[Situation]:
@@ -123,30 +128,54 @@ class Tiny:
     @cached_property
     def defended(self) -> list[Update]:
         """What these clients send."""
-        return [sent(self.subject, self.subject.new(), moment) for moment in self.moments]
+        return [self.out(moment) for moment in self.moments]
+
+    def out(self, moment: Situation) -> Update:
+        """Return what a client sends, after the rounds before."""
+        client, pool = self.subject.new(), digits() if moment.client >= FIRST_CLIENT else private_digits()
+        for before in range(self.earlier):
+            place = stream(self.seed, "earlier", moment.client, before, moment.draw).permutation(len(pool.labels))[:1]
+            other = self.moment(pool.images[place], pool.labels[place], moment.client, moment.draw)
+            sent(self.subject, client, replace(other, round=before))
+        return sent(self.subject, client, replace(moment, round=self.earlier))
+
+    def mean_of_rounds(self, moment: Situation) -> Update:
+        """Return the mean of what a client sends in ``ROUNDS`` rounds that find it with one image and one network."""
+        client = self.subject.new()
+        outs = [sent(self.subject, client, replace(moment, round=at, draw=at)) for at in range(ROUNDS)]
+        return {name: torch.stack([one[name] for one in outs]).mean(0) for name in outs[0]}
+
+    @cached_property
+    def sent_names(self) -> list[str]:
+        """The parameters that are not hidden."""
+        return list(self.defended[0])
 
     @cached_property
     def rehearsals(self) -> linear.Rehearsals:
         """Public images, defended by the attacker itself, with draws of its own."""
+        return self.rehearsed(DRAWS, self.out)
+
+    def rehearsed(self, draws: int, out: Callable[[Situation], Update]) -> linear.Rehearsals:
+        """Return each public image so many times, and what is sent of it."""
         public, gradients, outs = digits(), [], []
         for image in range(REHEARSED):
-            for draw in range(DRAWS):
+            for draw in range(draws):
                 images, labels = public.images[image : image + 1], public.labels[image : image + 1]
                 moment = self.moment(images, labels, FIRST_CLIENT + image, draw)
-                outs.append(sent(self.subject, self.subject.new(), moment))
+                outs.append(out(moment))
                 gradients.append(moment.gradients[0])
-        names = list(outs[0])
         before, after = (
-            tuple(torch.stack([one[name].flatten() for one in rows]) for name in names) for rows in (gradients, outs)
+            tuple(torch.stack([one[name].flatten() for one in rows]) for name in self.sent_names)
+            for rows in (gradients, outs)
         )
-        return linear.Rehearsals(before, after, DRAWS)
+        return linear.Rehearsals(before, after, draws)
 
     def case(self, updates: Sequence[Mapping[str, Tensor]], attacker: Attacker, evaluations: int) -> Case:
         """Return what an attacker is given of updates: nothing of the images behind them."""
-        name, settings = NETWORKS[self.network]
+        given = self.original if attacker.kind in OF_PLAIN else self.stage
         update = {key: torch.stack([one[key] for one in updates]) for key in updates[0]}
-        model = {"name": name, "settings": settings}
-        observed = Observation(dict(self.stage.weights), update, "gradient", "eval", model, tuple(range(len(updates))))
+        trials = tuple(range(len(updates)))
+        observed = Observation(dict(given.weights), update, "gradient", "eval", given.model, trials)
         shape = tuple(digits().images.shape[1:])
         facts = {"weights": True, "architecture": True, "batch_size": 1, "input_shape": shape, "num_classes": CLASSES,
                  "input_range": (0.0, 1.0), "local_steps": 1}  # fmt: skip
@@ -162,22 +191,24 @@ class Tiny:
         found: Reconstruction = attacker.attack.reconstruct(self.case(updates, attacker, evaluations))
         return Reading(attacker, found.images[:, 0], found.labels[:, 0])
 
-    def guesses(self) -> list[float]:
-        """Return the PSNR of the better of two guesses: the mean of all public images, or of those of its class."""
+    def guesses(self) -> Reading:
+        """Return the better of two guesses of each image: the mean of all public images, or of those of its class."""
         public = digits()
-        every = public.images.mean(0)
         of_class = torch.stack(
             [public.images[public.labels == label].mean(0) for label in self.private.labels.tolist()]
         )
-        nobody = Attacker("guess", "guess", AnnealedMap())
-        both = (Reading(nobody, one, self.private.labels) for one in (every.expand_as(of_class), of_class))
-        return [max(pair) for pair in zip(*(one.decibels(self.private.images) for one in both), strict=True)]
+        nobody = Attacker("guess", "mean images", AnnealedMap())
+        every = public.images.mean(0).expand_as(of_class)
+        both = [Reading(nobody, one, self.private.labels) for one in (every, of_class)]
+        first, second = (torch.tensor(one.decibels(self.private.images)) for one in both)
+        better = (first >= second).view(-1, 1, 1, 1)
+        return replace(both[0], images=torch.where(better, every, of_class))
 
     def energy(self) -> float:
-        """Return the root mean square of what the defense changes in an entry."""
+        """Return the root mean square of what the defense changes in an entry, on the network that is trained."""
         changes = [
-            torch.cat([(out[name] - plain[name]).flatten() for name in out])
-            for out, plain in zip(self.defended, self.plain, strict=True)
+            torch.cat([(out[name] - moment.gradients[0][name]).flatten() for name in out])
+            for out, moment in zip(self.defended, self.moments, strict=True)
         ]
         return rms(torch.cat(changes))
 
@@ -187,43 +218,3 @@ class Tiny:
             {name: g + sigma * stream(self.seed, "noise", place, name).normal(*g.shape) for name, g in one.items()}
             for place, one in enumerate(self.plain)
         ]
-
-    def learnt(self) -> Attacker:
-        """Return the attacker whose law is learnt: of several the best on public images that none learnt from."""
-        laws = {"linear law": linear.learnt, "law of the entry": entries.learnt}
-        public, place = digits(), REHEARSED
-        images, labels = public.images[place : place + CHOOSING], public.labels[place : place + CHOOSING]
-        moments = [self.moment(images[k : k + 1], labels[k : k + 1], FIRST_CLIENT + place + k) for k in range(CHOOSING)]
-        updates = [sent(self.subject, self.subject.new(), moment) for moment in moments]
-        tried: list[tuple[float, Attacker]] = []
-        for name, law in laws.items():
-            attacker = Attacker("learnt", name, LEARNT, law(self.rehearsals))
-            reading = self.read(attacker, updates, REHEARSING)
-            errors = [10 ** (-value / 10) for value in reading.decibels(images)]
-            missed = int((reading.labels != labels).sum())
-            tried.append((sum(errors) / len(errors) + missed, attacker))
-            if tried[-1][0] < 3e-5:
-                break
-        return min(tried, key=lambda pair: pair[0])[1]
-
-
-def by_rule(facts: Sequence[Fact], network: str) -> Iterator[Attacker]:
-    """Yield the attackers of the house that facts call for; one who asks for nothing but the direction always comes."""
-    found = {fact.name: fact.value for fact in facts}
-    search = AnnealedMap()
-    if network == "mlp":
-        yield Attacker("rule", "analytic", AnalyticReconstruction())
-    noise, clip = found.get("noise"), found.get("clips")
-    if noise and isinstance(noise["sigma"], float):
-        bound = clip["bound"] if clip and clip["scope"] == "whole" else None
-        if noise["law"] == "Laplace" and bound is None:
-            law = LaplaceLaw(noise["sigma"] / 2**0.5)
-            yield Attacker("rule", "matched-laplace", AnnealedLikelihood(), law)
-        elif noise["law"] in ("normal", "uniform"):
-            name = "matched-noise" + (", a normal law in place of a uniform one" if noise["law"] == "uniform" else "")
-            yield Attacker("rule", name, search, NormalLikelihood(noise["sigma"], bound))
-    elif clip and clip["scope"] == "whole":
-        yield Attacker("rule", "clip-emulation", search, after_clipping)
-    if found.get("zeros", {}).get("rest") == "exact" and not noise:
-        yield Attacker("rule", "support-only", search, on_support)
-    yield Attacker("rule", "profiled-scale", search, profiled_scale)

@@ -14,14 +14,20 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from leaklab.defenses.base import Alone, ClientContext, Defense, overrides
+from leaklab.defenses.base import Alone, ClientContext, Defense, loaded, overrides
+from leaklab.guests.blame import blamed
 from leaklab.guests.files import FUNCTION, Guest, digest, find
+from leaklab.guests.returned import checked, checked_penalty, checked_samples
 from leaklab.records.draws import key_of
 from leaklab.records.errors import UserError
 from leaklab.records.plugins import PACKAGE_FOLDER
 
 Gradients = Mapping[str, Tensor]
+OWN_HOOKS = ("samples", "network", "penalty")
+"""Hooks of guests alone, looked up by name: ``samples(images, labels, context)``, ``network(network)`` and
+``penalty(network)``, which is asked after the pass that it adds a term to."""
 
 
 class FunctionDefense(Defense):
@@ -43,6 +49,7 @@ class Situation:
 
     Attributes:
         gradients: of each local step, by name; nothing of the guest's may depend on more than the context tells.
+            Where a guest changes the network they are those of its mean state, without terms of its own.
         weights: that the server sent.
         batch: ``images`` [B, C, H, W] and ``labels`` [B].
         build: gives the network.
@@ -51,6 +58,7 @@ class Situation:
         client: its number.
         round: from 0.
         draw: repetition of the client's randomness.
+        own: whether the gradients are those of its batch; others stand for whatever the client would compute.
     """
 
     gradients: Sequence[Gradients]
@@ -62,10 +70,11 @@ class Situation:
     client: int = 0
     round: int = 0
     draw: int = 0
+    own: bool = True
 
     def fed(self, *gradients: Gradients) -> "Situation":
         """Return the same moment with other gradients."""
-        return replace(self, gradients=gradients)
+        return replace(self, gradients=gradients, own=False)
 
 
 @dataclass
@@ -84,13 +93,18 @@ class Subject:
     loads: int = field(default=0, repr=False)
 
     @classmethod
-    def load(cls, file: Path, sha256: str = "") -> "Subject":
+    def load(cls, file: Path, sha256: str = "", offered: str = "") -> "Subject":
         """Import a guest's file.
+
+        Args:
+            file: where it stands.
+            sha256: that it must have; empty for any.
+            offered: see ``files.find``.
 
         Raises:
             UserError: it fails, or it is no longer the one of which the digest was taken.
         """
-        guest = find(file)
+        guest = find(file, offered)
         if sha256 and guest.sha256 != sha256:
             raise UserError(f"{file} was changed while it was judged: begin again")
         return cls(guest, imported(file, 0))
@@ -107,26 +121,32 @@ class Subject:
     def fresh(self) -> Defense:
         """Return the defense as in a process that has not called it yet."""
         self.loads += 1
-        return self._made(imported(self.guest.file, self.loads))
+        return made(self.guest, imported(self.guest.file, self.loads))
 
     def new(self) -> Defense:
         """Return a new object of the defense."""
-        return self.fresh() if self.everywhere_fresh else self._made(self.module)
+        return self.fresh() if self.everywhere_fresh else made(self.guest, self.module)
 
-    def _made(self, module: ModuleType) -> Defense:
-        offered = getattr(module, self.guest.offered)
-        with blamed(self.guest.file, "it is made"):
-            if self.guest.form == "function":
-                return FunctionDefense(offered)
-            made = offered() if isinstance(offered, type) else copy.deepcopy(offered)
-        if isinstance(made, Defense):
-            return made
-        if callable(made):
-            return FunctionDefense(made)
-        raise UserError(
-            f"{self.guest.file}, line {self.guest.line}: {self.guest.offered} is a {type(made).__name__}: make it a "
-            f"class with base leaklab.Defense, or a function {FUNCTION}(gradients, context)"
-        )
+
+def made(guest: Guest, module: ModuleType) -> Defense:
+    """Return a new object of the defense that a module offers.
+
+    Raises:
+        UserError: it cannot be made, or is no defense.
+    """
+    offered = getattr(module, guest.offered)
+    with blamed(guest.file, "it is made"):
+        if guest.form == "function":
+            return FunctionDefense(offered)
+        one = offered() if isinstance(offered, type) else copy.deepcopy(offered)
+    if isinstance(one, Defense):
+        return one
+    if callable(one):
+        return FunctionDefense(one)
+    raise UserError(
+        f"{guest.file}, line {guest.line}: {guest.offered} is a {type(one).__name__}: make it a "
+        f"class with base leaklab.Defense, or a function {FUNCTION}(gradients, context)"
+    )
 
 
 def imported(file: Path, number: int) -> ModuleType:
@@ -157,49 +177,20 @@ def _is_beside(module: ModuleType, file: Path) -> bool:
     return own and module.__name__ != "__main__"
 
 
-class blamed:  # noqa: N801 - reads as a word in a with statement
-    """Turn what a guest raises into one line with its file and line."""
-
-    def __init__(self, file: Path, when: str) -> None:
-        self.file, self.when = file, when
-
-    def __enter__(self) -> None:
-        """Nothing."""
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        """Raise the line, where there was an error that the guest is to blame for."""
-        if error is None or isinstance(error, UserError | MemoryError):
-            return
-        if isinstance(error, RuntimeError) and "allocate memory" in str(error):
-            raise MemoryError from None  # so torch says it
-        line = line_of(error, self.file)
-        place = f"{self.file}, line {line}" if line else str(self.file)
-        if isinstance(error, SystemExit | KeyboardInterrupt):
-            raise UserError(f"{place}: it ends the process while {self.when}: leave out exit()") from None
-        said = str(error).split("\n", 1)[0]
-        raise UserError(f"{place}: {type(error).__name__} while {self.when}: {said:.300}") from None
-
-
-def line_of(error: BaseException, file: Path) -> int | None:
-    """Return the last line of the guest that an error passed; where it raised in a file beside it, that of the call."""
-    if isinstance(error, SyntaxError) and error.filename == str(file):
-        return error.lineno
-    found, trace = None, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(file):
-            found = trace.tb_lineno
-        trace = trace.tb_next
-    return found
-
-
 def sent(
-    subject: Subject, defense: Defense, moment: Situation, when: str = "it defends a gradient"
+    subject: Subject,
+    defense: Defense,
+    moment: Situation,
+    when: str = "it defends a gradient",
+    *,
+    differentiable: bool = False,
 ) -> dict[str, Tensor]:
     """Return the update that a client sends, over minus the sum of its nominal rates: without defense, the gradient.
 
     The hooks are called as the engine calls them (``federated/local.py``), from global generators that are seeded by
     client, round, step and draw, so that a guest without streams of its own can be repeated too. Parts that the
-    defense hides are not in it.
+    defense hides are not in it. Where a guest has hooks of ``OWN_HOOKS``, the gradient is computed anew by them, unless
+    the client is fed with one. Where asked for, what the guest computes can be differentiated for the gradient.
 
     Raises:
         UserError: a hook fails, or returns what cannot be sent.
@@ -210,21 +201,70 @@ def sent(
         count = defense.local_steps(len(moment.gradients), context)
         total = {name: torch.zeros_like(value) for name, value in moment.gradients[0].items()}
         for step in range(int(count)):
+            batch = _trained_on(file, defense, moment, context, step)
             given = moment.gradients[min(step, len(moment.gradients) - 1)]
-            at = context.at(Alone(step, cloned(moment.weights), cloned(moment.batch), moment.build))
+            if moment.own and any(has(defense, hook) for hook in OWN_HOOKS):
+                given = _computed(file, defense, moment, batch, step)
+            at = context.at(Alone(step, cloned(moment.weights), cloned(batch), moment.build))
             seed_all(moment, step)
             rate = float(defense.local_rate(at))
             own = _shortened(given, defense.sample_bound(at))
             if overrides(defense, "gradient"):
-                own = checked(file, defense.gradient(cloned(own), at), own, "gradient")
+                own = checked(file, defense.gradient(cloned(own), at), own, "gradient", differentiable)
             total = {name: value - rate * own[name] for name, value in total.items()}
         if overrides(defense, "update"):
             seed_all(moment, -1)
             at = context.at(Alone(int(count), cloned(moment.weights), {}, moment.build))
-            total = checked(file, defense.update(cloned(total), at), total, "update")
+            total = checked(file, defense.update(cloned(total), at), total, "update", differentiable)
         hidden = defense.hidden(moment.build()) if overrides(defense, "hidden") else frozenset()
     nominal = moment.rate * len(moment.gradients)
     return {name: value / -nominal for name, value in total.items() if name not in hidden}
+
+
+def has(defense: Defense, hook: str) -> bool:
+    """Whether a defense has one of ``OWN_HOOKS``; a setting of that name is none."""
+    return callable(getattr(type(defense), hook, None))
+
+
+def samples_of(subject: Subject, moment: Situation) -> Gradients:
+    """Return the batch that a new client trains on in its first step.
+
+    Raises:
+        UserError: the guest fails, or makes no batch of it.
+    """
+    context = ClientContext(moment.rate, moment.seed, moment.client, moment.round, moment.draw)
+    with blamed(subject.guest.file, "it changes the samples"):
+        return _trained_on(subject.guest.file, subject.new(), moment, context, 0)
+
+
+def _trained_on(file: Path, defense: Defense, moment: Situation, context: ClientContext, step: int) -> Gradients:
+    """Return the batch of one step: that of the moment, or what the guest makes of it.
+
+    Raises:
+        UserError: what it makes is no batch.
+    """
+    if not has(defense, "samples"):
+        return moment.batch
+    at = context.at(Alone(step, cloned(moment.weights), cloned(moment.batch), moment.build))
+    seed_all(moment, step)
+    given = cloned(moment.batch)
+    found = defense.samples(given["images"], given["labels"], at)  # type: ignore[attr-defined]
+    return checked_samples(file, found, moment.batch)
+
+
+def _computed(file: Path, defense: Defense, moment: Situation, batch: Gradients, step: int) -> Gradients:
+    """Return the gradient of the loss of a batch on the network that is trained, with the guest's own term.
+
+    A network of the guest's is in training state and draws, as dropout does, from torch's generator.
+    """
+    network = loaded(moment.build, moment.weights).train(has(defense, "network"))
+    seed_all(moment, -2 - step)
+    loss = F.cross_entropy(network(batch["images"]), batch["labels"])
+    if has(defense, "penalty"):
+        loss = loss + checked_penalty(file, defense.penalty(network))  # type: ignore[attr-defined]
+    parameters = list(network.parameters())
+    found = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
+    return dict(zip(moment.weights, found, strict=True))
 
 
 def _shortened(gradients: Gradients, bound: float | None) -> Gradients:
@@ -234,39 +274,6 @@ def _shortened(gradients: Gradients, bound: float | None) -> Gradients:
     norm = torch.stack([value.double().pow(2).sum() for value in gradients.values()]).sum().sqrt()
     factor = min(1.0, float(bound) / max(float(norm), 1e-300))
     return {name: factor * value for name, value in gradients.items()}
-
-
-def checked(file: Path, returned: object, given: Gradients, hook: str) -> dict[str, Tensor]:
-    """Return what a hook gave, where it has the names, shapes and types of what it was given.
-
-    Raises:
-        UserError: with the first thing that is wrong and what is wanted.
-    """
-    wanted = f"{file}: {hook}"
-    if not isinstance(returned, Mapping):
-        raise UserError(f"{wanted} returned {_called(returned)}: return a mapping from the names to tensors")
-    if missing := [name for name in given if name not in returned]:
-        raise UserError(f"{wanted} left out '{missing[0]}': return every name; what stays at home goes to hidden()")
-    if more := [name for name in returned if name not in given]:
-        raise UserError(f"{wanted} returned '{more[0]}', which is no parameter: return the names that were given")
-    for name, like in given.items():
-        value = returned[name]
-        if not isinstance(value, Tensor):
-            raise UserError(f"{wanted} returned {_called(value)} for '{name}': return a torch.Tensor")
-        if value.is_sparse or value.device != like.device:
-            what = "a sparse tensor" if value.is_sparse else f"a tensor on {value.device}"
-            raise UserError(f"{wanted} returned {what} for '{name}': return a dense tensor on {like.device}")
-        if value.shape != like.shape:
-            raise UserError(f"{wanted} returned '{name}' of shape {list(value.shape)}: make it {list(like.shape)}")
-        if value.dtype != like.dtype and (like.dtype == torch.float32 or not value.is_floating_point()):
-            raise UserError(f"{wanted} returned '{name}' as {value.dtype}: give back {like.dtype}, as it came")
-    # what is written for float32 is judged in float64 too
-    return {name: returned[name].detach().to(like.dtype) for name, like in given.items()}
-
-
-def _called(value: object) -> str:
-    kind = type(value)
-    return "None" if value is None else f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
 
 
 def cloned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

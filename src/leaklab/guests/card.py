@@ -1,21 +1,30 @@
 """The card of a guest's defense: what was found, as data, and as lines for a terminal."""
 
+import platform
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
 from statistics import fmean
 from typing import Any
 
 from leaklab.guests.files import Guest
-from leaklab.guests.verdict import ATTACKS, LEAST, gain, word_of, worst
+from leaklab.guests.schema import SCHEMA, CardData
+from leaklab.guests.verdict import ATTACKS, BAR, LEAST, STATUS, gain, rounded, word_of, worst
 
-SCHEMA = "leaklab-card/1"
 NOTHING = "does nothing"
+NOT_MEASURED = ("batches", "several local steps", "colour", "networks that were trained")
 SHOWN = {
     "undefended": "no defense",
     "unaware": "defended, attacker unaware",
     "rule": "defended, attacker by rule",
     "learnt": "defended, attacker who learnt it",
     "noise": "noise of the same energy",
+    "noise of the same price": "noise of the same price",
+    "rounds": "defended, mean of several rounds",
 }
+CONTROL = (
+    "a defense that does nothing did not send the gradient itself on the {}: the file changes something outside of "
+    "itself, so nothing that was measured counts"
+)
 
 
 def card_of(
@@ -24,8 +33,10 @@ def card_of(
     warnings: Sequence[Mapping[str, str]],
     rows: Sequence[Mapping[str, Any]],
     answers: Mapping[str, Mapping[str, Any] | None],
+    *,
+    interrupted: bool = False,
 ) -> dict[str, Any]:
-    """Return a card.
+    """Return a card as ``schema.CardData`` describes it; no folder of the machine is named in it.
 
     Args:
         guest: what was judged.
@@ -33,79 +44,157 @@ def card_of(
         warnings: of the lint.
         rows: of all networks, as ``judge.judged`` tells them.
         answers: network -> what it said at its end; None where it was cut off.
+        interrupted: it was cut off by its user, and not by the budget.
     """
-    arenas = {}
-    for network, answer in answers.items():
-        own = [row for row in rows if row["network"] == network]
-        guesses: list[float] = next((row["decibels"] for row in own if row["attacker"] == "guess"), [])
-        read = [row for row in own if row["attacker"] != "guess" and "decibels" in row]
-        failed = [row for row in own if "failed" in row and row["attacker"] in ATTACKS]
-        complete = answer is not None and not failed
-        tried = sum(row["attacker"] in ATTACKS for row in read)
-        arenas[network] = {
-            "updates": len(guesses),
-            "facts": list(answer["facts"]) if answer else [],
-            "guess_psnr": fmean(guesses) if guesses else None,
-            "rows": [_shown(row, guesses, tried) for row in own if row["attacker"] != "guess"],
-            "complete": answer is not None,
-            "verdict": word_of(read, guesses, complete=complete) if guesses else "undecided",
-        }
-    return {
+    arenas = {
+        network: _network([row for row in rows if row["network"] == network], answer, guest)
+        for network, answer in answers.items()
+    }
+    verdict = worst([str(arena["verdict"]) for arena in arenas.values()])
+    spoilt = [network for network, arena in arenas.items() if arena["control"] is False]
+    own = [{"what": one["what"], "text": _without_folder(one["text"], guest)} for one in warnings]
+    ended = "interrupted" if interrupted else "budget" if None in answers.values() else "complete"
+    card = {
         "schema": SCHEMA,
         "subject": {"kind": guest.kind, "file": guest.file.name, "name": guest.offered, "sha256": guest.sha256},
         "seed": seed,
-        "warnings": [dict(one) for one in warnings],
+        "versions": {"leaklab": version("leaklab"), "python": platform.python_version(), "torch": version("torch")},
+        "warnings": own + [{"what": "control", "text": CONTROL.format(network)} for network in spoilt],
         "arenas": {"tiny": arenas},
-        "verdict": worst([str(arena["verdict"]) for arena in arenas.values()]),
-        "not measured": ["price in accuracy", "several rounds", "batches", "colour"],
+        "ended": ended,
+        "verdict": verdict,
+        "status": STATUS[verdict],
+        "not measured": list(NOT_MEASURED),
+    }
+    return CardData.model_validate({**card, "sentence": sentence(card)}).model_dump(mode="json", by_alias=True)
+
+
+def _network(rows: Sequence[Mapping[str, Any]], answer: Mapping[str, Any] | None, guest: Guest) -> dict[str, Any]:
+    guesses: list[float] = next((row["decibels"] for row in rows if row["attacker"] == "guess"), [])
+    control: bool | None = next((row["same"] for row in rows if row["attacker"] == "control"), None)
+    searches = [row for row in rows if row["attacker"] in SHOWN]
+    read = [row for row in searches if "decibels" in row]
+    failed = [row for row in searches if "failed" in row and row["attacker"] in ATTACKS]
+    complete, spoilt = answer is not None and not failed, control is False
+    tried = sum(row["attacker"] in ATTACKS for row in read)
+    return {
+        "updates": len(guesses),
+        "facts": next((list(row["facts"]) for row in rows if row["attacker"] == "facts"), []),
+        "guess_psnr": rounded(fmean(guesses)) if guesses else None,
+        "control": control,
+        "rows": [_shown(row, guesses, tried, guest) for row in searches],
+        "price": answer.get("price") if answer else None,
+        "complete": answer is not None,
+        "verdict": word_of(read, guesses, complete=complete, control=not spoilt) if guesses or spoilt else "undecided",
     }
 
 
-def _shown(row: Mapping[str, Any], guesses: Sequence[float], tried: int) -> dict[str, Any]:
-    common = {key: row[key] for key in ("attacker", "by", "seconds")}
+def _shown(row: Mapping[str, Any], guesses: Sequence[float], tried: int, guest: Guest) -> dict[str, Any]:
+    common = {"attacker": row["attacker"], "by": row["by"], "seconds": round(row["seconds"], 1)}
     if "failed" in row:
-        return {**common, "not run": row["failed"]}
+        return {**common, "not run": _without_folder(row["failed"], guest)}
     own = gain(row["decibels"], guesses, tried if row["attacker"] in ATTACKS else 1)
+    each = [rounded(one) for one in row["decibels"]]
     return {
-        **common, "psnr": fmean(row["decibels"]), "gain": own.mean, "low": own.low, "high": own.high,
-        "labels": row["labels"],
+        **common, "psnr": rounded(fmean(row["decibels"])), "each": each, "gain": own.mean, "low": own.low,
+        "high": own.high, "labels": row["labels"],
     }  # fmt: skip
+
+
+def _without_folder(text: str, guest: Guest) -> str:
+    return text.replace(str(guest.file), guest.file.name)
+
+
+def cells(row: Mapping[str, Any], updates: int) -> tuple[str, str, str, str]:
+    """Return who attacked, PSNR, gain with its interval, and labels, as they are shown everywhere."""
+    who = f"{SHOWN[row['attacker']]} ({row['by']})" if row["attacker"] in ATTACKS else SHOWN[row["attacker"]]
+    if "not run" in row:
+        return who, "not run", row["not run"], ""
+    interval = "" if row["low"] is None else f" [{row['low']:+.1f}, {row['high']:+.1f}]"
+    labels = "" if row["labels"] is None else f"{row['labels']} of {updates}"
+    return who, f"{row['psnr']:.1f} dB", f"{row['gain']:+.1f}{interval}", labels
 
 
 def lines_of(card: Mapping[str, Any]) -> Iterator[str]:
     """Yield a card for a terminal."""
+    for warning in card["warnings"]:
+        yield f"warning: {warning['text']}"
     for network, arena in card["arenas"]["tiny"].items():
-        facts = "; ".join(arena["facts"]) or ("cut off" if not arena["complete"] else "none that the experiments know")
-        yield f"{network}: {facts}"
+        yield f"{network}: {facts_of(arena)}"
         if arena["guess_psnr"] is not None:
-            yield f"  {'a guess':34} {arena['guess_psnr']:5.1f} dB"
+            yield f"  {'a guess':52} {arena['guess_psnr']:5.1f} dB"
         for row in arena["rows"]:
-            who = f"{SHOWN[row['attacker']]} ({row['by']})" if row["attacker"] in ATTACKS else SHOWN[row["attacker"]]
+            who, psnr, gained, labels = cells(row, arena["updates"])
             if "not run" in row:
-                yield f"  {who}: not run ({row['not run']})"
+                yield f"  {who}: not run ({gained})"
                 continue
-            told = f"{row['gain']:+5.1f} [{row['low']:+.1f}, {row['high']:+.1f}] over a guess"
-            yield f"  {who:52} {row['psnr']:5.1f} dB, {told}; labels {row['labels']} of {arena['updates']}"
-        yield f"  {arena['verdict']}" + ("" if arena["complete"] else " (the budget ended before all had their turn)")
-    yield sentence(card)
+            yield f"  {who:52} {psnr:>8}, {gained:>5} over a guess" + (f"; labels {labels}" if labels else "")
+        if arena["price"]:
+            yield f"  {price_of(arena['price'])}"
+        yield f"  {arena['verdict']}" + ("" if arena["complete"] else f" ({cut_off(card)})")
+    yield card["sentence"]
+
+
+def facts_of(arena: Mapping[str, Any]) -> str:
+    """Return what a defense does on one network in a line."""
+    return "; ".join(arena["facts"]) or ("cut off" if not arena["complete"] else "none that the experiments know")
+
+
+def price_of(price: Mapping[str, Any]) -> str:
+    """Return what a defense costs in a line."""
+    lost = f"{price['lost']:+.1f} [{price['low']:+.1f}, {price['high']:+.1f}] points"
+    return (
+        f"costs {lost} of {price['without']:.1f} % accuracy in {price['pairs']} paired trainings, "
+        f"{price['milliseconds']:.1f} ms a step beside {price['gradient_milliseconds']:.1f} ms of the gradient, "
+        f"{price['bytes']:,} bytes an update in place of {price['bytes_without']:,}"
+    )
+
+
+def cut_off(card: Mapping[str, Any]) -> str:
+    """Return why a network of a card is not complete."""
+    what = "it was interrupted" if card["ended"] == "interrupted" else "the budget ended"
+    return f"{what} before all had their turn"
 
 
 def sentence(card: Mapping[str, Any]) -> str:
     """Return what a card says in one sentence; it never says safe."""
-    arenas = card["arenas"]["tiny"]
-    rows = [(network, row) for network, arena in arenas.items() for row in arena["rows"] if "psnr" in row]
-    attacks = [(row["gain"], network, row) for network, row in rows if row["attacker"] in ATTACKS]
-    tried = ", ".join(dict.fromkeys(f"{row['attacker']}: {row['by']}" for _, _, row in attacks))
-    verdict = card["verdict"]
+    arenas, verdict = card["arenas"]["tiny"], card["verdict"]
+    rows = [row for arena in arenas.values() for row in arena["rows"] if row["attacker"] in ATTACKS]
+    tried = ", ".join(dict.fromkeys(f"{row['attacker']}: {row['by']}" for row in rows if "psnr" in row))
+    if verdict == "invalid":
+        return f"invalid: {card['warnings'][-1]['text']}"
     if all(arena["facts"] == [NOTHING] for arena in arenas.values()):
         return f"{verdict}: it does nothing: what it sends is the gradient itself"
     if verdict == "read":
-        _, network, row = max((one for one in attacks if arenas[one[1]]["verdict"] == "read"), key=lambda one: one[0])
+        network, row = strongest(card)
         return f"read: {row['by']} reads {row['psnr']:.1f} dB on the {network}, {row['gain']:.1f} more than a guess"
     if verdict == "stood":
         return f"stood: none of those who were tried read it ({tried}); nobody else was"
     if verdict == "no premise":
         return "no premise: without any defense the attack gains nothing here, so a defense shows nothing either"
-    if any(arena["updates"] < LEAST or not arena["complete"] for arena in arenas.values()):
-        return "undecided: not all attackers had their turn; give it a larger --budget"
+    if any(not arena["complete"] for arena in arenas.values()):
+        advice = "run it again" if card["ended"] == "interrupted" else "give it a larger --budget"
+        return f"undecided: not all attackers had their turn; {advice}"
+    if failed := next((row for row in rows if "not run" in row), None):
+        return f"undecided: {failed['by']} failed ({failed['not run']})"
+    if any(arena["updates"] < LEAST for arena in arenas.values()):
+        return f"undecided: fewer than {LEAST} updates decide nothing"
     return f"undecided: the intervals hold both answers (tried: {tried})"
+
+
+def strongest(card: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return who read most over a guess, of those who decided that it was read, with the network."""
+    attacks = [(network, row) for network, arena in card["arenas"]["tiny"].items() if arena["verdict"] == "read"
+               for row in arena["rows"] if row["attacker"] in ATTACKS and (row.get("low") or 0) > BAR]  # fmt: skip
+    return max(attacks, key=lambda pair: float(pair[1]["gain"]))
+
+
+def badge_of(card: Mapping[str, Any]) -> str:
+    """Return the few words of a card's badge."""
+    if card["verdict"] == "read":
+        return f"read {strongest(card)[1]['psnr']:.0f} dB"
+    if card["verdict"] == "stood":
+        rows = [row for arena in card["arenas"]["tiny"].values() for row in arena["rows"]]
+        tried = {(row["attacker"], row["by"]) for row in rows if row["attacker"] in ATTACKS}
+        return f"stood, {len(tried)} attackers tried"
+    return str(card["verdict"])

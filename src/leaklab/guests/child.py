@@ -31,12 +31,14 @@ TASKS = ("leaklab.guests.lint:linted", "leaklab.guests.description:described", "
 """What a child may be asked to do: module and function."""
 WITH_ROWS = ("judged",)
 """Those that tell parts of their answer before the rest."""
+IN_CHILD = "LEAKLAB_IN_CHILD"
+"""Set in the environment of children."""
 _MISS_SECONDS = 0.5
 """A child that is asked where it is has so long to answer."""
 
 
-class OutOfTimeError(UserError):
-    """A child was ended because its time was up."""
+class CutOffError(UserError):
+    """A child was ended before it had answered: its time was up, or nobody waits for it any more."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class _Talk:
     phase: str = "it was imported"
     value: dict[str, Any] | None = None
     on_row: Callable[[dict[str, Any]], None] = lambda row: None
+    on_phase: Callable[[str], None] = lambda phase: None
 
 
 def in_child(
@@ -73,6 +76,8 @@ def in_child(
     seconds: float = SECONDS,
     memory: int = BYTES,
     on_row: Callable[[dict[str, Any]], None] = lambda row: None,
+    on_phase: Callable[[str], None] = lambda phase: None,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Answer:
     """Return what a task makes of a guest's file.
 
@@ -83,12 +88,14 @@ def in_child(
         seconds: after which the child is killed.
         memory: bytes of address space that it may ask for beyond what the child begins with.
         on_row: called with each part of the answer that is ready before the rest.
+        on_phase: called with what the child does now.
+        stopped: asked twice a second whether the answer is still wanted; the child is ended where it is not.
 
     Raises:
-        OutOfTimeError: it had no answer by then; the line says where it was.
+        CutOffError: it had no answer by then, the line says where it was; or it was stopped.
         UserError: the guest cannot be judged; one line with file and, where there is one, line.
     """
-    until, talk = time.monotonic() + seconds, _Talk(on_row=on_row)
+    until, talk = time.monotonic() + seconds, _Talk(on_row=on_row, on_phase=on_phase)
     ends = {name: os.pipe() for name in ("told", "prints", "where")}
     child = _started(task, memory, {name: write for name, (_, write) in ends.items()})
     try:
@@ -98,13 +105,15 @@ def in_child(
         with suppress(BrokenPipeError):
             child.stdin.write(json.dumps({"file": str(file), **arguments}).encode())
             child.stdin.close()
-        _listen({name: read for name, (read, _) in ends.items()}, talk, child, until)
+        _listen({name: read for name, (read, _) in ends.items()}, talk, child, until, stopped)
     finally:
         _kill(child)
         for read, _ in ends.values():
             os.close(read)
+    if talk.value is None and stopped():
+        raise CutOffError(f"{file}: it was stopped while {talk.phase}")
     if talk.value is None:
-        raise (OutOfTimeError if talk.late else UserError)(_why(file, talk, child.returncode, seconds))
+        raise (CutOffError if talk.late else UserError)(_why(file, talk, child.returncode, seconds))
     if "error" in talk.value:
         raise UserError(talk.value["error"])
     return Answer(talk.value["value"], talk.prints.decode(errors="replace"))
@@ -116,17 +125,19 @@ def _started(task: str, memory: int, writes: Mapping[str, int]) -> subprocess.Po
     return subprocess.Popen(
         [sys.executable, "-m", "leaklab.guests.child", task, str(memory), str(told), str(where)],
         stdin=subprocess.PIPE, stdout=prints, stderr=prints, start_new_session=True, pass_fds=[told, where],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", IN_CHILD: "1"},
     )  # fmt: skip
 
 
-def _listen(reads: Mapping[str, int], talk: _Talk, child: subprocess.Popen[bytes], until: float) -> None:
-    """Take all that the child says until it has answered, ended or run out of time."""
+def _listen(
+    reads: Mapping[str, int], talk: _Talk, child: subprocess.Popen[bytes], until: float, stopped: Callable[[], bool]
+) -> None:
+    """Take all that the child says until it has answered, ended, run out of time or is no longer wanted."""
     with selectors.DefaultSelector() as selector:
         for name, descriptor in reads.items():
             selector.register(descriptor, selectors.EVENT_READ, name)
         asked = False
-        while selector.get_map() and talk.value is None:
+        while selector.get_map() and talk.value is None and not stopped():
             left = until - time.monotonic()
             if left <= 0:
                 if asked:
@@ -153,6 +164,7 @@ def _sort(talk: _Talk) -> None:
         del talk.told[: end + 1]
         if "phase" in said:
             talk.phase = said["phase"]
+            talk.on_phase(talk.phase)
         elif "row" in said:
             talk.on_row(said["row"])
         else:

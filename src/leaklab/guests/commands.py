@@ -2,27 +2,25 @@
 
 import json
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from leaklab.guests.listing import list_plugins
 from leaklab.records.errors import UserError
 
-JUDGE = "leaklab.guests.judge:judged"
-LINT, DESCRIPTION = "leaklab.guests.lint:linted", "leaklab.guests.description:described"
-NAMES = {"mlp": "an MLP (784-64-10)", "lenet": "a LeNet with sigmoids"}
+DESCRIPTION = "leaklab.guests.description:described"
+INTERRUPTED = 130
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(describe)
     app.command(name="try")(judge)
+    app.command(name="list")(list_plugins)
 
 
 def describe(
@@ -34,6 +32,7 @@ def describe(
     """Say what a defense of your own does, found by calling it in a process of its own with limits."""
     from leaklab.guests.child import in_child
     from leaklab.guests.files import find
+    from leaklab.guests.judging import LINT
 
     guest = find(file)
     if guest.kind != "defense":
@@ -53,61 +52,96 @@ def describe(
 
 def _lines(facts: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
     """Yield what is said of both networks, then what is said of one."""
+    from leaklab.guests.judging import ARENAS
+
     texts = {network: [fact["text"] for fact in own] for network, own in facts.items()}
     first = next(iter(texts.values()))
     both = [text for text in first if all(text in own for own in texts.values())]
     yield from both
     for network, own in texts.items():
-        yield from (f"{text} (on {NAMES[network]})" for text in own if text not in both)
+        yield from (f"{text} (on {ARENAS['tiny'][network]})" for text in own if text not in both)
     if not any(texts.values()):
         yield "nothing that the experiments know: what it does fits none of their facts"
+
+
+def _print_schema(asked: bool) -> None:
+    if asked:
+        from leaklab.guests.schema import schema
+
+        typer.echo(json.dumps(schema(), indent=1, sort_keys=True))
+        raise typer.Exit
+
+
+def _usage(check: Callable[[str], object]) -> Callable[[str | None], str | None]:
+    """Return a callback of an option, for which what the check complains of is a wrong call."""
+
+    def checked(text: str | None) -> str | None:
+        try:
+            if text is not None:
+                check(text)
+        except UserError as error:
+            raise typer.BadParameter(str(error)) from None
+        return text
+
+    return checked
+
+
+def _seconds(text: str) -> float:
+    from leaklab.guests.judging import seconds_of
+
+    return seconds_of(text)
+
+
+def _words(text: str) -> list[str]:
+    from leaklab.guests.verdict import STATUS
+
+    choice = [word for word, status in STATUS.items() if status]
+    words = [word.strip().replace("-", " ") for word in text.split(",")]
+    if wrong := [word for word in words if word not in choice]:
+        raise UserError(f"'{wrong[0]}' is no word that can fail: choose from {', '.join(choice)}")
+    return words
 
 
 def judge(
     file: Annotated[
         Path, typer.Argument(help="one class with base Defense, or one function defend(gradients, context)")
     ],
-    budget: Annotated[float, typer.Option(min=0.1, help="minutes; what is ready by then is shown")] = 5.0,
+    budget: Annotated[
+        str, typer.Option(callback=_usage(_seconds), metavar="TIME", help="90s, 5m; what is ready by then is shown")
+    ] = "5m",
     seed: Annotated[int, typer.Option(help="of everything that is drawn")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", file_okay=False, help="write card.json, card.html, card.md and badge.svg there"),
+    ] = None,
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            callback=_usage(_words),
+            metavar="WORDS",
+            help="such as read,undecided: only these end with their status, what stood or is not listed with 0",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="the card for programs")] = False,
+    _schema: Annotated[
+        bool, typer.Option("--schema", callback=_print_schema, is_eager=True, help="print the JSON schema of cards")
+    ] = False,
 ) -> None:
     """Judge a defense of your own in minutes: attackers chosen by what it does, and one who learns it.
 
-    Exit status: 0 stood, 3 read, 4 undecided, 5 no premise, 1 invalid, 2 usage.
+    Exit status: 0 stood, 3 read, 4 undecided, 5 no premise, 1 invalid, 2 usage, 130 interrupted.
     """
-    from leaklab.guests.card import card_of, lines_of
-    from leaklab.guests.child import OutOfTimeError, in_child
-    from leaklab.guests.files import find
-    from leaklab.guests.verdict import STATUS
+    from leaklab.guests import judging
+    from leaklab.guests.progress import Progress
 
-    until = time.monotonic() + 60 * budget
-    guest = find(file)
-    if guest.kind != "defense":
-        raise UserError(f"{file}: {guest.offered} is an attack: try takes defenses")
-    warnings = in_child(LINT, guest.file, {"sha256": guest.sha256}).value["warnings"]
-    rows: list[dict[str, Any]] = []
-    answers: dict[str, dict[str, Any] | None] = dict.fromkeys(NAMES)
-
-    def told(row: dict[str, Any]) -> None:
-        rows.append(row)
-        if row.get("decibels") and row["attacker"] != "guess" and not as_json:
-            mean = sum(row["decibels"]) / len(row["decibels"])
-            typer.echo(f"{row['network']}: {row['attacker']}, {row['by']}: {mean:.1f} dB", err=True)
-
-    def attacked(network: str) -> None:
-        arguments = {"network": network, "sha256": guest.sha256, "seed": seed}
-        seconds = until - time.monotonic()
-        with suppress(OutOfTimeError):  # the card says that it was cut off
-            answers[network] = in_child(JUDGE, guest.file, arguments, seconds=seconds, on_row=told).value
-
-    with ThreadPoolExecutor(len(NAMES)) as pool:
-        list(pool.map(attacked, NAMES))
-    card = card_of(guest, seed, warnings, rows, answers)
-    if as_json:
-        typer.echo(json.dumps(card, indent=1, sort_keys=True))
-    else:
-        for warning in warnings:
-            typer.echo(f"warning: {warning['text']}")
-        for line in lines_of(card):
-            typer.echo(line)
-    sys.exit(STATUS[card["verdict"]])
+    interrupted = False
+    with Progress(judging.seconds_of(budget), rows=not as_json) as progress:
+        try:
+            card = judging.judge(file, budget=budget, seed=seed, watch=progress)
+        except judging.Interrupted as stopped:
+            card, interrupted = stopped.card, True
+    typer.echo(card.json() if as_json else str(card))
+    if out is not None:
+        card.write(out)
+    passes = fail_on is not None and card.word not in (*_words(fail_on), "invalid")
+    sys.exit(INTERRUPTED if interrupted else 0 if passes else card.status)

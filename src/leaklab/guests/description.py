@@ -17,6 +17,7 @@ from leaklab.guests.calls import Subject
 from leaklab.guests.laboratory import ALIKE, Laboratory, Sent, Update, alike, minus, norm, plus, rms, times
 from leaklab.guests.maps import REPEATS, Fact, below, chosen, kept, of_draws, of_map
 from leaklab.guests.moments import NETWORKS
+from leaklab.guests.trained import of_training
 
 LAWS = {"normal": (2.65, 3.35), "Laplace": (4.5, 7.5), "uniform": (1.6, 2.0)}
 """Where the kurtosis of some thousand draws of a law lies."""
@@ -41,7 +42,8 @@ def described(file: Path, phase: Callable[[str], None], sha256: str = "") -> dic
 
 def describe(laboratory: Laboratory) -> list[Fact]:
     """Return the facts of a defense on one network, the coarse ones first."""
-    facts: list[Fact] = []
+    before = of_training(laboratory)
+    facts = [*before]
     together, alone = laboratory.rounds([laboratory.a, laboratory.b, laboratory.a])
     if not all(alike(one, other) for one, other in zip(together, alone, strict=True)):
         laboratory.subject.everywhere_fresh = True
@@ -59,8 +61,9 @@ def describe(laboratory: Laboratory) -> list[Fact]:
     if alike(lab.out(lab.a), lab.out(lab.b)):
         said = "what it sends does not depend on the gradient that it is given"
         return [*facts, Fact("ignores the gradient", True, said, "two gradients give one update")]
-    if not facts and lab.is_nothing():
-        return [Fact("nothing", True, "does nothing", "dense and real gradients of five sizes come back as they are")]
+    if facts == before and lab.is_nothing():
+        seen = "dense and real gradients of five sizes come back as they are"
+        return [*before] or [Fact("nothing", True, "does nothing", seen)]
     return [*facts, *_of_gradient(lab, bool(lab.varied))]
 
 
@@ -121,7 +124,20 @@ def _of_gradient(lab: Sent, random: bool) -> list[Fact]:
     if whole and any(norm(one) for one in offsets):
         text = "adds noise, and what it draws depends on the gradient"
         return [*facts, Fact("noise with more", True, text, "16 draws of a gradient of zero, and of another one")]
-    return [*facts, *of_draws(lab)]
+    return [*facts, *_across(lab), *of_draws(lab)]
+
+
+def _across(lab: Sent) -> list[Fact]:
+    """Return that what is sent is orthogonal to the gradient in each tensor, in every draw."""
+    for given in (lab.a, lab.b):
+        for draw in range(REPEATS // 2):
+            sent = lab.out(given, draw)
+            for name, value in sent.items():
+                product = float((value * given[name]).sum())
+                if not norm(sent) or abs(product) > ALIKE * float(value.norm() * given[name].norm()):
+                    return []
+    text = "sends what is orthogonal to the gradient in each tensor"
+    return [Fact("orthogonal", True, text, "8 draws of each of two dense gradients")]
 
 
 def _placed(lab: Sent) -> list[Fact]:

@@ -6,7 +6,8 @@ the only public function whose first argument is ``gradients``, the one called `
 
 import ast
 import hashlib
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -46,35 +47,70 @@ class Guest:
     sha256: str
 
 
-def find(path: Path) -> Guest:
-    """Return what a file offers.
+def find(path: Path, offered: str = "") -> Guest:
+    """Return what a file offers; instead of a path it may be the name of a guest's plug-in (``guests/places.py``).
+
+    Args:
+        path: of the file.
+        offered: what is meant of all that stands there, at the top level; empty for what the file itself offers.
 
     Raises:
         UserError: there is no such file, it is not Python, or it offers nothing or several things; one line that says
             what to do.
     """
+    from leaklab.guests.places import file_of  # which asks this module what a file offers
+
+    path = file_of(path) or path
+    guest = found_in(path, offered)
+    if guest is None:
+        raise UserError(f"{path} offers nothing to judge: give it {OFFERS}")
+    return guest
+
+
+def found_in(path: Path, offered: str = "") -> Guest | None:
+    """Return what a file offers, see ``find``; None for nothing.
+
+    Raises:
+        UserError: there is no such file, it is not Python, or it offers several things.
+    """
     file = path.absolute()
     tree = _tree(file, path)
-    offered, kind, form, line = _offered(tree, path)
-    return Guest(file, offered, kind, form, line, digest(file))
+    found = _named(tree, path, offered) if offered else _offered(tree, path)
+    return None if found is None else Guest(file, *found, digest(file))
 
 
-def digest(file: Path) -> str:
+def digest(file: Path, root: Path | None = None, more: Sequence[Path] = ()) -> str:
     """Return the SHA-256 of the syntax trees of a file and of all that it imports from beside it, however deep.
+
+    Args:
+        file: where it begins.
+        root: folder in which the names of imports begin; that of the file where none is given.
+        more: files that count whether they are imported or not.
 
     Raises:
         UserError: one of them is not Python.
     """
+    root = root or file.parent
+    shapes = _shapes(file, root, more)
+    parts = sorted((os.path.relpath(one, root), shape) for one, shape in shapes.items() if one != file)
+    return hashlib.sha256(repr([shapes[file], *parts]).encode()).hexdigest()
+
+
+def beside(file: Path) -> list[Path]:
+    """Return the files that a file imports from its own folder, however deep."""
+    return sorted(one for one in _shapes(file, file.parent) if one != file)
+
+
+def _shapes(file: Path, root: Path, more: Sequence[Path] = ()) -> dict[Path, str]:
     seen: dict[Path, str] = {}
-    waiting = [file]
+    waiting = [file, *more]
     while waiting:
         one = waiting.pop()
         if one not in seen:
             tree = _tree(one, one)
             seen[one] = shape_of(tree)
-            waiting.extend(_beside(tree, one, file.parent))
-    parts = sorted((str(one.relative_to(file.parent)), shape) for one, shape in seen.items() if one != file)
-    return hashlib.sha256(repr([seen[file], *parts]).encode()).hexdigest()
+            waiting.extend(_beside(tree, one, root))
+    return seen
 
 
 def _tree(file: Path, shown: Path) -> ast.Module:
@@ -105,7 +141,7 @@ def _beside(tree: ast.Module, file: Path, folder: Path) -> Iterator[Path]:
         elif isinstance(node, ast.ImportFrom):
             stem = node.module or ""
             names = [stem, *(f"{stem}.{alias.name}".strip(".") for alias in node.names)]
-        start = file.parent if isinstance(node, ast.ImportFrom) and node.level else folder
+        start = file.parents[node.level - 1] if isinstance(node, ast.ImportFrom) and node.level else folder
         for name in filter(None, names):
             place = start.joinpath(*name.split("."))
             if place.is_dir():
@@ -114,7 +150,18 @@ def _beside(tree: ast.Module, file: Path, folder: Path) -> Iterator[Path]:
                 yield place.with_suffix(".py")
 
 
-def _offered(tree: ast.Module, shown: Path) -> tuple[str, Kind, Form, int]:
+def _named(tree: ast.Module, shown: Path, offered: str) -> tuple[str, Kind, Form, int]:
+    for node in reversed(tree.body):  # the last one counts, as for an import
+        if isinstance(node, ast.ClassDef) and node.name == offered:
+            return offered, "attack" if _is_attack(node) else "defense", "class", node.lineno
+        if isinstance(node, ast.FunctionDef) and node.name == offered:
+            return offered, "defense", "function", node.lineno
+        if isinstance(node, ast.Assign) and offered in [ast.unparse(one) for one in node.targets]:
+            return offered, "defense", "object", node.lineno
+    raise UserError(f"{shown} has no {offered} at its top level: define it there, with class, def or =")
+
+
+def _offered(tree: ast.Module, shown: Path) -> tuple[str, Kind, Form, int] | None:
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     for node in tree.body:
@@ -133,12 +180,10 @@ def _offered(tree: ast.Module, shown: Path) -> tuple[str, Kind, Form, int]:
         takers = {name: node for name, node in functions.items() if not name.startswith("_") and _defends(node)}
         takers = {FUNCTION: takers[FUNCTION]} if FUNCTION in takers else takers
         kinds = [(name, "defense", "function", node.lineno) for name, node in takers.items()]
-    if not kinds:
-        raise UserError(f"{shown} offers nothing to judge: give it {OFFERS}")
     if len(kinds) > 1:
         named = " and ".join(f"{name} (line {line})" for name, _, _, line in kinds)
         raise UserError(f"{shown} offers {named}: say which one is meant, PLUGIN = {kinds[0][0]}")
-    return kinds[0]
+    return kinds[0] if kinds else None
 
 
 def _is_attack(node: ast.ClassDef) -> bool:

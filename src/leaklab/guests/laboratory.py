@@ -11,6 +11,7 @@ from torch import Tensor
 from leaklab.defenses.base import Defense
 from leaklab.guests.calls import Situation, Subject, sent
 from leaklab.guests.moments import Stage, digits, stage
+from leaklab.guests.networks import stage_of
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 
@@ -81,14 +82,19 @@ class Laboratory:
 
     @cached_property
     def stage(self) -> Stage:
-        """The network with its weights."""
+        """The network that is trained, with its weights."""
+        return stage_of(self.subject, self.network)
+
+    @cached_property
+    def original(self) -> Stage:
+        """The same without the guest, who may change it."""
         return stage(self.network)
 
     @cached_property
     def moment(self) -> Situation:
-        """The client whose gradients are changed."""
+        """The client whose gradients are changed; it is fed with them."""
         public = digits()
-        return self.stage.moment(public.images[:1], public.labels[:1])
+        return replace(self.stage.moment(public.images[:1], public.labels[:1]), own=False)
 
     @cached_property
     def real(self) -> Update:
@@ -96,9 +102,10 @@ class Laboratory:
         return dict(self.moment.gradients[0])
 
     def dense(self, number: int) -> Update:
-        """Return noise of the size of the gradient in each tensor."""
+        """Return noise of the size of the gradient in each tensor, of the whole where nothing reaches a tensor."""
         draws = stream(number, "dense gradient")
-        return {name: rms(value) * draws.normal(*value.shape) for name, value in self.real.items()}
+        whole = rms(torch.cat([value.flatten() for value in self.real.values()]))
+        return {name: (rms(value) or whole) * draws.normal(*value.shape) for name, value in self.real.items()}
 
     @cached_property
     def a(self) -> Update:
@@ -150,7 +157,7 @@ class Laboratory:
         }
         changes: dict[str, Callable[[], Update]] = {
             **{name: lambda batch=batch: self.out(self.a, batch=batch) for name, batch in batches.items()},  # type: ignore[misc]
-            "weights": lambda: self.out(self.a, weights=stage(self.network, seed=1).weights),
+            "weights": lambda: self.out(self.a, weights=stage_of(self.subject, self.network, seed=1).weights),
             "rate": lambda: self.out(self.a, rate=0.5),
             "client": lambda: self.out(self.a, client=1),
             "round": lambda: self.out(self.a, round=1),

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leaklab.defenses.base import Alone, ClientContext, overrides
-from leaklab.guests.calls import Situation, Subject, blamed, cloned, seed_all, sent
+from leaklab.defenses.base import Alone, ClientContext, Defense, overrides
+from leaklab.guests.blame import blamed
+from leaklab.guests.calls import OWN_HOOKS, Gradients, Situation, Subject, cloned, has, seed_all, sent
 from leaklab.guests.laboratory import alike
-from leaklab.guests.moments import moments
+from leaklab.guests.networks import moments
 from leaklab.records.errors import UserError
 
 HOOKS = ("local_rate", "gradient", "update", "hidden", "local_steps", "batch_size", "sample_bound")
@@ -33,6 +35,7 @@ CLOCKS = ("time.time", "time.monotonic", "time.perf_counter", "datetime.now", "d
 REFUSED = {"open": "opens {}", "socket.connect": "opens a connection", "subprocess.Popen": "starts a program",
            "os.system": "starts a program", "os.fork": "starts a process", "os.remove": "removes {}",
            "os.rename": "renames {}", "os.mkdir": "makes {}", "shutil.rmtree": "removes {}"}  # fmt: skip
+IMPORTING = "<frozen importlib._bootstrap>"
 SIZES = {"zero": 0.0, "tiny": 1e-30, "huge": 1e30, "NaN": math.nan}
 Phase = Callable[[str], None]
 
@@ -50,25 +53,26 @@ class Finding:
     text: str
 
 
-def linted(file: Path, phase: Phase, sha256: str = "") -> dict[str, Any]:
+def linted(file: Path, phase: Phase, sha256: str = "", offered: str = "") -> dict[str, Any]:
     """Return the name of a guest's defense, the hooks that it overrides and the warnings.
 
     Args:
         file: of the guest.
         phase: told what is done now.
         sha256: that the file must have; empty for any.
+        offered: see ``files.find``.
 
     Raises:
         UserError: it cannot be judged.
     """
     phase("it was imported")
-    subject = Subject.load(file, sha256)
+    subject = Subject.load(file, sha256, offered)
     defense = subject.new()
-    hooks = [hook for hook in HOOKS if overrides(defense, hook)]
+    hooks = [hook for hook in HOOKS if overrides(defense, hook)] + [hook for hook in OWN_HOOKS if has(defense, hook)]
     found: list[Finding] = []
     if not hooks:
         found.append(Finding("nothing", f"{file}, line {subject.guest.line}: it overrides no hook: it does nothing"))
-    for moment in moments(torch.float32):
+    for moment in moments(subject, torch.float32):
         phase("it defended a gradient")
         with _WATCH.alone(file), _left_behind(file):
             _stays(subject, moment)
@@ -77,7 +81,7 @@ def linted(file: Path, phase: Phase, sha256: str = "") -> dict[str, Any]:
         found += _repeats(subject, moment, update)
         found += _sizes(subject, moment, phase)
     phase("its text was read")
-    found += list(_reads(file, subject, next(iter(moments(torch.float32)))))
+    found += list(_reads(file, subject, next(moments(subject, torch.float32))))
     subject.unchanged()
     once = {one.what: one for one in reversed(found)}
     return {"hooks": hooks, "warnings": [asdict(once[what]) for what in sorted(once)]}
@@ -96,15 +100,25 @@ def _stays(subject: Subject, moment: Situation) -> None:
     at = ClientContext(moment.rate, 0, 0).at(Alone(0, weights, batch, moment.build))
     seed_all(moment, 0)
     with blamed(file, "it defends a gradient"):
-        for hook in ("gradient", "update"):
-            if overrides(defense, hook):
-                getattr(defense, hook)(gradients, at)
-                pairs = ((gradients, moment.gradients[0], hook), (weights, moment.weights, "context.weights"),
-                         (batch, moment.batch, "context.batch"))  # fmt: skip
-                for now, before, whose in pairs:
-                    if now.keys() != before.keys() or any(not _same(now[name], before[name]) for name in before):
-                        what = "its argument" if whose == hook else whose
-                        raise UserError(f"{file}: {hook} changes {what} in place: work on copies (value.clone())")
+        for hook, call in _calls(defense, gradients, batch, at):
+            call()
+            kept = ((gradients, moment.gradients[0], hook), (weights, moment.weights, "context.weights"),
+                    (batch, moment.batch, "samples" if hook == "samples" else "context.batch"))  # fmt: skip
+            for now, before, whose in kept:
+                if now.keys() != before.keys() or any(not _same(now[name], before[name]) for name in before):
+                    what = "its argument" if whose == hook else whose
+                    raise UserError(f"{file}: {hook} changes {what} in place: work on copies (value.clone())")
+
+
+def _calls(
+    defense: Defense, gradients: Gradients, batch: Gradients, at: ClientContext
+) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield the hooks that change what is trained on and what is sent, each with a call of it."""
+    if has(defense, "samples"):
+        yield "samples", lambda: defense.samples(batch["images"], batch["labels"], at)  # type: ignore[attr-defined]
+    for hook in ("gradient", "update"):
+        if overrides(defense, hook):
+            yield hook, partial(getattr(defense, hook), gradients, at)
 
 
 def _same(one: object, other: Tensor) -> bool:
@@ -152,9 +166,8 @@ def _reads(file: Path, subject: Subject, moment: Situation) -> Iterator[Finding]
     untouched = _next_draws()
     seed_all(moment, 0)
     with blamed(file, "it defends a gradient"):
-        for hook in ("gradient", "update"):
-            if overrides(defense, hook):
-                getattr(defense, hook)(cloned(moment.gradients[0]), context)
+        for _, call in _calls(defense, cloned(moment.gradients[0]), cloned(moment.batch), context):
+            call()
     for name, value in _next_draws().items():
         if value != untouched[name]:
             text = f"it draws from the global generator of {name}, which others draw from too: use context.stream(name)"
@@ -229,6 +242,8 @@ class _Watch:
         frame = sys._getframe()
         line = None
         while frame is not None and line is None:
+            if frame.f_code.co_filename == IMPORTING:  # a module that is loaded at its first use looks around
+                return
             line = frame.f_lineno if frame.f_code.co_filename == str(self.file) else None
             frame = frame.f_back  # type: ignore[assignment]
         if line is not None:

@@ -1,7 +1,7 @@
 """Moments at which a guest is called to see what it does: two networks, handwritten digits, one client."""
 
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from leaklab.data.readers.base import Samples
 from leaklab.data.readers.embedded import Digits
+from leaklab.defenses.base import loaded
 from leaklab.guests.calls import Situation
 from leaklab.models.base import Architecture
 from leaklab.records import plugins
@@ -21,7 +22,6 @@ from leaklab.records.errors import UserError
 CLASSES = 10
 NETWORKS = {"mlp": ("mlp", {"dropout": 0.0}), "lenet": ("dlg-lenet", {})}
 """Name -> model plug-in and its settings: one that starts with a narrow affine layer, one with sigmoids."""
-BATCHES = (1, 4)
 
 
 @dataclass(frozen=True)
@@ -82,17 +82,20 @@ class Stage:
     Attributes:
         build: gives the network, all weights zero.
         weights: by name.
+        model: plug-in and settings by which attackers build it.
     """
 
     build: Callable[[], nn.Sequential]
     weights: Mapping[str, Tensor]
+    model: Mapping[str, Any]
 
     def gradient(self, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """Return the gradient of the mean loss of a batch by name."""
-        network = self.build().to(images.dtype)
-        network.load_state_dict(dict(self.weights), strict=True)
-        loss = F.cross_entropy(network.eval()(images), labels)
-        return dict(zip(self.weights, torch.autograd.grad(loss, list(network.parameters())), strict=True))
+        """Return the gradient of the mean loss of a batch by name; zero where nothing reaches a parameter."""
+        network = loaded(self.build, self.weights)
+        loss = F.cross_entropy(network(images), labels)
+        parameters = list(network.parameters())
+        found = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
+        return dict(zip(self.weights, found, strict=True))
 
     def moment(self, images: Tensor, labels: Tensor) -> Situation:
         """Return the moment of a client with this batch, one step at rate 1."""
@@ -108,12 +111,5 @@ def stage(network: str, dtype: torch.dtype = torch.float64, seed: int = 0) -> St
     shape = (1, *digits().images.shape[2:])
     made = architecture.initialised(shape, CLASSES, seed, dtype)
     weights = {name: value.detach().clone() for name, value in made.named_parameters()}
-    return Stage(lambda: architecture.build(shape, CLASSES).to(dtype), weights)
-
-
-def moments(dtype: torch.dtype) -> Iterator[Situation]:
-    """Yield a moment for each network and size of batch."""
-    public = digits()
-    for network in NETWORKS:
-        for size in BATCHES:
-            yield stage(network, dtype).moment(public.images[:size].to(dtype), public.labels[:size])
+    model = {"name": name, "settings": settings}
+    return Stage(lambda: architecture.build(shape, CLASSES).to(dtype), weights, model)

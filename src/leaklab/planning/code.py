@@ -154,6 +154,13 @@ def code_of_result(rule: str, paper: str = "", item: str = "", scale: str = "", 
     return Code(rule, _plugins_of_table(file, scale) if rule == TABLE else ())
 
 
+def code_of_own_result(rule: str, file: Path, scale: str) -> Code:
+    """Return the code of a step that makes something of an item whose file stands elsewhere."""
+    if rule == FIGURE:
+        return Code(rule, _renderer(file))
+    return Code(rule, _plugins_of_table(file, scale) if rule == TABLE else ())
+
+
 def code_of_record(rule: str, told: Mapping[str, Any]) -> Code:
     """Return the code of a step that no run is of, from what its record says that it was told.
 

@@ -19,6 +19,7 @@ from leaklab.planning.devices import Device, measured_device
 from leaklab.planning.estimate import Estimate, datasets_of, estimate, source_of
 from leaklab.planning.gpus import device_wanted, gpu_problem, no_gpu
 from leaklab.planning.outputs import how_to_make, jobs_behind, states
+from leaklab.planning.own_items import FOLDER, PAPER, own_files, own_items
 from leaklab.planning.plan import PREPARED, Job, Plan, build_plan, result_files
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.environment import duration
@@ -58,6 +59,11 @@ def named_paper(name: str, items: Mapping[str, Item]) -> str:
     if name.lower() in papers:
         return name.lower()
     raise UserError(f"unknown paper '{name}': choose from {', '.join(papers)}")
+
+
+def is_paper_of_own(name: str) -> bool:
+    """Whether what a user wrote is of his own items: ``mine``, ``mine toy``, ``mine/toy``."""
+    return bool(own_files()) and _plain(name).split("-")[0] == PAPER
 
 
 def _plain(name: str) -> str:
@@ -119,7 +125,8 @@ def list_items(paper: str | None = None, why: bool = False) -> Listing:
     Raises:
         UserError: there is no such paper, or this is no project's root.
     """
-    every = load_items()
+    own = is_paper_of_own(paper or "")
+    every = own_items() if own else load_items()
     only = named_paper(paper, every) if paper else None
     found = {key: item for key, item in every.items() if only in (None, item.paper)}
     words = {key: [state.word for state in own.values()] for key, own in states(build_plan(found)).items()}
@@ -131,7 +138,9 @@ def list_items(paper: str | None = None, why: bool = False) -> Listing:
         table.add_row(key.replace("/", " "), f"{escape(item.title)}{reason}", *(SYMBOLS[word] for word in words[key]))
     for key, count in folded.items():
         table.add_row(key, f"[dim]{count} items[/]", *[SYMBOLS["planned"]] * len(SCALES))
-    hints = (f"leaklab items {key}: lists the items of {key}, none of which runs yet" for key in folded)
+    hints = tuple(f"leaklab items {key}: lists the items of {key}, none of which runs yet" for key in folded)
+    if own_files() and not paper:
+        hints = (*hints, f"leaklab items {PAPER}: lists your own, from {FOLDER}")
     return Listing(table, (*hints, _counts(found, words)))
 
 
@@ -202,7 +211,8 @@ def _asked(name: str, scale: Scale) -> tuple[Plan, Scale, list[Item]]:
 
 def _wanted(name: str, scale: Scale) -> Item | dict[str, Item]:
     """Return the item that is named, or all items of the paper that is, or all."""
-    items, paper = load_items(), name.strip().lower()
+    paper = name.strip().lower()
+    items = own_items() if is_paper_of_own(paper) else load_items()
     if not paper or paper in papers_of(items):
         return {key: item for key, item in items.items() if paper in ("", item.paper)}
     item = named_item(name, items)

@@ -10,9 +10,10 @@ from snakemake.exceptions import WorkflowError
 from leaklab.data.catalog import find_entry, find_text, load_catalog
 from leaklab.items.expand import block_stage
 from leaklab.items.items import Item, item_file
-from leaklab.planning.code import Code, code_of_result
+from leaklab.planning.code import Code, code_of_own_result, code_of_result
 from leaklab.planning.lookups import Lookup, Runs, signed
 from leaklab.planning.outputs import drawings_of_deals, jobs_behind, records_behind, state_of, targets_of_scale
+from leaklab.planning.own_items import file_of, is_own
 from leaklab.planning.plan import PREPARED, Job, KnownPlan, Plan, result_files
 from leaklab.records.config import Scale
 from leaklab.records.record import canonical_json
@@ -73,6 +74,9 @@ class Results:
 
     def _code(self, rule: str, wildcards: Any) -> Code:
         paper, item, scale = (getattr(wildcards, key, "") for key in ("paper", "item", "scale"))
+        known = self._plan.items.get(f"{paper}/{item}")
+        if known is not None and is_own(known):
+            return code_of_own_result(rule, file_of(known), scale)
         spec: Any = self._runs.job("partition", wildcards).spec if rule == "draw_partition" else None
         return code_of_result(rule, paper, item, scale, partition=spec.partition.name if spec else "")
 
@@ -91,7 +95,8 @@ class Results:
 
     def item_yaml(self, wildcards: Any) -> str:
         """Return the file that defines an item."""
-        return str(item_file(self.item(wildcards)))
+        item = self.item(wildcards)
+        return str(file_of(item) if is_own(item) else item_file(item))
 
     def item_spec(self, wildcards: Any) -> str:
         """Return what the steps of an item are told."""
@@ -106,7 +111,8 @@ class Results:
     def report_spec(self, wildcards: Any) -> str:
         """Return what a step is told that shows a scale: which data are missing for which items, too."""
         scale = wildcards.scale
-        changes = {key: item.scales[scale] for key, item in self._plan.items.items() if scale in item.scales}
+        shown = {key: item for key, item in self._plan.items.items() if scale in item.scales and not is_own(item)}
+        changes = {key: item.scales[scale] for key, item in shown.items()}
         missing = {key: change.missing for key, change in changes.items() if change.missing}
         return canonical_json({"scale": scale, **({"missing": missing} if missing else {})})
 

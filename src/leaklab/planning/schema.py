@@ -1,4 +1,4 @@
-"""JSON schemas of our YAML files, written from the models, so that editors complete and check them."""
+"""JSON schemas of our YAML files, so that editors complete and check them, and of cards; written from the models."""
 
 import json
 from functools import reduce
@@ -8,13 +8,20 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from leaklab.guests.schema import CardData
 from leaklab.items.items import Item, Paper
 from leaklab.records.config import Config
 from leaklab.records.files import write_text
 from leaklab.specs.stages import SPECS
 
 # a block of an item is flat and has axes; the values that its fields may have are those of the specs
-SCHEMAS: dict[str, Any] = {"config": Config, "item": Item, "paper": Paper, "specs": reduce(or_, SPECS)}
+SCHEMAS: dict[str, Any] = {
+    "card": CardData,
+    "config": Config,
+    "item": Item,
+    "paper": Paper,
+    "specs": reduce(or_, SPECS),
+}
 FOLDER = Path("workflow/schemas")
 
 

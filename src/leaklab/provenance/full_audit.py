@@ -6,6 +6,7 @@ from pathlib import Path
 
 from leaklab.items.items import load_items
 from leaklab.planning.code_lock import CodeLock
+from leaklab.planning.own_items import FOLDER, without_own
 from leaklab.planning.plan import build_plan
 from leaklab.planning.run_records import checked_ledger
 from leaklab.provenance import published
@@ -26,7 +27,8 @@ def full_audit(revision: str | None = None, key: Path | None = None, full: bool 
     Raises:
         UserError: a link of the chain is broken, or there is nothing to audit.
     """
-    ledger = checked_ledger()
+    every = checked_ledger()
+    ledger = without_own(every)
     if not ledger.entries:
         raise UserError("audit failed: no run record here: run it in the root folder of a project that has results")
     checksums = KeptChecksums() if full else KeptChecksums.load()
@@ -40,6 +42,8 @@ def full_audit(revision: str | None = None, key: Path | None = None, full: bool 
     unsigned = [fault for one in signed for fault in one.faults]
     yield from [*result.breaks, *result.stale, *lost, *unfit, *differences, *unsigned]
     yield from _besides(result)
+    if own := len(every.entries) - len(ledger.entries):
+        yield f"{own} records of items in {FOLDER} are nobody else's, and not checked"
     if key is None:
         yield from (f"{signature}: not checked: name the public key with --signed-by" for signature in signatures())
     yield from (f"{one.signature}: valid, {one.files} signed files are here" for one in signed if not one.faults)

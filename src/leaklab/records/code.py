@@ -51,6 +51,11 @@ def digest(step: str, plugins: Iterable[str] = (), loaded: Iterable[str] = ()) -
     return sources(SOURCE).digest(step, plugins, loaded)
 
 
+def add(module: str, file: Path) -> None:
+    """Let a module that stands outside of the package count with what it reaches of ours, in this process."""
+    sources(SOURCE)._files[module] = file
+
+
 @cache
 def sources(folder: Path) -> "Sources":
     """Return the sources below a folder, which are read once."""

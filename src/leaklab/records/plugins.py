@@ -227,6 +227,31 @@ def _offered(file: Path) -> Mapping[str, Offer]:
     return found
 
 
+def offered_in(file: Path) -> Mapping[str, Offer]:
+    """Return the plug-ins that a file offers by name; none where it offers none.
+
+    Raises:
+        UserError: it is not Python.
+    """
+    return _offered(file)
+
+
+def tree_of(file: Path) -> ast.Module:
+    """Return the syntax tree in which this process reads what a file declares."""
+    return _tree(file)
+
+
+def add(room: str, name: str, offer: Offer) -> None:
+    """Let a room offer a plug-in that stands outside of the package, in this process.
+
+    Its class or function has to be ``PLUGIN`` of the module that the offer names. The name says which code it is, as
+    runs are told apart by it (``guests/admission.py``).
+    """
+    known = offers(room)
+    assert isinstance(known, dict)
+    known[name] = offer
+
+
 @cache
 def _settings(offer: Offer) -> Mapping[str, Setting]:
     """Return the dataclass fields (inherited ones first) or function arguments of the plug-in, from its source."""

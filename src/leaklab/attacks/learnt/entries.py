@@ -10,7 +10,7 @@ grid. The shares pi_k are a table over x. In a search the law is blurred by an e
 root mean square of its tensor: a threshold becomes a slope, and what is exact gets a width.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,6 +28,9 @@ EXACT = 1e-5
 ROUNDS = 6
 FAR = 1e-3
 """Share of what no component explains: keeps a slope where the rest of the law is far away."""
+MOST = 4096
+"""Entries of a tensor that a law is learnt from."""
+SELDOM = 1e-3
 TINY = 1e-300
 ZERO, KEPT, TURNED, SCALED, NOISY, ALONE = range(6)
 
@@ -43,7 +46,6 @@ class EntryLaw:
         factor: of entries that are sent times a constant.
         noise: standard deviation of the noise beside the gradient, in units of ``size``.
         alone: the same of noise alone.
-        likelihood: mean logarithm of the density on images that were held out.
     """
 
     unit: str
@@ -52,7 +54,6 @@ class EntryLaw:
     factor: float
     noise: float
     alone: float
-    likelihood: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -79,23 +80,37 @@ def learnt(rehearsals: Rehearsals) -> EntryLaws:
 
 def _learnt(gradient: Tensor, sent: Tensor, draws: int) -> EntryLaw:
     rows = torch.arange(len(gradient)) // draws % 2 == 0
+    size = float((gradient**2).mean().sqrt().clamp(min=TINY))
+    columns = _columns(gradient)
+    few, theirs = gradient[:, columns], sent[:, columns]
+    owns = {unit: _own_unit(gradient, unit, size) for unit in UNITS}
     found = []
-    for unit in UNITS:
-        law = _fitted(gradient[rows], sent[rows], unit)
-        likelihood = (
-            float(_log_density(gradient[~rows], sent[~rows], law, EXACT).mean()) if bool((~rows).any()) else 0.0
-        )
-        found.append((likelihood, unit))
+    for unit, own in owns.items():
+        law = _fitted(few[rows], theirs[rows], unit, own[rows], size)
+        held = _log_density(few[~rows], theirs[~rows], law, EXACT, own[~rows]) if bool((~rows).any()) else few[:0, 0]
+        found.append((float(held.mean()) / len(columns) if held.numel() else 0.0, unit))
     best = max(found)[0]
     # the simplest unit that is about as good
     unit = next(unit for likelihood, unit in found if likelihood >= best - 1e-3)
-    return _fitted(gradient, sent, unit)
+    return _fitted(few, theirs, unit, owns[unit], size)
 
 
-def _fitted(gradient: Tensor, sent: Tensor, unit: str) -> EntryLaw:
+def _columns(gradient: Tensor) -> Tensor:
+    """Return the entries that a law is learnt from: in a large tensor the largest ones, and some of the others.
+
+    What becomes of an entry of a size is no other in these.
+    """
+    count = gradient.shape[1]
+    if count <= MOST:
+        return torch.arange(count)
+    order = gradient.abs().mean(0).argsort(descending=True)
+    others = order[MOST // 2 :]
+    return torch.cat([order[: MOST // 2], others[torch.linspace(0, len(others) - 1, MOST // 2).long()]])
+
+
+def _fitted(gradient: Tensor, sent: Tensor, unit: str, own: Tensor, size: float) -> EntryLaw:
     """Return the law of a tensor from [R, n] pairs by expectation and maximisation."""
-    size = float((gradient**2).mean().sqrt().clamp(min=TINY))
-    cells = _cell(_in_units(gradient, unit, size)).round().long().clamp(0, CELLS - 1)
+    cells = _cell(gradient.abs() / own).round().long().clamp(0, CELLS - 1)
     ratio = (sent / gradient)[(gradient != 0) & (sent != 0)]
     factor = float(ratio.median()) if len(ratio) else 1.0
     factor = factor if min(abs(factor - 1), abs(factor + 1)) > EXACT else 2.0
@@ -145,11 +160,11 @@ def _shares(cells: Tensor, known: Mapping[int, Tensor], rest: Tensor, belongs: T
     )
 
 
-def _in_units(gradient: Tensor, unit: str, size: float) -> Tensor:
-    """Return |g| [T, n] in a unit of its own tensor and trial; constant in the unit's derivative."""
+def _own_unit(gradient: Tensor, unit: str, size: float) -> Tensor:
+    """Return the unit [T, 1] of |g| [T, n] of one tensor in each trial."""
     sizes = gradient.detach().abs()
     if unit == "fixed":
-        return gradient.abs() / size
+        return torch.full_like(sizes[:, :1], size)
     if unit == "rms":
         own = (sizes**2).mean(1, keepdim=True).sqrt()
     elif unit == "max":
@@ -157,7 +172,7 @@ def _in_units(gradient: Tensor, unit: str, size: float) -> Tensor:
     else:
         place = int(float(unit) * (sizes.shape[1] - 1))
         own = sizes.kthvalue(place + 1, dim=1, keepdim=True).values
-    return gradient.abs() / own.clamp(min=TINY)
+    return own.clamp(min=TINY)
 
 
 HIGHEST = 20.0
@@ -185,41 +200,66 @@ def _blurred(shares: Tensor, width: Tensor) -> Tensor:
     return torch.einsum("kc,tdc->tkd", shares, kernel)
 
 
-def _log_density(gradient: Tensor, sent: Tensor, law: EntryLaw, error: float) -> Tensor:
-    """Return log p(o | g), [T, n], blurred by an error."""
+def _log_density(gradient: Tensor, sent: Tensor, law: EntryLaw, error: float, own: Tensor) -> Tensor:
+    """Return log p(o | g), the sum [T] over entries [T, n], blurred by an error; ``own`` is each trial's unit, [T, 1].
+
+    Entries that are zero and those that are not are apart: most defenses that make zeros make many.
+    """
     rms = (sent.detach() ** 2).mean(1, keepdim=True).sqrt().clamp(min=TINY)
-    width = error * rms
-    units = _in_units(gradient, law.unit, law.size)
-    own = (units.detach() / gradient.detach().abs().clamp(min=TINY)).amax(1)  # one over the unit
-    table = _blurred(law.shares, width[:, 0] * own)
-    place = _cell(units)
-    low = place.detach().floor().long().clamp(0, CELLS - 2)
-    weight = place - low
-    rows = torch.arange(len(gradient))[:, None]
+    table = _blurred(law.shares, error * rms[:, 0] / own[:, 0])
+    total = gradient.new_zeros(len(gradient))
+    for mask, density in ((sent == 0, _of_zeros), (sent != 0, _of_others)):
+        rows = mask.nonzero()[:, 0]
+        if len(rows):
+            at, scale = gradient[mask], rms[rows, 0]
+            place = _cell(at.abs() / own[rows, 0])
+            share = _Shares(table, rows, place)
+            total = total.index_add(0, rows, density(at, sent[mask], law, share, scale, error * scale))
+    return total
 
-    def share(k: int) -> Tensor:
-        return table[rows, k, low] * (1 - weight) + table[rows, k, low + 1] * weight
 
-    zero = sent == 0
-    noise, alone = law.noise * law.size, law.alone * law.size
-    parts = [
-        share(KEPT) * _normal(sent - gradient, width),
-        share(NOISY) * _normal(sent - gradient, (noise**2 + width**2).sqrt()),
-        share(ALONE) * _normal(sent, (alone**2 + width**2).sqrt()),
-        FAR * _normal(sent - gradient, rms),
-    ]
-    if float(law.shares[TURNED].max()) > 1e-3:
-        parts.append(share(TURNED) * _normal(sent + gradient, width))
-    if float(law.shares[SCALED].max()) > 1e-3:
-        parts.append(share(SCALED) * _normal(sent - law.factor * gradient, width))
-    live = torch.stack(parts).sum(0).clamp(min=TINY).log()
+class _Shares:
+    """The table of each trial at each entry's place."""
+
+    def __init__(self, table: Tensor, rows: Tensor, place: Tensor) -> None:
+        low = place.detach().floor().long().clamp(0, CELLS - 2)
+        self.table, self.index, self.weight = table, rows * CELLS + low, place - low
+
+    def __call__(self, kind: int) -> Tensor:
+        """Return pi of a kind, between the cells as a line."""
+        flat = self.table[:, kind].reshape(-1)
+        below = flat[self.index]
+        return below + (flat[self.index + 1] - below) * self.weight
+
+
+def _of_zeros(
+    gradient: Tensor, sent: Tensor, law: EntryLaw, share: Callable[[int], Tensor], rms: Tensor, width: Tensor
+) -> Tensor:
     # no gradient is exactly zero but where nothing reaches it: what is zero says that it was set to zero
-    none = (share(ZERO) + FAR * _normal(gradient, width) * width).clamp(min=TINY).log()
-    return torch.where(zero, none, live)
+    return (share(ZERO) + FAR * _normal(gradient, width) * width).clamp(min=TINY).log()
+
+
+def _of_others(
+    gradient: Tensor, sent: Tensor, law: EntryLaw, share: Callable[[int], Tensor], rms: Tensor, width: Tensor
+) -> Tensor:
+    noise, alone = law.noise * law.size, law.alone * law.size
+    densities: dict[int, Callable[[], Tensor]] = {
+        KEPT: lambda: _normal(sent - gradient, width),
+        TURNED: lambda: _normal(sent + gradient, width),
+        SCALED: lambda: _normal(sent - law.factor * gradient, width),
+        NOISY: lambda: _normal(sent - gradient, (noise**2 + width**2).sqrt()),
+        ALONE: lambda: _normal(sent, (alone**2 + width**2).sqrt()),
+    }
+    # what hardly ever happens costs as much as the rest, and FAR stands for it
+    parts = [share(k) * density() for k, density in densities.items() if float(law.shares[k].max()) > SELDOM]
+    parts.append(FAR * _normal(sent - gradient, rms))
+    return torch.stack(parts).sum(0).clamp(min=TINY).log()
 
 
 def _value(gradients: Sequence[Tensor], observed: Sequence[Tensor], law: EntryLaws, error: float) -> Tensor:
     total = observed[0].new_zeros(len(observed[0]))
     for gradient, sent, own in zip(gradients, observed, law.tensors, strict=True):
-        total = total - _log_density(gradient.flatten(1), sent.flatten(1), own, error).sum(1)
+        flat = gradient.flatten(1)
+        unit = _own_unit(flat, own.unit, own.size)
+        total = total - _log_density(flat, sent.flatten(1), own, error, unit)
     return total

@@ -1,0 +1,189 @@
+"""What a guest's defense costs: accuracy of a short training, milliseconds and bytes of a step.
+
+Four clients train the multilayer perceptron on public digits, one step a round, with the defense and without, from the
+same first weights and on the same batches; accuracy is that on the private digits. The server knows the defense: it
+divides what it gets by the share of the gradient in it, as a sign or a factor would cost nothing but the rate. Beside
+it stands the deviation of plain noise that costs as much.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import exp, log, sqrt
+from statistics import fmean, median, stdev
+from typing import Any
+
+import torch
+from scipy.stats import t as student
+from torch import Tensor
+
+from leaklab.defenses.base import Defense
+from leaklab.guests.calls import Situation, Subject, sent
+from leaklab.guests.laboratory import Update, times
+from leaklab.guests.moments import Stage, digits, private_digits, stage
+from leaklab.guests.networks import stage_of
+from leaklab.records.streams import stream
+
+NETWORK = "mlp"
+PAIRS, CLIENTS, BATCH, ROUNDS, RATE = 6, 4, 16, 60, 0.1
+SIGMAS = tuple(10 ** (place / 2 - 1) for place in range(6))
+"""Deviations of noise that are tried."""
+SEEN = 0.02
+"""Cosine of update and gradient from which on the server can tell what share of the gradient it got."""
+TIMED = 20
+LEVEL = 0.95
+
+Send = Callable[[int, Situation], Update]
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a defense costs.
+
+    Attributes:
+        without: mean accuracy without it, in percent.
+        accuracy: mean accuracy with it.
+        lost: mean of the paired differences, in points.
+        low: end of its Student interval.
+        high: the other end.
+        milliseconds: of the defense in one step of one client.
+        gradient_milliseconds: of the gradient itself.
+        bytes: of one update in float32; of one with many zeros the entries that are left and their places.
+        bytes_without: of an update without defense.
+    """
+
+    without: float
+    accuracy: float
+    lost: float
+    low: float
+    high: float
+    milliseconds: float
+    gradient_milliseconds: float
+    bytes: int
+    bytes_without: int
+
+
+def priced(subject: Subject, seed: int) -> tuple[Price, float | None]:
+    """Return what a defense costs, and the deviation of noise that costs as much; None where no cost is measured.
+
+    Args:
+        subject: the guest.
+        seed: of weights, batches and draws.
+    """
+    plain = [_accuracy(_first(None, seed, pair), seed, pair, _as_it_is) for pair in range(PAIRS)]
+    factor = _factor(subject, seed)
+    defended = [_accuracy(_first(subject, seed, pair), seed, pair, _sender(subject, factor)) for pair in range(PAIRS)]
+    lost = [before - after for before, after in zip(plain, defended, strict=True)]
+    half = float(student.ppf((1 + LEVEL) / 2, PAIRS - 1)) * stdev(lost) / sqrt(PAIRS)
+    mean = fmean(lost)
+    accuracies = (fmean(plain), fmean(defended), mean, mean - half, mean + half)
+    price = Price(*accuracies, *_milliseconds(subject, seed), *_bytes(subject, seed))
+    return price, _noise_of(mean, fmean(plain), seed) if price.low > 0 else None
+
+
+def as_data(price: Price, sigma: float | None) -> dict[str, Any]:
+    """Return a price for a card."""
+    whole = {name: value if isinstance(value, int) else round(value, 2) + 0.0 for name, value in asdict(price).items()}
+    noise = None if sigma is None else float(f"{sigma:.3g}")
+    return {**whole, "pairs": PAIRS, "rounds": ROUNDS, "clients": CLIENTS, "noise": noise}
+
+
+def _as_it_is(client: int, moment: Situation) -> Update:
+    return dict(moment.gradients[0])
+
+
+def _sender(subject: Subject, factor: float) -> Send:
+    clients: dict[int, Defense] = {client: subject.new() for client in range(CLIENTS)}
+    return lambda client, moment: times(sent(subject, clients[client], moment), factor)
+
+
+def _moments(seed: int, pair: int, at: int, now: Stage) -> list[Situation]:
+    """Return the moments of the clients of a round."""
+    public, found = digits(), []
+    own = torch.arange(len(public.labels)).chunk(CLIENTS)
+    for client in range(CLIENTS):
+        order = stream(seed, "price", pair, client, at).permutation(len(own[client]))[:BATCH]
+        rows = own[client][order]
+        moment = now.moment(public.images[rows], public.labels[rows])
+        found.append(replace(moment, seed=seed, client=client, round=at, draw=pair))
+    return found
+
+
+def _first(subject: Subject | None, seed: int, pair: int) -> Stage:
+    """Return the network with its first weights; that of a guest who changes it."""
+    first = 1000 * (seed + 1) + pair
+    return stage_of(subject, NETWORK, seed=first) if subject else stage(NETWORK, seed=first)
+
+
+def _accuracy(first: Stage, seed: int, pair: int, send: Send, sigma: float = 0.0) -> float:
+    """Return the accuracy in percent of one training; ``sigma`` of noise that each client adds besides."""
+    now = first
+    for at in range(ROUNDS):
+        updates = [send(client, moment) for client, moment in enumerate(_moments(seed, pair, at, now))]
+        weights = {name: _stepped(name, value, updates) for name, value in now.weights.items()}
+        if sigma:  # the mean of the clients' noise is drawn once
+            draws = stream(seed, "price noise", pair, at)
+            deviation = RATE * sigma / sqrt(CLIENTS)
+            weights = {name: value + deviation * draws.normal(*value.shape) for name, value in weights.items()}
+        now = replace(now, weights=weights)
+    tests, network = private_digits(), now.build()
+    network.load_state_dict(dict(now.weights))
+    with torch.no_grad():
+        found = network.eval()(tests.images.to(next(iter(now.weights.values())))).argmax(1)
+    return 100 * float((found == tests.labels).double().mean())
+
+
+def _stepped(name: str, value: Tensor, updates: Sequence[Mapping[str, Tensor]]) -> Tensor:
+    """Return weights after a step of the mean; what is hidden stays at home and does not move."""
+    moves = [update[name] for update in updates if name in update]
+    return value - RATE * torch.stack(moves).mean(0) if moves else value
+
+
+def _factor(subject: Subject, seed: int) -> float:
+    """Return one over the share of the gradient in an update; 1 where the update says nothing of it."""
+    products = []
+    for client, moment in enumerate(_moments(seed, 0, 0, _first(subject, seed, 0))):
+        update, plain = _sender(subject, 1.0)(client, moment), moment.gradients[0]
+        pairs = [(update[name].flatten(), plain[name].flatten()) for name in update]
+        products.append([float(sum(one @ other for one, other in how)) for how in (
+            [(g, g) for _, g in pairs], pairs, [(o, o) for o, _ in pairs])])  # fmt: skip
+    whole, shared, energy = (sum(column) for column in zip(*products, strict=True))
+    return whole / shared if abs(shared) > SEEN * sqrt(whole * energy) else 1.0
+
+
+def _milliseconds(subject: Subject, seed: int) -> tuple[float, float]:
+    defense, now = subject.new(), _first(subject, seed, 0)
+    spent: dict[str, list[float]] = {"defense": [], "gradient": []}
+    for at in range(TIMED):
+        began = time.perf_counter()
+        moment = _moments(seed, 0, at, now)[0]
+        between = time.perf_counter()
+        sent(subject, defense, moment)
+        spent["defense"].append(time.perf_counter() - between)
+        spent["gradient"].append((between - began) / CLIENTS)
+    return 1000 * median(spent["defense"]), 1000 * median(spent["gradient"])
+
+
+def _bytes(subject: Subject, seed: int) -> tuple[int, int]:
+    moments = _moments(seed, 0, 0, _first(subject, seed, 0))
+    whole = 4 * sum(value.numel() for value in stage(NETWORK).weights.values())
+    sizes = []
+    for client, moment in enumerate(moments):
+        update = _sender(subject, 1.0)(client, moment)
+        live = sum(int((value != 0).sum()) for value in update.values())
+        sizes.append(min(4 * sum(value.numel() for value in update.values()), 8 * live))
+    return round(fmean(sizes)), whole
+
+
+def _noise_of(lost: float, plain: float, seed: int) -> float | None:
+    """Return the deviation of noise that costs so many points, between those that are tried; None below the least."""
+    before: tuple[float, float] | None = None
+    for sigma in SIGMAS:
+        own = plain - fmean(_accuracy(_first(None, seed, pair), seed, pair, _as_it_is, sigma) for pair in range(PAIRS))
+        if own >= lost:
+            if before is None:
+                return None
+            share = (lost - before[1]) / max(own - before[1], 1e-9)
+            return exp(log(before[0]) + min(max(share, 0.0), 1.0) * (log(sigma) - log(before[0])))
+        before = (sigma, own)
+    return SIGMAS[-1]

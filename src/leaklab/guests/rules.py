@@ -1,0 +1,70 @@
+"""Attackers of the house that facts about a guest's defense call for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from leaklab.attacks.adaptive.emulation import after_clipping, on_support
+from leaklab.attacks.adaptive.laws import LaplaceLaw
+from leaklab.attacks.adaptive.noise import NormalLikelihood
+from leaklab.attacks.adaptive.outpost import RankedLaw
+from leaklab.attacks.analytic import AnalyticReconstruction
+from leaklab.attacks.annealed import AnnealedLikelihood, AnnealedMap
+from leaklab.attacks.matching.distances import profiled_scale
+from leaklab.guests.arena import Attacker
+from leaklab.guests.maps import Fact
+
+SMALLEST, LARGEST = "smallest of each tensor", "largest of each tensor"
+
+
+@dataclass(frozen=True)
+class MeasuredRanks(RankedLaw):
+    """The law of ranks with the deviations that were measured in place of those that weights give.
+
+    Attributes:
+        sigmas: standard deviation of the noise in each tensor by name; one that is missing gets none.
+    """
+
+    sigmas: Mapping[str, float] = None  # type: ignore[assignment]
+
+    def _deviations(self, weights: Mapping[str, Tensor]) -> list[float]:
+        return [self.sigmas.get(name, 0.0) for name in weights]
+
+
+def by_rule(facts: Sequence[Fact], network: str) -> Iterator[Attacker]:
+    """Yield the attackers of the house that facts call for; one who asks for nothing but the direction always comes."""
+    found = {fact.name: fact.value for fact in facts}
+    search = AnnealedMap()
+    if network == "mlp":
+        yield Attacker("rule", "analytic", AnalyticReconstruction())
+    noise, clip, zeros = found.get("noise"), found.get("clips"), found.get("zeros")
+    if noise and isinstance(noise["sigma"], float):
+        yield from _of_noise(noise, clip)
+    elif clip and clip["scope"] == "whole" and not noise:
+        yield Attacker("rule", "clip-emulation", search, after_clipping)
+    if zeros and zeros["rest"] == "exact" and not noise:
+        yield Attacker("rule", "support-only", search, on_support)
+    if zeros and zeros.get("chosen") == SMALLEST and zeros["rest"] == "exact":
+        yield from _of_ranks(zeros, noise)
+    yield Attacker("rule", "profiled-scale", search, profiled_scale)
+
+
+def _of_noise(noise: Mapping[str, Any], clip: Mapping[str, Any] | None) -> Iterator[Attacker]:
+    """Yield who knows noise of one deviation, and a clip before it."""
+    bound = clip["bound"] if clip and clip["scope"] == "whole" else None
+    if noise["law"] == "Laplace" and bound is None:
+        yield Attacker("rule", "matched-laplace", AnnealedLikelihood(), LaplaceLaw(noise["sigma"] / 2**0.5))
+    elif noise["law"] in ("normal", "uniform"):
+        name = "matched-noise" + (", a normal law in place of a uniform one" if noise["law"] == "uniform" else "")
+        yield Attacker("rule", name, AnnealedMap(), NormalLikelihood(noise["sigma"], bound))
+
+
+def _of_ranks(zeros: Mapping[str, Any], noise: Mapping[str, Any] | None) -> Iterator[Attacker]:
+    """Yield who knows that the smallest entries are zero, and noise that the largest ones carry."""
+    if noise is None:
+        yield Attacker("rule", "ranked-mixture", AnnealedLikelihood(), RankedLaw(zeros["share"], 0.0, 0.0))
+    elif noise.get("chosen") == LARGEST and noise["law"] == "normal":
+        law = MeasuredRanks(zeros["share"], noise["share"], 0.0, sigmas=noise["sigma"])
+        yield Attacker("rule", "ranked-mixture", AnnealedLikelihood(), law)
