@@ -85,7 +85,7 @@ def test_a_budget_is_kept_and_what_is_ready_is_shown(tmp_path):
     (tmp_path / "slow.py").write_text(SLOW)
     began = time.monotonic()
     done = typed("try", "slow.py", "--budget", "0.3", "--json", folder=tmp_path)
-    assert time.monotonic() - began < 18 + 30  # other tests share the processor
+    assert time.monotonic() - began < 18 + 60  # other tests share the processor
     card = json.loads(done.stdout)
     assert done.stderr == ""
     assert not any(arena["complete"] for arena in card["arenas"]["tiny"].values())
