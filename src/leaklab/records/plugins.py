@@ -242,10 +242,9 @@ def tree_of(file: Path) -> ast.Module:
 
 
 def add(room: str, name: str, offer: Offer) -> None:
-    """Let a room offer a plug-in that stands outside of the package, in this process.
+    """Let a room offer, in this process, a plug-in from outside of the package: ``PLUGIN`` of the offer's module.
 
-    Its class or function has to be ``PLUGIN`` of the module that the offer names. The name says which code it is, as
-    runs are told apart by it (``guests/admission.py``).
+    The name says which code it is, as runs are told apart by it (``guests/admission.py``).
     """
     known = offers(room)
     assert isinstance(known, dict)
