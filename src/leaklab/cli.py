@@ -282,7 +282,7 @@ def findings(scale: ScaleOption = "small") -> None:
 
 @app.command()
 def schema() -> None:
-    """Write the JSON schemas of the YAML files."""
+    """Write the JSON schemas of the YAML files and of cards."""
     from leaklab.planning.schema import write_schemas
 
     for path in write_schemas():
