@@ -8,9 +8,10 @@ tried as a step on the client's own batch, and the one that leaves the lowest lo
 Left out: the temperature of the paper's posterior (the best trial is taken), and that it is meant for networks much
 larger than those here; a tensor of one entry has nothing orthogonal, and zero is sent of it.
 
-Expect: an attacker who looks for the gradient's direction finds nothing. What is sent still tells the length of each
-tensor's gradient and one direction that it does not have. What the word does not show is the price: to first order a
-step along it lowers the loss by nothing at all.
+Expect: an attacker who looks for the gradient's direction finds nothing. What is sent still tells, of each tensor, the
+length of its gradient and one direction that it does not have, exactly: some numbers of the image, the more tensors
+the more of them, and with a prior they go far. What the word does not show is the price: to first order a step along
+what is sent lowers the loss by nothing at all.
 """
 
 from collections.abc import Mapping

@@ -215,6 +215,13 @@ REFUSED |= {
         of_class(NETWORK, "    network[-1].weight.data /= 0", "    return network"),
         "network returned one whose output is not finite",
     ),
+    "network: too large": (
+        of_class(
+            f"{NETWORK} return nn.Sequential(*network, nn.Linear(10, 30000), nn.Linear(30000, 10))",
+            head="from torch import nn\nfrom leaklab import Defense",
+        ),
+        "parameters: make it one of at most 200000",
+    ),
     "penalty: no number": (
         of_class("def penalty(self, network): return network[-1].weight"),
         "penalty returned a tensor of shape [10, 64]: return one number",

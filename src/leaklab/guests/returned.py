@@ -8,6 +8,9 @@ from torch import Tensor, nn
 
 from leaklab.records.errors import UserError
 
+MOST_PARAMETERS = 200_000
+"""Of a guest's network: who learns its law keeps some hundred gradients in memory."""
+
 
 def checked(
     file: Path, returned: object, given: Mapping[str, Tensor], hook: str, differentiable: bool = False
@@ -77,6 +80,8 @@ def checked_network(file: Path, returned: object, images: Tensor, classes: int) 
         raise UserError(f"{wanted} returned {_called(returned)}: return an nn.Sequential of named layers")
     if kept := [name for name, _ in returned.named_buffers()]:
         raise UserError(f"{wanted} returned one with the buffer '{kept[0]}': clients here train parameters alone")
+    if (count := sum(value.numel() for value in returned.parameters())) > MOST_PARAMETERS:
+        raise UserError(f"{wanted} returned one of {count} parameters: make it one of at most {MOST_PARAMETERS}")
     network = returned.to(images.dtype).requires_grad_().eval()
     with torch.no_grad():
         found, again = network(images), network(images)
