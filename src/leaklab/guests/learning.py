@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.annealed import AnnealedLikelihood
-from leaklab.attacks.learnt import blocks, emulation, entries, invariants, linear
+from leaklab.attacks.learnt import emulation, entries, invariants, linear
 from leaklab.attacks.matching.distances import OnlyWidened
+from leaklab.guests import runs_of_entries
 from leaklab.guests.arena import FIRST_CLIENT, REHEARSED, ROUNDS, Attacker, Tiny
 from leaklab.guests.calls import sent
 from leaklab.guests.moments import digits
@@ -29,7 +30,7 @@ def laws(arena: Tiny) -> Iterator[tuple[str, Callable[[], OnlyWidened | None]]]:
     # what costs less and says more comes first: one that reads all but exactly ends the trials
     yield "linear law", lambda: linear.learnt(rehearsals)
     yield "what stays", lambda: invariants.learnt(rehearsals, shapes)
-    yield "law of runs", lambda: blocks.learnt(rehearsals)
+    yield "law of runs", lambda: runs_of_entries.learnt(rehearsals)
     yield "the file itself", lambda: emulation.learnt(rehearsals, emulated(arena), shapes)
     yield "law of the entry", lambda: entries.learnt(rehearsals)
 

@@ -17,7 +17,7 @@ import torch
 from scipy.stats import t as student
 from torch import Tensor
 
-from leaklab.defenses.base import Defense
+from leaklab.defenses.base import Defense, loaded
 from leaklab.guests.calls import Situation, Subject, sent
 from leaklab.guests.laboratory import Update, times
 from leaklab.guests.moments import Stage, digits, private_digits, stage
@@ -126,10 +126,9 @@ def _accuracy(first: Stage, seed: int, pair: int, send: Send, sigma: float = 0.0
             deviation = RATE * sigma / sqrt(CLIENTS)
             weights = {name: value + deviation * draws.normal(*value.shape) for name, value in weights.items()}
         now = replace(now, weights=weights)
-    tests, network = private_digits(), now.build()
-    network.load_state_dict(dict(now.weights))
+    tests, network = private_digits(), loaded(now.build, now.weights)
     with torch.no_grad():
-        found = network.eval()(tests.images.to(next(iter(now.weights.values())))).argmax(1)
+        found = network(tests.images).argmax(1)
     return 100 * float((found == tests.labels).double().mean())
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from leaklab.attacks.learnt.linear import TINY, Rehearsals
 from leaklab.attacks.matching.distances import Differentiated, Distance, OnlyWidened
+from leaklab.records.streams import stream
 
 Apply = Callable[[Sequence[Tensor]], Sequence[Tensor]]
 """What a client sends of a gradient, tensor by tensor; it can be differentiated."""
@@ -57,11 +58,9 @@ def learnt(rehearsals: Rehearsals, apply: Apply, shapes: Sequence[torch.Size]) -
 
 def _slope_is_right(gradient: Sequence[Tensor], apply: Apply) -> bool:
     """Tell whether automatic differentiation agrees with central differences: in random directions, and along g."""
-    draws = torch.Generator().manual_seed(0)
+    draws = stream(0, "directions")
     size = float(torch.cat([g.flatten() for g in gradient]).pow(2).mean().sqrt())
-    around = [
-        [size * torch.randn(g.shape, generator=draws, dtype=g.dtype) for g in gradient] for _ in range(DIRECTIONS)
-    ]
+    around = [[size * draws.normal(*g.shape).to(g) for g in gradient] for _ in range(DIRECTIONS)]
     sent = [one.detach() for one in apply(gradient)]
     for along in (*around, list(gradient)):  # along g alone a clip moves nothing, which is easily told wrong
         up, down = (apply([g + sign * STEP * u for g, u in zip(gradient, along, strict=True)]) for sign in (1, -1))
