@@ -17,7 +17,7 @@ HEAD = "import torch\nfrom torch import nn\nfrom leaklab import Defense\nclass M
 MIRRORED = HEAD + "    def samples(self, images, labels, context):\n        return 1 - images.flip(3), labels\n"
 DROPPED = HEAD + (
     "    def network(self, network):\n"
-    "        return nn.Sequential(*network[:-1], nn.Linear(588, 200), nn.Dropout(0.5), nn.Linear(200, 10))\n"
+    "        return nn.Sequential(*network[:-1], nn.Linear(588, 100), nn.Dropout(0.5), nn.Linear(100, 10))\n"
 )
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 
