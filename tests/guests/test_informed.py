@@ -10,6 +10,7 @@ from leaklab.guests.arena import Attacker, Tiny
 from leaklab.guests.calls import Subject
 from leaklab.guests.description import describe
 from leaklab.guests.informed import informed
+from leaklab.guests.judge import control
 from leaklab.guests.laboratory import Laboratory
 from leaklab.records.errors import UserError
 
@@ -59,6 +60,7 @@ def test_what_goes_into_an_affine_layer_is_read_whatever_is_drawn_behind_it(tmp_
 
 def test_a_network_that_is_changed_is_that_of_the_attackers_and_the_undefended_one_is_not(tmp_path):
     arena = arena_of(tmp_path, DROPPED, "lenet")
+    assert control(arena)
     assert list(arena.plain[0]) == list(arena.original.weights)
     assert list(arena.defended[0]) == list(arena.stage.weights) != list(arena.original.weights)
     for kind, weights in (("undefended", arena.original.weights), ("unaware", arena.stage.weights)):

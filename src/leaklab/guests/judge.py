@@ -110,8 +110,10 @@ def control(arena: Tiny) -> bool:
     Then the same search reads the same of it as of no defense, and need not be run. What a file changes outside of
     itself, of torch say, shows here.
     """
-    for moment, plain in zip(arena.moments, arena.plain, strict=True):
-        update = sent(arena.subject, FunctionDefense(lambda gradients: gradients), moment)
+    images, labels = arena.private.images, arena.private.labels
+    for client, plain in enumerate(arena.plain):  # on the network without the guest, who may change it
+        moment = arena.original.moment(images[client : client + 1], labels[client : client + 1])
+        update = sent(arena.subject, FunctionDefense(lambda gradients: gradients), replace(moment, client=client))
         if update.keys() != plain.keys() or not all(torch.equal(update[name], plain[name]) for name in plain):
             return False
     return True
