@@ -1,6 +1,5 @@
 """What each attacker reads of one defense on one network, kept in a file."""
 
-import json
 import tempfile
 import time
 from pathlib import Path
@@ -45,9 +44,7 @@ def readings(name: str, network: str) -> dict[str, Any]:
         rows = [_row(where, attacker) for where, attacker in attackers(arena, facts)]
         seconds = time.process_time() - began
         rows += [_row(arena, attacker) for attacker in (named(name, arena) if name in TRANSFORMS else ())]
-    return json.loads(  # type: ignore[no-any-return]
-        json.dumps({"guesses": guesses, "facts": [fact.text for fact in facts], "rows": rows, "seconds": seconds})
-    )
+    return {"guesses": guesses, "facts": [fact.text for fact in facts], "rows": rows, "seconds": seconds}
 
 
 def _row(arena: Tiny, attacker: Attacker) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import torch
 
 from leaklab.defenses.base import ClientContext
 from leaklab.guests import admission, places
-from leaklab.guests.admission import admit, blamed
+from leaklab.guests.admission import admit, said_of_guests
 from leaklab.guests.files import find
 from leaklab.guests.places import MARK, lodgers
 from leaklab.records import plugins
@@ -256,7 +256,7 @@ def test_what_a_guest_raises_is_blamed_on_its_line(home):
     home.write("mine/defenses/rounding.py", "def defend(gradients):\n    return 1 / 0\n")
     with pytest.raises(ZeroDivisionError) as caught:
         loaded("defenses", "rounding").gradient({}, ClientContext(0.1, 0, 0))
-    assert blamed(caught.value).startswith("mine/defenses/rounding.py, line 2: ZeroDivisionError")
+    assert said_of_guests(caught.value).startswith("mine/defenses/rounding.py, line 2: ZeroDivisionError")
 
 
 def test_list_says_where_each_is_from(home):

@@ -158,13 +158,9 @@ def _plugin(module: ModuleType, lodger: Lodger) -> Callable[..., object]:
     return one
 
 
-def blamed(error: BaseException) -> str | None:
+def said_of_guests(error: BaseException) -> str | None:
     """Return where in a guest an error arose and which, in one line; None where no guest had a part in it."""
-    homes = {str(lodger.file): lodger.place for lodger in _FINDER.known.values()}
-    found, trace = None, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename in homes:
-            found = f"{homes[trace.tb_frame.f_code.co_filename]}, line {trace.tb_lineno}"
-        trace = trace.tb_next
+    lines = ((one.place, files.line_of(error, one.file)) for one in _FINDER.known.values())
+    found = next((f"{place}, line {line}" for place, line in lines if line), None)
     said = " ".join(str(error).split())
     return found and f"{found}: {type(error).__name__}: {said}: correct the plug-in or its settings"

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from leaklab.defenses.base import Alone, ClientContext, Defense, loaded, overrides
-from leaklab.guests.blame import blamed
-from leaklab.guests.files import FUNCTION, Guest, digest, find
+from leaklab.guests.files import FUNCTION, Guest, blamed, digest, find
 from leaklab.guests.returned import checked, checked_penalty, checked_samples
 from leaklab.records.draws import key_of
 from leaklab.records.errors import UserError

@@ -98,10 +98,10 @@ def _noise(arena: Tiny, kind: str, sigma: float) -> dict[str, Any]:
 def _price(arena: Tiny, row: Tell, phase: Callable[[str], None]) -> dict[str, Any]:
     """Return what the defense costs; noise of the same price is attacked."""
     phase(f"it was trained with on the {arena.network}")
-    found, sigma = price.priced(arena.subject, arena.seed)
-    if sigma:
-        row(_noise(arena, "noise of the same price", sigma))
-    return price.as_data(found, sigma)
+    found = price.priced(arena.subject, arena.seed)
+    if found.noise:
+        row(_noise(arena, "noise of the same price", found.noise))
+    return found.model_dump()
 
 
 def control(arena: Tiny) -> bool:

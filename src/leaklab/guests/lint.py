@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from leaklab.defenses.base import Alone, ClientContext, Defense, overrides
-from leaklab.guests.blame import blamed
 from leaklab.guests.calls import OWN_HOOKS, Gradients, Situation, Subject, cloned, has, seed_all, sent
+from leaklab.guests.files import blamed
 from leaklab.guests.laboratory import alike
 from leaklab.guests.networks import moments
 from leaklab.records.errors import UserError

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from leaklab.defenses.base import loaded
-from leaklab.guests.blame import blamed
 from leaklab.guests.calls import Situation, Subject, has
+from leaklab.guests.files import blamed
 from leaklab.guests.moments import CLASSES, NETWORKS, Stage, digits, stage
 from leaklab.guests.returned import checked_network
 from leaklab.models.base import Architecture, Shape

@@ -8,13 +8,11 @@ it stands the deviation of plain noise that costs as much.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from math import exp, log, sqrt
-from statistics import fmean, median, stdev
-from typing import Any
+from statistics import fmean, median
 
 import torch
-from scipy.stats import t as student
 from torch import Tensor
 
 from leaklab.defenses.base import Defense, loaded
@@ -22,6 +20,8 @@ from leaklab.guests.calls import Situation, Subject, sent
 from leaklab.guests.laboratory import Update, times
 from leaklab.guests.moments import Stage, digits, private_digits, stage
 from leaklab.guests.networks import stage_of
+from leaklab.guests.schema import Price
+from leaklab.guests.verdict import half_width, rounded
 from leaklab.records.streams import stream
 
 NETWORK = "mlp"
@@ -31,40 +31,12 @@ SIGMAS = tuple(10 ** (place / 2 - 1) for place in range(6))
 SEEN = 0.02
 """Cosine of update and gradient from which on the server can tell what share of the gradient it got."""
 TIMED = 20
-LEVEL = 0.95
 
 Send = Callable[[int, Situation], Update]
 
 
-@dataclass(frozen=True)
-class Price:
-    """What a defense costs.
-
-    Attributes:
-        without: mean accuracy without it, in percent.
-        accuracy: mean accuracy with it.
-        lost: mean of the paired differences, in points.
-        low: end of its Student interval.
-        high: the other end.
-        milliseconds: of the defense in one step of one client.
-        gradient_milliseconds: of the gradient itself.
-        bytes: of one update in float32; of one with many zeros the entries that are left and their places.
-        bytes_without: of an update without defense.
-    """
-
-    without: float
-    accuracy: float
-    lost: float
-    low: float
-    high: float
-    milliseconds: float
-    gradient_milliseconds: float
-    bytes: int
-    bytes_without: int
-
-
-def priced(subject: Subject, seed: int) -> tuple[Price, float | None]:
-    """Return what a defense costs, and the deviation of noise that costs as much; None where no cost is measured.
+def priced(subject: Subject, seed: int) -> Price:
+    """Return what a defense costs.
 
     Args:
         subject: the guest.
@@ -74,18 +46,16 @@ def priced(subject: Subject, seed: int) -> tuple[Price, float | None]:
     factor = _factor(subject, seed)
     defended = [_accuracy(_first(subject, seed, pair), seed, pair, _sender(subject, factor)) for pair in range(PAIRS)]
     lost = [before - after for before, after in zip(plain, defended, strict=True)]
-    half = float(student.ppf((1 + LEVEL) / 2, PAIRS - 1)) * stdev(lost) / sqrt(PAIRS)
-    mean = fmean(lost)
-    accuracies = (fmean(plain), fmean(defended), mean, mean - half, mean + half)
-    price = Price(*accuracies, *_milliseconds(subject, seed), *_bytes(subject, seed))
-    return price, _noise_of(mean, fmean(plain), seed) if price.low > 0 else None
-
-
-def as_data(price: Price, sigma: float | None) -> dict[str, Any]:
-    """Return a price for a card."""
-    whole = {name: value if isinstance(value, int) else round(value, 2) + 0.0 for name, value in asdict(price).items()}
-    noise = None if sigma is None else float(f"{sigma:.3g}")
-    return {**whole, "pairs": PAIRS, "rounds": ROUNDS, "clients": CLIENTS, "noise": noise}
+    mean, half = fmean(lost), half_width(lost)
+    noise = _noise_of(mean, fmean(plain), seed) if mean - half > 0 else None
+    spent, gradient = _milliseconds(subject, seed)
+    sizes = _bytes(subject, seed)
+    return Price(
+        pairs=PAIRS, rounds=ROUNDS, clients=CLIENTS, without=rounded(fmean(plain)), accuracy=rounded(fmean(defended)),
+        lost=rounded(mean), low=rounded(mean - half), high=rounded(mean + half), milliseconds=rounded(spent),
+        gradient_milliseconds=rounded(gradient), bytes=sizes[0], bytes_without=sizes[1],
+        noise=None if noise is None else float(f"{noise:.3g}"),
+    )  # fmt: skip
 
 
 def _as_it_is(client: int, moment: Situation) -> Update:
@@ -175,7 +145,7 @@ def _bytes(subject: Subject, seed: int) -> tuple[int, int]:
 
 
 def _noise_of(lost: float, plain: float, seed: int) -> float | None:
-    """Return the deviation of noise that costs so many points, between those that are tried; None below the least."""
+    """Return the deviation of noise that costs so many points, between those that are tried; None outside of them."""
     before: tuple[float, float] | None = None
     for sigma in SIGMAS:
         own = plain - fmean(_accuracy(_first(None, seed, pair), seed, pair, _as_it_is, sigma) for pair in range(PAIRS))
@@ -185,4 +155,4 @@ def _noise_of(lost: float, plain: float, seed: int) -> float | None:
             share = (lost - before[1]) / max(own - before[1], 1e-9)
             return exp(log(before[0]) + min(max(share, 0.0), 1.0) * (log(sigma) - log(before[0])))
         before = (sigma, own)
-    return SIGMAS[-1]
+    return None

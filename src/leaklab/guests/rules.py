@@ -1,7 +1,7 @@
 """Attackers of the house that facts about a guest's defense call for."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -27,7 +27,7 @@ class MeasuredRanks(RankedLaw):
         sigmas: standard deviation of the noise in each tensor by name; one that is missing gets none.
     """
 
-    sigmas: Mapping[str, float] = None  # type: ignore[assignment]
+    sigmas: Mapping[str, float] = field(default_factory=dict)
 
     def _deviations(self, weights: Mapping[str, Tensor]) -> list[float]:
         return [self.sigmas.get(name, 0.0) for name in weights]

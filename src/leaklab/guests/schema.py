@@ -89,7 +89,9 @@ class Price(Part):
     gradient_milliseconds: Milliseconds = Field(description="of the gradient itself")
     bytes: int = Field(description="of one update in float32; where most is zero, of the rest and its places")
     bytes_without: int
-    noise: float | None = Field(description="deviation of noise that costs as much; null where no cost was measured")
+    noise: float | None = Field(
+        description="deviation of noise that costs as much; null where no cost was measured, or none does"
+    )
 
 
 class Network(Part):

@@ -8,7 +8,7 @@ import runpy
 import sys
 import traceback
 
-from leaklab.guests.admission import admit, blamed
+from leaklab.guests.admission import admit, said_of_guests
 from leaklab.records.errors import UserError
 
 
@@ -25,7 +25,7 @@ def main() -> None:
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except Exception as error:
-        line = blamed(error)
+        line = said_of_guests(error)
         if line is None:
             raise
         traceback.print_exception(error)  # who writes a plug-in needs the way to the line that failed

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from leaklab.defenses.base import loaded
-from leaklab.guests.blame import blamed
 from leaklab.guests.calls import has, samples_of
+from leaklab.guests.files import blamed
 from leaklab.guests.laboratory import Laboratory, rms
 from leaklab.guests.maps import REPEATS, Fact
 from leaklab.guests.moments import digits

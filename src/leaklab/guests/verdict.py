@@ -66,8 +66,13 @@ def gain(decibels: Sequence[float], guesses: Sequence[float], tried: int = 1) ->
     mean = fmean(gains)
     if len(gains) < 2:
         return Gain(rounded(mean), None, None)
-    half = float(student.ppf(1 - (1 - LEVEL) / 2 / tried, len(gains) - 1)) * stdev(gains) / sqrt(len(gains))
+    half = half_width(gains, tried)
     return Gain(rounded(mean), rounded(mean - half), rounded(mean + half))
+
+
+def half_width(values: Sequence[float], tried: int = 1) -> float:
+    """Return half of the Student interval of a mean of two values or more; ``tried`` intervals share the error."""
+    return float(student.ppf(1 - (1 - LEVEL) / 2 / tried, len(values) - 1)) * stdev(values) / sqrt(len(values))
 
 
 def word_of(

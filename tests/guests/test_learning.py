@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from leaklab.attacks.learnt.linear import Rehearsals
-from leaklab.guests import runs_of_entries
+from leaklab.guests.learning import of_runs
 from leaklab.records.streams import stream
 
 ENTRIES, RUN, SIGMA = 64 * 40, 640, 0.2
@@ -26,7 +26,7 @@ def in_runs(shortened):
 
 @pytest.mark.parametrize("shortened", [True, False])
 def test_runs_are_found_with_their_noise(shortened):
-    law = runs_of_entries.learnt(rehearsed(in_runs(shortened)))
+    law = of_runs(rehearsed(in_runs(shortened)))
     assert (law.shortened, law.steps) == (shortened, 1)
     assert law.sigma == pytest.approx(SIGMA, rel=0.03)
     assert law.noised == pytest.approx(0.4, abs=0.15)
@@ -42,4 +42,4 @@ def test_runs_are_found_with_their_noise(shortened):
     ids=["nothing", "noise everywhere", "entries alone"],
 )
 def test_what_has_no_runs_has_no_such_law(change):
-    assert runs_of_entries.learnt(rehearsed(change)) is None
+    assert of_runs(rehearsed(change)) is None
