@@ -144,7 +144,7 @@ def test_precode_draws_in_training_and_not_in_evaluation():
     one, other = network(images), network(images)
     assert one.shape == (2, 10)
     assert not torch.allclose(one, other)
-    assert float(subject.new().penalty(network)) > 0
+    assert float(subject.new().penalty(network).detach()) > 0
     new = [name for name in made.weights if name.split(".")[0] in ("encoder", "decoder")]
     assert new == ["encoder.weight", "encoder.bias", "decoder.weight", "decoder.bias"]
 
