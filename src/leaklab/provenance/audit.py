@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from leaklab.planning.code import code_of, code_of_record
 from leaklab.planning.code_lock import CodeLock
+from leaklab.provenance.item_words import only_words_changed
 from leaklab.records.config import parse
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
@@ -28,6 +29,7 @@ class Audit:
             may), where that result cannot be made again from what is here.
         adopted: records of older code that the code here stands for.
         evidence: records of the runs that were repeated for it.
+        reworded: items that were edited after results of theirs, which they would give again.
     """
 
     records: int = 0
@@ -38,6 +40,7 @@ class Audit:
     remade: list[str] = field(default_factory=list)
     adopted: set[Path] = field(default_factory=set)
     evidence: set[str] = field(default_factory=set)
+    reworded: set[str] = field(default_factory=set)
 
 
 class Made(NamedTuple):
@@ -68,6 +71,9 @@ def audit(ledger: Ledger, checksum: Callable[[Path], str] = sha256) -> Audit:
         if entry.path in wanted:
             result.stale.extend(_code_breaks(entry, ledger, lock, result, committed))
             for path in hashes.changed(entry.inputs):
+                if only_words_changed(path, entry.inputs[path], entry.content, ledger.root):
+                    result.reworded.add(path)
+                    continue
                 kind = result.remade if _is_remade(path, entry, ledger, hashes) else result.breaks
                 kind.append(f"{path}: not the file that {entry.path} was made from")
     result.files = sum(value is not None for value in hashes.known.values())

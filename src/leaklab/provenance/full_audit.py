@@ -74,5 +74,8 @@ def _besides(result: Audit) -> Iterator[str]:
     if result.remade:
         yield f"made again here with other bytes beside published results, as another machine may: {len(result.remade)}"
         yield from (f"  {line}" for line in result.remade)
+    if result.reworded:
+        edited = "edited after their results, which they would give again"
+        yield f"{edited}: {len(result.reworded)} items ({', '.join(sorted(result.reworded))})"
     if result.adopted:
         yield f"{len(result.adopted)} records adopted on the evidence of {len(result.evidence)} runs"

@@ -1,0 +1,97 @@
+"""Items that were edited after their results: words, and what other scales compute, make no result stale.
+
+A table's record states the hash of its item's file. Where the file has other bytes now, git's history has the one that
+was read: if both ask for the same at the table's scale, the table is what the file here would give.
+"""
+
+import subprocess
+from collections.abc import Iterator, Mapping
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from leaklab.items.expand import expand, expand_absent
+from leaklab.items.items import ITEMS, Cells, Item, RowValue, load_item
+from leaklab.records.config import Scale, parse
+from leaklab.records.errors import UserError
+from leaklab.records.yaml_text import plain_data
+
+RULES = ("make_table", "make_figure")
+"""What reads an item for one scale, and none of its words."""
+WORDS = {"shows": "", "reading": "", "open": (), "claims": (), "number": 1}
+"""Fields for pages alone, each with the value that stands for any."""
+
+
+def only_words_changed(path: str, recorded: str, record: Mapping[str, Any], root: Path) -> bool:
+    """Tell whether the result of a record would be the same of the item's file here.
+
+    Args:
+        path: the file, from the project's root.
+        recorded: SHA-256 of what was read, as hex.
+        record: the record of a table or figure; any other record gives False.
+        root: the project's folder.
+    """
+    if record["rule"] not in RULES or not Path(path).is_relative_to(ITEMS):
+        return False
+    old = _in_history(root, path).get(recorded)
+    return old is not None and same_at(record["spec"]["scale"], old, root / path)
+
+
+def same_at(scale: Scale, old: bytes, file: Path) -> bool:
+    """Tell whether an item's file asks for the same at a scale as an older text of it.
+
+    False too where one of them is no item, or cannot be expanded any more.
+    """
+    try:
+        before = parse(Item, plain_data(old.decode()), file)
+        return _asked(before, scale) == _asked(load_item(file), scale)
+    except (UserError, yaml.YAMLError, ValueError):
+        return False
+
+
+def _asked(item: Item, scale: Scale) -> tuple[Any, ...]:
+    """Return what the steps of a scale read of an item."""
+    runs, absent = expand(item, scale), expand_absent(item, scale)
+    met = {text for run in [*runs, *(run for run, _ in absent)] for text in _texts(run.choice)}
+    cells = item.cells and _cells(item.cells, met)
+    layout = item.model_copy(update={**WORDS, "runs": {}, "scales": {}, "cells": cells})
+    return layout, runs, absent, item.scales[scale].note
+
+
+def _cells(cells: Cells, met: set[str]) -> Cells:
+    """Return how runs become lines, without names for values that no run has."""
+    row = {}
+    for key, given in cells.row.items():
+        source = given if isinstance(given, RowValue) else RowValue(**{"from": given})
+        row[key] = source.model_copy(update={"names": {old: new for old, new in source.names.items() if old in met}})
+    return cells.model_copy(update={"row": row})
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _texts(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _texts(part)
+
+
+@cache
+def _in_history(root: Path, path: str) -> Mapping[str, bytes]:
+    """Return SHA-256 -> bytes of each version of a file that git has; nothing outside a checkout."""
+    lines = _git(root, "log", "--format=", "--raw", "--no-abbrev", "--no-renames", "--", path).decode().splitlines()
+    blobs = {line.split()[3] for line in lines if line.startswith(":")}
+    texts = [_git(root, "cat-file", "blob", blob) for blob in sorted(blobs) if set(blob) != {"0"}]
+    return {sha256(text).hexdigest(): text for text in texts}
+
+
+def _git(root: Path, *arguments: str) -> bytes:
+    try:
+        return subprocess.run(["git", *arguments], cwd=root, capture_output=True, timeout=60, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return b""
