@@ -184,9 +184,7 @@ def trace(
 
 @app.command()
 def audit(
-    git: Annotated[
-        str | None, typer.Option(metavar="REV", help="compare what is published with this commit, too")
-    ] = None,
+    git: Annotated[str | None, typer.Option(metavar="REV", help="compare what is published with it, too")] = None,
     signed_by: Annotated[
         Path | None, typer.Option(metavar="FILE", help="check signatures with this Ed25519 public key, too")
     ] = None,
@@ -194,8 +192,9 @@ def audit(
 ) -> None:
     """Recompute every recorded hash; exit 1 and name the file if one link of the chain is broken."""
     from leaklab.provenance.full_audit import full_audit
+    from leaklab.report.collect.edited import only_words_changed
 
-    for line in full_audit(git, signed_by, full):
+    for line in full_audit(git, signed_by, full, only_words_changed):
         out.print(line)
 
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from leaklab.planning.code import code_of, code_of_record
 from leaklab.planning.code_lock import CodeLock
-from leaklab.provenance.item_words import only_words_changed
 from leaklab.records.config import parse
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
@@ -51,7 +50,11 @@ class Made(NamedTuple):
     code: str
 
 
-def audit(ledger: Ledger, checksum: Callable[[Path], str] = sha256) -> Audit:
+Same = Callable[[str, str, Mapping[str, Any], Path], bool]
+"""Whether a result would be the same of an edited input: its path, the recorded SHA-256, the record, the root."""
+
+
+def audit(ledger: Ledger, checksum: Callable[[Path], str] = sha256, same: Same | None = None) -> Audit:
     """Check all records of a checkout.
 
     Runs that no result rests on any more (left over from earlier settings) are checked for their outputs only.
@@ -59,6 +62,7 @@ def audit(ledger: Ledger, checksum: Callable[[Path], str] = sha256) -> Audit:
     Args:
         ledger: the records.
         checksum: returns the SHA-256 of a file.
+        same: tells of an edited input whether the result would be the same; None: of none.
     """
     result = Audit(records=len(ledger.entries))
     lock = CodeLock.load(ledger.root)
@@ -71,7 +75,7 @@ def audit(ledger: Ledger, checksum: Callable[[Path], str] = sha256) -> Audit:
         if entry.path in wanted:
             result.stale.extend(_code_breaks(entry, ledger, lock, result, committed))
             for path in hashes.changed(entry.inputs):
-                if only_words_changed(path, entry.inputs[path], entry.content, ledger.root):
+                if same is not None and same(path, entry.inputs[path], entry.content, ledger.root):
                     result.reworded.add(path)
                     continue
                 kind = result.remade if _is_remade(path, entry, ledger, hashes) else result.breaks

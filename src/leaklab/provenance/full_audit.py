@@ -10,19 +10,22 @@ from leaklab.planning.own_items import FOLDER, without_own
 from leaklab.planning.plan import build_plan
 from leaklab.planning.run_records import checked_ledger
 from leaklab.provenance import published
-from leaklab.provenance.audit import Audit, audit
+from leaklab.provenance.audit import Audit, Same, audit
 from leaklab.provenance.checksums import KeptChecksums
 from leaklab.provenance.signing import check, signatures, unsigned_scales
 from leaklab.records.errors import UserError
 
 
-def full_audit(revision: str | None = None, key: Path | None = None, full: bool = False) -> Iterator[str]:
+def full_audit(
+    revision: str | None = None, key: Path | None = None, full: bool = False, same: Same | None = None
+) -> Iterator[str]:
     """Check everything, and yield what was found line by line.
 
     Args:
         revision: a commit to compare what is published with; None for none.
         key: public key by which what is signed has to be signed; None to leave signatures unchecked.
         full: read every file, also those that are as an earlier audit left them.
+        same: tells of an edited input whether the result would be the same.
 
     Raises:
         UserError: a link of the chain is broken, or there is nothing to audit.
@@ -32,7 +35,7 @@ def full_audit(revision: str | None = None, key: Path | None = None, full: bool 
     if not ledger.entries:
         raise UserError("audit failed: no run record here: run it in the root folder of a project that has results")
     checksums = KeptChecksums() if full else KeptChecksums.load()
-    result = audit(ledger, checksums.of)
+    result = audit(ledger, checksums.of, same)
     checksums.save()
     unfit = list(CodeLock.load().faults(ledger))
     lost = published.faults(build_plan(load_items()), ledger)

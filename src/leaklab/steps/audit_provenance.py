@@ -6,6 +6,7 @@ from leaklab.planning.run_records import checked_ledger
 from leaklab.provenance.audit import audit
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_json
+from leaklab.report.collect.edited import only_words_changed
 from leaklab.steps.base import Job, main
 
 
@@ -19,9 +20,9 @@ def run(job: Job) -> None:
         UserError: a file is not what its record says. Records of uncommitted or older code are listed only: whoever
             edits the code must still be able to run it; ``leaklab audit`` fails on them.
     """
-    result = audit(checked_ledger().behind(str(job.input("index"))))
+    result = audit(checked_ledger().behind(str(job.input("index"))), same=only_words_changed)
     # which records were adopted is not written: the file says what was checked, and an adoption must not age it
-    kept = {key: value for key, value in asdict(result).items() if key not in ("adopted", "evidence")}
+    kept = {key: value for key, value in asdict(result).items() if key not in ("adopted", "evidence", "reworded")}
     write_json(job.outputs["audit"], {**kept, "absent": sorted(result.absent)})
     if result.breaks:
         raise UserError(f"{result.breaks[0]} ({len(result.breaks)} in all): delete the files and run snakemake again")

@@ -13,11 +13,14 @@ from typing import Any
 
 import yaml
 
-from leaklab.items.expand import expand, expand_absent
+from leaklab.items.expand import PlannedRun, expand, expand_absent
 from leaklab.items.items import ITEMS, Cells, Item, RowValue, load_item
 from leaklab.records.config import Scale, parse
 from leaklab.records.errors import UserError
+from leaklab.records.record import canonical_json
 from leaklab.records.yaml_text import plain_data
+from leaklab.report.collect import item as collecting
+from leaklab.report.collect.source import Source
 
 RULES = ("make_table", "make_figure")
 """What reads an item for one scale, and none of its words."""
@@ -58,7 +61,35 @@ def _asked(item: Item, scale: Scale) -> tuple[Any, ...]:
     met = {text for run in [*runs, *(run for run, _ in absent)] for text in _texts(run.choice)}
     cells = item.cells and _cells(item.cells, met)
     layout = item.model_copy(update={**WORDS, "runs": {}, "scales": {}, "cells": cells})
-    return layout, runs, absent, item.scales[scale].note
+    source = source_of(item, scale)
+    missing = list(collecting._absent_rows(source, absent))
+    return layout, runs, [_meant(run, source) for run in runs], missing, item.scales[scale].note
+
+
+def source_of(item: Item, scale: Scale) -> Source:
+    """Return what ``collect`` hands to the collectors of an item, made as there: its text ages all tables."""
+    runs = [*expand(item, scale), *(run for run, _ in expand_absent(item, scale))]
+    printed = collecting._specs(expand(item, "paper"))
+    here = collecting._specs(sorted(runs, key=lambda run: list(item.runs).index(run.block)))
+    return Source(
+        item=item,
+        scale=scale,
+        at_paper_scale=frozenset(canonical_json(spec) for spec in printed),
+        replaced=collecting._replaced(collecting._datasets(here), collecting._datasets(printed)),
+        networks=collecting._networks(printed),
+        generators=collecting._generators(printed),
+        distances=collecting._distances(printed),
+    )
+
+
+def _meant(run: PlannedRun, source: Source) -> tuple[Any, ...]:
+    """Return what a run stands for at scale ``paper``, of which its line says how it differs."""
+    if run.spec is None:
+        return ()
+    (dataset,) = collecting._datasets(collecting._specs([run])) or ("",)
+    meant = source.replaced.get(dataset, dataset)
+    printed = canonical_json(run.spec) in source.at_paper_scale
+    return meant, source.networks.get(meant), source.generators, source.distances, printed
 
 
 def _cells(cells: Cells, met: set[str]) -> Cells:

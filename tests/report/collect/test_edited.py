@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.items.items import load_item
-from leaklab.provenance.item_words import only_words_changed, same_at
+from leaklab.items.items import load_item, load_items
+from leaklab.report.collect import item as collecting
+from leaklab.report.collect.edited import only_words_changed, same_at, source_of
 
-ITEMS = Path(__file__).parents[2] / "config/items"
+ITEMS = Path(__file__).parents[3] / "config/items"
 KEPT = ("lrp/table2", "lrp/table6", "hyperfl/table1", "outpost/figure3", "lrp/figure4")
 
 
@@ -58,15 +59,30 @@ def test_what_a_scale_computes_or_shows_does(tmp_path, key, old, new):
 
 @pytest.mark.parametrize(("scale", "same"), [("small", True), ("demo", True), ("paper", False)])
 def test_other_scales_compute_the_same(tmp_path, scale, same):
-    key = "lrp/figure4"
-    text = (ITEMS / f"{key}.yaml").read_text(encoding="utf-8")
-    (change,) = [line for line in text.splitlines() if line.startswith("  paper:")]
-    new = "  paper: {note: another}" if "{" in change else "  paper:\n    set: {seeds: [7]}"
-    assert same_at(scale, *edited(tmp_path, key, change, new)) == same
+    assert same_at(scale, *edited(tmp_path, "lrp/table6", "  paper:", "  paper:\n    set: {rounds: 300}")) == same
 
 
 def test_a_name_for_a_value_that_no_run_has_says_nothing(tmp_path):
     assert same_at("small", *edited(tmp_path, "lrp/table1", "as: {cnn-small: cnn}", "as: {cnn-small: cnn, unmet: x}"))
+
+
+def test_a_run_that_becomes_the_printed_one_is_another_line(tmp_path):
+    """The lines of a small scale name what was reduced, which scale ``paper`` decides."""
+    key = "lrp/table6"
+    new = "  paper:\n    set: {rounds: 10}"
+    old, file = edited(tmp_path, key, "  paper:", new)
+    assert not same_at("small", old, file)
+
+
+@pytest.mark.parametrize("scale", ["demo", "small", "paper"])
+@pytest.mark.parametrize("key", [*KEPT, "lrp/figure8", "outpost/figure6"])
+def test_what_collectors_are_handed_is_what_is_compared(key, scale, monkeypatch):
+    item = load_items()[key]
+    handed = []
+    monkeypatch.setattr(collecting, "_collector", lambda *_: lambda source, *_: handed.append(source) or [])
+    collecting.collect(item, scale)
+    assert handed
+    assert all(source == source_of(item, scale) for source in handed)
 
 
 @pytest.mark.parametrize("text", [b"\xff", b"runs: [", b"paper: lrp", b"a: 1\na: 2"])
