@@ -20,7 +20,7 @@ from leaklab.records.errors import UserError
 from leaklab.records.record import canonical_json
 from leaklab.records.yaml_text import plain_data
 from leaklab.report.collect import item as collecting
-from leaklab.report.collect.source import Source
+from leaklab.report.collect.source import Collected, Source, dataset_of, network_of
 
 RULES = ("make_table", "make_figure")
 """What reads an item for one scale, and none of its words."""
@@ -58,7 +58,7 @@ def same_at(scale: Scale, old: bytes, file: Path) -> bool:
 def _asked(item: Item, scale: Scale) -> tuple[Any, ...]:
     """Return what the steps of a scale read of an item."""
     runs, absent = expand(item, scale), expand_absent(item, scale)
-    met = {text for run in [*runs, *(run for run, _ in absent)] for text in _texts(run.choice)}
+    met = {text for run in runs for text in _texts(run.choice)}
     cells = item.cells and _cells(item.cells, met)
     layout = item.model_copy(update={**WORDS, "runs": {}, "scales": {}, "cells": cells})
     source = source_of(item, scale)
@@ -84,12 +84,14 @@ def source_of(item: Item, scale: Scale) -> Source:
 
 def _meant(run: PlannedRun, source: Source) -> tuple[Any, ...]:
     """Return what a run stands for at scale ``paper``, of which its line says how it differs."""
-    if run.spec is None:
+    if not isinstance(run.spec, Collected):
         return ()
-    (dataset,) = collecting._datasets(collecting._specs([run])) or ("",)
+    dataset = dataset_of(run.spec)
     meant = source.replaced.get(dataset, dataset)
     printed = canonical_json(run.spec) in source.at_paper_scale
-    return meant, source.networks.get(meant), source.generators, source.distances, printed
+    networks = source.networks.get(meant, ())
+    stands_in = bool(networks) and network_of(run.spec) not in networks
+    return meant, stands_in and networks, source.generators, source.distances, printed
 
 
 def _cells(cells: Cells, met: set[str]) -> Cells:
