@@ -167,10 +167,11 @@ def test_a_missing_file_is_one_line(tmp_path, words):
     assert done.stderr == "leaklab: none.py is not there: name the Python file that is to be judged\n"
 
 
-def test_an_attack_is_refused(tmp_path):
-    (tmp_path / "mine.py").write_text("class Mine:\n    def reconstruct(self, case):\n        return None\n")
-    done = typed("try", "mine.py", folder=tmp_path)
-    assert (done.returncode, done.stderr) == (1, "leaklab: mine.py: Mine is an attack: try takes defenses\n")
+def test_what_takes_defenses_refuses_an_attack(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("class Mine:\n    def reconstruct(self, case):\n        return None\n")
+    with pytest.raises(UserError, match="Mine is an attack: leaklab try takes it, judge takes defenses"):
+        judging.judge(file)
 
 
 @pytest.mark.parametrize(

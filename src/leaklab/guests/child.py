@@ -27,9 +27,10 @@ from leaklab.records.errors import UserError
 
 SECONDS, BYTES = 25.0, 6 << 30
 MOST_ANSWER, KEPT_PRINTS = 64 << 20, 20_000
-TASKS = ("leaklab.guests.lint:linted", "leaklab.guests.description:described", "leaklab.guests.judge:judged")
+TASKS = ("leaklab.guests.lint:linted", "leaklab.guests.description:described", "leaklab.guests.judge:judged",
+         "leaklab.guests.contest:contested", "leaklab.guests.attempt:attempted")  # fmt: skip
 """What a child may be asked to do: module and function."""
-WITH_ROWS = ("judged",)
+WITH_ROWS = ("judged", "contested")
 """Those that tell parts of their answer before the rest."""
 IN_CHILD = "LEAKLAB_IN_CHILD"
 """Set in the environment of children."""
