@@ -136,6 +136,17 @@ class Checkout:
         self.must("git", "clone", "--quiet", ".", str(folder))
         return Checkout(folder)
 
+    def only(self, *items: str) -> "Checkout":
+        """Commit that no other items, and no results, are there: each call of Snakemake plans all that are."""
+        others = [
+            path
+            for path in self.folder.glob("config/items/*/*.yaml")
+            if path.stem != "paper" and f"{path.parent.name}/{path.stem}" not in items
+        ]
+        self.must("git", "rm", "-r", "--quiet", "results", "figures", *map(str, others))
+        self.must("git", "commit", "--quiet", "--message", f"without results, and with no items but {items}")
+        return self
+
 
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory):
