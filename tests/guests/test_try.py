@@ -133,10 +133,12 @@ def test_only_words_that_are_listed_fail(word, listed, status, monkeypatch, tmp_
     """What is invalid fails always: nothing was measured."""
     data = {"verdict": word, "status": STATUS[word]}
     monkeypatch.setattr(judging, "judge", lambda *given, **named: Card(data))
-    words = ["try", "mine.py", "--json", *(["--fail-on", listed] if listed else [])]
+    file = tmp_path / "mine.py"
+    file.write_text(SLOW)
+    words = ["try", str(file), "--json", *(["--fail-on", listed] if listed else [])]
     done = CliRunner().invoke(app, words)
     assert (done.exit_code, json.loads(done.stdout)) == (status, data)
-    assert not list(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == [file]
 
 
 @pytest.mark.parametrize(
