@@ -41,6 +41,8 @@ def group_of(test):
     file = test.split("::")[0]
     if file.endswith("workflow/test_slurm.py"):
         return "slurm"
+    if "docs/test_" in file:  # all that the published results say is gathered once
+        return "docs"
     return "demo" if file.endswith(ON_THE_DEMO) else file
 
 
