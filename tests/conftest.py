@@ -41,6 +41,8 @@ def group_of(test):
     file = test.split("::")[0]
     if file.endswith("workflow/test_slurm.py"):
         return "slurm"
+    if "docs/test_" in file:  # all that the published results say is gathered once
+        return "docs"
     return "demo" if file.endswith(ON_THE_DEMO) else file
 
 
@@ -135,6 +137,17 @@ class Checkout:
         """Return a second checkout with what is committed in this one, and nothing that was made since."""
         self.must("git", "clone", "--quiet", ".", str(folder))
         return Checkout(folder)
+
+    def only(self, *items: str) -> "Checkout":
+        """Commit that no other items, and no results, are there: each call of Snakemake plans all that are."""
+        others = [
+            path
+            for path in self.folder.glob("config/items/*/*.yaml")
+            if path.stem != "paper" and f"{path.parent.name}/{path.stem}" not in items
+        ]
+        self.must("git", "rm", "-r", "--quiet", "results", "figures", *map(str, others))
+        self.must("git", "commit", "--quiet", "--message", f"without results, and with no items but {items}")
+        return self
 
 
 @pytest.fixture(scope="session")

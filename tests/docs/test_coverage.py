@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from leaklab.report.site import documents
-from leaklab.report.site.checkout import published_data
 from leaklab.report.site.coverage_page import PAGE
 
 ROOT = Path(__file__).parents[2]
@@ -20,13 +19,12 @@ ROWS_OF_THE_PAPERS = 184
 
 
 @pytest.fixture(scope="module")
-def found():
+def found(published):
     """Return the rows, what was found out about them, what they are held against, and the page."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
-        data = published_data("small")
-        coverage, rows, here = documents.coverage_of(data)
-        yield coverage, rows, here, documents.coverage_text(data)
+        coverage, rows, here = documents.coverage_of(published)
+        yield coverage, rows, here, documents.coverage_text(published)
 
 
 def test_the_page_is_what_rows_items_and_results_say(found):

@@ -16,6 +16,7 @@ from leaklab.data.prepare import READERS
 from leaklab.defenses.base import Defense, overrides
 from leaklab.guests.files import find
 from leaklab.guests.lint import linted
+from leaklab.guests.peeking import refuse_peeking
 from leaklab.guests.verdict import STATUS
 from leaklab.items import items, layouts
 from leaklab.items.expand import BLOCK_KEYS, LABELS, expand
@@ -156,7 +157,7 @@ def definitions(file):
 
 
 def test_the_example_is_a_working_defense_with_a_working_test(monkeypatch):
-    source, test, _ = fenced(ROOT / "docs/own-defense.md", "python")
+    source, test, *_ = fenced(ROOT / "docs/own-defense.md", "python")
     module = run_as("leaklab.defenses.shrinking", source, monkeypatch)
     defense = module.PLUGIN()
     assert isinstance(defense, Defense)
@@ -171,7 +172,7 @@ def test_the_example_is_a_working_defense_with_a_working_test(monkeypatch):
 
 
 def test_the_guest_of_the_page_is_one_that_is_judged(tmp_path):
-    _, _, guest = fenced(ROOT / "docs/own-defense.md", "python")
+    _, _, guest, _ = fenced(ROOT / "docs/own-defense.md", "python")
     file = tmp_path / guest.splitlines()[0].removeprefix("# ")
     file.write_text(guest)
     assert find(file).offered == "defend"
@@ -179,6 +180,15 @@ def test_the_guest_of_the_page_is_one_that_is_judged(tmp_path):
     page = (ROOT / "docs/own-defense.md").read_text(encoding="utf-8")
     assert all(f"leaklab {command} {file.name}" in page for command in ("describe", "try"))
     assert all(f"| {word} | {status} |" in page for word, status in STATUS.items() if word != "invalid")
+
+
+def test_the_attack_of_the_page_is_one_that_may_run(tmp_path):
+    *_, attack = fenced(ROOT / "docs/own-defense.md", "python")
+    file = tmp_path / attack.splitlines()[0].removeprefix("# ")
+    file.write_text(attack)
+    assert find(file).kind == "attack"
+    refuse_peeking(file)
+    assert f"leaklab try {file.name}" in (ROOT / "docs/own-defense.md").read_text(encoding="utf-8")
 
 
 def run_as(name, source, monkeypatch):

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.report.site.checkout import published_data
 from leaklab.report.site.documents import PART, documents, with_parts
 
 ROOT = Path(__file__).parents[2]
@@ -21,22 +20,15 @@ DECLARED = {
 }
 
 
-@pytest.fixture(scope="module")
-def data():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(ROOT)
-        yield published_data("small")
-
-
 def by_hand(text):
     """Return a text without what a program wrote, and without examples of code."""
     return re.sub(r"^```.*?^```$", "", PART.sub("", text), flags=re.MULTILINE | re.DOTALL)
 
 
-def test_documents_are_what_the_published_results_say(data, monkeypatch):
+def test_documents_are_what_the_published_results_say(published, monkeypatch):
     """If this fails: ``leaklab findings`` writes them anew."""
     monkeypatch.chdir(ROOT)
-    made = documents(data)
+    made = documents(published)
     assert {"README.md", "docs/findings.md", "docs/coverage.md", "results/small/README.md"} == {
         str(path) for path in made
     }
@@ -46,9 +38,9 @@ def test_documents_are_what_the_published_results_say(data, monkeypatch):
             assert path.read_text(encoding="utf-8") == text, path
 
 
-def test_every_finding_can_be_written(data):
+def test_every_finding_can_be_written(published):
     """A sentence that the results contradict, or whose number is gone, has to be rewritten."""
-    assert [one for paper in data.papers for page in paper.items for one in page.findings if not one.text] == []
+    assert [one for paper in published.papers for page in paper.items for one in page.findings if not one.text] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -63,12 +55,12 @@ def test_a_result_in_a_text_is_seen(text):
     assert not RESULT.search(by_hand(f"<!-- generated: answer -->\nLRP has {text}.\n<!-- end -->"))
 
 
-def test_a_generated_part_is_made_anew_whatever_stood_there(data):
+def test_a_generated_part_is_made_anew_whatever_stood_there(published):
     old = "before\n<!-- generated: answer -->\n99.9 dB\n<!-- end -->\nafter\n"
-    new = with_parts(old, data)
+    new = with_parts(old, published)
     assert new.startswith("before\n<!-- generated: answer -->\n**With a single image or sentence")
     # the answer ends with a sentence on stand-ins or, where a paper needed none, with its table
     assert new.endswith((".\n<!-- end -->\nafter\n", "|\n<!-- end -->\nafter\n"))
     assert "| TAG on CoLA" in new
     assert "99.9" not in new
-    assert with_parts(new, data) == new
+    assert with_parts(new, published) == new

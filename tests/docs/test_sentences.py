@@ -15,7 +15,6 @@ import yaml
 from scipy import stats
 
 from leaklab.report.site import site
-from leaklab.report.site.checkout import published_data
 from leaklab.report.site.documents import documents
 
 ROOT = Path(__file__).parents[2]
@@ -34,10 +33,10 @@ BOUND = re.compile(
 
 
 @pytest.fixture(scope="module")
-def data():
+def data(published):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
-        yield published_data("small")
+        yield published
 
 
 @pytest.fixture(scope="module")

@@ -93,6 +93,7 @@ KEPT = {
 
 def shorten(cluster):
     """Leave one job of each rule at the scale of the profile: a job on Slurm costs seconds however short it is."""
+    cluster.only(*(f"lrp/{name}" for name in KEPT))
     for path in (cluster.folder / "config/items").glob("*/*.yaml"):
         item = yaml.safe_load(path.read_text(encoding="utf-8"))
         scales = item.get("scales", {})

@@ -2,7 +2,7 @@
 
 The parent gives a task and its arguments as JSON; the child answers in lines of JSON on a pipe of its own, so that what
 the guest prints cannot be taken for an answer. Nothing of a guest is ever loaded by pickle. A child that does not end
-is killed with all that it began, after it has told where it was.
+is killed with all that it began, after it has told where it was; it ends with its parent, too.
 """
 
 import faulthandler
@@ -23,13 +23,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
+from leaklab.fork_server import end_with
 from leaklab.records.errors import UserError
 
 SECONDS, BYTES = 25.0, 6 << 30
 MOST_ANSWER, KEPT_PRINTS = 64 << 20, 20_000
-TASKS = ("leaklab.guests.lint:linted", "leaklab.guests.description:described", "leaklab.guests.judge:judged")
+TASKS = ("leaklab.guests.lint:linted", "leaklab.guests.description:described", "leaklab.guests.judge:judged",
+         "leaklab.guests.contest:contested", "leaklab.guests.attempt:attempted")  # fmt: skip
 """What a child may be asked to do: module and function."""
-WITH_ROWS = ("judged",)
+WITH_ROWS = ("judged", "contested")
 """Those that tell parts of their answer before the rest."""
 IN_CHILD = "LEAKLAB_IN_CHILD"
 """Set in the environment of children."""
@@ -123,7 +125,7 @@ def _started(task: str, memory: int, writes: Mapping[str, int]) -> subprocess.Po
     """Start a child that tells, prints and says where it is into these descriptors."""
     told, prints, where = writes["told"], writes["prints"], writes["where"]
     return subprocess.Popen(
-        [sys.executable, "-m", "leaklab.guests.child", task, str(memory), str(told), str(where)],
+        [sys.executable, "-m", "leaklab.guests.child", task, *map(str, (memory, told, where, os.getpid()))],
         stdin=subprocess.PIPE, stdout=prints, stderr=prints, start_new_session=True, pass_fds=[told, where],
         env={**os.environ, "OMP_NUM_THREADS": "1", IN_CHILD: "1"},
     )  # fmt: skip
@@ -194,7 +196,8 @@ def _why(file: Path, talk: _Talk, status: int, seconds: float) -> str:
 
 def main() -> None:
     """Do the task of the command line; the answer goes to the descriptor that is named there."""
-    task, memory, told, where = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    task, (memory, told, where, parent) = sys.argv[1], map(int, sys.argv[2:])
+    end_with(parent)
     faulthandler.register(signal.SIGUSR1, os.fdopen(where, "w"), all_threads=False)
     assert task in TASKS, task
     module, _, name = task.partition(":")

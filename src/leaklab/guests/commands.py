@@ -5,13 +5,16 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from leaklab.guests.places import ROOMS, lodgers
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
+
+if TYPE_CHECKING:
+    from leaklab.guests.files import Guest
 
 DESCRIPTION = "leaklab.guests.description:described"
 INTERRUPTED = 130
@@ -105,7 +108,11 @@ def _words(text: str) -> list[str]:
 
 def judge(
     file: Annotated[
-        Path, typer.Argument(help="one class with base Defense, or one function defend(gradients, context)")
+        Path,
+        typer.Argument(
+            help="one class with base Defense, one function defend(gradients, context), or one class with "
+            "reconstruct(self, case)"
+        ),
     ],
     budget: Annotated[
         str, typer.Option(callback=_usage(_seconds), metavar="TIME", help="90s, 5m; what is ready by then is shown")
@@ -130,13 +137,19 @@ def judge(
 ) -> None:
     """Judge a defense of your own in minutes: attackers chosen by what it does, and one who learns it.
 
-    Exit status: 0 stood, 3 read, 4 undecided, 5 no premise, 1 invalid, 2 usage, 130 interrupted.
+    An attack of your own, a class with reconstruct(self, case), is held against the strongest of the house instead.
+
+    Exit status of a defense: 0 stood, 3 read, 4 undecided, 5 no premise, 1 invalid, 2 usage, 130 interrupted.
     """
     from leaklab.guests import judging
+    from leaklab.guests.files import find
     from leaklab.guests.progress import Progress
 
-    interrupted = False
-    with Progress(judging.seconds_of(budget), rows=not as_json) as progress:
+    interrupted, seconds, guest = False, judging.seconds_of(budget), find(file)
+    if guest.kind == "attack":
+        _contest(guest, seconds, seed, out, fail_on, as_json=as_json)
+        return
+    with Progress(seconds, rows=not as_json) as progress:
         try:
             card = judging.judge(file, budget=budget, seed=seed, watch=progress)
         except judging.Interrupted as stopped:
@@ -146,6 +159,22 @@ def judge(
         card.write(out)
     passes = fail_on is not None and card.word not in (*_words(fail_on), "invalid")
     sys.exit(INTERRUPTED if interrupted else 0 if passes else card.status)
+
+
+def _contest(
+    guest: "Guest", seconds: float, seed: int, out: Path | None, fail_on: str | None, *, as_json: bool
+) -> None:
+    """Show where an attack reads more than the strongest of the house."""
+    from leaklab.guests.contesting import contest
+    from leaklab.guests.progress import Progress
+
+    if fail_on is not None:
+        raise UserError("--fail-on is for defenses: of an attack the table says where it is ahead")
+    with Progress(seconds, rows=not as_json) as progress:
+        found = contest(guest, seconds, seed, progress)
+    typer.echo(found.json() if as_json else str(found))
+    if out is not None:
+        found.write(out)
 
 
 def list_plugins(

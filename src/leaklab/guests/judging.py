@@ -90,7 +90,9 @@ def judge(
         try:
             guest = find(source.file, source.offered)
             if guest.kind != "defense":
-                raise UserError(f"{source.file}: {guest.offered} is an attack: try takes defenses")
+                raise UserError(
+                    f"{source.file}: {guest.offered} is an attack: leaklab try takes it, judge takes defenses"
+                )
             return _Judging(guest, source, arena, seed, until, watch or Watch()).card()
         except UserError as error:
             raise UserError(_with_line(str(error), source)) from None

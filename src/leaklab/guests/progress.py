@@ -46,7 +46,8 @@ class Progress(Watch):
         """Say what an attacker read."""
         if self.rows and row.get("decibels") and row["attacker"] != "guess":
             mean = sum(row["decibels"]) / len(row["decibels"])
-            self.console.print(f"{row['network']}: {row['attacker']}, {row['by']}: {mean:.1f} dB")
+            of = f" on {row['defense']}" if "defense" in row else ""
+            self.console.print(f"{row['network']}: {row['attacker']}, {row['by']}{of}: {mean:.1f} dB")
 
     def spent(self, seconds: float) -> None:
         """Show how much of the budget is gone."""

@@ -36,21 +36,23 @@ def worst_case(results: ResultTable) -> ResultTable:
     strongest (curves), it is the one who knows the defense, else the paper's. ``by`` is taken out of the keys, so that
     a claim finds the row by the paper's own keys.
     """
+    # found once: a setting is told by its keys as JSON, and tables have thousands of rows
+    settings = [setting_of(row) if row.of_attacker else None for row in results.rows]
     attackers: dict[Setting, set[str]] = {}
-    for row in _of_attackers(results.rows):
-        attackers.setdefault(_own_setting(row), set()).add(row.attacker)
+    for row, setting in zip(results.rows, settings, strict=True):
+        if setting is not None:
+            attackers.setdefault(_own_setting(row, setting), set()).add(row.attacker)
     strongest = {setting: next(a for a in STRONGEST_FIRST if a in found) for setting, found in attackers.items()}
-    runs = _runs_of_knowing(results.rows)
+    runs = _runs_of_knowing(zip(results.rows, settings, strict=True))
 
-    def left(row: ResultRow) -> bool:
-        if not row.of_attacker:
+    def left(row: ResultRow, setting: Setting | None) -> bool:
+        if setting is None:
             return True
-        setting = _own_setting(row)
-        if strongest[setting] != KNOWING and setting_of(row) in runs:
-            return row.runs == runs[setting_of(row)]
-        return row.attacker == strongest[setting]
+        own = strongest[_own_setting(row, setting)]
+        return row.runs == runs[setting] if own != KNOWING and setting in runs else row.attacker == own
 
-    return ResultTable(tuple(replace(row, row=_without_attempt(row)) for row in results.rows if left(row)))
+    kept = (row for row, setting in zip(results.rows, settings, strict=True) if left(row, setting))
+    return ResultTable(tuple(replace(row, row=_without_attempt(row)) for row in kept))
 
 
 def contested(results: ResultTable) -> frozenset[Setting]:
@@ -83,20 +85,20 @@ def setting_of(row: ResultRow) -> Setting:
     return row.paper, row.item, summarised(row.metric), row.variant, identity(keys)
 
 
-def _own_setting(row: ResultRow) -> Setting:
-    return (*setting_of(row), row.metric, UPDATE if UPDATE in row.row else "")
+def _own_setting(row: ResultRow, setting: Setting) -> Setting:
+    return (*setting, row.metric, UPDATE if UPDATE in row.row else "")
 
 
 def _of_attackers(rows: Iterable[ResultRow]) -> list[ResultRow]:
     return [row for row in rows if row.of_attacker]
 
 
-def _runs_of_knowing(rows: Iterable[ResultRow]) -> dict[Setting, tuple[str, ...]]:
+def _runs_of_knowing(rows: Iterable[tuple[ResultRow, Setting | None]]) -> dict[Setting, tuple[str, ...]]:
     """Return the run of the knowing attacker in each setting; where mean and median differ, the median's."""
     found: dict[Setting, tuple[str, ...]] = {}
-    for row in _of_attackers(rows):
-        if row.attacker == KNOWING and (setting_of(row) not in found or row.metric.endswith("_median")):
-            found[setting_of(row)] = row.runs
+    for row, setting in rows:
+        if setting and row.attacker == KNOWING and (setting not in found or row.metric.endswith("_median")):
+            found[setting] = row.runs
     return found
 
 

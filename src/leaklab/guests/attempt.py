@@ -1,0 +1,81 @@
+"""A guest's attack in a process of its own, which has updates, weights and a prior, and no private image."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from leaklab.attacks.base import Case, Reconstruction
+from leaklab.guests import exchange
+from leaklab.guests.calls import imported
+from leaklab.guests.files import blamed, find
+from leaklab.guests.peeking import blind, refuse_peeking
+from leaklab.records.errors import UserError
+
+_WAIT_SECONDS = 0.2
+
+
+def attempted(
+    file: Path, phase: Callable[[str], None], folder: str, evaluations: int, seed: int = 0, sha256: str = ""
+) -> bool:
+    """Let an attack read the updates of a folder, one defense after the other; what it read is left there.
+
+    Args:
+        file: of the guest.
+        phase: told what is done now.
+        folder: see ``exchange``.
+        evaluations: that a search may spend on an update.
+        seed: of what the attack draws.
+        sha256: that the file must have; empty for any.
+
+    Raises:
+        UserError: the file may not run, or offers no attack.
+    """
+    phase("it was imported")
+    guest = find(file)
+    if sha256 and guest.sha256 != sha256:
+        raise UserError(f"{file} was changed while it was judged: begin again")
+    refuse_peeking(file)
+    place = Path(folder)
+    made = getattr(imported(file, 0), guest.offered)
+    phase("it waited for updates")
+    while (names := exchange.names(place)) is None:
+        time.sleep(_WAIT_SECONDS)
+    for name in names:
+        phase(f"it read {name}")
+        began = time.monotonic()
+        try:
+            images, labels = _read(file, made, exchange.case(place, name, evaluations, seed))
+        except (UserError, MemoryError) as error:
+            exchange.fail(place, name, str(error) or f"{file}: it asks for too much memory")
+            continue
+        exchange.answer(place, name, images, labels, time.monotonic() - began)
+    exchange.end(place)
+    return True
+
+
+def _read(file: Path, made: Callable[[], Any], case: Case) -> tuple[Tensor, Tensor]:
+    """Return the images [T, C, H, W] and labels [T] that an attack found.
+
+    Raises:
+        UserError: it fails, or returns something else.
+    """
+    with blind(), torch.random.fork_rng(devices=()), blamed(file, "it attacked"):
+        torch.manual_seed(0)  # only in a child
+        found: Reconstruction = made().reconstruct(case)
+    trials, shape = len(case.observation.trials), tuple(case.knowledge.require("input_shape"))
+    wanted = f"{file}: reconstruct"
+    images, labels = getattr(found, "images", None), getattr(found, "labels", None)
+    if not isinstance(images, Tensor) or not isinstance(labels, Tensor):
+        raise UserError(f"{wanted} returned {type(found).__name__}: return a leaklab.attacks.base.Reconstruction")
+    if images.shape != (trials, 1, *shape) or labels.shape != (trials, 1):
+        raise UserError(
+            f"{wanted} returned images {list(images.shape)} and labels {list(labels.shape)}: make them "
+            f"{[trials, 1, *shape]} and {[trials, 1]}"
+        )
+    if not bool(images.isfinite().all()):
+        raise UserError(f"{wanted} returned images that are not finite: correct it")
+    return images[:, 0].detach().double(), labels[:, 0].detach().long()
