@@ -16,9 +16,6 @@ def runs(key, scale, kind):
     return found
 
 
-WAITS = pytest.mark.xfail(strict=True, reason="the published table has older settings until it is made anew")
-
-
 @pytest.mark.parametrize(("scale", "epochs"), [("paper", 5), ("small", 2)])
 def test_all_approaches_of_hyperfl_train_equally_many_local_epochs(scale, epochs):
     """HyperFL section 5.1: 5 local epochs for all approaches; DP needs no other number, and pFedHN none of its own."""
@@ -37,7 +34,6 @@ PRINTED = {"emnist": (112_800, 1128, 100), "cifar10": (50_000, 500, 150)}
 
 @pytest.mark.parametrize("item", ["figure3", "figure3-time"])
 class TestOutpostTraining:
-    @WAITS
     def test_a_hundred_clients_hold_one_percent_each(self, item):
         for run in runs(f"outpost/{item}", "paper", TrainSpec):
             samples, own, rounds = PRINTED[run.choice["row"]["dataset"]]
@@ -46,7 +42,6 @@ class TestOutpostTraining:
             assert (run.spec.rounds, run.spec.clients_per_round, run.spec.batch_size) == (rounds, 10, 32)
             assert run.spec.local_steps == 5 * ceil(own / 32)
 
-    @WAITS
     @pytest.mark.parametrize("scale", ["small", "paper"])
     def test_a_step_is_timed_over_a_whole_printed_round(self, item, scale):
         """OUTPOST perturbs fewer and fewer steps of a round; Soteria's own loop costs the same in every step."""
