@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -148,7 +148,6 @@ def judge(
     interrupted, seconds, guest = False, judging.seconds_of(budget), find(file)
     if guest.kind == "attack":
         _contest(guest, seconds, seed, out, fail_on, as_json=as_json)
-        return
     with Progress(seconds, rows=not as_json) as progress:
         try:
             card = judging.judge(file, budget=budget, seed=seed, watch=progress)
@@ -163,8 +162,8 @@ def judge(
 
 def _contest(
     guest: "Guest", seconds: float, seed: int, out: Path | None, fail_on: str | None, *, as_json: bool
-) -> None:
-    """Show where an attack reads more than the strongest of the house."""
+) -> NoReturn:
+    """Show where an attack reads more than the strongest of the house, and exit."""
     from leaklab.guests.contesting import contest
     from leaklab.guests.progress import Progress
 
@@ -175,6 +174,7 @@ def _contest(
     typer.echo(found.json() if as_json else str(found))
     if out is not None:
         found.write(out)
+    sys.exit({"complete": 0, "budget": 0, "interrupted": INTERRUPTED}.get(found.data["ended"], 1))
 
 
 def list_plugins(

@@ -6,6 +6,7 @@ its own attackers read them, and judges what the guest's process leaves there (`
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -42,10 +43,15 @@ Phase = Callable[[str], None]
 Tell = Callable[[dict[str, Any]], None]
 
 
+@dataclass
 class _Own(Subject):
-    """A defense of the house as one that can be called again and again."""
+    """A defense of the house as one that can be called again and again.
 
-    name = UNDEFENDED
+    Attributes:
+        name: of the plug-in.
+    """
+
+    name: str = UNDEFENDED
 
     def new(self) -> Defense:
         """Return a new object of the plug-in."""
@@ -96,8 +102,7 @@ def _defended(network: str, seed: int, phase: Phase) -> Iterator[tuple[str, tupl
     for name in [UNDEFENDED, *DEFENSES]:
         phase(f"{name} was described")
         offer = plugins.find("defenses", name)
-        subject = _Own(find(offer.file, offer.offered), import_module(offer.module))
-        subject.name = name
+        subject = _Own(find(offer.file, offer.offered), import_module(offer.module), name=name)
         facts = [] if name == UNDEFENDED else describe(Laboratory(subject, network))
         yield name, (Tiny(subject, network, seed), facts)
 

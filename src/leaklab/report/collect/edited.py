@@ -6,7 +6,6 @@ was read: if both ask for the same at the table's scale, the table is what the f
 
 import subprocess
 from collections.abc import Iterator, Mapping
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -114,7 +113,6 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(part)
 
 
-@cache
 def _in_history(root: Path, path: str) -> Mapping[str, bytes]:
     """Return SHA-256 -> bytes of each version of a file that git has; nothing outside a checkout."""
     lines = _git(root, "log", "--format=", "--raw", "--no-abbrev", "--no-renames", "--", path).decode().splitlines()
