@@ -185,7 +185,7 @@ def test_an_attack_of_the_house_as_a_guest_reads_what_it_reads(attack, tmp_path,
     data = contesting._data(guest, 0, rows)
     found = {row["defense"]: row for row in data["rows"]}
     assert set(found) == {"none", "gradient-clipping"}
-    for defense, row in found.items():
+    for defense in found:
         house = [one["decibels"] for one in rows if one["attacker"] == "house" and one["defense"] == defense]
         assert house == [one["decibels"] for one in rows if one["attacker"] == "guest" and one["defense"] == defense]
     row = found["none"]  # behind the other one both read less than a guess
