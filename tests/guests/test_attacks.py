@@ -12,8 +12,8 @@ from leaklab.attacks.annealed import AnnealedMap
 from leaklab.attacks.base import Budget
 from leaklab.cli import app
 from leaklab.guests import attempt, contest, contesting, exchange
-from leaklab.guests.arena import Attacker
 from leaklab.guests.child import in_child
+from leaklab.guests.exposure import Attacker
 from leaklab.guests.files import find
 from leaklab.guests.peeking import refuse_peeking
 from leaklab.records.errors import UserError
@@ -30,7 +30,7 @@ PEEKS = [
     "from sklearn.datasets import load_digits",
     "import sklearn",
     "import leaklab.guests.moments",
-    "from leaklab.guests.moments import private_digits",
+    "from leaklab.guests.moments import tiny",
     "from leaklab.data.readers import embedded",
     "from leaklab import judge",
     "import os",

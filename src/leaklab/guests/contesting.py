@@ -13,9 +13,10 @@ from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Any
 
+from leaklab.guests.arenas import DEFAULT, Arena, find
 from leaklab.guests.child import CutOffError, in_child
 from leaklab.guests.files import Guest
-from leaklab.guests.judging import ARENAS, Watch
+from leaklab.guests.judging import Watch
 from leaklab.guests.peeking import refuse_peeking
 from leaklab.guests.verdict import half_width, rounded
 from leaklab.records.errors import UserError
@@ -52,7 +53,7 @@ class Contest:
         write_text(folder / "contest.md", "\n".join(_markdown(self.data)) + "\n")
 
 
-def contest(guest: Guest, seconds: float, seed: int, watch: Watch) -> Contest:
+def contest(guest: Guest, seconds: float, seed: int, watch: Watch, arena: Arena | None = None) -> Contest:
     """Let an attack read updates without a defense and with each of the house's, beside the attackers of the house.
 
     Args:
@@ -60,11 +61,13 @@ def contest(guest: Guest, seconds: float, seed: int, watch: Watch) -> Contest:
         seconds: of the budget; what is ready by then is in the result.
         seed: of everything that is drawn.
         watch: told what happens.
+        arena: where; None for the default.
 
     Raises:
         UserError: the file may not run, or fails on import.
     """
     refuse_peeking(guest.file)
+    arena = arena or find(DEFAULT)
     rows: list[dict[str, Any]] = []
     stop, until = Event(), time.monotonic() + seconds
 
@@ -74,11 +77,11 @@ def contest(guest: Guest, seconds: float, seed: int, watch: Watch) -> Contest:
 
     with TemporaryDirectory(prefix="leaklab-") as folder, ThreadPoolExecutor(4) as pool:
         waiting: set[Future[bool]] = set()
-        for network in ARENAS["tiny"]:
+        for network in arena.file.networks:
             place = Path(folder, network)
             place.mkdir()
             common = {"folder": str(place), "seed": seed}
-            house = {**common, "network": network}
+            house = {**common, "network": network, "arena": arena.given}
             theirs = {**common, "evaluations": EVALUATIONS, "sha256": guest.sha256}
             child = partial(in_child, file=guest.file, on_row=row, stopped=stop.is_set)
             heard = partial(watch.phase, network)
