@@ -9,12 +9,13 @@ import multiprocessing
 from functools import partial
 from pathlib import Path
 
-from leaklab.guests.moments import NETWORKS
+from leaklab.guests.arenas import find
 from leaklab.records.files import read_json, write_text
 from own_defenses.page import page
 from own_defenses.readings import kept, place
 from own_defenses.sources import SOURCES
 
+NETWORKS = find("tiny").file.networks
 PAGE = Path(__file__).parent.with_suffix(".md")
 
 

@@ -1,11 +1,11 @@
-"""The attackers of the house that were made for its defenses by name, in the arena of guests."""
+"""The attackers of the house that were made for its defenses by name, in the exposure of guests."""
 
 from collections.abc import Iterator
 
 from leaklab.attacks.adaptive.base import InformedTransform
 from leaklab.attacks.annealed import AnnealedLikelihood, AnnealedMap
 from leaklab.attacks.matching.distances import OnlyWidened
-from leaklab.guests.arena import Attacker, Tiny
+from leaklab.guests.exposure import Attacker, Exposure
 from leaklab.observations.base import Knowledge
 from leaklab.records import plugins
 
@@ -27,7 +27,7 @@ TRANSFORMS = {
 """Defense, as ``sources`` calls it -> its plug-in, and the transforms that know it; the strongest of them counts."""
 
 
-def named(name: str, arena: Tiny) -> Iterator[Attacker]:
+def named(name: str, exposure: Exposure) -> Iterator[Attacker]:
     """Yield the attackers who were told which defense it is."""
     defense, transforms = TRANSFORMS[name]
     facts = {"defense": {"name": defense, "settings": {}}, "local_steps": 1, "batch_size": 1}

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from leaklab.guests.arena import Attacker, Tiny
 from leaklab.guests.calls import Subject
 from leaklab.guests.description import describe
+from leaklab.guests.exposure import Attacker, Exposure
 from leaklab.guests.judge import attackers
 from leaklab.guests.laboratory import Laboratory
 from leaklab.records.errors import UserError
@@ -37,21 +37,21 @@ def readings(name: str, network: str) -> dict[str, Any]:
         file = Path(folder) / "unnamed.py"
         file.write_text(SOURCES[name][0], encoding="utf-8")
         subject = Subject.load(file)
-        arena, facts = Tiny(subject, network), describe(Laboratory(subject, network))
-        guesses = arena.guesses().decibels(arena.private.images)
+        exposure, facts = Exposure(subject, network), describe(Laboratory(subject, network))
+        guesses = exposure.guesses().decibels(exposure.private.images)
         if any(fact.name == "ignores the gradient" for fact in facts):
             return {"guesses": guesses, "facts": [fact.text for fact in facts], "rows": [], "seconds": 0.0}
-        rows = [_row(where, attacker) for where, attacker in attackers(arena, facts)]
+        rows = [_row(where, attacker) for where, attacker in attackers(exposure, facts)]
         seconds = time.process_time() - began
-        rows += [_row(arena, attacker) for attacker in (named(name, arena) if name in TRANSFORMS else ())]
+        rows += [_row(exposure, attacker) for attacker in (named(name, exposure) if name in TRANSFORMS else ())]
     return {"guesses": guesses, "facts": [fact.text for fact in facts], "rows": rows, "seconds": seconds}
 
 
-def _row(arena: Tiny, attacker: Attacker) -> dict[str, Any]:
+def _row(exposure: Exposure, attacker: Attacker) -> dict[str, Any]:
     common = {"attacker": attacker.kind, "by": attacker.by}
     try:
-        reading = arena.read(attacker, arena.plain if attacker.kind == "undefended" else arena.defended)
+        reading = exposure.read(attacker, exposure.plain if attacker.kind == "undefended" else exposure.defended)
     except UserError as error:
         return {**common, "failed": str(error)}
-    labels = int((reading.labels == arena.private.labels).sum())
-    return {**common, "decibels": reading.decibels(arena.private.images), "labels": labels}
+    labels = int((reading.labels == exposure.private.labels).sum())
+    return {**common, "decibels": reading.decibels(exposure.private.images), "labels": labels}

@@ -2,15 +2,11 @@
 
 
 def __getattr__(name: str) -> object:
-    """Give what the package offers to others; what it needs is imported only when it is asked for."""
+    """Give ``Defense``, ``ClientContext`` and ``judge``; what they need is imported only when they are asked for."""
     if name in ("ClientContext", "Defense"):
         from leaklab.defenses import base
 
         return getattr(base, name)
-    if name == "Attack":
-        from leaklab.attacks.base import Attack
-
-        return Attack
     if name == "judge":
         from leaklab.guests.judging import judge
 

@@ -229,11 +229,12 @@ def adopt(
 
 @app.command()
 def pack(scale: ScaleOption = "small") -> None:
-    """Pack what tables and figures read of their runs beside them, where those runs are here."""
+    """Pack what tables and figures read beside them: of their runs, where those are here, and of items edited since."""
     from leaklab.planning.listings import planned_items
     from leaklab.provenance.packing import pack
+    from leaklab.report.collect.edited import keep_texts
 
-    for line in pack(planned_items("", _scale(scale)), _scale(scale)):
+    for line in [*keep_texts(_scale(scale)), *pack(planned_items("", _scale(scale)), _scale(scale))]:
         out.print(line)
 
 

@@ -194,7 +194,7 @@ def _be_the_job(connection: socket.socket, server: int) -> NoReturn:
     """Become the process that the client asked for."""
     code = 1
     try:
-        end_with(server)
+        _end_with(server)
         told = _request(connection)
         if told["python"] != sys.executable:  # of an environment of its own
             _send(connection, NO_FORK)
@@ -207,13 +207,12 @@ def _be_the_job(connection: socket.socket, server: int) -> NoReturn:
         os._exit(code)
 
 
-def end_with(parent: int) -> None:
-    """Let this process be killed with its parent, however that ends; at once if it has ended already."""
+def _end_with(server: int) -> None:
     import ctypes
 
     end_with_parent = 1
     ctypes.CDLL(None).prctl(end_with_parent, signal.SIGKILL)
-    if os.getppid() != parent:
+    if os.getppid() != server:
         os._exit(1)
 
 

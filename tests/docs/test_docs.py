@@ -10,14 +10,18 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
+from leaklab.attacks.annealed import AnnealedMap
 from leaklab.data import catalog
 from leaklab.data import download as weights
 from leaklab.data.prepare import READERS
 from leaklab.defenses.base import Defense, overrides
+from leaklab.guests import moments
+from leaklab.guests.calls import Subject
+from leaklab.guests.exposure import Attacker, Exposure
 from leaklab.guests.files import find
 from leaklab.guests.lint import linted
 from leaklab.guests.peeking import refuse_peeking
-from leaklab.guests.verdict import STATUS
+from leaklab.guests.verdict import STATUS, gain
 from leaklab.items import items, layouts
 from leaklab.items.expand import BLOCK_KEYS, LABELS, expand
 from leaklab.items.items import load_items
@@ -172,7 +176,7 @@ def test_the_example_is_a_working_defense_with_a_working_test(monkeypatch):
 
 
 def test_the_guest_of_the_page_is_one_that_is_judged(tmp_path):
-    _, _, guest, _ = fenced(ROOT / "docs/own-defense.md", "python")
+    _, _, guest, *_ = fenced(ROOT / "docs/own-defense.md", "python")
     file = tmp_path / guest.splitlines()[0].removeprefix("# ")
     file.write_text(guest)
     assert find(file).offered == "defend"
@@ -180,6 +184,21 @@ def test_the_guest_of_the_page_is_one_that_is_judged(tmp_path):
     page = (ROOT / "docs/own-defense.md").read_text(encoding="utf-8")
     assert all(f"leaklab {command} {file.name}" in page for command in ("describe", "try"))
     assert all(f"| {word} | {status} |" in page for word, status in STATUS.items() if word != "invalid")
+
+
+def test_in_the_arena_of_the_page_what_is_not_defended_is_read(tmp_path, monkeypatch):
+    *_, guest, images, _ = fenced(ROOT / "docs/own-defense.md", "python")
+    (content,) = (one for one in fenced(ROOT / "docs/own-defense.md", "yaml") if one.startswith("# scans.yaml"))
+    monkeypatch.chdir(tmp_path)
+    for text in (guest, images, content):
+        Path(text.splitlines()[0].removeprefix("# ")).write_text(text)
+    exec(compile(images, "scans.py", "exec"), {})
+    exposure = Exposure(Subject.load(Path("rounding.py").resolve()), "lenet", arena=moments.load("scans.yaml"))
+    read = exposure.read(Attacker("undefended", "annealed-map", AnnealedMap()), exposure.plain)
+    truth = exposure.private.images
+    assert gain(read.decibels(truth), exposure.guesses().decibels(truth)).reads
+    page = (ROOT / "docs/own-defense.md").read_text(encoding="utf-8")
+    assert "python scans.py\nleaklab try rounding.py --arena scans.yaml\n" in page
 
 
 def test_the_attack_of_the_page_is_one_that_may_run(tmp_path):
@@ -201,7 +220,7 @@ def run_as(name, source, monkeypatch):
 
 def test_the_edits_of_the_example_fit_the_files_that_they_name():
     item = (ROOT / "config/items/lrp/figure2.yaml").read_text(encoding="utf-8")
-    edit, _ = fenced(ROOT / "docs/own-defense.md", "yaml")
+    edit, *_ = fenced(ROOT / "docs/own-defense.md", "yaml")
     edited = yaml.safe_load(edit)
     original = yaml.safe_load(item)["runs"]["attack"]
     assert set(edited) <= set(original)
@@ -218,7 +237,7 @@ def test_the_edits_of_the_example_fit_the_files_that_they_name():
 @pytest.mark.parametrize("scale", ["demo", "small", "paper"])
 def test_the_edits_of_the_example_hold_at_every_scale(scale):
     """A defense of the house stands for the reader's: only its name decides which override is for it."""
-    edit, _ = fenced(ROOT / "docs/own-defense.md", "yaml")
+    edit, *_ = fenced(ROOT / "docs/own-defense.md", "yaml")
     edited = yaml.safe_load(edit.replace("{name: shrinking, least: 0.5}", "gradient-clipping").replace(
         "shrinking", "gradient-clipping"))  # fmt: skip
     figure2 = load_items(ROOT / "config/items")["lrp/figure2"]

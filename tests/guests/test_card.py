@@ -16,10 +16,10 @@ import torch
 from PIL import Image
 
 import leaklab
-from leaklab.guests import arena, judging, price
-from leaklab.guests.arena import Tiny
+from leaklab.guests import arenas, exposure, judge, judging, moments, price
 from leaklab.guests.calls import Subject
 from leaklab.guests.card import SHOWN, card_of
+from leaklab.guests.exposure import Exposure
 from leaklab.guests.files import find
 from leaklab.guests.judge import control, judged
 from leaklab.guests.judging import LINT, seconds_of
@@ -67,20 +67,29 @@ def guest(tmp_path):
 
 def card(guest, rows, answers, **more):
     return Card(
-        card_of(guest, 0, [{"what": "clock", "text": f"{guest.file}, line 2: it <asks>"}], rows, answers, **more)
+        card_of(
+            guest,
+            arenas.find("tiny"),
+            0,
+            [{"what": "clock", "text": f"{guest.file}, line 2: it <asks>"}],
+            rows,
+            answers,
+            **more,
+        )
     )
 
 
 @pytest.fixture
 def quick(monkeypatch):
     """One network, searches of two steps, and no child: what is told and answered is the same."""
-    budget = arena.Budget
-    monkeypatch.setattr(arena, "Budget", lambda evaluations, trials: budget(2, trials))
-    monkeypatch.setattr(arena, "REHEARSED", 3)
-    monkeypatch.setattr(arena, "DRAWS", 2)
+    budget = exposure.Budget
+    monkeypatch.setattr(exposure, "Budget", lambda evaluations, trials: budget(2, trials))
     monkeypatch.setattr(price, "PAIRS", 2)
     monkeypatch.setattr(price, "ROUNDS", 2)
-    monkeypatch.setattr(judging, "ARENAS", {"tiny": {"mlp": ""}})
+    found = arenas.find("tiny")
+    file = found.file.model_copy(update={"networks": {"mlp": found.file.networks["mlp"]}, "rehearsals": 3, "draws": 2})
+    monkeypatch.setattr(arenas, "find", lambda given: replace(found, file=file))
+    monkeypatch.setattr(judge, "load", moments.load.__wrapped__)
 
     def in_child(task, file, arguments, *, on_row, on_phase, **limits):
         lint = {"hooks": [], "warnings": []}
@@ -150,7 +159,7 @@ def test_a_control_that_differs_makes_a_card_invalid_and_says_so(guest):
 
 
 def test_a_guest_that_does_nothing_sends_the_gradients_to_the_bit(guest):
-    tiny = Tiny(Subject.load(guest.file), "mlp")
+    tiny = Exposure(Subject.load(guest.file), "mlp")
     assert control(tiny)
     name = next(iter(tiny.plain[-1]))
     tiny.plain[-1][name] = torch.nextafter(tiny.plain[-1][name], torch.tensor(torch.inf, dtype=torch.float64))
@@ -199,9 +208,9 @@ def test_a_picture_is_what_was_read():
 
 
 def test_the_guess_is_the_better_of_both_for_each_image(guest):
-    tiny = Tiny(Subject.load(guest.file), "mlp")
+    tiny = Exposure(Subject.load(guest.file), "mlp")
     guesses, truth = tiny.guesses(), tiny.private.images
-    public = arena.digits()
+    public = tiny.arena.public
     means = [public.images.mean(0).expand_as(truth), torch.stack([public.images[public.labels == one].mean(0)
              for one in tiny.private.labels])]  # fmt: skip
     each = [replace(guesses, images=mean).decibels(truth) for mean in means]
@@ -220,7 +229,7 @@ def test_what_is_no_budget_is_refused(told):
 
 
 def test_an_arena_that_is_not_there_and_a_judge_inside_of_a_child_are_refused(guest, monkeypatch):
-    with pytest.raises(UserError, match="unknown arena 'ocean': choose from tiny"):
+    with pytest.raises(UserError, match="unknown arena 'ocean': choose from tiny, colour, images"):
         leaklab.judge(guest.file, arena="ocean")
     monkeypatch.setenv(judging.IN_CHILD, "1")
     with pytest.raises(UserError, match="put the call below if __name__"):

@@ -12,7 +12,7 @@ from leaklab.guests.description import describe
 from leaklab.guests.files import find
 from leaklab.guests.laboratory import Laboratory
 from leaklab.guests.lint import linted
-from leaklab.guests.moments import digits
+from leaklab.guests.moments import tiny
 from leaklab.guests.networks import stage_of
 
 FOLDER = Path(__file__).parents[2] / "docs/examples"
@@ -36,7 +36,7 @@ def subject_of(name):
 
 
 def moment_of(subject, network="mlp", size=1, dtype=torch.float64):
-    public = digits()
+    public = tiny().public
     return stage_of(subject, network, dtype).moment(public.images[:size].to(dtype), public.labels[:size])
 
 
@@ -138,7 +138,7 @@ def test_ats_sends_the_gradient_of_the_changed_images():
 def test_precode_draws_in_training_and_not_in_evaluation():
     subject = subject_of("precode")
     made = stage_of(subject, "lenet")
-    network, images = made.build(), digits().images[:2]
+    network, images = made.build(), tiny().public.images[:2]
     assert torch.equal(network(images), network(images))
     network.train()
     one, other = network(images), network(images)

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from leaklab.attacks.annealed import AnnealedMap
-from leaklab.guests.arena import Attacker, Tiny
 from leaklab.guests.calls import Subject
 from leaklab.guests.description import describe
+from leaklab.guests.exposure import Attacker, Exposure
 from leaklab.guests.informed import informed
 from leaklab.guests.judge import control
 from leaklab.guests.laboratory import Laboratory
@@ -26,7 +26,7 @@ EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 def arena_of(tmp_path, source, network):
     file = tmp_path / "mine.py"
     file.write_text(source)
-    return Tiny(Subject.load(file), network)
+    return Exposure(Subject.load(file), network)
 
 
 def attacker_of(arena):
@@ -84,7 +84,7 @@ def test_who_finds_no_affine_layer_says_so(tmp_path):
 
 
 def test_censor_tells_lengths_and_a_direction_of_each_tensor():
-    arena = Tiny(Subject.load(EXAMPLES / "censor.py"), "lenet")
+    arena = Exposure(Subject.load(EXAMPLES / "censor.py"), "lenet")
     attacker = attacker_of(arena)
     assert attacker.by == "orthogonal-and-as-long"
     read, truth = arena.read(attacker, arena.defended), arena.private.images

@@ -18,9 +18,9 @@ from leaklab.attacks.annealed import AnnealedMap
 from leaklab.attacks.learnt import entries
 from leaklab.cli import app
 from leaklab.guests import judging, learning
-from leaklab.guests.arena import Attacker, Tiny
 from leaklab.guests.calls import Subject
 from leaklab.guests.description import describe
+from leaklab.guests.exposure import Attacker, Exposure
 from leaklab.guests.judge import judged
 from leaklab.guests.laboratory import Laboratory
 from leaklab.guests.rules import by_rule
@@ -48,12 +48,12 @@ def defend(gradients):
 HANGING = """
 import os
 import time
-from leaklab.guests import arena, judge
+from leaklab.guests import exposure, judge
 
 judge.describe = lambda laboratory: []
-Budget = arena.Budget
-arena.Budget = lambda evaluations, trials: Budget(2, trials)
-arena.Tiny.rehearsals = property(lambda self: time.sleep(600))
+Budget = exposure.Budget
+exposure.Budget = lambda evaluations, trials: Budget(2, trials)
+exposure.Exposure.rehearsals = property(lambda self: time.sleep(600))
 with open("pids", "a") as out:
     print(os.getpid(), file=out)
 
@@ -212,14 +212,14 @@ def test_what_trains_nobody_is_no_defense(tmp_path, change):
 def test_who_learns_compression_reads_what_an_unaware_attacker_does_not(tmp_path):
     (tmp_path / "mine.py").write_text(COMPRESSION)
     subject = Subject.load(tmp_path / "mine.py")
-    arena = Tiny(subject, "lenet")
+    arena = Exposure(subject, "lenet")
     truth = arena.private.images
     learnt = arena.read(
         Attacker("learnt", "law of the entry", learning.SEARCH, entries.learnt(arena.rehearsals)), arena.defended
     )
     assert min(learnt.decibels(truth)) > 30
     assert learnt.labels.tolist() == arena.private.labels.tolist()
-    names = [attacker.by for attacker in by_rule(describe(Laboratory(subject, "lenet")), "lenet")]
+    names = [attacker.by for attacker in by_rule(describe(Laboratory(subject, "lenet")), starts_affine=False)]
     assert names == ["support-only", "ranked-mixture", "profiled-scale"]
     blind = arena.read(Attacker("unaware", "annealed-map", AnnealedMap()), arena.defended)
     assert max(blind.decibels(truth)) < 15
@@ -227,7 +227,7 @@ def test_who_learns_compression_reads_what_an_unaware_attacker_does_not(tmp_path
 
 def test_an_attacker_is_given_nothing_of_the_images(tmp_path):
     (tmp_path / "mine.py").write_text(COMPRESSION)
-    arena = Tiny(Subject.load(tmp_path / "mine.py"), "mlp")
+    arena = Exposure(Subject.load(tmp_path / "mine.py"), "mlp")
     case = arena.case(arena.defended, Attacker("unaware", "annealed-map", AnnealedMap()), 1)
     held = [*case.observation.update.values(), *case.observation.weights.values()]
     assert not {"labels", "images"} & set(case.knowledge.facts)
@@ -238,5 +238,5 @@ def test_an_attacker_is_given_nothing_of_the_images(tmp_path):
 def test_private_images_are_not_public_and_change_with_the_seed(tmp_path):
     (tmp_path / "mine.py").write_text(COMPRESSION)
     subject = Subject.load(tmp_path / "mine.py")
-    first, second = (Tiny(subject, "mlp", seed).private.images for seed in (0, 1))
+    first, second = (Exposure(subject, "mlp", seed).private.images for seed in (0, 1))
     assert not (first == second).all()

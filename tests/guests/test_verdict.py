@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from leaklab.guests.arenas import find
 from leaklab.guests.card import SCHEMA, card_of, lines_of
 from leaklab.guests.files import Guest
 from leaklab.guests.verdict import BAR, STATUS, WORDS, gain, word_of, worst
@@ -80,7 +81,7 @@ def test_a_card_says_who_was_tried_and_never_safe(tmp_path):
     guesses = {"network": "mlp", "attacker": "guess", "by": "mean images", "decibels": GUESSES, "labels": None}
     rows = [guesses, PREMISE, row("unaware", -3, "annealed-map"), row("learnt", 0, "linear law")]
     answers = {"mlp": {"changes": 0.1}}
-    card = card_of(guest, 0, [], rows, answers)
+    card = card_of(guest, find("tiny"), 0, [], rows, answers)
     assert (card["schema"], card["verdict"]) == (SCHEMA, "stood")
     lines = list(lines_of(card))
     assert "unaware: annealed-map, learnt: linear law" in lines[-1]
@@ -88,8 +89,8 @@ def test_a_card_says_who_was_tried_and_never_safe(tmp_path):
     # the intervals that are shown are those that decide
     shown = card["arenas"]["tiny"]["mlp"]["rows"][1]
     assert shown["high"] == gain(rows[2]["decibels"], GUESSES, tried=2).high
-    cut = card_of(guest, 0, [], rows, {"mlp": None})
+    cut = card_of(guest, find("tiny"), 0, [], rows, {"mlp": None})
     assert cut["verdict"] == "undecided"
     assert "larger --budget" in list(lines_of(cut))[-1]
     failing = [*rows, {"network": "mlp", "attacker": "rule", "by": "x", "failed": "no", "seconds": 1.0}]
-    assert card_of(guest, 0, [], failing, answers)["verdict"] == "undecided"
+    assert card_of(guest, find("tiny"), 0, [], failing, answers)["verdict"] == "undecided"

@@ -40,7 +40,8 @@ def attempted(
         raise UserError(f"{file} was changed while it was judged: begin again")
     refuse_peeking(file)
     place = Path(folder)
-    made = getattr(imported(file, 0), guest.offered)
+    with blind(guest.file):
+        made = getattr(imported(guest.file, 0), guest.offered)
     phase("it waited for updates")
     while (names := exchange.names(place)) is None:
         time.sleep(_WAIT_SECONDS)
@@ -48,7 +49,7 @@ def attempted(
         phase(f"it read {name}")
         began = time.monotonic()
         try:
-            images, labels = _read(file, made, exchange.case(place, name, evaluations, seed))
+            images, labels = _read(guest.file, made, exchange.case(place, name, evaluations, seed))
         except (UserError, MemoryError) as error:
             exchange.fail(place, name, str(error) or f"{file}: it asks for too much memory")
             continue
@@ -63,13 +64,14 @@ def _read(file: Path, made: Callable[[], Any], case: Case) -> tuple[Tensor, Tens
     Raises:
         UserError: it fails, or returns something else.
     """
-    with blind(), torch.random.fork_rng(devices=()), blamed(file, "it attacked"):
-        torch.manual_seed(0)  # only in a child
+    with blind(file), torch.random.fork_rng(devices=()), blamed(file, "it attacked"):
+        torch.manual_seed(0)  # only in a child: who draws from torch itself, not from case.streams, repeats itself too
         found: Reconstruction = made().reconstruct(case)
+        # what a guest returns may be of a class of its own, whose attributes and methods run too
+        images, labels = (_plain(getattr(found, name, None)) for name in ("images", "labels"))
     trials, shape = len(case.observation.trials), tuple(case.knowledge.require("input_shape"))
     wanted = f"{file}: reconstruct"
-    images, labels = getattr(found, "images", None), getattr(found, "labels", None)
-    if not isinstance(images, Tensor) or not isinstance(labels, Tensor):
+    if images is None or labels is None:
         raise UserError(f"{wanted} returned {type(found).__name__}: return a leaklab.attacks.base.Reconstruction")
     if images.shape != (trials, 1, *shape) or labels.shape != (trials, 1):
         raise UserError(
@@ -78,4 +80,9 @@ def _read(file: Path, made: Callable[[], Any], case: Case) -> tuple[Tensor, Tens
         )
     if not bool(images.isfinite().all()):
         raise UserError(f"{wanted} returned images that are not finite: correct it")
-    return images[:, 0].detach().double(), labels[:, 0].detach().long()
+    return images[:, 0].double(), labels[:, 0].long()
+
+
+def _plain(value: object) -> Tensor | None:
+    """Return a tensor as one of torch's own class; None for anything else."""
+    return value.detach().as_subclass(Tensor) if isinstance(value, Tensor) else None

@@ -4,8 +4,9 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from statistics import fmean
-from typing import Any
+from typing import Any, cast
 
+from leaklab.guests.arenas import Arena
 from leaklab.guests.files import Guest
 from leaklab.guests.schema import SCHEMA, CardData
 from leaklab.guests.verdict import ATTACKS, BAR, LEAST, STATUS, gain, rounded, word_of, worst
@@ -29,6 +30,7 @@ CONTROL = (
 
 def card_of(
     guest: Guest,
+    arena: Arena,
     seed: int,
     warnings: Sequence[Mapping[str, str]],
     rows: Sequence[Mapping[str, Any]],
@@ -40,18 +42,19 @@ def card_of(
 
     Args:
         guest: what was judged.
+        arena: where.
         seed: of everything that was drawn.
         warnings: of the lint.
         rows: of all networks, as ``judge.judged`` tells them.
         answers: network -> what it said at its end; None where it was cut off.
         interrupted: it was cut off by its user, and not by the budget.
     """
-    arenas = {
+    networks = {
         network: _network([row for row in rows if row["network"] == network], answer, guest)
         for network, answer in answers.items()
     }
-    verdict = worst([str(arena["verdict"]) for arena in arenas.values()])
-    spoilt = [network for network, arena in arenas.items() if arena["control"] is False]
+    verdict = worst([str(one["verdict"]) for one in networks.values()])
+    spoilt = [network for network, one in networks.items() if one["control"] is False]
     own = [{"what": one["what"], "text": _without_folder(one["text"], guest)} for one in warnings]
     ended = "interrupted" if interrupted else "budget" if None in answers.values() else "complete"
     card = {
@@ -60,11 +63,11 @@ def card_of(
         "seed": seed,
         "versions": {"leaklab": version("leaklab"), "python": platform.python_version(), "torch": version("torch")},
         "warnings": own + [{"what": "control", "text": CONTROL.format(network)} for network in spoilt],
-        "arenas": {"tiny": arenas},
+        "arenas": {arena.name: networks},
         "ended": ended,
         "verdict": verdict,
         "status": STATUS[verdict],
-        "not measured": list(NOT_MEASURED),
+        "not measured": [one for one in NOT_MEASURED if one != "colour" or arena.file.images != "photographs"],
     }
     return CardData.model_validate({**card, "sentence": sentence(card)}).model_dump(mode="json", by_alias=True)
 
@@ -105,6 +108,12 @@ def _without_folder(text: str, guest: Guest) -> str:
     return text.replace(str(guest.file), guest.file.name)
 
 
+def networks_of(card: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what was found on each network of the one arena of a card."""
+    (found,) = card["arenas"].values()
+    return cast("Mapping[str, Any]", found)
+
+
 def cells(row: Mapping[str, Any], updates: int) -> tuple[str, str, str, str]:
     """Return who attacked, PSNR, gain with its interval, and labels, as they are shown everywhere."""
     who = f"{SHOWN[row['attacker']]} ({row['by']})" if row["attacker"] in ATTACKS else SHOWN[row["attacker"]]
@@ -119,7 +128,7 @@ def lines_of(card: Mapping[str, Any]) -> Iterator[str]:
     """Yield a card for a terminal."""
     for warning in card["warnings"]:
         yield f"warning: {warning['text']}"
-    for network, arena in card["arenas"]["tiny"].items():
+    for network, arena in networks_of(card).items():
         yield f"{network}: {facts_of(arena)}"
         if arena["guess_psnr"] is not None:
             yield f"  {'a guess':52} {arena['guess_psnr']:5.1f} dB"
@@ -158,7 +167,7 @@ def cut_off(card: Mapping[str, Any]) -> str:
 
 def sentence(card: Mapping[str, Any]) -> str:
     """Return what a card says in one sentence; it never says safe."""
-    arenas, verdict = card["arenas"]["tiny"], card["verdict"]
+    arenas, verdict = networks_of(card), card["verdict"]
     rows = [row for arena in arenas.values() for row in arena["rows"] if row["attacker"] in ATTACKS]
     tried = ", ".join(dict.fromkeys(f"{row['attacker']}: {row['by']}" for row in rows if "psnr" in row))
     if verdict == "invalid":
@@ -184,7 +193,7 @@ def sentence(card: Mapping[str, Any]) -> str:
 
 def strongest(card: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """Return who read most over a guess, of those who decided that it was read, with the network."""
-    attacks = [(network, row) for network, arena in card["arenas"]["tiny"].items() if arena["verdict"] == "read"
+    attacks = [(network, row) for network, arena in networks_of(card).items() if arena["verdict"] == "read"
                for row in arena["rows"] if row["attacker"] in ATTACKS and (row.get("low") or 0) > BAR]  # fmt: skip
     return max(attacks, key=lambda pair: float(pair[1]["gain"]))
 
@@ -194,7 +203,7 @@ def badge_of(card: Mapping[str, Any]) -> str:
     if card["verdict"] == "read":
         return f"read {strongest(card)[1]['psnr']:.0f} dB"
     if card["verdict"] == "stood":
-        rows = [row for arena in card["arenas"]["tiny"].values() for row in arena["rows"]]
+        rows = [row for arena in networks_of(card).values() for row in arena["rows"]]
         tried = {(row["attacker"], row["by"]) for row in rows if row["attacker"] in ATTACKS}
         return f"stood, {len(tried)} attackers tried"
     return str(card["verdict"])

@@ -5,6 +5,7 @@ the guest prints cannot be taken for an answer. Nothing of a guest is ever loade
 is killed with all that it began, after it has told where it was; it ends with its parent, too.
 """
 
+import ctypes
 import faulthandler
 import importlib
 import json
@@ -23,7 +24,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from leaklab.fork_server import end_with
 from leaklab.records.errors import UserError
 
 SECONDS, BYTES = 25.0, 6 << 30
@@ -35,6 +35,8 @@ WITH_ROWS = ("judged", "contested")
 """Those that tell parts of their answer before the rest."""
 IN_CHILD = "LEAKLAB_IN_CHILD"
 """Set in the environment of children."""
+END_WITH_PARENT = 1
+"""Of the kernel's ``prctl``: PR_SET_PDEATHSIG."""
 _MISS_SECONDS = 0.5
 """A child that is asked where it is has so long to answer."""
 
@@ -197,7 +199,7 @@ def _why(file: Path, talk: _Talk, status: int, seconds: float) -> str:
 def main() -> None:
     """Do the task of the command line; the answer goes to the descriptor that is named there."""
     task, (memory, told, where, parent) = sys.argv[1], map(int, sys.argv[2:])
-    end_with(parent)
+    _end_with(parent)
     faulthandler.register(signal.SIGUSR1, os.fdopen(where, "w"), all_threads=False)
     assert task in TASKS, task
     module, _, name = task.partition(":")
@@ -206,6 +208,13 @@ def main() -> None:
         _answer(getattr(importlib.import_module(module), name), arguments, memory, out)
         out.flush()
         os._exit(0)  # threads and exit handlers of a guest are not waited for
+
+
+def _end_with(parent: int) -> None:
+    """Have the system kill this process when its parent ends, however that ends; end at once where it has ended."""
+    ctypes.CDLL(None).prctl(END_WITH_PARENT, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _answer(task: Callable[..., Any], arguments: dict[str, Any], memory: int, out: TextIO) -> None:

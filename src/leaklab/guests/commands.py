@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -56,14 +56,15 @@ def describe(
 
 def _lines(facts: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
     """Yield what is said of both networks, then what is said of one."""
-    from leaklab.guests.judging import ARENAS
+    from leaklab.guests.arenas import DEFAULT, find
 
+    words = find(DEFAULT).file.networks
     texts = {network: [fact["text"] for fact in own] for network, own in facts.items()}
     first = next(iter(texts.values()))
     both = [text for text in first if all(text in own for own in texts.values())]
     yield from both
     for network, own in texts.items():
-        yield from (f"{text} (on {ARENAS['tiny'][network]})" for text in own if text not in both)
+        yield from (f"{text} (on {words[network].words})" for text in own if text not in both)
     if not any(texts.values()):
         yield "nothing that the experiments know: what it does fits none of their facts"
 
@@ -96,6 +97,12 @@ def _seconds(text: str) -> float:
     return seconds_of(text)
 
 
+def _arena(text: str) -> object:
+    from leaklab.guests.arenas import find
+
+    return find(text)
+
+
 def _words(text: str) -> list[str]:
     from leaklab.guests.verdict import STATUS
 
@@ -117,6 +124,12 @@ def judge(
     budget: Annotated[
         str, typer.Option(callback=_usage(_seconds), metavar="TIME", help="90s, 5m; what is ready by then is shown")
     ] = "5m",
+    arena: Annotated[
+        str,
+        typer.Option(
+            callback=_usage(_arena), metavar="NAME", help="tiny, images or colour, or a YAML file like theirs"
+        ),
+    ] = "tiny",
     seed: Annotated[int, typer.Option(help="of everything that is drawn")] = 0,
     out: Annotated[
         Path | None,
@@ -147,11 +160,10 @@ def judge(
 
     interrupted, seconds, guest = False, judging.seconds_of(budget), find(file)
     if guest.kind == "attack":
-        _contest(guest, seconds, seed, out, fail_on, as_json=as_json)
-        return
+        _contest(guest, arena, seconds, seed, out, fail_on, as_json=as_json)
     with Progress(seconds, rows=not as_json) as progress:
         try:
-            card = judging.judge(file, budget=budget, seed=seed, watch=progress)
+            card = judging.judge(file, arena, budget=budget, seed=seed, watch=progress)
         except judging.Interrupted as stopped:
             card, interrupted = stopped.card, True
     typer.echo(card.json() if as_json else str(card))
@@ -162,19 +174,21 @@ def judge(
 
 
 def _contest(
-    guest: "Guest", seconds: float, seed: int, out: Path | None, fail_on: str | None, *, as_json: bool
-) -> None:
-    """Show where an attack reads more than the strongest of the house."""
+    guest: "Guest", arena: str, seconds: float, seed: int, out: Path | None, fail_on: str | None, *, as_json: bool
+) -> NoReturn:
+    """Show where an attack reads more than the strongest of the house, and exit."""
+    from leaklab.guests.arenas import find
     from leaklab.guests.contesting import contest
     from leaklab.guests.progress import Progress
 
     if fail_on is not None:
         raise UserError("--fail-on is for defenses: of an attack the table says where it is ahead")
     with Progress(seconds, rows=not as_json) as progress:
-        found = contest(guest, seconds, seed, progress)
+        found = contest(guest, seconds, seed, progress, find(arena))
     typer.echo(found.json() if as_json else str(found))
     if out is not None:
         found.write(out)
+    sys.exit({"complete": 0, "budget": 0, "interrupted": INTERRUPTED}.get(found.data["ended"], 1))
 
 
 def list_plugins(

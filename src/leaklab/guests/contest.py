@@ -6,6 +6,7 @@ its own attackers read them, and judges what the guest's process leaves there (`
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -15,15 +16,15 @@ import torch
 from leaklab.attacks.annealed import AnnealedMap
 from leaklab.defenses.base import Defense
 from leaklab.guests import exchange
-from leaklab.guests.arena import EVALUATIONS, Attacker, Reading, Tiny
 from leaklab.guests.calls import Subject
 from leaklab.guests.description import describe
+from leaklab.guests.exposure import Attacker, Exposure, Reading
 from leaklab.guests.files import find
 from leaklab.guests.informed import informed
 from leaklab.guests.laboratory import Laboratory
 from leaklab.guests.learning import who_learnt
 from leaklab.guests.maps import Fact
-from leaklab.guests.moments import CLASSES, digits
+from leaklab.guests.moments import Ground, load
 from leaklab.guests.rules import by_rule
 from leaklab.models.generators.class_gaussian import ClassGaussianGenerator
 from leaklab.observations.base import Knowledge
@@ -42,10 +43,15 @@ Phase = Callable[[str], None]
 Tell = Callable[[dict[str, Any]], None]
 
 
+@dataclass
 class _Own(Subject):
-    """A defense of the house as one that can be called again and again."""
+    """A defense of the house as one that can be called again and again.
 
-    name = UNDEFENDED
+    Attributes:
+        name: of the plug-in.
+    """
+
+    name: str = UNDEFENDED
 
     def new(self) -> Defense:
         """Return a new object of the plug-in."""
@@ -55,7 +61,8 @@ class _Own(Subject):
     fresh = new
 
 
-def contested(file: Path, phase: Phase, row: Tell, network: str, folder: str, seed: int = 0) -> bool:
+def contested(file: Path, phase: Phase, row: Tell, network: str, folder: str, arena: str = "tiny",
+              seed: int = 0) -> bool:  # fmt: skip
     """Attack all defenses by those of the house, and judge what the guest read; rows are told when they are ready.
 
     The cheap attackers of the house come first on all defenses, then those who learn one.
@@ -64,13 +71,14 @@ def contested(file: Path, phase: Phase, row: Tell, network: str, folder: str, se
         file: of the guest, which does not run here.
         phase: told what is done now.
         row: told what an attacker read of a defense.
-        network: one of ``moments.NETWORKS``.
+        network: one of the arena's.
         folder: see ``exchange``.
+        arena: see ``arenas.load``.
         seed: of everything that is drawn.
     """
-    place, found = Path(folder), dict(_defended(network, seed, phase))
-    for name, (arena, _) in found.items():
-        _put(place, name, arena)
+    place, found = Path(folder), dict(_defended(load(arena), network, seed, phase))
+    for name, (exposure, _) in found.items():
+        _put(place, name, exposure)
     exchange.put_prior(place, cast("ClassGaussianGenerator", next(iter(found.values()))[0].generator))
     exchange.put_names(place, list(found))
     first = next(iter(found.values()))[0]
@@ -78,10 +86,10 @@ def contested(file: Path, phase: Phase, row: Tell, network: str, folder: str, se
     row({"network": network, "defenses": list(found), "attacker": "guess", "by": "mean images", "decibels": guesses})
     waiting = list(found)
     for learns in (False, True):
-        for name, (arena, facts) in found.items():
-            for attacker in _who(arena, facts, network, phase, learns=learns):
+        for name, (exposure, facts) in found.items():
+            for attacker in _who(exposure, facts, network, phase, learns=learns):
                 phase(f"{attacker.by} attacked {name}")
-                row(_by_house(arena, name, attacker))
+                row(_by_house(exposure, name, attacker))
             waiting = _judged(place, waiting, found, row)
     phase("it waited for the guest")
     while waiting and not exchange.ended(place):
@@ -91,62 +99,63 @@ def contested(file: Path, phase: Phase, row: Tell, network: str, folder: str, se
     return True
 
 
-def _defended(network: str, seed: int, phase: Phase) -> Iterator[tuple[str, tuple[Tiny, list[Fact]]]]:
+def _defended(
+    arena: Ground, network: str, seed: int, phase: Phase
+) -> Iterator[tuple[str, tuple[Exposure, list[Fact]]]]:
     """Yield each defense, with what it does; first none at all."""
     for name in [UNDEFENDED, *DEFENSES]:
         phase(f"{name} was described")
         offer = plugins.find("defenses", name)
-        subject = _Own(find(offer.file, offer.offered), import_module(offer.module))
-        subject.name = name
-        facts = [] if name == UNDEFENDED else describe(Laboratory(subject, network))
-        yield name, (Tiny(subject, network, seed), facts)
+        subject = _Own(find(offer.file, offer.offered), import_module(offer.module), name=name)
+        facts = [] if name == UNDEFENDED else describe(Laboratory(subject, network, arena))
+        yield name, (Exposure(subject, network, seed, arena=arena), facts)
 
 
-def _put(place: Path, name: str, arena: Tiny) -> None:
+def _put(place: Path, name: str, exposure: Exposure) -> None:
     attacker = Attacker("guest", name, AnnealedMap())
-    observation = arena.case(arena.defended, attacker, EVALUATIONS).observation
-    facts = {"batch_size": 1, "input_shape": list(digits().images.shape[1:]), "num_classes": CLASSES,
+    observation = exposure.case(exposure.defended, attacker).observation
+    facts = {"batch_size": 1, "input_shape": list(exposure.arena.shape), "num_classes": exposure.arena.classes,
              "input_range": [0.0, 1.0], "local_steps": 1, "defense": {"name": name, "settings": {}}}  # fmt: skip
     exchange.put(place, name, observation, Knowledge(MODEL, facts))
 
 
-def _who(arena: Tiny, facts: Sequence[Fact], network: str, phase: Phase, *, learns: bool) -> Iterator[Attacker]:
+def _who(exposure: Exposure, facts: Sequence[Fact], network: str, phase: Phase, *, learns: bool) -> Iterator[Attacker]:
     """Yield the attackers of the house, those who learn or the others."""
     if not learns:
         yield Attacker("unaware", "annealed-map", AnnealedMap())
-        yield from by_rule(facts, network)
-        yield from informed(arena, facts)
+        yield from by_rule(facts, starts_affine=exposure.stage.starts_affine())
+        yield from informed(exposure, facts)
     elif facts:
         phase(f"it was rehearsed on the {network}")
-        yield who_learnt(arena)
+        yield who_learnt(exposure)
 
 
-def _by_house(arena: Tiny, name: str, attacker: Attacker) -> dict[str, Any]:
+def _by_house(exposure: Exposure, name: str, attacker: Attacker) -> dict[str, Any]:
     began = time.monotonic()
-    common = {"network": arena.network, "defense": name, "attacker": HOUSE, "by": attacker.by}
+    common = {"network": exposure.network, "defense": name, "attacker": HOUSE, "by": attacker.by}
     try:
-        reading = arena.read(attacker, arena.defended)
+        reading = exposure.read(attacker, exposure.defended)
     except (UserError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
         return {**common, "failed": str(error), "seconds": time.monotonic() - began}
-    return {**common, **_numbers(arena, reading), "seconds": time.monotonic() - began}
+    return {**common, **_numbers(exposure, reading), "seconds": time.monotonic() - began}
 
 
-def _judged(place: Path, waiting: Sequence[str], found: dict[str, tuple[Tiny, list[Fact]]], row: Tell) -> list[str]:
+def _judged(place: Path, waiting: Sequence[str], found: dict[str, tuple[Exposure, list[Fact]]], row: Tell) -> list[str]:
     """Tell what the guest read of the defenses that it has come to; return the others."""
     left = []
     for name in waiting:
-        arena, said = found[name][0], exchange.answered(place, name)
-        common = {"network": arena.network, "defense": name, "attacker": GUEST, "by": GUEST}
+        exposure, said = found[name][0], exchange.answered(place, name)
+        common = {"network": exposure.network, "defense": name, "attacker": GUEST, "by": GUEST}
         if said is None:
             left.append(name)
         elif isinstance(said, str):
             row({**common, "failed": said, "seconds": 0.0})
         else:
             reading = Reading(Attacker(GUEST, GUEST, AnnealedMap()), said["images"], said["labels"])
-            row({**common, **_numbers(arena, reading), "seconds": float(said["seconds"])})
+            row({**common, **_numbers(exposure, reading), "seconds": float(said["seconds"])})
     return left
 
 
-def _numbers(arena: Tiny, reading: Reading) -> dict[str, Any]:
-    right = int((reading.labels == arena.private.labels).sum())
-    return {"decibels": reading.decibels(arena.private.images), "labels": right}
+def _numbers(exposure: Exposure, reading: Reading) -> dict[str, Any]:
+    right = int((reading.labels == exposure.private.labels).sum())
+    return {"decibels": reading.decibels(exposure.private.images), "labels": right}

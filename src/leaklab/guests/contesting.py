@@ -13,11 +13,13 @@ from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Any
 
+from leaklab.guests.arenas import DEFAULT, Arena, find
 from leaklab.guests.child import CutOffError, in_child
 from leaklab.guests.files import Guest
-from leaklab.guests.judging import ARENAS, Watch
+from leaklab.guests.judging import Watch
 from leaklab.guests.peeking import refuse_peeking
 from leaklab.guests.verdict import half_width, rounded
+from leaklab.records.errors import UserError
 from leaklab.records.files import write_text
 
 HOUSE, GUEST = "leaklab.guests.contest:contested", "leaklab.guests.attempt:attempted"
@@ -51,7 +53,7 @@ class Contest:
         write_text(folder / "contest.md", "\n".join(_markdown(self.data)) + "\n")
 
 
-def contest(guest: Guest, seconds: float, seed: int, watch: Watch) -> Contest:
+def contest(guest: Guest, seconds: float, seed: int, watch: Watch, arena: Arena | None = None) -> Contest:
     """Let an attack read updates without a defense and with each of the house's, beside the attackers of the house.
 
     Args:
@@ -59,11 +61,13 @@ def contest(guest: Guest, seconds: float, seed: int, watch: Watch) -> Contest:
         seconds: of the budget; what is ready by then is in the result.
         seed: of everything that is drawn.
         watch: told what happens.
+        arena: where; None for the default.
 
     Raises:
         UserError: the file may not run, or fails on import.
     """
     refuse_peeking(guest.file)
+    arena = arena or find(DEFAULT)
     rows: list[dict[str, Any]] = []
     stop, until = Event(), time.monotonic() + seconds
 
@@ -73,26 +77,34 @@ def contest(guest: Guest, seconds: float, seed: int, watch: Watch) -> Contest:
 
     with TemporaryDirectory(prefix="leaklab-") as folder, ThreadPoolExecutor(4) as pool:
         waiting: set[Future[bool]] = set()
-        for network in ARENAS["tiny"]:
+        for network in arena.file.networks:
             place = Path(folder, network)
             place.mkdir()
             common = {"folder": str(place), "seed": seed}
-            house = {**common, "network": network}
+            house = {**common, "network": network, "arena": arena.given}
             theirs = {**common, "evaluations": EVALUATIONS, "sha256": guest.sha256}
             child = partial(in_child, file=guest.file, on_row=row, stopped=stop.is_set)
             heard = partial(watch.phase, network)
             waiting.add(pool.submit(_whole, partial(child, HOUSE, arguments=house, on_phase=heard), until))
             waiting.add(pool.submit(_whole, partial(child, GUEST, arguments=theirs), until))
-        complete, began = True, time.monotonic()
+        ended, began = "complete", time.monotonic()
         try:
             while waiting:
                 done, waiting = wait(waiting, _TICK_SECONDS, FIRST_COMPLETED)
-                complete = complete and all(one.result() for one in done)
+                if not all(one.result() for one in done):
+                    ended = "budget"
                 watch.spent(time.monotonic() - began)
-        except BaseException:
+        except BaseException as error:
             stop.set()
-            raise
-    return Contest(_data(guest, seed, rows, complete=complete))
+            # what was read by then is kept, where there is any
+            if not isinstance(error, UserError | KeyboardInterrupt) or not any(map(_of_guest, rows)):
+                raise
+            ended = str(error) or "interrupted"
+    return Contest(_data(guest, seed, rows, ended))
+
+
+def _of_guest(row: Mapping[str, Any]) -> bool:
+    return row["attacker"] == "guest" and "decibels" in row
 
 
 def _whole(child: Any, until: float) -> bool:
@@ -103,7 +115,8 @@ def _whole(child: Any, until: float) -> bool:
     return False
 
 
-def _data(guest: Guest, seed: int, rows: Sequence[Mapping[str, Any]], *, complete: bool) -> dict[str, Any]:
+def _data(guest: Guest, seed: int, rows: Sequence[Mapping[str, Any]], ended: str = "complete") -> dict[str, Any]:
+    """Return a contest as plain data; how it ended: complete, budget, interrupted, or the error of a process."""
     guesses = {row["network"]: row for row in rows if row["attacker"] == "guess"}
     pairs = [(network, name) for network, row in guesses.items() for name in row["defenses"]]
     found = [_compared(network, name, rows, guesses[network]["decibels"]) for network, name in pairs]
@@ -112,7 +125,7 @@ def _data(guest: Guest, seed: int, rows: Sequence[Mapping[str, Any]], *, complet
         "schema": SCHEMA,
         "subject": {"kind": guest.kind, "file": guest.file.name, "name": guest.offered, "sha256": guest.sha256},
         "seed": seed,
-        "complete": complete,
+        "ended": ended.replace(str(guest.file), guest.file.name),
         "rows": [_decided(one, tried, guest) for one in found],
     }
 
@@ -124,7 +137,9 @@ def _compared(
     own = [row for row in rows if row.get("defense") == defense and row["network"] == network]
     house = [row for row in own if row["attacker"] == "house" and "decibels" in row]
     theirs = next((row for row in own if row["attacker"] == "guest"), None)
-    best = max(house, key=lambda row: fmean(row["decibels"]), default=None)
+    # who reads less than a guess has read nothing, and is no measure of anybody
+    guess = {"by": "a guess", "decibels": guesses}
+    best = max([*house, guess], key=lambda row: fmean(row["decibels"])) if house else None
     read = theirs["decibels"] if theirs and "decibels" in theirs else None
     differences = [a - b for a, b in zip(read, best["decibels"], strict=True)] if read and best else None
     return {
@@ -143,17 +158,11 @@ def _decided(one: dict[str, Any], tried: int, guest: Guest) -> dict[str, Any]:
     failed = one["failed"] and one["failed"].replace(str(guest.file), guest.file.name)
     differences = one.pop("difference")
     if differences is None:
-        return {
-            **one,
-            "failed": failed,
-            "ahead": None,
-            "low": None,
-            "high": None,
-            "word": "failed" if failed else "not run",
-        }
+        word = "failed" if failed else "not run"
+        return {**one, "failed": failed, "ahead": None, "low": None, "high": None, "word": word}
     mean, half = fmean(differences), half_width(differences, tried)
-    word = "ahead" if mean - half > 0 else "behind" if mean + half < 0 else "level"
     ends = {"ahead": rounded(mean), "low": rounded(mean - half), "high": rounded(mean + half)}
+    word = "ahead" if ends["low"] > 0 else "behind" if ends["high"] < 0 else "level"
     return {**one, "failed": None, **ends, "word": word}
 
 
@@ -188,8 +197,10 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
         network, defense, own, best, interval, word = _cells(row)
         yield f"{network:8} {defense:22} {own:>8}  {best:36} {interval} {word}".rstrip()
     yield sentence(data)
-    if not data["complete"]:
+    if data["ended"] == "budget":
         yield "the budget ended before all had their turn: give it a larger --budget"
+    elif data["ended"] != "complete":
+        yield f"not all had their turn: {data['ended']}"
 
 
 def _markdown(data: Mapping[str, Any]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from leaklab.defenses.base import ClientContext, overrides
 from leaklab.guests.calls import Subject
 from leaklab.guests.laboratory import ALIKE, Laboratory, Sent, Update, alike, minus, norm, plus, rms, times
 from leaklab.guests.maps import REPEATS, Fact, below, chosen, kept, of_draws, of_map
-from leaklab.guests.moments import NETWORKS
+from leaklab.guests.moments import tiny
 from leaklab.guests.trained import of_training
 
 LAWS = {"normal": (2.65, 3.35), "Laplace": (4.5, 7.5), "uniform": (1.6, 2.0)}
@@ -33,7 +33,7 @@ def described(file: Path, phase: Callable[[str], None], sha256: str = "") -> dic
     phase("it was imported")
     subject = Subject.load(file, sha256)
     found = {}
-    for network in NETWORKS:
+    for network in tiny().file.networks:
         phase(f"it was described on the {network}")
         found[network] = [asdict(fact) for fact in describe(Laboratory(subject, network))]
     subject.unchanged()

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.base import Budget, Case
-from leaklab.guests.moments import CLASSES
 from leaklab.models.generators.class_gaussian import ClassGaussianGenerator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.files import load_observation, save_observation
@@ -45,7 +44,7 @@ def case(folder: Path, name: str, evaluations: int, seed: int) -> Case:
     observation, knowledge = load_observation(folder / f"{name}.safetensors", folder / f"{name}.json")
     state = read_tensors(folder / PRIOR)
     shape = tuple(knowledge.require("input_shape"))
-    prior = ClassGaussianGenerator(state["factor"].shape[2], CLASSES, shape).to(observation.like.dtype)
+    prior = ClassGaussianGenerator(state["factor"].shape[2], len(state["mean"]), shape).to(observation.like.dtype)
     prior.load_state_dict(state, strict=True)
     prior.frozen()
     streams = partial(stream, seed, "guest", name)

@@ -20,10 +20,10 @@ from leaklab.attacks.latents.scene import scene_of_case
 from leaklab.attacks.latents.unrolled import Ladder
 from leaklab.attacks.matching.distances import Differentiated, Distance, OnlyWidened
 from leaklab.attacks.matching.inversion import Inversion
-from leaklab.guests.arena import FIRST_CLIENT, Attacker, Tiny
 from leaklab.guests.calls import samples_of
+from leaklab.guests.exposure import FIRST_CLIENT, Attacker, Exposure
 from leaklab.guests.maps import Fact
-from leaklab.guests.moments import CLASSES, Labelled, digits
+from leaklab.guests.moments import Labelled
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.observations.declared import SAMPLES, Requirements
 from leaklab.records.errors import UserError
@@ -88,7 +88,8 @@ class TurnedBack:
         """Reconstruct every trial; see ``Attack.reconstruct``."""
         images, labels = self.public.images, self.public.labels
         changed = [self._changed(change, images, labels) for change in self.changes]
-        prior = ClassGaussian().fitted(torch.cat(changed), labels.repeat(len(changed)), CLASSES).double()
+        classes = int(case.knowledge.require("num_classes"))
+        prior = ClassGaussian().fitted(torch.cat(changed), labels.repeat(len(changed)), classes).double()
         found = AnnealedMap().reconstruct(replace(case, generator=prior))
         answers = torch.stack([self._regressed(one, found.images[:, 0]) for one in changed])
         again = torch.stack(
@@ -159,9 +160,8 @@ class FeaturesFirst:
         front, features = _features(scene.network, case)
         labels = fixed_labels("features-first", "bias", case.observation, case.knowledge)
         plain = posterior_of(scene, labels, BOX)
-        distance = FeatureDistance(
-            scene.network, scene.observed, (1, *scene.generator.image_shape), CLASSES, scene.distance, labels
-        )
+        shape, classes = (1, *scene.generator.image_shape), int(case.knowledge.require("num_classes"))
+        distance = FeatureDistance(scene.network, scene.observed, shape, classes, scene.distance, labels)
         distance.front, distance.features = front, features
         posterior, trials = replace(plain, inversion=distance), case.observation.trials
         weights = [torch.full_like(posterior.weight, 1 / (2 * error**2)) for error in LADDER.errors()]
@@ -188,22 +188,22 @@ DRAWS, KNOWN, LIKE = 16, 4, 3
 """Draws of a guest's that are looked at, those that are turned back, and public images by which two are told apart."""
 
 
-def informed(arena: Tiny, facts: Sequence[Fact]) -> Iterator[Attacker]:
+def informed(exposure: Exposure, facts: Sequence[Fact]) -> Iterator[Attacker]:
     """Yield the attackers that facts call for beside those of ``by_rule``."""
     found = {fact.name: fact.value for fact in facts}
     if "orthogonal" in found:
         yield Attacker("rule", "orthogonal-and-as-long", ACROSS, Across())
     if found.get("changes the samples", {}).get("samples") == [1]:
-        yield Attacker("rule", "samples-turned-back", TurnedBack(_changes(arena), digits()))
+        yield Attacker("rule", "samples-turned-back", TurnedBack(_changes(exposure), exposure.arena.public))
     if "changes the network" in found:
         yield Attacker("rule", "features-first", FeaturesFirst())
 
 
-def _changes(arena: Tiny) -> list[Change]:
+def _changes(exposure: Exposure) -> list[Change]:
     """Return what the guest makes of an image in the first draws that differ."""
-    public, changes, seen = digits(), list[Change](), list[Tensor]()
+    public, changes, seen = exposure.arena.public, list[Change](), list[Tensor]()
     for draw in range(DRAWS):
-        change = partial(_changed_by, arena, draw)
+        change = partial(_changed_by, exposure, draw)
         found = torch.cat([change(public.images[k : k + 1], public.labels[k : k + 1]) for k in range(LIKE)])
         if len(changes) < KNOWN and not any(torch.equal(found, one) for one in seen):
             changes.append(change)
@@ -211,6 +211,6 @@ def _changes(arena: Tiny) -> list[Change]:
     return changes
 
 
-def _changed_by(arena: Tiny, draw: int, images: Tensor, labels: Tensor) -> Tensor:
-    moment = replace(arena.moments[0], batch={"images": images, "labels": labels}, client=FIRST_CLIENT, draw=draw)
-    return samples_of(arena.subject, moment)["images"]
+def _changed_by(exposure: Exposure, draw: int, images: Tensor, labels: Tensor) -> Tensor:
+    moment = replace(exposure.moments[0], batch={"images": images, "labels": labels}, client=FIRST_CLIENT, draw=draw)
+    return samples_of(exposure.subject, moment)["images"]

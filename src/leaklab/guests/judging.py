@@ -17,6 +17,8 @@ from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Any
 
+from leaklab.guests import arenas
+from leaklab.guests.arenas import DEFAULT
 from leaklab.guests.card import card_of
 from leaklab.guests.child import IN_CHILD, SECONDS, CutOffError, in_child
 from leaklab.guests.files import Guest, find
@@ -25,8 +27,6 @@ from leaklab.guests.sheets import Card
 from leaklab.guests.sources import Source, source_of
 from leaklab.records.errors import UserError
 
-ARENAS: Mapping[str, Mapping[str, str]] = {"tiny": {"mlp": "an MLP (784-64-10)", "lenet": "a LeNet with sigmoids"}}
-"""Arena -> its networks, in words."""
 LINT, JUDGE = "leaklab.guests.lint:linted", "leaklab.guests.judge:judged"
 UNITS = {"": 60.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 LEAST_SECONDS = 6.0
@@ -61,14 +61,14 @@ class Watch:
 
 
 def judge(
-    defense: object, arena: str = "tiny", budget: str | float = "3m", seed: int = 0, *, watch: Watch | None = None
+    defense: object, arena: str = DEFAULT, budget: str | float = "3m", seed: int = 0, *, watch: Watch | None = None
 ) -> Card:
     """Judge a defense in minutes: attackers chosen by what it does, and one who learns it.
 
     Args:
         defense: path of a file that offers one, a function of gradients, a class, or an object of a class. What was
             defined in a notebook is written down first, with the imports, constants and functions that it uses.
-        arena: one of ``ARENAS``.
+        arena: ``tiny``, ``images`` or ``colour``, or a YAML file like theirs; see ``arenas.ArenaFile``.
         budget: e.g. ``90s``, ``3m``, ``0.5h``; a number alone is minutes. What is ready by then is on the card.
         seed: of everything that is drawn.
         watch: told what happens.
@@ -77,8 +77,7 @@ def judge(
         UserError: it cannot be judged; one line that says what to do.
         Interrupted: by Ctrl-C, with the card of what was ready.
     """
-    if arena not in ARENAS:
-        raise UserError(f"unknown arena '{arena}': choose from {', '.join(ARENAS)}")
+    where = arenas.find(str(arena))
     if IN_CHILD in os.environ:
         raise UserError(
             "leaklab.judge was called while the file that it judges was imported: put the call below "
@@ -93,7 +92,7 @@ def judge(
                 raise UserError(
                     f"{source.file}: {guest.offered} is an attack: leaklab try takes it, judge takes defenses"
                 )
-            return _Judging(guest, source, arena, seed, until, watch or Watch()).card()
+            return _Judging(guest, source, where, seed, until, watch or Watch()).card()
         except UserError as error:
             raise UserError(_with_line(str(error), source)) from None
 
@@ -130,7 +129,7 @@ class _Judging:
 
     guest: Guest
     source: Source
-    arena: str
+    arena: arenas.Arena
     seed: int
     until: float
     watch: Watch
@@ -147,7 +146,7 @@ class _Judging:
             UserError: it cannot be judged.
             Interrupted: see ``judge``.
         """
-        self.answers = dict.fromkeys(ARENAS[self.arena])
+        self.answers = dict.fromkeys(self.arena.file.networks)
         try:
             self._side_by_side([self._lint])
             self._side_by_side([partial(self._attack, network) for network in self.answers])
@@ -156,7 +155,9 @@ class _Judging:
         return self._made()
 
     def _made(self, *, interrupted: bool = False) -> Card:
-        data = card_of(self.guest, self.seed, self.warnings, self.rows, self.answers, interrupted=interrupted)
+        data = card_of(
+            self.guest, self.arena, self.seed, self.warnings, self.rows, self.answers, interrupted=interrupted
+        )
         return Card(data, strips(self.rows))
 
     def _side_by_side(self, tasks: Sequence[Callable[[], None]]) -> None:
@@ -179,7 +180,7 @@ class _Judging:
 
     def _attack(self, network: str) -> None:
         with suppress(CutOffError):  # the card says that it was cut off
-            given = {"network": network, "seed": self.seed}
+            given = {"network": network, "arena": self.arena.given, "seed": self.seed}
             self.answers[network] = self._answer(JUDGE, network, given, self.until - time.monotonic())
 
     def _answer(self, task: str, network: str, given: Mapping[str, Any], seconds: float) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Experiments on a guest's defense: it is called again with one thing changed, and what it sends is compared."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from leaklab.defenses.base import Defense
 from leaklab.guests.calls import Situation, Subject, sent
-from leaklab.guests.moments import Stage, digits, stage
+from leaklab.guests.moments import Ground, Stage, tiny
 from leaklab.guests.networks import stage_of
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -74,26 +74,28 @@ class Laboratory:
 
     Attributes:
         subject: the guest.
-        network: one of ``moments.NETWORKS``.
+        network: one of the arena's.
+        arena: the images and networks.
     """
 
     subject: Subject
     network: str
+    arena: Ground = field(default_factory=tiny)
 
     @cached_property
     def stage(self) -> Stage:
         """The network that is trained, with its weights."""
-        return stage_of(self.subject, self.network)
+        return stage_of(self.subject, self.arena, self.network)
 
     @cached_property
     def original(self) -> Stage:
         """The same without the guest, who may change it."""
-        return stage(self.network)
+        return self.arena.stage(self.network)
 
     @cached_property
     def moment(self) -> Situation:
         """The client whose gradients are changed; it is fed with them."""
-        public = digits()
+        public = self.arena.public
         return replace(self.stage.moment(public.images[:1], public.labels[:1]), own=False)
 
     @cached_property
@@ -148,16 +150,17 @@ class Laboratory:
 
     def changed_by(self) -> dict[str, bool]:
         """Return for each thing that a client knows whether what it sends of one gradient changes with it."""
-        public, before = digits(), self.out(self.a)
+        public, before = self.arena.public, self.out(self.a)
         image, label = public.images[:1], public.labels[:1]
+        weights = stage_of(self.subject, self.arena, self.network, seed=1).weights
         other = next(place for place in range(1, len(public.labels)) if public.labels[place] == label[0])
         batches = {
             "image": {"images": public.images[other : other + 1], "labels": label},
-            "label": {"images": image, "labels": (label + 1) % 10},
+            "label": {"images": image, "labels": (label + 1) % self.arena.classes},
         }
         changes: dict[str, Callable[[], Update]] = {
             **{name: lambda batch=batch: self.out(self.a, batch=batch) for name, batch in batches.items()},  # type: ignore[misc]
-            "weights": lambda: self.out(self.a, weights=stage_of(self.subject, self.network, seed=1).weights),
+            "weights": lambda: self.out(self.a, weights=weights),
             "rate": lambda: self.out(self.a, rate=0.5),
             "client": lambda: self.out(self.a, client=1),
             "round": lambda: self.out(self.a, round=1),

@@ -1,27 +1,30 @@
-"""Moments at which a guest is called to see what it does: two networks, handwritten digits, one client."""
+"""Moments at which a guest is called, in the child: the images of an arena, its networks, one client."""
 
 import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from leaklab.data.readers.base import Samples
-from leaklab.data.readers.embedded import Digits
+from leaklab.data.readers.base import Reader, Samples
+from leaklab.data.readers.embedded import Digits, FacePatches, Photographs
 from leaklab.defenses.base import loaded
+from leaklab.guests import arenas
 from leaklab.guests.calls import Situation
 from leaklab.models.base import Architecture
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
+from leaklab.records.streams import stream
 
-CLASSES = 10
-NETWORKS = {"mlp": ("mlp", {"dropout": 0.0}), "lenet": ("dlg-lenet", {})}
-"""Name -> model plug-in and its settings: one that starts with a narrow affine layer, one with sigmoids."""
+PARTS = ("public_images", "public_labels", "private_images", "private_labels")
+CHOOSING = 2
+"""Public images beside those of rehearsals, on which a law is tried."""
 
 
 @dataclass(frozen=True)
@@ -29,50 +32,12 @@ class Labelled:
     """Images and their labels.
 
     Attributes:
-        images: [N, 1, 28, 28] in [0, 1], float64.
+        images: [N, C, H, W] in [0, 1], float64.
         labels: [N].
     """
 
     images: Tensor
     labels: Tensor
-
-
-@cache
-def _read() -> Samples:
-    """Return scikit-learn's digits, enlarged.
-
-    Raises:
-        UserError: scikit-learn is not installed as it should be.
-    """
-    spec = importlib.util.find_spec("sklearn")
-    table = Path(*(spec.submodule_search_locations or [])) / "datasets/data/digits.csv.gz" if spec else None
-    if table is None or not table.is_file():
-        raise UserError("scikit-learn with its digits is missing: install leaklab's requirements again")
-    return Digits().read({"table": table})
-
-
-@cache
-def digits() -> Labelled:
-    """Return the digits that are for training: a server may have them as well.
-
-    Raises:
-        UserError: see above.
-    """
-    return _unit(_read().train_images, _read().train_labels)
-
-
-@cache
-def private_digits() -> Labelled:
-    """Return the digits that are for tests: no attacker has one of them.
-
-    Raises:
-        UserError: see above.
-    """
-    return _unit(_read().test_images, _read().test_labels)
-
-
-def _unit(images: Any, labels: Any) -> Labelled:
-    return Labelled(torch.from_numpy(images).double() / 255, torch.from_numpy(labels))
 
 
 @dataclass(frozen=True)
@@ -102,14 +67,161 @@ class Stage:
         batch = {"images": images, "labels": labels}
         return Situation([self.gradient(images, labels)], self.weights, batch, self.build)
 
+    def starts_affine(self) -> bool:
+        """Whether the first layer with weights is affine and has a bias, whose gradients give its input away."""
+        layers = (layer for layer in self.build() if any(True for _ in layer.parameters()))
+        first = next(layers, None)
+        return isinstance(first, nn.Linear) and first.bias is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Ground(arenas.Arena):
+    """An arena with its images and networks."""
+
+    READERS: ClassVar[Mapping[str, tuple[Callable[[], Reader], Mapping[str, str]]]] = {
+        "digits": (Digits, {"table": "sklearn/datasets/data/digits.csv.gz"}),
+        "faces": (partial(FacePatches, side=16), {"patches": "skimage/data/lfw_subset.npy"}),
+        "photographs": (
+            partial(Photographs, side=16),
+            {
+                "astronaut": "skimage/data/astronaut.png",
+                "cat": "skimage/data/chelsea.png",
+                "coffee": "skimage/data/coffee.png",
+                "china": "sklearn/datasets/images/china.jpg",
+                "flower": "sklearn/datasets/images/flower.jpg",
+            },
+        ),
+    }
+    """Name -> reader, and where its files lie in installed packages."""
+
+    @cached_property
+    def parts(self) -> tuple[Labelled, Labelled]:
+        """Public images, and private ones: no attacker has one of the latter.
+
+        Raises:
+            UserError: the images are missing, or are none.
+        """
+        own = self.file.images not in self.READERS
+        public, private = _own(self.folder / self.file.images) if own else _unit(_read(self.file.images))
+        if self.file.images != "digits":  # their order is one of no class
+            order = stream(0, "arena", "public images").permutation(len(public.labels))
+            public = Labelled(public.images[order], public.labels[order])
+        if len(private.labels) < self.file.updates or len(public.labels) < self.file.rehearsals + CHOOSING:
+            raise UserError(
+                f"{self.given}: {len(public.labels)} public and {len(private.labels)} private images are too few for "
+                f"{self.file.rehearsals} rehearsals and {self.file.updates} updates: lower these, or give more images"
+            )
+        return public, private
+
+    @property
+    def public(self) -> Labelled:
+        """The images that a server may have as well."""
+        return self.parts[0]
+
+    @property
+    def private(self) -> Labelled:
+        """The images of clients."""
+        return self.parts[1]
+
+    @cached_property
+    def classes(self) -> int:
+        """The number of classes."""
+        return int(torch.cat([part.labels for part in self.parts]).max()) + 1
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width."""
+        channels, height, width = self.public.images.shape[1:]
+        return channels, height, width
+
+    def stage(self, network: str, dtype: torch.dtype = torch.float64, seed: int = 0) -> Stage:
+        """Return one of its networks with the initial weights of a seed.
+
+        Raises:
+            UserError: the network cannot be made for such images.
+        """
+        return _stage(self, network, dtype, seed)
+
 
 @cache
-def stage(network: str, dtype: torch.dtype = torch.float64, seed: int = 0) -> Stage:
-    """Return one of ``NETWORKS`` with the initial weights of a seed."""
-    name, settings = NETWORKS[network]
-    architecture: Architecture = plugins.load("models", name, settings)
-    shape = (1, *digits().images.shape[2:])
-    made = architecture.initialised(shape, CLASSES, seed, dtype)
+def _stage(arena: Ground, network: str, dtype: torch.dtype, seed: int) -> Stage:
+    chosen = arena.all_networks()[network]
+    architecture: Architecture = plugins.load("models", chosen.model, chosen.settings)
+    made = architecture.initialised(arena.shape, arena.classes, seed, dtype)
     weights = {name: value.detach().clone() for name, value in made.named_parameters()}
-    model = {"name": name, "settings": settings}
-    return Stage(lambda: architecture.build(shape, CLASSES).to(dtype), weights, model)
+    model = {"name": chosen.model, "settings": chosen.settings}
+    return Stage(lambda: architecture.build(arena.shape, arena.classes).to(dtype), weights, model)
+
+
+@cache
+def load(given: str = arenas.DEFAULT) -> Ground:
+    """Return an arena with its images; see ``arenas.find``."""
+    found = arenas.find(given)
+    for name, network in found.all_networks().items():
+        try:
+            plugins.load("models", network.model, network.settings)
+        except UserError as error:
+            raise UserError(f"{given}: network {name}: {error}") from None
+    return Ground(found.name, found.given, found.folder, found.file)
+
+
+def tiny() -> Ground:
+    """Return the arena that is used where none is named: digits, a multilayer perceptron and a LeNet."""
+    return load()
+
+
+@cache
+def _read(images: str) -> Samples:
+    """Return images that come with installed packages.
+
+    Raises:
+        UserError: a package is not installed as it should be.
+    """
+    make, files = Ground.READERS[images]
+    found = {}
+    for role, place in files.items():
+        package, _, inside = place.partition("/")
+        spec = importlib.util.find_spec(package)
+        path = Path(*(spec.submodule_search_locations or [])) / inside if spec else None
+        if path is None or not path.is_file():
+            raise UserError(f"{package} with {inside} is missing: install leaklab's requirements again")
+        found[role] = path
+    return make().read(found)
+
+
+def _unit(samples: Samples) -> tuple[Labelled, Labelled]:
+    return (
+        _labelled(samples.train_images, samples.train_labels),
+        _labelled(samples.test_images, samples.test_labels),
+    )
+
+
+def _labelled(images: Any, labels: Any) -> Labelled:
+    return Labelled(torch.from_numpy(images).double() / 255, torch.from_numpy(labels))
+
+
+def _own(path: Path) -> tuple[Labelled, Labelled]:
+    """Return the images of a user's file.
+
+    Raises:
+        UserError: it is missing, or does not hold images and labels.
+    """
+    if not path.is_file():
+        raise UserError(f"{path} is missing: images are {', '.join(Ground.READERS)}, or an npz file beside the arena's")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = [archive[part] for part in PARTS]
+    except (OSError, ValueError, KeyError, EOFError) as error:
+        raise UserError(f"{path}: no npz file with {', '.join(PARTS)}: {str(error).splitlines()[0]}") from None
+    images, labels = arrays[::2], arrays[1::2]
+    fit = all(one.ndim == 4 and one.dtype == np.uint8 and len(one) == len(own) and own.ndim == 1
+              for one, own in zip(images, labels, strict=True))  # fmt: skip
+    if not fit or images[0].shape[1:] != images[1].shape[1:] or images[0].shape[1] not in (1, 3):
+        raise UserError(
+            f"{path}: images must be uint8 [N, C, H, W], C 1 or 3 and one size in both parts, with as many labels: "
+            f"they are {', '.join(f'{one.dtype} {list(one.shape)}' for one in arrays)}"
+        )
+    if any(own.dtype.kind not in "iu" or (len(own) and own.min() < 0) for own in labels):
+        raise UserError(f"{path}: labels must be whole numbers from 0")
+    public, private = (_labelled(one, own.astype(np.int64)) for one, own in zip(images, labels, strict=True))
+    return public, private

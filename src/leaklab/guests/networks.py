@@ -1,4 +1,4 @@
-"""The network that server and clients train: one of the arena's, or what a guest's hook ``network`` makes of it.
+"""The network that server and clients train: one of an arena's, or what a guest's hook ``network`` makes of it.
 
 Attackers build a network by the name of a plug-in. So that they can build a guest's, one plug-in more is offered in the
 process that imported it, a child: ``GuestNetwork``, whose one setting says which of the networks that were made there.
@@ -15,7 +15,7 @@ from torch import nn
 from leaklab.defenses.base import loaded
 from leaklab.guests.calls import Situation, Subject, has
 from leaklab.guests.files import blamed
-from leaklab.guests.moments import CLASSES, NETWORKS, Stage, digits, stage
+from leaklab.guests.moments import Ground, Stage, tiny
 from leaklab.guests.returned import checked_network
 from leaklab.models.base import Architecture, Shape
 from leaklab.records import plugins
@@ -42,7 +42,7 @@ class GuestNetwork(Architecture):
         return _BUILDERS[self.number]().float()
 
 
-def stage_of(subject: Subject, network: str, dtype: torch.dtype = torch.float64, seed: int = 0) -> Stage:
+def stage_of(subject: Subject, arena: Ground, network: str, dtype: torch.dtype = torch.float64, seed: int = 0) -> Stage:
     """Return the network that is trained, with the weights that the server sends.
 
     Where the guest has a hook ``network``, it is given that of the arena with its weights. Weights of a new layer are
@@ -51,16 +51,16 @@ def stage_of(subject: Subject, network: str, dtype: torch.dtype = torch.float64,
     Raises:
         UserError: the hook fails, or returns what cannot be trained.
     """
-    given = stage(network, dtype, seed)
+    given = arena.stage(network, dtype, seed)
     if not has(subject.new(), "network"):
         return given
-    images = digits().images[: max(BATCHES)].to(dtype)
+    images = arena.public.images[: max(BATCHES)].to(dtype)
 
     def build() -> nn.Sequential:
         with torch.random.fork_rng(devices=()), blamed(subject.guest.file, "it changes the network"):
             torch.manual_seed(seed)  # only in a child: new layers draw their weights from it
             found = subject.new().network(loaded(given.build, given.weights))  # type: ignore[attr-defined]
-            return checked_network(subject.guest.file, found, images, CLASSES)
+            return checked_network(subject.guest.file, found, images, arena.classes)
 
     weights = {name: value.detach().clone() for name, value in build().named_parameters()}
     return Stage(build, weights, _offered(build))
@@ -80,10 +80,11 @@ def moments(subject: Subject, dtype: torch.dtype) -> Iterator[Situation]:
     Raises:
         UserError: see ``stage_of``.
     """
-    public = digits()
-    for network in NETWORKS:
+    arena = tiny()
+    public = arena.public
+    for network in arena.file.networks:
         for size in BATCHES:
-            yield stage_of(subject, network, dtype).moment(public.images[:size].to(dtype), public.labels[:size])
+            yield stage_of(subject, arena, network, dtype).moment(public.images[:size].to(dtype), public.labels[:size])
 
 
 PLUGIN: type[Architecture] = GuestNetwork

@@ -16,7 +16,7 @@ from leaklab.records.errors import UserError
 
 MODULES = (
     "__future__", "abc", "cmath", "collections", "copy", "dataclasses", "enum", "fractions", "functools", "itertools",
-    "leaklab.Attack", "leaklab.attacks", "leaklab.metrics", "leaklab.models", "leaklab.observations",
+    "leaklab.attacks", "leaklab.metrics", "leaklab.models", "leaklab.observations",
     "leaklab.records.bounds", "leaklab.records.errors", "leaklab.records.streams", "math", "numpy", "operator",
     "scipy", "statistics", "string", "time", "torch", "typing", "typing_extensions", "warnings",
 )  # fmt: skip
@@ -24,15 +24,17 @@ MODULES = (
 NAMES = ("__builtins__", "__import__", "__loader__", "__spec__", "breakpoint", "compile", "delattr", "eval", "exec",
          "getattr", "globals", "input", "locals", "open", "setattr", "vars")  # fmt: skip
 ATTRIBUTES = (
-    "builtins", "ctypes", "ctypeslib", "f_back", "f_globals", "f_locals", "fromfile", "gc", "genfromtxt", "gi_frame",
-    "hub", "importlib", "io", "load", "loadtxt", "memmap", "multiprocessing", "open_memmap", "os", "pathlib", "pickle",
-    "plugins", "serialization", "socket", "subprocess", "sys", "tb_frame",
+    "DataSource", "builtins", "ctypes", "ctypeslib", "f_back", "f_globals", "f_locals", "from_file", "fromfile", "gc",
+    "genfromtxt", "gi_frame", "hub", "importlib", "io", "load", "load_library", "loadtxt", "memmap", "multiprocessing",
+    "open_memmap", "os", "pathlib", "pickle", "plugins", "serialization", "socket", "subprocess", "sys", "tb_frame",
 )  # fmt: skip
 """Attributes by which torch, numpy and the like lead to files, modules or frames."""
 QUIET = ("__init__", "__post_init__", "__call__", "__name__", "__len__", "__getitem__", "__doc__")
 """Names with double underscores that lead nowhere."""
-HEARD = ("open", "socket.connect", "subprocess.Popen", "os.system", "os.fork", "ctypes.dlopen")  # fmt: skip
-"""Of the system's audit events."""
+FILES = ("open", "ctypes.dlopen")
+HEARD = (*FILES, "os.exec", "os.fork", "os.posix_spawn", "os.system", "socket.bind", "socket.connect", "socket.sendto",
+         "subprocess.Popen")  # fmt: skip
+"""Of the system's audit events; of files some are let through."""
 
 
 def refuse_peeking(file: Path) -> None:
@@ -73,24 +75,37 @@ def _hidden(name: str) -> bool:
     return name.startswith("__") and name not in QUIET
 
 
+IMPORTING = "<frozen importlib._bootstrap>"
 WITH_IMAGES = {"sklearn", "leaklab", "skimage"}
 """Packages whose files of data hold images."""
 
 
 class _Blind:
-    """Hears what an attack asks of the system while it reads; an audit hook stays for the life of the process."""
+    """Hears what an attack asks of the system while it runs; an audit hook stays for the life of the process."""
 
     def __init__(self) -> None:
         self.shut, self.hooked, self.caught = False, False, ""
+        self.own: frozenset[str] = frozenset()
 
     def heard(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self.shut or event not in HEARD or (event == "ctypes.dlopen" and arguments[0] is None):
             return
         target = str(arguments[0]) if arguments else ""
-        if target.endswith((".py", ".pyc")) or _of_installation(target) or _importing():
+        # a number is of a file that is open already
+        of_code = target.endswith(".py") or ".pyc" in Path(target).name or _of_installation(target)
+        if event in FILES and (of_code or self._imports() or isinstance(arguments[0], int)):
             return
-        self.caught = f"the attack asked the system for {event} '{target}' while it read an update: leave that out"
+        self.caught = f"the attack asked the system for {event} '{target}' while it ran: leave that out"
         raise UserError(self.caught)
+
+    def _imports(self) -> bool:
+        """Whether a module of a library is loaded, which looks around at its first use; none of the guest's files."""
+        frame = sys._getframe()
+        while frame is not None and frame.f_code.co_filename not in self.own:
+            if frame.f_code.co_filename == IMPORTING:
+                return True
+            frame = frame.f_back  # type: ignore[assignment]
+        return False
 
 
 def _of_installation(target: str) -> bool:
@@ -98,28 +113,22 @@ def _of_installation(target: str) -> bool:
     return target.startswith((f"{sys.prefix}/", f"{sys.base_prefix}/")) and not set(Path(target).parts) & WITH_IMAGES
 
 
-def _importing() -> bool:
-    """Whether a module is loaded, which looks around at its first use; those beside the file were read as text."""
-    frame = sys._getframe()
-    while frame is not None:
-        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
-            return True
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
-
-
 _BLIND = _Blind()
 
 
 @contextmanager
-def blind() -> Iterator[None]:
+def blind(file: Path) -> Iterator[None]:
     """Refuse files, connections and processes meanwhile, whoever in this process asks for them.
+
+    Args:
+        file: of the guest; what it and the files beside it do on import is no import of a library.
 
     Raises:
         UserError: somebody did, even if the error was caught where it arose.
     """
     if not _BLIND.hooked:
         sys.addaudithook(_BLIND.heard)
+    _BLIND.own = frozenset(map(str, (file, *beside(file))))
     _BLIND.hooked = _BLIND.shut = True
     try:
         yield

@@ -1,7 +1,7 @@
 """What a guest's defense costs: accuracy of a short training, milliseconds and bytes of a step.
 
-Four clients train the multilayer perceptron on public digits, one step a round, with the defense and without, from the
-same first weights and on the same batches; accuracy is that on the private digits. The server knows the defense: it
+Four clients train one network of the arena on its public images, one step a round, with the defense and without, from
+the same first weights and on the same batches; accuracy is that on the private images. The server knows the defense: it
 divides what it gets by the share of the gradient in it, as a sign or a factor would cost nothing but the rate. Beside
 it stands the deviation of plain noise that costs as much.
 """
@@ -17,14 +17,14 @@ from torch import Tensor
 
 from leaklab.defenses.base import Defense, loaded
 from leaklab.guests.calls import Situation, Subject, sent
+from leaklab.guests.exposure import Exposure
 from leaklab.guests.laboratory import Update, times
-from leaklab.guests.moments import Stage, digits, private_digits, stage
+from leaklab.guests.moments import Stage
 from leaklab.guests.networks import stage_of
 from leaklab.guests.schema import Price
 from leaklab.guests.verdict import half_width, rounded
 from leaklab.records.streams import stream
 
-NETWORK = "mlp"
 PAIRS, CLIENTS, BATCH, ROUNDS, RATE = 6, 4, 16, 60, 0.1
 SIGMAS = tuple(10 ** (place / 2 - 1) for place in range(6))
 """Deviations of noise that are tried."""
@@ -35,21 +35,16 @@ TIMED = 20
 Send = Callable[[int, Situation], Update]
 
 
-def priced(subject: Subject, seed: int) -> Price:
-    """Return what a defense costs.
-
-    Args:
-        subject: the guest.
-        seed: of weights, batches and draws.
-    """
-    plain = [_accuracy(_first(None, seed, pair), seed, pair, _as_it_is) for pair in range(PAIRS)]
-    factor = _factor(subject, seed)
-    defended = [_accuracy(_first(subject, seed, pair), seed, pair, _sender(subject, factor)) for pair in range(PAIRS)]
+def priced(own: Exposure) -> Price:
+    """Return what a defense costs on a network of an arena; the seed is of weights, batches and draws."""
+    plain = [_accuracy(own, _plain(own, pair), pair, _as_it_is) for pair in range(PAIRS)]
+    send = _sender(own.subject, _factor(own))
+    defended = [_accuracy(own, _first(own, pair), pair, send()) for pair in range(PAIRS)]
     lost = [before - after for before, after in zip(plain, defended, strict=True)]
     mean, half = fmean(lost), half_width(lost)
-    noise = _noise_of(mean, fmean(plain), seed) if mean - half > 0 else None
-    spent, gradient = _milliseconds(subject, seed)
-    sizes = _bytes(subject, seed)
+    noise = _noise_of(mean, fmean(plain), own) if mean - half > 0 else None
+    spent, gradient = _milliseconds(own)
+    sizes = _bytes(own)
     return Price(
         pairs=PAIRS, rounds=ROUNDS, clients=CLIENTS, without=rounded(fmean(plain)), accuracy=rounded(fmean(defended)),
         lost=rounded(mean), low=rounded(mean - half), high=rounded(mean + half), milliseconds=rounded(spent),
@@ -62,41 +57,50 @@ def _as_it_is(client: int, moment: Situation) -> Update:
     return dict(moment.gradients[0])
 
 
-def _sender(subject: Subject, factor: float) -> Send:
-    clients: dict[int, Defense] = {client: subject.new() for client in range(CLIENTS)}
-    return lambda client, moment: times(sent(subject, clients[client], moment), factor)
+def _sender(subject: Subject, factor: float) -> Callable[[], Send]:
+    """Return what makes new clients, and what these send times a factor."""
+
+    def clients() -> Send:
+        made: dict[int, Defense] = {client: subject.new() for client in range(CLIENTS)}
+        return lambda client, moment: times(sent(subject, made[client], moment), factor)
+
+    return clients
 
 
-def _moments(seed: int, pair: int, at: int, now: Stage) -> list[Situation]:
+def _moments(own: Exposure, pair: int, at: int, now: Stage) -> list[Situation]:
     """Return the moments of the clients of a round."""
-    public, found = digits(), []
-    own = torch.arange(len(public.labels)).chunk(CLIENTS)
+    public, found = own.arena.public, []
+    parts = torch.arange(len(public.labels)).chunk(CLIENTS)
     for client in range(CLIENTS):
-        order = stream(seed, "price", pair, client, at).permutation(len(own[client]))[:BATCH]
-        rows = own[client][order]
+        order = stream(own.seed, "price", pair, client, at).permutation(len(parts[client]))[:BATCH]
+        rows = parts[client][order]
         moment = now.moment(public.images[rows], public.labels[rows])
-        found.append(replace(moment, seed=seed, client=client, round=at, draw=pair))
+        found.append(replace(moment, seed=own.seed, client=client, round=at, draw=pair))
     return found
 
 
-def _first(subject: Subject | None, seed: int, pair: int) -> Stage:
-    """Return the network with its first weights; that of a guest who changes it."""
-    first = 1000 * (seed + 1) + pair
-    return stage_of(subject, NETWORK, seed=first) if subject else stage(NETWORK, seed=first)
+def _plain(own: Exposure, pair: int) -> Stage:
+    """Return the network with its first weights."""
+    return own.arena.stage(own.network, seed=1000 * (own.seed + 1) + pair)
 
 
-def _accuracy(first: Stage, seed: int, pair: int, send: Send, sigma: float = 0.0) -> float:
+def _first(own: Exposure, pair: int) -> Stage:
+    """Return the same; that of a guest who changes it."""
+    return stage_of(own.subject, own.arena, own.network, seed=1000 * (own.seed + 1) + pair)
+
+
+def _accuracy(own: Exposure, first: Stage, pair: int, send: Send, sigma: float = 0.0) -> float:
     """Return the accuracy in percent of one training; ``sigma`` of noise that each client adds besides."""
     now = first
     for at in range(ROUNDS):
-        updates = [send(client, moment) for client, moment in enumerate(_moments(seed, pair, at, now))]
+        updates = [send(client, moment) for client, moment in enumerate(_moments(own, pair, at, now))]
         weights = {name: _stepped(name, value, updates) for name, value in now.weights.items()}
         if sigma:  # the mean of the clients' noise is drawn once
-            draws = stream(seed, "price noise", pair, at)
+            draws = stream(own.seed, "price noise", pair, at)
             deviation = RATE * sigma / sqrt(CLIENTS)
             weights = {name: value + deviation * draws.normal(*value.shape) for name, value in weights.items()}
         now = replace(now, weights=weights)
-    tests, network = private_digits(), loaded(now.build, now.weights)
+    tests, network = own.arena.private, loaded(now.build, now.weights)
     with torch.no_grad():
         found = network(tests.images).argmax(1)
     return 100 * float((found == tests.labels).double().mean())
@@ -108,11 +112,11 @@ def _stepped(name: str, value: Tensor, updates: Sequence[Mapping[str, Tensor]]) 
     return value - RATE * torch.stack(moves).mean(0) if moves else value
 
 
-def _factor(subject: Subject, seed: int) -> float:
+def _factor(own: Exposure) -> float:
     """Return one over the share of the gradient in an update; 1 where the update says nothing of it."""
     products = []
-    for client, moment in enumerate(_moments(seed, 0, 0, _first(subject, seed, 0))):
-        update, plain = _sender(subject, 1.0)(client, moment), moment.gradients[0]
+    for client, moment in enumerate(_moments(own, 0, 0, _first(own, 0))):
+        update, plain = _sender(own.subject, 1.0)()(client, moment), moment.gradients[0]
         pairs = [(update[name].flatten(), plain[name].flatten()) for name in update]
         products.append([float(sum(one @ other for one, other in how)) for how in (
             [(g, g) for _, g in pairs], pairs, [(o, o) for o, _ in pairs])])  # fmt: skip
@@ -120,39 +124,40 @@ def _factor(subject: Subject, seed: int) -> float:
     return whole / shared if abs(shared) > SEEN * sqrt(whole * energy) else 1.0
 
 
-def _milliseconds(subject: Subject, seed: int) -> tuple[float, float]:
-    defense, now = subject.new(), _first(subject, seed, 0)
+def _milliseconds(own: Exposure) -> tuple[float, float]:
+    defense, now = own.subject.new(), _first(own, 0)
     spent: dict[str, list[float]] = {"defense": [], "gradient": []}
     for at in range(TIMED):
         began = time.perf_counter()
-        moment = _moments(seed, 0, at, now)[0]
+        moment = _moments(own, 0, at, now)[0]
         between = time.perf_counter()
-        sent(subject, defense, moment)
+        sent(own.subject, defense, moment)
         spent["defense"].append(time.perf_counter() - between)
         spent["gradient"].append((between - began) / CLIENTS)
     return 1000 * median(spent["defense"]), 1000 * median(spent["gradient"])
 
 
-def _bytes(subject: Subject, seed: int) -> tuple[int, int]:
-    moments = _moments(seed, 0, 0, _first(subject, seed, 0))
-    whole = 4 * sum(value.numel() for value in stage(NETWORK).weights.values())
+def _bytes(own: Exposure) -> tuple[int, int]:
+    moments = _moments(own, 0, 0, _first(own, 0))
+    whole = 4 * sum(value.numel() for value in own.arena.stage(own.network).weights.values())
     sizes = []
     for client, moment in enumerate(moments):
-        update = _sender(subject, 1.0)(client, moment)
+        update = _sender(own.subject, 1.0)()(client, moment)
         live = sum(int((value != 0).sum()) for value in update.values())
         sizes.append(min(4 * sum(value.numel() for value in update.values()), 8 * live))
     return round(fmean(sizes)), whole
 
 
-def _noise_of(lost: float, plain: float, seed: int) -> float | None:
+def _noise_of(lost: float, plain: float, own: Exposure) -> float | None:
     """Return the deviation of noise that costs so many points, between those that are tried; None outside of them."""
     before: tuple[float, float] | None = None
     for sigma in SIGMAS:
-        own = plain - fmean(_accuracy(_first(None, seed, pair), seed, pair, _as_it_is, sigma) for pair in range(PAIRS))
-        if own >= lost:
+        trainings = [_accuracy(own, _plain(own, pair), pair, _as_it_is, sigma) for pair in range(PAIRS)]
+        cost = plain - fmean(trainings)
+        if cost >= lost:
             if before is None:
                 return None
-            share = (lost - before[1]) / max(own - before[1], 1e-9)
+            share = (lost - before[1]) / max(cost - before[1], 1e-9)
             return exp(log(before[0]) + min(max(share, 0.0), 1.0) * (log(sigma) - log(before[0])))
-        before = (sigma, own)
+        before = (sigma, cost)
     return None

@@ -13,7 +13,7 @@ from leaklab.attacks.adaptive.outpost import RankedLaw
 from leaklab.attacks.analytic import AnalyticReconstruction
 from leaklab.attacks.annealed import AnnealedLikelihood, AnnealedMap
 from leaklab.attacks.matching.distances import profiled_scale
-from leaklab.guests.arena import Attacker
+from leaklab.guests.exposure import Attacker
 from leaklab.guests.maps import Fact
 
 SMALLEST, LARGEST = "smallest of each tensor", "largest of each tensor"
@@ -33,11 +33,16 @@ class MeasuredRanks(RankedLaw):
         return [self.sigmas.get(name, 0.0) for name in weights]
 
 
-def by_rule(facts: Sequence[Fact], network: str) -> Iterator[Attacker]:
-    """Yield the attackers of the house that facts call for; one who asks for nothing but the direction always comes."""
+def by_rule(facts: Sequence[Fact], *, starts_affine: bool) -> Iterator[Attacker]:
+    """Yield the attackers of the house that facts call for; one who asks for nothing but the direction always comes.
+
+    Args:
+        facts: what the defense does.
+        starts_affine: the network's first layer gives its input away (``arenas.Stage.starts_affine``).
+    """
     found = {fact.name: fact.value for fact in facts}
     search = AnnealedMap()
-    if network == "mlp":
+    if starts_affine:
         yield Attacker("rule", "analytic", AnalyticReconstruction())
     noise, clip, zeros = found.get("noise"), found.get("clips"), found.get("zeros")
     if noise and isinstance(noise["sigma"], float):

@@ -11,7 +11,6 @@ from leaklab.guests.calls import has, samples_of
 from leaklab.guests.files import blamed
 from leaklab.guests.laboratory import Laboratory, rms
 from leaklab.guests.maps import REPEATS, Fact
-from leaklab.guests.moments import digits
 from leaklab.guests.returned import checked_penalty
 
 IMAGES = 8
@@ -27,7 +26,7 @@ def _samples(laboratory: Laboratory) -> list[Fact]:
     """Return that samples are changed, and whether always in the same way."""
     if not has(laboratory.subject.new(), "samples"):
         return []
-    public = digits()
+    public = laboratory.arena.public
     moments = [laboratory.stage.moment(public.images[k : k + 1], public.labels[k : k + 1]) for k in range(IMAGES)]
     before = [moment.batch for moment in moments]
     found = [samples_of(laboratory.subject, moment) for moment in moments]
@@ -57,7 +56,7 @@ def _network(laboratory: Laboratory) -> list[Fact]:
     """Return that another network is trained: which parameters are new, which are gone, and whether it draws."""
     if not has(laboratory.subject.new(), "network"):
         return []
-    public, made, given = digits(), laboratory.stage, laboratory.original
+    public, made, given = laboratory.arena.public, laboratory.stage, laboratory.original
     before, after = ({name: list(value.shape) for name, value in one.weights.items()} for one in (given, made))
     new = [name for name, shape in after.items() if before.get(name) != shape]
     gone = [name for name, shape in before.items() if after.get(name) != shape]

@@ -4,12 +4,14 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from leaklab.items.items import ITEMS
 from leaklab.planning.plan import Plan, result_files
 from leaklab.provenance import packing
 from leaklab.records.config import SCALES
 from leaklab.records.errors import UserError
-from leaklab.records.ledger import Ledger
+from leaklab.records.ledger import Entry, Ledger
 
 PUBLISHED = ("results", "figures")
 
@@ -93,6 +95,25 @@ JUDGEMENT = "judgement.run.json"
 WRITTEN = "README.md"
 """Text about results, made with the report, whose record is not in git; a test makes it again and compares."""
 
+ITEM_READERS = ("make_table", "make_figure")
+"""What reads an item for one scale, and none of its words."""
+
+
+def items_read(entry: Entry) -> Iterator[tuple[str, str]]:
+    """Yield the files of items that a table or figure was made from, with the recorded SHA-256."""
+    if entry.rule in ITEM_READERS:
+        yield from ((path, text) for path, text in entry.inputs.items() if Path(path).is_relative_to(ITEMS))
+
+
+def kept_at(spec: Mapping[str, Any], recorded: str) -> Path:
+    """Return where the text is kept that the table or figure of a spec was made from, if the item was edited since.
+
+    Args:
+        spec: of the record: paper, item and scale.
+        recorded: SHA-256 of the text, as hex.
+    """
+    return Path("results", spec["scale"], spec["paper"], f"{spec['item']}.{recorded[:12]}.yaml")
+
 
 def faults(plan: Plan, ledger: Ledger) -> list[str]:
     """Return a line for each result file without a record, for each that is missing, and for archives with faults."""
@@ -104,6 +125,7 @@ def _unrecorded(plan: Plan, ledger: Ledger) -> Iterator[str]:
     known = {*ledger.makers, *(entry.path.as_posix() for entry in ledger.entries)}
     # the records of table and figure name what is in it
     known.update(str(packing.archive_of(item, scale)) for item in plan.items.values() for scale in SCALES)
+    known.update(str(kept_at(entry.content["spec"], text)) for entry in ledger.entries for _, text in items_read(entry))
     papers = sorted({item.paper for item in plan.items.values()})
     for folder in (Path(kind, scale) for kind in ("results", "figures") for scale in SCALES):
         for place in (folder, *(folder / paper for paper in papers)):

@@ -1,5 +1,7 @@
 """An edit of an item costs only what it touches: words, and what other scales compute, leave published tables alone."""
 
+import json
+import shutil
 import subprocess
 from hashlib import sha256
 from pathlib import Path
@@ -8,7 +10,7 @@ import pytest
 
 from leaklab.items.items import load_item, load_items
 from leaklab.report.collect import item as collecting
-from leaklab.report.collect.edited import only_words_changed, same_at, source_of
+from leaklab.report.collect.edited import keep_texts, only_words_changed, same_at, source_of
 
 ITEMS = Path(__file__).parents[3] / "config/items"
 KEPT = ("lrp/table2", "lrp/table6", "hyperfl/table1", "outpost/figure3", "lrp/figure4")
@@ -114,15 +116,63 @@ def record(rule="make_table", scale="small"):
     return {"rule": rule, "spec": {"paper": "lrp", "item": "table1", "scale": scale}}
 
 
-def test_the_text_that_was_read_is_found_in_the_history(checkout):
+def write_record(root, path, recorded, **more):
+    """Write the record of a table that read an item."""
+    published = json.loads((ITEMS.parents[1] / "results/small/lrp/table1.run.json").read_text())
+    full = {**published, **record(**more), "inputs": {path: recorded}, "outputs": {}}
+    (root / "results/small/lrp").mkdir(parents=True)
+    (root / "results/small/lrp/table1.run.json").write_text(json.dumps(full))
+
+
+def test_the_text_that_was_read_is_kept_of_the_history_and_read_without_it(checkout, tmp_path):
     root, path, recorded = checkout
+    write_record(root, path, recorded)
+    assert not only_words_changed(path, recorded, record(), root)
+    (line,) = keep_texts("small", root)
+    assert path in line
+    assert not list(keep_texts("small", root))
+    shutil.rmtree(root / ".git")
     assert only_words_changed(path, recorded, record(), root)
     assert not only_words_changed(path, "0" * 64, record(), root)
     assert not only_words_changed(path, recorded, record("judge_claims"), root)
     assert not only_words_changed("config/config.yaml", recorded, record(), root)
+    (kept,) = root.glob("results/small/lrp/table1.*.yaml")
+    kept.write_bytes(kept.read_bytes() + b"#")
+    assert not only_words_changed(path, recorded, record(), root)  # the text is believed by its hash
 
 
-def test_outside_of_git_nothing_is_believed(tmp_path):
-    old, file = edited(tmp_path, "lrp/table1", "number: ", "number: 1")
-    path = file.relative_to(tmp_path).as_posix()
-    assert not only_words_changed(path, sha256(old).hexdigest(), record(), tmp_path)
+def test_a_text_that_nothing_was_read_from_is_dropped(checkout):
+    root, path, recorded = checkout
+    write_record(root, path, recorded)
+    list(keep_texts("small", root))
+    (root / "results/small/lrp/table1.run.json").unlink()
+    assert list(keep_texts("paper", root)) == []
+    (line,) = keep_texts("small", root)
+    assert "removed" in line
+    assert not list(root.glob("results/small/lrp/*"))
+
+
+@pytest.mark.parametrize("history", [True, False])
+def test_a_text_that_asks_for_something_else_is_not_kept(checkout, history):
+    root, path, recorded = checkout
+    if not history:
+        shutil.rmtree(root / ".git")
+    (root / path).write_text((root / path).read_text().replace("title: ", "title: X "))
+    write_record(root, path, recorded)
+    assert not list(keep_texts("small", root))
+    assert not only_words_changed(path, recorded, record(), root)
+
+
+def test_the_published_tables_need_no_history():
+    """An archive of the files, or a shallow clone, is audited like the checkout."""
+    root = ITEMS.parents[1]
+    texts = list(root.glob("results/small/*/*.????????????.yaml"))
+    for text in texts:
+        assert sha256(text.read_bytes()).hexdigest().startswith(text.suffixes[-2][1:])
+    behind = {
+        (path, recorded)
+        for file in root.glob("results/small/*/*.run.json")
+        for path, recorded in json.loads(file.read_text())["inputs"].items()
+        if path.startswith("config/items/") and sha256((root / path).read_bytes()).hexdigest() != recorded
+    }
+    assert {recorded[:12] for _, recorded in behind} == {text.suffixes[-2][1:] for text in texts}

@@ -1,12 +1,12 @@
 """Items that were edited after their results: words, and what other scales compute, make no result stale.
 
-A table's record states the hash of its item's file. Where the file has other bytes now, git's history has the one that
-was read: if both ask for the same at the table's scale, the table is what the file here would give.
+A table's record states the hash of its item's file. Where the file has other bytes now, ``leaklab pack`` keeps the text
+that was read, of git's history, beside the table: if both ask for the same at the table's scale, the table is what the
+file here would give. The audit reads what is kept alone, so that a copy without a history, too, can be audited.
 """
 
 import subprocess
 from collections.abc import Iterator, Mapping
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,17 @@ import yaml
 
 from leaklab.items.expand import PlannedRun, expand, expand_absent
 from leaklab.items.items import ITEMS, Cells, Item, RowValue, load_item
+from leaklab.planning.run_records import checked_ledger
+from leaklab.provenance.published import ITEM_READERS, items_read, kept_at
 from leaklab.records.config import Scale, parse
 from leaklab.records.errors import UserError
+from leaklab.records.files import atomic
+from leaklab.records.files import sha256 as file_sha256
 from leaklab.records.record import canonical_json
 from leaklab.records.yaml_text import plain_data
 from leaklab.report.collect import item as collecting
 from leaklab.report.collect.source import Collected, Source, dataset_of, network_of
 
-RULES = ("make_table", "make_figure")
-"""What reads an item for one scale, and none of its words."""
 WORDS = {"shows": "", "reading": "", "open": (), "claims": (), "number": 1}
 """Fields for pages alone, each with the value that stands for any."""
 
@@ -37,10 +39,42 @@ def only_words_changed(path: str, recorded: str, record: Mapping[str, Any], root
         record: the record of a table or figure; any other record gives False.
         root: the project's folder.
     """
-    if record["rule"] not in RULES or not Path(path).is_relative_to(ITEMS):
+    if record["rule"] not in ITEM_READERS or not Path(path).is_relative_to(ITEMS):
         return False
-    old = _in_history(root, path).get(recorded)
-    return old is not None and same_at(record["spec"]["scale"], old, root / path)
+    kept = root / kept_at(record["spec"], recorded)
+    if not kept.is_file() or file_sha256(kept) != recorded:
+        return False
+    return same_at(record["spec"]["scale"], kept.read_bytes(), root / path)
+
+
+def keep_texts(scale: Scale, root: Path = Path()) -> Iterator[str]:
+    """Keep the texts that tables of edited items were read from, drop those that none is, and yield a line for each.
+
+    Args:
+        scale: whose tables and figures.
+        root: a checkout with its history.
+
+    Raises:
+        UserError: a record is damaged.
+    """
+    met, ledger = set(), checked_ledger(root)
+    for entry in ledger.entries:
+        for path, recorded in items_read(entry):
+            kept = kept_at(entry.content["spec"], recorded)
+            met.add(kept)
+            if entry.content["spec"]["scale"] != scale or not (root / path).is_file() or (root / kept).is_file():
+                continue
+            if file_sha256(root / path) == recorded:
+                continue
+            old = _in_history(root, path).get(recorded)
+            if old is not None and same_at(entry.content["spec"]["scale"], old, root / path):
+                with atomic(root / kept) as temporary:
+                    temporary.write_bytes(old)
+                yield f"{kept}: the text of {path} that {entry.path} was made from; what it asks for is unchanged"
+    for file in root.glob(f"results/{scale}/*/*.????????????.yaml"):
+        if file.relative_to(root) not in met:
+            file.unlink()
+            yield f"{file.relative_to(root)}: removed: nothing here was made from it"
 
 
 def same_at(scale: Scale, old: bytes, file: Path) -> bool:
@@ -114,7 +148,6 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(part)
 
 
-@cache
 def _in_history(root: Path, path: str) -> Mapping[str, bytes]:
     """Return SHA-256 -> bytes of each version of a file that git has; nothing outside a checkout."""
     lines = _git(root, "log", "--format=", "--raw", "--no-abbrev", "--no-renames", "--", path).decode().splitlines()

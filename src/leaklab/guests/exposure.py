@@ -1,7 +1,7 @@
-"""The arena ``tiny``: six digits, one at a time, on an MLP and a LeNet that nobody trained, and who attacks there."""
+"""A guest's defense on one network of an arena, and what attackers who see its updates make of them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import torch
@@ -13,7 +13,7 @@ from leaklab.attacks.learnt import linear
 from leaklab.attacks.matching.distances import Distance
 from leaklab.guests.calls import Situation, Subject, sent
 from leaklab.guests.laboratory import Update, rms
-from leaklab.guests.moments import CLASSES, Labelled, Stage, digits, private_digits, stage
+from leaklab.guests.moments import Ground, Labelled, Stage, tiny
 from leaklab.guests.networks import stage_of
 from leaklab.metrics.pixel import mean_squared_error
 from leaklab.models.generators.base import Generator
@@ -21,9 +21,6 @@ from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records.streams import stream
 
-UPDATES = 6
-REHEARSED, DRAWS = 20, 8
-EVALUATIONS = 60
 EARLIER, ROUNDS = 2, 8
 """Rounds before the one that is attacked, where a defense remembers; rounds whose mean is attacked, where it draws."""
 OF_PLAIN = ("undefended", "noise", "noise of the same price")
@@ -71,43 +68,45 @@ class Reading:
 
 
 @dataclass
-class Tiny:
-    """One network of the arena and a guest's defense on it.
+class Exposure:
+    """One network of an arena and a guest's defense on it.
 
     Attributes:
         subject: the guest.
-        network: one of ``moments.NETWORKS``.
+        network: one of the arena's.
         seed: of the weights, the clients and the searches.
         earlier: rounds that each client took part in before, with other images, for a defense that remembers them.
+        arena: the images and networks.
     """
 
     subject: Subject
     network: str
     seed: int = 0
     earlier: int = 0
+    arena: Ground = field(default_factory=tiny)
 
     @cached_property
     def stage(self) -> Stage:
         """The network that is trained, with the weights that were sent."""
-        return stage_of(self.subject, self.network, seed=self.seed)
+        return stage_of(self.subject, self.arena, self.network, seed=self.seed)
 
     @cached_property
     def original(self) -> Stage:
         """The same without the guest, who may change it."""
-        return stage(self.network, seed=self.seed)
+        return self.arena.stage(self.network, seed=self.seed)
 
     @cached_property
     def private(self) -> Labelled:
         """The images that are attacked."""
-        every = private_digits()
-        order = stream(self.seed, "private images").permutation(len(every.labels))[:UPDATES]
+        every = self.arena.private
+        order = stream(self.seed, "private images").permutation(len(every.labels))[: self.arena.file.updates]
         return Labelled(every.images[order], every.labels[order])
 
     @cached_property
     def generator(self) -> Generator:
         """The prior: a Gaussian of each class of the public images."""
-        public = digits()
-        return ClassGaussian().fitted(public.images, public.labels, CLASSES).double()
+        public, prior = self.arena.public, ClassGaussian(self.arena.file.components)
+        return prior.fitted(public.images, public.labels, self.arena.classes).double()
 
     def moment(self, images: Tensor, labels: Tensor, client: int, draw: int = 0) -> Situation:
         """Return the moment of a client with one image."""
@@ -132,7 +131,8 @@ class Tiny:
 
     def out(self, moment: Situation) -> Update:
         """Return what a client sends, after the rounds before."""
-        client, pool = self.subject.new(), digits() if moment.client >= FIRST_CLIENT else private_digits()
+        client, arena = self.subject.new(), self.arena
+        pool = arena.public if moment.client >= FIRST_CLIENT else arena.private
         for before in range(self.earlier):
             place = stream(self.seed, "earlier", moment.client, before, moment.draw).permutation(len(pool.labels))[:1]
             other = self.moment(pool.images[place], pool.labels[place], moment.client, moment.draw)
@@ -153,12 +153,12 @@ class Tiny:
     @cached_property
     def rehearsals(self) -> linear.Rehearsals:
         """Public images, defended by the attacker itself, with draws of its own."""
-        return self.rehearsed(DRAWS, self.out)
+        return self.rehearsed(self.arena.file.draws, self.out)
 
     def rehearsed(self, draws: int, out: Callable[[Situation], Update]) -> linear.Rehearsals:
         """Return each public image so many times, and what is sent of it."""
-        public, gradients, outs = digits(), [], []
-        for image in range(REHEARSED):
+        public, gradients, outs = self.arena.public, [], []
+        for image in range(self.arena.file.rehearsals):
             for draw in range(draws):
                 images, labels = public.images[image : image + 1], public.labels[image : image + 1]
                 moment = self.moment(images, labels, FIRST_CLIENT + image, draw)
@@ -170,22 +170,20 @@ class Tiny:
         )
         return linear.Rehearsals(before, after, draws)
 
-    def case(self, updates: Sequence[Mapping[str, Tensor]], attacker: Attacker, evaluations: int) -> Case:
+    def case(self, updates: Sequence[Mapping[str, Tensor]], attacker: Attacker, evaluations: int | None = None) -> Case:
         """Return what an attacker is given of updates: nothing of the images behind them."""
         given = self.original if attacker.kind in OF_PLAIN else self.stage
         update = {key: torch.stack([one[key] for one in updates]) for key in updates[0]}
         trials = tuple(range(len(updates)))
         observed = Observation(dict(given.weights), update, "gradient", "eval", given.model, trials)
-        shape = tuple(digits().images.shape[1:])
-        facts = {"weights": True, "architecture": True, "batch_size": 1, "input_shape": shape, "num_classes": CLASSES,
-                 "input_range": (0.0, 1.0), "local_steps": 1}  # fmt: skip
+        facts = {"weights": True, "architecture": True, "batch_size": 1, "input_shape": self.arena.shape,
+                 "num_classes": self.arena.classes, "input_range": (0.0, 1.0), "local_steps": 1}  # fmt: skip
         streams = partial(stream, self.seed, "guest", attacker.by)
-        return Case(
-            observed, Knowledge("guest", facts), Budget(evaluations, 1), streams, attacker.distance, self.generator
-        )
+        budget = Budget(evaluations or self.arena.file.evaluations, 1)
+        return Case(observed, Knowledge("guest", facts), budget, streams, attacker.distance, self.generator)
 
     def read(
-        self, attacker: Attacker, updates: Sequence[Mapping[str, Tensor]], evaluations: int = EVALUATIONS
+        self, attacker: Attacker, updates: Sequence[Mapping[str, Tensor]], evaluations: int | None = None
     ) -> Reading:
         """Return what an attacker makes of updates."""
         found: Reconstruction = attacker.attack.reconstruct(self.case(updates, attacker, evaluations))
@@ -193,7 +191,7 @@ class Tiny:
 
     def guesses(self) -> Reading:
         """Return the better of two guesses of each image: the mean of all public images, or of those of its class."""
-        public = digits()
+        public = self.arena.public
         of_class = torch.stack(
             [public.images[public.labels == label].mean(0) for label in self.private.labels.tolist()]
         )
