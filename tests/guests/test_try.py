@@ -1,5 +1,6 @@
 """`leaklab try`, typed as its users type it, from an empty folder."""
 
+import contextlib
 import json
 import os
 import pty
@@ -7,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -93,6 +95,12 @@ def test_a_budget_is_kept_and_what_is_ready_is_shown(tmp_path):
     assert (card["verdict"], done.returncode) in {("read", 3), ("undecided", 4)}
 
 
+def _drained(terminal):
+    with contextlib.suppress(OSError):
+        while os.read(terminal, 4096):
+            pass
+
+
 def test_ctrl_c_ends_the_children_and_keeps_what_was_ready(tmp_path):
     """On a terminal, where a line says what goes on."""
     (tmp_path / "hanging.py").write_text(HANGING)
@@ -104,6 +112,8 @@ def test_ctrl_c_ends_the_children_and_keeps_what_was_ready(tmp_path):
     while not {"mlp: it was rehearsed", "lenet: it was rehearsed"} <= set(re.findall(r"\w+: it was rehearsed", seen)):
         seen += os.read(main, 4096).decode()
     running.send_signal(signal.SIGINT)
+    later = threading.Thread(target=_drained, args=(main,), daemon=True)
+    later.start()  # a terminal that nobody reads fills up, and who writes to it waits
     shown, _ = running.communicate(timeout=120)  # other tests share the processor
     os.close(main)
     assert running.returncode == 130

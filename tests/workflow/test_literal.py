@@ -59,7 +59,7 @@ def test_the_slurm_profile_plans_the_paper_without_what_has_no_data(unmade, tmp_
     assert scale == "paper"
     assert jobs > 200
     assert data.startswith("not run for want of data: ")
-    assert {"cifar10", "imagenet", "text/cola"} <= set(data.split(": ")[1].split(", "))
+    assert {"cifar10", "imagenet-full", "text/cola"} <= set(data.split(": ")[1].split(", "))
     assert "mnist" not in data.split(": ")[1].split(", ")
 
 

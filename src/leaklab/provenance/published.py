@@ -101,7 +101,7 @@ ITEM_READERS = ("make_table", "make_figure")
 
 def items_read(entry: Entry) -> Iterator[tuple[str, str]]:
     """Yield the files of items that a table or figure was made from, with the recorded SHA-256."""
-    if entry.rule in ITEM_READERS:
+    if entry.rule in ITEM_READERS and {"paper", "item", "scale"} <= entry.content["spec"].keys():
         yield from ((path, text) for path, text in entry.inputs.items() if Path(path).is_relative_to(ITEMS))
 
 
