@@ -18,7 +18,7 @@ from PIL import Image
 import leaklab
 from leaklab.guests import arenas, exposure, judge, judging, moments, price
 from leaklab.guests.calls import Subject
-from leaklab.guests.card import SHOWN, card_of
+from leaklab.guests.card import SHOWN, SILENT, card_of
 from leaklab.guests.exposure import Exposure
 from leaklab.guests.files import find
 from leaklab.guests.judge import control, judged
@@ -205,6 +205,16 @@ def test_a_picture_is_what_was_read():
     assert (shown.mode, shown.size, list(shown.getdata())) == ("L", (2, 2), [0, 255, 128, 0])
     (colour,) = encoded(torch.rand(1, 3, 4, 5))
     assert Image.open(io.BytesIO(base64.b64decode(colour))).size == (5, 4)
+
+
+def test_an_update_that_says_nothing_of_the_images_is_not_said_to_have_stood(quick, tmp_path):
+    """No entry is as large as what it lets through: every client sends zero, which would hide all and trains nobody."""
+    body = "{name: torch.where(value.abs() > 50, value, 0 * value) for name, value in gradients.items()}"
+    (tmp_path / "far.py").write_text(f"import torch\n\ndef defend(gradients):\n    return {body}\n")
+    card = leaklab.judge(tmp_path / "far.py")
+    assert (card.status, card.word) == (STATUS["undecided"], "undecided")
+    assert [row["attacker"] for row in card.data["arenas"]["tiny"]["mlp"]["rows"]] == ["undefended"]
+    assert card.data["sentence"] == f"undecided: on the mlp it {SILENT}"
 
 
 def test_the_guess_is_the_better_of_both_for_each_image(guest):

@@ -12,6 +12,7 @@ from leaklab.guests.schema import SCHEMA, CardData
 from leaklab.guests.verdict import ATTACKS, BAR, LEAST, STATUS, gain, rounded, word_of, worst
 
 NOTHING = "does nothing"
+SILENT = "sends the same of all images that were attacked: nothing of them is in it, and it trains nobody here"
 NOT_MEASURED = ("batches", "several local steps", "colour", "networks that were trained")
 SHOWN = {
     "undefended": "no defense",
@@ -184,6 +185,8 @@ def sentence(card: Mapping[str, Any]) -> str:
     if any(not arena["complete"] for arena in arenas.values()):
         advice = "run it again" if card["ended"] == "interrupted" else "give it a larger --budget"
         return f"undecided: not all attackers had their turn; {advice}"
+    if silent := [network for network, arena in arenas.items() if SILENT in arena["facts"]]:
+        return f"undecided: on the {' and the '.join(silent)} it {SILENT}"
     if failed := next((row for row in rows if "not run" in row), None):
         return f"undecided: {failed['by']} failed ({failed['not run']})"
     if any(arena["updates"] < LEAST for arena in arenas.values()):

@@ -21,6 +21,8 @@ from leaklab.guests.trained import of_training
 
 LAWS = {"normal": (2.65, 3.35), "Laplace": (4.5, 7.5), "uniform": (1.6, 2.0)}
 """Where the kurtosis of some thousand draws of a law lies."""
+FURTHER = tuple(10.0**power for place in range(1, 7) for power in (place, -place))
+"""What dense noise is multiplied by where nothing is sent of it."""
 KNOWS = {"image": "the images", "label": "the labels", "weights": "the weights", "rate": "the learning rate"}
 
 
@@ -59,12 +61,27 @@ def describe(laboratory: Laboratory) -> list[Fact]:
         told = " and ".join(KNOWS[name] for name in looks)
         facts.append(Fact("looks at", looks, f"looks at {told}", "another one, with the same gradient and draws"))
     if alike(lab.out(lab.a), lab.out(lab.b)):
-        said = "what it sends does not depend on the gradient that it is given"
-        return [*facts, Fact("ignores the gradient", True, said, "two gradients give one update")]
+        return [*facts, _ignores(lab)]
     if facts == before and lab.is_nothing():
         seen = "dense and real gradients of five sizes come back as they are"
         return [*before] or [Fact("nothing", True, "does nothing", seen)]
     return [*facts, *_of_gradient(lab, bool(lab.varied))]
+
+
+def _ignores(lab: Sent) -> Fact:
+    """Return that two gradients give one update: any two, or only dense noise of this size.
+
+    A real gradient has entries that are much larger than most, and may come through where dense noise does not.
+    """
+    for size in FURTHER:
+        one, other = (lab.tried(times(gradient, size)) for gradient in (lab.a, lab.b))
+        if one is not None and other is not None and not alike(one, other):
+            what, more = ("small", "large") if size > 1 else ("large", "small")
+            said = f"loses what is {what}: of dense noise of the gradient's size nothing is left, of noise "
+            said += f"{max(size, 1 / size):g} times as {more} there is"
+            return Fact(f"loses what is {what}", size, said, "two such gradients give one update")
+    said = "what it sends does not depend on the gradient that it is given"
+    return Fact("ignores the gradient", True, said, "two gradients give one update, at every size")
 
 
 def _memory(laboratory: Laboratory, together: list[Update]) -> Fact:

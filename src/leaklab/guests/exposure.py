@@ -12,7 +12,7 @@ from leaklab.attacks.base import Attack, Budget, Case, Reconstruction
 from leaklab.attacks.learnt import linear
 from leaklab.attacks.matching.distances import Distance
 from leaklab.guests.calls import Situation, Subject, sent
-from leaklab.guests.laboratory import Update, rms
+from leaklab.guests.laboratory import Update, alike, rms
 from leaklab.guests.moments import Ground, Labelled, Stage, tiny
 from leaklab.guests.networks import stage_of
 from leaklab.metrics.pixel import mean_squared_error
@@ -128,6 +128,10 @@ class Exposure:
     def defended(self) -> list[Update]:
         """What these clients send."""
         return [self.out(moment) for moment in self.moments]
+
+    def is_silent(self) -> bool:
+        """Whether the clients send one update of different images, so that it trains nobody."""
+        return len(self.defended) > 1 and all(alike(one, self.defended[0]) for one in self.defended)
 
     def out(self, moment: Situation) -> Update:
         """Return what a client sends, after the rounds before."""

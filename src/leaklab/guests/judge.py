@@ -13,6 +13,7 @@ from leaklab.attacks.annealed import AnnealedMap
 from leaklab.guests import price
 from leaklab.guests.arenas import PRICE
 from leaklab.guests.calls import FunctionDefense, Subject, sent
+from leaklab.guests.card import SILENT
 from leaklab.guests.description import describe
 from leaklab.guests.exposure import EARLIER, Attacker, Exposure
 from leaklab.guests.informed import informed
@@ -58,15 +59,16 @@ def judged(
     where = load(arena)
     facts = describe(Laboratory(subject, network, where))
     _refuse_what_trains_nobody(file, facts)
-    row({"network": network, "attacker": "facts", "facts": [fact.text for fact in facts]})
     phase(f"it defended the {network}")
     exposure = Exposure(subject, network, seed, arena=where)
+    said = [fact.text for fact in facts] + ([SILENT] if exposure.is_silent() else [])
+    row({"network": network, "attacker": "facts", "facts": said})
     row({"network": network, "attacker": "control", "by": "no-op", "same": control(exposure)})
     row(_guess(exposure))
     for own, attacker in attackers(exposure, facts, phase):
         row(_row(own, attacker, own.plain if attacker.kind == "undefended" else own.defended))
     phase(f"noise of its energy was attacked on the {network}")
-    if energy := exposure.energy():
+    if (energy := exposure.energy()) and not exposure.is_silent():
         row(_noise(exposure, "noise", energy))
     if any(fact.name == "random" for fact in facts):
         phase(f"the mean of rounds was attacked on the {network}")
@@ -79,8 +81,14 @@ def judged(
 def attackers(
     exposure: Exposure, facts: Sequence[Fact], phase: Callable[[str], None] = lambda text: None
 ) -> Iterator[tuple[Exposure, Attacker]]:
-    """Yield who attacks, those who know nothing first, with the moment at which each does."""
+    """Yield who attacks, those who know nothing first, with the moment at which each does.
+
+    What says nothing of the images is attacked by nobody: that it is not read is no merit.
+    """
     network = exposure.network
+    if exposure.is_silent():
+        yield exposure, Attacker("undefended", "annealed-map", AnnealedMap())
+        return
     first = (Attacker(kind, "annealed-map", AnnealedMap()) for kind in ("undefended", "unaware"))
     for attacker in (*first, *by_rule(facts, starts_affine=exposure.stage.starts_affine()), *informed(exposure, facts)):
         phase(f"{attacker.by} attacked it on the {network}")
