@@ -58,7 +58,7 @@ def substituted(item: Item, runs: Sequence[PlannedRun], control: str) -> Substit
     The control is captured as the undefended client is, so that nothing but the defense differs, and gets every attack
     that was tried there; beside them those that were tried on a defense in the same setting.
     """
-    every = attacked(runs)
+    every = [_in_a_round_again(run) for run in attacked(runs)]
     plain, defended = ([run for run in every if (_defense(run) == NONE) is bare] for bare in (True, False))
     named = [run for run in plain if NONE in row_of(item, run).values()]
     if not (plain and defended and item.cells):
@@ -73,6 +73,15 @@ def substituted(item: Item, runs: Sequence[PlannedRun], control: str) -> Substit
     undefended = tuple(_labelled(run, NONE) for own in cells.values() for run in own)
     controlled = tuple(run for name, own in cells.items() for run in _with_control(own, more[name], control))
     return Substitution(keyed, control, undefended, controlled)
+
+
+def _in_a_round_again(run: PlannedRun) -> PlannedRun:
+    """Return a run of which the clients do their round again, where the item took what they sent in the training."""
+    attack = run.spec.attack  # type: ignore[union-attr]
+    if not getattr(attack.capture, "sent", False):
+        return run
+    own = attack.model_copy(update={"capture": attack.capture.model_copy(update={"sent": False})})
+    return replace(run, spec=run.spec.model_copy(update={"attack": own}))
 
 
 def _with_control(plain: Sequence[PlannedRun], defended: Sequence[PlannedRun], control: str) -> list[PlannedRun]:

@@ -58,6 +58,19 @@ def used():
 PAIRS = sorted(used()[0])
 
 
+def test_every_run_of_a_control_is_one_that_can_be_asked_for():
+    """Copies are not validated; a capture of what was sent in a training cannot have another defense than that."""
+    found = 0
+    for item in load_items(ROOT / "config/items").values():
+        runs = expand(item, "demo")
+        for control in CONTROLS if is_privacy_item(runs) else ():
+            for run in getattr(substituted(item, runs, control), "runs", ()):
+                capture = run.spec.attack.capture
+                assert type(capture).model_validate(capture.model_dump(mode="json")) == capture
+                found += 1
+    assert found > 100
+
+
 def fits_of(transform):
     return declared(TRANSFORMS, transform).fits
 

@@ -15,6 +15,7 @@ from leaklab.guests import attempt, contest, contesting, exchange
 from leaklab.guests.child import in_child
 from leaklab.guests.exposure import Attacker
 from leaklab.guests.files import find
+from leaklab.guests.moments import tiny
 from leaklab.guests.peeking import refuse_peeking
 from leaklab.records.errors import UserError
 
@@ -124,7 +125,7 @@ def alone(file, line):
 
 @pytest.fixture(scope="module")
 def arena():
-    return next(iter(contest._defended("lenet", 0, lambda text: None)))[1][0]
+    return next(iter(contest._defended(tiny(), "lenet", 0, lambda text: None)))[1][0]
 
 
 def test_what_crosses_the_folder_is_what_the_house_attacks(arena, tmp_path):
@@ -175,7 +176,6 @@ def test_an_attack_of_the_house_as_a_guest_reads_what_it_reads(attack, tmp_path,
     same = Attacker("unaware", "annealed-map", AnnealedMap())
     monkeypatch.setattr(contest, "DEFENSES", ("gradient-clipping",))
     monkeypatch.setattr(contest, "_who", lambda *_, learns: [] if learns else [same])
-    monkeypatch.setattr(contest, "EVALUATIONS", 60)
     guest, rows = find(attack(OWN)), []
     given = {"folder": str(tmp_path), "seed": 0, "evaluations": 60, "sha256": guest.sha256}
     with_house = threading.Thread(target=in_child, args=(contesting.GUEST, guest.file, given), kwargs={"seconds": 300})

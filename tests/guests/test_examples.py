@@ -37,7 +37,7 @@ def subject_of(name):
 
 def moment_of(subject, network="mlp", size=1, dtype=torch.float64):
     public = tiny().public
-    return stage_of(subject, network, dtype).moment(public.images[:size].to(dtype), public.labels[:size])
+    return stage_of(subject, tiny(), network, dtype).moment(public.images[:size].to(dtype), public.labels[:size])
 
 
 def flat(update):
@@ -130,14 +130,14 @@ def test_ats_sends_the_gradient_of_the_changed_images():
     moment = moment_of(subject)
     changed = samples_of(subject, moment)
     update = sent(subject, subject.new(), moment)
-    wanted = stage_of(subject, "mlp").gradient(changed["images"], changed["labels"])
+    wanted = stage_of(subject, tiny(), "mlp").gradient(changed["images"], changed["labels"])
     assert torch.allclose(flat(update), flat(wanted))
     assert not torch.allclose(flat(update), flat(moment.gradients[0]), rtol=0.1)
 
 
 def test_precode_draws_in_training_and_not_in_evaluation():
     subject = subject_of("precode")
-    made = stage_of(subject, "lenet")
+    made = stage_of(subject, tiny(), "lenet")
     network, images = made.build(), tiny().public.images[:2]
     assert torch.equal(network(images), network(images))
     network.train()

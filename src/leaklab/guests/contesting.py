@@ -24,8 +24,6 @@ from leaklab.records.files import write_text
 
 HOUSE, GUEST = "leaklab.guests.contest:contested", "leaklab.guests.attempt:attempted"
 SCHEMA = "leaklab-contest/1"
-EVALUATIONS = 60
-"""Of the loss, that a search may spend on an update: as many as those of the house have in a stage."""
 _TICK_SECONDS = 0.2
 
 
@@ -82,7 +80,7 @@ def contest(guest: Guest, seconds: float, seed: int, watch: Watch, arena: Arena 
             place.mkdir()
             common = {"folder": str(place), "seed": seed}
             house = {**common, "network": network, "arena": arena.given}
-            theirs = {**common, "evaluations": EVALUATIONS, "sha256": guest.sha256}
+            theirs = {**common, "evaluations": arena.file.evaluations, "sha256": guest.sha256}
             child = partial(in_child, file=guest.file, on_row=row, stopped=stop.is_set)
             heard = partial(watch.phase, network)
             waiting.add(pool.submit(_whole, partial(child, HOUSE, arguments=house, on_phase=heard), until))
