@@ -217,6 +217,12 @@ def test_an_update_that_says_nothing_of_the_images_is_not_said_to_have_stood(qui
     assert card.data["sentence"] == f"undecided: on the mlp it {SILENT}"
 
 
+def test_a_page_names_the_images_of_its_arena(guest):
+    for name, said in (("tiny", "six digits that"), ("colour", "images of the arena colour that")):
+        data = card_of(guest, arenas.find(name), 0, [], [], {"lenet": None})
+        assert f"PSNR of the {said} were attacked" in Card(data)._repr_html_()
+
+
 def test_the_guess_is_the_better_of_both_for_each_image(guest):
     tiny = Exposure(Subject.load(guest.file), "mlp")
     guesses, truth = tiny.guesses(), tiny.private.images
