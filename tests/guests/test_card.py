@@ -220,7 +220,9 @@ def test_an_update_that_says_nothing_of_the_images_is_not_said_to_have_stood(qui
 def test_a_page_names_the_images_of_its_arena(guest):
     for name, said in (("tiny", "six digits that"), ("colour", "images of the arena colour that")):
         data = card_of(guest, arenas.find(name), 0, [], [], {"lenet": None})
-        assert f"PSNR of the {said} were attacked" in Card(data)._repr_html_()
+        page, text = Card(data)._repr_html_(), Card(data).texts()["card.md"]
+        assert f"PSNR of the {said} were attacked" in page
+        assert ("--arena colour --seed 0" in page) == ("in the arena colour" in text) == (name == "colour")
 
 
 def test_the_guess_is_the_better_of_both_for_each_image(guest):

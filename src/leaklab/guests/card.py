@@ -6,7 +6,7 @@ from importlib.metadata import version
 from statistics import fmean
 from typing import Any, cast
 
-from leaklab.guests.arenas import Arena
+from leaklab.guests.arenas import DEFAULT, Arena
 from leaklab.guests.files import Guest
 from leaklab.guests.schema import SCHEMA, CardData
 from leaklab.guests.verdict import ATTACKS, BAR, LEAST, STATUS, gain, rounded, word_of, worst
@@ -113,6 +113,13 @@ def networks_of(card: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what was found on each network of the one arena of a card."""
     (found,) = card["arenas"].values()
     return cast("Mapping[str, Any]", found)
+
+
+def asked_for(card: Mapping[str, Any]) -> str:
+    """Return how a card's arena is named to ``leaklab try``, after a blank; nothing of the default."""
+    (name,) = card["arenas"]
+    own, _, digest = name.partition(" (")
+    return "" if name == DEFAULT else f" --arena {own}{'.yaml' if digest else ''}"
 
 
 def cells(row: Mapping[str, Any], updates: int) -> tuple[str, str, str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from leaklab.guests.card import badge_of, cells, cut_off, facts_of, lines_of, price_of
+from leaklab.guests.card import asked_for, badge_of, cells, cut_off, facts_of, lines_of, price_of
 from leaklab.guests.pictures import Strip
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_text
@@ -104,7 +104,13 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"md": in_markdown, "cut_off": cut_off, "facts": facts_of, "price": price_of}
+    environment.filters |= {
+        "md": in_markdown,
+        "asked": asked_for,
+        "cut_off": cut_off,
+        "facts": facts_of,
+        "price": price_of,
+    }
     environment.globals |= {"cells": cells, "tones": TONES, "symbols": SYMBOLS, "margin": BADGE_MARGIN}
     return environment
 
