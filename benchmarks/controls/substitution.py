@@ -85,8 +85,11 @@ def _in_a_round_again(run: PlannedRun) -> PlannedRun:
 
 
 def _with_control(plain: Sequence[PlannedRun], defended: Sequence[PlannedRun], control: str) -> list[PlannedRun]:
-    """Return the attacks of a cell on the control: those without defense, then the others, each once."""
-    found = [_on(run, run, control) for run in plain]
+    """Return the attacks of a cell on the control: those without defense, then the others, each once.
+
+    What is made for the undefended update and some defenses by name may not be run on another.
+    """
+    found = [one for one in (_on(run, run, control) for run in plain) if _fits(one.spec)]
     names = {attack_name(run) for run in plain}
     for run in defended:
         if attack_name(run) not in names and type(run.spec) is type(plain[0].spec):

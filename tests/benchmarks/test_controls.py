@@ -17,6 +17,7 @@ from leaklab.items.expand import expand
 from leaklab.items.items import load_items
 from leaklab.models.generators.base import load_generator
 from leaklab.observations.base import Knowledge
+from leaklab.observations.client_requirements import samples_seen
 from leaklab.observations.declared import declared
 from leaklab.observations.files import load_observation
 from leaklab.observations.requirements import TRANSFORMS, check_transform
@@ -67,6 +68,8 @@ def test_every_run_of_a_control_is_one_that_can_be_asked_for():
             for run in getattr(substituted(item, runs, control), "runs", ()):
                 capture = run.spec.attack.capture
                 assert type(capture).model_validate(capture.model_dump(mode="json")) == capture
+                if isinstance(run.spec, ScoreSpec):
+                    check_transform(run.spec.attack.transform.name, capture.defense.name, samples_seen(capture))
                 found += 1
     assert found > 100
 
