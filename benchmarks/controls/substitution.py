@@ -64,7 +64,8 @@ def substituted(item: Item, runs: Sequence[PlannedRun], control: str) -> Substit
     if not (plain and defended and item.cells):
         return None
     cells: dict[str, list[PlannedRun]] = {}
-    for run in named or plain:
+    # what is made for the undefended update and some defenses by name is given to neither side
+    for run in (one for one in named or plain if _fits(_on(one, one, control).spec)):
         cells.setdefault(_cell(item, run), []).append(run)
     more: dict[str, list[PlannedRun]] = {name: [] for name in cells}
     for run in defended:
@@ -85,11 +86,8 @@ def _in_a_round_again(run: PlannedRun) -> PlannedRun:
 
 
 def _with_control(plain: Sequence[PlannedRun], defended: Sequence[PlannedRun], control: str) -> list[PlannedRun]:
-    """Return the attacks of a cell on the control: those without defense, then the others, each once.
-
-    What is made for the undefended update and some defenses by name may not be run on another.
-    """
-    found = [one for one in (_on(run, run, control) for run in plain) if _fits(one.spec)]
+    """Return the attacks of a cell on the control: those without defense, then the others, each once."""
+    found = [_on(run, run, control) for run in plain]
     names = {attack_name(run) for run in plain}
     for run in defended:
         if attack_name(run) not in names and type(run.spec) is type(plain[0].spec):
