@@ -83,7 +83,10 @@ def test_an_arena_of_ones_own(tmp_path, guest):
     assert exposure.rehearsals.gradients[0].shape == (4 * arena.file.draws, 3 * 6 * 5 * 64)
     assert arena.name.startswith("mine (")
     own(tmp_path, updates=3)
-    assert arenas.find(str(tmp_path / "mine.yaml")).name != arena.name  # another arena, whatever it is called
+    other = arenas.find(str(tmp_path / "mine.yaml")).name
+    own(tmp_path, arrays(private_labels=np.arange(8) % 3), updates=3)
+    last = arenas.find(str(tmp_path / "mine.yaml")).name
+    assert len({arena.name, other, last}) == 3  # each is another arena, whatever it is called
 
 
 def test_a_defense_is_judged_there(tmp_path, guest):

@@ -66,7 +66,7 @@ class Arena:
     """An arena.
 
     Attributes:
-        name: of a file of one's own with the first figures of its SHA-256.
+        name: of a file of one's own with the first figures of a SHA-256, of it and of the images beside it.
         given: how it was asked for.
         folder: where the file lies.
         file: what it says.
@@ -100,8 +100,13 @@ def find(given: str) -> Arena:
     file = parse(ArenaFile, read_yaml(path), path)
     if PRICE in file.networks:
         raise UserError(f"{path}: networks.{PRICE}: name it otherwise: so the network of key `{PRICE}` is called")
-    name = f"{path.stem} ({sha256(path.read_bytes()).hexdigest()[:12]})" if own else given
+    name = f"{path.stem} ({_digest(path, path.parent / file.images)[:12]})" if own else given
     return Arena(name, given, path.parent, file)
+
+
+def _digest(*files: Path) -> str:
+    """Return the SHA-256 of an arena's file and of the images beside it, where it has some."""
+    return sha256(b"".join(sha256(file.read_bytes()).digest() for file in files if file.is_file())).hexdigest()
 
 
 def names() -> list[str]:
