@@ -1,4 +1,4 @@
-"""The attackers of the house that were made for its defenses by name, in the exposure of guests."""
+"""The attackers of the house that were made for its defenses by name, in the arena of guests."""
 
 from collections.abc import Iterator
 

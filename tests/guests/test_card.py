@@ -207,9 +207,10 @@ def test_a_picture_is_what_was_read():
     assert Image.open(io.BytesIO(base64.b64decode(colour))).size == (5, 4)
 
 
-def test_an_update_that_says_nothing_of_the_images_is_not_said_to_have_stood(quick, tmp_path):
-    """No entry is as large as what it lets through: every client sends zero, which would hide all and trains nobody."""
-    body = "{name: torch.where(value.abs() > 50, value, 0 * value) for name, value in gradients.items()}"
+@pytest.mark.parametrize("noise", ["0", "torch.randn_like(value)"])
+def test_an_update_that_says_nothing_of_the_images_is_not_said_to_have_stood(quick, tmp_path, noise):
+    """No entry is as large as what it lets through: zero or noise is sent, which would hide all and trains nobody."""
+    body = f"{{name: torch.where(value.abs() > 50, value, 0 * value) + {noise} for name, value in gradients.items()}}"
     (tmp_path / "far.py").write_text(f"import torch\n\ndef defend(gradients):\n    return {body}\n")
     card = leaklab.judge(tmp_path / "far.py")
     assert (card.status, card.word) == (STATUS["undecided"], "undecided")

@@ -129,9 +129,11 @@ class Exposure:
         """What these clients send."""
         return [self.out(moment) for moment in self.moments]
 
+    @cached_property
     def is_silent(self) -> bool:
-        """Whether the clients send one update of different images, so that it trains nobody."""
-        return len(self.defended) > 1 and all(alike(one, self.defended[0]) for one in self.defended)
+        """Whether one client sends one update of different images, with the same draws, so that it trains nobody."""
+        first, *others = [self.out(replace(moment, client=0)) for moment in self.moments]
+        return bool(others) and all(alike(one, first) for one in others)
 
     def out(self, moment: Situation) -> Update:
         """Return what a client sends, after the rounds before."""

@@ -61,16 +61,16 @@ def judged(
     _refuse_what_trains_nobody(file, facts)
     phase(f"it defended the {network}")
     exposure = Exposure(subject, network, seed, arena=where)
-    said = [fact.text for fact in facts] + ([SILENT] if exposure.is_silent() else [])
+    said = [fact.text for fact in facts] + ([SILENT] if exposure.is_silent else [])
     row({"network": network, "attacker": "facts", "facts": said})
     row({"network": network, "attacker": "control", "by": "no-op", "same": control(exposure)})
     row(_guess(exposure))
     for own, attacker in attackers(exposure, facts, phase):
         row(_row(own, attacker, own.plain if attacker.kind == "undefended" else own.defended))
     phase(f"noise of its energy was attacked on the {network}")
-    if (energy := exposure.energy()) and not exposure.is_silent():
+    if (energy := exposure.energy()) and not exposure.is_silent:
         row(_noise(exposure, "noise", energy))
-    if any(fact.name == "random" for fact in facts):
+    if any(fact.name == "random" for fact in facts) and not exposure.is_silent:
         phase(f"the mean of rounds was attacked on the {network}")
         row(_row(exposure, who_averages(exposure), [exposure.mean_of_rounds(moment) for moment in exposure.moments]))
     costs = _price(exposure, row, phase) if where.file.price and network == next(iter(where.file.networks)) else None
@@ -86,7 +86,7 @@ def attackers(
     What says nothing of the images is attacked by nobody: that it is not read is no merit.
     """
     network = exposure.network
-    if exposure.is_silent():
+    if exposure.is_silent:
         yield exposure, Attacker("undefended", "annealed-map", AnnealedMap())
         return
     first = (Attacker(kind, "annealed-map", AnnealedMap()) for kind in ("undefended", "unaware"))

@@ -87,12 +87,12 @@ class Ground(arenas.Arena):
                 "astronaut": "skimage/data/astronaut.png",
                 "cat": "skimage/data/chelsea.png",
                 "coffee": "skimage/data/coffee.png",
-                "china": "sklearn/datasets/images/china.jpg",
+                "temple": "sklearn/datasets/images/china.jpg",
                 "flower": "sklearn/datasets/images/flower.jpg",
             },
         ),
     }
-    """Name -> reader, and where its files lie in installed packages."""
+    """Name -> reader, and where its files lie in installed packages; the catalog of datasets is no part of a wheel."""
 
     @cached_property
     def parts(self) -> tuple[Labelled, Labelled]:
