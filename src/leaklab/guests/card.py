@@ -159,9 +159,10 @@ def facts_of(arena: Mapping[str, Any]) -> str:
 
 def price_of(price: Mapping[str, Any]) -> str:
     """Return what a defense costs in a line."""
+    where = f" of {price['network']}" if price.get("network") else ""
     lost = f"{price['lost']:+.1f} [{price['low']:+.1f}, {price['high']:+.1f}] points"
     return (
-        f"costs {lost} of {price['without']:.1f} % accuracy in {price['pairs']} paired trainings, "
+        f"costs {lost} of {price['without']:.1f} % accuracy in {price['pairs']} paired trainings{where}, "
         f"{price['milliseconds']:.1f} ms a step beside {price['gradient_milliseconds']:.1f} ms of the gradient, "
         f"{price['bytes']:,} bytes an update in place of {price['bytes_without']:,}"
     )

@@ -98,7 +98,7 @@ def contest(guest: Guest, seconds: float, seed: int, watch: Watch, arena: Arena 
             if not isinstance(error, UserError | KeyboardInterrupt) or not any(map(_of_guest, rows)):
                 raise
             ended = str(error) or "interrupted"
-    return Contest(_data(guest, seed, rows, ended))
+    return Contest({**_data(guest, seed, rows, ended), "arena": arena.name})
 
 
 def _of_guest(row: Mapping[str, Any]) -> bool:

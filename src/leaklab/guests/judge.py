@@ -111,9 +111,11 @@ def _noise(exposure: Exposure, kind: str, sigma: float) -> dict[str, Any]:
 def _price(exposure: Exposure, row: Tell, phase: Callable[[str], None]) -> dict[str, Any]:
     """Return what the defense costs; noise of the same price is attacked, if it was found on the same network."""
     own = exposure.arena.file
-    phase(f"it was trained with on the {exposure.network}")
+    phase("it was trained with, for its price")
     found = price.priced(replace(exposure, network=PRICE))
-    if found.noise and own.price == own.networks[exposure.network]:
+    if own.price is not None and own.price != own.networks[exposure.network]:
+        return {**found.model_dump(), "network": own.price.words}
+    if found.noise:
         row(_noise(exposure, "noise of the same price", found.noise))
     return found.model_dump()
 

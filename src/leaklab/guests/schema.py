@@ -77,6 +77,7 @@ class NotRun(Part):
 class Price(Part):
     """What the defense costs in short paired trainings."""
 
+    network: str | None = Field(None, description="what was trained; null where it is the network that was attacked")
     pairs: int = Field(description="trainings with and without it, from the same weights and on the same batches")
     rounds: int
     clients: int
