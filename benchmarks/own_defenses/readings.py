@@ -53,5 +53,4 @@ def _row(exposure: Exposure, attacker: Attacker) -> dict[str, Any]:
         reading = exposure.read(attacker, exposure.plain if attacker.kind == "undefended" else exposure.defended)
     except UserError as error:
         return {**common, "failed": str(error)}
-    labels = int((reading.labels == exposure.private.labels).sum())
-    return {**common, "decibels": reading.decibels(exposure.private.images), "labels": labels}
+    return {**common, "decibels": reading.decibels(exposure.private.images), "labels": exposure.labels_read(reading)}

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,18 @@ import yaml
 from typer.testing import CliRunner
 
 from leaklab.attacks.annealed import AnnealedMap
+from leaklab.attacks.learnt.linear import learnt
 from leaklab.cli import app
+from leaklab.defenses.base import loaded
 from leaklab.guests import arenas, moments
 from leaklab.guests.calls import Subject
 from leaklab.guests.card import NOT_MEASURED, card_of
-from leaklab.guests.exposure import Attacker, Exposure
+from leaklab.guests.description import describe
+from leaklab.guests.exposure import FIRST_CLIENT, Attacker, Exposure, Reading
 from leaklab.guests.files import find
+from leaklab.guests.judge import control
+from leaklab.guests.laboratory import Laboratory
+from leaklab.guests.rules import by_rule
 from leaklab.guests.verdict import gain
 from leaklab.records.errors import UserError
 
@@ -75,7 +82,8 @@ def test_without_a_defense_images_are_read(name, guest):
     """On the first network; an arena in which nothing is read says nothing of any defense."""
     arena = moments.load(name)
     exposure = Exposure(Subject.load(guest), next(iter(arena.file.networks)), arena=arena)
-    read = exposure.read(Attacker("undefended", "annealed-map", AnnealedMap()), exposure.plain)
+    effort = arena.file.evaluations if arena.samples == 1 else 20
+    read = exposure.read(Attacker("undefended", "annealed-map", AnnealedMap()), exposure.plain, effort)
     truth = exposure.private.images
     assert gain(read.decibels(truth), exposure.guesses().decibels(truth)).reads
     assert read.labels.tolist() == exposure.private.labels.tolist()
@@ -113,7 +121,7 @@ def test_a_defense_is_judged_there(tmp_path, guest):
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"network": 1}, "network: unknown key; known keys are components, draws"),
+        ({"network": 1}, "network: unknown key; known keys are batch, components"),
         ({"title": None}, "title: Field required"),
         ({"networks": {}}, "networks: "),
         ({"updates": 0}, "updates: "),
@@ -163,3 +171,97 @@ def test_a_card_says_what_its_arena_did_not_measure(guest, name, said):
     card = card_of(find(guest), arenas.find(name), 0, [], [], {"lenet": None})
     assert ("colour" in card["not measured"]) == said
     assert set(card["not measured"]) <= set(NOT_MEASURED)
+
+
+# Updates of several images, and of several steps.
+
+
+@pytest.fixture(params=["batch", "steps"])
+def several(request, guest):
+    arena = moments.load(request.param)
+    return Exposure(Subject.load(guest), "lenet", arena=arena)
+
+
+def test_an_update_of_several_images_is_that_of_sgd(several):
+    """Held against torch's own optimiser, and a guest that does nothing sends the same to the bit."""
+    own = several.arena.file
+    assert control(several)
+    for number, update in enumerate(several.plain):
+        images, labels = several.of_update(several.private, number)
+        network = loaded(several.original.build, several.original.weights)
+        optimiser = torch.optim.SGD(network.parameters(), own.rate)
+        for one, label in zip(images.split(own.batch), labels.split(own.batch), strict=True):
+            optimiser.zero_grad()
+            torch.nn.functional.cross_entropy(network(one), label).backward()
+            optimiser.step()
+        for name, value in network.named_parameters():
+            sent = (value - several.original.weights[name]) / -(own.rate * own.steps)
+            torch.testing.assert_close(update[name], sent.detach(), rtol=1e-9, atol=1e-12)
+
+
+WATCHES = """
+import leaklab
+
+SEEN = []
+
+
+class Watches(leaklab.Defense):
+    def gradient(self, gradients, context):
+        SEEN.append((context.weights, context.batch["labels"], gradients))
+        return {name: value / 2 for name, value in gradients.items()}
+"""
+
+
+def test_each_step_is_taken_where_the_defended_one_before_led(tmp_path):
+    file = tmp_path / "watches.py"
+    file.write_text(WATCHES)
+    subject, arena = Subject.load(file), moments.load("steps")
+    exposure = Exposure(subject, "lenet", arena=arena)
+    (moment, *_) = exposure.moments
+    update = exposure.out(moment)
+    seen, now = subject.module.SEEN, dict(exposure.stage.weights)
+    assert len(seen) == arena.file.steps
+    for step, (weights, labels, gradients) in enumerate(seen):
+        assert labels.tolist() == moment.batch["labels"][step : step + 1].tolist()
+        wanted = replace(exposure.stage, weights=now).gradient(moment.batch["images"][step : step + 1], labels)
+        for name, value in weights.items():
+            torch.testing.assert_close(value, now[name], rtol=1e-12, atol=1e-15)
+            torch.testing.assert_close(gradients[name], wanted[name], rtol=1e-9, atol=1e-12)
+        now = {name: value - arena.file.rate * gradients[name] / 2 for name, value in now.items()}
+    for name, value in update.items():
+        end = (now[name] - exposure.stage.weights[name]) / -(arena.file.rate * arena.file.steps)
+        torch.testing.assert_close(value, end, rtol=1e-9, atol=1e-12)
+
+
+def test_images_are_compared_with_those_that_they_belong_to(several):
+    """An update's images come back in any order, but not in another update."""
+    truth, nobody = several.private.images, Attacker("guess", "", AnnealedMap())
+    samples = several.arena.samples
+    turned = truth.view(-1, samples, *truth.shape[1:]).flip(1).flatten(0, 1)
+    labels = several.private.labels
+    assert Reading(nobody, turned, labels, samples).decibels(truth) == [150.0] * several.arena.file.updates
+    assert Reading(nobody, turned, labels, samples).in_order(truth).equal(truth)
+    elsewhere = Reading(nobody, truth.roll(samples, 0), labels, samples)
+    assert max(elsewhere.decibels(truth)) < 30
+    assert several.labels_read(elsewhere) is None  # they were granted
+
+
+def test_several_images_of_a_halved_update_are_read_by_who_asks_for_no_length(several):
+    """The attackers of the house take such updates: whom facts call for, and who learns."""
+    exposure = replace(several, network="mlp")
+    found = {}
+    for attacker in by_rule(exposure, describe(Laboratory(exposure.subject, "mlp", exposure.arena))):
+        found[attacker.by] = exposure.read(attacker, exposure.defended).decibels(exposure.private.images)
+    assert list(found) == ["peel", "profiled-scale"]
+    assert sorted(found["peel"])[2] > 80  # all but what rounding and small steps hide of some digit
+    assert gain(found["profiled-scale"], exposure.guesses().decibels(exposure.private.images)).reads
+
+
+def test_laws_are_learnt_from_updates_of_as_many_images(several):
+    rehearsals, file = several.rehearsals, several.arena.file
+    first = several.moment(*several.of_update(several.arena.public, 0), FIRST_CLIENT).plain()
+    for gradients, name in zip(rehearsals.gradients, several.sent_names, strict=True):
+        assert len(gradients) == file.rehearsals * file.draws
+        assert torch.equal(gradients[0], first[name].flatten())
+    assert learnt(rehearsals).scope == "none"
+    assert max(abs(gain - 0.5) for gain in learnt(rehearsals).gains) < 0.1

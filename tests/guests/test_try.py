@@ -229,7 +229,7 @@ def test_who_learns_compression_reads_what_an_unaware_attacker_does_not(tmp_path
     )
     assert min(learnt.decibels(truth)) > 30
     assert learnt.labels.tolist() == arena.private.labels.tolist()
-    names = [attacker.by for attacker in by_rule(describe(Laboratory(subject, "lenet")), starts_affine=False)]
+    names = [attacker.by for attacker in by_rule(Exposure(subject, "lenet"), describe(Laboratory(subject, "lenet")))]
     assert names == ["support-only", "ranked-mixture", "profiled-scale"]
     blind = arena.read(Attacker("unaware", "annealed-map", AnnealedMap()), arena.defended)
     assert max(blind.decibels(truth)) < 15

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import Field
 
-from leaklab.records.bounds import Count
+from leaklab.records.bounds import Count, Positive
 from leaklab.records.config import parse, read_yaml
 from leaklab.records.errors import UserError
 from leaklab.records.record import Record
@@ -42,8 +42,11 @@ class ArenaFile(Record):
         images: ``digits``, ``faces`` or ``photographs``, or a file of numpy's (npz) beside this one, with the arrays of
             ``moments.PARTS``: uint8 images [N, C, H, W] and labels from 0.
         networks: by name.
-        updates: private images that are attacked; fewer than six decide nothing.
-        rehearsals: public images on which a defense is rehearsed.
+        batch: images of a local step. Where an update has several images, attackers are granted their labels.
+        steps: local steps, each on images of its own.
+        rate: of a local step; it matters where there are several.
+        updates: that are attacked; fewer than six decide nothing.
+        rehearsals: updates of public images on which a defense is rehearsed.
         draws: how often each is defended then.
         evaluations: of a search, in each of its stages.
         components: numbers in a latent of the prior; null for one per pixel.
@@ -53,6 +56,9 @@ class ArenaFile(Record):
     title: str
     images: str
     networks: dict[str, Network] = Field(min_length=1)
+    batch: Count = 1
+    steps: Count = 1
+    rate: Positive = 1.0
     updates: Count = 6
     rehearsals: Count = 20
     draws: Count = 8
@@ -76,6 +82,11 @@ class Arena:
     given: str
     folder: Path
     file: ArenaFile
+
+    @property
+    def samples(self) -> int:
+        """The number of images in an update."""
+        return self.file.batch * self.file.steps
 
     def all_networks(self) -> dict[str, Network]:
         """Return its networks by name, with the one that is trained for the price."""

@@ -59,7 +59,7 @@ def attempted(
 
 
 def _read(file: Path, made: Callable[[], Any], case: Case) -> tuple[Tensor, Tensor]:
-    """Return the images [T, C, H, W] and labels [T] that an attack found.
+    """Return the images [N, C, H, W] and labels [N] that an attack found.
 
     Raises:
         UserError: it fails, or returns something else.
@@ -70,17 +70,18 @@ def _read(file: Path, made: Callable[[], Any], case: Case) -> tuple[Tensor, Tens
         # what a guest returns may be of a class of its own, whose attributes and methods run too
         images, labels = (_plain(getattr(found, name, None)) for name in ("images", "labels"))
     trials, shape = len(case.observation.trials), tuple(case.knowledge.require("input_shape"))
+    samples = int(case.knowledge.facts.get("samples", 1))
     wanted = f"{file}: reconstruct"
     if images is None or labels is None:
         raise UserError(f"{wanted} returned {type(found).__name__}: return a leaklab.attacks.base.Reconstruction")
-    if images.shape != (trials, 1, *shape) or labels.shape != (trials, 1):
+    if images.shape != (trials, samples, *shape) or labels.shape != (trials, samples):
         raise UserError(
             f"{wanted} returned images {list(images.shape)} and labels {list(labels.shape)}: make them "
-            f"{[trials, 1, *shape]} and {[trials, 1]}"
+            f"{[trials, samples, *shape]} and {[trials, samples]}"
         )
     if not bool(images.isfinite().all()):
         raise UserError(f"{wanted} returned images that are not finite: correct it")
-    return images[:, 0].double(), labels[:, 0].long()
+    return images.flatten(0, 1).double(), labels.flatten().long()
 
 
 def _plain(value: object) -> Tensor | None:

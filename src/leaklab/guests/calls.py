@@ -5,7 +5,7 @@ import importlib.util
 import inspect
 import random
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from leaklab.defenses.base import Alone, ClientContext, Defense, loaded, overrides
 from leaklab.guests.files import FUNCTION, Guest, blamed, digest, find
 from leaklab.guests.returned import checked, checked_penalty, checked_samples
+from leaklab.guests.situation import Gradients, Situation, moved
 from leaklab.records.draws import key_of
 from leaklab.records.errors import UserError
 from leaklab.records.plugins import PACKAGE_FOLDER
 
-Gradients = Mapping[str, Tensor]
 OWN_HOOKS = ("samples", "network", "penalty")
 """Hooks of guests alone, looked up by name: ``samples(images, labels, context)``, ``network(network)`` and
 ``penalty(network)``, which is asked after the pass that it adds a term to."""
@@ -40,40 +40,6 @@ class FunctionDefense(Defense):
         """Return what the function makes of one step's gradient."""
         given = (gradients, context)[: min(self.arguments, 2)]  # type: ignore[attr-defined]
         return self.function(*given)  # type: ignore[attr-defined, no-any-return]
-
-
-@dataclass(frozen=True)
-class Situation:
-    """One client at one moment, and what its guest is fed.
-
-    Attributes:
-        gradients: of each local step, by name; nothing of the guest's may depend on more than the context tells.
-            Where a guest changes the network they are those of its mean state, without terms of its own.
-        weights: that the server sent.
-        batch: ``images`` [B, C, H, W] and ``labels`` [B].
-        build: gives the network.
-        rate: nominal learning rate.
-        seed: of the run.
-        client: its number.
-        round: from 0.
-        draw: repetition of the client's randomness.
-        own: whether the gradients are those of its batch; others stand for whatever the client would compute.
-    """
-
-    gradients: Sequence[Gradients]
-    weights: Mapping[str, Tensor]
-    batch: Mapping[str, Tensor]
-    build: Callable[[], nn.Sequential]
-    rate: float = 1.0
-    seed: int = 0
-    client: int = 0
-    round: int = 0
-    draw: int = 0
-    own: bool = True
-
-    def fed(self, *gradients: Gradients) -> "Situation":
-        """Return the same moment with other gradients."""
-        return replace(self, gradients=gradients, own=False)
 
 
 @dataclass
@@ -198,13 +164,14 @@ def sent(
     with blamed(file, when):
         context = ClientContext(moment.rate, moment.seed, moment.client, moment.round, moment.draw)
         count = defense.local_steps(len(moment.gradients), context)
-        total = {name: torch.zeros_like(value) for name, value in moment.gradients[0].items()}
+        total = {name: torch.zeros_like(value) for name, value in moment.weights.items()}
         for step in range(int(count)):
-            batch = _trained_on(file, defense, moment, context, step)
+            there = replace(moment, weights=moved(moment.weights, total)) if step else moment
+            batch = _trained_on(file, defense, there, context, step)
             given = moment.gradients[min(step, len(moment.gradients) - 1)]
-            if moment.own and any(has(defense, hook) for hook in OWN_HOOKS):
-                given = _computed(file, defense, moment, batch, step)
-            at = context.at(Alone(step, cloned(moment.weights), cloned(batch), moment.build))
+            if moment.own and (step or any(has(defense, hook) for hook in OWN_HOOKS)):
+                given = _computed(file, defense, there, batch, step)
+            at = context.at(Alone(step, cloned(there.weights), cloned(batch), moment.build))
             seed_all(moment, step)
             rate = float(defense.local_rate(at))
             own = _shortened(given, defense.sample_bound(at))
@@ -242,13 +209,14 @@ def _trained_on(file: Path, defense: Defense, moment: Situation, context: Client
     Raises:
         UserError: what it makes is no batch.
     """
+    batch = moment.batch_of(step)
     if not has(defense, "samples"):
-        return moment.batch
-    at = context.at(Alone(step, cloned(moment.weights), cloned(moment.batch), moment.build))
+        return batch
+    at = context.at(Alone(step, cloned(moment.weights), cloned(batch), moment.build))
     seed_all(moment, step)
-    given = cloned(moment.batch)
+    given = cloned(batch)
     found = defense.samples(given["images"], given["labels"], at)  # type: ignore[attr-defined]
-    return checked_samples(file, found, moment.batch)
+    return checked_samples(file, found, batch)
 
 
 def _computed(file: Path, defense: Defense, moment: Situation, batch: Gradients, step: int) -> Gradients:

@@ -13,7 +13,8 @@ from leaklab.guests.verdict import ATTACKS, BAR, LEAST, STATUS, gain, rounded, w
 
 NOTHING = "does nothing"
 SILENT = "sends the same of all images that were attacked: nothing of them is in it, and it trains nobody here"
-NOT_MEASURED = ("batches", "several local steps", "colour", "networks that were trained")
+BATCHES, STEPS, COLOUR = "batches", "several local steps", "colour"
+NOT_MEASURED = (BATCHES, STEPS, COLOUR, "networks that were trained")
 SHOWN = {
     "undefended": "no defense",
     "unaware": "defended, attacker unaware",
@@ -51,9 +52,16 @@ def card_of(
         interrupted: it was cut off by its user, and not by the budget.
     """
     networks = {
-        network: _network([row for row in rows if row["network"] == network], answer, guest)
+        network: {
+            **_network([row for row in rows if row["network"] == network], answer, guest),
+            "samples": arena.samples,
+        }
         for network, answer in answers.items()
     }
+    file = arena.file
+    measured = {
+        BATCHES: file.batch > 1, STEPS: file.steps > 1, COLOUR: any(row.get("channels") == 3 for row in rows),
+    }  # fmt: skip
     verdict = worst([str(one["verdict"]) for one in networks.values()])
     spoilt = [network for network, one in networks.items() if one["control"] is False]
     own = [{"what": one["what"], "text": _without_folder(one["text"], guest)} for one in warnings]
@@ -68,7 +76,7 @@ def card_of(
         "ended": ended,
         "verdict": verdict,
         "status": STATUS[verdict],
-        "not measured": [one for one in NOT_MEASURED if one != "colour" or arena.file.images != "photographs"],
+        "not measured": [one for one in NOT_MEASURED if not measured.get(one)],
     }
     return CardData.model_validate({**card, "sentence": sentence(card)}).model_dump(mode="json", by_alias=True)
 
@@ -120,6 +128,12 @@ def asked_for(card: Mapping[str, Any]) -> str:
     (name,) = card["arenas"]
     own, _, digest = name.partition(" (")
     return "" if name == DEFAULT else f" --arena {own}{'.yaml' if digest else ''}"
+
+
+def at_a_time(card: Mapping[str, Any]) -> str:
+    """Return how many images are in an update."""
+    samples = next(iter(networks_of(card).values()))["samples"]
+    return "one at a time" if samples == 1 else f"{samples} in an update, of which attackers were told the labels"
 
 
 def cells(row: Mapping[str, Any], updates: int) -> tuple[str, str, str, str]:

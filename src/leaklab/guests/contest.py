@@ -113,9 +113,8 @@ def _defended(
 
 def _put(place: Path, name: str, exposure: Exposure) -> None:
     attacker = Attacker("guest", name, AnnealedMap())
-    observation = exposure.case(exposure.defended, attacker).observation
-    facts = {"batch_size": 1, "input_shape": list(exposure.arena.shape), "num_classes": exposure.arena.classes,
-             "input_range": [0.0, 1.0], "local_steps": 1, "defense": {"name": name, "settings": {}}}  # fmt: skip
+    observation = exposure.case(exposure.defended, attacker, exposure.private.labels).observation
+    facts = {**exposure.facts(exposure.private.labels), "defense": {"name": name, "settings": {}}}
     exchange.put(place, name, observation, Knowledge(MODEL, facts))
 
 
@@ -123,7 +122,7 @@ def _who(exposure: Exposure, facts: Sequence[Fact], network: str, phase: Phase, 
     """Yield the attackers of the house, those who learn or the others."""
     if not learns:
         yield Attacker("unaware", "annealed-map", AnnealedMap())
-        yield from by_rule(facts, starts_affine=exposure.stage.starts_affine())
+        yield from by_rule(exposure, facts)
         yield from informed(exposure, facts)
     elif facts:
         phase(f"it was rehearsed on the {network}")
@@ -151,11 +150,12 @@ def _judged(place: Path, waiting: Sequence[str], found: dict[str, tuple[Exposure
         elif isinstance(said, str):
             row({**common, "failed": said, "seconds": 0.0})
         else:
-            reading = Reading(Attacker(GUEST, GUEST, AnnealedMap()), said["images"], said["labels"])
+            reading = Reading(
+                Attacker(GUEST, GUEST, AnnealedMap()), said["images"], said["labels"], exposure.arena.samples
+            )
             row({**common, **_numbers(exposure, reading), "seconds": float(said["seconds"])})
     return left
 
 
 def _numbers(exposure: Exposure, reading: Reading) -> dict[str, Any]:
-    right = int((reading.labels == exposure.private.labels).sum())
-    return {"decibels": reading.decibels(exposure.private.images), "labels": right}
+    return {"decibels": reading.decibels(exposure.private.images), "labels": exposure.labels_read(reading)}

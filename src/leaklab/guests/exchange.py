@@ -52,7 +52,7 @@ def case(folder: Path, name: str, evaluations: int, seed: int) -> Case:
 
 
 def answer(folder: Path, name: str, images: Tensor, labels: Tensor, seconds: float) -> None:
-    """Write what an attack read: images [T, C, H, W] and labels [T]."""
+    """Write what an attack read: images [N, C, H, W] and labels [N]."""
     found = {"images": images.contiguous(), "labels": labels.contiguous(), "seconds": torch.tensor(seconds)}
     write_tensors(folder / f"{name}.read.safetensors", found)
 

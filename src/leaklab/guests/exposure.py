@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from statistics import fmean
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,10 +13,12 @@ from leaklab.attacks.annealed import AnnealedMap
 from leaklab.attacks.base import Attack, Budget, Case, Reconstruction
 from leaklab.attacks.learnt import linear
 from leaklab.attacks.matching.distances import Distance
-from leaklab.guests.calls import Situation, Subject, sent
+from leaklab.guests.calls import Subject, sent
 from leaklab.guests.laboratory import Update, alike, rms
 from leaklab.guests.moments import Ground, Labelled, Stage, tiny
 from leaklab.guests.networks import stage_of
+from leaklab.guests.situation import Situation
+from leaklab.metrics.guesses import match, reorder
 from leaklab.metrics.pixel import mean_squared_error
 from leaklab.models.generators.base import Generator
 from leaklab.models.generators.class_gaussian import ClassGaussian
@@ -52,19 +56,32 @@ class Reading:
 
     Attributes:
         attacker: who.
-        images: [T, C, H, W] in [0, 1].
-        labels: [T].
+        images: [N, C, H, W] in [0, 1], one update's after the other.
+        labels: [N].
+        samples: images in an update.
     """
 
     attacker: Attacker
     images: Tensor
     labels: Tensor
+    samples: int = 1
 
     def decibels(self, truth: Tensor) -> list[float]:
-        """Return the PSNR of each image in dB, at most 150."""
-        errors = mean_squared_error(self.images, truth)
+        """Return the PSNR in dB, at most 150: of each update the mean over its images."""
+        return [fmean(one) for one in zip(*[iter(self.of_images(truth))] * self.samples, strict=True)]
+
+    def of_images(self, truth: Tensor) -> list[float]:
+        """Return the PSNR of each image that stands where it belongs (``in_order``)."""
+        errors = mean_squared_error(self.in_order(truth), truth)
         decibels = -10 * errors.nan_to_num(nan=1.0).clamp(min=1e-15).log10()
         return [float(one) for one in decibels]
+
+    def in_order(self, truth: Tensor) -> Tensor:
+        """Return the images [N, C, H, W], each update's in the order of the originals that they belong to."""
+        if self.samples == 1:
+            return self.images
+        found, wanted = (one.view(-1, self.samples, *one.shape[1:]) for one in (self.images, truth))
+        return reorder(found, match(found.nan_to_num(nan=0.0), wanted)).flatten(0, 1)
 
 
 @dataclass
@@ -99,8 +116,14 @@ class Exposure:
     def private(self) -> Labelled:
         """The images that are attacked."""
         every = self.arena.private
-        order = stream(self.seed, "private images").permutation(len(every.labels))[: self.arena.file.updates]
+        attacked = self.arena.file.updates * self.arena.samples
+        order = stream(self.seed, "private images").permutation(len(every.labels))[:attacked]
         return Labelled(every.images[order], every.labels[order])
+
+    def of_update(self, pool: Labelled, number: int) -> tuple[Tensor, Tensor]:
+        """Return the images and labels of one update, of a pool that is shared out in its order."""
+        own = slice(number * self.arena.samples, (number + 1) * self.arena.samples)
+        return pool.images[own], pool.labels[own]
 
     @cached_property
     def generator(self) -> Generator:
@@ -109,20 +132,28 @@ class Exposure:
         return prior.fitted(public.images, public.labels, self.arena.classes).double()
 
     def moment(self, images: Tensor, labels: Tensor, client: int, draw: int = 0) -> Situation:
-        """Return the moment of a client with one image."""
-        return replace(self.stage.moment(images, labels), seed=self.seed, client=client, draw=draw)
+        """Return the moment of a client with the images of one update."""
+        moment = self._on(self.stage, images, labels)
+        return replace(moment, seed=self.seed, client=client, draw=draw)
+
+    def _on(self, stage: Stage, images: Tensor, labels: Tensor) -> Situation:
+        return stage.moment(images, labels, self.arena.file.steps, self.arena.file.rate)
+
+    @cached_property
+    def undefended(self) -> list[Situation]:
+        """The clients that are attacked, without the guest."""
+        batches = (self.of_update(self.private, k) for k in range(self.arena.file.updates))
+        return [self._on(self.original, *batch) for batch in batches]
 
     @cached_property
     def plain(self) -> list[Update]:
-        """The gradients of the private images without the guest."""
-        images, labels = self.private.images, self.private.labels
-        return [self.original.gradient(images[k : k + 1], labels[k : k + 1]) for k in range(len(labels))]
+        """What they send without the guest."""
+        return [moment.plain() for moment in self.undefended]
 
     @cached_property
     def moments(self) -> list[Situation]:
         """The clients that are attacked."""
-        images, labels = self.private.images, self.private.labels
-        return [self.moment(images[k : k + 1], labels[k : k + 1], k) for k in range(len(labels))]
+        return [self.moment(*self.of_update(self.private, k), k) for k in range(self.arena.file.updates)]
 
     @cached_property
     def defended(self) -> list[Update]:
@@ -140,7 +171,8 @@ class Exposure:
         client, arena = self.subject.new(), self.arena
         pool = arena.public if moment.client >= FIRST_CLIENT else arena.private
         for before in range(self.earlier):
-            place = stream(self.seed, "earlier", moment.client, before, moment.draw).permutation(len(pool.labels))[:1]
+            order = stream(self.seed, "earlier", moment.client, before, moment.draw).permutation(len(pool.labels))
+            place = order[: self.arena.samples]
             other = self.moment(pool.images[place], pool.labels[place], moment.client, moment.draw)
             sent(self.subject, client, replace(other, round=before))
         return sent(self.subject, client, replace(moment, round=self.earlier))
@@ -162,38 +194,69 @@ class Exposure:
         return self.rehearsed(self.arena.file.draws, self.out)
 
     def rehearsed(self, draws: int, out: Callable[[Situation], Update]) -> linear.Rehearsals:
-        """Return each public image so many times, and what is sent of it."""
-        public, gradients, outs = self.arena.public, [], []
-        for image in range(self.arena.file.rehearsals):
+        """Return the update of some public images so many times, and what is sent of them."""
+        gradients, outs = [], []
+        for number in range(self.arena.file.rehearsals):
+            moment = self.moment(*self.of_update(self.arena.public, number), FIRST_CLIENT + number)
             for draw in range(draws):
-                images, labels = public.images[image : image + 1], public.labels[image : image + 1]
-                moment = self.moment(images, labels, FIRST_CLIENT + image, draw)
-                outs.append(out(moment))
-                gradients.append(moment.gradients[0])
+                outs.append(out(replace(moment, draw=draw)))
+                gradients.append(moment.plain())
         before, after = (
             tuple(torch.stack([one[name].flatten() for one in rows]) for name in self.sent_names)
             for rows in (gradients, outs)
         )
         return linear.Rehearsals(before, after, draws)
 
-    def case(self, updates: Sequence[Mapping[str, Tensor]], attacker: Attacker, evaluations: int | None = None) -> Case:
-        """Return what an attacker is given of updates: nothing of the images behind them."""
+    def case(
+        self,
+        updates: Sequence[Mapping[str, Tensor]],
+        attacker: Attacker,
+        labels: Tensor,
+        evaluations: int | None = None,
+    ) -> Case:
+        """Return what an attacker is given of updates: nothing of the images behind them but their labels."""
         given = self.original if attacker.kind in OF_PLAIN else self.stage
         update = {key: torch.stack([one[key] for one in updates]) for key in updates[0]}
         trials = tuple(range(len(updates)))
         observed = Observation(dict(given.weights), update, "gradient", "eval", given.model, trials)
-        facts = {"weights": True, "architecture": True, "batch_size": 1, "input_shape": self.arena.shape,
-                 "num_classes": self.arena.classes, "input_range": (0.0, 1.0), "local_steps": 1}  # fmt: skip
         streams = partial(stream, self.seed, "guest", attacker.by)
         budget = Budget(evaluations or self.arena.file.evaluations, 1)
+        facts = {"weights": True, "architecture": True, **self.facts(labels)}
         return Case(observed, Knowledge("guest", facts), budget, streams, attacker.distance, self.generator)
 
+    def facts(self, labels: Tensor) -> dict[str, Any]:
+        """Return what attackers know of updates, beside the network; labels [N] only where an update has several."""
+        arena, own = self.arena, self.arena.file
+        known = {"batch_size": own.batch, "input_shape": list(arena.shape), "num_classes": arena.classes,
+                 "input_range": [0.0, 1.0], "local_steps": own.steps}  # fmt: skip
+        if arena.samples > 1:
+            known |= {"nominal_rate": own.rate, "samples": arena.samples,
+                      "labels": labels.view(-1, arena.samples).tolist()}  # fmt: skip
+        return known
+
     def read(
-        self, attacker: Attacker, updates: Sequence[Mapping[str, Tensor]], evaluations: int | None = None
+        self,
+        attacker: Attacker,
+        updates: Sequence[Mapping[str, Tensor]],
+        evaluations: int | None = None,
+        labels: Tensor | None = None,
     ) -> Reading:
-        """Return what an attacker makes of updates."""
-        found: Reconstruction = attacker.attack.reconstruct(self.case(updates, attacker, evaluations))
-        return Reading(attacker, found.images[:, 0], found.labels[:, 0])
+        """Return what an attacker makes of updates: of the private images, unless it is told the labels of others."""
+        given = self.private.labels if labels is None else labels
+        found: Reconstruction = self.told(attacker.attack).reconstruct(self.case(updates, attacker, given, evaluations))
+        return Reading(attacker, found.images.flatten(0, 1), found.labels.flatten(), self.arena.samples)
+
+    def labels_read(self, reading: Reading) -> int | None:
+        """Return how many labels were right; None where they were granted."""
+        return int((reading.labels == self.private.labels).sum()) if self.arena.samples == 1 else None
+
+    def told(self, attack: Attack) -> Attack:
+        """Return an attack as it is where an update has several images: it is told their labels and their order."""
+        if self.arena.samples == 1:
+            return attack
+        own = {"label_rule": "known", "samples": self.arena.samples if self.arena.file.steps > 1 else 0}
+        told = {name: value for name, value in own.items() if hasattr(attack, name)}
+        return replace(attack, **told)  # type: ignore[type-var]
 
     def guesses(self) -> Reading:
         """Return the better of two guesses of each image: the mean of all public images, or of those of its class."""
@@ -203,16 +266,16 @@ class Exposure:
         )
         nobody = Attacker("guess", "mean images", AnnealedMap())
         every = public.images.mean(0).expand_as(of_class)
-        both = [Reading(nobody, one, self.private.labels) for one in (every, of_class)]
-        first, second = (torch.tensor(one.decibels(self.private.images)) for one in both)
+        both = [Reading(nobody, one, self.private.labels, self.arena.samples) for one in (every, of_class)]
+        first, second = (torch.tensor(replace(one, samples=1).of_images(self.private.images)) for one in both)
         better = (first >= second).view(-1, 1, 1, 1)
         return replace(both[0], images=torch.where(better, every, of_class))
 
     def energy(self) -> float:
         """Return the root mean square of what the defense changes in an entry, on the network that is trained."""
         changes = [
-            torch.cat([(out[name] - moment.gradients[0][name]).flatten() for name in out])
-            for out, moment in zip(self.defended, self.moments, strict=True)
+            torch.cat([(out[name] - plain[name]).flatten() for name in out])
+            for out, plain in zip(self.defended, (moment.plain() for moment in self.moments), strict=True)
         ]
         return rms(torch.cat(changes))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from leaklab.attacks.adaptive.noise import NormalLikelihood
 from leaklab.attacks.annealed import AnnealedMap
@@ -15,7 +16,7 @@ from leaklab.guests.arenas import PRICE
 from leaklab.guests.calls import FunctionDefense, Subject, sent
 from leaklab.guests.card import SILENT
 from leaklab.guests.description import describe
-from leaklab.guests.exposure import EARLIER, Attacker, Exposure
+from leaklab.guests.exposure import EARLIER, Attacker, Exposure, Reading
 from leaklab.guests.informed import informed
 from leaklab.guests.laboratory import Laboratory, Update
 from leaklab.guests.learning import who_averages, who_learnt
@@ -90,7 +91,7 @@ def attackers(
         yield exposure, Attacker("undefended", "annealed-map", AnnealedMap())
         return
     first = (Attacker(kind, "annealed-map", AnnealedMap()) for kind in ("undefended", "unaware"))
-    for attacker in (*first, *by_rule(facts, starts_affine=exposure.stage.starts_affine()), *informed(exposure, facts)):
+    for attacker in (*first, *by_rule(exposure, facts), *informed(exposure, facts)):
         phase(f"{attacker.by} attacked it on the {network}")
         yield exposure, attacker
     phase(f"it was rehearsed on the {network}")
@@ -126,9 +127,8 @@ def control(exposure: Exposure) -> bool:
     Then the same search reads the same of it as of no defense, and need not be run. What a file changes outside of
     itself, of torch say, shows here.
     """
-    images, labels = exposure.private.images, exposure.private.labels
-    for client, plain in enumerate(exposure.plain):  # on the network without the guest, who may change it
-        moment = exposure.original.moment(images[client : client + 1], labels[client : client + 1])
+    # on the network without the guest, who may change it
+    for client, (moment, plain) in enumerate(zip(exposure.undefended, exposure.plain, strict=True)):
         update = sent(exposure.subject, FunctionDefense(lambda gradients: gradients), replace(moment, client=client))
         if update.keys() != plain.keys() or not all(torch.equal(update[name], plain[name]) for name in plain):
             return False
@@ -139,9 +139,14 @@ def _guess(exposure: Exposure) -> dict[str, Any]:
     """Return the guesses, with the images that are attacked."""
     guesses, truth = exposure.guesses(), exposure.private.images
     common = {"network": exposure.network, "attacker": "guess", "by": guesses.attacker.by, "labels": None}
-    return {
-        **common, "decibels": guesses.decibels(truth), "images": encoded(guesses.images), "originals": encoded(truth),
-    }  # fmt: skip
+    pictures = {**_pictures(guesses, truth), "originals": encoded(truth[:: guesses.samples])}
+    return {**common, "decibels": guesses.decibels(truth), "channels": truth.shape[1], **pictures}
+
+
+def _pictures(reading: Reading, truth: Tensor) -> dict[str, Any]:
+    """Return the first image of each update as a picture, with its own PSNR."""
+    first = slice(None, None, reading.samples)
+    return {"images": encoded(reading.in_order(truth)[first]), "of_images": reading.of_images(truth)[first]}
 
 
 def _refuse_what_trains_nobody(file: Path, facts: list[Fact]) -> None:
@@ -166,7 +171,6 @@ def _row(exposure: Exposure, attacker: Attacker, updates: list[Update]) -> dict[
         reading = exposure.read(attacker, updates)
     except (UserError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
         return {**common, "failed": str(error), "seconds": time.monotonic() - began}
-    right = int((reading.labels == exposure.private.labels).sum())
-    decibels = reading.decibels(exposure.private.images)
-    images = encoded(reading.images)
-    return {**common, "decibels": decibels, "labels": right, "images": images, "seconds": time.monotonic() - began}
+    decibels, pictures = reading.decibels(exposure.private.images), _pictures(reading, exposure.private.images)
+    labels = exposure.labels_read(reading)
+    return {**common, "decibels": decibels, "labels": labels, **pictures, "seconds": time.monotonic() - began}

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from leaklab.defenses.base import Defense
-from leaklab.guests.calls import Situation, Subject, sent
+from leaklab.guests.calls import Subject, sent
 from leaklab.guests.moments import Ground, Stage, tiny
 from leaklab.guests.networks import stage_of
+from leaklab.guests.situation import Situation
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 

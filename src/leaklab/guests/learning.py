@@ -39,8 +39,7 @@ def laws(exposure: Exposure) -> Iterator[tuple[str, Callable[[], OnlyWidened | N
 
 def emulated(exposure: Exposure) -> emulation.Apply:
     """Return what some client sends of a gradient, as the attacker computes it."""
-    public = exposure.arena.public
-    moment = exposure.moment(public.images[:1], public.labels[:1], FIRST_CLIENT)
+    moment = exposure.moment(*exposure.of_update(exposure.arena.public, 0), FIRST_CLIENT)
 
     def apply(gradient: Sequence[Tensor]) -> list[Tensor]:
         hidden = {name: torch.zeros_like(value) for name, value in exposure.stage.weights.items()}
@@ -52,9 +51,10 @@ def emulated(exposure: Exposure) -> emulation.Apply:
 
 def who_learnt(exposure: Exposure) -> Attacker:
     """Return the attacker whose law is learnt: of several the best on public images that none learnt from."""
-    public, place = exposure.arena.public, exposure.arena.file.rehearsals
-    images, labels = public.images[place : place + CHOOSING], public.labels[place : place + CHOOSING]
-    moments = [exposure.moment(images[k : k + 1], labels[k : k + 1], FIRST_CLIENT + place + k) for k in range(CHOOSING)]
+    public, first = exposure.arena.public, exposure.arena.file.rehearsals
+    batches = [exposure.of_update(public, place) for place in range(first, first + CHOOSING)]
+    images, labels = (torch.cat(parts) for parts in zip(*batches, strict=True))
+    moments = [exposure.moment(*batch, FIRST_CLIENT + first + k) for k, batch in enumerate(batches)]
     updates = [exposure.out(moment) for moment in moments]
     tried: list[tuple[float, Attacker]] = []
     for name, learn in laws(exposure):
@@ -62,7 +62,7 @@ def who_learnt(exposure: Exposure) -> Attacker:
         if law is None:
             continue
         attacker = Attacker("learnt", name, SEARCH, law)
-        reading = exposure.read(attacker, updates, REHEARSING)
+        reading = exposure.read(attacker, updates, REHEARSING, labels)
         errors = 10 ** (-torch.tensor(reading.decibels(images)) / 10)
         tried.append((float(errors.mean()) + int((reading.labels != labels).sum()), attacker))
         if tried[-1][0] < ENOUGH:

@@ -21,10 +21,11 @@ import torch
 from torch import Tensor
 
 from leaklab.defenses.base import Alone, ClientContext, Defense, overrides
-from leaklab.guests.calls import OWN_HOOKS, Gradients, Situation, Subject, cloned, has, seed_all, sent
+from leaklab.guests.calls import OWN_HOOKS, Subject, cloned, has, seed_all, sent
 from leaklab.guests.files import blamed
 from leaklab.guests.laboratory import alike
 from leaklab.guests.networks import moments
+from leaklab.guests.situation import Gradients, Situation
 from leaklab.records.errors import UserError
 
 HOOKS = ("local_rate", "gradient", "update", "hidden", "local_steps", "batch_size", "sample_bound")

@@ -2,7 +2,7 @@
 
 import importlib.util
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,7 +16,7 @@ from leaklab.data.readers.base import Reader, Samples
 from leaklab.data.readers.embedded import Digits, FacePatches, Photographs
 from leaklab.defenses.base import loaded
 from leaklab.guests import arenas
-from leaklab.guests.calls import Situation
+from leaklab.guests.situation import Situation, moved
 from leaklab.models.base import Architecture
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
@@ -62,10 +62,16 @@ class Stage:
         found = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
         return dict(zip(self.weights, found, strict=True))
 
-    def moment(self, images: Tensor, labels: Tensor) -> Situation:
-        """Return the moment of a client with this batch, one step at rate 1."""
-        batch = {"images": images, "labels": labels}
-        return Situation([self.gradient(images, labels)], self.weights, batch, self.build)
+    def moment(self, images: Tensor, labels: Tensor, steps: int = 1, rate: float = 1.0) -> Situation:
+        """Return the moment of a client with these images, shared out among its local steps in their order."""
+        batch, per_step = {"images": images, "labels": labels}, len(labels) // steps
+        moment = Situation([], self.weights, batch, self.build, rate, per_step=per_step)
+        for step in range(steps):
+            own = moment.batch_of(step)
+            there = replace(self, weights=moved(self.weights, moment.walked()))
+            gradients = [*moment.gradients, there.gradient(own["images"], own["labels"])]
+            moment = replace(moment, gradients=gradients)
+        return moment
 
     def starts_affine(self) -> bool:
         """Whether the first layer with weights is affine and has a bias, whose gradients give its input away."""
@@ -106,7 +112,8 @@ class Ground(arenas.Arena):
         if self.file.images != "digits":  # their order is one of no class
             order = stream(0, "arena", "public images").permutation(len(public.labels))
             public = Labelled(public.images[order], public.labels[order])
-        if len(private.labels) < self.file.updates or len(public.labels) < self.file.rehearsals + CHOOSING:
+        rehearsed, attacked = (count * self.samples for count in (self.file.rehearsals + CHOOSING, self.file.updates))
+        if len(private.labels) < attacked or len(public.labels) < rehearsed:
             raise UserError(
                 f"{self.given}: {len(public.labels)} public and {len(private.labels)} private images are too few for "
                 f"{self.file.rehearsals} rehearsals and {self.file.updates} updates: lower these, or give more images"

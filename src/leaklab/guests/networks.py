@@ -13,10 +13,11 @@ import torch
 from torch import nn
 
 from leaklab.defenses.base import loaded
-from leaklab.guests.calls import Situation, Subject, has
+from leaklab.guests.calls import Subject, has
 from leaklab.guests.files import blamed
 from leaklab.guests.moments import Ground, Stage, tiny
 from leaklab.guests.returned import checked_network
+from leaklab.guests.situation import Situation
 from leaklab.models.base import Architecture, Shape
 from leaklab.records import plugins
 

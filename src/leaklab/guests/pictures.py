@@ -25,7 +25,7 @@ SHOWN = {
 
 @dataclass(frozen=True)
 class Strip:
-    """Pictures of all updates of one network, by one who made them.
+    """Pictures of the first image of all updates of one network, by one who made them.
 
     Attributes:
         name: who.
@@ -60,9 +60,9 @@ def strips(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Strip]]:
 def _strips(rows: Sequence[Mapping[str, Any]]) -> Iterator[Strip]:
     for row in (row for row in rows if row["attacker"] == "guess"):
         yield Strip("original", "", row["originals"], None)
-        yield Strip("best guess", "", row["images"], row["decibels"])
+        yield Strip("best guess", "", row["images"], row["of_images"])
     for kind, name in SHOWN.items():
         own = [row for row in rows if row["attacker"] == kind]
         if own:
             best = max(own, key=lambda row: fmean(row["decibels"]))
-            yield Strip(name, best["by"], best["images"], best["decibels"])
+            yield Strip(name, best["by"], best["images"], best["of_images"])

@@ -16,12 +16,13 @@ import torch
 from torch import Tensor
 
 from leaklab.defenses.base import Defense, loaded
-from leaklab.guests.calls import Situation, Subject, sent
+from leaklab.guests.calls import Subject, sent
 from leaklab.guests.exposure import Exposure
 from leaklab.guests.laboratory import Update, times
 from leaklab.guests.moments import Stage
 from leaklab.guests.networks import stage_of
 from leaklab.guests.schema import Price
+from leaklab.guests.situation import Situation
 from leaklab.guests.verdict import half_width, rounded
 from leaklab.records.streams import stream
 

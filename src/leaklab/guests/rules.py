@@ -10,10 +10,11 @@ from leaklab.attacks.adaptive.emulation import after_clipping, on_support
 from leaklab.attacks.adaptive.laws import LaplaceLaw
 from leaklab.attacks.adaptive.noise import NormalLikelihood
 from leaklab.attacks.adaptive.outpost import RankedLaw
-from leaklab.attacks.analytic import AnalyticReconstruction
+from leaklab.attacks.analytic import AnalyticReconstruction as Analytic
 from leaklab.attacks.annealed import AnnealedLikelihood, AnnealedMap
+from leaklab.attacks.exact_batch import ExactBatch
 from leaklab.attacks.matching.distances import profiled_scale
-from leaklab.guests.exposure import Attacker
+from leaklab.guests.exposure import Attacker, Exposure
 from leaklab.guests.maps import Fact
 
 SMALLEST, LARGEST = "smallest of each tensor", "largest of each tensor"
@@ -33,17 +34,18 @@ class MeasuredRanks(RankedLaw):
         return [self.sigmas.get(name, 0.0) for name in weights]
 
 
-def by_rule(facts: Sequence[Fact], *, starts_affine: bool) -> Iterator[Attacker]:
+def by_rule(exposure: Exposure, facts: Sequence[Fact]) -> Iterator[Attacker]:
     """Yield the attackers of the house that facts call for; one who asks for nothing but the direction always comes.
 
     Args:
+        exposure: who is attacked; a network's first layer may give its input away.
         facts: what the defense does.
-        starts_affine: the network's first layer gives its input away (``arenas.Stage.starts_affine``).
     """
     found = {fact.name: fact.value for fact in facts}
     search = AnnealedMap()
-    if starts_affine:
-        yield Attacker("rule", "analytic", AnalyticReconstruction())
+    if exposure.stage.starts_affine():
+        several = exposure.arena.samples > 1
+        yield Attacker("rule", "peel", ExactBatch("peel")) if several else Attacker("rule", "analytic", Analytic())
     noise, clip, zeros = found.get("noise"), found.get("clips"), found.get("zeros")
     if noise and isinstance(noise["sigma"], float):
         yield from _of_noise(noise, clip)

@@ -57,12 +57,12 @@ class Row(Part):
     )
     by: str = Field(description="the search, and what it knows")
     seconds: Seconds
-    psnr: Decibels = Field(description="mean over updates, in dB, rounded to 0.01; at most 150")
+    psnr: Decibels = Field(description="mean over updates, and their images, in dB, rounded to 0.01; at most 150")
     each: list[Decibels] = Field(description="PSNR of each update")
     gain: Decibels = Field(description="mean PSNR over that of the best guess of the same update, in dB")
     low: Decibels | None = Field(description="end of the gain's interval; null where one update tells nothing of it")
     high: Decibels | None = Field(description="the other end")
-    labels: int | None = Field(ge=0, description="labels that were right; null where none was read")
+    labels: int | None = Field(ge=0, description="labels that were right; null where they were told, or none was read")
 
 
 class NotRun(Part):
@@ -99,6 +99,7 @@ class Network(Part):
     """What was found on one network."""
 
     updates: int = Field(ge=0, description="that were attacked; 0 where it was cut off before")
+    samples: int = Field(1, ge=1, description="images of an update; labels of several are told to attackers")
     facts: list[str] = Field(description="what the defense does, by experiment")
     guess_psnr: Decibels | None = Field(description="mean PSNR of the best guesses")
     control: bool | None = Field(

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from leaklab.guests.card import asked_for, badge_of, cells, cut_off, facts_of, lines_of, price_of
+from leaklab.guests.card import asked_for, at_a_time, badge_of, cells, cut_off, facts_of, lines_of, price_of
 from leaklab.guests.pictures import Strip
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_text
@@ -107,6 +107,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "md": in_markdown,
         "asked": asked_for,
+        "at_a_time": at_a_time,
         "cut_off": cut_off,
         "facts": facts_of,
         "price": price_of,
