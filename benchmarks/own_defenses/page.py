@@ -64,15 +64,15 @@ def _shown(pair: tuple[str, str]) -> str:
 
 def word(one: Mapping[str, Any]) -> str:
     """Return the word of a card for what was read."""
-    rows = [row for row in one["rows"] if "decibels" in row and row["attacker"] != "named"]
+    rows = [row for row in one["rows"] if "scores" in row and row["attacker"] != "named"]
     failed = any("failed" in row for row in one["rows"] if row["attacker"] in ATTACKS)
     return word_of(rows, one["guesses"], complete=not failed) if rows else "refused"
 
 
 def best(one: Mapping[str, Any], kinds: Sequence[str]) -> Mapping[str, Any] | None:
     """Return the strongest of some kinds of attackers by mean PSNR; None where none ran."""
-    rows = [row for row in one["rows"] if row["attacker"] in kinds and "decibels" in row]
-    return max(rows, key=lambda row: fmean(row["decibels"]), default=None)
+    rows = [row for row in one["rows"] if row["attacker"] in kinds and "scores" in row]
+    return max(rows, key=lambda row: fmean(row["scores"]), default=None)
 
 
 def behind(one: Mapping[str, Any]) -> float | None:
@@ -80,7 +80,7 @@ def behind(one: Mapping[str, Any]) -> float | None:
     told, own = best(one, ["named"]), best(one, ["rule", "learnt", "unaware"])
     if told is None or own is None:
         return None
-    return median(a - b for a, b in zip(told["decibels"], own["decibels"], strict=True))
+    return median(a - b for a, b in zip(told["scores"], own["scores"], strict=True))
 
 
 def _table(found: Readings) -> str:
@@ -96,4 +96,4 @@ def _rows(found: Readings) -> Iterator[list[str]]:
 
 
 def _cell(row: Mapping[str, Any] | None) -> str:
-    return f"{fmean(row['decibels']):.1f} ({row['by']})" if row else ""
+    return f"{fmean(row['scores']):.1f} ({row['by']})" if row else ""

@@ -38,7 +38,7 @@ def readings(name: str, network: str) -> dict[str, Any]:
         file.write_text(SOURCES[name][0], encoding="utf-8")
         subject = Subject.load(file)
         exposure, facts = Exposure(subject, network), describe(Laboratory(subject, network))
-        guesses = exposure.guesses().decibels(exposure.private.images)
+        guesses = exposure.guesses().scores(exposure.private.images)
         if any(fact.name == "ignores the gradient" for fact in facts):
             return {"guesses": guesses, "facts": [fact.text for fact in facts], "rows": [], "seconds": 0.0}
         rows = [_row(where, attacker) for where, attacker in attackers(exposure, facts)]
@@ -53,4 +53,4 @@ def _row(exposure: Exposure, attacker: Attacker) -> dict[str, Any]:
         reading = exposure.read(attacker, exposure.plain if attacker.kind == "undefended" else exposure.defended)
     except UserError as error:
         return {**common, "failed": str(error)}
-    return {**common, "decibels": reading.decibels(exposure.private.images), "labels": exposure.labels_read(reading)}
+    return {**common, "scores": reading.scores(exposure.private.images), "labels": exposure.labels_read(reading)}

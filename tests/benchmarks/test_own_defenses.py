@@ -8,8 +8,8 @@ from own_defenses.sources import HOUSE, SOURCES
 GUESSES = [10.0] * 6
 
 
-def row(kind, *decibels):
-    return {"attacker": kind, "by": kind, "decibels": list(decibels), "labels": 6}
+def row(kind, *scores):
+    return {"attacker": kind, "by": kind, "scores": list(scores), "labels": 6}
 
 
 def readings(*rows):
@@ -21,7 +21,7 @@ LEARNT = row("learnt", 30, 31, 29, 30, 31, 29)
 
 @pytest.mark.parametrize(("ahead", "said"), [(3.0, "more than 1 dB behind"), (0.5, "none is more than 1 dB behind")])
 def test_behind_is_the_median_against_the_better_of_the_two(ahead, said):
-    told = row("named", *(value + ahead for value in LEARNT["decibels"][:5]), 99)
+    told = row("named", *(value + ahead for value in LEARNT["scores"][:5]), 99)
     one = readings(row("rule", *[12.0] * 6), LEARNT, told)
     assert behind(one) == pytest.approx(ahead)
     assert word(one) == "read"

@@ -85,7 +85,7 @@ def test_without_a_defense_images_are_read(name, guest):
     effort = arena.file.evaluations if arena.samples == 1 else 20
     read = exposure.read(Attacker("undefended", "annealed-map", AnnealedMap()), exposure.plain, effort)
     truth = exposure.private.images
-    assert gain(read.decibels(truth), exposure.guesses().decibels(truth)).reads
+    assert gain(read.scores(truth), exposure.guesses().scores(truth)).reads
     assert read.labels.tolist() == exposure.private.labels.tolist()
 
 
@@ -239,10 +239,10 @@ def test_images_are_compared_with_those_that_they_belong_to(several):
     samples = several.arena.samples
     turned = truth.view(-1, samples, *truth.shape[1:]).flip(1).flatten(0, 1)
     labels = several.private.labels
-    assert Reading(nobody, turned, labels, samples).decibels(truth) == [150.0] * several.arena.file.updates
+    assert Reading(nobody, turned, labels, samples).scores(truth) == [150.0] * several.arena.file.updates
     assert Reading(nobody, turned, labels, samples).in_order(truth).equal(truth)
     elsewhere = Reading(nobody, truth.roll(samples, 0), labels, samples)
-    assert max(elsewhere.decibels(truth)) < 30
+    assert max(elsewhere.scores(truth)) < 30
     assert several.labels_read(elsewhere) is None  # they were granted
 
 
@@ -251,10 +251,10 @@ def test_several_images_of_a_halved_update_are_read_by_who_asks_for_no_length(se
     exposure = replace(several, network="mlp")
     found = {}
     for attacker in by_rule(exposure, describe(Laboratory(exposure.subject, "mlp", exposure.arena))):
-        found[attacker.by] = exposure.read(attacker, exposure.defended).decibels(exposure.private.images)
+        found[attacker.by] = exposure.read(attacker, exposure.defended).scores(exposure.private.images)
     assert list(found) == ["peel", "profiled-scale"]
     assert sorted(found["peel"])[2] > 80  # all but what rounding and small steps hide of some digit
-    assert gain(found["profiled-scale"], exposure.guesses().decibels(exposure.private.images)).reads
+    assert gain(found["profiled-scale"], exposure.guesses().scores(exposure.private.images)).reads
 
 
 def test_laws_are_learnt_from_updates_of_as_many_images(several):

@@ -186,15 +186,15 @@ def test_an_attack_of_the_house_as_a_guest_reads_what_it_reads(attack, tmp_path,
     found = {row["defense"]: row for row in data["rows"]}
     assert set(found) == {"none", "gradient-clipping"}
     for defense in found:
-        house = [one["decibels"] for one in rows if one["attacker"] == "house" and one["defense"] == defense]
-        assert house == [one["decibels"] for one in rows if one["attacker"] == "guest" and one["defense"] == defense]
+        house = [one["scores"] for one in rows if one["attacker"] == "house" and one["defense"] == defense]
+        assert house == [one["scores"] for one in rows if one["attacker"] == "guest" and one["defense"] == defense]
     row = found["none"]  # behind the other one both read less than a guess
     assert (row["ahead"], row["word"], row["house"]["by"]) == (0.0, "level", "annealed-map")
     assert found["none"]["psnr"] > found["none"]["guess"]
 
 
-def a_row(defense, attacker, decibels, by="annealed-map"):
-    return {"network": "mlp", "defense": defense, "attacker": attacker, "by": by, "decibels": decibels, "labels": 6,
+def a_row(defense, attacker, scores, by="annealed-map"):
+    return {"network": "mlp", "defense": defense, "attacker": attacker, "by": by, "scores": scores, "labels": 6,
             "seconds": 1.0}  # fmt: skip
 
 
@@ -208,7 +208,7 @@ def a_row(defense, attacker, decibels, by="annealed-map"):
     ],
 )
 def test_it_is_ahead_where_the_whole_interval_of_paired_differences_is(attack, read, word):
-    guess = {"network": "mlp", "attacker": "guess", "by": "mean images", "defenses": ["lrp"], "decibels": [12.0] * 6}
+    guess = {"network": "mlp", "attacker": "guess", "by": "mean images", "defenses": ["lrp"], "scores": [12.0] * 6}
     house = [20.1, 20.9, 22.1, 22.9, 24.1, 24.9]
     rows = [guess, a_row("lrp", "guest", read), a_row("lrp", "house", [15.0] * 6), a_row("lrp", "house", house, "best")]
     data = contesting._data(find(attack(OWN)), 0, rows)
@@ -225,7 +225,7 @@ def test_a_guess_is_ahead_of_nobody(attack):
         "attacker": "guess",
         "by": "mean images",
         "defenses": ["lrp"],
-        "decibels": [12.0, 13.0] * 3,
+        "scores": [12.0, 13.0] * 3,
     }
     rows = [guess, a_row("lrp", "guest", [12.0, 13.0] * 3), a_row("lrp", "house", [6.0] * 6)]
     (row,) = contesting._data(find(attack(OWN)), 0, rows)["rows"]
@@ -234,7 +234,7 @@ def test_a_guess_is_ahead_of_nobody(attack):
 
 @pytest.mark.parametrize("ended", ["interrupted", "mine.py: the process was ended by SIGSEGV"])
 def test_what_was_read_before_an_end_is_shown(attack, ended):
-    guess = {"network": "mlp", "attacker": "guess", "by": "mean images", "defenses": ["lrp"], "decibels": [12.0] * 6}
+    guess = {"network": "mlp", "attacker": "guess", "by": "mean images", "defenses": ["lrp"], "scores": [12.0] * 6}
     rows = [guess, a_row("lrp", "guest", [30.0, 31.0] * 3), a_row("lrp", "house", [20.0] * 6)]
     found = str(contesting.Contest(contesting._data(find(attack(OWN)), 0, rows, ended)))
     assert "lrp on the mlp by 10.5 dB" in found
@@ -256,7 +256,7 @@ def test_what_the_budget_left_out_is_not_said_to_be_lost(attack):
         "attacker": "guess",
         "by": "mean images",
         "defenses": ["lrp", "dp-sgd"],
-        "decibels": [12.0] * 6,
+        "scores": [12.0] * 6,
     }
     rows = [guess, a_row("lrp", "house", [20.0] * 6)]
     found = contesting.Contest(contesting._data(find(attack(OWN)), 0, rows, "budget"))

@@ -34,13 +34,13 @@ GUESSES = [12.0, 13.0, 14.0, 12.5, 13.5, 11.0]
 
 
 def row(attacker, above, by="somebody", **more):
-    decibels = [guess + above + 0.1 * place for place, guess in enumerate(GUESSES)]
-    common = {"network": "mlp", "attacker": attacker, "by": by, "decibels": decibels, "labels": 6, "seconds": 1.234}
+    scores = [guess + above + 0.1 * place for place, guess in enumerate(GUESSES)]
+    common = {"network": "mlp", "attacker": attacker, "by": by, "scores": scores, "labels": 6, "seconds": 1.234}
     return {**common, **more}
 
 
 CONTROL = {"network": "mlp", "attacker": "control", "by": "no-op", "same": True}
-GUESS = {"network": "mlp", "attacker": "guess", "by": "mean images", "decibels": GUESSES, "labels": None}
+GUESS = {"network": "mlp", "attacker": "guess", "by": "mean images", "scores": GUESSES, "labels": None}
 FAILED = {"network": "mlp", "attacker": "rule", "by": "x", "failed": "no", "seconds": 1.0}
 PRICE = {
     "pairs": 6, "rounds": 60, "clients": 4, "without": 89.9, "accuracy": 80.0, "lost": 9.9, "low": 8.0, "high": 11.8,
@@ -232,8 +232,8 @@ def test_the_guess_is_the_better_of_both_for_each_image(guest):
     public = tiny.arena.public
     means = [public.images.mean(0).expand_as(truth), torch.stack([public.images[public.labels == one].mean(0)
              for one in tiny.private.labels])]  # fmt: skip
-    each = [replace(guesses, images=mean).decibels(truth) for mean in means]
-    assert guesses.decibels(truth) == [max(pair) for pair in zip(*each, strict=True)]
+    each = [replace(guesses, images=mean).scores(truth) for mean in means]
+    assert guesses.scores(truth) == [max(pair) for pair in zip(*each, strict=True)]
 
 
 @pytest.mark.parametrize(("told", "seconds"), [("90s", 90), ("3m", 180), ("0.5h", 1800), (0.3, 18), ("5", 300)])

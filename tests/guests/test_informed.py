@@ -37,7 +37,7 @@ def attacker_of(arena):
 def gains_of(arena, attacker):
     read = arena.read(attacker, arena.defended)
     truth = arena.private.images
-    gains = zip(read.decibels(truth), arena.guesses().decibels(truth), strict=True)
+    gains = zip(read.scores(truth), arena.guesses().scores(truth), strict=True)
     return min(found - guess for found, guess in gains), read
 
 
@@ -89,4 +89,4 @@ def test_censor_tells_lengths_and_a_direction_of_each_tensor():
     assert attacker.by == "orthogonal-and-as-long"
     read, truth = arena.read(attacker, arena.defended), arena.private.images
     assert int((read.labels == arena.private.labels).sum()) >= 4
-    assert sum(read.decibels(truth)) > sum(arena.guesses().decibels(truth))
+    assert sum(read.scores(truth)) > sum(arena.guesses().scores(truth))

@@ -227,12 +227,12 @@ def test_who_learns_compression_reads_what_an_unaware_attacker_does_not(tmp_path
     learnt = arena.read(
         Attacker("learnt", "law of the entry", learning.SEARCH, entries.learnt(arena.rehearsals)), arena.defended
     )
-    assert min(learnt.decibels(truth)) > 30
+    assert min(learnt.scores(truth)) > 30
     assert learnt.labels.tolist() == arena.private.labels.tolist()
     names = [attacker.by for attacker in by_rule(Exposure(subject, "lenet"), describe(Laboratory(subject, "lenet")))]
     assert names == ["support-only", "ranked-mixture", "profiled-scale"]
     blind = arena.read(Attacker("unaware", "annealed-map", AnnealedMap()), arena.defended)
-    assert max(blind.decibels(truth)) < 15
+    assert max(blind.scores(truth)) < 15
 
 
 def test_an_attacker_is_given_nothing_of_the_images(tmp_path):

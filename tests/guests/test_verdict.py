@@ -15,12 +15,12 @@ SPREAD = [-0.3, 0.2, 0.1, -0.1, 0.3, -0.2]
 
 
 def row(attacker, above, by="somebody", spread=SPREAD):
-    decibels = [guess + above + own for guess, own in zip(GUESSES, spread, strict=True)]
-    return {"network": "mlp", "attacker": attacker, "by": by, "decibels": decibels, "labels": 6, "seconds": 1.0}
+    scores = [guess + above + own for guess, own in zip(GUESSES, spread, strict=True)]
+    return {"network": "mlp", "attacker": attacker, "by": by, "scores": scores, "labels": 6, "seconds": 1.0}
 
 
 def word(*rows, complete=True, updates=6):
-    cut = [{**one, "decibels": one["decibels"][:updates]} for one in rows]
+    cut = [{**one, "scores": one["scores"][:updates]} for one in rows]
     return word_of(cut, GUESSES[:updates], complete=complete)
 
 
@@ -67,8 +67,8 @@ def test_the_worst_network_counts():
 def test_an_interval_holds_the_mean_as_often_as_it_says_and_a_shared_error_is_smaller():
     draws, held, shared = stream(0, "gains"), 0, 0
     for _ in range(4000):
-        decibels = (3 * draws.normal(6)).tolist()
-        one, many = gain(decibels, [0.0] * 6), gain(decibels, [0.0] * 6, tried=5)
+        scores = (3 * draws.normal(6)).tolist()
+        one, many = gain(scores, [0.0] * 6), gain(scores, [0.0] * 6, tried=5)
         held += one.low <= 0 <= one.high
         shared += many.low <= 0 <= many.high
         assert many.low < one.low < one.mean < one.high < many.high
@@ -78,7 +78,7 @@ def test_an_interval_holds_the_mean_as_often_as_it_says_and_a_shared_error_is_sm
 
 def test_a_card_says_who_was_tried_and_never_safe(tmp_path):
     guest = Guest(tmp_path / "mine.py", "Mine", "defense", "class", 3, "0" * 64)
-    guesses = {"network": "mlp", "attacker": "guess", "by": "mean images", "decibels": GUESSES, "labels": None}
+    guesses = {"network": "mlp", "attacker": "guess", "by": "mean images", "scores": GUESSES, "labels": None}
     rows = [guesses, PREMISE, row("unaware", -3, "annealed-map"), row("learnt", 0, "linear law")]
     answers = {"mlp": {"changes": 0.1}}
     card = card_of(guest, find("tiny"), 0, [], rows, answers)
@@ -88,7 +88,7 @@ def test_a_card_says_who_was_tried_and_never_safe(tmp_path):
     assert not any(bad in line.lower() for line in lines for bad in ("safe", "private", "secure"))
     # the intervals that are shown are those that decide
     shown = card["arenas"]["tiny"]["mlp"]["rows"][1]
-    assert shown["high"] == gain(rows[2]["decibels"], GUESSES, tried=2).high
+    assert shown["high"] == gain(rows[2]["scores"], GUESSES, tried=2).high
     cut = card_of(guest, find("tiny"), 0, [], rows, {"mlp": None})
     assert cut["verdict"] == "undecided"
     assert "larger --budget" in list(lines_of(cut))[-1]

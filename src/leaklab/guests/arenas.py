@@ -41,6 +41,8 @@ class ArenaFile(Record):
         title: what it is, for people.
         images: ``digits``, ``faces`` or ``photographs``, or a file of numpy's (npz) beside this one, with the arrays of
             ``moments.PARTS``: uint8 images [N, C, H, W] and labels from 0.
+        sentences: in place of images: ``descriptions``, or a CSV file beside this one; see ``texts.corpus_of``.
+        length: tokens of a sentence.
         networks: by name.
         batch: images of a local step. Where an update has several images, attackers are granted their labels.
         steps: local steps, each on images of its own.
@@ -54,7 +56,9 @@ class ArenaFile(Record):
     """
 
     title: str
-    images: str
+    images: str | None = None
+    sentences: str | None = None
+    length: Count = 10
     networks: dict[str, Network] = Field(min_length=1)
     batch: Count = 1
     steps: Count = 1
@@ -84,6 +88,11 @@ class Arena:
     file: ArenaFile
 
     @property
+    def unit(self) -> str:
+        """What is read is measured in: dB of images, percent of the tokens of sentences."""
+        return "%" if self.file.sentences else "dB"
+
+    @property
     def samples(self) -> int:
         """The number of images in an update."""
         return self.file.batch * self.file.steps
@@ -109,9 +118,14 @@ def find(given: str) -> Arena:
     if not own and given not in names():
         raise UserError(f"unknown arena '{given}': choose from {', '.join(names())}, or give a YAML file")
     file = parse(ArenaFile, read_yaml(path), path)
+    if (file.images is None) == (file.sentences is None):
+        raise UserError(f"{path}: give either images or sentences")
+    if file.sentences and (file.batch, file.steps, file.price) != (1, 1, None):
+        raise UserError(f"{path}: an update has one sentence, in one step, and no price: leave batch, steps, price out")
     if PRICE in file.networks:
         raise UserError(f"{path}: networks.{PRICE}: name it otherwise: so the network of key `{PRICE}` is called")
-    name = f"{path.stem} ({_digest(path, path.parent / file.images)[:12]})" if own else given
+    data = path.parent / (file.images or file.sentences or "")
+    name = f"{path.stem} ({_digest(path, data)[:12]})" if own else given
     return Arena(name, given, path.parent, file)
 
 

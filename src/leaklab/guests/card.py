@@ -9,12 +9,13 @@ from typing import Any, cast
 from leaklab.guests.arenas import DEFAULT, Arena
 from leaklab.guests.files import Guest
 from leaklab.guests.schema import SCHEMA, CardData
-from leaklab.guests.verdict import ATTACKS, BAR, LEAST, STATUS, gain, rounded, word_of, worst
+from leaklab.guests.verdict import ATTACKS, BARS, LEAST, STATUS, gain, rounded, word_of, worst
 
 NOTHING = "does nothing"
 SILENT = "sends the same of all images that were attacked: nothing of them is in it, and it trains nobody here"
 BATCHES, STEPS, COLOUR = "batches", "several local steps", "colour"
-NOT_MEASURED = (BATCHES, STEPS, COLOUR, "networks that were trained")
+PRICE, SENTENCES = "what it costs", "sentences"
+NOT_MEASURED = (BATCHES, STEPS, COLOUR, SENTENCES, PRICE, "networks that were trained")
 SHOWN = {
     "undefended": "no defense",
     "unaware": "defended, attacker unaware",
@@ -53,14 +54,16 @@ def card_of(
     """
     networks = {
         network: {
-            **_network([row for row in rows if row["network"] == network], answer, guest),
+            **_network([row for row in rows if row["network"] == network], answer, guest, arena.unit),
             "samples": arena.samples,
+            "unit": arena.unit,
         }
         for network, answer in answers.items()
     }
     file = arena.file
     measured = {
         BATCHES: file.batch > 1, STEPS: file.steps > 1, COLOUR: any(row.get("channels") == 3 for row in rows),
+        SENTENCES: arena.unit == "%", PRICE: file.price is not None,
     }  # fmt: skip
     verdict = worst([str(one["verdict"]) for one in networks.values()])
     spoilt = [network for network, one in networks.items() if one["control"] is False]
@@ -81,34 +84,44 @@ def card_of(
     return CardData.model_validate({**card, "sentence": sentence(card)}).model_dump(mode="json", by_alias=True)
 
 
-def _network(rows: Sequence[Mapping[str, Any]], answer: Mapping[str, Any] | None, guest: Guest) -> dict[str, Any]:
-    guesses: list[float] = next((row["decibels"] for row in rows if row["attacker"] == "guess"), [])
+def _network(
+    rows: Sequence[Mapping[str, Any]], answer: Mapping[str, Any] | None, guest: Guest, unit: str
+) -> dict[str, Any]:
+    guesses: list[float] = next((row["scores"] for row in rows if row["attacker"] == "guess"), [])
     control: bool | None = next((row["same"] for row in rows if row["attacker"] == "control"), None)
     searches = [row for row in rows if row["attacker"] in SHOWN]
-    read = [row for row in searches if "decibels" in row]
+    read = [row for row in searches if "scores" in row]
     failed = [row for row in searches if "failed" in row and row["attacker"] in ATTACKS]
     complete, spoilt = answer is not None and not failed, control is False
     tried = sum(row["attacker"] in ATTACKS for row in read)
     return {
         "updates": len(guesses),
         "facts": next((list(row["facts"]) for row in rows if row["attacker"] == "facts"), []),
-        "guess_psnr": rounded(fmean(guesses)) if guesses else None,
+        **{f"guess_{name}": value for name, value in _in_unit(guesses, unit).items()},
         "control": control,
-        "rows": [_shown(row, guesses, tried, guest) for row in searches],
+        "rows": [_shown(row, guesses, tried, guest, unit) for row in searches],
         "price": answer.get("price") if answer else None,
         "complete": answer is not None,
-        "verdict": word_of(read, guesses, complete=complete, control=not spoilt) if guesses or spoilt else "undecided",
+        "verdict": word_of(read, guesses, complete=complete, control=not spoilt, unit=unit)
+        if guesses or spoilt
+        else "undecided",
     }
 
 
-def _shown(row: Mapping[str, Any], guesses: Sequence[float], tried: int, guest: Guest) -> dict[str, Any]:
+def _in_unit(scores: Sequence[float], unit: str) -> dict[str, float | None]:
+    """Return a mean as ``psnr`` or ``tokens``, by the unit; the other is None."""
+    mean = rounded(fmean(scores)) if scores else None
+    return {"psnr": mean if unit == "dB" else None, "tokens": mean if unit == "%" else None}
+
+
+def _shown(row: Mapping[str, Any], guesses: Sequence[float], tried: int, guest: Guest, unit: str) -> dict[str, Any]:
     common = {"attacker": row["attacker"], "by": row["by"], "seconds": round(row["seconds"], 1)}
     if "failed" in row:
         return {**common, "not run": _without_folder(row["failed"], guest)}
-    own = gain(row["decibels"], guesses, tried if row["attacker"] in ATTACKS else 1)
-    each = [rounded(one) for one in row["decibels"]]
+    own = gain(row["scores"], guesses, tried if row["attacker"] in ATTACKS else 1, unit)
+    each = [rounded(one) for one in row["scores"]]
     return {
-        **common, "psnr": rounded(fmean(row["decibels"])), "each": each, "gain": own.mean, "low": own.low,
+        **common, **_in_unit(row["scores"], unit), "each": each, "gain": own.mean, "low": own.low,
         "high": own.high, "labels": row["labels"],
     }  # fmt: skip
 
@@ -130,6 +143,23 @@ def asked_for(card: Mapping[str, Any]) -> str:
     return "" if name == DEFAULT else f" --arena {own}{'.yaml' if digest else ''}"
 
 
+OF_UNIT = {
+    "dB": (
+        "mean PSNR",
+        "PSNR",
+        "images",
+        "the better of two mean images, of all public images or of those of the class",
+    ),
+    "%": ("tokens at their place", "Tokens at their place", "sentences", "the commonest public token of each place"),
+}
+"""Unit -> column, sentence's beginning, what was attacked, and what a guess of it is."""
+
+
+def worded(card: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """Return the words of ``OF_UNIT`` for a card."""
+    return OF_UNIT[next(iter(networks_of(card).values()))["unit"]]
+
+
 def at_a_time(card: Mapping[str, Any]) -> str:
     """Return how many images are in an update."""
     samples = next(iter(networks_of(card).values()))["samples"]
@@ -143,7 +173,19 @@ def cells(row: Mapping[str, Any], updates: int) -> tuple[str, str, str, str]:
         return who, "not run", row["not run"], ""
     interval = "" if row["low"] is None else f" [{row['low']:+.1f}, {row['high']:+.1f}]"
     labels = "" if row["labels"] is None else f"{row['labels']} of {updates}"
-    return who, f"{row['psnr']:.1f} dB", f"{row['gain']:+.1f}{interval}", labels
+    return who, read_of(row), f"{row['gain']:+.1f}{interval}", labels
+
+
+def read_of(row: Mapping[str, Any]) -> str:
+    """Return what was read, with its unit."""
+    return f"{row['psnr']:.1f} dB" if row.get("tokens") is None else f"{row['tokens']:.0f} % of tokens"
+
+
+def guess_of(arena: Mapping[str, Any]) -> str:
+    """Return what a guess gets, with its unit; empty where none was made."""
+    if arena["guess_psnr"] is None and arena.get("guess_tokens") is None:
+        return ""
+    return read_of({"psnr": arena["guess_psnr"], "tokens": arena.get("guess_tokens")})
 
 
 def lines_of(card: Mapping[str, Any]) -> Iterator[str]:
@@ -152,8 +194,8 @@ def lines_of(card: Mapping[str, Any]) -> Iterator[str]:
         yield f"warning: {warning['text']}"
     for network, arena in networks_of(card).items():
         yield f"{network}: {facts_of(arena)}"
-        if arena["guess_psnr"] is not None:
-            yield f"  {'a guess':52} {arena['guess_psnr']:5.1f} dB"
+        if guess := guess_of(arena):
+            yield f"  {'a guess':52} {guess:>8}"
         for row in arena["rows"]:
             who, psnr, gained, labels = cells(row, arena["updates"])
             if "not run" in row:
@@ -192,14 +234,14 @@ def sentence(card: Mapping[str, Any]) -> str:
     """Return what a card says in one sentence; it never says safe."""
     arenas, verdict = networks_of(card), card["verdict"]
     rows = [row for arena in arenas.values() for row in arena["rows"] if row["attacker"] in ATTACKS]
-    tried = ", ".join(dict.fromkeys(f"{row['attacker']}: {row['by']}" for row in rows if "psnr" in row))
+    tried = ", ".join(dict.fromkeys(f"{row['attacker']}: {row['by']}" for row in rows if "not run" not in row))
     if verdict == "invalid":
         return f"invalid: {card['warnings'][-1]['text']}"
     if all(arena["facts"] == [NOTHING] for arena in arenas.values()):
         return f"{verdict}: it does nothing: what it sends is the gradient itself"
     if verdict == "read":
         network, row = strongest(card)
-        return f"read: {row['by']} reads {row['psnr']:.1f} dB on the {network}, {row['gain']:.1f} more than a guess"
+        return f"read: {row['by']} reads {read_of(row)} on the {network}, {row['gain']:.1f} more than a guess"
     if verdict == "stood":
         return f"stood: none of those who were tried read it ({tried}); nobody else was"
     if verdict == "no premise":
@@ -219,14 +261,16 @@ def sentence(card: Mapping[str, Any]) -> str:
 def strongest(card: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """Return who read most over a guess, of those who decided that it was read, with the network."""
     attacks = [(network, row) for network, arena in networks_of(card).items() if arena["verdict"] == "read"
-               for row in arena["rows"] if row["attacker"] in ATTACKS and (row.get("low") or 0) > BAR]  # fmt: skip
+               for row in arena["rows"]
+               if row["attacker"] in ATTACKS and (row.get("low") or 0) > BARS[arena["unit"]]]  # fmt: skip
     return max(attacks, key=lambda pair: float(pair[1]["gain"]))
 
 
 def badge_of(card: Mapping[str, Any]) -> str:
     """Return the few words of a card's badge."""
     if card["verdict"] == "read":
-        return f"read {strongest(card)[1]['psnr']:.0f} dB"
+        row = strongest(card)[1]
+        return f"read {row['psnr']:.0f} dB" if row["tokens"] is None else f"read {row['tokens']:.0f} %"
     if card["verdict"] == "stood":
         rows = [row for arena in networks_of(card).values() for row in arena["rows"]]
         tried = {(row["attacker"], row["by"]) for row in rows if row["attacker"] in ATTACKS}

@@ -82,8 +82,8 @@ def contested(file: Path, phase: Phase, row: Tell, network: str, folder: str, ar
     exchange.put_prior(place, cast("ClassGaussianGenerator", next(iter(found.values()))[0].generator))
     exchange.put_names(place, list(found))
     first = next(iter(found.values()))[0]
-    guesses = first.guesses().decibels(first.private.images)
-    row({"network": network, "defenses": list(found), "attacker": "guess", "by": "mean images", "decibels": guesses})
+    guesses = first.guesses().scores(first.private.images)
+    row({"network": network, "defenses": list(found), "attacker": "guess", "by": "mean images", "scores": guesses})
     waiting = list(found)
     for learns in (False, True):
         for name, (exposure, facts) in found.items():
@@ -158,4 +158,4 @@ def _judged(place: Path, waiting: Sequence[str], found: dict[str, tuple[Exposure
 
 
 def _numbers(exposure: Exposure, reading: Reading) -> dict[str, Any]:
-    return {"decibels": reading.decibels(exposure.private.images), "labels": exposure.labels_read(reading)}
+    return {"scores": reading.scores(exposure.private.images), "labels": exposure.labels_read(reading)}

@@ -102,7 +102,7 @@ def contest(guest: Guest, seconds: float, seed: int, watch: Watch, arena: Arena 
 
 
 def _of_guest(row: Mapping[str, Any]) -> bool:
-    return row["attacker"] == "guest" and "decibels" in row
+    return row["attacker"] == "guest" and "scores" in row
 
 
 def _whole(child: Any, until: float) -> bool:
@@ -117,7 +117,7 @@ def _data(guest: Guest, seed: int, rows: Sequence[Mapping[str, Any]], ended: str
     """Return a contest as plain data; how it ended: complete, budget, interrupted, or the error of a process."""
     guesses = {row["network"]: row for row in rows if row["attacker"] == "guess"}
     pairs = [(network, name) for network, row in guesses.items() for name in row["defenses"]]
-    found = [_compared(network, name, rows, guesses[network]["decibels"]) for network, name in pairs]
+    found = [_compared(network, name, rows, guesses[network]["scores"]) for network, name in pairs]
     tried = sum(one["difference"] is not None for one in found)
     return {
         "schema": SCHEMA,
@@ -133,20 +133,20 @@ def _compared(
 ) -> dict[str, Any]:
     """Return one defense on one network: the guest's readings beside those of the strongest of the house."""
     own = [row for row in rows if row.get("defense") == defense and row["network"] == network]
-    house = [row for row in own if row["attacker"] == "house" and "decibels" in row]
+    house = [row for row in own if row["attacker"] == "house" and "scores" in row]
     theirs = next((row for row in own if row["attacker"] == "guest"), None)
     # who reads less than a guess has read nothing, and is no measure of anybody
-    guess = {"by": "a guess", "decibels": guesses}
-    best = max([*house, guess], key=lambda row: fmean(row["decibels"])) if house else None
-    read = theirs["decibels"] if theirs and "decibels" in theirs else None
-    differences = [a - b for a, b in zip(read, best["decibels"], strict=True)] if read and best else None
+    guess = {"by": "a guess", "scores": guesses}
+    best = max([*house, guess], key=lambda row: fmean(row["scores"])) if house else None
+    read = theirs["scores"] if theirs and "scores" in theirs else None
+    differences = [a - b for a, b in zip(read, best["scores"], strict=True)] if read and best else None
     return {
         "network": network, "defense": defense, "guess": rounded(fmean(guesses)),
         "each": read and [rounded(one) for one in read], "psnr": read and rounded(fmean(read)),
         "labels": theirs["labels"] if read and theirs else None,
         "failed": theirs.get("failed") if theirs else None,
-        "house": best and {"by": best["by"], "psnr": rounded(fmean(best["decibels"])), "tried": len(house),
-                           "each": [rounded(one) for one in best["decibels"]]},
+        "house": best and {"by": best["by"], "psnr": rounded(fmean(best["scores"])), "tried": len(house),
+                           "each": [rounded(one) for one in best["scores"]]},
         "difference": differences,
     }  # fmt: skip
 

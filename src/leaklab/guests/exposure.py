@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from statistics import fmean
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from leaklab.guests.calls import Subject, sent
 from leaklab.guests.laboratory import Update, alike, rms
 from leaklab.guests.moments import Ground, Labelled, Stage, tiny
 from leaklab.guests.networks import stage_of
+from leaklab.guests.pictures import encoded
 from leaklab.guests.situation import Situation
 from leaklab.metrics.guesses import match, reorder
 from leaklab.metrics.pixel import mean_squared_error
@@ -66,15 +67,19 @@ class Reading:
     labels: Tensor
     samples: int = 1
 
-    def decibels(self, truth: Tensor) -> list[float]:
+    def scores(self, truth: Tensor) -> list[float]:
         """Return the PSNR in dB, at most 150: of each update the mean over its images."""
         return [fmean(one) for one in zip(*[iter(self.of_images(truth))] * self.samples, strict=True)]
+
+    def errors(self, truth: Tensor) -> list[float]:
+        """Return the mean square error that such a PSNR means, of each update."""
+        return [float(10 ** (-score / 10)) for score in self.scores(truth)]
 
     def of_images(self, truth: Tensor) -> list[float]:
         """Return the PSNR of each image that stands where it belongs (``in_order``)."""
         errors = mean_squared_error(self.in_order(truth), truth)
-        decibels = -10 * errors.nan_to_num(nan=1.0).clamp(min=1e-15).log10()
-        return [float(one) for one in decibels]
+        scores = -10 * errors.nan_to_num(nan=1.0).clamp(min=1e-15).log10()
+        return [float(one) for one in scores]
 
     def in_order(self, truth: Tensor) -> Tensor:
         """Return the images [N, C, H, W], each update's in the order of the originals that they belong to."""
@@ -95,6 +100,9 @@ class Exposure:
         earlier: rounds that each client took part in before, with other images, for a defense that remembers them.
         arena: the images and networks.
     """
+
+    SEARCH: ClassVar[str] = "annealed-map"
+    """Of who knows no defense."""
 
     subject: Subject
     network: str
@@ -245,6 +253,11 @@ class Exposure:
         given = self.private.labels if labels is None else labels
         found: Reconstruction = self.told(attacker.attack).reconstruct(self.case(updates, attacker, given, evaluations))
         return Reading(attacker, found.images.flatten(0, 1), found.labels.flatten(), self.arena.samples)
+
+    def pictures(self, reading: Reading) -> dict[str, Any]:
+        """Return the first image of each update as a picture, with its own PSNR."""
+        first, truth = slice(None, None, reading.samples), self.private.images
+        return {"images": encoded(reading.in_order(truth)[first]), "of_images": reading.of_images(truth)[first]}
 
     def labels_read(self, reading: Reading) -> int | None:
         """Return how many labels were right; None where they were granted."""

@@ -193,7 +193,7 @@ def informed(exposure: Exposure, facts: Sequence[Fact]) -> Iterator[Attacker]:
     found = {fact.name: fact.value for fact in facts}
     if "orthogonal" in found:
         yield Attacker("rule", "orthogonal-and-as-long", ACROSS, Across())
-    if exposure.arena.samples > 1:
+    if exposure.arena.samples > 1 or exposure.arena.file.sentences:
         return
     if found.get("changes the samples", {}).get("samples") == [1]:
         yield Attacker("rule", "samples-turned-back", TurnedBack(_changes(exposure), exposure.arena.public))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from leaklab.attacks.adaptive.noise import NormalLikelihood
 from leaklab.attacks.annealed import AnnealedMap
@@ -16,14 +15,14 @@ from leaklab.guests.arenas import PRICE
 from leaklab.guests.calls import FunctionDefense, Subject, sent
 from leaklab.guests.card import SILENT
 from leaklab.guests.description import describe
-from leaklab.guests.exposure import EARLIER, Attacker, Exposure, Reading
+from leaklab.guests.exposure import EARLIER, Attacker, Exposure
 from leaklab.guests.informed import informed
 from leaklab.guests.laboratory import Laboratory, Update
 from leaklab.guests.learning import who_averages, who_learnt
 from leaklab.guests.maps import Fact
 from leaklab.guests.moments import load
-from leaklab.guests.pictures import encoded
 from leaklab.guests.rules import by_rule
+from leaklab.guests.sentences import exposure_of
 from leaklab.records.errors import UserError
 
 Tell = Callable[[dict[str, Any]], None]
@@ -61,7 +60,7 @@ def judged(
     facts = describe(Laboratory(subject, network, where))
     _refuse_what_trains_nobody(file, facts)
     phase(f"it defended the {network}")
-    exposure = Exposure(subject, network, seed, arena=where)
+    exposure = exposure_of(subject, network, seed, where)
     said = [fact.text for fact in facts] + ([SILENT] if exposure.is_silent else [])
     row({"network": network, "attacker": "facts", "facts": said})
     row({"network": network, "attacker": "control", "by": "no-op", "same": control(exposure)})
@@ -88,9 +87,9 @@ def attackers(
     """
     network = exposure.network
     if exposure.is_silent:
-        yield exposure, Attacker("undefended", "annealed-map", AnnealedMap())
+        yield exposure, Attacker("undefended", exposure.SEARCH, AnnealedMap())
         return
-    first = (Attacker(kind, "annealed-map", AnnealedMap()) for kind in ("undefended", "unaware"))
+    first = (Attacker(kind, exposure.SEARCH, AnnealedMap()) for kind in ("undefended", "unaware"))
     for attacker in (*first, *by_rule(exposure, facts), *informed(exposure, facts)):
         phase(f"{attacker.by} attacked it on the {network}")
         yield exposure, attacker
@@ -139,14 +138,10 @@ def _guess(exposure: Exposure) -> dict[str, Any]:
     """Return the guesses, with the images that are attacked."""
     guesses, truth = exposure.guesses(), exposure.private.images
     common = {"network": exposure.network, "attacker": "guess", "by": guesses.attacker.by, "labels": None}
-    pictures = {**_pictures(guesses, truth), "originals": encoded(truth[:: guesses.samples])}
-    return {**common, "decibels": guesses.decibels(truth), "channels": truth.shape[1], **pictures}
-
-
-def _pictures(reading: Reading, truth: Tensor) -> dict[str, Any]:
-    """Return the first image of each update as a picture, with its own PSNR."""
-    first = slice(None, None, reading.samples)
-    return {"images": encoded(reading.in_order(truth)[first]), "of_images": reading.of_images(truth)[first]}
+    originals = exposure.pictures(replace(guesses, images=truth))["images"]
+    pictures = {**exposure.pictures(guesses), "originals": originals}
+    channels = exposure.arena.shape[0] if exposure.arena.unit == "dB" else 0
+    return {**common, "scores": guesses.scores(truth), "channels": channels, **pictures}
 
 
 def _refuse_what_trains_nobody(file: Path, facts: list[Fact]) -> None:
@@ -171,6 +166,7 @@ def _row(exposure: Exposure, attacker: Attacker, updates: list[Update]) -> dict[
         reading = exposure.read(attacker, updates)
     except (UserError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
         return {**common, "failed": str(error), "seconds": time.monotonic() - began}
-    decibels, pictures = reading.decibels(exposure.private.images), _pictures(reading, exposure.private.images)
-    labels = exposure.labels_read(reading)
-    return {**common, "decibels": decibels, "labels": labels, **pictures, "seconds": time.monotonic() - began}
+    scores, labels, pictures = (
+        reading.scores(exposure.private.images), exposure.labels_read(reading), exposure.pictures(reading),
+    )  # fmt: skip
+    return {**common, "scores": scores, "labels": labels, **pictures, "seconds": time.monotonic() - began}

@@ -4,6 +4,7 @@ Each law is tried on two other public images; the one that reads these best atta
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from statistics import fmean
 
 import torch
 from torch import Tensor
@@ -22,7 +23,7 @@ REHEARSING = 30
 """Evaluations of each stage where a law is tried."""
 SEARCH = AnnealedLikelihood(coarsest=0.3, finest=0.003, stages=5)
 ENOUGH = 3e-5
-"""Mean square error at which no further law is tried."""
+"""Mean square error, or share of wrong tokens, at which no further law is tried."""
 
 
 def laws(exposure: Exposure) -> Iterator[tuple[str, Callable[[], OnlyWidened | None]]]:
@@ -63,8 +64,7 @@ def who_learnt(exposure: Exposure) -> Attacker:
             continue
         attacker = Attacker("learnt", name, SEARCH, law)
         reading = exposure.read(attacker, updates, REHEARSING, labels)
-        errors = 10 ** (-torch.tensor(reading.decibels(images)) / 10)
-        tried.append((float(errors.mean()) + int((reading.labels != labels).sum()), attacker))
+        tried.append((fmean(reading.errors(images)) + int((reading.labels != labels).sum()), attacker))
         if tried[-1][0] < ENOUGH:
             break
     return min(tried, key=lambda pair: pair[0])[1]

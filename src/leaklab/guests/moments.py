@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -17,11 +17,14 @@ from leaklab.data.readers.embedded import Digits, FacePatches, Photographs
 from leaklab.defenses.base import loaded
 from leaklab.guests import arenas
 from leaklab.guests.situation import Situation, moved
+from leaklab.guests.texts import Corpus, corpus_of, of_ids
 from leaklab.models.base import Architecture
+from leaklab.models.text.base import TextArchitecture
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 
+TEXT_MODELS = "models/text"
 PARTS = ("public_images", "public_labels", "private_images", "private_labels")
 CHOOSING = 2
 """Public images beside those of rehearsals, on which a law is tried."""
@@ -75,7 +78,7 @@ class Stage:
 
     def starts_affine(self) -> bool:
         """Whether the first layer with weights is affine and has a bias, whose gradients give its input away."""
-        layers = (layer for layer in self.build() if any(True for _ in layer.parameters()))
+        layers = (layer for layer in self.build().children() if any(True for _ in layer.parameters()))
         first = next(layers, None)
         return isinstance(first, nn.Linear) and first.bias is not None
 
@@ -107,9 +110,13 @@ class Ground(arenas.Arena):
         Raises:
             UserError: the images are missing, or are none.
         """
-        own = self.file.images not in self.READERS
-        public, private = _own(self.folder / self.file.images) if own else _unit(_read(self.file.images))
-        if self.file.images != "digits":  # their order is one of no class
+        images = self.file.images
+        if images is None:
+            public, private = (Labelled(*part) for part in zip(self.corpus.ids, self.corpus.labels, strict=True))
+        else:
+            own = images not in self.READERS
+            public, private = _own(self.folder / images) if own else _unit(_read(images))
+        if images != "digits":  # their order is one of no class
             order = stream(0, "arena", "public images").permutation(len(public.labels))
             public = Labelled(public.images[order], public.labels[order])
         rehearsed, attacked = (count * self.samples for count in (self.file.rehearsals + CHOOSING, self.file.updates))
@@ -119,6 +126,17 @@ class Ground(arenas.Arena):
                 f"{self.file.rehearsals} rehearsals and {self.file.updates} updates: lower these, or give more images"
             )
         return public, private
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """The sentences.
+
+        Raises:
+            UserError: they are missing, or there are none in this arena.
+        """
+        if self.file.sentences is None:
+            raise UserError(f"{self.given}: an arena of images has no sentences")
+        return corpus_of(self.file.sentences, self.folder, self.file.length)
 
     @property
     def public(self) -> Labelled:
@@ -153,11 +171,22 @@ class Ground(arenas.Arena):
 @cache
 def _stage(arena: Ground, network: str, dtype: torch.dtype, seed: int) -> Stage:
     chosen = arena.all_networks()[network]
+    if arena.file.sentences:
+        return _text_stage(arena, chosen, dtype, seed)
     architecture: Architecture = plugins.load("models", chosen.model, chosen.settings)
     made = architecture.initialised(arena.shape, arena.classes, seed, dtype)
     weights = {name: value.detach().clone() for name, value in made.named_parameters()}
     model = {"name": chosen.model, "settings": chosen.settings}
     return Stage(lambda: architecture.build(arena.shape, arena.classes).to(dtype), weights, model)
+
+
+def _text_stage(arena: Ground, chosen: arenas.Network, dtype: torch.dtype, seed: int) -> Stage:
+    texts: TextArchitecture = plugins.load(TEXT_MODELS, chosen.model, chosen.settings)
+    size = len(arena.corpus.vocabulary), arena.classes
+    made = texts.initialised(*size, seed, dtype)
+    weights = {name: value.detach().clone() for name, value in made.named_parameters()}
+    model = {"name": chosen.model, "settings": chosen.settings}
+    return Stage(cast("Callable[[], nn.Sequential]", partial(of_ids, texts, *size, dtype)), weights, model)
 
 
 @cache
@@ -166,7 +195,7 @@ def load(given: str = arenas.DEFAULT) -> Ground:
     found = arenas.find(given)
     for name, network in found.all_networks().items():
         try:
-            plugins.load("models", network.model, network.settings)
+            plugins.load(TEXT_MODELS if found.file.sentences else "models", network.model, network.settings)
         except UserError as error:
             raise UserError(f"{given}: network {name}: {error}") from None
     return Ground(found.name, found.given, found.folder, found.file)

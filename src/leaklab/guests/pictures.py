@@ -25,19 +25,19 @@ SHOWN = {
 
 @dataclass(frozen=True)
 class Strip:
-    """Pictures of the first image of all updates of one network, by one who made them.
+    """Pictures of the first image of all updates of one network, or their sentences, by one who made them.
 
     Attributes:
         name: who.
         by: the search; empty where there was none.
-        pictures: PNG files in base64.
-        decibels: PSNR of each in dB; None of the originals.
+        pictures: PNG files in base64; of a sentence its tokens, and whether each stands at its place.
+        scores: of each, in dB or percent; None of the originals.
     """
 
     name: str
     by: str
-    pictures: Sequence[str]
-    decibels: Sequence[float] | None
+    pictures: Sequence[str | Sequence[tuple[str, bool]]]
+    scores: Sequence[float] | None
 
 
 def encoded(images: "Tensor") -> list[str]:
@@ -64,5 +64,5 @@ def _strips(rows: Sequence[Mapping[str, Any]]) -> Iterator[Strip]:
     for kind, name in SHOWN.items():
         own = [row for row in rows if row["attacker"] == kind]
         if own:
-            best = max(own, key=lambda row: fmean(row["decibels"]))
+            best = max(own, key=lambda row: fmean(row["scores"]))
             yield Strip(name, best["by"], best["images"], best["of_images"])

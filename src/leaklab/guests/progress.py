@@ -44,8 +44,8 @@ class Progress(Watch):
 
     def row(self, row: Mapping[str, Any]) -> None:
         """Say what an attacker read."""
-        if self.rows and row.get("decibels") and row["attacker"] != "guess":
-            mean = sum(row["decibels"]) / len(row["decibels"])
+        if self.rows and row.get("scores") and row["attacker"] != "guess":
+            mean = sum(row["scores"]) / len(row["scores"])
             of = f" on {row['defense']}" if "defense" in row else ""
             self.console.print(f"{row['network']}: {row['attacker']}, {row['by']}{of}: {mean:.1f} dB")
 

@@ -9,6 +9,7 @@ Word = Literal["stood", "read", "undecided", "no premise", "invalid"]
 AttackerKind = Literal["undefended", "unaware", "rule", "learnt", "noise", "rounds", "noise of the same price"]
 Decibels = Annotated[float, Field(description="dB, rounded to 0.01", allow_inf_nan=False)]
 Seconds = Annotated[float, Field(ge=0, description="wall time, rounded to 0.1; it varies")]
+Score = Annotated[float, Field(description="dB, or percent of tokens, rounded to 0.01", allow_inf_nan=False)]
 Points = Annotated[float, Field(description="percent, or points of it, rounded to 0.01", allow_inf_nan=False)]
 Milliseconds = Annotated[float, Field(ge=0, description="wall time, rounded to 0.01; it varies")]
 WORDS = get_args(Word)
@@ -57,11 +58,14 @@ class Row(Part):
     )
     by: str = Field(description="the search, and what it knows")
     seconds: Seconds
-    psnr: Decibels = Field(description="mean over updates, and their images, in dB, rounded to 0.01; at most 150")
-    each: list[Decibels] = Field(description="PSNR of each update")
-    gain: Decibels = Field(description="mean PSNR over that of the best guess of the same update, in dB")
-    low: Decibels | None = Field(description="end of the gain's interval; null where one update tells nothing of it")
-    high: Decibels | None = Field(description="the other end")
+    psnr: Decibels | None = Field(
+        description="mean over updates, and their images, in dB, rounded to 0.01; at most 150; null of sentences"
+    )
+    tokens: Points | None = Field(None, description="percent of a sentence's tokens that stand at their place")
+    each: list[Score] = Field(description="PSNR of each update, or percent of its tokens")
+    gain: Score = Field(description="mean over that of the best guess of the same update, in the unit")
+    low: Score | None = Field(description="end of the gain's interval; null where one update tells nothing of it")
+    high: Score | None = Field(description="the other end")
     labels: int | None = Field(ge=0, description="labels that were right; null where they were told, or none was read")
 
 
@@ -101,7 +105,9 @@ class Network(Part):
     updates: int = Field(ge=0, description="that were attacked; 0 where it was cut off before")
     samples: int = Field(1, ge=1, description="images of an update; labels of several are told to attackers")
     facts: list[str] = Field(description="what the defense does, by experiment")
+    unit: Literal["dB", "%"] = Field("dB", description="of all that is read: PSNR of images, or tokens of sentences")
     guess_psnr: Decibels | None = Field(description="mean PSNR of the best guesses")
+    guess_tokens: Points | None = Field(None, description="the same of sentences, in percent of their tokens")
     control: bool | None = Field(
         description="whether a guest that does nothing sent the gradients to the bit; null where it was not asked"
     )

@@ -11,7 +11,19 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from leaklab.guests.card import asked_for, at_a_time, badge_of, cells, cut_off, facts_of, lines_of, price_of
+from leaklab.guests.card import (
+    OF_UNIT,
+    asked_for,
+    at_a_time,
+    badge_of,
+    cells,
+    cut_off,
+    facts_of,
+    guess_of,
+    lines_of,
+    price_of,
+    worded,
+)
 from leaklab.guests.pictures import Strip
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_text
@@ -108,6 +120,11 @@ def _environment() -> Environment:
         "md": in_markdown,
         "asked": asked_for,
         "at_a_time": at_a_time,
+        "measure": lambda arena: OF_UNIT[arena["unit"]][0],
+        "measured": lambda card: worded(card)[1],
+        "things": lambda card: worded(card)[2],
+        "guessed": lambda card: worded(card)[3],
+        "guess": guess_of,
         "cut_off": cut_off,
         "facts": facts_of,
         "price": price_of,

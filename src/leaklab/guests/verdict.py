@@ -14,10 +14,12 @@ from statistics import fmean, stdev
 from scipy.stats import t as student
 
 BAR = 2.0
+"""In dB; of sentences, in percent of their tokens, see ``BARS``."""
+BARS = {"dB": BAR, "%": 10.0}
 LEAST = 6
 LEVEL = 0.95
 DECIMALS = 2
-"""Of numbers in dB."""
+"""Of numbers in dB or percent."""
 WORDS = ("invalid", "read", "undecided", "no premise", "stood")
 """The worst first: of several networks the worst word counts."""
 STATUS = {"stood": 0, "read": 3, "undecided": 4, "no premise": 5, "invalid": 1}
@@ -29,45 +31,51 @@ class Gain:
     """What an attacker gained over a guess.
 
     Attributes:
-        mean: over updates, in dB.
+        mean: over updates, in dB or percent.
         low: end of its interval; None where one update tells nothing of it.
         high: the other end.
+        bar: from which on an update counts as read.
     """
 
     mean: float
     low: float | None
     high: float | None
+    bar: float = BAR
 
     @property
     def reads(self) -> bool:
         """Whether the whole interval lies above the bar."""
-        return self.low is not None and self.low > BAR
+        return self.low is not None and self.low > self.bar
 
     @property
     def misses(self) -> bool:
         """Whether it lies below."""
-        return self.high is not None and self.high < BAR
+        return self.high is not None and self.high < self.bar
 
 
-def rounded(decibels: float) -> float:
-    """Return a number in dB as it stands on a card."""
-    return round(decibels, DECIMALS) + 0.0  # no minus before a zero
+def rounded(score: float) -> float:
+    """Return a number in dB or percent as it stands on a card."""
+    return round(score, DECIMALS) + 0.0  # no minus before a zero
 
 
-def gain(decibels: Sequence[float], guesses: Sequence[float], tried: int = 1) -> Gain:
+def gain(scores: Sequence[float], guesses: Sequence[float], tried: int = 1, unit: str = "dB") -> Gain:
     """Return the mean gain and its interval, rounded.
 
     Args:
-        decibels: PSNR of each update's reconstruction.
+        scores: PSNR of each update's reconstruction, or percent of its tokens.
         guesses: of the best guess of it.
         tried: attackers that share the error that is allowed.
+        unit: of them; an interval of percent does not go beyond none or all tokens.
     """
-    gains = [found - guess for found, guess in zip(decibels, guesses, strict=True)]
+    gains = [found - guess for found, guess in zip(scores, guesses, strict=True)]
     mean = fmean(gains)
     if len(gains) < 2:
-        return Gain(rounded(mean), None, None)
+        return Gain(rounded(mean), None, None, BARS[unit])
     half = half_width(gains, tried)
-    return Gain(rounded(mean), rounded(mean - half), rounded(mean + half))
+    low, high = mean - half, mean + half
+    if unit == "%":
+        low, high = max(low, -fmean(guesses)), min(high, 100 - fmean(guesses))
+    return Gain(rounded(mean), rounded(low), rounded(high), BARS[unit])
 
 
 def half_width(values: Sequence[float], tried: int = 1) -> float:
@@ -76,25 +84,31 @@ def half_width(values: Sequence[float], tried: int = 1) -> float:
 
 
 def word_of(
-    rows: Sequence[Mapping[str, object]], guesses: Sequence[float], *, complete: bool = True, control: bool = True
+    rows: Sequence[Mapping[str, object]],
+    guesses: Sequence[float],
+    *,
+    complete: bool = True,
+    control: bool = True,
+    unit: str = "dB",
 ) -> str:
     """Return the word for one network.
 
     Args:
-        rows: attackers' ``attacker`` and ``decibels``; those of ``ATTACKS`` decide, ``undefended`` is the premise.
-        guesses: PSNR of the best guess of each update.
+        rows: attackers' ``attacker`` and ``scores``; those of ``ATTACKS`` decide, ``undefended`` is the premise.
+        guesses: PSNR, or percent of tokens, of the best guess of each update.
         complete: all attackers had their turn.
         control: what does nothing sent the gradient itself.
+        unit: see ``gain``.
     """
     if not control:
         return "invalid"
     by = {row["attacker"]: row for row in rows}
     if "undefended" not in by:
         return "undecided"
-    if not gain(_decibels(by["undefended"]), guesses).reads:
+    if not gain(_decibels(by["undefended"]), guesses, unit=unit).reads:
         return "no premise"
     own = [_decibels(row) for row in rows if row["attacker"] in ATTACKS]
-    gains = [gain(decibels, guesses, len(own)) for decibels in own]
+    gains = [gain(scores, guesses, len(own), unit) for scores in own]
     if len(guesses) >= LEAST and any(one.reads for one in gains):
         return "read"
     whole = complete and bool(gains) and len(guesses) >= LEAST
@@ -102,9 +116,9 @@ def word_of(
 
 
 def _decibels(row: Mapping[str, object]) -> list[float]:
-    decibels = row["decibels"]
-    assert isinstance(decibels, list)
-    return decibels
+    scores = row["scores"]
+    assert isinstance(scores, list)
+    return scores
 
 
 def worst(words: Sequence[str]) -> str:
