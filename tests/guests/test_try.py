@@ -131,6 +131,24 @@ def test_ctrl_c_ends_the_children_and_keeps_what_was_ready(tmp_path):
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
+def test_ctrl_c_is_heard_wherever_it_falls():
+    """In a destructor, too, where Python prints an exception and goes on."""
+
+    class Falls:
+        def __del__(self):
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    with judging.heard() as check:
+        check()
+        Falls()
+        with pytest.raises(KeyboardInterrupt):
+            check()
+        with pytest.raises(KeyboardInterrupt):  # the second one at once
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
 def test_children_end_with_a_parent_that_cannot_end_them(tmp_path, sent):
     (tmp_path / "hanging.py").write_text(HANGING)

@@ -16,7 +16,7 @@ from typing import Any
 from leaklab.guests.arenas import DEFAULT, Arena, find
 from leaklab.guests.child import CutOffError, in_child
 from leaklab.guests.files import Guest
-from leaklab.guests.judging import Watch
+from leaklab.guests.judging import Watch, heard
 from leaklab.guests.peeking import refuse_peeking
 from leaklab.guests.verdict import half_width, rounded
 from leaklab.records.errors import UserError
@@ -73,7 +73,7 @@ def contest(guest: Guest, seconds: float, seed: int, watch: Watch, arena: Arena 
         rows.append(one)
         watch.row(one)
 
-    with TemporaryDirectory(prefix="leaklab-") as folder, ThreadPoolExecutor(4) as pool:
+    with heard() as check, TemporaryDirectory(prefix="leaklab-") as folder, ThreadPoolExecutor(4) as pool:
         waiting: set[Future[bool]] = set()
         for network in arena.file.networks:
             place = Path(folder, network)
@@ -91,6 +91,7 @@ def contest(guest: Guest, seconds: float, seed: int, watch: Watch, arena: Arena 
                 done, waiting = wait(waiting, _TICK_SECONDS, FIRST_COMPLETED)
                 if not all(one.result() for one in done):
                     ended = "budget"
+                check()
                 watch.spent(time.monotonic() - began)
         except BaseException as error:
             stop.set()

@@ -6,15 +6,17 @@ ends the judging, the children end with it.
 
 import os
 import re
+import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event
+from threading import Event, current_thread, main_thread
+from types import FrameType
 from typing import Any
 
 from leaklab.guests import arenas
@@ -97,6 +99,33 @@ def judge(
             raise UserError(_with_line(str(error), source)) from None
 
 
+@contextmanager
+def heard() -> Iterator[Callable[[], None]]:
+    """Yield what raises KeyboardInterrupt after Ctrl-C; a second one is raised at once.
+
+    Python raises it wherever the main thread is, in a destructor too, which would swallow it.
+    """
+    pressed = Event()
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        if pressed.is_set():
+            signal.default_int_handler(number, frame)
+        pressed.set()
+
+    def check() -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+
+    if current_thread() is not main_thread():  # others get no signals
+        yield check
+        return
+    before = signal.signal(signal.SIGINT, hear)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before if before is not None else signal.default_int_handler)
+
+
 def seconds_of(budget: str | float) -> float:
     """Return a budget in seconds.
 
@@ -148,8 +177,9 @@ class _Judging:
         """
         self.answers = dict.fromkeys(self.arena.file.networks)
         try:
-            self._side_by_side([self._lint])
-            self._side_by_side([partial(self._attack, network) for network in self.answers])
+            with heard() as check:
+                self._side_by_side([self._lint], check)
+                self._side_by_side([partial(self._attack, network) for network in self.answers], check)
         except KeyboardInterrupt:
             raise Interrupted(self._made(interrupted=True)) from None
         return self._made()
@@ -160,7 +190,7 @@ class _Judging:
         )
         return Card(data, strips(self.rows))
 
-    def _side_by_side(self, tasks: Sequence[Callable[[], None]]) -> None:
+    def _side_by_side(self, tasks: Sequence[Callable[[], None]], check: Callable[[], None]) -> None:
         """Do tasks at once; what ends one of them, or all by Ctrl-C, ends the children of the others."""
         with ThreadPoolExecutor(len(tasks)) as pool:
             waiting = {pool.submit(task) for task in tasks}
@@ -169,6 +199,7 @@ class _Judging:
                     done, waiting = wait(waiting, _TICK_SECONDS, FIRST_COMPLETED)
                     for one in done:
                         one.result()
+                    check()
                     self.watch.spent(time.monotonic() - self.began)
             except BaseException:
                 self.stop.set()
