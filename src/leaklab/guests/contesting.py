@@ -82,8 +82,8 @@ def contest(guest: Guest, seconds: float, seed: int, watch: Watch, arena: Arena 
             house = {**common, "network": network, "arena": arena.given}
             theirs = {**common, "evaluations": arena.file.evaluations, "sha256": guest.sha256}
             child = partial(in_child, file=guest.file, on_row=row, stopped=stop.is_set)
-            heard = partial(watch.phase, network)
-            waiting.add(pool.submit(_whole, partial(child, HOUSE, arguments=house, on_phase=heard), until))
+            told = partial(watch.phase, network)
+            waiting.add(pool.submit(_whole, partial(child, HOUSE, arguments=house, on_phase=told), until))
             waiting.add(pool.submit(_whole, partial(child, GUEST, arguments=theirs), until))
         ended, began = "complete", time.monotonic()
         try:
