@@ -29,12 +29,17 @@ GIT_IDENTITY = {
 }
 
 
-ON_THE_DEMO = tuple(f"workflow/test_{name}.py" for name in ("demo", "dvc", "kills", "literal", "pieces", "sharing"))
-"""Files whose tests begin with what the demo made, which is made once."""
+TOGETHER = {
+    "demo": ("demo", "dvc", "sharing"),
+    "few": ("few_items", "kills", "literal", "pieces"),
+}
+"""Fixture -> files of ``workflow`` whose tests begin with what it made, which is made once."""
+FEW = ("lrp/table1", "lrp/table4", "lrp/table5", "lrp/figure2", "lrp/figure4", "lrp/figure5", "outpost/table2")
+"""Items of ``few``: trainings, attacks, one without a run, and two that the demo leaves out."""
 
 
 def group_of(test):
-    """Return what runs in one process, in order: all that rests on the demo, what starts a Slurm, else a file.
+    """Return what runs in one process, in order: all that rests on one fixture, what starts a Slurm, else a file.
 
     xdist's own groups (``--dist loadgroup``) are lost with this pytest.
     """
@@ -43,7 +48,10 @@ def group_of(test):
         return "slurm"
     if "docs/test_" in file:  # all that the published results say is gathered once
         return "docs"
-    return "demo" if file.endswith(ON_THE_DEMO) else file
+    found = [
+        name for name, files in TOGETHER.items() if file.endswith(tuple(f"workflow/test_{one}.py" for one in files))
+    ]
+    return found[0] if found else file
 
 
 def pytest_collection_modifyitems(items):
@@ -51,7 +59,7 @@ def pytest_collection_modifyitems(items):
 
     def place(item):
         group = group_of(item.nodeid)
-        return group != "demo", group != "slurm", "workflow/" not in group
+        return group != "demo", group != "few", group != "slurm", "workflow/" not in group
 
     items.sort(key=place)
 
@@ -174,6 +182,14 @@ def demo(checkout):
     """The checkout after `snakemake demo`; tests that change anything take a copy."""
     checkout.must("snakemake", "--cores", "2", "--quiet", "rules", "progress", "--", "demo", timeout=2400)
     return checkout
+
+
+@pytest.fixture(scope="session")
+def few(checkout, tmp_path_factory):
+    """A checkout with few items after `snakemake demo`: calls of all items take thrice as long; tests take a copy."""
+    clone = checkout.clone(tmp_path_factory.mktemp("few") / "leaklab").only(*FEW)
+    clone.must("snakemake", "--cores", "2", "--quiet", "rules", "progress", "--", "demo", timeout=1200)
+    return clone
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,8 @@ import pytest
 pytestmark = pytest.mark.workflow
 
 
-def test_killed_job_is_finished_by_the_next_call(demo, tmp_path):
-    torn = demo.copy(tmp_path / "torn")
+def test_killed_job_is_finished_by_the_next_call(few, tmp_path):
+    torn = few.copy(tmp_path / "torn")
     run = next(path for path in sorted((torn.folder / "results/runs/train").iterdir()) if "cnn-small" in path.name)
     expected = (run / "weights.safetensors").read_bytes()
     others = {
@@ -50,8 +50,8 @@ def locked(torn):
 
 
 @pytest.mark.parametrize("when", ["the lock is taken", "a step works"])
-def test_a_killed_call_is_followed_by_the_next_one(demo, tmp_path, when):
-    torn = demo.copy(tmp_path / "torn")
+def test_a_killed_call_is_followed_by_the_next_one(few, tmp_path, when):
+    torn = few.copy(tmp_path / "torn")
     run = next(path for path in sorted((torn.folder / "results/runs/train").iterdir()) if "cnn-small" in path.name)
     shutil.rmtree(run)
     target = str((run / "weights.safetensors").relative_to(torn.folder))

@@ -82,8 +82,8 @@ def test_data_and_weights_are_fetched_before_anything_runs(unmade, tmp_path):
     assert text.endswith("0 of 1 are here; bring the others by hand\n")
 
 
-def test_what_has_no_data_is_shown_as_not_run_and_nothing_else_stops(demo, tmp_path):
-    poor = demo.copy(tmp_path / "poor")
+def test_what_has_no_data_is_shown_as_not_run_and_nothing_else_stops(few, tmp_path):
+    poor = few.copy(tmp_path / "poor")
     for name, dataset in (("figure2", ["digits", "mnist"]), ("table5", "cifar10")):
         path = poor.folder / f"config/items/lrp/{name}.yaml"
         item = yaml.safe_load(path.read_text())
@@ -107,8 +107,8 @@ def test_what_has_no_data_is_shown_as_not_run_and_nothing_else_stops(demo, tmp_p
     assert "Nothing to be done" in poor.must("snakemake", "-n", **NO_NETWORK)
 
 
-def test_a_lost_table_is_made_again_by_the_bare_call(demo, tmp_path):
-    torn = demo.copy(tmp_path / "torn")
+def test_a_lost_table_is_made_again_by_the_bare_call(few, tmp_path):
+    torn = few.copy(tmp_path / "torn")
     table = torn.folder / "results/demo/lrp/table1.csv"
     before = table.read_bytes()
     table.unlink()
@@ -116,8 +116,8 @@ def test_a_lost_table_is_made_again_by_the_bare_call(demo, tmp_path):
     assert table.read_bytes() == before
 
 
-def test_papers_own_rows_are_not_needed(demo, tmp_path):
-    fourth = demo.copy(tmp_path / "fourth")
+def test_papers_own_rows_are_not_needed(few, tmp_path):
+    fourth = few.copy(tmp_path / "fourth")
     folder = fourth.folder / "config/items/mine"
     folder.mkdir()
     (folder / "paper.yaml").write_text("title: A paper of my own\ncitation: Somebody (MINE)\norder: 9\n")

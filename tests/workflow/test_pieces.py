@@ -14,14 +14,15 @@ OF_THE_ATTACK = 6
 """Two chains of three: it has twenty updates, and the length of a piece is that of the training's."""
 
 
-def test_runs_in_pieces_have_the_bytes_of_whole_ones(demo, tmp_path):
-    torn = demo.copy(tmp_path / "torn")
-    cut = {"LEAKLAB_PIECE_MINUTES": str(1.001 * cost(a_training().spec).seconds / 60 / PIECES),
+def test_runs_in_pieces_have_the_bytes_of_whole_ones(few, tmp_path):
+    torn = few.copy(tmp_path / "torn")
+    plan = build_plan(load_items(torn.folder / "config/items"), ["demo"])
+    cut = {"LEAKLAB_PIECE_MINUTES": str(1.001 * cost(a_training(plan).spec).seconds / 60 / PIECES),
            "LEAKLAB_CHECKPOINT_SECONDS": "0"}  # fmt: skip
-    attack, training = (torn.folder / job.folder for job in (long_attack(), a_training()))
+    attack, training = (torn.folder / job.folder for job in (long_attack(plan), a_training(plan)))
     targets = [str((folder / name).relative_to(torn.folder)) for folder, name in
                ((attack, "trials.csv"), (training, "sweep.parquet"))]  # fmt: skip
-    torn.must("snakemake", "--cores", "2", "--quiet", "all", "--", targets[0])  # the demo has the training
+    torn.must("snakemake", "--cores", "2", "--quiet", "all", "--", targets[0])  # the training is there
     files = [path for folder in (attack, training) for path in sorted(folder.iterdir()) if path.name != "run.json"]
     whole = {path: path.read_bytes() for path in files}
     for folder in (attack, training):
@@ -37,15 +38,15 @@ def test_runs_in_pieces_have_the_bytes_of_whole_ones(demo, tmp_path):
         assert "Nothing to be done" in torn.must("snakemake", "--dry-run", "--cores", "2", "--", *targets, **more)
 
 
-def long_attack():
+def long_attack(plan):
     """Return an attack of scale demo on more updates than are attacked together."""
-    jobs = build_plan(load_items(), ["demo"]).jobs["attack"].values()
+    jobs = plan.jobs["attack"].values()
     found = [job for job in jobs if job.spec.attack.name == "ig" and job.spec.capture.trials > 10]
     return min(found, key=lambda job: job.name)
 
 
-def a_training():
-    jobs = build_plan(load_items(), ["demo"]).jobs["train"].values()
+def a_training(plan):
+    jobs = plan.jobs["train"].values()
     return min(
         (job for job in jobs if job.spec.model.name == "mlp" and job.spec.rounds >= 10), key=lambda job: job.name
     )
