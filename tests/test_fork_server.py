@@ -104,7 +104,7 @@ def waiting(folder):
     return client, int((folder / "pid").read_text())
 
 
-def until(true, seconds=30):
+def until(true, seconds=120):
     limit = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < limit

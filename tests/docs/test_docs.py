@@ -196,7 +196,7 @@ def test_in_the_arena_of_the_page_what_is_not_defended_is_read(tmp_path, monkeyp
     exposure = Exposure(Subject.load(Path("rounding.py").resolve()), "lenet", arena=moments.load("scans.yaml"))
     read = exposure.read(Attacker("undefended", "annealed-map", AnnealedMap()), exposure.plain)
     truth = exposure.private.images
-    assert gain(read.decibels(truth), exposure.guesses().decibels(truth)).reads
+    assert gain(read.scores(truth), exposure.guesses().scores(truth)).reads
     page = (ROOT / "docs/own-defense.md").read_text(encoding="utf-8")
     assert "python scans.py\nleaklab try rounding.py --arena scans.yaml\n" in page
 

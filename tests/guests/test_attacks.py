@@ -171,7 +171,7 @@ def test_what_it_returns_is_held_against_what_it_must_be(attack, arena, tmp_path
     assert exchange.ended(tmp_path)
 
 
-def test_an_attack_of_the_house_as_a_guest_reads_what_it_reads(attack, tmp_path, monkeypatch):
+def test_an_attack_of_the_house_as_a_guest_reads_what_it_reads(attack, tmp_path, monkeypatch, shorter):
     """In a process of its own, without the images, to the hundredth of a decibel."""
     same = Attacker("unaware", "annealed-map", AnnealedMap())
     monkeypatch.setattr(contest, "DEFENSES", ("gradient-clipping",))
@@ -180,7 +180,8 @@ def test_an_attack_of_the_house_as_a_guest_reads_what_it_reads(attack, tmp_path,
     given = {"folder": str(tmp_path), "seed": 0, "evaluations": 60, "sha256": guest.sha256}
     with_house = threading.Thread(target=in_child, args=(contesting.GUEST, guest.file, given), kwargs={"seconds": 300})
     with_house.start()
-    contest.contested(guest.file, lambda text: None, rows.append, "lenet", str(tmp_path))
+    arena = shorter(updates=2)
+    contest.contested(guest.file, lambda text: None, rows.append, "lenet", str(tmp_path), arena)
     with_house.join()
     data = contesting._data(guest, 0, rows)
     found = {row["defense"]: row for row in data["rows"]}

@@ -248,7 +248,7 @@ def test_what_is_no_budget_is_refused(told):
 
 
 def test_an_arena_that_is_not_there_and_a_judge_inside_of_a_child_are_refused(guest, monkeypatch):
-    with pytest.raises(UserError, match="unknown arena 'ocean': choose from tiny, colour, images"):
+    with pytest.raises(UserError, match="unknown arena 'ocean': choose from tiny, batch, colour, images, steps, text"):
         leaklab.judge(guest.file, arena="ocean")
     monkeypatch.setenv(judging.IN_CHILD, "1")
     with pytest.raises(UserError, match="put the call below if __name__"):

@@ -25,6 +25,7 @@ from leaklab.guests.description import describe
 from leaklab.guests.exposure import Attacker, Exposure
 from leaklab.guests.judge import judged
 from leaklab.guests.laboratory import Laboratory
+from leaklab.guests.moments import load
 from leaklab.guests.rules import by_rule
 from leaklab.guests.schema import schema
 from leaklab.guests.sheets import Card
@@ -69,14 +70,16 @@ def typed(*words, folder):
     return subprocess.run([*COMMAND, *words], cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_a_defense_that_does_nothing_is_read_and_said_to_do_nothing(tmp_path):
+def test_a_defense_that_does_nothing_is_read_and_said_to_do_nothing(tmp_path, shorter):
     (tmp_path / "nothing.py").write_text("def defend(gradients):\n    return gradients\n")
     # other tests share the processor
-    done = typed("try", "nothing.py", "--json", "--budget", "20m", folder=tmp_path)
+    arena = shorter(evaluations=20, rehearsals=8, draws=2)
+    done = typed("try", "nothing.py", "--json", "--budget", "20m", "--arena", arena, folder=tmp_path)
     assert done.returncode == 3, done.stderr
     card = json.loads(done.stdout)
     assert card["verdict"] == "read"
-    for arena in card["arenas"]["tiny"].values():
+    (networks,) = card["arenas"].values()
+    for arena in networks.values():
         assert arena["facts"] == ["does nothing"]
         by = {row["attacker"]: row for row in arena["rows"]}
         assert by["unaware"]["psnr"] == by["undefended"]["psnr"]
@@ -237,10 +240,10 @@ def test_what_trains_nobody_is_no_defense(tmp_path, change):
     assert rows == []
 
 
-def test_who_learns_compression_reads_what_an_unaware_attacker_does_not(tmp_path):
+def test_who_learns_compression_reads_what_an_unaware_attacker_does_not(tmp_path, shorter):
     (tmp_path / "mine.py").write_text(COMPRESSION)
     subject = Subject.load(tmp_path / "mine.py")
-    arena = Exposure(subject, "lenet")
+    arena = Exposure(subject, "lenet", arena=load(shorter(updates=2)))
     truth = arena.private.images
     learnt = arena.read(
         Attacker("learnt", "law of the entry", learning.SEARCH, entries.learnt(arena.rehearsals)), arena.defended

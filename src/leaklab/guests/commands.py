@@ -127,7 +127,9 @@ def judge(
     arena: Annotated[
         str,
         typer.Option(
-            callback=_usage(_arena), metavar="NAME", help="tiny, images or colour, or a YAML file like theirs"
+            callback=_usage(_arena),
+            metavar="NAME",
+            help="tiny, images, colour, batch, steps or text, or a YAML file like theirs",
         ),
     ] = "tiny",
     seed: Annotated[int, typer.Option(help="of everything that is drawn")] = 0,

@@ -70,7 +70,8 @@ def judge(
     Args:
         defense: path of a file that offers one, a function of gradients, a class, or an object of a class. What was
             defined in a notebook is written down first, with the imports, constants and functions that it uses.
-        arena: ``tiny``, ``images`` or ``colour``, or a YAML file like theirs; see ``arenas.ArenaFile``.
+        arena: ``tiny``, ``images``, ``colour``, ``batch``, ``steps`` or ``text``, or a YAML file like theirs; see
+            ``arenas.ArenaFile``.
         budget: e.g. ``90s``, ``3m``, ``0.5h``; a number alone is minutes. What is ready by then is on the card.
         seed: of everything that is drawn.
         watch: told what happens.
