@@ -12,6 +12,7 @@ import yaml
 from typer.testing import CliRunner
 
 from leaklab.attacks.annealed import AnnealedMap
+from leaklab.attacks.learnt.emulation import EmulatedLaw
 from leaklab.attacks.learnt.linear import learnt
 from leaklab.cli import app
 from leaklab.defenses.base import loaded
@@ -23,7 +24,9 @@ from leaklab.guests.exposure import FIRST_CLIENT, Attacker, Exposure, Reading
 from leaklab.guests.files import find
 from leaklab.guests.judge import control
 from leaklab.guests.laboratory import Laboratory
-from leaklab.guests.rules import by_rule
+from leaklab.guests.learning import by_steps
+from leaklab.guests.maps import Fact
+from leaklab.guests.rules import SMALLEST, by_rule
 from leaklab.guests.verdict import gain
 from leaklab.records.errors import UserError
 
@@ -247,14 +250,69 @@ def test_images_are_compared_with_those_that_they_belong_to(several):
 
 
 def test_several_images_of_a_halved_update_are_read_by_who_asks_for_no_length(several):
-    """The attackers of the house take such updates: whom facts call for, and who learns."""
+    """The attackers of the house take such updates; on the MLP its first layer gives them away."""
     exposure = replace(several, network="mlp")
-    found = {}
-    for attacker in by_rule(exposure, describe(Laboratory(exposure.subject, "mlp", exposure.arena))):
-        found[attacker.by] = exposure.read(attacker, exposure.defended).scores(exposure.private.images)
-    assert list(found) == ["peel", "profiled-scale"]
-    assert sorted(found["peel"])[2] > 80  # all but what rounding and small steps hide of some digit
-    assert gain(found["profiled-scale"], exposure.guesses().scores(exposure.private.images)).reads
+    facts = describe(Laboratory(exposure.subject, "mlp", exposure.arena))
+    who = {attacker.by: attacker for attacker in by_rule(exposure, facts)}
+    assert list(who) == ["peel", "profiled-scale"]
+    truth, guesses = exposure.private.images, exposure.guesses().scores(exposure.private.images)
+    assert gain(exposure.read(who["peel"], exposure.defended).scores(truth), guesses).reads
+    assert gain(exposure.read(who["profiled-scale"], exposure.defended, 20).scores(truth), guesses).reads
+
+
+COMPRESSES = """
+import torch
+
+
+def defend(gradients):
+    def kept(value):
+        least = value.abs().flatten().kthvalue(int(0.9 * value.numel()) + 1).values
+        return torch.where(value.abs() < least, 0.0, value)
+    return {name: kept(value) for name, value in gradients.items()}
+"""
+
+
+def test_each_step_is_compressed_and_who_knows_it_tells_the_steps_apart(tmp_path):
+    """One gradient that stands for both steps has other entries missing than either of them."""
+    file = tmp_path / "mine.py"
+    file.write_text(COMPRESSES)
+    arena = moments.load("steps")
+    arena = replace(arena, file=arena.file.model_copy(update={"updates": 2}))
+    exposure = Exposure(Subject.load(file), "lenet", arena=arena)
+    facts = [Fact("zeros", {"share": 0.9, "rest": "exact", "chosen": SMALLEST}, "", "")]
+    (knows,) = (one for one in by_rule(exposure, facts) if one.by == "ranked-mixture")
+    truth = exposure.private.images
+    assert min(exposure.read(knows, exposure.defended, 20).scores(truth)) > 28
+    assert max(exposure.read(Attacker("unaware", "", AnnealedMap()), exposure.defended, 20).scores(truth)) < 15
+
+
+@pytest.mark.parametrize(("law", "who"), [("normal", "matched-noise"), ("Laplace", "matched-noise, a normal law")])
+def test_the_mean_of_steps_has_less_noise_than_one(several, law, who):
+    facts = [Fact("noise", {"law": law, "sigma": 0.1}, "", "")]
+    (found, _) = by_rule(several, facts)
+    steps = several.arena.file.steps
+    if steps == 1 and law == "Laplace":
+        assert found.by == "matched-laplace"
+    else:
+        assert found.by.startswith(who)
+        assert found.distance.sigma == pytest.approx(0.1 / steps**0.5)
+
+
+def test_the_file_itself_is_run_in_each_step(several):
+    """A clip of each of two gradients is not the clip of their mean; at the true ones nothing is left."""
+    draws = torch.Generator().manual_seed(0)
+    gradients = torch.randn(2, 3, 7, generator=draws, dtype=torch.float64)  # of two updates, three steps each
+
+    def clipped(gradient):
+        return [value / value.norm().clamp(min=1) for value in gradient]
+
+    law, shares = by_steps(EmulatedLaw(clipped)), (0.2, 0.3, 0.5)
+    sent = sum(share * gradients[:, k] / gradients[:, k].norm(dim=1, keepdim=True).clamp(min=1)
+               for k, share in enumerate(shares))  # fmt: skip
+    value, slope, _ = law.of_steps(0.1, {}, shares)([gradients], [sent])
+    assert value.tolist() == pytest.approx([0, 0], abs=1e-20)
+    assert slope[0].shape == gradients.shape
+    assert law.widened(0.1, {})([gradients.mean(1)], [sent])[0].min() > 1
 
 
 def test_laws_are_learnt_from_updates_of_as_many_images(several):

@@ -3,7 +3,9 @@
 Each law is tried on two other public images; the one that reads these best attacks. Nothing of it rests on the truth.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean
 
 import torch
@@ -14,7 +16,7 @@ from leaklab.attacks.annealed import AnnealedLikelihood
 from leaklab.attacks.learnt import emulation, entries, invariants, linear
 from leaklab.attacks.learnt.entries import EXACT
 from leaklab.attacks.learnt.linear import TINY, Rehearsals
-from leaklab.attacks.matching.distances import OnlyWidened
+from leaklab.attacks.matching.distances import Distance, OnlyWidened
 from leaklab.guests.calls import sent
 from leaklab.guests.exposure import FIRST_CLIENT, ROUNDS, Attacker, Exposure
 from leaklab.guests.moments import CHOOSING
@@ -22,6 +24,7 @@ from leaklab.guests.moments import CHOOSING
 REHEARSING = 30
 """Evaluations of each stage where a law is tried."""
 SEARCH = AnnealedLikelihood(coarsest=0.3, finest=0.003, stages=5)
+STEPWISE = replace(SEARCH, place="steps")
 ENOUGH = 3e-5
 """Mean square error, or share of wrong tokens, at which no further law is tried."""
 
@@ -35,6 +38,11 @@ def laws(exposure: Exposure) -> Iterator[tuple[str, Callable[[], OnlyWidened | N
     yield "what stays", lambda: invariants.learnt(rehearsals, shapes)
     yield "law of runs", lambda: of_runs(rehearsals)
     yield "the file itself", lambda: emulation.learnt(rehearsals, emulated(exposure), shapes)
+    if exposure.arena.file.steps > 1:
+        yield (
+            "the file itself, step by step",
+            lambda: by_steps(emulation.learnt(rehearsals, emulated(exposure), shapes)),
+        )
     yield "law of the entry", lambda: entries.learnt(rehearsals)
 
 
@@ -62,7 +70,7 @@ def who_learnt(exposure: Exposure) -> Attacker:
         law = learn()
         if law is None:
             continue
-        attacker = Attacker("learnt", name, SEARCH, law)
+        attacker = Attacker("learnt", name, STEPWISE if isinstance(law, EmulatedSteps) else SEARCH, law)
         reading = exposure.read(attacker, updates, REHEARSING, labels)
         tried.append((fmean(reading.errors(images)) + int((reading.labels != labels).sum()), attacker))
         if tried[-1][0] < ENOUGH:
@@ -74,6 +82,37 @@ def who_averages(exposure: Exposure) -> Attacker:
     """Return the attacker of the mean of several rounds, whose linear law is learnt from such means."""
     law = linear.learnt(exposure.rehearsed(1, exposure.mean_of_rounds))
     return Attacker("rounds", f"linear law of the mean of {ROUNDS} rounds", SEARCH, law)
+
+
+# The file itself in each of several local steps: what is sent is the sum of what it makes of each step's gradient.
+
+
+@dataclass(frozen=True)
+class EmulatedSteps(emulation.EmulatedLaw):
+    """A defense that is run in the loss on each step's gradient; a ``distances.StepLikelihood``.
+
+    Where the client stood in its later steps is told by the plain gradients before, which is an error of the rate.
+    """
+
+    def of_steps(self, error: float, weights: Mapping[str, Tensor], shares: Sequence[float]) -> Distance:
+        """Return the negative log-likelihood at an error; see ``distances.StepLikelihood``."""
+        return emulation.EmulatedLaw(partial(self._mean, shares)).widened(error, weights)
+
+    def moved(self, gradient: Tensor) -> Tensor:
+        """Return the gradient."""
+        return gradient
+
+    def _mean(self, shares: Sequence[float], gradients: Sequence[Tensor]) -> list[Tensor]:
+        """Return the mean of what is sent of gradients [E, ...]."""
+        steps = [self.apply(one) for one in zip(*gradients, strict=True)]
+        return [
+            torch.stack([s * o for s, o in zip(shares, own, strict=True)]).sum(0) for own in zip(*steps, strict=True)
+        ]
+
+
+def by_steps(law: emulation.EmulatedLaw | None) -> EmulatedSteps | None:
+    """Return a law of the file itself for each of several steps; None where there is none."""
+    return None if law is None else EmulatedSteps(law.apply)
 
 
 # The law of a defense that changes runs of entries: neighbours share their fate, and which runs is drawn anew.

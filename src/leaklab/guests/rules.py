@@ -9,7 +9,7 @@ from torch import Tensor
 from leaklab.attacks.adaptive.emulation import after_clipping, on_support
 from leaklab.attacks.adaptive.laws import LaplaceLaw
 from leaklab.attacks.adaptive.noise import NormalLikelihood
-from leaklab.attacks.adaptive.outpost import RankedLaw
+from leaklab.attacks.adaptive.outpost import MOST_STEPS, RankedLaw
 from leaklab.attacks.analytic import AnalyticReconstruction as Analytic
 from leaklab.attacks.annealed import AnnealedLikelihood, AnnealedMap
 from leaklab.attacks.exact_batch import ExactBatch
@@ -42,36 +42,42 @@ def by_rule(exposure: Exposure, facts: Sequence[Fact]) -> Iterator[Attacker]:
         facts: what the defense does.
     """
     found = {fact.name: fact.value for fact in facts}
-    search = AnnealedMap()
+    search, steps = AnnealedMap(), exposure.arena.file.steps
     if exposure.stage.starts_affine():
         several = exposure.arena.samples > 1
         yield Attacker("rule", "peel", ExactBatch("peel")) if several else Attacker("rule", "analytic", Analytic())
     noise, clip, zeros = found.get("noise"), found.get("clips"), found.get("zeros")
     if noise and isinstance(noise["sigma"], float):
-        yield from _of_noise(noise, clip)
+        yield from _of_noise(noise, clip, steps)
     elif clip and clip["scope"] == "whole" and not noise:
         yield Attacker("rule", "clip-emulation", search, after_clipping)
     if zeros and zeros["rest"] == "exact" and not noise:
         yield Attacker("rule", "support-only", search, on_support)
     if zeros and zeros.get("chosen") == SMALLEST and zeros["rest"] == "exact":
-        yield from _of_ranks(zeros, noise)
+        yield from _of_ranks(zeros, noise, steps)
     yield Attacker("rule", "profiled-scale", search, profiled_scale)
 
 
-def _of_noise(noise: Mapping[str, Any], clip: Mapping[str, Any] | None) -> Iterator[Attacker]:
-    """Yield who knows noise of one deviation, and a clip before it."""
+def _of_noise(noise: Mapping[str, Any], clip: Mapping[str, Any] | None, steps: int) -> Iterator[Attacker]:
+    """Yield who knows noise of one deviation, and a clip before it; the mean of steps has less of it."""
     bound = clip["bound"] if clip and clip["scope"] == "whole" else None
-    if noise["law"] == "Laplace" and bound is None:
+    if noise["law"] == "Laplace" and bound is None and steps == 1:
         yield Attacker("rule", "matched-laplace", AnnealedLikelihood(), LaplaceLaw(noise["sigma"] / 2**0.5))
-    elif noise["law"] in ("normal", "uniform"):
-        name = "matched-noise" + (", a normal law in place of a uniform one" if noise["law"] == "uniform" else "")
-        yield Attacker("rule", name, AnnealedMap(), NormalLikelihood(noise["sigma"], bound))
+    elif noise["law"] in ("normal", "uniform") or (noise["law"] == "Laplace" and steps > 1):
+        name = "matched-noise" + (
+            "" if noise["law"] == "normal" else f", a normal law in place of a {noise['law']} one"
+        )
+        yield Attacker("rule", name, AnnealedMap(), NormalLikelihood(noise["sigma"] / steps**0.5, bound))
 
 
-def _of_ranks(zeros: Mapping[str, Any], noise: Mapping[str, Any] | None) -> Iterator[Attacker]:
-    """Yield who knows that the smallest entries are zero, and noise that the largest ones carry."""
+def _of_ranks(zeros: Mapping[str, Any], noise: Mapping[str, Any] | None, steps: int) -> Iterator[Attacker]:
+    """Yield who knows that the smallest entries are zero, and noise that the largest ones carry, in each step."""
+    search, schedule = AnnealedLikelihood(place="steps" if steps > 1 else "sent"), (1.0,) * steps
+    if steps > MOST_STEPS:
+        return
     if noise is None:
-        yield Attacker("rule", "ranked-mixture", AnnealedLikelihood(), RankedLaw(zeros["share"], 0.0, 0.0))
+        law = RankedLaw(zeros["share"], 0.0, 0.0, schedule=schedule)
+        yield Attacker("rule", "ranked-mixture", search, law)
     elif noise.get("chosen") == LARGEST and noise["law"] == "normal":
-        law = MeasuredRanks(zeros["share"], noise["share"], 0.0, sigmas=noise["sigma"])
-        yield Attacker("rule", "ranked-mixture", AnnealedLikelihood(), law)
+        law = MeasuredRanks(zeros["share"], noise["share"], 0.0, schedule=schedule, sigmas=noise["sigma"])
+        yield Attacker("rule", "ranked-mixture", search, law)
