@@ -108,6 +108,18 @@ def test_an_arena_of_ones_own(tmp_path, guest):
     assert len({arena.name, other, last}) == 3  # each is another arena, whatever it is called
 
 
+def test_what_is_changed_while_it_is_used_is_refused(tmp_path):
+    """The file, and the images beside it; by its name a card tells both."""
+    file = str(own(tmp_path))
+    name = arenas.find(file).name
+    moments.load(file, name)
+    own(tmp_path, arrays(private_labels=np.arange(8) % 3))
+    with pytest.raises(
+        UserError, match=r"mine.yaml, or the data beside it, was changed while it was used: begin again"
+    ):
+        moments.load.__wrapped__(file, name)
+
+
 def test_a_defense_is_judged_there(tmp_path, guest):
     """Six of six, on the one network, with no price: the whole road on a file of one's own."""
     file = own(tmp_path, updates=6, evaluations=5)

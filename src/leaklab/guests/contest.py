@@ -62,7 +62,7 @@ class _Own(Subject):
 
 
 def contested(file: Path, phase: Phase, row: Tell, network: str, folder: str, arena: str = "tiny",
-              seed: int = 0) -> bool:  # fmt: skip
+              arena_name: str = "", seed: int = 0) -> bool:  # fmt: skip
     """Attack all defenses by those of the house, and judge what the guest read; rows are told when they are ready.
 
     The cheap attackers of the house come first on all defenses, then those who learn one.
@@ -73,10 +73,11 @@ def contested(file: Path, phase: Phase, row: Tell, network: str, folder: str, ar
         row: told what an attacker read of a defense.
         network: one of the arena's.
         folder: see ``exchange``.
-        arena: see ``arenas.load``.
+        arena: see ``moments.load``.
+        arena_name: the same.
         seed: of everything that is drawn.
     """
-    place, found = Path(folder), dict(_defended(load(arena), network, seed, phase))
+    place, found = Path(folder), dict(_defended(load(arena, arena_name), network, seed, phase))
     for name, (exposure, _) in found.items():
         _put(place, name, exposure)
     exchange.put_prior(place, cast("ClassGaussianGenerator", next(iter(found.values()))[0].generator))

@@ -79,7 +79,7 @@ def contest(guest: Guest, seconds: float, seed: int, watch: Watch, arena: Arena 
             place = Path(folder, network)
             place.mkdir()
             common = {"folder": str(place), "seed": seed}
-            house = {**common, "network": network, "arena": arena.given}
+            house = {**common, "network": network, "arena": arena.given, "arena_name": arena.name}
             theirs = {**common, "evaluations": arena.file.evaluations, "sha256": guest.sha256}
             child = partial(in_child, file=guest.file, on_row=row, stopped=stop.is_set)
             told = partial(watch.phase, network)

@@ -34,6 +34,7 @@ def judged(
     row: Tell,
     network: str,
     arena: str = "tiny",
+    arena_name: str = "",
     sha256: str = "",
     seed: int = 0,
     offered: str = "",
@@ -45,7 +46,8 @@ def judged(
         phase: told what is done now.
         row: told what an attacker read.
         network: one of the arena's.
-        arena: see ``arenas.load``.
+        arena: see ``moments.load``.
+        arena_name: the same.
         sha256: that the file must have; empty for any.
         seed: of everything that is drawn.
         offered: see ``files.find``.
@@ -56,7 +58,7 @@ def judged(
     phase("it was imported")
     subject = Subject.load(file, sha256, offered)
     phase(f"it was described on the {network}")
-    where = load(arena)
+    where = load(arena, arena_name)
     facts = describe(Laboratory(subject, network, where))
     _refuse_what_trains_nobody(file, facts)
     phase(f"it defended the {network}")

@@ -212,7 +212,7 @@ class _Judging:
 
     def _attack(self, network: str) -> None:
         with suppress(CutOffError):  # the card says that it was cut off
-            given = {"network": network, "arena": self.arena.given, "seed": self.seed}
+            given = {"network": network, "arena": self.arena.given, "arena_name": self.arena.name, "seed": self.seed}
             self.answers[network] = self._answer(JUDGE, network, given, self.until - time.monotonic())
 
     def _answer(self, task: str, network: str, given: Mapping[str, Any], seconds: float) -> dict[str, Any]:

@@ -190,9 +190,19 @@ def _text_stage(arena: Ground, chosen: arenas.Network, dtype: torch.dtype, seed:
 
 
 @cache
-def load(given: str = arenas.DEFAULT) -> Ground:
-    """Return an arena with its images; see ``arenas.find``."""
+def load(given: str = arenas.DEFAULT, name: str = "") -> Ground:
+    """Return an arena with its images; see ``arenas.find``.
+
+    Args:
+        given: how it was asked for.
+        name: that it must have, as it tells content; empty for any.
+
+    Raises:
+        UserError: there is none, or it was changed meanwhile.
+    """
     found = arenas.find(given)
+    if name not in ("", found.name):
+        raise UserError(f"{given}, or the data beside it, was changed while it was used: begin again")
     for name, network in found.all_networks().items():
         try:
             plugins.load(TEXT_MODELS if found.file.sentences else "models", network.model, network.settings)

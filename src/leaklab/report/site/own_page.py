@@ -14,6 +14,14 @@ from leaklab.report.numbers.results import ResultTable
 from leaklab.report.tables.layout import lay_out
 from leaklab.report.tables.tables import page_table
 
+HEAD = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
+"""
 UP = Path("../../..")
 """From the page to the folder in which results and figures lie."""
 
@@ -39,11 +47,11 @@ def write_own_pages(items: Mapping[str, Item], asked: Mapping[Scale, Iterable[st
 def _page(scale: Scale, items: Iterable[Item]) -> str:
     style = files("leaklab.report.site").joinpath("templates/style.css").read_text(encoding="utf-8")
     sections = "\n".join(_section(scale, item) for item in items)
+    title = f"Items of my own, scale {scale}"
     return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>Items of my own, scale {scale}'
-        f'</title>\n<link rel="icon" href="data:,">\n<style>\n{style}</style>\n</head>\n<body>\n<main id="main">\n'
-        f"<h1>Items of my own, scale {scale}</h1>\n<p>None of them is in a published table, in coverage or in "
-        f"findings.</p>\n{sections}\n</main>\n</body>\n</html>\n"
+        f'{HEAD}<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main id="main">\n<h1>{title}</h1>\n'
+        "<p>None of them is in a published table, in coverage or in findings.</p>\n"
+        f"{sections}\n</main>\n</body>\n</html>\n"
     )
 
 
