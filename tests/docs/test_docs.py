@@ -160,8 +160,14 @@ def definitions(file):
     return found
 
 
+def named(name, language="python"):
+    """Return the block of the page on own defenses that begins with its name."""
+    (block,) = (one for one in fenced(ROOT / "docs/own-defense.md", language) if one.startswith(f"# {name}\n"))
+    return block
+
+
 def test_the_example_is_a_working_defense_with_a_working_test(monkeypatch):
-    source, test, *_ = fenced(ROOT / "docs/own-defense.md", "python")
+    source, test = named("src/leaklab/defenses/shrinking.py"), named("tests/defenses/test_shrinking.py")
     module = run_as("leaklab.defenses.shrinking", source, monkeypatch)
     defense = module.PLUGIN()
     assert isinstance(defense, Defense)
@@ -176,7 +182,7 @@ def test_the_example_is_a_working_defense_with_a_working_test(monkeypatch):
 
 
 def test_the_guest_of_the_page_is_one_that_is_judged(tmp_path):
-    _, _, guest, *_ = fenced(ROOT / "docs/own-defense.md", "python")
+    guest = named("rounding.py")
     file = tmp_path / guest.splitlines()[0].removeprefix("# ")
     file.write_text(guest)
     assert find(file).offered == "defend"
@@ -187,8 +193,7 @@ def test_the_guest_of_the_page_is_one_that_is_judged(tmp_path):
 
 
 def test_in_the_arena_of_the_page_what_is_not_defended_is_read(tmp_path, monkeypatch):
-    *_, guest, images, _ = fenced(ROOT / "docs/own-defense.md", "python")
-    (content,) = (one for one in fenced(ROOT / "docs/own-defense.md", "yaml") if one.startswith("# scans.yaml"))
+    guest, images, content = named("rounding.py"), named("scans.py"), named("scans.yaml", "yaml")
     monkeypatch.chdir(tmp_path)
     for text in (guest, images, content):
         Path(text.splitlines()[0].removeprefix("# ")).write_text(text)
@@ -202,7 +207,7 @@ def test_in_the_arena_of_the_page_what_is_not_defended_is_read(tmp_path, monkeyp
 
 
 def test_the_attack_of_the_page_is_one_that_may_run(tmp_path):
-    *_, attack = fenced(ROOT / "docs/own-defense.md", "python")
+    attack = named("nearest.py")
     file = tmp_path / attack.splitlines()[0].removeprefix("# ")
     file.write_text(attack)
     assert find(file).kind == "attack"
@@ -220,7 +225,7 @@ def run_as(name, source, monkeypatch):
 
 def test_the_edits_of_the_example_fit_the_files_that_they_name():
     item = (ROOT / "config/items/lrp/figure2.yaml").read_text(encoding="utf-8")
-    edit, *_ = fenced(ROOT / "docs/own-defense.md", "yaml")
+    (edit,) = (one for one in fenced(ROOT / "docs/own-defense.md", "yaml") if "shrinking" in one)
     edited = yaml.safe_load(edit)
     original = yaml.safe_load(item)["runs"]["attack"]
     assert set(edited) <= set(original)
@@ -237,7 +242,7 @@ def test_the_edits_of_the_example_fit_the_files_that_they_name():
 @pytest.mark.parametrize("scale", ["demo", "small", "paper"])
 def test_the_edits_of_the_example_hold_at_every_scale(scale):
     """A defense of the house stands for the reader's: only its name decides which override is for it."""
-    edit, *_ = fenced(ROOT / "docs/own-defense.md", "yaml")
+    (edit,) = (one for one in fenced(ROOT / "docs/own-defense.md", "yaml") if "shrinking" in one)
     edited = yaml.safe_load(edit.replace("{name: shrinking, least: 0.5}", "gradient-clipping").replace(
         "shrinking", "gradient-clipping"))  # fmt: skip
     figure2 = load_items(ROOT / "config/items")["lrp/figure2"]

@@ -77,11 +77,11 @@ def test_the_digest_of_a_guest_is_in_every_run_that_it_takes_part_in(home, packa
 
 def test_the_item_of_the_page_is_planned_with_the_guest_of_the_page(home):
     page = (ROOT / "docs/own-defense.md").read_text(encoding="utf-8")
-    texts = dict(re.findall(r"^```(yaml)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))  # the last of each
+    (item,) = re.findall(r"^```yaml\n(title: Rounded.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (guest,) = re.findall(r"^```python\n(# rounding.py\n.*?)^```$", page, re.MULTILINE | re.DOTALL)
     Path("mine/defenses/rounding.py").write_text(guest)
     Path("mine/items/halves.yaml").rename("mine/items/rounding.yaml")
-    Path("mine/items/rounding.yaml").write_text(texts["yaml"])
+    Path("mine/items/rounding.yaml").write_text(item)
     assert any("-rounding-guest-" in name for name in jobs()["capture"])
     assert "figures/demo/mine/rounding.png" in page
 
