@@ -16,7 +16,7 @@ from leaklab.planning.schema import schema_texts
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src/leaklab"
 MODULES = sorted(SOURCE.rglob("*.py"))
-LONGEST = 300
+LONGEST, LONGEST_FUNCTION = 300, 50
 # the one reader of the official CIFAR archives, which lets nothing but arrays and plain containers in
 RESTRICTED_UNPICKLER = "data/readers/cifar.py"
 LOADERS_OF_PICKLES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
@@ -135,6 +135,22 @@ def test_a_module_has_one_idea_and_says_which(path):
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= LONGEST
     assert ast.get_docstring(ast.parse(text))
+
+
+def length(function):
+    """Return the lines of a function without its docstring."""
+    said = function.body[0] if ast.get_docstring(function) is not None else None
+    return function.end_lineno - function.lineno + 1 - (said.end_lineno - said.lineno + 1 if said else 0)
+
+
+def test_functions_are_short():
+    long = [
+        (path.name, node.name, length(node))
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and length(node) > LONGEST_FUNCTION
+    ]
+    assert not long
 
 
 def test_steps_are_thin():

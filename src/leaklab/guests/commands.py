@@ -113,14 +113,25 @@ def _words(text: str) -> list[str]:
     return words
 
 
+GuestFile = Annotated[
+    Path,
+    typer.Argument(
+        help="one class with base Defense, one function defend(gradients, context), or one class with "
+        "reconstruct(self, case)"
+    ),
+]
+WordsThatFail = Annotated[
+    str | None,
+    typer.Option(
+        callback=_usage(_words),
+        metavar="WORDS",
+        help="such as read,undecided: only these end with their status, what stood or is not listed with 0",
+    ),
+]
+
+
 def judge(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            help="one class with base Defense, one function defend(gradients, context), or one class with "
-            "reconstruct(self, case)"
-        ),
-    ],
+    file: GuestFile,
     budget: Annotated[
         str, typer.Option(callback=_usage(_seconds), metavar="TIME", help="90s, 5m; what is ready by then is shown")
     ] = "5m",
@@ -137,14 +148,7 @@ def judge(
         Path | None,
         typer.Option(metavar="FOLDER", file_okay=False, help="write card.json, card.html, card.md and badge.svg there"),
     ] = None,
-    fail_on: Annotated[
-        str | None,
-        typer.Option(
-            callback=_usage(_words),
-            metavar="WORDS",
-            help="such as read,undecided: only these end with their status, what stood or is not listed with 0",
-        ),
-    ] = None,
+    fail_on: WordsThatFail = None,
     as_json: Annotated[bool, typer.Option("--json", help="the card for programs")] = False,
     _schema: Annotated[
         bool, typer.Option("--schema", callback=_print_schema, is_eager=True, help="print the JSON schema of cards")

@@ -2,9 +2,9 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -143,52 +143,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "copied": lambda path, page: copied_name(page, path),
-        "thumbnail": thumbnail_name,
-        "duration": duration,
-        "key": key_name,
-        "keys": keys_text,
-        "memory": memory,
-        "number": number,
-        "percent": "{:.0f}".format,
-        "span": span,
-        "sentence": tables.sentence,
-        "paper_name": lambda key: key.upper(),
-        "values": values_text,
-        "written": name_in_words,
-        "words": lambda name: name.replace("_", " "),
-        "slug": lambda text: text.replace(" ", "-"),
-    }
-    environment.globals |= {
-        "answer_heads": answer_heads,
-        "legend": tables.legend,
-        "state_symbols": STATES,
-        "state_counts": lambda pages: Counter(page.state for page in pages),
-        "verdicts": tuple(SIGNS),
-        "verdict_symbols": SIGNS,
-        "verdict_counts": lambda pages: Counter(j.strongest for page in pages for j in page.claims),
-        "within_counts": lambda page: Counter(row.within for row in page.comparisons),
-        "draw_counts": lambda page: Counter(row.within_draws for row in page.comparisons),
-        "pattern_counts": pattern_counts,
-        "reasons": lambda page: Counter(
-            row.reason for row in page.comparisons if row.reason and row.within == "not compared"
-        ),
-        "shared_keys": lambda lines: shared_keys(line.row for line in lines),
-        "standings": STANDINGS,
-        "strongest_counts": lambda claims: Counter(judged.strongest for judged in claims),
-        "printed_counts": lambda claims: Counter(judged.verdict.verdict for judged in claims),
-        "seen_more": lambda page: Counter(pair.leaks_more for pair in page.attackers),
-        "shown_attackers": lambda page: [
-            name for name in ATTACKERS if any(name in line.by_attacker for line in page.protection)
-        ],
-        "compared": lambda page: sum(pair.leaks_more is not None for pair in page.attackers),
-        "attackers_of": lambda page: attackers_of(page.strangers),
-        "nobody_knows": nobody_knows,
-        "nothing_done": nothing_done,
-        "paper_attacker": PAPER_ATTACKER,
-        "knowing_attacker": KNOWING_ATTACKER,
-    }
+    environment.filters |= FILTERS
+    environment.globals |= GLOBALS
     return environment
 
 
@@ -235,3 +191,53 @@ def values_text(row: RowKeys, named: tuple[str, ...]) -> str:
 def keys_text(row: RowKeys) -> str:
     """Return a row's keys in words, e.g. ``CNN, no perturbation``."""
     return in_words(row) or NONE
+
+
+# What the templates call.
+
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    "copied": lambda path, page: copied_name(page, path),
+    "thumbnail": thumbnail_name,
+    "duration": duration,
+    "key": key_name,
+    "keys": keys_text,
+    "memory": memory,
+    "number": number,
+    "percent": "{:.0f}".format,
+    "span": span,
+    "sentence": tables.sentence,
+    "paper_name": lambda key: key.upper(),
+    "values": values_text,
+    "written": name_in_words,
+    "words": lambda name: name.replace("_", " "),
+    "slug": lambda text: text.replace(" ", "-"),
+}
+GLOBALS: Mapping[str, Any] = {
+    "answer_heads": answer_heads,
+    "legend": tables.legend,
+    "state_symbols": STATES,
+    "state_counts": lambda pages: Counter(page.state for page in pages),
+    "verdicts": tuple(SIGNS),
+    "verdict_symbols": SIGNS,
+    "verdict_counts": lambda pages: Counter(j.strongest for page in pages for j in page.claims),
+    "within_counts": lambda page: Counter(row.within for row in page.comparisons),
+    "draw_counts": lambda page: Counter(row.within_draws for row in page.comparisons),
+    "pattern_counts": pattern_counts,
+    "reasons": lambda page: Counter(
+        row.reason for row in page.comparisons if row.reason and row.within == "not compared"
+    ),
+    "shared_keys": lambda lines: shared_keys(line.row for line in lines),
+    "standings": STANDINGS,
+    "strongest_counts": lambda claims: Counter(judged.strongest for judged in claims),
+    "printed_counts": lambda claims: Counter(judged.verdict.verdict for judged in claims),
+    "seen_more": lambda page: Counter(pair.leaks_more for pair in page.attackers),
+    "shown_attackers": lambda page: [
+        name for name in ATTACKERS if any(name in line.by_attacker for line in page.protection)
+    ],
+    "compared": lambda page: sum(pair.leaks_more is not None for pair in page.attackers),
+    "attackers_of": lambda page: attackers_of(page.strangers),
+    "nobody_knows": nobody_knows,
+    "nothing_done": nothing_done,
+    "paper_attacker": PAPER_ATTACKER,
+    "knowing_attacker": KNOWING_ATTACKER,
+}
