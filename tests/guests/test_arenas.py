@@ -27,6 +27,7 @@ from leaklab.guests.laboratory import Laboratory
 from leaklab.guests.learning import by_steps
 from leaklab.guests.maps import Fact
 from leaklab.guests.rules import SMALLEST, by_rule
+from leaklab.guests.sentences import exposure_of
 from leaklab.guests.verdict import gain
 from leaklab.records.errors import UserError
 
@@ -84,11 +85,11 @@ def test_the_files_are_those_of_the_catalog(name):
 def test_without_a_defense_images_are_read(name, guest):
     """On the first network; an arena in which nothing is read says nothing of any defense."""
     arena = moments.load(name)
-    exposure = Exposure(Subject.load(guest), next(iter(arena.file.networks)), arena=arena)
+    exposure = exposure_of(Subject.load(guest), next(iter(arena.file.networks)), 0, arena)
     effort = arena.file.evaluations if arena.samples == 1 else 20
-    read = exposure.read(Attacker("undefended", "annealed-map", AnnealedMap()), exposure.plain, effort)
+    read = exposure.read(Attacker("undefended", exposure.SEARCH, AnnealedMap()), exposure.plain, effort)
     truth = exposure.private.images
-    assert gain(read.scores(truth), exposure.guesses().scores(truth)).reads
+    assert gain(read.scores(truth), exposure.guesses().scores(truth), unit=arena.unit).reads
     assert read.labels.tolist() == exposure.private.labels.tolist()
 
 
@@ -181,11 +182,20 @@ def test_an_arena_that_is_not_there_is_a_wrong_call(tmp_path, guest):
         assert told.replace(" ", "") in re.sub(r"[\s│]", "", done.output)  # a box of lines, broken anywhere
 
 
-@pytest.mark.parametrize(("name", "said"), [("tiny", True), ("images", True), ("colour", False)])
-def test_a_card_says_what_its_arena_did_not_measure(guest, name, said):
-    card = card_of(find(guest), arenas.find(name), 0, [], [], {"lenet": None})
-    assert ("colour" in card["not measured"]) == said
-    assert set(card["not measured"]) <= set(NOT_MEASURED)
+@pytest.mark.parametrize(
+    ("name", "channels", "measured"),
+    [
+        ("tiny", 1, {"what it costs"}),
+        ("colour", 3, {"colour", "what it costs"}),
+        ("batch", 1, {"batches", "what it costs"}),
+        ("steps", 1, {"several local steps", "what it costs"}),
+        ("text", 0, {"sentences"}),
+    ],
+)
+def test_a_card_says_what_its_arena_did_not_measure(guest, name, channels, measured):
+    row = {"network": "lenet", "attacker": "guess", "scores": [1.0] * 6, "channels": channels}
+    card = card_of(find(guest), arenas.find(name), 0, [], [row], {"lenet": None})
+    assert set(card["not measured"]) == set(NOT_MEASURED) - measured
 
 
 # Updates of several images, and of several steps.
