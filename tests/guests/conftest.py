@@ -13,6 +13,25 @@ from leaklab.records import plugins
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 
+COMPRESSION = """
+import torch
+
+def defend(gradients):
+    def kept(value):
+        least = value.abs().flatten().kthvalue(int(0.9 * value.numel()) + 1).values
+        return torch.where(value.abs() < least, 0.0, value)
+    return {name: kept(value) for name, value in gradients.items()}
+"""
+
+
+@pytest.fixture
+def compressing(tmp_path):
+    """A file that keeps a tenth of each tensor, the largest entries."""
+    file = tmp_path / "mine.py"
+    file.write_text(COMPRESSION)
+    return file
+
+
 @pytest.fixture
 def shorter(tmp_path):
     """Make an arena of digits that is like the default and costs less, and return its file."""

@@ -282,25 +282,11 @@ def test_several_images_of_a_halved_update_are_read_by_who_asks_for_no_length(se
     assert gain(exposure.read(who["profiled-scale"], exposure.defended, 20).scores(truth), guesses).reads
 
 
-COMPRESSES = """
-import torch
-
-
-def defend(gradients):
-    def kept(value):
-        least = value.abs().flatten().kthvalue(int(0.9 * value.numel()) + 1).values
-        return torch.where(value.abs() < least, 0.0, value)
-    return {name: kept(value) for name, value in gradients.items()}
-"""
-
-
-def test_each_step_is_compressed_and_who_knows_it_tells_the_steps_apart(tmp_path):
+def test_each_step_is_compressed_and_who_knows_it_tells_the_steps_apart(compressing):
     """One gradient that stands for both steps has other entries missing than either of them."""
-    file = tmp_path / "mine.py"
-    file.write_text(COMPRESSES)
     arena = moments.load("steps")
     arena = replace(arena, file=arena.file.model_copy(update={"updates": 2}))
-    exposure = Exposure(Subject.load(file), "lenet", arena=arena)
+    exposure = Exposure(Subject.load(compressing), "lenet", arena=arena)
     facts = [Fact("zeros", {"share": 0.9, "rest": "exact", "chosen": SMALLEST}, "", "")]
     (knows,) = (one for one in by_rule(exposure, facts) if one.by == "ranked-mixture")
     truth = exposure.private.images

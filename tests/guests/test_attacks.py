@@ -11,10 +11,11 @@ from typer.testing import CliRunner
 from leaklab.attacks.annealed import AnnealedMap
 from leaklab.attacks.base import Budget
 from leaklab.cli import app
-from leaklab.guests import attempt, contest, contesting, exchange
+from leaklab.guests import arenas, attempt, contest, contesting, exchange
 from leaklab.guests.child import in_child
 from leaklab.guests.exposure import Attacker
 from leaklab.guests.files import find
+from leaklab.guests.judging import Watch
 from leaklab.guests.moments import tiny
 from leaklab.guests.peeking import refuse_peeking
 from leaklab.records.errors import UserError
@@ -169,6 +170,11 @@ def test_what_it_returns_is_held_against_what_it_must_be(attack, arena, tmp_path
     attempt.attempted(file, lambda text: None, str(tmp_path), 60)
     assert said in exchange.answered(tmp_path, "none")
     assert exchange.ended(tmp_path)
+
+
+def test_an_attack_is_refused_in_an_arena_of_sentences_before_anything_runs(attack):
+    with pytest.raises(UserError, match=r"\.py: attacks are held against each other on images: choose another --arena"):
+        contesting.contest(find(attack(OWN)), 60.0, 0, Watch(), arenas.find("text"))
 
 
 def test_an_attack_of_the_house_as_a_guest_reads_what_it_reads(attack, tmp_path, monkeypatch, shorter):

@@ -62,6 +62,19 @@ def test_without_a_defense_they_are_read_and_a_hidden_factor_hides_nothing(expos
     assert found.labels.tolist() == exposure.private.labels[:2].tolist()
 
 
+def test_a_guess_is_the_better_of_the_commonest_tokens_of_all_and_of_the_class(tmp_path, guest):
+    rows = ROWS + "".join(f"public,0,the {word} is here\n" for word in ("fox", "fox", "cow"))
+    rows = rows.replace("private,0,the fox is here", "private,0,the fox is there").replace(",bee", ",the fox")
+    arena = moments.load(own(tmp_path, rows))
+    found = exposure_of(Subject.load(guest), "bert", 0, arena)
+    (of_class,) = (ids for ids, label in zip(found.guesses().images, found.private.labels, strict=True) if label == 0)
+    assert arena.corpus.vocabulary.decode(of_class.tolist())[1] == "fox"
+    each = found.guesses().scores(found.private.images)
+    every = arena.public.images.mode(0).values.expand_as(found.private.images)
+    assert all(one >= other for one, other in zip(each, Read(BLIND, every, found.private.labels).scores(
+        found.private.images), strict=True))  # fmt: skip
+
+
 def test_tokens_count_at_their_place():
     truth = torch.tensor([[START, 7, 8, 9, 10, END]])
     nobody = Read(BLIND, torch.tensor([[START, 7, 9, 8, 10, END]]), torch.tensor([0]))

@@ -32,15 +32,6 @@ from leaklab.guests.sheets import Card
 from leaklab.guests.verdict import STATUS
 from leaklab.records.errors import UserError
 
-COMPRESSION = """
-import torch
-
-def defend(gradients):
-    def kept(value):
-        least = value.abs().flatten().kthvalue(int(0.9 * value.numel()) + 1).values
-        return torch.where(value.abs() < least, 0.0, value)
-    return {name: kept(value) for name, value in gradients.items()}
-"""
 SLOW = """
 import time
 
@@ -198,9 +189,8 @@ def test_only_words_that_are_listed_fail(word, listed, status, monkeypatch, tmp_
         (["--budget", "0.05"], "is no time from 6 s on"), (["--out", "mine.py"], "is a file"),
     ],
 )  # fmt: skip
-def test_a_wrong_call_is_no_verdict(words, said, tmp_path, monkeypatch):
+def test_a_wrong_call_is_no_verdict(words, said, tmp_path, monkeypatch, compressing):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text(COMPRESSION)
     done = CliRunner().invoke(app, ["try", "mine.py", *words], env={"COLUMNS": "200"})
     assert done.exit_code == 2
     assert said in done.stderr
@@ -240,9 +230,8 @@ def test_what_trains_nobody_is_no_defense(tmp_path, change):
     assert rows == []
 
 
-def test_who_learns_compression_reads_what_an_unaware_attacker_does_not(tmp_path, shorter):
-    (tmp_path / "mine.py").write_text(COMPRESSION)
-    subject = Subject.load(tmp_path / "mine.py")
+def test_who_learns_compression_reads_what_an_unaware_attacker_does_not(shorter, compressing):
+    subject = Subject.load(compressing)
     arena = Exposure(subject, "lenet", arena=load(shorter(updates=2)))
     truth = arena.private.images
     learnt = arena.read(
@@ -256,18 +245,16 @@ def test_who_learns_compression_reads_what_an_unaware_attacker_does_not(tmp_path
     assert max(blind.scores(truth)) < 15
 
 
-def test_an_attacker_is_given_nothing_of_the_images(tmp_path):
-    (tmp_path / "mine.py").write_text(COMPRESSION)
-    arena = Exposure(Subject.load(tmp_path / "mine.py"), "mlp")
-    case = arena.case(arena.defended, Attacker("unaware", "annealed-map", AnnealedMap()), 1)
+def test_an_attacker_is_given_nothing_of_the_images(compressing):
+    arena = Exposure(Subject.load(compressing), "mlp")
+    case = arena.case(arena.defended, Attacker("unaware", "annealed-map", AnnealedMap()), arena.private.labels, 1)
     held = [*case.observation.update.values(), *case.observation.weights.values()]
     assert not {"labels", "images"} & set(case.knowledge.facts)
     for image in arena.private.images:
         assert not any(value.shape == image.shape and bool((value == image).all()) for value in held)
 
 
-def test_private_images_are_not_public_and_change_with_the_seed(tmp_path):
-    (tmp_path / "mine.py").write_text(COMPRESSION)
-    subject = Subject.load(tmp_path / "mine.py")
+def test_private_images_are_not_public_and_change_with_the_seed(compressing):
+    subject = Subject.load(compressing)
     first, second = (Exposure(subject, "mlp", seed).private.images for seed in (0, 1))
     assert not (first == second).all()

@@ -150,7 +150,12 @@ OF_UNIT = {
         "images",
         "the better of two mean images, of all public images or of those of the class",
     ),
-    "%": ("tokens at their place", "Tokens at their place", "sentences", "the commonest public token of each place"),
+    "%": (
+        "tokens at their place",
+        "Tokens at their place",
+        "sentences",
+        "the better of the commonest public tokens of each place, of all sentences or of those of the class",
+    ),
 }
 """Unit -> column, sentence's beginning, what was attacked, and what a guess of it is."""
 

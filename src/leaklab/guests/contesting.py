@@ -62,10 +62,12 @@ def contest(guest: Guest, seconds: float, seed: int, watch: Watch, arena: Arena 
         arena: where; None for the default.
 
     Raises:
-        UserError: the file may not run, or fails on import.
+        UserError: the file may not run, or fails on import; or the arena has sentences.
     """
     refuse_peeking(guest.file)
     arena = arena or find(DEFAULT)
+    if arena.file.sentences:
+        raise UserError(f"{guest.file}: attacks are held against each other on images: choose another --arena")
     rows: list[dict[str, Any]] = []
     stop, until = Event(), time.monotonic() + seconds
 

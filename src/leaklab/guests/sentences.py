@@ -16,6 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from leaklab.attacks.annealed import AnnealedMap
 from leaklab.attacks.matching.distances import Differentiated, Distance, Likelihood
 from leaklab.data.text.vocabulary import END, SPECIAL, START
 from leaklab.defenses.base import loaded
@@ -69,10 +70,15 @@ class TextExposure(Exposure):
         return Read(attacker, ids, read)
 
     def guesses(self) -> Read:
-        """Return the commonest public token of each place."""
-        nobody = Attacker("guess", "commonest tokens", None)  # type: ignore[arg-type]
-        common = self.arena.public.images.mode(0).values
-        return Read(nobody, common.expand_as(self.private.images), self.private.labels)
+        """Return the better of two guesses of each sentence: the commonest public tokens of all, or of its class."""
+        public, truth, labels = self.arena.public, self.private.images, self.private.labels
+        nobody = Attacker("guess", "commonest tokens", AnnealedMap())
+        every = public.images.mode(0).values
+        alike = (public.images[public.labels == label] for label in labels.tolist())
+        of_class = torch.stack([own.mode(0).values if len(own) else every for own in alike])
+        both = [Read(nobody, ids, labels) for ids in (every.expand_as(truth), of_class)]
+        first, second = (torch.tensor(one.scores(truth)) for one in both)
+        return Read(nobody, torch.where((first >= second)[:, None], both[0].images, of_class), labels)
 
     def pictures(self, reading: Reading) -> dict[str, Any]:
         """Return the sentences as they were read: tokens, and whether each stands at its place."""
