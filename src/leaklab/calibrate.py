@@ -21,7 +21,7 @@ from leaklab.planning.devices import FILE, Device, keep_measured, work_of
 from leaklab.planning.plan import Job
 from leaklab.planning.resources import cost
 from leaklab.records.errors import UserError
-from leaklab.records.streams import stream
+from leaklab.records.streams import repeat_on_gpu, stream
 from leaklab.specs.attack import AttackSpec
 from leaklab.specs.base import Spec
 from leaklab.specs.capture import ImageChoice
@@ -102,6 +102,8 @@ def measured(jobs: Iterable[Job], device: str) -> Iterator[Found]:
         device: ``cpu`` or ``cuda``.
     """
     torch.set_num_threads(1)
+    if device == "cuda":
+        repeat_on_gpu()  # as in jobs
     kinds: dict[str, dict[Any, Work]] = {}
     for job in sorted(jobs, key=lambda one: -cost(one.spec).seconds):
         work = cut_short(job.spec, device) if cost(job.spec).seconds else None
