@@ -27,6 +27,7 @@ WORDS = {
     "draw_partition": "who has what",
     "train_federated": "one per defense",
     "train_generator": "a prior",
+    "learn_law": "of a defense",
     "capture_updates": "after r rounds",
     "run_attack": "sees no truth",
     "score_attack": "sees the truth",

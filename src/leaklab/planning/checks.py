@@ -15,7 +15,7 @@ from leaklab.observations.requirements import check_batch, check_generator, chec
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.traits import chosen, defense_traits, metric_traits, model_traits
-from leaklab.specs.attack import ATTACKS, AttackSpec, LandscapeSpec, ScoreSpec
+from leaklab.specs.attack import ATTACKS, TRANSFORMS, AttackSpec, LandscapeSpec, ScoreSpec
 from leaklab.specs.base import Spec
 from leaklab.specs.capture import CaptureSpec
 from leaklab.specs.text import TextScoreSpec
@@ -90,7 +90,21 @@ def _check_attack(attack: AttackSpec) -> None:
     check_first_layer(attack)
     check_transform(attack.transform.name, attack.capture.defense.name, seen)
     check_generator(attack)
+    check_law(attack)
     check_batches(attack)
+
+
+def check_law(attack: AttackSpec) -> None:
+    """Refuse a transform without the law that it takes, and a law that nobody takes.
+
+    Raises:
+        UserError: says what to add or to leave out.
+    """
+    name, wanted = attack.transform.name, declared(TRANSFORMS, attack.transform.name).law
+    if wanted and attack.law is None:
+        raise UserError(f"transform '{name}' takes a law of the defense: add law: {{images: 24}} and a generator")
+    if attack.law is not None and not wanted:
+        raise UserError(f"transform '{name}' takes no law: leave law out, or choose transform learnt")
 
 
 def check_row_keys(item: Item, run: PlannedRun) -> None:
