@@ -1,6 +1,7 @@
 """Which runs put a control in place of an item's defenses: those without defense, again, with the control."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,6 +9,7 @@ from leaklab.items.expand import PlannedRun
 from leaklab.items.items import Item
 from leaklab.observations.client_requirements import samples_seen
 from leaklab.observations.requirements import check_transform
+from leaklab.planning.checks import check_attack
 from leaklab.records.errors import UserError
 from leaklab.records.record import Component, canonical_json
 from leaklab.report.collect.attempts import attack_name
@@ -18,6 +20,13 @@ from leaklab.specs.text import TextScoreSpec
 CONTROLS = ("no-op", "sign-flip", "scaled-copy")
 KEY, NONE, PAPER, KNOWING = "control", "none", "paper", "knowing"
 Attacked = ScoreSpec | TextScoreSpec
+BLOCK, PLAIN = "learnt", "fedavg"
+LEARNT: Mapping[str, Any] = {
+    "attack": {"name": "annealed-likelihood", "coarsest": 0.3, "finest": 0.003, "stages": 5},
+    "transform": {"name": "learnt"},
+    "iterations": 40,
+}
+"""The attacker who learns a control from public images, whatever the item has tried."""
 
 
 @dataclass(frozen=True)
@@ -96,13 +105,34 @@ def _with_control(plain: Sequence[PlannedRun], defended: Sequence[PlannedRun], c
             if _fits(one.spec):
                 names.add(attack_name(run))
                 found.append(one)
-    return found
+    return [*found, *_learnt(found[0])]
+
+
+def _learnt(run: PlannedRun) -> Iterator[PlannedRun]:
+    """Yield the attacker who learns the control, where one may be run: one image an update, and weights for all."""
+    if not isinstance(run.spec, ScoreSpec):
+        return
+    capture = run.spec.attack.capture
+    if samples_seen(capture) > 1 or capture.server or capture.algorithm_plugin.name != PLAIN:
+        return
+    public = {"dataset": capture.dataset, "split": "train" if capture.images.split == "test" else "test"}
+    prior = {**public, "model": "class-gaussian", "steps": 1}
+    attack = AttackSpec.model_validate(
+        {**LEARNT, "capture": capture, "generator": prior, "law": {"capture": capture, "generator": prior}}
+    )
+    spec = run.spec.model_copy(update={"attack": attack})
+    one = replace(run, block=BLOCK, spec=spec, attacker=KNOWING)
+    with suppress(UserError):
+        check_attack(attack)
+        yield one
 
 
 def _on(plain: PlannedRun, tried: PlannedRun, control: str) -> PlannedRun:
     """Return the attack of ``tried`` on the client of ``plain``, with the control."""
     capture = plain.spec.attack.capture.model_copy(update={"defense": Component(name=control)})  # type: ignore[union-attr]
-    attack = tried.spec.attack.model_copy(update={"capture": capture})  # type: ignore[union-attr]
+    attack: Any = tried.spec.attack  # type: ignore[union-attr]
+    is_of_images = isinstance(attack, AttackSpec)
+    attack = attack.on(capture) if is_of_images else attack.model_copy(update={"capture": capture})
     named = {KEY: control, "defense": {"name": control}}
     client = {key: value for key, value in plain.choice.items() if key in ("row", *type(capture).model_fields)}
     return replace(

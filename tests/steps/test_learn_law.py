@@ -76,6 +76,13 @@ def test_a_defense_is_read_by_who_only_saw_what_it_makes_of_public_images(learnt
     assert float(errors.median()) < reads
 
 
+def test_granted_labels_are_those_of_the_public_images_in_a_rehearsal(learnt):
+    own = {"threat_model": "honest-but-curious-with-labels"}
+    errors, facts, _ = learnt({"name": "gradient-compression", "dropped": 0.8}, **own)
+    assert min(facts["tried"].values()) < 0.05  # a wrong label adds one
+    assert float(errors.median()) < 0.05
+
+
 def test_noise_that_hides_everything_is_not_read_by_its_law(learnt, dataset):
     """No law may read what is not there: nothing is nearer than the mean image of its class, up to a tenth of it."""
     errors, _, law = learnt({"name": "additive-noise", "sigma": 10.0})

@@ -112,8 +112,9 @@ def best_law(
         error: of what was found, beside the public images that were looked for.
     """
     observation, truth = rehearsal.others(spec.images)
-    facts = {**knowledge.facts, **({"labels": truth.labels.tolist()} if knowledge.knows("labels") else {})}
-    granted = replace(knowledge, facts=facts)
+    # by trial: those that are learnt from have their places too
+    labels = {"labels": rehearsal.truth.labels.tolist()} if knowledge.knows("labels") else {}
+    granted = replace(knowledge, facts={**knowledge.facts, **labels})
     attacker = AttackerSpec(
         attack=Component(name="annealed-likelihood", settings=SEARCH | {"label_rule": _label_rule(knowledge)}),
         transform=Component(name="learnt"),

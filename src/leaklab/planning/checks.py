@@ -50,12 +50,12 @@ def _check_training(spec: TrainSpec, item: Item) -> None:
 @_check.register
 def _check_score(spec: ScoreSpec, item: Item) -> None:
     check_headline(item, spec)
-    _check_attack(spec.attack)
+    check_attack(spec.attack)
 
 
 @_check.register
 def _check_landscape(spec: LandscapeSpec, item: Item) -> None:
-    _check_attack(spec.attack)
+    check_attack(spec.attack)
     for name in spec.metrics:
         if _compares_no_images(name):
             raise UserError(f"metric '{name}' compares no images: name it in a block of attacks")
@@ -71,7 +71,12 @@ def _compares_no_images(metric: str) -> bool:
     return said.reads_the_update or said.reads_the_search
 
 
-def _check_attack(attack: AttackSpec) -> None:
+def check_attack(attack: AttackSpec) -> None:
+    """Refuse an attack that could not be made, or would come to nothing.
+
+    Raises:
+        UserError: says what to change.
+    """
     check_least_batch(attack.capture)
     check_asked_budget(attack.capture)
     check_threat_model(

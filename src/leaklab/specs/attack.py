@@ -55,6 +55,17 @@ class AttackSpec(AttackOn, AttackerSpec):
     capture: CaptureSpec
     law: LawSpec | None = None
 
+    @model_validator(mode="after")
+    def _law_of_this_capture(self) -> "AttackSpec":
+        if self.law is not None and self.law.capture != self.capture:
+            raise ValueError("a law is learnt where its attack is made: leave law.capture out")
+        return self
+
+    def on(self, capture: CaptureSpec) -> "AttackSpec":
+        """Return the same attack on another capture; a law is learnt there too."""
+        law = self.law and self.law.model_copy(update={"capture": capture})
+        return self.model_copy(update={"capture": capture, "law": law})
+
     def told(self) -> AttackerSpec:
         """Return the spec without the capture, which names the private samples and the seeds of the clients' draws."""
         return AttackerSpec.model_validate(self.model_dump(exclude={self.withheld, "law"}))
