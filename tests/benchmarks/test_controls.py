@@ -159,14 +159,12 @@ def captured(spec):
 )
 def test_under_an_empty_defense_an_attack_ends_with_the_bytes_of_none(name, transform):
     pairs, bases = used()
-    base = bases.get((name, transform)) or bases[name]
-    if pairs[
-        name, transform
-    ].law:  # the undefended runs of this attack are of several steps, and a law is of their mean
-        base = bases["annealed-map"].model_copy(update={"attack": pairs[name, transform].attack})
+    base, own = bases.get((name, transform)) or bases[name], pairs[name, transform]
+    if own.law:  # undefended runs of this attack are of several steps, and a law is of their mean
+        base = bases["annealed-map"].model_copy(update={"attack": own.attack})
     found = []
     for defense in ("none", "empty"):
-        spec = small(base, pairs[name, transform].transform, defense)
+        spec = small(base, own.transform, defense)
         files, prior, law = captured(spec)
         observation, knowledge = load_observation(*files)
         told = AttackerSpec.model_validate(spec.told().model_dump())
