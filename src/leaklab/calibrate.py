@@ -102,8 +102,7 @@ def measured(jobs: Iterable[Job], device: str) -> Iterator[Found]:
         device: ``cpu`` or ``cuda``.
     """
     torch.set_num_threads(1)
-    if device == "cuda":
-        repeat_on_gpu()  # as in jobs
+    repeat_on_gpu(device)  # as in jobs
     kinds: dict[str, dict[Any, Work]] = {}
     for job in sorted(jobs, key=lambda one: -cost(one.spec).seconds):
         work = cut_short(job.spec, device) if cost(job.spec).seconds else None

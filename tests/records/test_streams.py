@@ -1,5 +1,10 @@
 """Named random streams: the name alone decides the numbers."""
 
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +13,7 @@ from hypothesis import strategies as st
 
 from leaklab.records.streams import stream
 
+STEPS = Path(__file__).parents[2] / "src/leaklab/steps"
 N = 200_000
 NAMES = st.lists(st.one_of(st.integers(0, 99), st.text("abc", min_size=1, max_size=3)), min_size=1, max_size=4)
 
@@ -116,3 +122,29 @@ def test_shapes_and_types():
     assert source.uniform().dtype == source.normal(2).dtype == torch.float64
     assert source.integers(0, 5, 2).dtype == source.permutation(4).dtype == torch.int64
     assert source.permutation(1).tolist() == [0]
+
+
+ORDER = """
+import sys, torch
+from leaklab.records.streams import repeat_on_gpu
+repeat_on_gpu(sys.argv[1])
+print(torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.deterministic)
+"""
+
+
+@pytest.mark.parametrize(("device", "fixed"), [("cpu", "False False"), ("cuda", "True True")])
+def test_a_gpu_adds_in_one_order_and_a_processor_as_ever(device, fixed):
+    done = subprocess.run([sys.executable, "-c", ORDER, device], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == fixed
+
+
+def test_every_step_that_computes_on_a_device_lets_it_add_in_one_order():
+    on_device = {}
+    for path in STEPS.glob("*.py"):
+        run = next(
+            (one for one in ast.parse(path.read_text(encoding="utf-8")).body if getattr(one, "name", "") == "run"), None
+        )
+        if run is not None and "job.device" in ast.unparse(run):
+            on_device[path.stem] = "repeat_on_gpu(job.device)" in map(ast.unparse, run.body)
+    assert len(on_device) == 7
+    assert all(on_device.values()), on_device

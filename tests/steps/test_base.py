@@ -97,28 +97,6 @@ class TestJob:
         assert "usage: python -m leaklab.steps.make_table" in capsys.readouterr().err
 
 
-ORDER = """
-import sys
-from pathlib import Path
-import torch
-from leaklab.steps.base import main
-
-def run(job):
-    Path("out").mkdir(exist_ok=True)
-    job.outputs["table"].write_text("", encoding="utf-8")
-    print(torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.deterministic)
-
-main("make_table", run, sys.argv[1:])
-"""
-
-
-@pytest.mark.parametrize(("device", "fixed"), [("cpu", "False False"), ("cuda", "True True")])
-def test_a_gpu_adds_in_one_order_and_a_processor_as_ever(device, fixed):
-    command = [sys.executable, "-c", ORDER, *ARGUMENTS, "--device", device]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == fixed, done.stderr  # the record of a GPU cannot be made where there is none
-
-
 class TestRecord:
     def test_inputs_and_outputs_are_recorded_with_their_hashes(self):
         run_of("--input", "item=one.csv", "tables=one.csv", "tables=two.csv", "sweeps=", "--code", "abc")

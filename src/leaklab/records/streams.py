@@ -43,13 +43,18 @@ def stream(seed: int, *name: str | int) -> Stream:
     return Stream(key_of(seed, *name))
 
 
-def repeat_on_gpu() -> None:
-    """Let a GPU add in the same order in every run, for this process; call it before anything is computed there.
+def repeat_on_gpu(device: str) -> None:
+    """Let a GPU add in the same order in every run; a step calls it before anything is computed there.
 
     cuDNN's convolutions and some of torch's sums otherwise add as their threads arrive: two trainings of one seed part
     in their last digits, and long ones end tens of percent of accuracy apart. What torch knows no such way for is named
     in a warning.
+
+    Args:
+        device: ``cpu``, of which nothing is asked, or ``cuda``.
     """
+    if device == "cpu":
+        return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when it starts
     torch.backends.cudnn.deterministic = True
     torch.use_deterministic_algorithms(True, warn_only=True)

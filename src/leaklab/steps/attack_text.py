@@ -10,13 +10,14 @@ from leaklab.observations.files import load_observation
 from leaklab.records import plugins
 from leaklab.records.files import sha256, write_json, write_table
 from leaklab.records.kept import KeptParts
-from leaklab.records.streams import stream
+from leaklab.records.streams import repeat_on_gpu, stream
 from leaklab.specs.text import TextAttackerSpec
 from leaklab.steps.base import Job, main
 
 
 def run(job: Job) -> None:
     """Write outputs ``reconstruction`` and ``trials`` from inputs ``observation`` and ``facts``."""
+    repeat_on_gpu(job.device)
     spec = TextAttackerSpec.model_validate(job.spec)
     observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
     attack: TextAttack = plugins.load("attacks/text", spec.attack.name, spec.attack.settings)

@@ -13,12 +13,14 @@ from leaklab.metrics.pixel import mean_squared_error
 from leaklab.models.generators.base import load_generator
 from leaklab.observations.files import load_observation
 from leaklab.records.files import write_json, write_tensors
+from leaklab.records.streams import repeat_on_gpu
 from leaklab.specs.law import RehearsalSpec
 from leaklab.steps.base import Job, main
 
 
 def run(job: Job) -> None:
     """Write outputs ``law`` and ``laws`` from inputs ``observation``, ``facts``, ``dataset`` and ``generator``."""
+    repeat_on_gpu(job.device)
     spec = RehearsalSpec.model_validate(job.spec)
     observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
     rehearsal = rehearse(spec.capture, observation, knowledge, Dataset.load(job.input("dataset")))

@@ -14,6 +14,7 @@ from leaklab.models.generators.base import load_generator
 from leaklab.observations.files import load_observation
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_tensors, write_json, write_table
+from leaklab.records.streams import repeat_on_gpu
 from leaklab.specs.attack import LandscapeSpec
 from leaklab.steps.base import Job, main
 
@@ -24,6 +25,7 @@ def run(job: Job) -> None:
     Inputs: ``observation`` and ``facts``, ``truth`` and ``truth_facts`` of the capture, ``reconstruction`` of the
     attack (z1), ``projection`` (z2), ``generator`` with its ``description``.
     """
+    repeat_on_gpu(job.device)
     spec = LandscapeSpec.model_validate(job.spec)
     observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
     generator = load_generator(job.input("generator"))

@@ -15,7 +15,7 @@ from leaklab.metrics.landscape import differentiable
 from leaklab.metrics.pixel import mean_squared_error
 from leaklab.models.generators.base import load_generator
 from leaklab.records.files import write_tensors
-from leaklab.records.streams import stream
+from leaklab.records.streams import repeat_on_gpu, stream
 from leaklab.specs.attack import ProjectionSpec
 from leaklab.steps.base import Job, main
 
@@ -24,6 +24,7 @@ SETTINGS = {"inner_steps", "final_steps", "rate", "perceptual_weight"}
 
 def run(job: Job) -> None:
     """Write output ``projection`` (latents [N, d], images, losses) from inputs ``dataset`` and ``generator``."""
+    repeat_on_gpu(job.device)
     spec = ProjectionSpec.model_validate(job.spec)
     generator = load_generator(job.input("generator"))
     if spec.images.planted:

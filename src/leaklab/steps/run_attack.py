@@ -12,6 +12,7 @@ from leaklab.attacks.starts import starts_table
 from leaklab.models.generators.base import load_generator
 from leaklab.observations.files import load_observation
 from leaklab.records.files import read_json, read_tensors, sha256, write_table, write_tensors
+from leaklab.records.streams import repeat_on_gpu
 from leaklab.specs.attack import AttackerSpec
 from leaklab.steps.base import Job, main
 from leaklab.steps.kept_attack import KeptAttack
@@ -23,6 +24,7 @@ def run(job: Job, until: float = inf) -> None:
     A generative attack also has the inputs ``generator`` and ``description``, one with a learnt law ``law`` and
     ``laws``. See ``KeptAttack`` for ``until``.
     """
+    repeat_on_gpu(job.device)
     spec = AttackerSpec.model_validate(job.spec)
     observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
     check_granted(spec, observation.kind, knowledge)

@@ -9,6 +9,7 @@ from leaklab.federated.checkpoint import Stopped, Sweep, discard
 from leaklab.federated.engine import train
 from leaklab.records.environment import checkpoint_seconds
 from leaklab.records.files import read_json, read_tensors, write_table, write_tensors
+from leaklab.records.streams import repeat_on_gpu
 from leaklab.specs.training import TrainSpec
 from leaklab.steps.base import Job, main
 
@@ -41,6 +42,7 @@ def _checkpoint(job: Job) -> Path:
 
 def run(job: Job) -> None:
     """Train (see ``trained``) and write outputs ``sweep`` and ``weights``."""
+    repeat_on_gpu(job.device)
     sweep, dataset = trained(job)
     write_table(job.outputs["sweep"], sweep.table)
     write_tensors(job.outputs["weights"], sweep.left())

@@ -8,6 +8,7 @@ from leaklab.records.environment import checkpoint_seconds
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, sha256, write_json
 from leaklab.records.kept import KeptTensors
+from leaklab.records.streams import repeat_on_gpu
 from leaklab.specs.generator import GeneratorSpec
 from leaklab.steps.base import Job, main
 
@@ -17,6 +18,7 @@ def run(job: Job) -> None:
 
     A killed training goes on from the file that it kept beside the outputs.
     """
+    repeat_on_gpu(job.device)
     spec = GeneratorSpec.model_validate(job.spec)
     architecture = plugins.load("models/generators", spec.model.name, spec.model.settings)
     ready_made = hasattr(architecture, "pretrained")
