@@ -192,7 +192,7 @@ def _edges() -> Tensor:
 
 def _blurred(shares: Tensor, width: Tensor) -> Tensor:
     """Return pi after a blur of |g| by ``width`` [T], in its unit: [T, 6, CELLS]."""
-    places = _edges()
+    places = _edges().to(width)
     steps = torch.gradient(places)[0]
     gaps = (places[:, None] - places[None, :]) / width.clamp(min=1e-12)[:, None, None]
     kernel = torch.exp(-(gaps**2) / 2) * steps[None, None, :]
