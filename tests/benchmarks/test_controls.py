@@ -213,13 +213,15 @@ class TestSubstitution:
         plain, mine = ([run.spec.attack for run in runs] for runs in (trial.undefended, trial.controlled))
         told_apart = {(one.attack.name, one.transform.name) for one in mine}
         named = {(name, known) for name in ("dlg", "idlg") for known in ("none", "closed-form-scale")}
-        assert told_apart == named | {("annealed-likelihood", "learnt")}
+        assert told_apart == named | {("annealed-map", "none"), ("annealed-likelihood", "learnt")}
         assert all(one.law.capture == one.capture for one in mine if one.law)
         assert {one.capture.defense.name for one in mine} == {"no-op"}
         captures = {
             one.capture.model_copy(update={"defense": Component(name="none")}).model_dump_json() for one in mine
         }
         assert captures == {one.capture.model_dump_json() for one in plain}
+        # who makes the premise is tried on both
+        assert ("annealed-map", "none") in {(one.attack.name, one.transform.name) for one in plain}
 
     def test_what_was_made_for_another_defense_is_left_out(self):
         transforms = {run.spec.attack.transform.name for run in self.of("lrp/figure3").controlled}
