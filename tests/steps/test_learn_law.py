@@ -17,12 +17,12 @@ from leaklab.steps import learn_law, run_attack
 GENERATOR = {"dataset": "digits", "model": "class-gaussian", "steps": 1}
 CAPTURE = {
     "dataset": "digits",
-    "images": {"count": 3, "seed": 2},
+    "images": {"count": 2, "seed": 2},
     "model": {"name": "dlg-lenet", "n_conv": 3},
     "dtype": "float32",
     "threat_model": "honest-but-curious",
 }
-ATTACK = {"attack": {"name": "annealed-likelihood", "coarsest": 0.3, "finest": 0.003, "stages": 5}, "iterations": 40}
+ATTACK = {"attack": {"name": "annealed-likelihood", "coarsest": 0.3, "finest": 0.003, "stages": 4}, "iterations": 25}
 LAW_FILES = {"law": "law.safetensors", "laws": "law.json"}
 FOUND = {"reconstruction": "reconstruction.safetensors", "trials": "trials.csv"}
 
@@ -34,7 +34,7 @@ def learnt(dataset, tmp_path, step):
     def read(defense, **changes):
         spec = CaptureSpec.model_validate({**CAPTURE, "defense": defense, **changes})
         law = LawSpec.model_validate(
-            {"capture": spec, "generator": GENERATOR, "images": 12, "draws": 3, "iterations": 20}
+            {"capture": spec, "generator": GENERATOR, "images": 8, "draws": 3, "iterations": 12}
         )
         observation, knowledge, truth = capture(spec, dataset)
         names = "observation", "facts", "generator", "description"
