@@ -59,8 +59,9 @@ def test_draws_differ_and_a_trial_does_not_depend_on_the_others(seen):
 
 def test_the_law_is_that_of_lrp(seen):
     """One client in the sum is a client under LRP: mean 1, variance 1 / 3 of its factor."""
-    plain = entries(seen(batch_size=1)[0])
-    sent = entries(seen(batch_size=1, defense=masked(1, perturbed=True), draws=200)[0]).view(len(plain), 200, -1)
+    small = {"batch_size": 1, "model": {"name": "mlp", "hidden": 4, "dropout": 0.0}}
+    plain = entries(seen(**small)[0])
+    sent = entries(seen(**small, defense=masked(1, perturbed=True), draws=200)[0]).view(len(plain), 200, -1)
     factors = (sent * plain[:, None]).sum(2) / plain.square().sum(1)[:, None]
     assert float(factors.mean()) == pytest.approx(1, abs=0.05)
     assert float(factors.var()) == pytest.approx(1 / 3, abs=0.03)

@@ -118,9 +118,11 @@ PLUGIN = Idle
 RETURNS_ITS_INPUT = "def gradient(self, gradients, context):\n        return dict(gradients)"
 
 
-@pytest.mark.parametrize("body", ["pass", RETURNS_ITS_INPUT], ids=["an empty class", "a hook that returns its input"])
-def test_a_new_plug_in_that_does_nothing_fails_these_tests_by_itself(tmp_path, body):
-    """A checkout with one file more, and this file as it stands."""
+IDLES = {"idle-class": "pass", "idle-hook": RETURNS_ITS_INPUT}
+
+
+def test_a_new_plug_in_that_does_nothing_fails_these_tests_by_itself(tmp_path):
+    """A checkout with two files more, an empty class and a hook that returns its input, and this file as it stands."""
     for path in ROOT.iterdir():
         if path.name in ("config", "pyproject.toml"):
             (tmp_path / path.name).symlink_to(path)
@@ -130,7 +132,8 @@ def test_a_new_plug_in_that_does_nothing_fails_these_tests_by_itself(tmp_path, b
         for path in source.iterdir():
             if path.name not in ("defenses", "__pycache__"):
                 (target / path.name).symlink_to(path)
-    (room / "idle.py").write_text(IDLE.format(body=body), encoding="utf-8")
+    for name, body in IDLES.items():
+        (room / f"{name.replace('-', '_')}.py").write_text(IDLE.format(body=body), encoding="utf-8")
     here = tmp_path / "tests/defenses"
     here.mkdir(parents=True)
     for path in (ROOT / "tests/conftest.py", Path(__file__)):
@@ -140,5 +143,5 @@ def test_a_new_plug_in_that_does_nothing_fails_these_tests_by_itself(tmp_path, b
     own = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
     done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stdout
-    assert "test_every_defense_changes_what_the_server_sees[idle]" in done.stdout
-    assert "1 failed, " in done.stdout
+    assert all(f"test_every_defense_changes_what_the_server_sees[{name}]" in done.stdout for name in IDLES)
+    assert "2 failed, " in done.stdout

@@ -151,7 +151,7 @@ def test_without_a_checkpoint_in_time_a_piece_trains_on_and_never_writes_results
     same_files(material / "whole", material / "cut")
 
 
-@pytest.mark.parametrize("count", [2, 3, 4])
+@pytest.mark.parametrize("count", [3])  # of four chunks, so that one piece has two
 def test_an_attack_in_pieces_ends_with_the_same_bytes(material, count):
     run_attack.run(attack(material, "whole"))
     made = []
