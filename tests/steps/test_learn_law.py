@@ -1,9 +1,14 @@
 """From public images to the law of a defense, and from the law to private images, by the steps of the rules."""
 
+from dataclasses import replace
+
 import pytest
+import torch
 
 from leaklab.attacks.learnt import laws
+from leaklab.attacks.learnt.linear import plain_law
 from leaklab.captures.capture import capture
+from leaklab.captures.rehearsal import best_law, rehearse
 from leaklab.models.generators.base import save_generator
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.observations.files import save_observation
@@ -81,6 +86,16 @@ def test_granted_labels_are_those_of_the_public_images_in_a_rehearsal(learnt):
     errors, facts, _ = learnt({"name": "gradient-compression", "dropped": 0.8}, **own)
     assert min(facts["tried"].values()) < 0.05  # a wrong label adds one
     assert float(errors.median()) < 0.05
+
+
+def test_at_weights_of_a_training_that_diverged_the_law_is_that_of_no_defense(dataset):
+    spec = CaptureSpec.model_validate({**CAPTURE, "defense": "lrp"})
+    observation, knowledge, _ = capture(spec, dataset)
+    nowhere = {name: torch.full_like(value, torch.nan) for name, value in observation.weights.items()}
+    told = LawSpec.model_validate({"capture": spec, "generator": GENERATOR, "images": 2, "draws": 1}).told()
+    rehearsal = rehearse(told.capture, replace(observation, weights=nowhere), knowledge, dataset)
+    name, law, tried = best_law(told, rehearsal, knowledge, ClassGaussian(), "cpu", learn_law.error_of)
+    assert (name, law, tried) == (laws.LINEAR, plain_law(len(observation.update)), {})
 
 
 def test_noise_that_hides_everything_is_not_read_by_its_law(learnt, dataset):

@@ -6,13 +6,14 @@ of it, is all that the laws of ``attacks/learnt`` are made of.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import inf, isfinite
 
 import torch
 from torch import Tensor
 
 from leaklab.attacks.base import Reconstruction
 from leaklab.attacks.learnt import laws
-from leaklab.attacks.learnt.linear import Rehearsals
+from leaklab.attacks.learnt.linear import Rehearsals, plain_law
 from leaklab.attacks.matching.distances import OnlyWidened
 from leaklab.attacks.run import attacked
 from leaklab.captures.capture import capture_at
@@ -110,6 +111,8 @@ def best_law(
         generator: prior of the trials.
         device: where they search.
         error: of what was found, beside the public images that were looked for.
+
+    At weights at which nothing is finite it is the law of no defense, and nothing is tried.
     """
     observation, truth = rehearsal.others(spec.images)
     # by trial: those that are learnt from have their places too
@@ -123,15 +126,17 @@ def best_law(
     )
     names = list(observation.update)
     shapes = [observation.update[name].shape[1:] for name in names]
-    tried, found = dict[str, float](), dict[str, OnlyWidened]()
-    for name, law in laws.laws(rehearsal.first(spec.images, names), shapes):
+    pairs, tried, found = rehearsal.first(spec.images, names), dict[str, float](), dict[str, OnlyWidened]()
+    if not all(bool(value.isfinite().all()) for value in (*pairs.gradients, *pairs.sent)):
+        return laws.LINEAR, plain_law(len(names)), {}  # weights of a training that diverged, which nobody attacks
+    for name, law in laws.laws(pairs, shapes):
         found[name] = law
         description, tensors = laws.written(name, law)
         learnt = description, {key: value.to(device) for key, value in tensors.items()}
         tried[name] = error(attacked(attacker, observation, granted, device, generator, learnt), truth)
         if tried[name] < ENOUGH:
             break
-    best = min(tried, key=lambda name: tried[name])
+    best = min(tried, key=lambda name: tried[name] if isfinite(tried[name]) else inf)
     return best, found[best], tried
 
 
