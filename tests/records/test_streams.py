@@ -146,5 +146,5 @@ def test_every_step_that_computes_on_a_device_lets_it_add_in_one_order():
         )
         if run is not None and "job.device" in ast.unparse(run):
             on_device[path.stem] = "repeat_on_gpu(job.device)" in map(ast.unparse, run.body)
-    assert len(on_device) == 7
+    assert len(on_device) == 6
     assert all(on_device.values()), on_device

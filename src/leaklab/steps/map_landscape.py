@@ -26,9 +26,8 @@ def run(job: Job) -> None:
     attack (z1), ``projection`` (z2), ``generator`` with its ``description``.
     """
     repeat_on_gpu(job.device)
-    spec = LandscapeSpec.model_validate(job.spec)
+    spec, generator = LandscapeSpec.model_validate(job.spec), load_generator(job.input("generator"))
     observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
-    generator = load_generator(job.input("generator"))
     observation = observation.select(rows := speaking_rows(observation)).to(job.device)
     attacker = spec.attack.told()
     matching = planned_matching(attacker, observation, knowledge, generator)

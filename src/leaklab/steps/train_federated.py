@@ -21,12 +21,9 @@ def trained(job: Job) -> tuple[Sweep, Dataset]:
     step goes on from there. Where the same training was done with fewer rounds, it goes on from what that left, the
     inputs ``shorter``: its sweep and its weights, for which the record beside them vouches.
     """
-    spec = TrainSpec.model_validate(job.spec)
-    dataset = Dataset.load(job.input("dataset"))
-    deal = read_json(job.input("partition"))
-    clients, tests, aside = (
-        [torch.tensor(held) for held in deal.get(key, [])] for key in ("clients", "tests", "validation")
-    )
+    spec, dataset = TrainSpec.model_validate(job.spec), Dataset.load(job.input("dataset"))
+    deal, parts = read_json(job.input("partition")), ("clients", "tests", "validation")
+    clients, tests, aside = ([torch.tensor(held) for held in deal.get(key, [])] for key in parts)
     pretrained = {name: value for path in job.inputs.get("backbone", []) for name, value in read_tensors(path).items()}
     sweep = train(
         spec, dataset, clients, tests=tests, validation=aside, pretrained=pretrained, device=job.device,

@@ -73,7 +73,7 @@ class Informed:
 
     requirements: ClassVar[Requirements] = Requirements()
 
-    plugin: InferredGradient
+    plugin: Lawful
     likelihood: OnlyWidened
 
     @property
