@@ -69,10 +69,10 @@ def test_a_guess_is_the_better_of_the_commonest_tokens_of_all_and_of_the_class(t
     found = exposure_of(Subject.load(guest), "bert", 0, arena)
     (of_class,) = (ids for ids, label in zip(found.guesses().images, found.private.labels, strict=True) if label == 0)
     assert arena.corpus.vocabulary.decode(of_class.tolist())[1] == "fox"
-    each = found.guesses().scores(found.private.images)
-    every = arena.public.images.mode(0).values.expand_as(found.private.images)
-    assert all(one >= other for one, other in zip(each, Read(BLIND, every, found.private.labels).scores(
-        found.private.images), strict=True))  # fmt: skip
+    truth = found.private.images
+    every = Read(BLIND, arena.public.images.mode(0).values.expand_as(truth), found.private.labels)
+    pairs = zip(found.guesses().scores(truth), every.scores(truth), strict=True)
+    assert all(better >= of_all for better, of_all in pairs)
 
 
 def test_tokens_count_at_their_place():

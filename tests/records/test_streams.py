@@ -141,10 +141,9 @@ def test_a_gpu_adds_in_one_order_and_a_processor_as_ever(device, fixed):
 def test_every_step_that_computes_on_a_device_lets_it_add_in_one_order():
     on_device = {}
     for path in STEPS.glob("*.py"):
-        run = next(
-            (one for one in ast.parse(path.read_text(encoding="utf-8")).body if getattr(one, "name", "") == "run"), None
-        )
-        if run is not None and "job.device" in ast.unparse(run):
+        text = path.read_text(encoding="utf-8")
+        run = next((one for one in ast.parse(text).body if getattr(one, "name", "") == "run"), None)
+        if run is not None and "job.device" in text:  # pieces of long jobs have the run of the whole step
             on_device[path.stem] = "repeat_on_gpu(job.device)" in map(ast.unparse, run.body)
-    assert len(on_device) == 6
+    assert {"train_federated", "run_attack"} <= on_device.keys()
     assert all(on_device.values()), on_device

@@ -1,6 +1,7 @@
 """Jobs in pieces leave the bytes of whole jobs, also where a piece is killed."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -151,21 +152,24 @@ def test_without_a_checkpoint_in_time_a_piece_trains_on_and_never_writes_results
     same_files(material / "whole", material / "cut")
 
 
-@pytest.mark.parametrize("count", [3])  # of four chunks, so that one piece has two
-def test_an_attack_in_pieces_ends_with_the_same_bytes(material, count):
+def test_an_attack_in_pieces_ends_with_the_same_bytes(material):
+    """Of four chunks: two pieces of two, three of which one has two, and four of one."""
     run_attack.run(attack(material, "whole"))
-    made = []
-    for number in reversed(range(count)):
-        attack_piece.run(piece_of(attack, material, "cut", number, count, ATTACK, part=f"piece-{number}.safetensors"))
-        made.append(material / "cut" / f"piece-{number}.safetensors")
-    joined(material, made)
-    rest = attack(material, "cut")
-    run_attack.run(rest)
-    assert rest.recorder.facts["chunks_resumed"] == 4
-    for path in made:
-        path.unlink()
-    same_files(material / "whole", material / "cut")
-    assert not (material / "cut/checkpoint.safetensors").exists()
+    for count in (2, 3, 4):
+        made = []
+        for number in reversed(range(count)):
+            part = f"piece-{number}.safetensors"
+            attack_piece.run(piece_of(attack, material, "cut", number, count, ATTACK, part=part))
+            made.append(material / "cut" / part)
+        joined(material, made)
+        rest = attack(material, "cut")
+        run_attack.run(rest)
+        assert rest.recorder.facts["chunks_resumed"] == 4
+        for path in made:
+            path.unlink()
+        same_files(material / "whole", material / "cut")
+        assert not (material / "cut/checkpoint.safetensors").exists()
+        shutil.rmtree(material / "cut")
 
 
 def test_a_killed_piece_goes_on_with_what_it_had(material, monkeypatch):

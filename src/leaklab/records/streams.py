@@ -47,8 +47,8 @@ def repeat_on_gpu(device: str) -> None:
     """Let a GPU add in the same order in every run; a step calls it before anything is computed there.
 
     cuDNN's convolutions and some of torch's sums otherwise add as their threads arrive: two trainings of one seed part
-    in their last digits, and long ones end tens of percent of accuracy apart. What torch knows no such way for is named
-    in a warning.
+    in their last digits, and end at other accuracies where training carries that on. What torch knows no such way for
+    is named in a warning.
 
     Args:
         device: ``cpu``, of which nothing is asked, or ``cuda``.

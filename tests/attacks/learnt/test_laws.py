@@ -1,9 +1,12 @@
 """Laws that are learnt from rehearsals of defenses of which the law is known."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from leaklab.attacks.learnt import entries, linear
+from leaklab.attacks.adaptive.sliced_mixture import SlicedLaw
+from leaklab.attacks.learnt import entries, invariants, linear
 from leaklab.records.streams import stream
 
 IMAGES, DRAWS, SIZES = 12, 8, (3000, 500)
@@ -135,3 +138,26 @@ class TestEntries:
         expected = float(distance(up, sent)[0] - distance(down, sent)[0])
         found = 2 * sum(float((factor * slope * s).sum()) for slope, s in zip(slopes, step, strict=True))
         assert found == pytest.approx(expected, rel=0.2, abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["linear", "fixed", "entries", "invariants", "runs"])
+def test_a_law_leaves_nothing_on_the_processor(lazy, kind):
+    """On a device that refuses tensors of others; what was learnt is moved there, as an observation is."""
+    rehearsals = rehearsed(each(compressed if kind == "entries" else lambda v, draws: 2 * v))
+    gradient, sent = ([value[:2] for value in part] for part in (rehearsals.gradients, rehearsals.sent))
+    learnt = {
+        "linear": linear.learnt(rehearsals),
+        "fixed": replace(linear.learnt(rehearsals), scope="whole", fixed=tuple(value[0] for value in gradient)),
+        "entries": entries.learnt(rehearsals),
+        "invariants": invariants.learnt(rehearsals, [value.shape[1:] for value in gradient]),
+        "runs": SlicedLaw(0.4, 0.1),
+    }[kind]
+    there = learnt
+    if kind == "fixed":
+        there = replace(learnt, fixed=tuple(value.to(lazy) for value in learnt.fixed))
+    if kind == "entries":
+        there = replace(learnt, tensors=tuple(replace(one, shares=one.shares.to(lazy)) for one in learnt.tensors))
+    wanted = learnt.widened(0.1, {})(gradient, sent)[0]
+    moved = [[value.to(lazy) for value in part] for part in (gradient, sent)]
+    found = there.widened(0.1, {})(*moved)[0].to("cpu")
+    assert torch.allclose(found, wanted, rtol=1e-9, atol=0)
