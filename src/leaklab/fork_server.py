@@ -54,7 +54,7 @@ def start(jobs: int) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:  # it listens before the server has started
             listener.bind(str(address))
             listener.listen(QUEUE)
-            # by its file, so that no list of processes takes it for a job (`planning/beginning.py`)
+            # by its file, so that no list of processes takes it for a job (`planning/call.py`)
             server = subprocess.Popen(
                 [sys.executable, __file__, "--serve", str(address), str(listener.fileno())],
                 stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

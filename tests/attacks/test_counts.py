@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from leaklab.attacks.labels.counts import counted_at_any_scale, counted_labels
+from leaklab.attacks.labels.head import counted_at_any_scale, counted_labels
 from leaklab.records.streams import stream
 
 CLASSES = 10

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from leaklab.attacks.labels.counts import counted_at_any_scale
-from leaklab.attacks.labels.head import head
+from leaklab.attacks.labels.head import counted_at_any_scale, head
 from leaklab.attacks.labels.unmixing import EXPLAINED, HeadReader, unmix
 from leaklab.models.cnns import DLGLeNet
 from leaklab.records.errors import UserError

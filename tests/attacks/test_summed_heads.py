@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from leaklab.attacks.private_parts import summed_heads
+from leaklab.attacks.private_parts import heads as private_heads
 from leaklab.attacks.private_parts.hypernetwork import Heads
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -40,13 +40,13 @@ def summed(heads, own):
 def test_every_client_of_a_sum_is_read_exactly(count, biases):
     heads, own = sent(), clients(count)
     message = summed(heads, own)
-    terms = summed_heads.terms_of(message.a, stream(1, "test"))
+    terms = private_heads.terms_of(message.a, stream(1, "test"))
     factors = (
-        summed_heads.factors_from_heads(terms, message.c)
+        private_heads.factors_from_heads(terms, message.c)
         if biases == "heads"
-        else summed_heads.factors_from_hidden_layer(terms, heads, message.b)
+        else private_heads.factors_from_hidden_layer(terms, heads, message.b)
     )
-    found = summed_heads.read(terms, heads, factors)
+    found = private_heads.read(terms, heads, factors)
     assert len(found) == count
     for embedding, slope, share in own:
         weights = heads.generated(heads.hidden(embedding))
@@ -61,7 +61,7 @@ def test_a_noisy_message_of_one_client_is_read_as_well_as_noise_on_the_extractor
     clean = heads.gradient(embedding, slope)
     noise = 0.1 * heads.hidden(embedding).norm()
     noisy = clean.a + noise * stream(2, "test").normal(*clean.a.shape)
-    found = summed_heads.leading_term(noisy)
+    found = private_heads.leading_term(noisy)
     direction = found.slopes[:, 0] / found.slopes[:, 0].norm()
     error = (1 - (direction @ slope / slope.norm()) ** 2).sqrt()
     # the noise on one coordinate of the extractor's gradient is 0.1 as well
@@ -71,7 +71,7 @@ def test_a_noisy_message_of_one_client_is_read_as_well_as_noise_on_the_extractor
 def test_what_cannot_be_told_apart_is_refused():
     heads = sent()
     with pytest.raises(UserError, match="is zero"):
-        summed_heads.terms_of(torch.zeros_like(heads.a), stream(1, "test"))
+        private_heads.terms_of(torch.zeros_like(heads.a), stream(1, "test"))
     dense = Heads(heads.shapes, heads.a, heads.c, heads.w, heads.b + 10)
     with pytest.raises(UserError, match="0 of the 3 clients"):
-        summed_heads.terms_of(summed(dense, clients(3)).a, stream(1, "test"))
+        private_heads.terms_of(summed(dense, clients(3)).a, stream(1, "test"))

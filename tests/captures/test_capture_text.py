@@ -9,9 +9,7 @@ from torch.nn import functional as F
 from leaklab.captures import capture_text as module
 from leaklab.captures.capture_text import capture_text, choose_sentences
 from leaklab.captures.truth import load_text_truth, save_text_truth
-from leaklab.data.text.corpus import Corpus
-from leaklab.data.text.readers import PRINTED, Sentences
-from leaklab.data.text.vocabulary import Vocabulary, split
+from leaklab.data.text.corpus import PRINTED, Corpus, Sentences, Vocabulary, split
 from leaklab.models.text.base import BertClassifier
 from leaklab.observations.files import load_observation, save_observation
 from leaklab.records.errors import UserError

@@ -9,7 +9,7 @@ from markupsafe import escape
 
 from leaklab.attacks.annealed import AnnealedMap
 from leaklab.attacks.matching.distances import profiled_scale
-from leaklab.data.text.vocabulary import END, START
+from leaklab.data.text.corpus import END, START
 from leaklab.guests import arenas, moments
 from leaklab.guests.calls import Subject
 from leaklab.guests.card import card_of

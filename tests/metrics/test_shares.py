@@ -5,7 +5,7 @@ import pytest
 from leaklab.metrics.base import LABEL_CARD
 from leaklab.metrics.intervals import FRACTIONS, OUTCOMES, is_share, paired_difference_for, summarise_for
 from leaklab.metrics.statistics import paired_difference, summarise
-from leaklab.metrics.text.recovery import NAMES, POSITION_RECOVERY_CARD, TOKEN_RECOVERY_CARD
+from leaklab.metrics.text.scoring import NAMES, POSITION_RECOVERY_CARD, TOKEN_RECOVERY_CARD
 from leaklab.records import plugins
 
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from leaklab.planning import beginning
-from leaklab.planning.beginning import CALLS, LOCKS, free_lock_of_killed_call, note_call, refuse_closed_folders
+from leaklab.planning import call
+from leaklab.planning.call import CALLS, LOCKS, free_lock_of_killed_call, note_call, refuse_closed_folders
 from leaklab.records.errors import UserError
 
 
@@ -40,7 +40,7 @@ def test_a_killed_call_is_followed_by_the_next_one(locked):
 
 def test_a_living_call_keeps_its_lock_even_beside_a_killed_one(locked):
     note(locked, platform.node(), ended_process(), 1)
-    note(locked, platform.node(), os.getpid(), beginning._began(os.getpid()))
+    note(locked, platform.node(), os.getpid(), call._began(os.getpid()))
     assert free_lock_of_killed_call(locked) == ""
     assert (locked / LOCKS / "0.input.lock").exists()
 
@@ -76,9 +76,7 @@ def test_jobs_of_a_killed_call_are_waited_for(locked):
 
 
 def test_a_call_notes_itself_until_it_ends(tmp_path):
-    script = (
-        "import sys; from pathlib import Path; from leaklab.planning.beginning import *; note_call(Path(sys.argv[1]));"
-    )
+    script = "import sys; from pathlib import Path; from leaklab.planning.call import *; note_call(Path(sys.argv[1]));"
     show = f"print(*[p.name for p in (Path(sys.argv[1]) / '{CALLS}').iterdir()])"
     done = subprocess.run([sys.executable, "-c", script + show, tmp_path], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(f"{platform.node()}.")

@@ -8,8 +8,8 @@ import pytest
 
 from leaklab.planning.code import code_of_result
 from leaklab.planning.plan import Plan
-from leaklab.provenance import checksums, full_audit
-from leaklab.provenance.checksums import SETTLED_NS, KeptChecksums
+from leaklab.provenance import full_audit
+from leaklab.provenance.full_audit import SETTLED_NS, KeptChecksums
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
 from leaklab.records.recorder import Recorder
@@ -22,7 +22,7 @@ def place(tmp_path, monkeypatch):
     (tmp_path / ".snakemake").mkdir()
     (tmp_path / "data.bin").write_bytes(b"some bytes")
     clock = time.time_ns
-    monkeypatch.setattr(checksums.time, "time_ns", lambda: clock() + 60 * 10**9)
+    monkeypatch.setattr(full_audit.time, "time_ns", lambda: clock() + 60 * 10**9)
     return tmp_path
 
 
@@ -41,7 +41,7 @@ def audited(*files):
 
 def test_what_has_not_changed_is_not_read_again(data, monkeypatch):
     assert audited(data) == ([sha256(data)], 1)
-    monkeypatch.setattr(checksums, "sha256", lambda path: pytest.fail("read again"))
+    monkeypatch.setattr(full_audit, "sha256", lambda path: pytest.fail("read again"))
     assert audited(data)[1] == 0
     assert audited(data)[1] == 0
 
@@ -69,7 +69,7 @@ def test_a_change_is_seen(data, change):
 
 def test_what_changed_a_moment_ago_is_read_again(data, monkeypatch):
     changed = max(data.stat().st_mtime_ns, data.stat().st_ctime_ns)
-    monkeypatch.setattr(checksums.time, "time_ns", lambda: changed + SETTLED_NS)
+    monkeypatch.setattr(full_audit.time, "time_ns", lambda: changed + SETTLED_NS)
     assert audited(data)[1] == 1
     assert audited(data)[1] == 1
 
@@ -80,9 +80,9 @@ def test_what_changes_while_it_is_read_is_not_kept(data, monkeypatch):
         path.write_bytes(b"other bytes")
         return value
 
-    monkeypatch.setattr(checksums, "sha256", reading)
+    monkeypatch.setattr(full_audit, "sha256", reading)
     audited(data)
-    monkeypatch.setattr(checksums, "sha256", sha256)
+    monkeypatch.setattr(full_audit, "sha256", sha256)
     assert audited(data) == ([sha256(data)], 1)
 
 
@@ -91,7 +91,7 @@ def test_only_what_the_last_audit_asked_for_is_kept(data):
     other.write_bytes(b"x")
     audited(data, other)
     audited(other)
-    assert list(json.loads(checksums.FILE.read_text())["files"]) == ["other.bin"]
+    assert list(json.loads(full_audit.FILE.read_text())["files"]) == ["other.bin"]
 
 
 DAMAGED = (3, [1, 2, 3, 4, 5], [1, 2, 3, True, "a"], [1, 2])
@@ -103,15 +103,15 @@ DAMAGED = (3, [1, 2, 3, 4, 5], [1, 2, 3, True, "a"], [1, 2])
     + [json.dumps({"format": 1, "files": {"data.bin": line}}) for line in DAMAGED],
 )
 def test_a_damaged_file_is_done_without_and_written_anew(data, content):
-    checksums.FILE.write_text(content)
+    full_audit.FILE.write_text(content)
     assert audited(data) == ([sha256(data)], 1)
     assert audited(data)[1] == 0
 
 
 def test_of_another_format_nothing_is_taken(data):
     audited(data)
-    content = json.loads(checksums.FILE.read_text())
-    checksums.FILE.write_text(json.dumps(content | {"format": 2}))
+    content = json.loads(full_audit.FILE.read_text())
+    full_audit.FILE.write_text(json.dumps(content | {"format": 2}))
     assert audited(data)[1] == 1
 
 
@@ -120,9 +120,9 @@ def test_no_folder_is_made_and_a_full_disk_is_no_mistake(data, monkeypatch):
     kept.of(data)
     kept.save()
     assert not kept.file.parent.exists()
-    monkeypatch.setattr(checksums, "write_json", lambda *_: (_ for _ in ()).throw(OSError(28)))
+    monkeypatch.setattr(full_audit, "write_json", lambda *_: (_ for _ in ()).throw(OSError(28)))
     assert audited(data)[1] == 1
-    assert not checksums.FILE.exists()
+    assert not full_audit.FILE.exists()
 
 
 class TestOfAProject:
@@ -162,11 +162,11 @@ class TestOfAProject:
         list(full_audit.full_audit())
         mark = table.stat()
         table.write_text("0.991\n")
-        content = json.loads(checksums.FILE.read_text())
+        content = json.loads(full_audit.FILE.read_text())
         (line,) = content["files"].values()
         assert line[:3] == [mark.st_size, mark.st_mtime_ns, mark.st_ino]
         line[1], line[3] = table.stat().st_mtime_ns, table.stat().st_ctime_ns
-        checksums.FILE.write_text(json.dumps(content))
+        full_audit.FILE.write_text(json.dumps(content))
         assert list(full_audit.full_audit())[-1].startswith("audit passed")
         with pytest.raises(UserError, match="1 changed files"):
             list(full_audit.full_audit(full=True))

@@ -3,8 +3,7 @@
 import pytest
 
 from leaklab.captures.truth import load_text_truth
-from leaklab.data.text.readers import PRINTED
-from leaklab.data.text.vocabulary import Vocabulary, split
+from leaklab.data.text.corpus import PRINTED, Vocabulary, split
 from leaklab.records.files import read_json, read_table, write_json
 from leaklab.steps import attack_text, capture_text, join_pieces, score_text, text_piece
 from leaklab.steps.base import main

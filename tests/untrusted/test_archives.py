@@ -27,7 +27,7 @@ from leaklab.data.readers.cifar import LAYOUTS, CifarArchive, CifarStrips, loads
 from leaklab.data.readers.embedded import Digits, FacePatches, Photographs
 from leaklab.data.readers.folders import FaceArchive, ImageFolders, Leaf, TinyImageNet
 from leaklab.data.readers.idx import EmnistZip, Idx, decode
-from leaklab.data.text.readers import read_cola
+from leaklab.data.text.corpus import read_cola
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
 

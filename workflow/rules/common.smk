@@ -9,7 +9,7 @@ from snakemake.exceptions import WorkflowError
 
 from leaklab.items.items import item_file, load_items, load_papers, paper_file
 from leaklab.planning import result_lookups
-from leaklab.planning.beginning import (
+from leaklab.planning.call import (
     free_lock_of_killed_call,
     note_call,
     prepare,

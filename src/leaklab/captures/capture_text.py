@@ -10,9 +10,7 @@ from torch import Tensor
 from leaklab.captures.client_round import Steps, client_round
 from leaklab.captures.observe import NO_DEFENSE, Held, changes_update, observe
 from leaklab.captures.truth import TextTrial
-from leaklab.data.text.corpus import Corpus, TokenBatch, encode_batch
-from leaklab.data.text.readers import PRINTED
-from leaklab.data.text.vocabulary import END, PADDING, START, UNKNOWN
+from leaklab.data.text.corpus import END, PADDING, PRINTED, START, UNKNOWN, Corpus, TokenBatch, encode_batch
 from leaklab.defenses.base import ClientContext, Defense, overrides
 from leaklab.federated.batches import Batch
 from leaklab.federated.forms.one_by_one import TextNetwork

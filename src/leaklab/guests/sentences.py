@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from leaklab.attacks.annealed import AnnealedMap
 from leaklab.attacks.matching.distances import Differentiated, Distance, Likelihood
-from leaklab.data.text.vocabulary import END, SPECIAL, START
+from leaklab.data.text.corpus import END, SPECIAL, START
 from leaklab.defenses.base import loaded
 from leaklab.guests.calls import OWN_HOOKS, Subject, has
 from leaklab.guests.exposure import OF_PLAIN, Attacker, Exposure, Reading

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from leaklab.data.text.vocabulary import Vocabulary, split
+from leaklab.data.text.corpus import Vocabulary, split
 from leaklab.models.text.base import TextArchitecture
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream

@@ -2,7 +2,7 @@
 
 from leaklab.data.catalog import TEXTS, find_text
 from leaklab.data.fetch import fetch, mirror_folder
-from leaklab.data.text.readers import make_text_reader
+from leaklab.data.text.corpus import make_text_reader
 from leaklab.records.files import write_json
 from leaklab.steps.base import Job, main
 

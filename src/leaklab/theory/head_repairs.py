@@ -17,16 +17,16 @@ from torch import Tensor
 from torch.func import functional_call
 
 from leaklab.attacks.matching.distances import Distance
-from leaklab.attacks.private_parts.classifier import completed
-from leaklab.attacks.private_parts.hypernetwork import Heads, of_extractor
-from leaklab.attacks.private_parts.summed_heads import (
+from leaklab.attacks.private_parts.heads import (
     Read,
+    completed,
     factors_from_heads,
     factors_from_hidden_layer,
     leading_term,
     read,
     terms_of,
 )
+from leaklab.attacks.private_parts.hypernetwork import Heads, of_extractor
 from leaklab.models.hypernetwork import Hypernetwork, Start
 from leaklab.observations.base import Observation
 from leaklab.records.bounds import Count, Positive

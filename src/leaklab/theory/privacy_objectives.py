@@ -15,7 +15,7 @@ from torch import Tensor
 
 from leaklab.attacks.adaptive.hyperfl import TwoLevel, cosine_through, matched_through
 from leaklab.attacks.matching.distances import Distance
-from leaklab.attacks.private_parts.classifier import completed
+from leaklab.attacks.private_parts.heads import completed
 from leaklab.attacks.private_parts.hypernetwork import of_extractor
 from leaklab.observations.base import Observation
 from leaklab.records.bounds import Count

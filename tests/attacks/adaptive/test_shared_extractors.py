@@ -18,7 +18,7 @@ from leaklab.attacks.ig import InvertingGradients
 from leaklab.attacks.matching.gradients import trial_gradients
 from leaklab.attacks.matching.inversion import Inversion
 from leaklab.attacks.matching.steps import coefficients
-from leaklab.attacks.private_parts import classifier
+from leaklab.attacks.private_parts import heads
 from leaklab.attacks.private_parts.hypernetwork import extractor, hidden_units, message_of
 from leaklab.attacks.run import attacked
 from leaklab.captures.capture import capture
@@ -334,7 +334,7 @@ def test_what_attacks_lack_they_say_in_one_line(caught, knowledge, digits, obser
 )
 def test_a_classifier_is_fitted_behind_two_affine_layers_only(layers):
     with pytest.raises(UserError, match="'the test' fits a classifier where two affine layers with biases end"):
-        classifier._ends(nn.Sequential(OrderedDict(layers)), ["head.weight", "head.bias"], "the test")
+        heads._ends(nn.Sequential(OrderedDict(layers)), ["head.weight", "head.bias"], "the test")
 
 
 def test_hidden_units_are_the_quotient_of_every_row(caught):

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.data.text.readers import PARTS, PRINTED, read_cola
-from leaklab.data.text.vocabulary import UNKNOWN, Vocabulary, split
+from leaklab.data.text.corpus import PARTS, PRINTED, UNKNOWN, Vocabulary, read_cola, split
 from leaklab.records.errors import UserError
 
 LINES = "gj04\t1\t\tJohn's here, isn't he?\nbc01\t0\t*\tJohn \u201cis\u201d here here.\n"

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from leaklab.data.catalog import TEXTS, find_text
-from leaklab.data.text import readers
-from leaklab.data.text.corpus import Corpus
-from leaklab.data.text.readers import PRINTED, TEXT_READERS, make_text_reader
-from leaklab.data.text.vocabulary import UNKNOWN, split
+from leaklab.data.text import corpus
+from leaklab.data.text.corpus import PRINTED, TEXT_READERS, UNKNOWN, Corpus, make_text_reader, split
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, sha256
 from leaklab.records.record import Component
@@ -114,7 +112,7 @@ def test_wrong_readers_are_refused(choice, message):
     with pytest.raises(UserError, match=message):
         make_text_reader(Component.model_validate(choice))
     with pytest.raises(UserError, match="needs a file called 'archive', it has words"):
-        readers.Cola().read({"words": Path("words.txt")})
+        corpus.Cola().read({"words": Path("words.txt")})
 
 
 def test_every_source_of_the_catalog_has_a_reader():

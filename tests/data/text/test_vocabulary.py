@@ -3,9 +3,7 @@
 import pytest
 import torch
 
-from leaklab.data.text.corpus import encode_batch
-from leaklab.data.text.readers import PRINTED
-from leaklab.data.text.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary, split
+from leaklab.data.text.corpus import END, PADDING, PRINTED, SPECIAL, START, UNKNOWN, Vocabulary, encode_batch, split
 from leaklab.records.errors import UserError
 
 CORPUS = ("b b b, a a!", "c c a d", "Z")

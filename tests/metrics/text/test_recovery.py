@@ -2,7 +2,7 @@
 
 import pytest
 
-from leaklab.metrics.text.recovery import (
+from leaklab.metrics.text.scoring import (
     NAMES,
     POSITION_RECOVERY_CARD,
     TOKEN_RECOVERY_CARD,

@@ -2,10 +2,15 @@
 
 import pytest
 
-from leaklab.data.text.readers import Sentences
-from leaklab.data.text.vocabulary import Vocabulary
-from leaklab.metrics.text.recovery import position_recovery, rouge, token_recovery
-from leaklab.metrics.text.scoring import reference_sentences, sentence_scores, text_cards
+from leaklab.data.text.corpus import Sentences, Vocabulary
+from leaklab.metrics.text.scoring import (
+    position_recovery,
+    reference_sentences,
+    rouge,
+    sentence_scores,
+    text_cards,
+    token_recovery,
+)
 
 NAMES = ("rouge_l", "token_recovery", "position_recovery")
 TRUTH, FOUND = ("a", "b", "c", "a"), ("c", "a", "b", "x", "a")

@@ -15,7 +15,7 @@ from torch import Tensor
 from leaklab.attacks.adaptive.base import OfOneTrial
 from leaklab.attacks.matching.distances import Distance
 from leaklab.attacks.matching.steps import mean_gradient
-from leaklab.attacks.private_parts.classifier import Filling, completed
+from leaklab.attacks.private_parts.heads import Filling, completed
 from leaklab.attacks.private_parts.hypernetwork import Heads, LowerLevel, extractor, message_of, of_extractor
 from leaklab.attacks.search.signed_adam import SignedAdamSettings, signed_adam
 from leaklab.observations.base import Knowledge, Observation

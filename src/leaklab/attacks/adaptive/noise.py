@@ -22,7 +22,7 @@ from torch import Tensor
 
 from leaklab.attacks.adaptive.base import InferredGradient, OfOneTrial
 from leaklab.attacks.matching.distances import Distance, clipped, squared_norm
-from leaklab.attacks.private_parts.classifier import completed
+from leaklab.attacks.private_parts.heads import completed
 from leaklab.defenses.base import require_between
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import LAW_OF_DEFENSE, PRESCRIBED_STEPS, Requirements

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from leaklab.attacks.base import victim
-from leaklab.attacks.labels.counts import counted_labels, mean_prediction
-from leaklab.attacks.labels.head import Head, head, noise_images
+from leaklab.attacks.labels.head import Head, counted_labels, head, mean_prediction, noise_images
 from leaklab.attacks.labels.unmixing import HeadReader
 from leaklab.attacks.matching.distances import Distance, is_scale_free
 from leaklab.observations.base import Knowledge, Observation

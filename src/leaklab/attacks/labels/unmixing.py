@@ -25,8 +25,7 @@ from scipy.optimize import least_squares
 from scipy.special import softmax
 from torch import Tensor, nn
 
-from leaklab.attacks.labels.counts import Counted, counted_at_any_scale, mean_prediction, reading
-from leaklab.attacks.labels.head import Head
+from leaklab.attacks.labels.head import Counted, Head, counted_at_any_scale, mean_prediction, reading
 from leaklab.records.errors import UserError
 
 Array = NDArray[np.float64]

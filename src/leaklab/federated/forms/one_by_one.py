@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
-from leaklab.data.text.vocabulary import PADDING
+from leaklab.data.text.corpus import PADDING
 from leaklab.federated.batches import Batch, DropoutSite
 from leaklab.federated.optimizers import Weights, leaves_of
 from leaklab.records.errors import UserError

@@ -17,12 +17,11 @@ from leaklab.items.expand import PlannedRun, expand, expand_absent
 from leaklab.items.items import ITEMS, Cells, Item, RowValue, load_item
 from leaklab.planning.run_records import checked_ledger
 from leaklab.provenance.published import ITEM_READERS, items_read, kept_at
-from leaklab.records.config import Scale, parse
+from leaklab.records.config import Scale, parse, plain_data
 from leaklab.records.errors import UserError
 from leaklab.records.files import atomic
 from leaklab.records.files import sha256 as file_sha256
 from leaklab.records.record import canonical_json
-from leaklab.records.yaml_text import plain_data
 from leaklab.report.collect import item as collecting
 from leaklab.report.collect.source import Collected, Source, dataset_of, network_of
 

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from leaklab.items.expand import expand
 from leaklab.items.items import Item
 from leaklab.items.layouts import SentencesLayout
-from leaklab.metrics.text.recovery import TOKEN_RECOVERY_CARD, position_recovery
+from leaklab.metrics.text.scoring import TOKEN_RECOVERY_CARD, position_recovery
 from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, write_arrays
