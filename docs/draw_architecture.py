@@ -18,8 +18,8 @@ import networkx as nx  # type: ignore[import-untyped]
 import yaml
 
 ROOT = Path(__file__).parents[1]
-# all rules: the demo, and the one item beside it with a landscape
-TARGETS = ("demo", "figures/demo/lrp/figure4.png")
+# all rules: the demo, and of the items beside it one with a landscape and one with a law
+TARGETS = ("demo", "figures/demo/lrp/figure4.png", "results/demo/outpost/defenses-compared.csv")
 STAGES = ("dvc.yaml", "results/dvc.yaml")
 WORDS = {
     "fetch_dataset": "checked files",
@@ -27,6 +27,7 @@ WORDS = {
     "draw_partition": "who has what",
     "train_federated": "one per defense",
     "train_generator": "a prior",
+    "learn_law": "of a defense",
     "capture_updates": "after r rounds",
     "run_attack": "sees no truth",
     "score_attack": "sees the truth",

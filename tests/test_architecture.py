@@ -240,7 +240,7 @@ def test_no_function_asks_again_and_again_what_a_spec_is():
     ("file", "rule"),
     [("attack", "run_attack"), ("pieces", "attack_piece"), ("attack", "attack_text"), ("pieces", "text_piece")],
 )
-def test_the_rule_of_an_attack_reads_an_observation_and_a_generator_only(file, rule):
+def test_the_rule_of_an_attack_reads_an_observation_and_what_is_made_of_public_images_only(file, rule):
     text = (ROOT / f"workflow/rules/{file}.smk").read_text(encoding="utf-8").partition(f"rule {rule}:")[2]
     inputs = text.partition("    input:\n")[2].partition("    output:")[0]
     stage = "attack-text" if "text" in rule else "attack"
@@ -249,7 +249,8 @@ def test_the_rule_of_an_attack_reads_an_observation_and_a_generator_only(file, r
     entries = (line.partition("=")[2].strip().rstrip(",") for line in inputs.splitlines() if line.strip())
     found = {re.sub("^(runs|pieces)[.]", "", entry) for entry in entries}
     pieces = {"part_before()" if rule == "attack_piece" else f'after("{stage}", "checkpoint.safetensors")'}
-    assert own <= found <= own | prior | pieces
+    law = {f'if_needed("{stage}", "law", "{name}")' for name in ("law.safetensors", "law.json")}
+    assert own <= found <= own | prior | law | pieces
 
 
 @pytest.mark.parametrize("path", schema_texts(), ids=lambda path: path.name)

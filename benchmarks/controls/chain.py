@@ -15,6 +15,7 @@ READ = {
     "train": ("weights.safetensors",),
     "generator": ("generator.safetensors", "generator.json"),
     "capture": ("truth.safetensors", "truth_facts.json"),
+    "law": ("law.safetensors", "law.json"),
     "attack": ("reconstruction.safetensors", "trials.csv"),
     "capture-text": ("truth.json",),
     "attack-text": ("reconstruction.json", "trials.csv"),
@@ -24,7 +25,8 @@ MADE = {**READ, "train": ("sweep.parquet", "weights.safetensors"), "score": ("sc
         "generator": ("generator.safetensors", "generator.json", "card.json"),
         "score-text": ("scores.csv", "texts.json", "cards.json")}  # fmt: skip
 SEEN = ("observation.safetensors", "facts.json")
-NAMES = {"weights.safetensors": "weights", "generator.json": "description", "truth_facts.json": "truth_facts"}
+NAMES = {"weights.safetensors": "weights", "generator.json": "description", "truth_facts.json": "truth_facts",
+         "law.json": "laws"}  # fmt: skip
 
 
 def run_jobs(jobs: Iterable[Job]) -> int:

@@ -14,8 +14,10 @@ INTRO = f"""# Controls
 `make controls` made this page: in each item that attacks a defended client, three defenses that hide nothing stand in \
 place of the item's own at scale demo, a no-op, the update with the other sign, and half the update. The client is \
 captured as without defense but for the control; on it are tried the attacks on the undefended client and, of those on \
-the item's defenses, all that may be run on a defense that they do not name. Protection left of the strongest of them: \
-0 % as without defense, 100 % as the best reference. Up to {LITTLE:g} % nothing is hidden, from {HALF:g} % a page \
+the item's defenses, all that may be run on a defense that they do not name. Two of the house are tried beside them: \
+annealed MAP with a public prior on both clients, and, where an update has one image, who learns the control from \
+public images. Protection left of the strongest of them: 0 % as without \
+defense, 100 % as the best reference. Up to {LITTLE:g} % nothing is hidden, from {HALF:g} % a page \
 would speak of hiding."""
 
 
@@ -48,9 +50,9 @@ def _verdict(every: Sequence[Outcome]) -> str:
         + "."
     )
     return (
-        f"{first} In {said} of {len(every)} settings an attacker was made for the control; of the others a page says "
-        f'"no attacker here was made for it". {same} of {attacks} attacks on the no-op ended with the bytes of the '
-        "same attack without defense."
+        f"{first} In {said} of {len(every)} settings an attacker knows the control, which he has learnt; of the others "
+        f'a page says "no attacker here was made for it". {same} of {attacks} attacks on the no-op ended with the '
+        "bytes of the same attack without defense."
     )
 
 

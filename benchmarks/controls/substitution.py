@@ -1,6 +1,7 @@
 """Which runs put a control in place of an item's defenses: those without defense, again, with the control."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,6 +9,7 @@ from leaklab.items.expand import PlannedRun
 from leaklab.items.items import Item
 from leaklab.observations.client_requirements import samples_seen
 from leaklab.observations.requirements import check_transform
+from leaklab.planning.checks import check_attack
 from leaklab.records.errors import UserError
 from leaklab.records.record import Component, canonical_json
 from leaklab.report.collect.attempts import attack_name
@@ -18,6 +20,16 @@ from leaklab.specs.text import TextScoreSpec
 CONTROLS = ("no-op", "sign-flip", "scaled-copy")
 KEY, NONE, PAPER, KNOWING = "control", "none", "paper", "knowing"
 Attacked = ScoreSpec | TextScoreSpec
+PLAIN = "fedavg"
+STEPWISE = {"matching": "unrolled"}
+PRIOR: Mapping[str, Any] = {"attack": {"name": "annealed-map"}, "iterations": 60}
+"""The strongest attacker of the house where nothing is hidden, whatever the item has tried: he makes the premise."""
+LEARNT: Mapping[str, Any] = {
+    "attack": {"name": "annealed-likelihood", "coarsest": 0.3, "finest": 0.003, "stages": 5},
+    "transform": {"name": "learnt"},
+    "iterations": 40,
+}
+"""The attacker who learns a control from public images."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +79,8 @@ def substituted(item: Item, runs: Sequence[PlannedRun], control: str) -> Substit
     # what is made for the undefended update and some defenses by name is given to neither side
     for run in (one for one in named or plain if _fits(_on(one, one, control).spec)):
         cells.setdefault(_cell(item, run), []).append(run)
+    for own in cells.values():
+        own += _of_house(own[0], PRIOR)
     more: dict[str, list[PlannedRun]] = {name: [] for name in cells}
     for run in defended:
         more[max(cells, key=lambda name: _alike(item, cells[name][0], run))].append(run)
@@ -96,13 +110,36 @@ def _with_control(plain: Sequence[PlannedRun], defended: Sequence[PlannedRun], c
             if _fits(one.spec):
                 names.add(attack_name(run))
                 found.append(one)
-    return found
+    return [*found, *_of_house(found[0], LEARNT)]
+
+
+def _of_house(run: PlannedRun, who: Mapping[str, Any]) -> list[PlannedRun]:
+    """Return an attacker with a public prior on the client of a run; none where he may not be run."""
+    if not isinstance(run.spec, ScoreSpec):
+        return []
+    capture = run.spec.attack.capture
+    if capture.server or capture.algorithm_plugin.name != PLAIN or (who is LEARNT and samples_seen(capture) > 1):
+        return []
+    public = {"dataset": capture.dataset, "split": "train" if capture.images.split == "test" else "test"}
+    prior = {**public, "model": "class-gaussian", "steps": 1}
+    law = {"law": {"capture": capture, "generator": prior}} if who is LEARNT else {}
+    steps = STEPWISE if who is PRIOR and capture.local_steps > 1 else {}
+    for rule in ("known", "likelihood", "counts"):
+        named = {**who["attack"], **steps, "label_rule": rule}
+        fields = {**who, **law, "attack": named, "capture": capture, "generator": prior}
+        with suppress(UserError):
+            check_attack(attack := AttackSpec.model_validate(fields))
+            spec = run.spec.model_copy(update={"attack": attack})
+            return [replace(run, block=named["name"], spec=spec, attacker=KNOWING)]
+    return []
 
 
 def _on(plain: PlannedRun, tried: PlannedRun, control: str) -> PlannedRun:
     """Return the attack of ``tried`` on the client of ``plain``, with the control."""
     capture = plain.spec.attack.capture.model_copy(update={"defense": Component(name=control)})  # type: ignore[union-attr]
-    attack = tried.spec.attack.model_copy(update={"capture": capture})  # type: ignore[union-attr]
+    attack: Any = tried.spec.attack  # type: ignore[union-attr]
+    is_of_images = isinstance(attack, AttackSpec)
+    attack = attack.on(capture) if is_of_images else attack.model_copy(update={"capture": capture})
     named = {KEY: control, "defense": {"name": control}}
     client = {key: value for key, value in plain.choice.items() if key in ("row", *type(capture).model_fields)}
     return replace(

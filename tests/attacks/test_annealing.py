@@ -31,7 +31,7 @@ def test_a_residual_of_one_error_costs_a_half_whatever_is_matched_and_however_la
 
 LIKELIHOODS = {
     "matched-noise": {"sigma": 0.1}, "matched-dp-sgd": {}, "matched-laplace": {}, "ranked-mixture": {},
-    "sliced-mixture": {},
+    "sliced-mixture": {}, "learnt": {},
 }  # fmt: skip
 """What a defense does by chance has a likelihood; its settings come with the facts where none stand here."""
 

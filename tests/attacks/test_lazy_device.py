@@ -10,6 +10,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from leaklab.attacks.learnt import laws
+from leaklab.attacks.learnt.linear import Rehearsals
+from leaklab.attacks.learnt.runs import SlicedLaw
 from leaklab.attacks.run import attacked
 from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
@@ -108,14 +111,19 @@ def generator(digits):
 def both(lazy, generator):
     """Return a function that attacks on the processor and on the lazy device, for some iterations."""
 
-    def run(captured, attack, transform="none"):
+    def run(captured, attack, transform="none", law=None):
         # one of L-BFGS are twenty evaluations
         few = {"iterations": 1} if attack["name"] in SLOW else {"iterations": 3, "restarts": 2}
         spec = AttackerSpec.model_validate({"attack": attack, "transform": transform, **few})
         prior = generator if attack["name"] in GENERATIVE else None
-        return [attacked(spec, *captured, device, prior) for device in ("cpu", lazy)]
+        laws_there = {device: on(law, device) for device in ("cpu", lazy)}
+        return [attacked(spec, *captured, device, prior, own) for device, own in laws_there.items()]
 
     return run
+
+
+def on(law, device):
+    return law and (law[0], {name: tensor.to(device) for name, tensor in law[1].items()})
 
 
 def drawn(dataset, changes):
@@ -162,6 +170,19 @@ def test_every_transform_works_there(both, dataset, transform):
     assert_same(*both(drawn(dataset, changes), attack, transform))
 
 
+@pytest.mark.parametrize("name", laws.KINDS)
+def test_every_law_that_is_learnt_works_there(both, dataset, name):
+    captured = drawn(dataset, {**ONE, "defense": "lrp"})
+    gradient = {key: value.double() for key, value in captured[0].update.items()}
+    own = [value.flatten(1).repeat(8, 1) * torch.arange(1.0, 9.0)[:, None] for value in gradient.values()]
+    rehearsals = Rehearsals(tuple(own), tuple(own), draws=2)
+    learnt = dict(laws.laws(rehearsals, [value.shape[1:] for value in gradient.values()]))
+    learnt[laws.RUNS] = SlicedLaw(0.4, 0.1)
+    fixed = tuple(torch.ones(value.shape[1]).double() for value in own)
+    learnt[laws.LINEAR] = replace(learnt[laws.LINEAR], scope="whole", fixed=fixed, beta=(1e-3,) * len(own))
+    assert_same(*both(captured, LIKELIHOOD, "learnt", laws.written(name, learnt[name])))
+
+
 @pytest.mark.parametrize(("name", "settings", "algorithm", "defense"), OF_ALGORITHMS, ids=str)
 def test_every_transform_of_an_algorithms_messages_works_there(both, dataset, name, settings, algorithm, defense):
     captured = dealt(dataset, algorithm, defense)
@@ -171,7 +192,7 @@ def test_every_transform_of_an_algorithms_messages_works_there(both, dataset, na
 def test_every_attack_and_transform_is_listed():
     attacks = {name for name, _, _ in ATTACKS} | {attack["name"] for attack, _ in TRANSFORMS.values()}
     assert attacks == set(plugins.available("attacks"))
-    transforms = {*TRANSFORMS} | {name for name, *_ in OF_ALGORITHMS}
+    transforms = {*TRANSFORMS, "learnt"} | {name for name, *_ in OF_ALGORITHMS}
     assert transforms == set(plugins.available("attacks/adaptive"))
 
 

@@ -24,10 +24,12 @@ from leaklab.observations.requirements import TRANSFORMS, check_transform
 from leaklab.planning.plan import Plan, build_plan
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
+from leaklab.records.files import read_json, read_tensors
 from leaklab.records.record import Component
 from leaklab.specs.attack import AttackerSpec, AttackSpec, ScoreSpec
 from leaklab.specs.base import run_folder
 from leaklab.specs.capture import ClientChoice
+from leaklab.specs.law import LawSpec
 from leaklab.specs.stages import observation_folder
 from leaklab.specs.training import TrainedState
 
@@ -112,6 +114,9 @@ def small(spec, transform, defense):
         changes["state"] = capture.state.model_copy(update={"train": untrained})
     prior = spec.generator and spec.generator.model_copy(update={"steps": min(spec.generator.steps, 1), **UNJUDGED})
     own = {"capture": capture.model_copy(update=changes), "transform": short(transform), "generator": prior}
+    if declared(TRANSFORMS, transform.name).law:
+        few = {"images": 4, "draws": 2, "choosing": 1, "iterations": 2}
+        own["law"] = LawSpec(capture=own["capture"], generator=prior, **few)
     return spec.model_copy(update={**own, "iterations": 2, "restarts": 1})
 
 
@@ -144,7 +149,8 @@ def captured(spec):
     run_jobs(job for job in done.values() if not isinstance(job.spec, AttackSpec))
     files = [observation_folder(spec.capture) / name for name in ("observation.safetensors", "facts.json")]
     prior = load_generator(run_folder(spec.generator) / "generator.safetensors") if spec.generator else None
-    return files, prior
+    folder = spec.law and run_folder(spec.law)
+    return files, prior, folder and (read_json(folder / "law.json"), read_tensors(folder / "law.safetensors"))
 
 
 @pytest.mark.usefixtures("empty")
@@ -153,13 +159,16 @@ def captured(spec):
 )
 def test_under_an_empty_defense_an_attack_ends_with_the_bytes_of_none(name, transform):
     pairs, bases = used()
-    base = bases.get((name, transform)) or bases[name]
+    base, own = bases.get((name, transform)) or bases[name], pairs[name, transform]
+    if own.law:  # undefended runs of this attack are of several steps, and a law is of their mean
+        base = bases["annealed-map"].model_copy(update={"attack": own.attack})
     found = []
     for defense in ("none", "empty"):
-        spec = small(base, pairs[name, transform].transform, defense)
-        files, prior = captured(spec)
+        spec = small(base, own.transform, defense)
+        files, prior, law = captured(spec)
         observation, knowledge = load_observation(*files)
-        made = attack(AttackerSpec.model_validate(spec.told().model_dump()), observation, knowledge, "cpu", prior)
+        told = AttackerSpec.model_validate(spec.told().model_dump())
+        made = attack(told, observation, knowledge, "cpu", prior, law)
         facts = {key: value for key, value in json.loads(files[1].read_text())["facts"].items() if key != "defense"}
         found.append((files[0].read_bytes(), facts, made))
     (update, facts, one), (same_update, same_facts, other) = found
@@ -203,16 +212,20 @@ class TestSubstitution:
         trial = self.of("lrp/figure2")
         plain, mine = ([run.spec.attack for run in runs] for runs in (trial.undefended, trial.controlled))
         told_apart = {(one.attack.name, one.transform.name) for one in mine}
-        assert told_apart == {(name, known) for name in ("dlg", "idlg") for known in ("none", "closed-form-scale")}
+        named = {(name, known) for name in ("dlg", "idlg") for known in ("none", "closed-form-scale")}
+        assert told_apart == named | {("annealed-map", "none"), ("annealed-likelihood", "learnt")}
+        assert all(one.law.capture == one.capture for one in mine if one.law)
         assert {one.capture.defense.name for one in mine} == {"no-op"}
         captures = {
             one.capture.model_copy(update={"defense": Component(name="none")}).model_dump_json() for one in mine
         }
         assert captures == {one.capture.model_dump_json() for one in plain}
+        # who makes the premise is tried on both
+        assert ("annealed-map", "none") in {(one.attack.name, one.transform.name) for one in plain}
 
     def test_what_was_made_for_another_defense_is_left_out(self):
         transforms = {run.spec.attack.transform.name for run in self.of("lrp/figure3").controlled}
-        assert transforms == {"none", "closed-form-scale"}
+        assert transforms == {"none", "closed-form-scale", "learnt"}
 
     def test_a_setting_has_one_attack_of_the_paper(self):
         for key in ("lrp/figure2", "lrp/figure3", "outpost/defenses-compared"):

@@ -135,7 +135,8 @@ class TestNeeds:
             "train": {"partition", "train"},  # a backbone is trained first
             "generator": set(),
             "capture": {"partition", "train", "generator"},
-            "attack": {"capture", "generator"},
+            "law": {"capture", "generator"},
+            "attack": {"capture", "generator", "law"},
             "score": {"capture", "attack", "generator"},
             "projection": {"generator"},
             "landscape": {"capture", "generator", "attack", "projection"},
@@ -351,6 +352,7 @@ class TestCode:
         captures = {f"attack/{name}": job.spec.capture for name, job in plan.jobs["attack"].items()}
         captures |= {f"landscape/{name}": job.spec.attack.capture for name, job in plan.jobs["landscape"].items()}
         named |= {name for name, capture in captures.items() if capture.defense.name == "lrp"}
+        named |= {f"law/{name}" for name, job in plan.jobs["law"].items() if job.spec.capture.defense.name == "lrp"}
         # one checks LRP, others are told to take it
         checks = {name: job.spec.check for name, job in plan.jobs["check"].items()}
         named |= {

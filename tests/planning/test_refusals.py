@@ -218,3 +218,19 @@ def test_a_headline_that_no_guess_can_be_held_against_is_refused(tmp_path, headl
     with pytest.raises(UserError, match="headline: 'reconstruction_loss' compares no images") as caught:
         plan(path)
     assert "\n" not in str(caught.value)
+
+
+LEARNT = "attack: annealed-likelihood\ngenerator: {dataset: digits, model: class-gaussian, steps: 1}\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (LEARNT + "transform: learnt", "transform 'learnt' takes a law of the defense: add law: {images: 24}"),
+        (LEARNT + "law: {images: 3}", "transform 'none' takes no law: leave law out, or choose transform learnt"),
+        (LEARNT + "transform: learnt\nlaw: {image: 3}", "law.image"),
+        ("attack: annealed-likelihood\ntransform: learnt\nlaw: {images: 3}", "generator"),
+    ],
+)
+def test_a_law_without_who_takes_it_or_who_takes_one_without_it_is_refused(refusal, change, says):
+    assert says in refusal(ATTACK, change)

@@ -30,6 +30,7 @@ ALLOWED = {
     "fetch_text": NONE,
     "join_pieces": TENSORS,
     "judge_claims": NONE,
+    "learn_law": TABLES_OF_TENSORS,
     "make_figure": DRAWING,
     "make_table": {"pandas"},
     "map_landscape": TABLES_OF_TENSORS,

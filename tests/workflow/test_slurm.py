@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-GPU_RULES = {"train_federated", "train_generator", "run_attack", "attack_text", "project_image", "map_landscape",
-             "train_piece", "attack_piece", "text_piece"}  # fmt: skip
+GPU_RULES = {"train_federated", "train_generator", "learn_law", "run_attack", "attack_text", "project_image",
+             "map_landscape", "train_piece", "attack_piece", "text_piece"}  # fmt: skip
 SINFO = "#!/bin/sh\nprintf 'cpu*|(null)|up\\nbig|gpu:a100:4(S:0-1)|up\\n'\n"
 
 

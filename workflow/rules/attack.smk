@@ -32,12 +32,47 @@ rule capture_updates:
         step("capture_updates", "threads")
 
 
+# What an attacker learns of a defense: it defends public images itself, at the weights that were sent.
+rule learn_law:
+    input:
+        observation=runs.observed("law", "observation.safetensors"),
+        facts=runs.observed("law", "facts.json"),
+        dataset=runs.dataset_of("law", ".safetensors"),
+        card=runs.dataset_of("law", ".json"),
+        generator=runs.needed("law", "generator", "generator.safetensors"),
+        description=runs.needed("law", "generator", "generator.json"),
+    output:
+        law="results/runs/law/{run}/law.safetensors",
+        laws="results/runs/law/{run}/law.json",
+        run="results/runs/law/{run}/run.json",
+    log:
+        "logs/law/{run}.log",
+    priority: runs.rank_of("law")
+    conda:
+        "../envs/leaklab.yaml"
+    threads: 1
+    resources:
+        **ON_DEVICE,
+        mem_mb=runs.memory_of("law"),
+        runtime=runs.runtime_of("law"),
+    params:
+        spec=runs.spec_of("law"),
+        generation=runs.generation_of("law"),
+        code=runs.code_of("law"),
+        files=files,
+        device=runs.device_of("law"),
+    shell:
+        step("learn_law", "device", "threads")
+
+
 rule run_attack:
     input:
         observation=runs.observed("attack", "observation.safetensors"),
         facts=runs.observed("attack", "facts.json"),
         generator=runs.if_needed("attack", "generator", "generator.safetensors"),
         description=runs.if_needed("attack", "generator", "generator.json"),
+        law=runs.if_needed("attack", "law", "law.safetensors"),
+        laws=runs.if_needed("attack", "law", "law.json"),
         checkpoint=pieces.after("attack", "checkpoint.safetensors"),
     output:
         reconstruction="results/runs/attack/{run}/reconstruction.safetensors",

@@ -6,6 +6,8 @@ rule attack_piece:
         facts=runs.observed("attack", "facts.json"),
         generator=runs.if_needed("attack", "generator", "generator.safetensors"),
         description=runs.if_needed("attack", "generator", "generator.json"),
+        law=runs.if_needed("attack", "law", "law.safetensors"),
+        laws=runs.if_needed("attack", "law", "law.json"),
         before=pieces.part_before(),
     output:
         part=temp("results/runs/attack/{run}/piece-{piece}.safetensors"),

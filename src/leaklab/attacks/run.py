@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leaklab.attacks.adaptive.base import InformedTransform, Transform, prepared_by
+from leaklab.attacks.adaptive.base import InformedTransform, LearntLaw, TaughtTransform, Transform, prepared_by
 from leaklab.attacks.base import Attack, Budget, Case, Reconstruction, Streams
 from leaklab.attacks.latents.landscape import LatentMatching
 from leaklab.attacks.matching.distances import Distance
@@ -68,7 +68,12 @@ NO_ALGEBRA = (np.linalg.LinAlgError, torch.linalg.LinAlgError)  # type: ignore[a
 
 
 def attacked(
-    spec: AttackerSpec, observation: Observation, knowledge: Knowledge, device: str, generator: Generator | None
+    spec: AttackerSpec,
+    observation: Observation,
+    knowledge: Knowledge,
+    device: str,
+    generator: Generator | None,
+    law: LearntLaw | None = None,
 ) -> Reconstruction:
     """Return what the attack, after its transform, makes of an observation: on the CPU, images on the [0, 1] scale.
 
@@ -81,12 +86,14 @@ def attacked(
         knowledge: what the threat model grants.
         device: where the attack works.
         generator: for attacks that search among its images, else None.
+        law: on that device, for a transform that takes one, else None.
 
     Raises:
         UserError: see ``Transform.prepare`` and ``Attack.reconstruct``.
     """
+    searched = partial(_searched, spec, knowledge=knowledge, device=device, generator=generator, law=law)
     if not observation.silent:
-        return _searched(spec, observation, knowledge, device, generator)
+        return searched(observation)
     speaking = observation.speaking
     rows = [*speaking, *(row for row in range(len(observation.trials)) if row not in speaking)]
     held = chosen("attacks", spec.attack.name, spec.attack.settings, "samples")
@@ -94,14 +101,19 @@ def attacked(
     shape = tuple(knowledge.require("input_shape", spec.attack.name))
     parts = [unread(observation.select(rows[len(speaking) :]), (samples, *shape))]
     if speaking:
-        parts.insert(0, _searched(spec, observation.select(speaking), knowledge, device, generator))
+        parts.insert(0, searched(observation.select(speaking)))
     return in_order(joined(parts), rows)
 
 
 def _searched(
-    spec: AttackerSpec, observation: Observation, knowledge: Knowledge, device: str, generator: Generator | None
+    spec: AttackerSpec,
+    observation: Observation,
+    knowledge: Knowledge,
+    device: str,
+    generator: Generator | None,
+    law: LearntLaw | None,
 ) -> Reconstruction:
-    transform, attack = _planned(spec, knowledge)
+    transform, attack = _planned(spec, knowledge, law)
     budget = Budget(spec.iterations, spec.restarts)
     streams = _streams(spec)
     unit = partial(_on_unit_range, knowledge.require("input_range", spec.attack.name))
@@ -231,10 +243,12 @@ def _streams(spec: AttackerSpec) -> Streams:
     return partial(stream, spec.seed, "attack")
 
 
-def _planned(spec: AttackerSpec, knowledge: Knowledge) -> tuple[Transform, Attack]:
-    """Return the transform with what it reads from the facts, and the attack."""
+def _planned(spec: AttackerSpec, knowledge: Knowledge, law: LearntLaw | None = None) -> tuple[Transform, Attack]:
+    """Return the transform with what it reads from the facts or was taught, and the attack."""
     transform: Transform = plugins.load("attacks/adaptive", spec.transform.name, spec.transform.settings)
     if isinstance(transform, InformedTransform):
         transform = transform.informed(knowledge)
+    if isinstance(transform, TaughtTransform) and law is not None:
+        transform = transform.taught(*law)
     attack: Attack = plugins.load("attacks", spec.attack.name, spec.attack.settings)
     return transform, attack

@@ -116,6 +116,11 @@ def hold_images(
     return _hold(spec, start, deal, generator)
 
 
+def capture_at(spec: CaptureSpec, start: Start) -> tuple[Observation, Knowledge, Truth]:
+    """Return what clients with drawn images send who begin at a given state; see ``capture``."""
+    return observe(spec, _hold(spec, start, ()))
+
+
 def sent_again(
     spec: CaptureSpec,
     update: Mapping[str, Tensor],
@@ -145,7 +150,7 @@ def _hold(
     spec: CaptureSpec,
     start: Start,
     deal: Sequence[Tensor],
-    generator: Generator | None,
+    generator: Generator | None = None,
     sent: Mapping[str, Tensor] | None = None,
 ) -> Held[Truth]:
     dataset = start.dataset

@@ -11,11 +11,8 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from leaklab.attacks.adaptive.sliced_mixture import BLOCK, SlicedLaw
 from leaklab.attacks.annealed import AnnealedLikelihood
-from leaklab.attacks.learnt import emulation, entries, invariants, linear
-from leaklab.attacks.learnt.entries import EXACT
-from leaklab.attacks.learnt.linear import TINY, Rehearsals
+from leaklab.attacks.learnt import emulation, entries, invariants, linear, runs
 from leaklab.attacks.matching.distances import Distance, OnlyWidened
 from leaklab.guests.calls import sent
 from leaklab.guests.exposure import FIRST_CLIENT, ROUNDS, Attacker, Exposure
@@ -36,7 +33,7 @@ def laws(exposure: Exposure) -> Iterator[tuple[str, Callable[[], OnlyWidened | N
     # what costs less and says more comes first: one that reads all but exactly ends the trials
     yield "linear law", lambda: linear.learnt(rehearsals)
     yield "what stays", lambda: invariants.learnt(rehearsals, shapes)
-    yield "law of runs", lambda: of_runs(rehearsals)
+    yield "law of runs", lambda: runs.learnt(rehearsals)
     yield "the file itself", lambda: emulation.learnt(rehearsals, emulated(exposure), shapes)
     if exposure.arena.file.steps > 1:
         yield (
@@ -113,38 +110,3 @@ class EmulatedSteps(emulation.EmulatedLaw):
 def by_steps(law: emulation.EmulatedLaw | None) -> EmulatedSteps | None:
     """Return a law of the file itself for each of several steps; None where there is none."""
     return None if law is None else EmulatedSteps(law.apply)
-
-
-# The law of a defense that changes runs of entries: neighbours share their fate, and which runs is drawn anew.
-
-UNANIMOUS, FEW = 0.9, 0.02
-"""Share of blocks in which all entries are kept or none, and of blocks of one kind, from which on it is such a law."""
-
-
-def of_runs(rehearsals: Rehearsals) -> SlicedLaw | None:
-    """Return the law of runs of entries that are changed together; None where blocks do not share their fate.
-
-    It is ``SlicedLaw``: how many blocks are changed, the deviation of the noise in them, and whether the gradient is
-    still there under it. Of blocks of which hardly any is kept, or changed, there is none.
-    """
-    pairs = list(zip(rehearsals.gradients, rehearsals.sent, strict=True))
-    kept = [(o - g).abs() <= EXACT * g.abs() for g, o in pairs]
-    shares = torch.cat([_blocks(mask.double()).mean(2).flatten() for mask in kept if mask.shape[1] >= BLOCK])
-    if not len(shares) or float(((shares == 0) | (shares == 1)).double().mean()) < UNANIMOUS:
-        return None
-    changed = float((shares < 1).double().mean())
-    if not FEW <= changed <= 1 - FEW:
-        return None
-    gradient, sent = (
-        torch.cat([value[~mask] for value, mask in zip(values, kept, strict=True)])
-        for values in zip(*pairs, strict=True)
-    )
-    there = float((gradient * sent).sum()) > 0.5 * float((gradient**2).sum())
-    sigma = float((sent - gradient if there else sent).pow(2).mean().sqrt())
-    return SlicedLaw(changed, max(sigma, TINY**0.5), not there)
-
-
-def _blocks(value: Tensor) -> Tensor:
-    """Return [R, n] as whole blocks, [R, n // BLOCK, BLOCK]."""
-    whole = value.shape[1] // BLOCK * BLOCK
-    return value[:, :whole].reshape(len(value), -1, BLOCK)

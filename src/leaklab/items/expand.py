@@ -260,6 +260,8 @@ def _nested(kinds: tuple[type[Spec], ...], choice: dict[str, Any], where: str) -
     if rest:
         known = sorted({field for kind in kinds for field in kind.model_fields} - {"capture"})
         raise UserError(f"{where}.{sorted(rest)[0]}: unknown key; known keys are {', '.join(known)}")
+    if isinstance(own := attack.get("law"), dict):
+        attack["law"] = {"capture": capture, "generator": attack.get("generator"), **own}
     if "projection" in kinds[-1].model_fields:
         judged["projection"] = _projection(choice, where)
     return {"metrics": [], **judged, "attack": {"capture": capture, **attack}}

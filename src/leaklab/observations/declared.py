@@ -52,6 +52,7 @@ class Requirements:
         largest_batch: samples of an update at most; None for any number.
         most_steps: local steps of an update at most; None for any number.
         generator: whether the spec has to name a generator, which is a fact too.
+        law: whether the spec has to name a law of the defense that was learnt.
         searches: False for an attack that evaluates no matching loss.
         first_affine: whether the network has to begin with an affine layer with a bias.
         several_batches: whether it searches the batches of all local steps, its setting ``samples`` saying how many
@@ -73,6 +74,7 @@ class Requirements:
     largest_batch: int | None = None
     most_steps: int | None = None
     generator: bool = False
+    law: bool = False
     searches: bool = True
     first_affine: bool = False
     several_batches: bool = False

@@ -15,7 +15,7 @@ from leaklab.observations.requirements import check_batch, check_generator, chec
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.traits import chosen, defense_traits, metric_traits, model_traits
-from leaklab.specs.attack import ATTACKS, AttackSpec, LandscapeSpec, ScoreSpec
+from leaklab.specs.attack import ATTACKS, TRANSFORMS, AttackSpec, LandscapeSpec, ScoreSpec
 from leaklab.specs.base import Spec
 from leaklab.specs.capture import CaptureSpec
 from leaklab.specs.text import TextScoreSpec
@@ -50,12 +50,12 @@ def _check_training(spec: TrainSpec, item: Item) -> None:
 @_check.register
 def _check_score(spec: ScoreSpec, item: Item) -> None:
     check_headline(item, spec)
-    _check_attack(spec.attack)
+    check_attack(spec.attack)
 
 
 @_check.register
 def _check_landscape(spec: LandscapeSpec, item: Item) -> None:
-    _check_attack(spec.attack)
+    check_attack(spec.attack)
     for name in spec.metrics:
         if _compares_no_images(name):
             raise UserError(f"metric '{name}' compares no images: name it in a block of attacks")
@@ -71,7 +71,12 @@ def _compares_no_images(metric: str) -> bool:
     return said.reads_the_update or said.reads_the_search
 
 
-def _check_attack(attack: AttackSpec) -> None:
+def check_attack(attack: AttackSpec) -> None:
+    """Refuse an attack that could not be made, or would come to nothing.
+
+    Raises:
+        UserError: says what to change.
+    """
     check_least_batch(attack.capture)
     check_asked_budget(attack.capture)
     check_threat_model(
@@ -90,7 +95,21 @@ def _check_attack(attack: AttackSpec) -> None:
     check_first_layer(attack)
     check_transform(attack.transform.name, attack.capture.defense.name, seen)
     check_generator(attack)
+    check_law(attack)
     check_batches(attack)
+
+
+def check_law(attack: AttackSpec) -> None:
+    """Refuse a transform without the law that it takes, and a law that nobody takes.
+
+    Raises:
+        UserError: says what to add or to leave out.
+    """
+    name, wanted = attack.transform.name, declared(TRANSFORMS, attack.transform.name).law
+    if wanted and attack.law is None:
+        raise UserError(f"transform '{name}' takes a law of the defense: add law: {{images: 24}} and a generator")
+    if attack.law is not None and not wanted:
+        raise UserError(f"transform '{name}' takes no law: leave law out, or choose transform learnt")
 
 
 def check_row_keys(item: Item, run: PlannedRun) -> None:

@@ -11,6 +11,7 @@ from leaklab.specs.attack import ATTACKS, AttackSpec, CheckSpec, LandscapeSpec, 
 from leaklab.specs.base import Spec
 from leaklab.specs.capture import CaptureSpec
 from leaklab.specs.generator import GeneratorSpec
+from leaklab.specs.law import LawSpec
 from leaklab.specs.text import TEXT_ATTACKS, TextAttackSpec, TextCaptureSpec
 from leaklab.specs.training import PartitionSpec, TrainSpec
 
@@ -63,6 +64,8 @@ TEXT_MEMORY_MB = 20
 # the longest check known, 10 000 steps of a convergence theorem, takes 20 s
 CHECK_SECONDS = 60.0
 OTHER_SECONDS = 10.0
+# that are tried on a defense at most, and the stages of each trial
+LAWS, STAGES_OF_TRIAL = 4, 5
 # that take part in a round of a deal that does not say how many there are
 CLIENTS = 2
 
@@ -96,6 +99,18 @@ def _of_generator(spec: GeneratorSpec) -> Cost:
 def _of_attack(spec: AttackSpec) -> Cost:
     evaluations = _evaluations(spec)
     return Cost(evaluations=evaluations, seconds=evaluations * _milliseconds(spec) / 1e3)
+
+
+@cost.register
+def _of_law(spec: LawSpec) -> Cost:
+    trial = AttackSpec(
+        attack=Component(name="annealed-likelihood", settings={"stages": STAGES_OF_TRIAL}),
+        capture=spec.capture,
+        generator=spec.generator,
+        iterations=spec.iterations,
+    )
+    evaluations = spec.choosing * spec.capture.batch_size * LAWS * STAGES_OF_TRIAL * spec.iterations
+    return Cost(evaluations=evaluations, seconds=OTHER_SECONDS + evaluations * _milliseconds(trial) / 1e3)
 
 
 @cost.register

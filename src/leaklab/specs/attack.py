@@ -11,6 +11,7 @@ from leaklab.records.record import Component, Plugin, Record
 from leaklab.specs.base import AttackOn, Code, Judged, Spec, reads_the_update
 from leaklab.specs.capture import CaptureSpec, ImageChoice
 from leaklab.specs.generator import GENERATORS, GeneratorSpec
+from leaklab.specs.law import LawSpec
 from leaklab.specs.training import PartitionChoice, PartitionSpec
 
 ATTACKS, TRANSFORMS = "attacks", "attacks/adaptive"
@@ -39,22 +40,39 @@ class AttackerSpec(Record):
 
 
 class AttackSpec(AttackOn, AttackerSpec):
-    """One attack on all trials of a capture."""
+    """One attack on all trials of a capture.
 
+    Attributes:
+        law: of a transform that learns the defense (``learnt``), else None.
+    """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"law"})
     stage: ClassVar[str] = "attack"
     rule: ClassVar[str] = "run_attack"
     called: ClassVar[str] = "{capture.dataset}-{attack.name}-{transform.name}-on-{capture.defense.name}"
     rooms: ClassVar[Mapping[str, str]] = {"attack": ATTACKS, "transform": TRANSFORMS}
 
     capture: CaptureSpec
+    law: LawSpec | None = None
+
+    @model_validator(mode="after")
+    def _law_of_this_capture(self) -> "AttackSpec":
+        if self.law is not None and self.law.capture != self.capture:
+            raise ValueError("a law is learnt where its attack is made: leave law.capture out")
+        return self
+
+    def on(self, capture: CaptureSpec) -> "AttackSpec":
+        """Return the same attack on another capture; a law is learnt there too."""
+        law = self.law and self.law.model_copy(update={"capture": capture})
+        return self.model_copy(update={"capture": capture, "law": law})
 
     def told(self) -> AttackerSpec:
         """Return the spec without the capture, which names the private samples and the seeds of the clients' draws."""
-        return AttackerSpec.model_validate(self.model_dump(exclude={self.withheld}))
+        return AttackerSpec.model_validate(self.model_dump(exclude={self.withheld, "law"}))
 
     def needs(self) -> tuple[Spec, ...]:
-        """Return the capture, and the generator if there is one."""
-        return *super().needs(), *([self.generator] if self.generator else [])
+        """Return the capture, and the generator and the law if there are any."""
+        return *super().needs(), *filter(None, [self.generator, self.law])
 
     def plugins(self) -> tuple[Plugin, ...]:
         """Return the attacked model, attack and transform, and the generator if there is one."""

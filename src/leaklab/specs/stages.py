@@ -6,6 +6,7 @@ from leaklab.specs.attack import AttackSpec, CheckSpec, LandscapeSpec, Projectio
 from leaklab.specs.base import RUNS, CapturedRound, Spec, run_folder, run_id
 from leaklab.specs.capture import CaptureSpec
 from leaklab.specs.generator import GeneratorSpec
+from leaklab.specs.law import LawSpec
 from leaklab.specs.text import TextAttackSpec, TextCaptureSpec, TextScoreSpec
 from leaklab.specs.training import PartitionSpec, TrainSpec
 
@@ -15,6 +16,7 @@ SPECS: tuple[type[Spec], ...] = (
     TrainSpec,
     GeneratorSpec,
     CaptureSpec,
+    LawSpec,
     AttackSpec,
     ScoreSpec,
     ProjectionSpec,

@@ -1,8 +1,9 @@
 """What a transform is: how an attacker who knows the defense prepares the observation, and with which loss."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -48,6 +49,19 @@ class InformedTransform(Protocol):
         Raises:
             UserError: a fact is withheld, or a setting is not what the facts say.
         """
+        ...
+
+
+LearntLaw = tuple[Mapping[str, Any], Mapping[str, Tensor]]
+"""A law as plain values and the tensors that these name (``attacks/learnt/laws.py``)."""
+
+
+@runtime_checkable
+class TaughtTransform(Protocol):
+    """A transform whose loss is a law that a job before has learnt."""
+
+    def taught(self, description: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Transform:
+        """Return the transform with the law that a job wrote down; see ``LearntLaw``."""
         ...
 
 

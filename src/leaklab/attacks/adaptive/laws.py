@@ -73,7 +73,7 @@ class Informed:
 
     requirements: ClassVar[Requirements] = Requirements()
 
-    plugin: Lawful
+    plugin: InferredGradient
     likelihood: OnlyWidened
 
     @property

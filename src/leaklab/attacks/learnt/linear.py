@@ -71,6 +71,12 @@ class LinearLaw(OnlyWidened):
         return Differentiated(partial(_value, law=self, error=error))
 
 
+def plain_law(tensors: int) -> LinearLaw:
+    """Return the law of no defense, of so many tensors."""
+    zeros = (0.0,) * tensors
+    return LinearLaw("none", (1.0,) * tensors, (), zeros, zeros)
+
+
 def learnt(rehearsals: Rehearsals) -> LinearLaw:
     """Return the linear law that explains rehearsals best."""
     scope: Scope = "none"

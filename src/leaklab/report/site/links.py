@@ -11,6 +11,7 @@ STAGES = {
     "score_text": "scores",
     "run_attack": "attack",
     "attack_text": "attack",
+    "learn_law": "law",
     "project_image": "projection",
     "capture_updates": "capture",
     "train_generator": "generator",

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from leaklab.attacks.learnt.linear import Rehearsals
-from leaklab.guests.learning import of_runs
+from leaklab.attacks.learnt.runs import learnt as of_runs
 from leaklab.records.streams import stream
 
 ENTRIES, RUN, SIGMA = 64 * 40, 640, 0.2

@@ -1,0 +1,83 @@
+"""Spec of a law that an attacker learns of a defense, by defending public images and looking at what comes out."""
+
+from typing import ClassVar
+
+from leaklab.records.bounds import Count, Seed
+from leaklab.records.record import Plugin, Record
+from leaklab.specs.base import Code, Spec
+from leaklab.specs.capture import CaptureSpec, ImageChoice
+from leaklab.specs.generator import GENERATORS, GeneratorSpec
+
+DRAWS = 10_000
+"""Added to the seed of clients whose images are public, who draw nothing that a private one drew."""
+OWN = ("state", "server", "sent", "schedule", "augmentation", "algorithm")
+"""Fields of a capture that a rehearsal leaves out: the weights are those that were sent, and the rest is of deals."""
+
+
+class RehearsalSpec(Record):
+    """What the job of a law is told: which public images it defends, and how; nothing of the private ones.
+
+    Attributes:
+        capture: clients with public images. Their weights are those of the observation; their draws are their own.
+        images: updates that laws are learnt from; the others of the capture choose among the laws.
+        iterations: of each stage of a search by which a law is tried.
+    """
+
+    capture: CaptureSpec
+    images: Count
+    iterations: Count
+    seed: Seed
+
+
+class LawSpec(Spec):
+    """The law of a defense, learnt from public images that the attacker defends with the clients' own program.
+
+    Attributes:
+        capture: whose defense, network, steps and batch are rehearsed, at the weights that were sent.
+        generator: prior with which laws are tried; the images are of the same part of the same data set.
+        images: public updates that laws are learnt from.
+        draws: how often each of them is defended.
+        choosing: further public updates on which the laws are tried: the one that reads these best is kept.
+        iterations: of each stage of such a trial.
+        seed: of the images and the draws.
+    """
+
+    stage: ClassVar[str] = "law"
+    rule: ClassVar[str] = "learn_law"
+    called: ClassVar[str] = "{capture.dataset}-{capture.model.name}-{capture.defense.name}"
+    withheld: ClassVar[str] = "capture"
+
+    capture: CaptureSpec
+    generator: GeneratorSpec
+    images: Count = 24
+    draws: Count = 4
+    choosing: Count = 2
+    iterations: Count = 30
+    seed: Seed = 0
+
+    def told(self) -> RehearsalSpec:
+        """Return the rehearsal: clients like those of the capture, with public images and draws of their own."""
+        count = (self.images + self.choosing) * self.capture.batch_size
+        images = ImageChoice(split=self.generator.split, count=count, seed=self.seed, min_contrast=0.0)
+        fields = {name: CaptureSpec.model_fields[name].default for name in OWN}
+        own = {"images": images, "draws": self.draws, "dataset": self.generator.dataset, "seed": self.seed + DRAWS,
+               "client_weight": 1.0}  # fmt: skip
+        rehearsed = self.capture.model_copy(update=fields | own)
+        return RehearsalSpec(capture=rehearsed, images=self.images, iterations=self.iterations, seed=self.seed)
+
+    def needs(self) -> tuple[Spec, ...]:
+        """Return the capture, whose weights are rehearsed, and the prior."""
+        return self.capture, self.generator
+
+    def plugins(self) -> tuple[Plugin, ...]:
+        """Return what the clients do, and the prior."""
+        return *self.told().capture.plugins(), self.generator.model.in_room(GENERATORS)
+
+    def executed_plugins(self) -> Code:
+        """Return those, and no defense, beside which what is sent is held."""
+        return *super().executed_plugins(), ("defenses", "none"), ("attacks", "annealed-likelihood")
+
+    @property
+    def own_dataset(self) -> str:
+        """The data set of the public images."""
+        return self.generator.dataset
