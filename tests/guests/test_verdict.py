@@ -1,6 +1,7 @@
 """Words of a card: what they rest on, and that no word is better than its rows."""
 
 import itertools
+from math import comb
 
 import pytest
 
@@ -74,6 +75,31 @@ def test_an_interval_holds_the_mean_as_often_as_it_says_and_a_shared_error_is_sm
         assert many.low < one.low < one.mean < one.high < many.high
     assert held / 4000 == pytest.approx(0.95, abs=0.012)
     assert shared / 4000 == pytest.approx(0.99, abs=0.006)
+
+
+@pytest.mark.parametrize("exact", [30.0, 150.0])
+def test_who_reads_one_update_better_does_not_read_less(exact):
+    guesses, scores = [14.0] * 6, [20.0] * 6
+    assert gain(scores, guesses).reads
+    for better in range(1, 7):
+        found = gain([exact] * better + scores[better:], guesses, tried=3)
+        assert found.reads
+        assert found.low < found.mean < found.high or better == 6
+
+
+def wrong(low, high, tried):
+    """Return how often six gains of two values, whose mean is the bar, are said to lie above it: counted, not drawn."""
+    share = (BAR - low) / (high - low)
+    said = (gain([high] * read + [low] * (6 - read), [0.0] * 6, tried).reads for read in range(7))
+    return sum(comb(6, read) * share**read * (1 - share) ** (6 - read) * own for read, own in enumerate(said))
+
+
+@pytest.mark.parametrize("tried", [1, 5])
+@pytest.mark.parametrize("low", [0.0, 0.5, 1.0, 1.9])
+@pytest.mark.parametrize("high", [2.5, 4.0, 10.0, 30.0, 130.0])
+def test_of_who_answers_no_worse_than_a_guess_it_is_rarely_said_to_read_too_much(low, high, tried):
+    assert wrong(low, high, tried) < 0.025 or high < 3  # with such a small step six equal gains are nothing rare
+    assert wrong(low, high, tried) <= ((BAR - low) / (high - low)) ** 6 + 0.025 / tried
 
 
 def test_a_card_says_who_was_tried_and_never_safe(tmp_path):

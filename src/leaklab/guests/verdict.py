@@ -2,8 +2,9 @@
 
 A gain is the PSNR of a reconstruction minus that of the best guess, for the same update. The mean of the gains over
 updates has a Student interval; where several attackers were tried, each may be wrong so much more rarely. An update
-counts as read from ``BAR`` dB of gain on. All numbers are rounded before a word is found, so that a card shows those
-that decided.
+counts as read from ``BAR`` dB of gain on. For the lower end no update counts for more than ``CLEAR``: decibels have no
+end, and one image that is read exactly must not widen the interval until nothing is said to be read. All numbers are
+rounded before a word is found, so that a card shows those that decided.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,8 @@ from scipy.stats import t as student
 BAR = 2.0
 """In dB; of sentences, in percent of their tokens, see ``BARS``."""
 BARS = {"dB": BAR, "%": 10.0}
+CLEAR = 10.0
+"""In dB: a tenth of the error of the guess."""
 LEAST = 6
 LEVEL = 0.95
 DECIMALS = 2
@@ -32,7 +35,7 @@ class Gain:
 
     Attributes:
         mean: over updates, in dB or percent.
-        low: end of its interval; None where one update tells nothing of it.
+        low: end of its interval, see ``CLEAR``; None where one update tells nothing of it.
         high: the other end.
         bar: from which on an update counts as read.
     """
@@ -71,8 +74,8 @@ def gain(scores: Sequence[float], guesses: Sequence[float], tried: int = 1, unit
     mean = fmean(gains)
     if len(gains) < 2:
         return Gain(rounded(mean), None, None, BARS[unit])
-    half = half_width(gains, tried)
-    low, high = mean - half, mean + half
+    most = [min(one, CLEAR) for one in gains] if unit == "dB" else gains
+    low, high = fmean(most) - half_width(most, tried), mean + half_width(gains, tried)
     if unit == "%":
         low, high = max(low, -fmean(guesses)), min(high, 100 - fmean(guesses))
     return Gain(rounded(mean), rounded(low), rounded(high), BARS[unit])
