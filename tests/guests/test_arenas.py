@@ -86,7 +86,7 @@ def test_without_a_defense_images_are_read(name, guest):
     """On the first network; an arena in which nothing is read says nothing of any defense."""
     arena = moments.load(name)
     exposure = exposure_of(Subject.load(guest), next(iter(arena.file.networks)), 0, arena)
-    effort = arena.file.evaluations if arena.samples == 1 else 20
+    effort = arena.file.evaluations if arena.samples == 1 else 40
     read = exposure.read(Attacker("undefended", exposure.SEARCH, AnnealedMap()), exposure.plain, effort)
     truth = exposure.private.images
     assert gain(read.scores(truth), exposure.guesses().scores(truth), unit=arena.unit).reads
