@@ -99,7 +99,7 @@ def test_other_mistakes_are_one_clear_line(changed, old, new, expected):
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("reader: idx", "reader: idy", "mnist.mirror.reader: unknown reader 'idy': choose from cifar-archive"),
+        ("reader: idx", "reader: idy", "mnist.mirror.reader: unknown reader 'idy': choose from arrays, cifar-archive"),
         ("reader: idx", "reader: {name: idx, upright: true}", "reader 'idx' takes the settings transposed"),
     ],
 )

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -184,3 +185,20 @@ def test_the_audit_of_what_is_published_leaves_own_records_out(home):
     }
     ledger = Ledger(Path(), tuple(Entry(path, {"spec": spec}) for path, spec in paths.items()))
     assert [entry.path for entry in own.without_own(ledger).entries] == [next(iter(paths))]
+
+
+def test_an_item_names_a_data_set_of_ones_own(home):
+    (home / "mine/data").mkdir()
+    arrays = {"images": np.zeros((20, 1, 16, 16), np.uint8), "labels": np.arange(20) % 2}
+    np.savez(home / "mine/data/scans.npz", **arrays)
+    attack = {**ITEM["runs"]["attack"], "dataset": "scans"}
+    write({"runs": {"attack": attack}})
+    first = {job.dataset for job in jobs()["capture"].values()}
+    assert {re.fullmatch(r"scans-guest-[0-9a-f]{12}", name) is not None for name in first} == {True}
+    np.savez(home / "mine/data/scans.npz", **{**arrays, "labels": np.arange(20) % 5})
+    second = {job.dataset for job in jobs()["capture"].values()}
+    assert len(first) == len(second) == 1
+    assert first != second
+    write({"runs": {"attack": {**attack, "dataset": "scams"}}})
+    with pytest.raises(UserError, match="unknown dataset 'scams'"):
+        jobs()

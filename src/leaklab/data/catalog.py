@@ -3,14 +3,16 @@
 The workflow reads the catalog in every process, so this module stays light: no torch, no readers.
 """
 
+import re
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, ClassVar, Generic, TypeVar
 
 from pydantic import AfterValidator, Field, RootModel, model_validator
 
 from leaklab.records.bounds import Count
 from leaklab.records.config import parse, read_yaml
 from leaklab.records.errors import UserError
+from leaklab.records.files import sha256
 from leaklab.records.record import Component, Record
 
 CATALOG = Path("config/datasets.yaml")
@@ -68,8 +70,15 @@ class OfficialFile(Record):
         return self
 
 
-SourceFile = MirrorFile | PackageFile | OfficialFile
-File = TypeVar("File", MirrorFile, PackageFile, OfficialFile)
+class OwnFile(Record):
+    """A file of the user's own: ``path`` is relative to the folder in which Snakemake is called."""
+
+    path: RelativePath
+    sha256: Sha256
+
+
+SourceFile = MirrorFile | PackageFile | OfficialFile | OwnFile
+File = TypeVar("File", MirrorFile, PackageFile, OfficialFile, OwnFile)
 
 
 class Source(Record, Generic[File]):
@@ -89,11 +98,13 @@ class Source(Record, Generic[File]):
 
 
 class Entry(Record):
-    """A dataset; its sources are tried in the order mirror, official, or it is ``embedded`` in a package.
+    """A dataset; its sources are tried in the order mirror, official, or it is ``embedded`` in a package, or ``own``.
 
     Attributes:
         instructions: how a user comes by files that nobody publishes as they are needed; part of a sentence.
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"own"})
 
     title: str
     num_classes: Count
@@ -104,11 +115,17 @@ class Entry(Record):
     embedded: Source[PackageFile] | None = None
     mirror: Source[MirrorFile] | None = None
     official: Source[OfficialFile] | None = None
+    own: Source[OwnFile] | None = None
+
+    @property
+    def sources(self) -> tuple[Source[PackageFile] | Source[MirrorFile] | Source[OfficialFile] | Source[OwnFile], ...]:
+        """All that there are."""
+        return tuple(one for one in (self.embedded, self.mirror, self.official, self.own) if one)
 
     @model_validator(mode="after")
     def _has_a_source(self) -> "Entry":
-        if not (self.embedded or self.mirror or self.official):
-            raise ValueError("needs a source: embedded, mirror or official")
+        if not self.sources:
+            raise ValueError("needs a source: embedded, mirror, official or own")
         if self.mirror and not self.instructions and any(file.sha256 is None for file in self.mirror.files.values()):
             raise ValueError("needs instructions, because a checksum is null: how does a user come by the files?")
         if self.class_names and len(self.class_names) != self.num_classes:
@@ -141,9 +158,46 @@ def find_entry(name: str, catalog: dict[str, Entry]) -> Entry:
     Raises:
         UserError: with the names that exist.
     """
+    if (plain := GUEST.fullmatch(name)) is not None:
+        return _own_entry(plain["name"], name)
     if name not in catalog:
         raise UserError(f"unknown dataset '{name}': choose from {', '.join(catalog)}, or add it to {CATALOG}")
     return catalog[name]
+
+
+# Data sets of users: files in mine/data. Items of theirs name them, and runs with their digest, so that of other images
+# they are other runs.
+
+OWN = Path("mine/data")
+GUEST = re.compile(r"(?P<name>[a-z0-9]+(-[a-z0-9]+)*)-guest-[0-9a-f]{12}")
+
+
+def own_datasets() -> dict[str, str]:
+    """Return the name of each file of ``mine/data`` -> the name with its digest.
+
+    Raises:
+        UserError: a name that no run can have, or one of the catalog.
+    """
+    files = sorted(OWN.glob("*.npz"))
+    known = load_catalog() if files else {}
+    for file in files:
+        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", file.stem):
+            raise UserError(f"{file}: data sets are called by small letters, digits and dashes: rename the file")
+        if file.stem in known:
+            raise UserError(f"{file} and {CATALOG} both offer the data set '{file.stem}': rename the file")
+    return {file.stem: f"{file.stem}-guest-{sha256(file)[:12]}" for file in files}
+
+
+def _own_entry(name: str, key: str) -> Entry:
+    file = OWN / f"{name}.npz"
+    found = sha256(file) if file.is_file() else ""
+    if not key.endswith(f"-{found[:12]}"):
+        raise UserError(f"{file} is not what it was when this was planned: run the same command again")
+    own = Source[OwnFile](
+        reader=Component(name="arrays"), files={"arrays": OwnFile(path=file.as_posix(), sha256=found)}
+    )
+    # its classes are counted when it is read (``prepare.py``)
+    return Entry(title=f"{name} ({file})", num_classes=1, licence="your own", citation="none", own=own)
 
 
 # The text data sets: ``config/texts.yaml``, typed like ``config/datasets.yaml`` and as light.

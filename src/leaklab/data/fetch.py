@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from leaklab.data.catalog import Entry, MirrorFile, OfficialFile, PackageFile, Source
+from leaklab.data.catalog import Entry, MirrorFile, OfficialFile, OwnFile, PackageFile, Source
 from leaklab.data.download import HEADERS, Track, download, untracked, verify
 from leaklab.records.errors import UserError
 
@@ -34,7 +34,8 @@ class Found:
         path: where it lies; a folder where the catalog lists one.
         listed: its path in the catalog.
         sha256: of the file, or of a folder's ``download.py::listing``.
-        source: ``mirror`` (and whether it could not be verified), the official address, or ``package <name>``.
+        source: ``mirror`` (and whether it could not be verified), the official address, ``package <name>``, or
+            ``own file``.
     """
 
     path: Path
@@ -51,7 +52,7 @@ class Found:
 class Fetched:
     """The source that was used and its files by role, in the catalog's order."""
 
-    source: Source[MirrorFile] | Source[PackageFile] | Source[OfficialFile]
+    source: Source[MirrorFile] | Source[PackageFile] | Source[OfficialFile] | Source[OwnFile]
     files: dict[str, Found]
 
     def paths(self) -> dict[str, Path]:
@@ -90,6 +91,8 @@ def fetch(entry: Entry, mirror: Path | None, downloads: Path = DOWNLOADS, track:
     """
     if entry.embedded:
         return Fetched(entry.embedded, {role: _packaged(file) for role, file in entry.embedded.files.items()})
+    if entry.own:
+        return Fetched(entry.own, {role: _of_user(file) for role, file in entry.own.files.items()})
     if mirror and entry.mirror and any((mirror / file.path).exists() for file in entry.mirror.files.values()):
         advice = _how_to_restore(entry)
         return Fetched(entry.mirror, {role: _mirrored(f, mirror, advice) for role, f in entry.mirror.files.items()})
@@ -108,6 +111,10 @@ def _packaged(file: PackageFile) -> Found:
         raise UserError(f"the package {file.package} is missing: {advice}")
     path = Path(spec.origin).parent / file.path
     return Found(path, file.path, verify(path, file, advice), f"package {file.package}")
+
+
+def _of_user(file: OwnFile) -> Found:
+    return Found(Path(file.path), file.path, verify(Path(file.path), file, "run the same command again"), "own file")
 
 
 def _mirrored(file: MirrorFile, mirror: Path, advice: str) -> Found:

@@ -15,7 +15,7 @@ from leaklab.data.readers.base import Listing, Reader
 from leaklab.data.readers.cifar import CifarArchive, CifarStrips
 from leaklab.data.readers.embedded import Digits, FacePatches, Photographs
 from leaklab.data.readers.folders import FaceArchive, ImageFolders, Leaf, TinyImageNet
-from leaklab.data.readers.idx import EmnistZip, Idx
+from leaklab.data.readers.idx import Arrays, EmnistZip, Idx
 from leaklab.data.readers.imagenet import LazyFolders, NamedImages
 from leaklab.records.errors import UserError
 from leaklab.records.record import Component
@@ -35,7 +35,7 @@ def check_readers(name: str, entry: Entry) -> None:
     Raises:
         UserError: an unknown reader or setting; the message names the key in the catalog.
     """
-    for kind in ("embedded", "mirror", "official"):
+    for kind in ("embedded", "mirror", "official", "own"):
         source = getattr(entry, kind)
         try:
             if source:
@@ -70,7 +70,7 @@ def prepare(name: str, entry: Entry, fetched: Fetched) -> Prepared:
     card = {
         "name": name,
         "title": entry.title,
-        "num_classes": fetched.source.num_classes or entry.num_classes,
+        "num_classes": fetched.source.num_classes or (_counted(tensors) if entry.own else entry.num_classes),
         "class_names": list(samples.class_names or entry.class_names),
         "shape": shape,
         "train_size": len(tensors["train_labels"]),
@@ -86,6 +86,11 @@ def prepare(name: str, entry: Entry, fetched: Fetched) -> Prepared:
     return Prepared(tensors, card)
 
 
+def _counted(tensors: dict[str, Tensor]) -> int:
+    """Return the classes of data that no catalog describes: labels are numbered from 0."""
+    return 1 + max(int(tensors[f"{part}_labels"].max()) for part in ("train", "test"))
+
+
 def _made(fetched: Fetched, listing: Listing) -> dict[str, Any]:
     """Return what a card says of photographs that stay in their files: where, and what is made of them."""
     folders = {part: fetched.files[part].listed for part in listing.files}
@@ -97,6 +102,7 @@ def _made(fetched: Fetched, listing: Listing) -> dict[str, Any]:
 
 # Imported by name, not found by name: the digest of the code that fetch_dataset runs then covers every reader.
 READERS: dict[str, type[Reader]] = {
+    "arrays": Arrays,
     "cifar-archive": CifarArchive,
     "cifar-strips": CifarStrips,
     "digits": Digits,

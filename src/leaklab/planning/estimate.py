@@ -92,6 +92,8 @@ def source_of(dataset: str) -> str:
     entry = find_entry(name, load_catalog()) if name == dataset else find_text(name)
     if entry.embedded:
         return "comes with the installed packages"
+    if entry.own:
+        return "is a file of yours"
     if not entry.official:
         return "comes from LEAKLAB_MIRROR only"
     return "fetched from LEAKLAB_MIRROR or the network"

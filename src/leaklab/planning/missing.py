@@ -101,7 +101,7 @@ def _prepared(name: str) -> bool:
 
 
 def _here(name: str, entry: Entry) -> bool:
-    if entry.embedded:
+    if entry.embedded or entry.own:
         return True
     mirror = mirror_folder()
     # a part of it is a damaged mirror, which fetch_dataset refuses with a line of its own

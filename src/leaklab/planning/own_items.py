@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from leaklab.data.catalog import own_datasets
 from leaklab.guests.admission import admit
 from leaklab.guests.places import MARK, MINE, names_of, plain
 from leaklab.items.expand import LABELS
@@ -30,12 +31,15 @@ FOLDER, MADE = MINE / "items", MINE / ".made" / PAPER
 VARIABLE = "LEAKLAB_OWN_ITEMS"
 TARGET = re.compile(rf"(results|figures)/({'|'.join(SCALES)})/{PAPER}/|results/runs/")
 """What is asked for where items of one's own are meant, or may be."""
+DATA = "data"
+"""Stands for a room where a data set is named: a file of ``mine/data``."""
 NAMED_BY_SETTINGS = {
     "metrics": {"metrics"},
     "perceptual": {"metrics"},
     "augmentation": {"data/augmentations"},
     "algorithm": {"federated/algorithms"},
     "renderer": {FIGURES},
+    "dataset": {DATA},
 }
 """Fields that name plug-ins, beside those of which specs say it."""
 WALKED = ("renderer", "runs", "scales")
@@ -92,7 +96,7 @@ def own_items() -> dict[str, Item]:
         return {}
     if (ITEMS / PAPER).is_dir():
         raise UserError(f"{ITEMS / PAPER} and {FOLDER} both hold items of '{PAPER}': rename the first")
-    names = names_of(admit())
+    names = {**names_of(admit()), **{(DATA, name): key for name, key in own_datasets().items()}}
     found: dict[str, Item] = {}
     for place, path in enumerate(written, 1):
         value = _completed(read_yaml(path), path, place)

@@ -242,8 +242,7 @@ def _item_of(entry: Entry) -> tuple[Scale, str]:
 
 def _reader(rule: str, dataset: str) -> str:
     found = find_entry(dataset, load_catalog()) if rule == "fetch_dataset" else find_text(dataset)
-    sources = (found.embedded, found.mirror, found.official)
-    return " or ".join(sorted({source.reader.name for source in sources if source}))
+    return " or ".join(sorted({source.reader.name for source in found.sources}))
 
 
 def _prepared(dataset: str) -> bool:

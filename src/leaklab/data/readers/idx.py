@@ -1,4 +1,6 @@
-"""The idx format of the MNIST family: a big-endian header and then the raw bytes, gzipped.
+"""Plain arrays: the idx format of the MNIST family, and archives of numpy's that users make themselves.
+
+An idx file is a big-endian header and then the raw bytes, gzipped.
 
 Source: Y. LeCun, C. Cortes, C. Burges, "The MNIST database of handwritten digits".
 """
@@ -11,6 +13,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,3 +121,45 @@ class EmnistZip:
         except KeyError as error:
             raise UserError(f"{archive.filename}: {error.args[0]}: check the reader's split '{self.split}'") from None
         return images_and_labels(images, labels, f"{archive.filename}:{names[0]}", transposed=True)
+
+
+# Archives of numpy's (npz) with images and labels by name.
+
+PARTS = ("train_images", "train_labels", "test_images", "test_labels")
+LARGEST_LABEL = 9_999
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """One npz file as role ``arrays``: ``PARTS``, or ``images`` and ``labels``, of which 80 % of each class train."""
+
+    def read(self, files: Mapping[str, Path]) -> Samples:
+        """Return its uint8 images [N, C, H, W] and its labels, from 0.
+
+        Raises:
+            UserError: no such archive, or arrays of another kind; says which.
+        """
+        path = pick(files, "arrays")
+        advice = f"save it by numpy.savez with {', '.join(PARTS)}, or with images and labels"
+        with reading(path, advice), np.load(path, allow_pickle=False) as archive:
+            names = PARTS if "train_images" in archive else ("images", "labels")
+            arrays = {name: archive[name] for name in names}
+        for name in names[::2]:
+            _check_pair(path, name, arrays[name], arrays[name.replace("images", "labels")])
+        if len(names) == 2:
+            images, labels = arrays["images"], arrays["labels"].astype(np.int64)
+            return gather(images, labels, *split_in_order(labels))
+        train, test = arrays["train_images"], arrays["test_images"]
+        if train.shape[1:] != test.shape[1:]:
+            raise UserError(f"{path}: images of the parts are {train.shape[1:]} and {test.shape[1:]}: make them alike")
+        return Samples(train, arrays["train_labels"].astype(np.int64), test, arrays["test_labels"].astype(np.int64))
+
+
+def _check_pair(path: Path, name: str, images: NDArray[Any], labels: NDArray[Any]) -> None:
+    """Refuse images and labels that are none, or do not belong together."""
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1] not in (1, 3) or not images.size:
+        raise UserError(f"{path}: {name} is {images.dtype} {list(images.shape)}: make it uint8 [N, C, H, W], C 1 or 3")
+    if labels.ndim != 1 or len(labels) != len(images) or labels.dtype.kind not in "iu":
+        raise UserError(f"{path}: {name} has {len(images)} images: give as many labels, whole numbers from 0")
+    if int(labels.min()) < 0 or int(labels.max()) > LARGEST_LABEL:
+        raise UserError(f"{path}: labels of {name} go from {labels.min()} to {labels.max()}: number classes from 0")

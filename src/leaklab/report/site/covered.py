@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-from leaklab.data.catalog import Source
 from leaklab.items.items import ITEMS, Item
 from leaklab.planning.plan import Job, Plan
 from leaklab.records.config import SCALES, Scale
@@ -230,6 +229,4 @@ def _for(parts: Iterable[str], paper: str, here: Here) -> Iterator[str]:
 
 def _told(name: str) -> str:
     """Return what sources of a data set lack of it, as results say it."""
-    entry = entry_of(name)
-    sources: list[Source[Any]] = [one for one in (entry.embedded, entry.mirror, entry.official) if one]
-    return " ".join(" ".join(one.substitute or "" for one in sources).split())
+    return " ".join(" ".join(one.substitute or "" for one in entry_of(name).sources).split())
