@@ -6,6 +6,7 @@ from leaklab.items.items import load_items
 from leaklab.planning.plan import build_plan
 from leaklab.records.record import canonical_json
 from leaklab.specs.attack import AttackerSpec, AttackSpec
+from leaklab.specs.stages import recorded
 
 PRIOR = {"dataset": "mnist", "steps": 5, "seed": 7}
 CAPTURE = {
@@ -43,3 +44,14 @@ def test_no_planned_attack_is_told_of_its_capture():
     assert told == {"attack", "attack-text", "law"}
     others = [job for stage, jobs in plan.jobs.items() if stage not in told for job in jobs.values()]
     assert all(job.told == job.text for job in others)
+
+
+def test_the_spec_of_every_planned_run_follows_from_the_records_of_what_it_read():
+    plan = build_plan(load_items())
+    unequal = []
+    for job in (job for jobs in plan.jobs.values() for job in jobs.values()):
+        read = [(type(one), one.model_dump(mode="json")) for one in job.spec.needs()]
+        fields = recorded(type(job.spec), json.loads(job.told), read)
+        if canonical_json(type(job.spec).model_validate(fields)) != job.text:
+            unequal.append(job.folder)
+    assert not unequal, unequal[:3]

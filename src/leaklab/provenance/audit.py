@@ -13,7 +13,8 @@ from leaklab.records.files import sha256
 from leaklab.records.ledger import Entry, Ledger
 from leaklab.records.recorder import git_state
 from leaklab.specs.base import RUNS, Spec
-from leaklab.specs.stages import RULES
+from leaklab.specs.law import LawSpec
+from leaklab.specs.stages import RULES, Reads, recorded
 
 
 @dataclass
@@ -162,20 +163,21 @@ def made_by(entry: Entry, ledger: Ledger) -> Made | None:
 def spec_of(entry: Entry, ledger: Ledger) -> Spec | None:
     """Return the spec of a run's record; None if the code here no longer knows it, or it is no run's.
 
-    An attack was told nothing of its capture: what that was stands in the record of the observation that it read.
+    A job is not told all: an attack nothing of its capture, for one. The rest stands in the records of what it read.
     """
     kind = RULES.get(entry.rule)
     if kind is None:
         return None
-    captured = _captured(entry, ledger) if kind.withheld else []
-    withheld = {kind.withheld: captured[0]} if captured else {}
     try:
-        return parse(kind, {**withheld, **entry.content["spec"]}, entry.path)
+        return parse(kind, recorded(kind, entry.content["spec"], _read(entry, ledger)), entry.path)
     except UserError:
         return None
 
 
-def _captured(entry: Entry, ledger: Ledger) -> list[dict[str, Any]]:
-    """Return the specs of the captures whose observations a job read."""
-    makers = (ledger.makers.get(path) for path in entry.inputs)
-    return [maker.content["spec"] for maker in makers if maker and maker.rule in RULES and RULES[maker.rule].observed]
+def _read(entry: Entry, ledger: Ledger) -> Reads:
+    """Return the kinds and the specs of the runs whose files a job read."""
+    makers = {maker.path: maker for path in entry.inputs if (maker := ledger.makers.get(path))}.values()
+    for maker in makers:
+        if (kind := RULES.get(maker.rule)) is not None:
+            whole = spec_of(maker, ledger) if kind is LawSpec else None
+            yield kind, whole.model_dump(mode="json") if whole else maker.content["spec"]

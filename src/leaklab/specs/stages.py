@@ -1,6 +1,8 @@
 """All kinds of runs. A new stage is one class here, with the step and the rule that it names."""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from leaklab.specs.attack import AttackSpec, CheckSpec, LandscapeSpec, ProjectionSpec, ScoreSpec
 from leaklab.specs.base import RUNS, CapturedRound, Spec, run_folder, run_id
@@ -52,3 +54,34 @@ def stage_of_file(path: Path) -> str:
     """Return the stage of the run that leaves a file below ``results/runs``."""
     folder = path.parent.parent.name
     return CAPTURED.get(folder, folder)
+
+
+# What a run's record says of its spec is what its job was told; the rest stands in the records of what the job read.
+
+Reads = Iterable[tuple[type[Spec], Mapping[str, Any]]]
+"""Kind and spec of each run whose files a job read."""
+
+
+def recorded(kind: type[Spec], told: Mapping[str, Any], read: Reads) -> dict[str, Any]:
+    """Return the fields of the spec of a run, as far as records say them.
+
+    Args:
+        kind: of the run.
+        told: what its job was told (``Spec.told``), as its record says it.
+        read: see ``Reads``.
+    """
+    by_kind = dict(read)
+    captured = next((spec for one, spec in by_kind.items() if one.observed), None)
+    if kind is LawSpec:
+        return _law(told, captured, by_kind.get(GeneratorSpec))
+    withheld = {kind.withheld: captured} if kind.withheld and captured else {}
+    law = {"law": by_kind[LawSpec]} if LawSpec in by_kind else {}
+    return {**withheld, **law, **told}
+
+
+def _law(told: Mapping[str, Any], captured: Any, generator: Any) -> dict[str, Any]:
+    """Return the fields of a law: its job was told of the rehearsal, which ``LawSpec.told`` made of them."""
+    clients = told["capture"]
+    updates = clients["images"]["count"] // clients["batch_size"]
+    own = {"capture": captured, "generator": generator, "draws": clients["draws"], "choosing": updates - told["images"]}
+    return {**told, **own}
