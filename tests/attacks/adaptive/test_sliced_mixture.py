@@ -5,7 +5,7 @@ from math import comb, exp, log, pi, sqrt
 import pytest
 import torch
 
-from leaklab.attacks.adaptive.sliced_mixture import SlicedMixture
+from leaklab.attacks.adaptive.laws import SlicedMixture
 from leaklab.attacks.learnt.runs import BLOCK, SlicedLaw
 from leaklab.observations.base import Knowledge
 from leaklab.records.errors import UserError

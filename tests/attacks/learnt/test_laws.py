@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from leaklab.attacks.adaptive.sliced_mixture import SlicedLaw
 from leaklab.attacks.learnt import entries, invariants, linear
+from leaklab.attacks.learnt.runs import SlicedLaw
 from leaklab.records.streams import stream
 
 IMAGES, DRAWS, SIZES = 12, 8, (3000, 500)

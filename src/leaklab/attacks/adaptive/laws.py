@@ -1,4 +1,8 @@
-"""What transforms share whose distance is the likelihood of the defense's own law, read from the facts."""
+"""Transforms whose distance is the likelihood of the defense's own law: read from the facts, or learnt.
+
+Source: defenses, "Protect Privacy from Gradient Leakage Attack in Federated Learning" (``sliced-mixture``); the
+attackers are ours.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +14,10 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.adaptive.base import InferredGradient
+from leaklab.attacks.learnt import laws
+from leaklab.attacks.learnt.runs import SlicedLaw
 from leaklab.attacks.matching.distances import ALIKE, Differentiated, Distance, OfTheMean, OnlyWidened, mean_square
+from leaklab.defenses.grad_defense import GradDefense
 from leaklab.defenses.noise import LaplaceNoise
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import LAW_OF_DEFENSE, PRESCRIBED_STEPS, Requirements
@@ -161,6 +168,53 @@ class MatchedLaplace(Lawful):
         return LaplaceLaw(defense.scale, steps * rounds)
 
 
+@dataclass(frozen=True)
+class SlicedMixture(Lawful):
+    """Match by the likelihood of an update under GradDefense; see ``Lawful``."""
+
+    name: ClassVar[str] = "sliced-mixture"
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=LAW_OF_DEFENSE, facts_for_delta=PRESCRIBED_STEPS, fits=("grad-defense",)
+    )
+
+    def law(self, defense: GradDefense, steps: int, rounds: int) -> SlicedLaw:
+        """Return the law of the mean of all steps."""
+        noised = max(1, round(defense.noised * defense.slices)) / defense.slices
+        return SlicedLaw(noised, defense.sigma, defense.clip, steps * rounds)
+
+
+@dataclass(frozen=True)
+class Learnt(InferredGradient):
+    """Take a law that was learnt from public images, which the attacker defended himself (stage ``law``).
+
+    It goes with attack ``annealed-likelihood`` and any defense; of several local steps the law is that of their mean.
+    """
+
+    name: ClassVar[str] = "learnt"
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=LAW_OF_DEFENSE, facts_for_delta=PRESCRIBED_STEPS, law=True
+    )
+
+    @property
+    def distance(self) -> Distance:
+        """Refuse: the law is a file.
+
+        Raises:
+            UserError: always.
+        """
+        raise UserError(f"transform '{self.name}' was not given its law: add law: {{images: 24}} to its block")
+
+    def taught(self, description: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Informed:
+        """Return the transform with its law; see ``TaughtTransform``.
+
+        Raises:
+            UserError: the law is damaged.
+        """
+        return Informed(self, laws.read(description, tensors))
+
+
 PLUGINS = {
     "matched-laplace": MatchedLaplace,
+    "sliced-mixture": SlicedMixture,
+    "learnt": Learnt,
 }
