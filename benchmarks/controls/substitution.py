@@ -15,6 +15,7 @@ from leaklab.records.record import Component, canonical_json
 from leaklab.report.collect.attempts import attack_name
 from leaklab.report.collect.source import row_of
 from leaklab.specs.attack import AttackSpec, ScoreSpec
+from leaklab.specs.capture import CaptureSpec
 from leaklab.specs.text import TextScoreSpec
 
 CONTROLS = ("no-op", "sign-flip", "scaled-copy")
@@ -124,7 +125,7 @@ def _of_house(run: PlannedRun, who: Mapping[str, Any]) -> list[PlannedRun]:
     prior = {**public, "model": "class-gaussian", "steps": 1}
     law = {"law": {"capture": capture, "generator": prior}} if who is LEARNT else {}
     steps = STEPWISE if who is PRIOR and capture.local_steps > 1 else {}
-    for rule in ("known", "likelihood", "counts"):
+    for rule in _label_rules(capture):
         named = {**who["attack"], **steps, "label_rule": rule}
         fields = {**who, **law, "attack": named, "capture": capture, "generator": prior}
         with suppress(UserError):
@@ -132,6 +133,11 @@ def _of_house(run: PlannedRun, who: Mapping[str, Any]) -> list[PlannedRun]:
             spec = run.spec.model_copy(update={"attack": attack})
             return [replace(run, block=named["name"], spec=spec, attacker=KNOWING)]
     return []
+
+
+def _label_rules(capture: CaptureSpec) -> tuple[str, str]:
+    """Return the rules by which labels may be had: granted, or read of one sample or of a batch."""
+    return "known", "likelihood" if capture.batch_size == 1 else "counts"
 
 
 def _on(plain: PlannedRun, tried: PlannedRun, control: str) -> PlannedRun:
