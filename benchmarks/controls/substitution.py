@@ -136,8 +136,8 @@ def _of_house(run: PlannedRun, who: Mapping[str, Any]) -> list[PlannedRun]:
 
 
 def _label_rules(capture: CaptureSpec) -> tuple[str, str]:
-    """Return the rules by which labels may be had: granted, or read of one sample or of a batch."""
-    return "known", "likelihood" if capture.batch_size == 1 else "counts"
+    """Return the rules by which labels may be had: granted, or read of one sample or of a batch at any scale."""
+    return "known", "likelihood" if capture.batch_size == 1 else "unmixed"
 
 
 def _on(plain: PlannedRun, tried: PlannedRun, control: str) -> PlannedRun:

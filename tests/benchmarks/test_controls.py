@@ -72,7 +72,7 @@ def test_every_run_of_a_control_is_one_that_can_be_asked_for():
                 assert type(capture).model_validate(capture.model_dump(mode="json")) == capture
                 if isinstance(run.spec, ScoreSpec):
                     check_transform(run.spec.attack.transform.name, capture.defense.name, samples_seen(capture))
-                    # one label is read by likelihood, those of a batch are counted
+                    # one label is read by likelihood, those of a batch by unmixing its head
                     assert run.spec.attack.attack.settings.get("label_rule") != "likelihood" or capture.batch_size == 1
                 found += 1
     assert found > 100
