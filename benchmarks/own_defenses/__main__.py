@@ -33,7 +33,8 @@ def main() -> None:
         for name, network in pool.imap_unordered(partial(kept, folder=asked.keep), todo):
             print(f"{name} on the {network}", flush=True)
     found = {pair: place(asked.keep, *pair) for pair in ((name, network) for name in SOURCES for network in NETWORKS)}
-    write_text(asked.output, page({pair: read_json(file) for pair, file in found.items() if file.is_file()}))
+    there = {pair: read_json(file) for pair, file in found.items() if file.is_file()}
+    write_text(asked.output, page(there, len(found)))
 
 
 if __name__ == "__main__":

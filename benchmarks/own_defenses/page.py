@@ -19,15 +19,17 @@ its PSNR minus that of the better of the two, negative where it is behind itself
 Readings = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
-def page(found: Readings) -> str:
+def page(found: Readings, asked: int = 0) -> str:
     """Return the page.
 
     Args:
         found: defense and network -> what was read.
+        asked: such pairs in all; the page says where some are not judged yet.
     """
     house = {pair: one for pair, one in found.items() if pair[0] in TRANSFORMS}
     invented = {pair: one for pair, one in found.items() if pair[0] not in TRANSFORMS}
-    parts = [INTRO, "## Those of the house", _summary(house), _table(house), "## Invented ones", _words(invented),
+    missing = f"So far {len(found)} of {asked} pairs of a defense and a network are judged: the same command goes on."
+    parts = [INTRO, *[missing] * (len(found) < asked), "## Those of the house", _summary(house), _table(house), "## Invented ones", _words(invented),
              _table(invented)]  # fmt: skip
     seconds = [one["seconds"] for one in found.values() if one["seconds"]]
     if seconds:

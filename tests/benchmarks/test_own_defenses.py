@@ -42,3 +42,9 @@ def test_who_reads_nothing_is_named_in_the_words():
 def test_every_defense_of_the_house_has_attackers_who_know_it():
     assert set(TRANSFORMS) == set(HOUSE) <= set(SOURCES)
     assert all(list(named(name, None)) for name in TRANSFORMS)
+
+
+def test_a_page_of_some_says_how_many_are_missing():
+    some = {("sign", "lenet"): readings(LEARNT)}
+    assert "So far 1 of 86 pairs" in page(some, 86)
+    assert "So far" not in page(some, 1)
