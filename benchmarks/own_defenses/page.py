@@ -29,8 +29,9 @@ def page(found: Readings, asked: int = 0) -> str:
     house = {pair: one for pair, one in found.items() if pair[0] in TRANSFORMS}
     invented = {pair: one for pair, one in found.items() if pair[0] not in TRANSFORMS}
     missing = f"So far {len(found)} of {asked} pairs of a defense and a network are judged: the same command goes on."
-    parts = [INTRO, *[missing] * (len(found) < asked), "## Those of the house", _summary(house), _table(house), "## Invented ones", _words(invented),
-             _table(invented)]  # fmt: skip
+    parts = [INTRO, *[missing] * (len(found) < asked)]
+    parts += ["## Those of the house", _summary(house), _table(house)]
+    parts += ["## Invented ones", _words(invented), _table(invented)]
     seconds = [one["seconds"] for one in found.values() if one["seconds"]]
     if seconds:
         took = f"{median(seconds):.0f} s of one processor in the median of a network, {max(seconds):.0f} s at most"
