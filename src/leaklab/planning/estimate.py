@@ -93,7 +93,7 @@ def source_of(dataset: str) -> str:
     if entry.embedded:
         return "comes with the installed packages"
     if entry.own:
-        return "is a file of yours"
+        return "prepared from a file of yours"
     if not entry.official:
         return "comes from LEAKLAB_MIRROR only"
     return "fetched from LEAKLAB_MIRROR or the network"
