@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.workflow
+OWN = ("data/prepared/scans-guest-0123456789ab.json", "results/runs/capture/scans-guest-0123456789ab-mlp-1/run.json",
+       "results/demo/mine/scans.csv", "figures/demo/mine/scans.png")  # fmt: skip
 SHARE = ("make", "share", "READY=", f"BIN={Path(sys.executable).parent}")
 
 
@@ -17,6 +19,9 @@ def pulled(demo, tmp_path_factory):
     place = tmp_path_factory.mktemp("sharing")
     author = demo.copy(place / "author")
     author.must("dvc", "remote", "add", "--default", "store", str(place / "store"))
+    for path in OWN:
+        (author.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (author.folder / path).write_text("a private sentence")
     said = author.must(*SHARE)
     assert "git add dvc.lock results/dvc.lock && git commit" in said
     author.must("git", "add", "--all")
@@ -38,6 +43,13 @@ def test_one_item_alone_is_pulled_and_needs_no_work(pulled, tmp_path):
         "snakemake", "--dry-run", "--cores", "2", "figures/demo/lrp/table1.png"
     )
     assert not (colleague.folder / "figures/demo/lrp/table4.png").exists()
+
+
+def test_what_is_ones_own_is_shared_with_nobody(pulled):
+    assert not [path for path in OWN if (pulled.folder / path).exists()]
+    stored = [path.read_bytes() for path in (pulled.folder.parent / "store").rglob("*") if path.is_file()]
+    assert stored
+    assert not [content for content in stored if b"a private sentence" in content or b"-guest-" in content]
 
 
 def test_without_a_remote_pull_says_what_to_do(pulled, tmp_path):
