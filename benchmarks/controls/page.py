@@ -50,9 +50,9 @@ def _verdict(every: Sequence[Outcome]) -> str:
         + "."
     )
     return (
-        f"{first} In {said} of {len(every)} settings an attacker knows the control, which he has learnt; of the others "
-        f'a page says "no attacker here was made for it". {same} of {attacks} attacks on the no-op ended with the '
-        "bytes of the same attack without defense."
+        f"{first} In {said} of {len(every)} settings an attacker was made for the control; of the others a page says "
+        f'"no attacker here was made for it", also where one has learnt it. {same} of {attacks} attacks on the no-op '
+        "ended with the bytes of the same attack without defense."
     )
 
 

@@ -127,8 +127,9 @@ def letter(
 def made_for(defense: str, attacks: Iterable[AttackOn]) -> bool:
     """Tell whether one of some attacks may be called an attacker who knows the defense.
 
-    An attack or transform that names a defense in ``fits`` was made for it, and a law was learnt from it. Of defenses
-    from elsewhere no other was: a transform that fits all of them (a free scale) knows none. Imports no torch.
+    An attack or transform that names a defense in ``fits`` was made for it. Of defenses from elsewhere no other was: a
+    transform that fits all of them knows none, be it a free scale or a law that was learnt, perhaps badly
+    (``benchmarks/controls.md``). Imports no torch.
 
     Args:
         defense: plug-in of ``defenses/``.
@@ -137,8 +138,8 @@ def made_for(defense: str, attacks: Iterable[AttackOn]) -> bool:
     Raises:
         UserError: unknown names.
     """
-    asked = [declared(room, name) for attack in attacks for room, name, _ in attack.tools()]
-    return defense in HOUSE or any(one.law or defense in one.fits for one in asked)
+    tools = (tool for attack in attacks for tool in attack.tools())
+    return defense in HOUSE or any(defense in declared(room, name).fits for room, name, _ in tools)
 
 
 def without_attacker(attacks: Iterable[AttackOn]) -> tuple[str, ...]:
