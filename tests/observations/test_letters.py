@@ -118,7 +118,8 @@ class TestWhomAnAttackIsMadeFor:
 
     def test_of_a_defense_from_elsewhere_nobody_knows(self):
         """A transform that fits every defense was made for none of them."""
-        tried = [self.attack("mine", transform) for transform in ("none", "closed-form-scale", "profiled-scale")]
+        free = ("none", "closed-form-scale", "profiled-scale", "learnt")
+        tried = [self.attack("mine", transform) for transform in free]
         assert not made_for("mine", [*tried, self.attack("mine", text=True)])
         assert without_attacker(tried) == ("mine",)
 
