@@ -8,6 +8,7 @@ import pytest
 from leaklab.data.catalog import CATALOG, find_entry, load_catalog, own_datasets
 from leaklab.data.fetch import fetch
 from leaklab.data.prepare import check_readers, prepare
+from leaklab.guests.places import plain
 from leaklab.records.errors import UserError
 from leaklab.records.record import canonical_json
 from leaklab.records.streams import stream
@@ -58,6 +59,7 @@ def test_one_part_is_cut_class_by_class(save):
 
 
 def test_other_bytes_are_another_data_set(save):
+    assert plain(save(**PARTS)) == "scans"  # the mark of all guests, by which what is published leaves them out
     first, second = save(**PARTS), save(**{**PARTS, "train_images": PARTS["train_images"] ^ 1})
     assert first != second
     with pytest.raises(UserError, match=r"mine/data/scans.npz is not what it was .*: run the same command again"):

@@ -2,10 +2,14 @@
 
 import json
 
+import pytest
+
 from leaklab.items.items import load_items
 from leaklab.planning.plan import build_plan
+from leaklab.records.errors import UserError
 from leaklab.records.record import canonical_json
 from leaklab.specs.attack import AttackerSpec, AttackSpec
+from leaklab.specs.law import LawSpec
 from leaklab.specs.stages import recorded
 
 PRIOR = {"dataset": "mnist", "steps": 5, "seed": 7}
@@ -55,3 +59,9 @@ def test_the_spec_of_every_planned_run_follows_from_the_records_of_what_it_read(
         if canonical_json(type(job.spec).model_validate(fields)) != job.text:
             unequal.append(job.folder)
     assert not unequal, unequal[:3]
+
+
+@pytest.mark.parametrize("told", [{}, {"capture": {"images": 3}}, {"capture": None, "images": 24}])
+def test_a_damaged_record_of_a_law_is_one_line(told):
+    with pytest.raises(UserError, match="no record of a law"):
+        recorded(LawSpec, told, [])

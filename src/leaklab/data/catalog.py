@@ -133,7 +133,8 @@ class Entry(Record):
         return self
 
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
+Name = Annotated[str, Field(pattern=rf"^{NAME}$")]
 
 
 class Catalog(RootModel[dict[Name, Entry]]):
@@ -169,7 +170,7 @@ def find_entry(name: str, catalog: dict[str, Entry]) -> Entry:
 # they are other runs.
 
 OWN = Path("mine/data")
-GUEST = re.compile(r"(?P<name>[a-z0-9]+(-[a-z0-9]+)*)-guest-[0-9a-f]{12}")
+GUEST = re.compile(rf"(?P<name>{NAME})-guest-[0-9a-f]{{12}}")
 
 
 def own_datasets() -> dict[str, str]:
@@ -181,7 +182,7 @@ def own_datasets() -> dict[str, str]:
     files = sorted(OWN.glob("*.npz"))
     known = load_catalog() if files else {}
     for file in files:
-        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", file.stem):
+        if not re.fullmatch(NAME, file.stem):
             raise UserError(f"{file}: data sets are called by small letters, digits and dashes: rename the file")
         if file.stem in known:
             raise UserError(f"{file} and {CATALOG} both offer the data set '{file.stem}': rename the file")

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from leaklab.records.errors import UserError
 from leaklab.specs.attack import AttackSpec, CheckSpec, LandscapeSpec, ProjectionSpec, ScoreSpec
 from leaklab.specs.base import RUNS, CapturedRound, Spec, run_folder, run_id
-from leaklab.specs.capture import CaptureSpec
+from leaklab.specs.capture import CaptureSpec, ImageChoice
 from leaklab.specs.generator import GeneratorSpec
-from leaklab.specs.law import LawSpec
+from leaklab.specs.law import LawSpec, RehearsalSpec
 from leaklab.specs.text import TextAttackSpec, TextCaptureSpec, TextScoreSpec
 from leaklab.specs.training import PartitionSpec, TrainSpec
 
@@ -69,6 +70,9 @@ def recorded(kind: type[Spec], told: Mapping[str, Any], read: Reads) -> dict[str
         kind: of the run.
         told: what its job was told (``Spec.told``), as its record says it.
         read: see ``Reads``.
+
+    Raises:
+        UserError: it is none of such a run.
     """
     by_kind = dict(read)
     captured = next((spec for one, spec in by_kind.items() if one.observed), None)
@@ -81,7 +85,10 @@ def recorded(kind: type[Spec], told: Mapping[str, Any], read: Reads) -> dict[str
 
 def _law(told: Mapping[str, Any], captured: Any, generator: Any) -> dict[str, Any]:
     """Return the fields of a law: its job was told of the rehearsal, which ``LawSpec.told`` made of them."""
-    clients = told["capture"]
-    updates = clients["images"]["count"] // clients["batch_size"]
-    own = {"capture": captured, "generator": generator, "draws": clients["draws"], "choosing": updates - told["images"]}
-    return {**told, **own}
+    try:
+        rehearsal = RehearsalSpec.model_validate(dict(told))
+        clients, images = rehearsal.capture, ImageChoice.model_validate(rehearsal.capture.images.model_dump())
+    except ValueError as error:
+        raise UserError(f"no record of a law: {str(error).splitlines()[0]}") from None
+    choosing = images.count // clients.batch_size - rehearsal.images
+    return {**told, "capture": captured, "generator": generator, "draws": clients.draws, "choosing": choosing}
