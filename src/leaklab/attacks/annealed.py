@@ -27,6 +27,7 @@ from leaklab.attacks.latents.posterior import (
     require_one_guess,
 )
 from leaklab.attacks.latents.scene import Scene, scene_of_case
+from leaklab.attacks.latents.splitting import Splitting
 from leaklab.attacks.latents.unrolled import Ladder, unrolled_posterior
 from leaklab.attacks.matching.distances import Distance, Likelihood, profiled_scale
 from leaklab.attacks.matching.steps import at_mean_weights, mean_gradient
@@ -43,7 +44,7 @@ MATCHINGS = ("gradient", "unrolled")
 
 
 @dataclass(frozen=True)
-class AnnealedMap:
+class AnnealedMap(Splitting):
     """Search the latents of all images of an update by their posterior, from coarse to fine; computed in float64.
 
     It is made for the generator ``class-gaussian`` and takes any whose latents are N(0, 1). The budget's iterations are
@@ -100,6 +101,7 @@ class AnnealedMap:
     def __post_init__(self) -> None:
         """Refuse stages that do not narrow, an unknown matching, and too few neighbours."""
         self.ladder()
+        self.require_levels(MAP, self.refinements)
         if self.neighbours < 2:
             raise UserError(f"{MAP} needs at least two neighbours, not {self.neighbours}")
         if self.matching not in MATCHINGS:
@@ -124,6 +126,10 @@ class AnnealedMap:
         labels = labels_of(self._of_labels(scene), self.label_rule, case.streams, self.samples)
         posterior, trials = self._posterior(scene, labels), case.observation.trials
         starts = latent_starts(posterior, trials, case.budget.restarts, case.streams, self.spread)
+        if self.splits:
+            require_one_guess(MAP, case.budget)
+            posterior, stages = self.split(self._stages(posterior), starts, iterations, self.history)
+            return likeliest(posterior, stages, labels, trials, kept=False)
         stages = self._narrowed(posterior, starts, iterations)
         if self.refinements:
             require_one_guess(MAP, case.budget)
@@ -144,8 +150,11 @@ class AnnealedMap:
 
     def _narrowed(self, posterior: Posterior, starts: Tensor, iterations: int) -> list[Descent]:
         """Return where the starts [T * R, n] ended in each stage, whose distance weighs more and more."""
+        return narrowed(self._stages(posterior), starts, iterations, self.history)
+
+    def _stages(self, posterior: Posterior) -> list[Posterior]:
         weights = self.ladder().weights(posterior.scene.distance, posterior.inversion.loss_of_nothing())
-        return narrowed([posterior.weighted(one) for one in weights], starts, iterations, self.history)
+        return [posterior.weighted(one) for one in weights]
 
 
 # Annealed likelihood: annealed MAP where the likelihood is the law of a defense, which narrows from stage to stage.
@@ -155,7 +164,7 @@ PLACES = ("sent", "mean", "steps")
 
 
 @dataclass(frozen=True)
-class AnnealedLikelihood:
+class AnnealedLikelihood(Splitting):
     """Search the latents of all images of an update by their posterior, from coarse to fine; computed in float64.
 
     It goes with a transform that has a likelihood to be narrowed (``ranked-mixture``, ``matched-laplace``), and with
@@ -206,6 +215,7 @@ class AnnealedLikelihood:
     def __post_init__(self) -> None:
         """Refuse stages that do not narrow, an unknown place, and too few neighbours."""
         self.ladder()
+        self.require_levels(LAW, self.refinements)
         if self.place not in PLACES:
             raise UserError(f"{LAW} takes the gradient at no place '{self.place}': choose from {', '.join(PLACES)}")
         if self.neighbours < 2:
@@ -259,6 +269,10 @@ class AnnealedLikelihood:
     def _found(self, posteriors: list[Posterior], labels: Tensor, case: Case) -> Reconstruction:
         trials, iterations = case.observation.trials, case.budget.iterations
         start = latent_starts(posteriors[0], trials, case.budget.restarts, case.streams, self.spread)
+        if self.splits:
+            require_one_guess(LAW, case.budget)
+            posterior, stages = self.split(posteriors, start, iterations, self.history)
+            return likeliest(posterior, stages, labels, trials, kept=False)
         stages = narrowed(posteriors, start, iterations, self.history)
         if self.refinements:
             require_one_guess(LAW, case.budget)

@@ -132,7 +132,8 @@ class LinearPosterior(UpdateMetric):
         defense = plugins.load("defenses", declared["name"], declared["settings"])
         update = update_of(scene.network, labels, scene.generator.num_classes, getattr(defense, "bound", None))
         sigma = defense.sigma / sqrt(scene.knowledge.rounds)
-        factors = scene.generator.factor.detach()[labels]
+        components = scene.generator.factor.detach()
+        factors = components[labels % len(components)]  # one for all classes where they are pooled
         return expected_errors(lambda unit: update(scene.as_inputs(unit)), images, factors, sigma)
 
 

@@ -36,8 +36,17 @@ class ClassGaussianGenerator(Generator):
 
     public: Tensor
 
-    def __init__(self, components: int, num_classes: int, image_shape: Shape, kept: int = 0) -> None:
+    def __init__(
+        self, components: int, num_classes: int, image_shape: Shape, kept: int = 0, *, pooled: bool = False
+    ) -> None:
         """Make a generator of black images that keeps as many public images of each class, black as well.
+
+        Args:
+            components: d.
+            num_classes: K.
+            image_shape: (channels, height, width).
+            kept: public images of each class.
+            pooled: all classes have the same components.
 
         Raises:
             UserError: there are more components than pixels, or none.
@@ -47,7 +56,7 @@ class ClassGaussianGenerator(Generator):
         if components > pixels:
             raise UserError(f"images of {pixels} pixels have no {components} components: lower components")
         self.mean = nn.Parameter(torch.zeros(num_classes, pixels))
-        self.factor = nn.Parameter(torch.zeros(num_classes, pixels, components))
+        self.factor = nn.Parameter(torch.zeros(1 if pooled else num_classes, pixels, components))
         if kept:
             self.register_buffer("public", torch.zeros(num_classes, kept, pixels, dtype=torch.uint8))
 
@@ -56,8 +65,12 @@ class ClassGaussianGenerator(Generator):
         flat = classes @ self.mean
         for k in classes.any(0).nonzero()[:, 0].tolist():
             rows = classes[:, k].nonzero()[:, 0]
-            flat = flat.index_add(0, rows, classes[rows, k, None] * (latents[rows] @ self.factor[k].T))
+            flat = flat.index_add(0, rows, classes[rows, k, None] * (latents[rows] @ self.factor_of(k).T))
         return flat.view(-1, *self.image_shape)
+
+    def factor_of(self, label: int) -> Tensor:
+        """Return the components of a class times their deviations: [pixels, d]."""
+        return self.factor[label % len(self.factor)]
 
 
 @dataclass(frozen=True)
@@ -70,6 +83,8 @@ class ClassGaussian:
         kept: public images of each class that stay at hand, the first ones, for attacks that look for the nearest.
         dealt_to: clients of an IID deal of the training part (seed 0) some of whom are attacked; 0 for no deal.
         attacked: so many of them, the first ones, whose images are not public.
+        pooled: one covariance for all classes, that of images around the mean of their class: where a class has fewer
+            public images than pixels, its own covariance knows nothing of most directions.
     """
 
     components: Count | None = None
@@ -77,6 +92,7 @@ class ClassGaussian:
     kept: Natural = 0
     dealt_to: Natural = 0
     attacked: Natural = 0
+    pooled: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a deal in which nobody is attacked, or nobody else has images."""
@@ -97,7 +113,8 @@ class ClassGaussian:
                 f"generator 'class-gaussian' takes images of at most {MOST_PIXELS} numbers, not {prod(image_shape)}: "
                 "choose another dataset or generator"
             )
-        return ClassGaussianGenerator(self.components or prod(image_shape), num_classes, image_shape, self.kept)
+        components = self.components or prod(image_shape)
+        return ClassGaussianGenerator(components, num_classes, image_shape, self.kept, pooled=self.pooled)
 
     def fitted(self, images: Tensor, labels: Tensor, num_classes: int) -> ClassGaussianGenerator:
         """Return the generator of these images, frozen, float32 on their device.
@@ -113,6 +130,8 @@ class ClassGaussian:
         shape = (images.shape[1], images.shape[2], images.shape[3])
         generator = self.generator(shape, num_classes).to(images.device)
         with torch.no_grad():
+            if self.pooled:
+                generator.factor[0].copy_(within_classes(images, labels, self.floor)[:, : generator.latent_size])
             for k in range(num_classes):
                 own = images[labels == k].flatten(1)
                 if len(own) < max(2, self.kept):
@@ -120,9 +139,12 @@ class ClassGaussian:
                         f"generator 'class-gaussian' needs {max(2, self.kept)} images of each class, and class {k} has "
                         f"{len(own)}: lower kept or choose another dataset"
                     )
-                mean, factor = principal(own.double(), self.floor)
-                generator.mean[k].copy_(mean)
-                generator.factor[k].copy_(factor[:, : generator.latent_size])
+                if self.pooled:
+                    generator.mean[k].copy_(own.double().mean(0))
+                else:
+                    mean, factor = principal(own.double(), self.floor)
+                    generator.mean[k].copy_(mean)
+                    generator.factor[k].copy_(factor[:, : generator.latent_size])
                 if self.kept:
                     generator.public[k].copy_((255 * own[: self.kept]).round())
         generator.frozen()
@@ -142,6 +164,20 @@ def principal(images: Tensor, floor: float) -> tuple[Tensor, Tensor]:
     deviations = (variances.clamp(min=0) + floor**2).sqrt()
     factor = (_with_one_sign(components) * deviations).flip(1)
     return mean, factor
+
+
+def within_classes(images: Tensor, labels: Tensor, floor: float) -> Tensor:
+    """Return the components [P, P] of images [N, ...] around the means of their classes; see ``principal``.
+
+    Args:
+        images: more than there are classes.
+        labels: [N].
+        floor: standard deviation that every component has at least.
+    """
+    flat, classes = images.flatten(1).double(), sorted(set(labels.tolist()))
+    centred = torch.cat([own - own.mean(0) for own in (flat[labels == k] for k in classes)])
+    lost = (len(centred) - 1) / max(1, len(centred) - len(classes))  # a mean of each class was taken, not one
+    return principal(lost**0.5 * centred, floor)[1]
 
 
 def _with_one_sign(components: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from leaklab.data.deal import deal
 from leaklab.data.download import describe_weights
 from leaklab.models.base import Architecture
 from leaklab.models.generators.base import Generator
+from leaklab.models.generators.denoising import DenoiserTraining
 from leaklab.models.generators.training import GanTraining, Streams, train_generator
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
@@ -190,8 +191,18 @@ def _stepped(
     spec: GeneratorSpec, architecture: Any, images: Labelled, num_classes: int, streams: Streams, kept: KeptTensors
 ) -> Generator:
     """Return the generator after its training on labelled images."""
+    if hasattr(architecture, "learnt"):
+        schedule = DenoiserTraining(spec.steps, spec.batch_size, spec.rate, spec.average)
+        own: Generator = architecture.learnt(*images, num_classes, schedule, streams, partial(_said, spec.steps), kept)
+        return own
     settings = GanTraining(spec.steps, spec.batch_size, spec.rate, spec.rate, average=spec.average)
     return train_generator(*images, num_classes, architecture, settings, streams, partial(_tell, spec.steps), kept)
+
+
+def _said(steps: int, step: int, loss: float) -> None:
+    """Log about ten lines with the loss of a denoiser."""
+    if (step + 1) % max(1, steps // LINES_PER_LOG) == 0:
+        log.info("step %d of %d: squared error %.3f times the Wiener filter's", step + 1, steps, loss)
 
 
 def _tell(steps: int, step: int, judged: float, deceived: float) -> None:
