@@ -50,7 +50,7 @@ def learnt():
 
 @pytest.fixture(scope="module")
 def seen(observe, knowledge):
-    """Observation and knowledge of shades under noise, of which a Gaussian sees less than who learnt, and the images."""
+    """Return observation and knowledge of shades under noise, and the images."""
     images, labels = two_shades(2, TRIALS)
     observation = observe(images[:, None], labels[:, None])
     noisy = {name: x + NOISE * stream(0, name).normal(*x.shape) for name, x in observation.update.items()}
