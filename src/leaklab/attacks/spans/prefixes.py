@@ -1,0 +1,232 @@
+"""Sentences of a decoder, word by word: the input of the first perceptron depends on all tokens up to its place.
+
+A token that may stand at a place is hung behind every prefix that was found so far, the first attention is computed for
+it, and it stays if the outcome lies in the span of the first perceptron's inputs. That span's rank is the number of
+distinct prefixes, which tells when the reading is complete.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from leaklab.attacks.spans.span import PROVING_GAP, SCREENING, TIGHTEST, Accepted, Span
+from leaklab.models.text.first_block import FirstBlock
+
+FINER = 0.3
+"""From one tolerance to the next one; the loosest that leaves as many prefixes as the rank says is taken."""
+ALLOWED, BESIDES = 4, 200
+"""A tolerance that leaves more than so many times the rank and so many more is too loose."""
+TOGETHER = 2**22
+"""Numbers of a table of outcomes [pairs, d] at once."""
+
+Test = Callable[[Tensor, Tensor], Tensor]
+"""From what is carried past the attention [N, d] and its outcomes [N, H, d / H] to a distance [N], inf if too far."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prefixes:
+    """A tree of prefixes, parents before children.
+
+    Attributes:
+        tokens: [N], the last one of each prefix.
+        parents: [N], the number of the prefix without it; -1 for the first token.
+        places: [N], of the last token.
+        distances: [N].
+    """
+
+    tokens: Tensor
+    parents: Tensor
+    places: Tensor
+    distances: Tensor
+
+    @classmethod
+    def none(cls) -> "Prefixes":
+        """Return a tree without any."""
+        no = torch.zeros(0, dtype=torch.int64)
+        return cls(no, no, no, torch.zeros(0, dtype=torch.float64))
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def within(self, limit: float) -> "Prefixes":
+        """Return those that are not farther, nor any of the prefixes that they are made of."""
+        kept = self.distances <= limit
+        for number, parent in enumerate(self.parents.tolist()):
+            if parent >= 0 and not kept[parent]:
+                kept[number] = False
+        numbers = torch.cumsum(kept, 0) - 1
+        parents = torch.where(self.parents >= 0, numbers[self.parents.clamp(min=0)], -1)
+        return Prefixes(self.tokens[kept], parents[kept], self.places[kept], self.distances[kept])
+
+    def leaves(self) -> list[int]:
+        """Return the numbers of those that none goes on from."""
+        inner = set(self.parents.tolist())
+        return [number for number in range(len(self)) if number not in inner]
+
+    def sentence(self, number: int) -> tuple[int, ...]:
+        """Return the tokens of a prefix."""
+        return tuple(self.tokens[self.path(number)].tolist())
+
+    def path(self, number: int) -> list[int]:
+        """Return the numbers of the prefixes that a prefix is made of, itself the last."""
+        path = [number]
+        while (parent := int(self.parents[path[-1]])) >= 0:
+            path.append(parent)
+        return path[::-1]
+
+
+@dataclass(frozen=True, eq=False)
+class ReadPrefixes:
+    """What was read of a decoder's update.
+
+    Attributes:
+        prefixes: the tree.
+        rank: of the perceptron's inputs.
+        gap: behind that rank.
+        proven: the certificate: as many distinct prefixes as the rank, and a gap of more than ``PROVING_GAP``.
+    """
+
+    prefixes: Prefixes
+    rank: int
+    gap: float
+
+    @property
+    def proven(self) -> bool:
+        """Whether the prefixes are those of the update, all and no others."""
+        return len(self.prefixes) == self.rank and self.gap > PROVING_GAP
+
+
+def read_prefixes(block: FirstBlock, accepted: Accepted, span: Span) -> ReadPrefixes:
+    """Return the prefixes whose perceptron inputs lie in a span.
+
+    Args:
+        block: the first block.
+        accepted: which tokens may stand where.
+        span: of the first perceptron's inputs.
+    """
+    best = Prefixes.none()
+    most = ALLOWED * span.rank + BESIDES
+    grown, limit = None, span.tolerance / FINER
+    while limit * FINER >= span.rounding:
+        limit *= FINER
+        if grown is None:
+            grown = grow(block, accepted, perceptron_test(block, span, limit), limit, most)
+        if grown is None:
+            continue
+        tree = grown.within(limit)
+        if len(tree) == span.rank:
+            return ReadPrefixes(tree, span.rank, span.gap)
+        if abs(len(tree) - span.rank) < abs(len(best) - span.rank):
+            best = tree
+    return ReadPrefixes(best, span.rank, span.gap)
+
+
+def perceptron_test(block: FirstBlock, span: Span, limit: float) -> Test:
+    """Return the test of the first perceptron's inputs, with a cheap one in front that no input within ``limit`` fails.
+
+    The cheap one needs no divisor: its directions are orthogonal to the space and to the normalisation's shift.
+    """
+    norm = block.second
+    shift = span.normal.T @ norm.bias
+    rows = span.normal
+    if bool(shift.norm() > 0):
+        towards = shift / shift.norm()
+        turned = torch.linalg.qr(torch.cat([towards[:, None], torch.eye(len(towards)).to(towards)], 1)).Q
+        rows = rows @ turned[:, 1:]
+    # the directions through normalisation and output matrix, so that an outcome [d] costs its product with few
+    directions = norm.weight[:, None] * rows[:, -SCREENING:]
+    directions = directions - directions.mean(0) if norm.centred else directions
+    zero = block.output(directions.new_zeros(1, block.width))
+    through = block.output(torch.eye(block.width).to(directions)) - zero
+    largest = torch.linalg.matrix_norm(through, 2)
+    ahead = through @ directions
+    # |z| <= (|g| + |b| / sqrt(d)) |x| / s + ...: a bound of the length in units of 1 / s
+    steep = norm.weight.abs().max() + norm.bias.norm() / block.width**0.5
+    least = norm.epsilon**0.5 * norm.bias.norm()
+
+    def test(embedded: Tensor, outcome: Tensor) -> Tensor:
+        flat, start = outcome.flatten(1), embedded + zero
+        bound = steep * (start.norm(dim=1) + largest * flat.norm(dim=1)) + least
+        near = (start @ directions + flat @ ahead).norm(dim=1) <= max(limit, TIGHTEST) * bound
+        distances = torch.full((len(flat),), torch.inf, dtype=flat.dtype)
+        distances[near] = span.distances(norm(block.between(embedded[near], outcome[near])))
+        return distances
+
+    return test
+
+
+def grow(block: FirstBlock, accepted: Accepted, test: Test, limit: float, most: int) -> Prefixes | None:
+    """Return all prefixes within ``limit`` whose shorter prefixes are too; None if there are more than ``most``."""
+    tree = Prefixes.none()
+    keys = values = torch.zeros(0, dtype=torch.float64)
+    ends, paths = torch.tensor([-1]), torch.zeros(1, 0, dtype=torch.int64)
+    for place in range(block.positions):
+        tokens = accepted.at(place)
+        if len(tokens) == 0:
+            break
+        places = torch.full_like(tokens, place)
+        query, key, value = block.attention(tokens, places)
+        embedded = block.embedded(tokens, places)
+        distances = extended(embedded, (query, key, value), (keys, values), paths, test)
+        if not len(block.places) and place:  # without places a token behind nothing but itself sees only itself
+            alone = (tree.tokens[paths] == tree.tokens[paths[:, :1]]).all(1)
+            distances[alone[:, None] & (tree.tokens[ends][:, None] == tokens)] = torch.inf
+        before, who = (distances <= limit).nonzero(as_tuple=True)
+        if len(before) == 0:
+            break
+        first = len(tree)
+        if first + len(before) > most:
+            return None
+        tree = joined(tree, Prefixes(tokens[who], ends[before], places[who], distances[before, who]))
+        keys, values = (torch.cat([old, new[who]]) for old, new in ((keys, key), (values, value)))
+        ends = torch.arange(first, len(tree))
+        paths = torch.cat([paths[before], ends[:, None]], 1)
+    return tree
+
+
+def joined(tree: Prefixes, more: Prefixes) -> Prefixes:
+    """Return both lists of prefixes, one behind the other."""
+    return Prefixes(
+        torch.cat([tree.tokens, more.tokens]),
+        torch.cat([tree.parents, more.parents]),
+        torch.cat([tree.places, more.places]),
+        torch.cat([tree.distances, more.distances]),
+    )
+
+
+def extended(
+    embedded: Tensor,
+    own: tuple[Tensor, Tensor, Tensor],
+    cache: tuple[Tensor, Tensor],
+    paths: Tensor,
+    test: Test,
+) -> Tensor:
+    """Return the distance of every token behind every prefix, [n, c].
+
+    Args:
+        embedded: of the c tokens at their place, [c, d].
+        own: their queries, keys and values, [c, H, d / H].
+        cache: keys and values of all tokens of prefixes, [N, H, d / H].
+        paths: places in the cache of the tokens of n prefixes, [n, p].
+        test: what is asked of the attention's outcomes.
+    """
+    query, key, value = own
+    count, width = embedded.shape
+    alone = (query * key).sum(2)
+    rows = []
+    for some in torch.split(paths, max(1, TOGETHER // (count * width))):
+        if paths.shape[1] == 0:
+            outcome = value.expand(len(some), *value.shape)
+        else:
+            seen, given = cache[0][some], cache[1][some]
+            scores = torch.einsum("chk,nphk->nhcp", query, seen)
+            scores = torch.cat([scores, alone.T.expand(len(some), -1, -1)[..., None]], 3)
+            weights = F.softmax(scores, 3)
+            outcome = torch.einsum("nhcp,nphk->nchk", weights[..., :-1], given)
+            outcome = outcome + weights[..., -1].transpose(1, 2)[..., None] * value
+        distances = test(embedded.repeat(len(some), 1), outcome.flatten(0, 1))
+        rows.append(distances.reshape(len(some), count))
+    return torch.cat(rows)
