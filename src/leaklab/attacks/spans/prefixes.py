@@ -99,21 +99,23 @@ class ReadPrefixes:
         return len(self.prefixes) == self.rank and self.gap > PROVING_GAP
 
 
-def read_prefixes(block: FirstBlock, accepted: Accepted, span: Span) -> ReadPrefixes:
+def read_prefixes(block: FirstBlock, accepted: Accepted, span: Span, later: bool = False) -> ReadPrefixes:
     """Return the prefixes whose perceptron inputs lie in a span.
 
     Args:
         block: the first block.
         accepted: which tokens may stand where.
         span: of the first perceptron's inputs.
+        later: whether it is one of the second block's inputs instead.
     """
+    test_of = onward_test if later else perceptron_test
     best = Prefixes.none()
     most = ALLOWED * span.rank + BESIDES
     grown, limit = None, span.tolerance / FINER
     while limit * FINER >= span.rounding:
         limit *= FINER
         if grown is None:
-            grown = grow(block, accepted, perceptron_test(block, span, limit), limit, most)
+            grown = grow(block, accepted, test_of(block, span, limit), limit, most)
         if grown is None:
             continue
         tree = grown.within(limit)
@@ -154,6 +156,15 @@ def perceptron_test(block: FirstBlock, span: Span, limit: float) -> Test:
         distances = torch.full((len(flat),), torch.inf, dtype=flat.dtype)
         distances[near] = span.distances(norm(block.between(embedded[near], outcome[near])))
         return distances
+
+    return test
+
+
+def onward_test(block: FirstBlock, span: Span, limit: float) -> Test:
+    """Return the test of the second block's inputs; farther ones than ``limit`` are told as they are."""
+
+    def test(embedded: Tensor, outcome: Tensor) -> Tensor:
+        return span.distances(block.onward(block.between(embedded, outcome)))
 
     return test
 
@@ -213,20 +224,22 @@ def extended(
         paths: places in the cache of the tokens of n prefixes, [n, p].
         test: what is asked of the attention's outcomes.
     """
-    query, key, value = own
     count, width = embedded.shape
-    alone = (query * key).sum(2)
     rows = []
     for some in torch.split(paths, max(1, TOGETHER // (count * width))):
-        if paths.shape[1] == 0:
-            outcome = value.expand(len(some), *value.shape)
-        else:
-            seen, given = cache[0][some], cache[1][some]
-            scores = torch.einsum("chk,nphk->nhcp", query, seen)
-            scores = torch.cat([scores, alone.T.expand(len(some), -1, -1)[..., None]], 3)
-            weights = F.softmax(scores, 3)
-            outcome = torch.einsum("nhcp,nphk->nchk", weights[..., :-1], given)
-            outcome = outcome + weights[..., -1].transpose(1, 2)[..., None] * value
-        distances = test(embedded.repeat(len(some), 1), outcome.flatten(0, 1))
+        distances = test(embedded.repeat(len(some), 1), outcomes(own, cache, some).flatten(0, 1))
         rows.append(distances.reshape(len(some), count))
     return torch.cat(rows)
+
+
+def outcomes(own: tuple[Tensor, Tensor, Tensor], cache: tuple[Tensor, Tensor], paths: Tensor) -> Tensor:
+    """Return what attention brings to every token behind every prefix, [n, c, H, d / H]; see ``extended``."""
+    query, key, value = own
+    if paths.shape[1] == 0:
+        return value.expand(len(paths), *value.shape)
+    seen, given = cache[0][paths], cache[1][paths]
+    scores = torch.einsum("chk,nphk->nhcp", query, seen)
+    alone = (query * key).sum(2).T.expand(len(paths), -1, -1)
+    weights = F.softmax(torch.cat([scores, alone[..., None]], 3), 3)
+    before = torch.einsum("nhcp,nphk->nchk", weights[..., :-1], given)
+    return before + weights[..., -1].transpose(1, 2)[..., None] * value

@@ -9,7 +9,7 @@ tolerance of a rank is set by hand for each batch size; here the largest gap bet
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -27,6 +27,8 @@ TIGHTEST = 1e-9
 """Smallest tolerance: the equations' own rounding in float64."""
 SCREENING = 24
 """Directions of the first, cheap test: an orthonormal part of all, so that no input of the span fails it."""
+BEHIND = 1e3
+"""In few dimensions a large ratio may stand between two values that count; behind a rank is less than this rounding."""
 PLACES = 64
 """How many places are tested together."""
 BUILT = 8192
@@ -44,12 +46,16 @@ class Span:
         normal: orthonormal, of what is orthogonal to it, [d, d - rank].
         gap: ratio of the last singular value that counts to the first one that does not; from 1.
         rounding: of the type in which the gradient was sent, see ``ROUNDING``.
+        behind: the first singular value that does not count, over the largest.
+        seen: a matrix [r, d] through which alone the inputs are seen; the space is then one of R^r.
     """
 
     basis: Tensor
     normal: Tensor
     gap: float
     rounding: float
+    behind: float
+    seen: Tensor | None = None
 
     @property
     def rank(self) -> int:
@@ -63,11 +69,14 @@ class Span:
 
     @property
     def told(self) -> bool:
-        """Whether there is a rank, and room beside it."""
-        return self.gap >= SMALLEST_GAP and self.normal.shape[1] >= 2
+        """Whether there is a rank, and room beside it; of few dimensions, also whether rounding alone is behind it."""
+        if self.seen is None:
+            return self.gap >= SMALLEST_GAP and self.normal.shape[1] >= 2
+        return self.gap >= SMALLEST_GAP and self.behind <= BEHIND * self.rounding
 
     def distances(self, vectors: Tensor) -> Tensor:
         """Return the distance of vectors [N, d] from the space over their length: [N] in [0, 1]."""
+        vectors = vectors if self.seen is None else vectors @ self.seen.T
         off: Tensor = torch.linalg.vector_norm(vectors @ self.normal, dim=1)
         lengths: Tensor = torch.linalg.vector_norm(vectors, dim=1)
         return off / lengths
@@ -75,7 +84,7 @@ class Span:
     def of_rank(self, rank: int) -> "Span":
         """Return the space of another number of leading directions, at the same gap: a mistaken one, or a ranking's."""
         both = torch.cat([self.basis, self.normal], 1)
-        return Span(both[:, :rank], both[:, rank:], self.gap, self.rounding)
+        return replace(self, basis=both[:, :rank], normal=both[:, rank:])
 
 
 def span_of(columns: Tensor, rounding: float) -> Span:
@@ -105,7 +114,8 @@ def span_of(columns: Tensor, rounding: float) -> Span:
         values = torch.cat([values, values.new_tensor([rounding * float(values[0])])])
     ratios = values[:-1] / values[1:]
     rank = int(ratios.argmax()) + 1
-    return Span(left[:, :rank], left[:, rank:], float(ratios.max()), rounding)
+    behind = float(values[rank] / values[0])
+    return Span(left[:, :rank], left[:, rank:], float(ratios.max()), rounding, behind)
 
 
 def refuse(span: Span, inputs: str) -> None:
@@ -114,11 +124,10 @@ def refuse(span: Span, inputs: str) -> None:
     Raises:
         UserError: there is no gap, or no room beside the space.
     """
-    width = len(span.basis)
-    if span.normal.shape[1] < 2 or span.gap < SMALLEST_GAP:
+    if not span.told:
         raise UserError(
-            f"the {inputs} reach the width {width} of the network, or noise hides their number (largest gap "
-            f"{span.gap:.1f}): they cannot be told from other tokens"
+            f"the {inputs} reach the width {len(span.basis)} of the space that shows them, or noise hides "
+            f"their number (largest gap {span.gap:.1f}): they cannot be told from other tokens"
         )
 
 
@@ -173,15 +182,20 @@ class Candidates:
         towards = (words @ norm.bias)[:, None] + rows @ norm.bias
         return sizes, scaled / sizes.square() + 2 * towards / sizes + norm.bias.square().sum()
 
-    def energies(self, directions: Tensor, places: slice, sizes: Tensor) -> Tensor:
-        """Return the squared length of the products with ``directions`` [d, k] of the inputs of some places: [V, L]."""
+    def parts(self, directions: Tensor, places: slice = slice(None)) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what tokens [V, k], places [L, k] and the shift [k] have of ``directions`` [d, k]."""
         norm = self.block.first
-        words = self._words @ (norm.weight[:, None] * directions)
-        rows = self._places[places] @ (norm.weight[:, None] * directions)
-        shift = norm.bias @ directions
+        weighted = norm.weight[:, None] * directions
+        return self._words @ weighted, self._places[places] @ weighted, norm.bias @ directions
+
+    @staticmethod
+    def squares_of(words: Tensor, rows: Tensor, shift: Tensor, sizes: Tensor) -> Tensor:
+        """Return the squared length of the products of all inputs with directions, from their ``parts``: [V, L]."""
         both = words.square().sum(1)[:, None] + 2 * words @ rows.T + rows.square().sum(1)
-        towards = (words @ shift)[:, None] + rows @ shift
-        return (both / sizes.square() + 2 * towards / sizes + shift.square().sum()).clamp(min=0)
+        scaled = both / sizes.square()
+        if bool(shift.any()):
+            scaled += 2 * ((words @ shift)[:, None] + rows @ shift) / sizes + shift.square().sum()
+        return scaled.clamp(min=0)
 
     def chunks(self) -> Iterator[slice]:
         """Yield all places, some at a time."""
@@ -196,7 +210,11 @@ class Candidates:
         found = []
         for places in self.chunks():
             sizes, squares = self.tables(places)
-            near = self.energies(span.normal[:, -SCREENING:], places, sizes) <= screen * squares
+            directions = span.normal[:, -SCREENING:]
+            if span.seen is not None:
+                directions = span.seen.T @ directions
+                squares = self.squares_of(*self.parts(span.seen.T, places), sizes)
+            near = self.squares_of(*self.parts(directions, places), sizes) <= screen * squares
             tokens, rows = near.nonzero(as_tuple=True)
             distances = self.distances(span, tokens, rows + places.start)
             kept = distances <= limit
