@@ -10,6 +10,7 @@ Source: E. J. Hu et al., "LoRA: Low-rank adaptation of large language models", 2
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -38,7 +39,7 @@ class AdaptedReading:
     accepted: Accepted
     prefixes: Prefixes
     proven: bool
-    way: str
+    way: Literal["rank", "sparse", "first step"]
 
 
 def is_adapted(update: Mapping[str, Tensor]) -> bool:

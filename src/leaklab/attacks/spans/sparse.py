@@ -82,7 +82,7 @@ def sparse_tokens(candidates: Candidates, span: Span) -> Accepted | None:
     sizes, squares = candidates.tables(slice(None))
     away = squares.clone()
     while not pursuit.explained:
-        if pursuit.chosen.shape[1] >= candidates.block.width - 2 or pursuit.left.shape[1] == 0:
+        if pursuit.chosen.shape[1] >= candidates.block.width - span.rank or pursuit.left.shape[1] == 0:
             return None
         shares = candidates.squares_of(*candidates.parts(pursuit.left), sizes) / away.clamp(min=1e-300)
         shares[away <= DEPENDENT * squares] = -1
@@ -133,7 +133,7 @@ def sparse_prefixes(block: FirstBlock, accepted: Accepted, span: Span) -> Sparse
     pool = _Pool(block, accepted)
     pool.extend(-1)
     pursuit = Pursuit.start(span)
-    while not pursuit.explained and len(pool.chosen) < block.width - 2 and pursuit.left.shape[1]:
+    while not pursuit.explained and len(pool.chosen) < block.width - span.rank and pursuit.left.shape[1]:
         shares = (pool.inputs @ pursuit.left).square().sum(1) / pool.away.square().sum(1).clamp(min=1e-300)
         shares[pool.away.square().sum(1) <= DEPENDENT * pool.inputs.square().sum(1)] = -1
         number = int(shares.argmax())

@@ -91,6 +91,7 @@ class Decoder:
         with torch.device("meta"):  # the constructors would otherwise draw from the global generator
             network = self._empty(vocabulary_size, num_classes)
         network = network.to_empty(device="cpu")
+        network.tie_weights()  # type: ignore[operator]  # an empty tensor is given to each of two tied names
         self._fill(network)
         with torch.no_grad():
             for parameter in network.parameters():

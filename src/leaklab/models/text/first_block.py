@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from leaklab.models.text.base import POSITION_TABLE, WORD_TABLE
 from leaklab.records.errors import UserError
 
 Map = Callable[[Tensor], Tensor]
@@ -27,6 +28,7 @@ class Names:
 
     Attributes:
         words: the word table.
+        places: the table of absolute places; empty where places are rotations.
         attention: matrices that multiply the attention's inputs.
         mlp: those of the perceptron's inputs.
         last: the matrix behind the perceptron's activations.
@@ -35,6 +37,7 @@ class Names:
     """
 
     words: str
+    places: str
     attention: tuple[str, ...]
     mlp: tuple[str, ...]
     last: str
@@ -177,6 +180,7 @@ def _gpt2(network: nn.Module, body: Any) -> FirstBlock:
     block = body.h[0]
     names = Names(
         "transformer.wte.weight",
+        "transformer.wpe.weight",
         ("transformer.h.{block}.attn.c_attn.weight",),
         ("transformer.h.{block}.mlp.c_fc.weight",),
         "transformer.h.{block}.mlp.c_proj.weight",
@@ -196,6 +200,7 @@ def _llama(network: nn.Module, body: Any) -> FirstBlock:
     at = "model.layers.{block}."
     names = Names(
         "model.embed_tokens.weight",
+        "",
         tuple(f"{at}self_attn.{one}_proj.weight" for one in "qkv"),
         (f"{at}mlp.gate_proj.weight", f"{at}mlp.up_proj.weight"),
         f"{at}mlp.down_proj.weight",
@@ -217,7 +222,8 @@ def _bert(network: nn.Module, body: Any) -> FirstBlock:
     table, block = body.embeddings, body.encoder.layer[0]
     own, at = block.attention.self, "bert.encoder.layer.{block}."
     names = Names(
-        "bert.embeddings.word_embeddings.weight",
+        WORD_TABLE,
+        POSITION_TABLE,
         tuple(f"{at}attention.self.{one}.weight" for one in ("query", "key", "value")),
         (f"{at}intermediate.dense.weight",),
         f"{at}output.dense.weight",
