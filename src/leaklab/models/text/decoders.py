@@ -56,7 +56,7 @@ class Decoder:
     tied: Flag = True
     spread: Positive = 0.02
     rank: Natural = 0
-    adapted: Matrices = ("q", "v")
+    adapted: Matrices = "qv"
     lora: LoraState = "first-step"
 
     def build(self, vocabulary_size: int, num_classes: int) -> nn.Module:

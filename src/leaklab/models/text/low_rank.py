@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from leaklab.records.errors import UserError
 
-Matrix = Literal["q", "k", "v"]
-Matrices = tuple[Matrix, ...]
+Matrices = Literal["q", "k", "v", "qk", "qv", "kv", "qkv"]
+"""Which of queries, keys and values."""
 SCALE = 2.0
 """s = alpha / r with alpha = 2 r, a common choice."""
 FUSED = "c_attn"
@@ -56,10 +56,8 @@ def adapt(network: nn.Module, rank: int, matrices: Matrices) -> None:
         matrices: some of q, k and v.
 
     Raises:
-        UserError: no matrix, one twice, or a network without these.
+        UserError: a network without these.
     """
-    if not matrices or len(set(matrices)) < len(matrices):
-        raise UserError(f"LoRA on {matrices}: name some of q, k, v, none twice")
     found = 0
     for layer in list(network.modules()):
         for name, child in list(layer.named_children()):
