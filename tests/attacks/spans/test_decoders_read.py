@@ -54,10 +54,19 @@ def test_a_planted_false_sentence_is_caught(sends):
 def test_a_count_that_is_not_the_rank_is_no_certificate():
     tokens = torch.arange(3)
     tree = Prefixes(tokens, tokens - 1, tokens, torch.zeros(3, dtype=torch.float64))
-    assert ReadPrefixes(tree, 3, 100.0).proven
-    assert not ReadPrefixes(tree, 3, 19.0).proven
+    assert ReadPrefixes(tree, 3, 3, 100.0).proven
+    assert not ReadPrefixes(tree, 3, 3, 19.0).proven
     for rank in (2, 4):
-        assert not ReadPrefixes(tree, rank, 100.0).proven
+        assert not ReadPrefixes(tree, 3, rank, 100.0).proven
+
+
+def test_a_sentence_that_begins_with_a_repetition_is_read_without_places_too(sends):
+    ids = torch.tensor([[7, 7, 7, 9, 12], [20, 21, 22, 22, 22], [31, 31, 40, 41, 42]])
+    for family in ("gpt2", "llama"):
+        sent = sends(family, ids)
+        found = read(sent.network, sent.update)
+        assert set(found.sentences) == sent.sentences
+        assert found.proven
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "bert"])

@@ -21,8 +21,10 @@ from leaklab.models.text.first_block import FirstBlock, sentence_inputs
 
 ROUNDS = 20
 """Steps of Gauss-Newton around one anchor at most; true anchors need 2 to 8."""
-HOPELESS, FALLING = 0.1, 0.9
-"""An anchor is left when its misfit is larger and does not fall to this share of the one before."""
+FALLING, PATIENCE = 0.9, 2
+"""An anchor is left when its misfit has not fallen to this share of the one before, so many times."""
+MIXED = 0.5
+"""Sentences that mix leave a misfit below this power of the rounding; others cannot be parted."""
 FIRM = 1e2
 """Weight of "one token at each place" over that of the equations."""
 HELD = 3
@@ -129,7 +131,7 @@ class Assembly:
         far = self._distance(sentence)
         if far <= self.span.tolerance:
             return {sentence: far}
-        if not held or unclear < 0 or misfit > HOPELESS:
+        if not held or unclear < 0 or misfit > self.span.rounding**MIXED:
             return {}
         here = numbers[self.accepted.places[numbers] == unclear]
         by_weight = weights[self.accepted.places[numbers] == unclear].argsort(descending=True)
@@ -165,13 +167,12 @@ class Assembly:
         exponents = (scores - scores.max(0).values).exp()
         _, group, sizes = torch.unique(places, return_inverse=True, return_counts=True)
         weights, misfit = 1.0 / sizes[group].double(), 1.0
-        rows = _one_each(places, own)
+        rows, stood = _one_each(places, own), 0
         for _ in range(ROUNDS):
             jacobian, value, length = self._linear(anchor, numbers, exponents, weights)
             before, misfit = misfit, float(value.norm() / length)
-            if misfit <= self.span.rounding or (misfit > HOPELESS and misfit > FALLING * before):
-                break
-            if misfit <= self.span.tolerance and misfit > FALLING * before:
+            stood += misfit > FALLING * before
+            if misfit <= self.span.rounding or stood == PATIENCE:
                 break
             weights = _non_negative(jacobian, jacobian @ weights - value, rows)
         return weights, misfit

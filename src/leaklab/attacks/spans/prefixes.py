@@ -57,6 +57,19 @@ class Prefixes:
         for number, parent in enumerate(self.parents.tolist()):
             if parent >= 0 and not kept[parent]:
                 kept[number] = False
+        return self.of(kept)
+
+    def told_apart(self, placed: bool) -> Tensor:
+        """Return which differ from all others, [N] bool: without places a token sees nothing in its own repetition."""
+        apart = torch.ones(len(self), dtype=torch.bool)
+        alone = list[bool]()
+        for number, (token, parent) in enumerate(zip(self.tokens.tolist(), self.parents.tolist(), strict=True)):
+            alone.append(parent < 0 or (alone[parent] and token == int(self.tokens[parent])))
+            apart[number] = placed or parent < 0 or not alone[number]
+        return apart
+
+    def of(self, kept: Tensor) -> "Prefixes":
+        """Return those of a mask [N] that holds the shorter ones of each."""
         numbers = torch.cumsum(kept, 0) - 1
         parents = torch.where(self.parents >= 0, numbers[self.parents.clamp(min=0)], -1)
         return Prefixes(self.tokens[kept], parents[kept], self.places[kept], self.distances[kept])
@@ -84,19 +97,21 @@ class ReadPrefixes:
 
     Attributes:
         prefixes: the tree.
+        count: how many of them are told apart.
         rank: of the perceptron's inputs.
         gap: behind that rank.
         proven: the certificate: as many distinct prefixes as the rank, and a gap of more than ``PROVING_GAP``.
     """
 
     prefixes: Prefixes
+    count: int
     rank: int
     gap: float
 
     @property
     def proven(self) -> bool:
         """Whether the prefixes are those of the update, all and no others."""
-        return len(self.prefixes) == self.rank and self.gap > PROVING_GAP
+        return self.count == self.rank and self.gap > PROVING_GAP
 
 
 def read_prefixes(block: FirstBlock, accepted: Accepted, span: Span, later: bool = False) -> ReadPrefixes:
@@ -109,8 +124,8 @@ def read_prefixes(block: FirstBlock, accepted: Accepted, span: Span, later: bool
         later: whether it is one of the second block's inputs instead.
     """
     test_of = onward_test if later else perceptron_test
-    best = Prefixes.none()
-    most = ALLOWED * span.rank + BESIDES
+    best, count, placed = Prefixes.none(), 0, len(block.places) > 0
+    most = ALLOWED * span.rank + BESIDES + (0 if placed else block.positions * len(accepted.tokens))
     grown, limit = None, span.tolerance / FINER
     while limit * FINER >= span.rounding:
         limit *= FINER
@@ -119,11 +134,21 @@ def read_prefixes(block: FirstBlock, accepted: Accepted, span: Span, later: bool
         if grown is None:
             continue
         tree = grown.within(limit)
-        if len(tree) == span.rank:
-            return ReadPrefixes(tree, span.rank, span.gap)
-        if abs(len(tree) - span.rank) < abs(len(best) - span.rank):
-            best = tree
-    return ReadPrefixes(best, span.rank, span.gap)
+        found = int(tree.told_apart(placed).sum())
+        if abs(found - span.rank) < abs(count - span.rank):
+            best, count = tree, found
+        if count == span.rank:
+            break
+    return ReadPrefixes(_needed(best, best.told_apart(placed)), count, span.rank, span.gap)
+
+
+def _needed(tree: Prefixes, apart: Tensor) -> Prefixes:
+    """Return the tree without repetitions that nothing else goes on from."""
+    kept = apart.clone()
+    for number in range(len(tree) - 1, -1, -1):
+        if kept[number] and tree.parents[number] >= 0:
+            kept[tree.parents[number]] = True
+    return tree.of(kept)
 
 
 def perceptron_test(block: FirstBlock, span: Span, limit: float) -> Test:
@@ -182,9 +207,6 @@ def grow(block: FirstBlock, accepted: Accepted, test: Test, limit: float, most: 
         query, key, value = block.attention(tokens, places)
         embedded = block.embedded(tokens, places)
         distances = extended(embedded, (query, key, value), (keys, values), paths, test)
-        if not len(block.places) and place:  # without places a token behind nothing but itself sees only itself
-            alone = (tree.tokens[paths] == tree.tokens[paths[:, :1]]).all(1)
-            distances[alone[:, None] & (tree.tokens[ends][:, None] == tokens)] = torch.inf
         before, who = (distances <= limit).nonzero(as_tuple=True)
         if len(before) == 0:
             break
