@@ -15,8 +15,8 @@ from leaklab.records.streams import stream
 
 VOCABULARY, START, END = 120, 2, 3
 MODELS = {
-    "gpt2": {"layers": 2, "width": 32, "heads": 4, "positions": 12},
-    "llama": {"layers": 2, "width": 32, "heads": 4, "positions": 12},
+    "gpt2-classifier": {"layers": 2, "width": 32, "heads": 4, "positions": 12},
+    "llama-classifier": {"layers": 2, "width": 32, "heads": 4, "positions": 12},
     "bert-classifier": {"layers": 2, "width": 32, "heads": 4, "positions": 12, "spread": 0.1},
 }
 
@@ -56,14 +56,14 @@ def test_sentences_are_read_in_order_whatever_the_factor(model, factors):
 
 
 def test_a_delta_needs_no_rate():
-    observation, knowledge = captured("gpt2")
+    observation, knowledge = captured("gpt2-classifier")
     turned = observation.scaled(-0.01)
     delta = Observation(turned.weights, turned.update, "delta", "eval", turned.model, turned.trials)
     assert [one.tolist() for one in run(delta, knowledge).tokens] == [one.tolist() for one in sentences()]
 
 
 def test_noise_is_ranked_or_refused():
-    observation, knowledge = captured("gpt2", noise=1e-2)
+    observation, knowledge = captured("gpt2-classifier", noise=1e-2)
     found = run(observation, knowledge)
     assert [start.stopped for start in found.starts] == ["diverged"] * 3
     right = [

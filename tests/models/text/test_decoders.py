@@ -130,7 +130,11 @@ def test_sizes_that_do_not_fit_are_refused(name, settings, said):
 
 
 def test_they_are_plug_ins_of_the_house():
-    network = plugins.load("models/text", "gpt2", {"layers": 1, "width": 8, "heads": 2}).build(9, 2)
+    network = plugins.load("models/text", "gpt2-classifier", {"layers": 1, "width": 8, "heads": 2}).build(9, 2)
+    own = plugins.load("models/text", "llama-classifier", SIZE).initialised(VOCABULARY, CLASSES, 3)
+    plain = network_of("llama", 3, torch.float32).parameters()
+    for (name, value), other in zip(own.named_parameters(), plain, strict=True):
+        assert torch.equal(value, other), name
     with pytest.raises(UserError, match="no second one"):
         first_block(network).onward(torch.zeros(1, 8))
     with pytest.raises(UserError, match="Linear is read as none"):

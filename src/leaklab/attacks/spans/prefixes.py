@@ -125,7 +125,7 @@ def read_prefixes(block: FirstBlock, accepted: Accepted, span: Span, later: bool
     """
     test_of = onward_test if later else perceptron_test
     best, count, placed = Prefixes.none(), 0, len(block.places) > 0
-    most = ALLOWED * span.rank + BESIDES + (0 if placed else block.positions * len(accepted.tokens))
+    most = ALLOWED * span.rank + BESIDES
     grown, limit = None, span.tolerance / FINER
     while limit * FINER >= span.rounding:
         limit *= FINER
@@ -195,7 +195,7 @@ def onward_test(block: FirstBlock, span: Span, limit: float) -> Test:
 
 
 def grow(block: FirstBlock, accepted: Accepted, test: Test, limit: float, most: int) -> Prefixes | None:
-    """Return all prefixes within ``limit`` whose shorter prefixes are too; None if there are more than ``most``."""
+    """Return all prefixes within ``limit`` whose shorter ones are too; None if more than ``most`` are told apart."""
     tree = Prefixes.none()
     keys = values = torch.zeros(0, dtype=torch.float64)
     ends, paths = torch.tensor([-1]), torch.zeros(1, 0, dtype=torch.int64)
@@ -211,9 +211,11 @@ def grow(block: FirstBlock, accepted: Accepted, test: Test, limit: float, most: 
         if len(before) == 0:
             break
         first = len(tree)
-        if first + len(before) > most:
+        if len(before) > most:
             return None
         tree = joined(tree, Prefixes(tokens[who], ends[before], places[who], distances[before, who]))
+        if int(tree.told_apart(len(block.places) > 0).sum()) > most:
+            return None
         keys, values = (torch.cat([old, new[who]]) for old, new in ((keys, key), (values, value)))
         ends = torch.arange(first, len(tree))
         paths = torch.cat([paths[before], ends[:, None]], 1)

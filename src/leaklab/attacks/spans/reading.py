@@ -33,6 +33,7 @@ class Reading:
 
     Attributes:
         sentences: each a tuple of tokens; of next-token loss without the last one where that cannot be read.
+            Of classes, a sentence that begins another one of the batch is read as part of it.
         tokens: the set of all tokens that may be in the batch.
         proven: whether there is a certificate for all sentences.
         way: by which they were read.

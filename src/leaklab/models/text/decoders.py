@@ -7,7 +7,7 @@ unsupervised multitask learners", 2019; H. Touvron et al., "LLaMA: open and effi
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -220,7 +220,8 @@ class Llama(Decoder):
 
 def _keep_dtype(network: nn.Module, epsilon: float) -> None:
     """Put torch's normalisation in place of one that rounds to float32 whatever the network's type is."""
-    for name, layer in list[tuple[str, Any]](network.named_children()):
+    children: list[tuple[str, Any]] = list(network.named_children())
+    for name, layer in children:
         if type(layer).__name__ == "LlamaRMSNorm":
             setattr(network, name, nn.RMSNorm(layer.weight.numel(), eps=epsilon))
         else:
@@ -255,4 +256,39 @@ def gradients_of(network: nn.Module, ids: Tensor, labels: Tensor | None) -> dict
     return dict(zip(leaves, found, strict=True))
 
 
-PLUGINS = {"gpt2": Gpt2, "llama": Llama}
+# Plug-ins: the classifiers, which local training carries. The next token's loss and LoRA it does not carry yet.
+
+
+@dataclass(frozen=True)
+class Gpt2Classifier:
+    """A classifier of sentences in GPT-2's form with random weights; settings as ``Decoder`` explains them."""
+
+    family: ClassVar[type[Decoder]] = Gpt2
+
+    layers: Count = 2
+    width: Count = 128
+    heads: Count = 4
+    positions: Count = 64
+    spread: Positive = 0.02
+
+    def build(self, vocabulary_size: int, num_classes: int) -> nn.Module:
+        """Return the network with all parameters zero; see ``Decoder.build``."""
+        return self.family(**vars(self)).build(vocabulary_size, num_classes)
+
+    def initialised(
+        self, vocabulary_size: int, num_classes: int, seed: int, dtype: torch.dtype = torch.float32
+    ) -> nn.Module:
+        """Return the network with the initial weights of ``seed``."""
+        return self.family(**vars(self)).initialised(vocabulary_size, num_classes, seed, dtype)
+
+
+@dataclass(frozen=True)
+class LlamaClassifier(Gpt2Classifier):
+    """The same in Llama's form; ``groups`` as ``Llama`` explains them."""
+
+    family: ClassVar[type[Decoder]] = Llama
+
+    groups: Count = 2
+
+
+PLUGINS = {"gpt2-classifier": Gpt2Classifier, "llama-classifier": LlamaClassifier}
