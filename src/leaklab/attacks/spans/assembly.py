@@ -48,8 +48,7 @@ class ReadSentences:
         explained: rank of their inputs to the first perceptron.
         rank: of that layer's span.
         gap: behind it.
-        faithful: whether all inputs lie in the span up to rounding. A search that is not exhaustive cannot rely on the
-            gap alone: where attention is nearly even, tokens of other sentences come within it.
+        faithful: whether all inputs lie in the span up to rounding.
     """
 
     sentences: tuple[tuple[int, ...], ...]
@@ -60,7 +59,10 @@ class ReadSentences:
 
     @property
     def proven(self) -> bool:
-        """Whether these sentences are all that is behind the update."""
+        """Whether the ranks say that these sentences are all that is behind the update.
+
+        A search that is not exhaustive needs more: the sentences' own update has to be the observed one.
+        """
         return self.explained == self.rank and self.gap > PROVING_GAP and self.faithful
 
 
@@ -83,14 +85,32 @@ def read_sentences(block: FirstBlock, accepted: Accepted, span: Span, end: int |
         if not new:
             continue
         found |= new
-        nearest = max(min(found.values()), span.rounding)
-        kept = [one for one, far in found.items() if far <= ALIKE * nearest]
-        inputs = torch.cat([sentence_inputs(block, torch.tensor(one))[0] for one in kept])
-        explained = span_of(inputs.T, EXACT).rank
-        if explained >= span.rank:
+        kept, explained = _nearest(block, found, span.rank)
+        if explained >= span.rank and max(found[one] for one in kept) <= assembly.faithful:
             break
-    farthest = max((found[one] for one in kept), default=1.0)
-    return ReadSentences(tuple(kept), explained, span.rank, span.gap, farthest <= FAITHFUL * span.rounding)
+    faithful = bool(kept) and max(found[one] for one in kept) <= assembly.faithful
+    return ReadSentences(tuple(kept), explained, span.rank, span.gap, faithful)
+
+
+def _nearest(block: FirstBlock, found: dict[tuple[int, ...], float], rank: int) -> tuple[list[tuple[int, ...]], int]:
+    """Return the sentences nearest to the span, until their inputs have its rank, and the rank that they have.
+
+    Where attention is nearly even, sentences of mixed tokens lie in the span but for what is uneven, behind true ones.
+    """
+    kept, explained = list[tuple[int, ...]](), 0
+    limit = ALIKE * min(found.values())
+    for sentence in sorted(found, key=lambda one: found[one]):
+        if explained >= rank or found[sentence] > limit:
+            break
+        kept.append(sentence)
+        explained = _rank(block, kept)
+    return kept, explained
+
+
+def _rank(block: FirstBlock, sentences: list[tuple[int, ...]]) -> int:
+    """Return how many independent inputs of the first perceptron sentences have."""
+    inputs = torch.cat([sentence_inputs(block, torch.tensor(one))[0] for one in sentences])
+    return span_of(inputs.T, EXACT).rank
 
 
 class Assembly:
@@ -107,6 +127,11 @@ class Assembly:
         directions = norm.weight[:, None] * span.normal
         self._equations = directions - directions.mean(0) if norm.centred else directions
         self._shift = span.normal.T @ norm.bias
+
+    @property
+    def faithful(self) -> float:
+        """Return the distance up to which an input is one of the span for certain."""
+        return FAITHFUL * self.span.rounding
 
     def anchors(self, end: int | None) -> Iterator[tuple[int, bool]]:
         """Yield candidates to assemble around, and whether they end their sentence: ends first, then from the back."""
@@ -129,13 +154,12 @@ class Assembly:
         weights, misfit = self.fitted(anchor, numbers)
         sentence, unclear = self._rounded(numbers, weights)
         far = self._distance(sentence)
-        if far <= self.span.tolerance:
-            return {sentence: far}
-        if not held or unclear < 0 or misfit > self.span.rounding**MIXED:
-            return {}
+        near = {sentence: far} if far <= self.span.tolerance else {}
+        if far <= self.faithful or not held or unclear < 0 or misfit > self.span.rounding**MIXED:
+            return near
         here = numbers[self.accepted.places[numbers] == unclear]
         by_weight = weights[self.accepted.places[numbers] == unclear].argsort(descending=True)
-        found: dict[tuple[int, ...], float] = {}
+        found = near
         for candidate in here[by_weight[:CHOICES]].tolist():
             narrower = allowed & ((self.accepted.places != unclear) | (torch.arange(len(allowed)) == candidate))
             found |= self._solved(anchor, narrower, held - 1)

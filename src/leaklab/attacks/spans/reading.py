@@ -2,7 +2,8 @@
 
 A certificate is one of the following and nothing else: as many distinct prefixes as the rank of the first perceptron's
 inputs, or inputs of that rank for an encoder, with a gap of more than 20 behind it; the gap between weights in sparse
-reading; and for next-token loss besides, that the sentences' own update is the observed one, factor aside. A count of
+reading; and besides, for next-token loss and for encoders, whose search is not exhaustive, that the sentences' own
+update is the observed one, factor aside. A count of
 tokens in the first attention is none, since places are additive: any token at any place of a connected component lies
 in that span. A ranking is none either.
 """
@@ -18,7 +19,7 @@ from leaklab.attacks.spans.adapted import is_adapted, read_adapted
 from leaklab.attacks.spans.assembly import read_sentences
 from leaklab.attacks.spans.prefixes import ReadPrefixes, read_prefixes
 from leaklab.attacks.spans.span import ROUNDING, Candidates, Span, refuse, span_of
-from leaklab.attacks.spans.targets import read_targets, recomputed
+from leaklab.attacks.spans.targets import read_labels, read_targets, recomputed
 from leaklab.models.text.first_block import FirstBlock, first_block
 from leaklab.records.errors import UserError
 
@@ -69,7 +70,8 @@ def read(network: nn.Module, update: Mapping[str, Tensor], end: int | None = Non
         return Reading((), tokens, proven=False, way="rank")
     if not block.causal:
         encoded = read_sentences(block, accepted, second, end)
-        return Reading(encoded.sentences, tokens, encoded.proven, "assembly")
+        proven = encoded.proven and _same_classes(block, encoded.sentences, update)
+        return Reading(encoded.sentences, tokens, proven, "assembly")
     return _decoded(block, update, read_prefixes(block, accepted, second), tokens)
 
 
@@ -82,6 +84,13 @@ def _decoded(block: FirstBlock, update: Mapping[str, Tensor], found: ReadPrefixe
     sentences = read_targets(block, found.prefixes, gradient)
     proven = found.proven and recomputed(block.network.to(gradient.dtype), sentences, update) <= SAME
     return Reading(tuple(sentences), tokens | {one[-1] for one in sentences}, proven, "rank")
+
+
+def _same_classes(block: FirstBlock, found: tuple[tuple[int, ...], ...], update: Mapping[str, Tensor]) -> bool:
+    """Tell whether an encoder's sentences, with the classes that its head shows, have the observed update."""
+    network, sentences = block.network.to(next(iter(update.values())).dtype), dict.fromkeys(found, 1)
+    labels = read_labels(network, sentences, update)
+    return labels is not None and recomputed(network, sentences, update, labels) <= SAME
 
 
 def input_span(block: FirstBlock, update: Mapping[str, Tensor], part: Literal["attention", "mlp"]) -> Span:

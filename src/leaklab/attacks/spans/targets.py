@@ -161,8 +161,30 @@ class Places:
         return {tokens[place]: float(weights[place]) for place in new if weights[place] > 0}
 
 
-def recomputed(network: nn.Module, sentences: Sentences, update: Mapping[str, Tensor]) -> float:
-    """Return how far an update is from that of ``sentences``, over its length, at the best factor; next-token loss.
+HEAD = "classifier"
+"""The last layer of an encoder's classifier."""
+
+
+def read_labels(network: nn.Module, sentences: Sentences, update: Mapping[str, Tensor]) -> Tensor | None:
+    """Return the classes of an encoder's sentences, int64 [B], from its head's gradient; None where it is not sent.
+
+    The gradient is D' F with the features F: least squares gives D, in which only the true class's entry is negative.
+    """
+    if f"{HEAD}.weight" not in update:
+        return None
+    taken: list[Tensor] = []
+    hook = network.get_submodule(HEAD).register_forward_pre_hook(lambda _, given: taken.append(given[0]))
+    with torch.no_grad():
+        for sentence in sentences:
+            network(input_ids=torch.tensor([sentence]))
+    hook.remove()
+    return least_squares(torch.cat(taken).T.double(), update[f"{HEAD}.weight"].T.double()).argmin(1)
+
+
+def recomputed(
+    network: nn.Module, sentences: Sentences, update: Mapping[str, Tensor], labels: Tensor | None = None
+) -> float:
+    """Return how far an update is from that of ``sentences``, over its length, at the best factor.
 
     It is 0 for the true sentences with their counts, up to rounding.
 
@@ -170,9 +192,10 @@ def recomputed(network: nn.Module, sentences: Sentences, update: Mapping[str, Te
         network: with the broadcast weights.
         sentences: with counts.
         update: gradients by name, times any factor.
+        labels: their classes [B]; None for next-token loss.
     """
     rows = [torch.tensor(sentence) for sentence, count in sentences.items() for _ in range(count)]
-    own = gradients_of(network, nn.utils.rnn.pad_sequence(rows, batch_first=True), None)
+    own = gradients_of(network, nn.utils.rnn.pad_sequence(rows, batch_first=True), labels)
     names = [name for name in own if name in update]
     ours = torch.cat([own[name].flatten().double() for name in names])
     theirs = torch.cat([update[name].flatten().double() for name in names])
