@@ -63,7 +63,10 @@ def test_the_plugins_are_those_of_the_rooms_for_text():
     ("changes", "message"),
     [
         ({"images": {"count": 2}}, ".images: unknown key; known keys are attack, client_weight, dataset"),
-        ({"attack": "tga"}, ": unknown attacks/text plug-in 'tga': choose from mean-cosine, profiled-tag, tag, token"),
+        (
+            {"attack": "tga"},
+            ": unknown attacks/text plug-in 'tga': choose from mean-cosine, profiled-tag, span-reading, ",
+        ),
         ({"attack": {"name": "tag", "bag": True}}, ": attacks/text plug-in 'tag' has no setting 'bag': it accepts squ"),
         ({"model": "mlp"}, ": unknown models/text plug-in 'mlp': choose from bert-classifier"),
         ({"metrics": ["psnr"]}, ": metrics.0: Input should be 'token_recovery', 'position_recovery', 'rouge_1'"),

@@ -1,0 +1,135 @@
+"""All readings of one update together: which one fits the network and what was trained, and what is proven.
+
+A certificate is one of the following and nothing else: as many distinct prefixes as the rank of the first perceptron's
+inputs, or inputs of that rank for an encoder, with a gap of more than 20 behind it; the gap between weights in sparse
+reading; and besides, for next-token loss and for encoders, whose search is not exhaustive, that the sentences' own
+update is the observed one, factor aside. A count of
+tokens in the first attention is none, since places are additive: any token at any place of a connected component lies
+in that span. A ranking is none either.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from leaklab.attacks.spans.adapted import is_adapted, read_adapted
+from leaklab.attacks.spans.assembly import read_sentences
+from leaklab.attacks.spans.prefixes import ReadPrefixes, read_prefixes
+from leaklab.attacks.spans.span import ROUNDING, Candidates, Span, refuse, span_of
+from leaklab.attacks.spans.targets import read_labels, read_targets, recomputed
+from leaklab.models.text.first_block import FirstBlock, first_block
+from leaklab.records.errors import UserError
+
+Way = Literal["rank", "sparse", "first step", "assembly", "ranking"]
+SAME = 1e-6
+"""Distance of two updates over their length, up to which they are one; that of float32's sums."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What was read of an update.
+
+    Attributes:
+        sentences: each a tuple of tokens; of next-token loss without the last one where that cannot be read.
+            Of classes, a sentence that begins another one of the batch is read as part of it.
+        tokens: the set of all tokens that may be in the batch.
+        proven: whether there is a certificate for all sentences.
+        way: by which they were read.
+    """
+
+    sentences: tuple[tuple[int, ...], ...]
+    tokens: frozenset[int]
+    proven: bool
+    way: Way
+
+
+def read(network: nn.Module, update: Mapping[str, Tensor], end: int | None = None) -> Reading:
+    """Return all sentences of the batch behind one update of one step.
+
+    Args:
+        network: of ``models/text`` with the broadcast weights.
+        update: gradients by name, times any factor; frozen parameters are missing.
+        end: the token that ends every sentence, if there is one.
+
+    Raises:
+        UserError: too many tokens for the width, noise that hides the rank, or an update without what is needed.
+    """
+    block = first_block(network)
+    if is_adapted(update):
+        thin = read_adapted(block, update)
+        leaves = tuple(thin.prefixes.sentence(leaf) for leaf in thin.prefixes.leaves())
+        return Reading(leaves, frozenset(thin.accepted.tokens.tolist()), thin.proven, thin.way)
+    first, second = input_span(block, update, "attention"), input_span(block, update, "mlp")
+    refuse(first, "tokens")
+    accepted = Candidates(block).accepted(first)
+    tokens = frozenset(accepted.tokens.tolist())
+    if not second.told:
+        return Reading((), tokens, proven=False, way="rank")
+    if not block.causal:
+        encoded = read_sentences(block, accepted, second, end)
+        proven = encoded.proven and _same_classes(block, encoded.sentences, update)
+        return Reading(encoded.sentences, tokens, proven, "assembly")
+    return _decoded(block, update, read_prefixes(block, accepted, second), tokens)
+
+
+def _decoded(block: FirstBlock, update: Mapping[str, Tensor], found: ReadPrefixes, tokens: frozenset[int]) -> Reading:
+    leaves = tuple(found.prefixes.sentence(leaf) for leaf in found.prefixes.leaves())
+    (last,) = block.names.of("last", block.blocks - 1)
+    if not leaves or last not in update or not hasattr(block.network, "lm_head"):
+        return Reading(leaves, tokens, found.proven, "rank")
+    gradient = update[last].T if block.names.output_first else update[last]
+    sentences = read_targets(block, found.prefixes, gradient)
+    proven = found.proven and recomputed(block.network.to(gradient.dtype), sentences, update) <= SAME
+    return Reading(tuple(sentences), tokens | {one[-1] for one in sentences}, proven, "rank")
+
+
+def _same_classes(block: FirstBlock, found: tuple[tuple[int, ...], ...], update: Mapping[str, Tensor]) -> bool:
+    """Tell whether an encoder's sentences, with the classes that its head shows, have the observed update."""
+    network, sentences = block.network.to(next(iter(update.values())).dtype), dict.fromkeys(found, 1)
+    labels = read_labels(network, sentences, update)
+    return labels is not None and recomputed(network, sentences, update, labels) <= SAME
+
+
+def input_span(block: FirstBlock, update: Mapping[str, Tensor], part: Literal["attention", "mlp"]) -> Span:
+    """Return the span of the inputs of a part of the first block.
+
+    Raises:
+        UserError: the update lacks the part's gradients, or they say nothing.
+    """
+    return span_of(_columns(block, update, part), ROUNDING[next(iter(update.values())).dtype])
+
+
+def _columns(block: FirstBlock, update: Mapping[str, Tensor], part: str) -> Tensor:
+    names = block.names.of(part, 0)
+    missing = [name for name in names if name not in update]
+    if missing:
+        raise UserError(f"the update lacks '{missing[0]}', which this attack reads: choose another attack")
+    return torch.cat([update[name].T if block.names.output_first else update[name] for name in names], 1)
+
+
+def ranked(network: nn.Module, update: Mapping[str, Tensor], length: int) -> Reading:
+    """Return the likeliest token of every place of one sentence, without any proof: for noise, pruning, several steps.
+
+    The inputs of a sentence of L tokens span L directions; the L leading ones of the gradient are taken for them.
+
+    Args:
+        network: as in ``read``.
+        update: as in ``read``.
+        length: L, below the width.
+
+    Raises:
+        UserError: the update lacks the first attention's gradients, or the sentence reaches the width.
+    """
+    block = first_block(network)
+    if not 0 < length < block.width:
+        raise UserError(f"a sentence of {length} tokens is not told from others at width {block.width}")
+    columns = _columns(block, update, "attention").double()
+    candidates = Candidates(block)
+    basis = torch.linalg.svd(columns, full_matrices=False).U[:, :length]
+    sizes, squares = candidates.tables(slice(0, length))
+    shares = candidates.squares_of(*candidates.parts(basis, slice(0, length)), sizes) / squares
+    best = shares.argmax(0) if candidates.placed else shares[:, 0].topk(length).indices
+    return Reading((tuple(best.tolist()),), frozenset(best.tolist()), proven=False, way="ranking")
