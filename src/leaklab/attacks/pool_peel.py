@@ -20,8 +20,18 @@ from torch import Tensor, nn
 
 from leaklab.attacks.base import Case, Reconstruction, require_finite, victim
 from leaklab.attacks.labels.rules import fixed_labels
-from leaklab.attacks.pooling.closing import Closing, choices_of, closed
-from leaklab.attacks.pooling.picture import LADDER, PASSES, FirstStage, GaussianPrior, Mixture, first_output, rough
+from leaklab.attacks.pooling.closing import TRUSTS, Closing, closed
+from leaklab.attacks.pooling.picture import (
+    AGAIN,
+    LADDER,
+    LAST_PASS,
+    PASSES,
+    FirstStage,
+    GaussianPrior,
+    Mixture,
+    first_output,
+    rough,
+)
 from leaklab.attacks.pooling.stages import Taken, taken_apart
 from leaklab.attacks.starts import StartRecord
 from leaklab.models.generators.class_gaussian import ClassGaussianGenerator
@@ -34,12 +44,15 @@ from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
 from leaklab.records.traits import AttackTraits
 
-SETTLED = 1e-5
-"""Misfit of the first stage's output below which no further start is made, and above which nothing is certified."""
-AGREES, DETERMINED = 1e-3, 1e-2
-"""What a certificate may leave: of the first kernels' gradient, relative to it, and of a pixel's expected error."""
-LAST_QUIET, LAST_TURNS = 1e-4, 8
+FITS, AGREES, DETERMINED = 1e-5, 1e-3, 1e-2
+"""What a certificate may leave: of the first stage's output and of its kernels' gradient, both relative, and of the
+expected error of a pixel."""
+SETTLED = (FITS * AGREES) ** 0.5
+"""Loss below which no further start is made."""
+LAST_QUIET, LAST_TURNS, LEAST_WIDTH = 1e-4, 8, 1e-6
 """Of the last pass, which shakes nothing: it has the right winners already, or will not find them."""
+FRESH = 3
+"""Every so many starts one begins at a rough picture; the others go on from the best one so far."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +88,7 @@ class PoolPeel:
     spread: NonNegative = 0.4
 
     def reconstruct(self, case: Case) -> Reconstruction:
-        """Reconstruct every trial, one after another; a further start is made only while none has settled.
+        """Reconstruct every trial, one after another; a further start is made only while none settled.
 
         Raises:
             UserError: facts are withheld, the network is not of the form, the client keeps a layer of it, there are
@@ -126,43 +139,57 @@ class PoolPeel:
         self, taken: Taken, prior: GaussianPrior, case: Case, trial: int
     ) -> tuple[Tensor, Tensor, bool, list[StartRecord]]:
         """Return pictures [R, P] and losses [R] of all starts, whether the best is certified, and records."""
-        restarts = case.budget.restarts
+        restarts, steps = case.budget.restarts, case.budget.iterations
         pictures = prior.mean.expand(restarts, -1).clone()
         losses = prior.mean.new_full((restarts,), torch.inf)
-        latents = prior.mean.new_zeros(1, prior.factor.shape[1])
-        closing, certified, records = None, False, list[StartRecord]()
-        steps = case.budget.iterations
+        start, closing = prior.mean.new_zeros(1, prior.factor.shape[1]), None
+        certified, records = False, list[StartRecord]()
         for number in range(restarts):
             draws = case.streams("start", trial, number)
-            start = latents if number == 0 else latents + self.spread * draws.normal(*latents.shape).to(latents)
+            moved = start if number == 0 else start + self.spread * draws.normal(*start.shape).to(start)
             if closing is None or not closing.proven:
-                start = rough(taken, prior, start, steps)
-                closing = closed(taken, first_output(taken, prior.pictures(start)[0]), draws, number)
-                latents = start if number == 0 or closing.proven else latents
-            pictures[number] = prior.pictures(start)[0]
+                moved = rough(taken, prior, moved, steps)
+                closing = _closed(taken, first_output(taken, prior.pictures(moved)[0]), draws)
+                start = moved if number == 0 or closing.proven else start
             # an input that did not close is worse than any picture behind one that did
-            loss, proven = 1 + closing.residual, False
+            picture, loss, proven = prior.pictures(moved)[0], 1 + closing.residual, False
             if closing.proven:
-                pictures[number], loss, proven = self._picture(taken, closing, prior, pictures[number], draws)
-            losses[number] = loss
-            certified = proven if bool((loss <= losses).all()) else certified
-            stopped = "matched" if closing.proven and loss < SETTLED else "budget"
+                best = int(losses.argmin())
+                again = number % FRESH > 0 and bool(losses[best] < 1)
+                found = self._picture(taken, closing, prior, pictures[best] if again else picture, draws, again)
+                picture, loss, proven = found
+            certified = proven if bool((loss < losses).all()) else certified
+            pictures[number], losses[number] = picture, loss
+            stopped = "matched" if loss < SETTLED else "budget"
             records.append(StartRecord(trial, number, loss, steps, len(LADDER) * steps, False, stopped))
-            if stopped == "matched":
+            if loss < SETTLED:
                 break
         return pictures, losses, certified, records
 
     def _picture(
-        self, taken: Taken, closing: Closing, prior: GaussianPrior, picture: Tensor, draws: Stream
+        self, taken: Taken, closing: Closing, prior: GaussianPrior, picture: Tensor, draws: Stream, again: bool
     ) -> tuple[Tensor, float, bool]:
-        """Return the picture [P] behind a closed stage, its misfit, and whether it is certified."""
+        """Return the picture [P] behind a closed stage, its loss, and whether it is certified.
+
+        The loss is the geometric mean of two relative misfits, of the first stage's output and of its kernels'
+        gradient: where few cells are active many pictures make the output, and the gradient tells them apart.
+        """
         mixture = Mixture(FirstStage.behind(taken, closing, self.quiet), prior)
-        for widths in PASSES[:-1]:
+        for widths in AGAIN if again else PASSES:
             picture, _ = mixture.passed(picture, widths, self.turns, draws)
         mixture = Mixture(FirstStage.behind(taken, closing, LAST_QUIET), prior)
-        picture, misfit = mixture.passed(picture, PASSES[-1], LAST_TURNS, None)
-        agrees = misfit < SETTLED and _gradient_misfit(mixture.first, picture) < AGREES
-        return picture, misfit, agrees and mixture.expected_error(picture, max(misfit, 1e-6)) < DETERMINED
+        picture, misfit = mixture.passed(picture, LAST_PASS, LAST_TURNS, None)
+        gradient_misfit = mixture.first.gradient_misfit(picture)
+        agrees = misfit < FITS and gradient_misfit < AGREES
+        determined = agrees and mixture.expected_error(picture, max(misfit, LEAST_WIDTH)) < DETERMINED
+        return picture, (max(misfit, FITS) * gradient_misfit) ** 0.5, determined
+
+
+def _closed(taken: Taken, inputs: Tensor, draws: Stream) -> Closing:
+    """Return the closing from one rough input, by the first trust in values that closes."""
+    tries = (closed(taken, inputs, draws, trust) for trust in TRUSTS)
+    found = next(tries)
+    return found if found.proven else min(found, *tries, key=lambda one: one.residual)
 
 
 @dataclass(frozen=True)
@@ -201,15 +228,6 @@ def _as_inputs(mean: Tensor, factor: Tensor, case: Case, network: nn.Sequential,
     front = network[0]
     black, white = (front(ends) if isinstance(front, Normalisation) else ends).flatten(1)
     return GaussianPrior(black + (white - black) * mean, (white - black)[:, None] * factor, black, white)
-
-
-def _gradient_misfit(first: FirstStage, picture: Tensor) -> float:
-    """Return how far a picture [P] is from making the first kernels' gradient with hard winners, relative to it."""
-    stage, image = first.stage, picture.view(first.stage.shape)
-    choices = choices_of(stage, image)
-    errors = first.errors * (choices.amax(-1) > 0)
-    made = stage.of_winners(choices.argmax(-1), errors) @ stage.patches(image[None])[0].T
-    return float((made - first.gradient).norm() / first.gradient.norm())
 
 
 PLUGINS = {

@@ -32,8 +32,8 @@ CUT = 0.3
 SHAKE = 0.25
 """Power of the random weights of filters, which are exponential."""
 TURNS, SWEEPS = 60, 3
-STRICTER = (0.06, 0.25)
-"""How far values are trusted beyond what their errors say, by the number of the start: no one number suits all."""
+TRUSTS = (0.06, 0.25)
+"""Factors on the values' variance to try: no one number suits all."""
 SEEN = 1e-12
 """Share of the largest eigenvalue below which the equations say nothing."""
 RIDGE = 1e-13
@@ -60,14 +60,14 @@ class Closing:
     turns: int
 
 
-def closed(taken: Taken, inputs: Tensor, draws: Stream, number: int = 0) -> Closing:
+def closed(taken: Taken, inputs: Tensor, draws: Stream, trust: float = TRUSTS[0]) -> Closing:
     """Return the best of all turns from a rough input of the second stage.
 
     Args:
         taken: a network taken apart.
         inputs: [I, H, W], not negative.
         draws: for the weights of filters.
-        number: of the start, which says how far values are trusted.
+        trust: factor on the values' variance, below 1 as they are exact but for the input's errors; see ``TRUSTS``.
     """
     stage, gradient = taken.stages[1], taken.gradients[1].weight
     active, unit = taken.errors != 0, float(gradient.norm())
@@ -78,7 +78,7 @@ def closed(taken: Taken, inputs: Tensor, draws: Stream, number: int = 0) -> Clos
     for turn in range(TURNS):
         noise = (rests**2 / gradient.shape[1]).clamp(min=1e-24 * float(gradient.square().mean()))
         misses = (choices_of(stage, inputs) - taken.values[..., None]) ** 2
-        slack = STRICTER[number % len(STRICTER)] * float(misses.amin(-1)[active].mean().clamp(min=1e-24))
+        slack = trust * float(misses.amin(-1)[active].mean().clamp(min=1e-24))
         winners = winners_of(taken, inputs, winners, noise, misses / (2 * slack))
         shaken = weights * (-draws.uniform(len(weights)).to(weights).clamp(min=1e-12).log()) ** SHAKE
         inputs = fitted(taken, winners, shaken)

@@ -30,8 +30,9 @@ LADDER = ((3.0, 0.1), (9.5, 0.045), (30.0, 0.02))
 """Sharpness of the softmax, in units of the outputs' size, and relative error of what is matched."""
 SOFT_BOX, HARD_BOX = 100.0, 1e4
 HISTORY = 40
-PASSES = ((1.0, 1e-3), (0.3, 1e-4), (1e-3, 1e-5))
-"""Widths of the mixture at first and at last, relative to the deviation of a; the last pass shakes nothing."""
+PASSES, AGAIN, LAST_PASS = ((1.0, 1e-3), (0.3, 1e-4)), ((0.3, 1e-2), (0.1, 1e-4)), (1e-3, 1e-5)
+"""Widths of the mixture at first and at last, relative to the deviation of a: of a start, of one that goes on from the
+best picture, and of the end of both."""
 SHAKE = 0.5
 LEAST_ERROR = 1e-4
 """Relative error of a filter's gradient below which it is not trusted more."""
@@ -165,6 +166,14 @@ class FirstStage:
         """Return how far a picture [P] is from making the known outputs, relative to them."""
         found = choices_of(self.stage, picture.view(self.stage.shape)).amax(-1).clamp(min=0)
         return float(((found - self.outputs) * self.known).norm() / (self.outputs * self.known).norm())
+
+    def gradient_misfit(self, picture: Tensor) -> float:
+        """Return how far a picture [P] is from making the kernels' gradient with hard winners, relative to it."""
+        image = picture.view(self.stage.shape)
+        choices = choices_of(self.stage, image)
+        errors = torch.where(self.known, self.errors, self.errors * (choices.amax(-1) > 0))
+        made = self.stage.of_winners(choices.argmax(-1), errors) @ self.stage.patches(image[None])[0].T
+        return float((made - self.gradient).norm() / self.gradient.norm())
 
 
 class Mixture:
