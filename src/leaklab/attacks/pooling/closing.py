@@ -91,7 +91,7 @@ def closed(taken: Taken, inputs: Tensor, draws: Stream, trust: float = TRUSTS[0]
         if residual < CLOSED:
             break
         inputs = inputs.clamp(min=0)
-    return _judged(taken, *best, turns)
+    return judged(taken, *best, turns)
 
 
 def choices_of(stage: Stage, inputs: Tensor) -> Tensor:
@@ -163,8 +163,15 @@ def _rests(taken: Taken, winners: Tensor, inputs: Tensor) -> Tensor:
     return found
 
 
-def _judged(taken: Taken, inputs: Tensor, winners: Tensor, turns: int) -> Closing:
-    """Return the closing with its certificate: residual, surplus of equations, and values as a witness of their own."""
+def judged(taken: Taken, inputs: Tensor, winners: Tensor, turns: int) -> Closing:
+    """Return a closing with its certificate: residual, surplus of equations, and values as a witness of their own.
+
+    Args:
+        taken: a network taken apart.
+        inputs: of the second stage, [I, H, W].
+        winners: of its pool, [O, N].
+        turns: that were taken.
+    """
     stage, active = taken.stages[1], taken.errors != 0
     residual = float(_rests(taken, winners, inputs).norm() / taken.gradients[1].weight.norm())
     rows, _ = _equations(taken, winners)
