@@ -160,12 +160,14 @@ class Taken:
         gradients: of both.
         values: output of the second stage, [O, N]; 0 where it is quiet.
         errors: the loss's derivative for it, [O, N]; 0 where it is quiet.
+        rounding: relative misfit of what the head tells twice: how exact the update is.
     """
 
     stages: tuple[Stage, Stage]
     gradients: tuple[Gradient, Gradient]
     values: Tensor
     errors: Tensor
+    rounding: float
 
 
 def stages_of(network: nn.Sequential, shape: tuple[int, int, int], attack: str) -> tuple[dict[str, Stage], str]:
@@ -271,7 +273,7 @@ def _trials(observation: Observation, stages: dict[str, Stage], affine: str, att
                 f"attack '{attack}': the update of trial {trial} is not that of one sample without noise ({misfit:.1e} "
                 f"of the head's gradient speak against it, {ONE_SAMPLE} may): choose annealed-map"
             )
-        yield Taken((first, second), (gradients[0], gradients[1]), values * active, errors)
+        yield Taken((first, second), (gradients[0], gradients[1]), values * active, errors, misfit)
 
 
 def _row(values: Tensor | None, row: int) -> Tensor | None:
