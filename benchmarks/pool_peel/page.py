@@ -13,13 +13,12 @@ INTRO = """# Pool peel
 
 `PYTHONPATH=benchmarks .venv/bin/python -m pool_peel` made this page, on one thread. Each client holds one image of a
 test part and sends one float32 gradient of a network of its own, as initialised; the prior is that of the class's
-training images. Settings were chosen on images 20 to 31 of Fashion-MNIST ("chosen on"). Two earlier versions were seen
-on images 32 to 79: with three starts, none of which went on from another, 16 of 32 to 55 were read; with eight that do,
-17 of 56 to 79, at a rate of 0.01, which rounds. The flips of single winners at the end of closing came then, tried on four of 32 to 55 that had not
-closed. All other lines are of images 80 and up, looked at once, at the end.
-An image counts as read from
-30 dB; a certificate would be false at 60 dB or less. "Closed" is how often the
-second stage's input was read with a proof. The class mean is what reads nothing but the label.
+training images. Settings were chosen on images 20 to 31 of Fashion-MNIST ("chosen on"). Two earlier versions were
+seen on images 32 to 79: with three starts, none of which went on from another, 16 of 32 to 55 were read; with eight
+that do, 17 of 56 to 79, at a rate of 0.01, which rounds. The flips of single winners at the end of closing came then,
+tried on four of 32 to 55 that had not closed. All other lines are of images 80 and up, looked at once, at the end. An
+image counts as read from 30 dB; a certificate would be false at 60 dB or less. "Closed" is how often the second
+stage's input was read with a proof. The class mean is what reads nothing but the label.
 """
 
 

@@ -214,9 +214,9 @@ class PoolPeelSmooth(PoolPeel):
         channels, height, width = case.shape(self.name)[1:]
         like = observation.like
         rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
-        places = torch.stack([rows.flatten(), columns.flatten()], 1).to(like)
+        places = torch.stack([rows.flatten(), columns.flatten()], 1).double()
         alike = self.DEVIATION**2 * torch.exp(-torch.cdist(places, places) / self.LENGTH)
-        factor = torch.kron(torch.eye(channels).to(like), torch.linalg.cholesky(alike))
+        factor = torch.kron(torch.eye(channels).double(), torch.linalg.cholesky(alike)).to(like)
         prior = _as_inputs(like.new_full((len(factor),), self.MEAN), factor, case, network, self.name)
         return lambda _: prior
 
