@@ -60,6 +60,7 @@ ATTACKS = [
     ("support-quotient", {}, {"model": PERCEPTRON, "defense": "gradient-compression"}),
     ("unmixed-pictures", {}, {**BATCH, "model": PERCEPTRON}),
 ]
+OF_POOLS = ("pool-peel", "pool-peel-smooth")
 SLOW = {"dlg", "idlg", "csdlg", "delta-dlg", "annealed-likelihood", "annealed-map", "annealed-sum"}
 GENERATIVE = {"annealed-likelihood", "annealed-map", "annealed-sum", "ggl", "head-lookup"}
 
@@ -164,6 +165,20 @@ def test_every_attack_works_there(both, dataset, name, settings, changes):
     assert_same(*both(drawn(dataset, changes), {"name": name, "settings": settings}))
 
 
+@pytest.mark.parametrize("name", OF_POOLS)
+def test_what_reads_pools_works_there(lazy, dataset, name):
+    """On digits of twice the size, which two convolutions with pools take."""
+    doubled = {key: getattr(dataset, key) for key in ("train_images", "test_images")}
+    doubled = {key: value.repeat_interleave(2, 2).repeat_interleave(2, 3) for key, value in doubled.items()}
+    large = replace(dataset, **doubled)
+    prior = ClassGaussian(components=4).fitted(large.train_images / 255, large.train_labels, 10)
+    captured = drawn(large, {"model": "cnn-mnist"})
+    attack = {"name": name, "settings": {"turns": 2}}
+    spec = AttackerSpec.model_validate({"attack": attack, "transform": "none", "iterations": 1, "restarts": 2})
+    given = prior if name == "pool-peel" else None
+    assert_same(*(attacked(spec, *captured, device, given, None) for device in ("cpu", lazy)))
+
+
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_every_transform_works_there(both, dataset, transform):
     attack, changes = TRANSFORMS[transform]
@@ -190,7 +205,7 @@ def test_every_transform_of_an_algorithms_messages_works_there(both, dataset, na
 
 
 def test_every_attack_and_transform_is_listed():
-    attacks = {name for name, _, _ in ATTACKS} | {attack["name"] for attack, _ in TRANSFORMS.values()}
+    attacks = {name for name, _, _ in ATTACKS} | {*OF_POOLS} | {attack["name"] for attack, _ in TRANSFORMS.values()}
     assert attacks == set(plugins.available("attacks"))
     transforms = {*TRANSFORMS, "learnt"} | {name for name, *_ in OF_ALGORITHMS}
     assert transforms == set(plugins.available("attacks/adaptive"))

@@ -20,7 +20,7 @@ MODEL = {"name": "mlp", "settings": {"hidden": 24, "dropout": 0.0}}
 ATTACKS = [
     name
     for name in plugins.available("attacks")
-    if not declared("attacks", name).generator and name not in ("imprint", "position-reading")
+    if not declared("attacks", name).generator and name not in ("imprint", "pool-peel-smooth", "position-reading")
 ]
 
 

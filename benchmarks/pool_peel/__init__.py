@@ -1,0 +1,1 @@
+"""What pool-peel reads of networks with max pooling, beside annealed MAP."""
