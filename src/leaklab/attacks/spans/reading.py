@@ -3,9 +3,8 @@
 A certificate is one of the following and nothing else: as many distinct prefixes as the rank of the first perceptron's
 inputs, or inputs of that rank for an encoder, with a gap of more than 20 behind it; the gap between weights in sparse
 reading; and besides, for next-token loss and for encoders, whose search is not exhaustive, that the sentences' own
-update is the observed one, factor aside. A count of
-tokens in the first attention is none, since places are additive: any token at any place of a connected component lies
-in that span. A ranking is none either.
+update is the observed one, factor aside. A count of tokens in the first attention is none, since places are additive:
+any token at any place of a connected component lies in that span. A ranking is none either.
 """
 
 from collections.abc import Mapping

@@ -40,7 +40,8 @@ class SpanReadingAttack:
         Raises:
             UserError: see above, and where the update lacks what is read.
         """
-        observation, knowledge = case.observation, case.knowledge
+        # float64 and one sentence at a time, by lists of tokens: a processor's work, wherever the update lies
+        observation, knowledge = case.observation.to("cpu"), case.knowledge
         end = knowledge.require("architecture", "span-reading")["vocabulary"]["end"]
         network, tokens, records = victim(observation, knowledge), [], []
         for row, update in enumerate(observation.as_direction().one_by_one()):
