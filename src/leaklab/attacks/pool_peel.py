@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from leaklab.attacks.base import Case, Reconstruction, require_finite, victim
 from leaklab.attacks.labels.rules import fixed_labels
-from leaklab.attacks.pooling.closing import TRUSTS, Closing, closed
+from leaklab.attacks.pooling.closing import CLOSED, TRUSTS, Closing, closed
 from leaklab.attacks.pooling.picture import (
     AGAIN,
     LADDER,
@@ -180,7 +180,8 @@ class PoolPeel:
         mixture = Mixture(FirstStage.behind(taken, closing, LAST_QUIET), prior)
         picture, misfit = mixture.passed(picture, LAST_PASS, LAST_TURNS, None)
         gradient_misfit = mixture.first.gradient_misfit(picture)
-        agrees = misfit < FITS and gradient_misfit < AGREES
+        # what rounding raised the bar to lets a search go on, and is above what one wrong winner was seen to leave
+        agrees = closing.residual < CLOSED and misfit < FITS and gradient_misfit < AGREES
         determined = agrees and mixture.expected_error(picture, max(misfit, LEAST_WIDTH)) < DETERMINED
         return picture, (max(misfit, FITS) * gradient_misfit) ** 0.5, determined
 
@@ -196,6 +197,7 @@ def _closed(taken: Taken, inputs: Tensor, draws: Stream) -> Closing:
 class PoolPeelSmooth(PoolPeel):
     """The same without public images: all that is believed of a picture is that neighbours are alike."""
 
+    # written out, as a plan reads them from the text: those of PoolPeel without the generator
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, "input_range"),
         facts_when={"label_rule": KNOWN_LABELS},

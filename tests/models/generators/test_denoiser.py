@@ -25,8 +25,8 @@ def images():
     return torch.tensor(loaded.images / 16, dtype=torch.float32)[:, None], torch.tensor(loaded.target)
 
 
-def learnt(images, steps=SCHEDULE, kept=None, pooled=False, held=0):
-    settings = Denoiser(width=8, floor=FLOOR, pooled=pooled, held=held)
+def learnt(images, steps=SCHEDULE, kept=None, pooled=False):
+    settings = Denoiser(width=8, floor=FLOOR, pooled=pooled)
     public = images[0][:PUBLIC], images[1][:PUBLIC]
     return settings.learnt(*public, CLASSES, steps, partial(stream, 0, "generator"), kept=kept)
 
@@ -124,20 +124,6 @@ def test_a_killed_training_ends_with_the_same_bytes(images, generator, tmp_path)
         assert torch.equal(value, resumed.state_dict()[name]), name
 
 
-def test_what_is_held_is_not_learnt_from_and_is_kept(images):
-    """The last of each class; another image in their place leaves mean, components and network as they were."""
-    held = 3
-    first = learnt(images, DenoiserTraining(3, 8, 1e-3, 0.0), held=held)
-    places = [(images[1][:PUBLIC] == k).nonzero()[-held:, 0] for k in range(CLASSES)]
-    changed = images[0].clone()
-    for own in places:
-        changed[own] = 1 - changed[own]
-    second = learnt((changed, images[1]), DenoiserTraining(3, 8, 1e-3, 0.0), held=held)
-    for name, value in first.state_dict().items():
-        assert torch.equal(value, second.state_dict()[name]) == (name != "public"), name
-    assert torch.equal(first.public[4], (255 * images[0][places[4]].flatten(1)).round().to(torch.uint8))
-
-
 def test_it_draws_what_class_gaussian_draws_and_comes_back_from_its_file(images, generator, blurred, tmp_path):
     gaussian = ClassGaussian(floor=FLOOR).fitted(images[0][:PUBLIC], images[1][:PUBLIC], CLASSES)
     latents, classes = stream(2).normal(5, 64).float(), F.one_hot(torch.arange(5), CLASSES).float()
@@ -163,16 +149,18 @@ def test_classes_that_share_their_components_draw_with_the_covariance_within_cla
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"held": 400}, "lower held"),
+        ({"alone": 7}, "class 7 has 1"),
         ({"shape": (1, 6, 8)}, "multiples of 4"),
         ({"rate": 1e9}, "diverged"),
     ],
 )
 def test_what_cannot_be_learnt_is_one_line(images, change, said):
     shape = change.get("shape", (1, 8, 8))
-    public = images[0][:PUBLIC, :, : shape[1], : shape[2]]
+    labels = images[1][:PUBLIC]
+    kept = torch.ones(PUBLIC, dtype=torch.bool)
+    if "alone" in change:
+        kept[(labels == change["alone"]).nonzero()[1:, 0]] = False
+    public = images[0][:PUBLIC, :, : shape[1], : shape[2]][kept]
     schedule = DenoiserTraining(40, 8, change.get("rate", 1e-3), 0.0)
     with pytest.raises(UserError, match=said):
-        Denoiser(width=8, held=change.get("held", 0)).learnt(
-            public, images[1][:PUBLIC], CLASSES, schedule, partial(stream, 0)
-        )
+        Denoiser(width=8).learnt(public, labels[kept], CLASSES, schedule, partial(stream, 0))

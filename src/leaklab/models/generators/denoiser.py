@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from leaklab.models.base import Shape
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.models.generators.denoising import DenoiserTraining, DenoisingGenerator, UNet
-from leaklab.records.bounds import Count, Natural, NonNegative
+from leaklab.records.bounds import Count, NonNegative
 from leaklab.records.errors import UserError
 from leaklab.records.kept import KeptTensors
 from leaklab.records.streams import Stream
@@ -33,15 +33,11 @@ class Denoiser:
     Attributes:
         width: channels of its network at half the images' sides.
         floor: as in ``class-gaussian``.
-        kept: as in ``class-gaussian``.
-        held: public images of each class, the last ones, that it does not learn from, so that attacks can be tried on
-            them; they are what it keeps.
         pooled: as in ``class-gaussian``.
     """
 
     width: Count = 32
     floor: NonNegative = 0.02
-    held: Natural = 0
     pooled: bool = False
 
     def generator(self, image_shape: Shape, num_classes: int) -> DenoisingGenerator:
@@ -50,9 +46,9 @@ class Denoiser:
         Raises:
             UserError: images are too large, or their sides cannot be halved twice.
         """
-        ClassGaussian(floor=self.floor).generator(image_shape, num_classes)  # refuses what is too large for it
         with torch.device("meta"):  # torch's constructors would otherwise draw from the global generator
-            network = DenoisingGenerator(num_classes, image_shape, self.held, pooled=self.pooled, width=self.width)
+            ClassGaussian(floor=self.floor).generator(image_shape, num_classes)  # refuses what is too large for it
+            network = DenoisingGenerator(num_classes, image_shape, pooled=self.pooled, width=self.width)
         return network.to_empty(device="cpu")
 
     def learnt(
@@ -79,36 +75,16 @@ class Denoiser:
         Raises:
             UserError: a class has too few images, or the training diverges.
         """
-        heard, held = self._parted(images, labels, num_classes)
-        gaussian = ClassGaussian(floor=self.floor, pooled=self.pooled).fitted(images[heard], labels[heard], num_classes)
+        gaussian = ClassGaussian(floor=self.floor, pooled=self.pooled).fitted(images, labels, num_classes)
         generator = self.generator(gaussian.image_shape, num_classes).to(images.device)
         with torch.no_grad():
             generator.mean.copy_(gaussian.mean)
             generator.factor.copy_(gaussian.factor)
-            if self.held:
-                generator.public.copy_((255 * images[held].flatten(1)).round().view_as(generator.public))
         generator.requires_grad_(requires_grad=False)
         initialise(generator.network, streams("initialisation", "denoiser"))
-        train(generator, images[heard], labels[heard], settings, streams, progress, kept)
+        train(generator, images, labels, settings, streams, progress, kept)
         generator.frozen()
         return generator
-
-    def _parted(self, images: Tensor, labels: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
-        """Return the places of the images that are learnt from, and of those that are held, class by class.
-
-        Raises:
-            UserError: a class has too few.
-        """
-        places = [(labels == k).nonzero()[:, 0] for k in range(num_classes)]
-        for k, own in enumerate(places):
-            if len(own) < self.held + 2:
-                raise UserError(
-                    f"generator 'denoiser' needs {self.held + 2} images of each class, and class {k} has {len(own)}: "
-                    "lower held or choose another dataset"
-                )
-        cut = [len(own) - self.held for own in places]
-        heard = torch.cat([own[:last] for own, last in zip(places, cut, strict=True)]).sort().values
-        return heard, torch.cat([own[last:] for own, last in zip(places, cut, strict=True)])
 
 
 def initialise(network: UNet, draws: Stream) -> None:

@@ -4,6 +4,7 @@ Built from the settings by ``transformers``, without a download. Sources: A. Rad
 unsupervised multitask learners", 2019; H. Touvron et al., "LLaMA: open and efficient foundation language models", 2023.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -32,7 +33,7 @@ ROTATION = 10_000.0
 
 
 @dataclass(frozen=True)
-class Decoder:
+class Decoder(ABC):
     """What both families share; padding is token 0 and never attended to, nothing is dropped.
 
     Attributes:
@@ -123,9 +124,9 @@ class Decoder:
         if self.rank > self.width:
             raise UserError(f"LoRA of rank {self.rank} is wider than the network ({self.width}): lower the rank")
 
+    @abstractmethod
     def _empty(self, vocabulary_size: int, num_classes: int) -> nn.Module:
         """Return the network of transformers, without LoRA; called where tensors have no storage."""
-        raise NotImplementedError
 
     def _fill(self, network: nn.Module) -> None:
         """Give the buffers that have no storage yet their constant values."""
