@@ -216,8 +216,10 @@ def _lookup(choice: Mapping[str, Any], path: str, where: str) -> Any:
 
 def _matches(choice: Mapping[str, Any], condition: Mapping[str, Any], where: str) -> bool:
     for path, wanted in condition.items():
-        value = _name(_lookup(choice, path, where))
-        if value not in (wanted if isinstance(wanted, list) else [wanted]):
+        value, names = _name(_lookup(choice, path, where)), wanted if isinstance(wanted, list) else [wanted]
+        if settings := [one for one in names if isinstance(one, dict)]:  # would match nothing, whatever it says
+            raise UserError(f"{where}: '{path}' is asked for by name, without settings: {_name(settings[0])}")
+        if value not in names:
             return False
     return True
 

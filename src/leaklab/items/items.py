@@ -109,6 +109,8 @@ class Cells(Record):
             same group of classes lie.
         over_images: of attacks; ``single`` keeps the number of every image beside their median, ``mean`` their mean
             alone, under the metric's own name.
+        against: of attacks; the block beside whose attack every other one of its cell is put, update by update; empty
+            for none.
     """
 
     row: dict[str, str | RowValue]
@@ -119,6 +121,7 @@ class Cells(Record):
     metric_as: dict[str, dict[str, str]] = Field(default_factory=dict)
     embedding: str = ""
     over_images: Literal["single", "mean"] = "single"
+    against: str = ""
 
 
 class MetricMeaning(Record):
@@ -222,6 +225,8 @@ class Item(Record):
             raise ValueError("an item has either 'runs' or a reason under 'planned' (a 'diagram' needs neither)")
         if self.made and not self.renderer:
             raise ValueError("an item with runs or a diagram needs a 'renderer'")
+        if self.cells and self.cells.against not in ("", *self.runs):
+            raise ValueError(f"cells.against: there is no block '{self.cells.against}': {', '.join(self.runs)}")
         if self.own_renderer:
             _check_renderer(self.renderer, self.figure)
         elif self.figure:

@@ -5,8 +5,8 @@ all that were tried, by the metric and statistic of the row, which its key ``by`
 not repeated where that is the paper's or the blind one: the row's run says which they are. Beside them stand, as
 summaries only, each attack that was ``tried``, the references (once per cell, as they need no attack), the oracle's
 choice among the paper's starts, and the ``difference`` between the knowing and the paper's attacker in pairs. What an
-attacker has over the best reference is a ``difference`` of his own, again in pairs. Updates that say nothing are
-counted, attack by attack, in a row of their own; no number is chosen or summarised by that count.
+attacker has over the best reference is a ``difference`` of his own, again in pairs, and so is what each attack that was
+tried has over that of the block ``cells.against``. Updates that say nothing are counted, attack by attack, in a row of their own; no number is chosen or summarised by that count.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -65,6 +65,7 @@ class AttackRows:
         for attempt in cell.attempts:
             for metric in attempt.metrics:
                 yield from self._summary_rows(cell, attempt, metric, UNMARKED, {TRIED: attempt.name})
+                yield from self._against_rows(cell, attempt, metric)
         yield from self._aside_rows(cell)
         for attempt in cell.attempts:
             yield from self._silence_rows(cell, attempt)
@@ -100,6 +101,21 @@ class AttackRows:
         summary = paired_difference_for(metric, lines["value"].to_numpy(), other["value"].to_numpy(), clusters)
         more = {DIFFERENCE: KNOWING_LESS_PAPER}
         yield self.summary_row(cell, strongest, metric, statistic, summary, UNMARKED, more, paper.ids)
+
+    def _against_rows(self, cell: Cell, attempt: Attempt, metric: str) -> Iterator[ResultRow]:
+        """Yield what an attack has over that of the block ``cells.against`` in its cell, update by update."""
+        block = self.source.against
+        other = next((one for one in cell.attempts if one.run.block == block), None) if block else None
+        if other is None or other is attempt or metric not in other.metrics:
+            return
+        lines, beside = attempt.of(metric), other.of(metric)
+        if attempt.updates.places_of(lines) != other.updates.places_of(beside):
+            return
+        clusters = attempt.updates.clusters_of(lines)
+        summary = paired_difference_for(metric, lines["value"].to_numpy(), beside["value"].to_numpy(), clusters)
+        more = {TRIED: attempt.name, DIFFERENCE: f"{TRIED} - {other.name}"}
+        for statistic in self.statistics(metric):
+            yield self.summary_row(cell, attempt, metric, statistic, summary, UNMARKED, more, other.ids)
 
     def _over_guess_rows(
         self, cell: Cell, attempt: Attempt, metric: str, statistic: Statistic, attacker: str, more: RowKeys

@@ -67,6 +67,11 @@ class Source:
         """Whether attacks are shown by the means over their images alone."""
         return self.item.cells is not None and self.item.cells.over_images == "mean"
 
+    @property
+    def against(self) -> str:
+        """The block beside whose attack the others of a cell are put; empty for none."""
+        return self.item.cells.against if self.item.cells else ""
+
     def renamed(self, run: PlannedRun) -> Mapping[str, str]:
         """Return metric -> name in print, where the two differ."""
         return self.item.cells.metric_as.get(run.block, {}) if self.item.cells else {}
