@@ -38,7 +38,8 @@ class TableLayout(Named):
 
     Attributes:
         rows: row keys (or ``metric``, ``attacker``) whose values make the table's rows, outermost first. Numbers that
-            stand beside the attackers' are shown only if their key (``selection``, ``tried``) is among the keys.
+            stand beside the attackers' are shown only if their key (``selection``, ``tried``, ``difference``) is among
+            the keys.
         columns: those that make its columns.
         metric: the metric or metrics shown.
         format: of one cell, with the fields ``value`` and ``std``; one text, or one per metric. A number without a

@@ -8,7 +8,16 @@ from leaklab.items.layouts import MINUS as MINUS
 from leaklab.items.layouts import Named
 from leaklab.metrics.silence import NO_INFORMATION_CARD
 from leaklab.records.errors import UserError
-from leaklab.report.numbers.results import AS_DESCRIBED, ASIDE, SELECTION, TRIED, ResultRow, ResultTable, RowKeys
+from leaklab.report.numbers.results import (
+    AS_DESCRIBED,
+    ASIDE,
+    DIFFERENCE,
+    SELECTION,
+    TRIED,
+    ResultRow,
+    ResultTable,
+    RowKeys,
+)
 
 MOST_NAMED = 4
 LOST = {
@@ -189,7 +198,7 @@ def place_of(row: ResultRow, keys: Sequence[str]) -> Place:
     Raises:
         UserError: the row lacks a key.
     """
-    special = {"metric": row.metric, "attacker": row.attacker, SELECTION: OWN_CHOICE, TRIED: ""}
+    special = {"metric": row.metric, "attacker": row.attacker, SELECTION: OWN_CHOICE, TRIED: "", DIFFERENCE: ""}
     values: Mapping[str, Any] = {**special, **row.row}
     absent = [key for key in keys if key not in values]
     if absent:
