@@ -6,7 +6,8 @@ not repeated where that is the paper's or the blind one: the row's run says whic
 summaries only, each attack that was ``tried``, the references (once per cell, as they need no attack), the oracle's
 choice among the paper's starts, and the ``difference`` between the knowing and the paper's attacker in pairs. What an
 attacker has over the best reference is a ``difference`` of his own, again in pairs, and so is what each attack that was
-tried has over that of the block ``cells.against``. Updates that say nothing are counted, attack by attack, in a row of their own; no number is chosen or summarised by that count.
+tried has over that of the block ``cells.against``. Updates that say nothing are counted, attack by attack, in a row of
+their own; no number is chosen or summarised by that count.
 """
 
 from collections.abc import Callable, Iterator, Sequence
