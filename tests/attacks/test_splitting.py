@@ -37,7 +37,7 @@ def two_shades(seed, count):
 def begun(digits):
     """A denoiser of digits that knows no more than their Gaussians."""
     images, labels = digits[0][:1000].float(), digits[1][:1000]
-    return Denoiser(width=4).learnt(images, labels, CLASSES, BEGUN, partial(stream, 0))
+    return Denoiser(width=4).trained(images, labels, CLASSES, BEGUN, partial(stream, 0))
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def learnt():
     """A denoiser that has learnt that there are two shades."""
     images, labels = two_shades(1, 1200)
     schedule = DenoiserTraining(steps=150, batch_size=32, rate=5e-3, average=0.9)
-    return Denoiser(width=8).learnt(images.float(), labels, CLASSES, schedule, partial(stream, 0, "generator"))
+    return Denoiser(width=8).trained(images.float(), labels, CLASSES, schedule, partial(stream, 0, "generator"))
 
 
 @pytest.fixture(scope="module")

@@ -174,6 +174,14 @@ class TestOverridesAndSkips:
         found = {(run.spec.defense.name, run.spec.rounds) for run in runs}
         assert found == {("none", 5), ("lrp", 5), ("lrp", 6), ("lrp", 7)}
 
+    @pytest.mark.parametrize("key", ["skip", "overrides"])
+    def test_a_condition_with_settings_would_never_hold_and_is_refused(self, key):
+        condition = {"defense": {"name": "lrp", "low": 0}}
+        given = [condition] if key == "skip" else [{"when": condition, "set": {"rounds": 9}}]
+        assert "'defense' is asked for by name, without settings: lrp" in refusal(
+            {"main": {**TRAIN, "defense": "none", key: given}}
+        )
+
     def test_the_variant_is_filled_from_the_run(self):
         runs = runs_of({**TRAIN, "partition.seed": [0, 3], "variant": "seed={partition.seed}, {model}"})
         assert [run.variant for run in runs] == ["seed=0, mlp", "seed=3, mlp"]

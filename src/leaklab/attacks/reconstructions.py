@@ -59,6 +59,11 @@ def in_order(found: Reconstruction, rows: Sequence[int]) -> Reconstruction:
     return Reconstruction(**tensors, starts=tuple(sorted(found.starts, key=lambda start: start.trial)))
 
 
+def alone(found: Reconstruction, place: int) -> Reconstruction:
+    """Return one trial, without its starts."""
+    return Reconstruction(**{name: value[[place]] for name, value in tensors_of(found).items()}, starts=())
+
+
 def packed(part: Reconstruction) -> dict[str, Tensor]:
     """Return a chunk as tensors, its starts included."""
     return tensors_of(part) | {"starts": as_tensor(part.starts)}

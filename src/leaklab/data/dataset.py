@@ -6,6 +6,7 @@ from typing import Any, overload
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from leaklab.data.fetch import mirror_folder
 from leaklab.data.labels import PARTS, PHOTOGRAPHS, Labels
@@ -14,6 +15,13 @@ from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, read_tensors
 
 BRIGHTEST = 255
+
+
+def first_of_class(labels: Tensor, count: int) -> Tensor:
+    """Return which of labels [N] are among the first ``count`` of their value: bool [N]."""
+    # its place among those of its label, counted from 1
+    places = F.one_hot(labels).cumsum(0).gather(1, labels[:, None])[:, 0]
+    return places <= count
 
 
 @dataclass(frozen=True, eq=False)

@@ -263,7 +263,9 @@ def _nested(kinds: tuple[type[Spec], ...], choice: dict[str, Any], where: str) -
         known = sorted({field for kind in kinds for field in kind.model_fields} - {"capture"})
         raise UserError(f"{where}.{sorted(rest)[0]}: unknown key; known keys are {', '.join(known)}")
     if isinstance(own := attack.get("law"), dict):
-        attack["law"] = {"capture": capture, "generator": attack.get("generator"), **own}
+        tried = {"attack": "attack", "transform": "transform", "evaluations": "iterations"} if own.get("gate") else {}
+        tried = {name: attack[field] for name, field in tried.items() if field in attack}
+        attack["law"] = {"capture": capture, "generator": attack.get("generator"), **tried, **own}
     if "projection" in kinds[-1].model_fields:
         judged["projection"] = _projection(choice, where)
     return {"metrics": [], **judged, "attack": {"capture": capture, **attack}}

@@ -106,10 +106,19 @@ def check_law(attack: AttackSpec) -> None:
         UserError: says what to add or to leave out.
     """
     name, wanted = attack.transform.name, declared(TRANSFORMS, attack.transform.name).law
-    if wanted and attack.law is None:
+    learnt, gate = (attack.law.images, attack.law.gate) if attack.law else (0, 0)
+    if wanted and not learnt:
         raise UserError(f"transform '{name}' takes a law of the defense: add law: {{images: 24}} and a generator")
-    if attack.law is not None and not wanted:
-        raise UserError(f"transform '{name}' takes no law: leave law out, or choose transform learnt")
+    if learnt and not wanted:
+        raise UserError(
+            f"transform '{name}' takes no law: leave law out, set law.images: 0, or choose transform learnt"
+        )
+    if gate and not attack.attack.settings.get("splits"):
+        raise UserError(
+            f"law.gate: attack '{attack.attack.name}' has nothing to choose: set attack.splits, or leave it out"
+        )
+    if attack.law is not None and not learnt and not gate:
+        raise UserError("law: nothing is rehearsed: set law.images or law.gate, or leave law out")
 
 
 def check_row_keys(item: Item, run: PlannedRun) -> None:

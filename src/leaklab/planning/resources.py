@@ -109,7 +109,10 @@ def _of_law(spec: LawSpec) -> Cost:
         generator=spec.generator,
         iterations=spec.iterations,
     )
-    evaluations = spec.choosing * spec.capture.batch_size * LAWS * STAGES_OF_TRIAL * spec.iterations
+    gate = 2 * spec.gate * spec.evaluations * STAGES_OF_TRIAL
+    evaluations = (
+        gate + bool(spec.images) * spec.choosing * spec.capture.batch_size * LAWS * STAGES_OF_TRIAL * spec.iterations
+    )
     return Cost(evaluations=evaluations, seconds=OTHER_SECONDS + evaluations * _milliseconds(trial) / 1e3)
 
 

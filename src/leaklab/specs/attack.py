@@ -43,7 +43,8 @@ class AttackSpec(AttackOn, AttackerSpec):
     """One attack on all trials of a capture.
 
     Attributes:
-        law: of a transform that learns the defense (``learnt``), else None.
+        law: what is learnt by rehearsing, for a transform that learns the defense (``learnt``) or an attack that tries
+            its splits before it takes them; else None.
     """
 
     LATER: ClassVar[frozenset[str]] = frozenset({"law"})
@@ -59,6 +60,13 @@ class AttackSpec(AttackOn, AttackerSpec):
     def _law_of_this_capture(self) -> "AttackSpec":
         if self.law is not None and self.law.capture != self.capture:
             raise ValueError("a law is learnt where its attack is made: leave law.capture out")
+        tried = self.attack, self.transform, self.iterations
+        if (
+            self.law is not None
+            and self.law.gate
+            and tried != (self.law.attack, self.law.transform, self.law.evaluations)
+        ):
+            raise ValueError("what is tried is the attack itself: leave law.attack, transform and evaluations out")
         return self
 
     def on(self, capture: CaptureSpec) -> "AttackSpec":

@@ -53,5 +53,7 @@ class GeneratorSpec(Spec):
         """What it was made from, in words, e.g. ``train part of mnist``."""
         if not self.steps:
             return f"published weights of {self.model.name}"
+        if few := self.model.settings.get("per_class"):
+            return f"{few} images a class of the {self.split} part of {self.dataset}"
         left_out = ", without what attacked clients hold" if self.model.settings.get("attacked") else ""
         return f"{self.split} part of {self.dataset}{left_out}"

@@ -90,5 +90,7 @@ def _law(told: Mapping[str, Any], captured: Any, generator: Any) -> dict[str, An
         clients, images = rehearsal.capture, ImageChoice.model_validate(rehearsal.capture.images.model_dump())
     except ValueError as error:
         raise UserError(f"no record of a law: {str(error).splitlines()[0]}") from None
-    choosing = images.count // clients.batch_size - rehearsal.images
-    return {**told, "capture": captured, "generator": generator, "draws": clients.draws, "choosing": choosing}
+    choosing = images.count // clients.batch_size - rehearsal.images - rehearsal.gate
+    own = {name: value for name, value in told.items() if name != "taught"}
+    own |= {"choosing": choosing} if rehearsal.images else {}
+    return {**own, "capture": captured, "generator": generator, "draws": clients.draws}

@@ -1,11 +1,13 @@
-"""Learn the law of a defense from public images, and keep the one that reads further public images best."""
+"""Rehearse on public images: learn the law that reads further ones best, try whether a learnt prior reads more."""
+
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from leaklab.attacks.base import Reconstruction
 from leaklab.attacks.learnt import laws
-from leaklab.captures.rehearsal import best_law, rehearse
+from leaklab.captures.rehearsal import best_law, gains_of_splits, helps, rehearse, unseen
 from leaklab.captures.truth import Truth
 from leaklab.data.dataset import Dataset
 from leaklab.metrics.guesses import match, reorder
@@ -17,20 +19,32 @@ from leaklab.records.streams import repeat_on_gpu
 from leaklab.specs.law import RehearsalSpec
 from leaklab.steps.base import Job, main
 
+SPLITS = "splits"
+"""Of ``laws``: whether the attack takes its splits."""
+
 
 def run(job: Job) -> None:
     """Write outputs ``law`` and ``laws`` from inputs ``observation``, ``facts``, ``dataset`` and ``generator``."""
     repeat_on_gpu(job.device)
     spec = RehearsalSpec.model_validate(job.spec)
     observation, knowledge = load_observation(job.input("observation"), job.input("facts"))
-    rehearsal = rehearse(spec.capture, observation, knowledge, Dataset.load(job.input("dataset")))
+    dataset = unseen(Dataset.load(job.input("dataset")), spec.capture.images.split, spec.taught)
+    rehearsal = rehearse(spec.capture, observation, knowledge, dataset)
     generator = load_generator(job.input("generator"))
-    name, law, tried = best_law(spec, rehearsal, knowledge, generator, job.device, error_of)
-    description, tensors = laws.written(name, law)
+    description, tensors = dict[str, Any](), dict[str, Tensor]()
+    if spec.images:
+        name, law, tried = best_law(spec, rehearsal, knowledge, generator, job.device, error_of)
+        description, tensors = laws.written(name, law)
+        job.note(law=name, tried=tried)
+    if spec.gate:
+        learnt = (description, {name: value.to(job.device) for name, value in tensors.items()}) if spec.images else None
+        gains = gains_of_splits(spec, rehearsal, knowledge, job.device, generator, learnt, error_of)
+        description = {**description, SPLITS: helps(gains)}
+        job.note(splits=description[SPLITS], gains=gains)
     counts = torch.tensor([spec.images, spec.capture.draws])  # a file without a tensor is no safetensors
     write_tensors(job.outputs["law"], {"rehearsals": counts, **tensors})
     write_json(job.outputs["laws"], description)
-    job.note(law=name, tried=tried, rehearsals=spec.images, draws=spec.capture.draws)
+    job.note(rehearsals=spec.images, draws=spec.capture.draws)
 
 
 def error_of(found: Reconstruction, truth: Truth) -> float:

@@ -9,6 +9,7 @@ from leaklab.attacks.base import Reconstruction
 from leaklab.attacks.reconstructions import chunks, joined, tensors_of
 from leaklab.attacks.run import attacked, check_granted
 from leaklab.attacks.starts import starts_table
+from leaklab.captures.rehearsal import without_splits
 from leaklab.models.generators.base import load_generator
 from leaklab.observations.files import load_observation
 from leaklab.records.files import read_json, read_tensors, sha256, write_table, write_tensors
@@ -30,6 +31,8 @@ def run(job: Job, until: float = inf) -> None:
     check_granted(spec, observation.kind, knowledge)
     generator = load_generator(job.input("generator")) if spec.generator else None
     law = law_of(job) if job.inputs.get("law") else None
+    if law and not law[0].get("splits", True):  # a rehearsal found that they lead to wrong images here
+        spec = spec.model_copy(update={"attack": without_splits(spec.attack)})
     seen = [sha256(path) for paths in job.inputs.values() for path in paths]
     identity = "\n".join([spec.model_dump_json(), *seen, job.recorder.code, job.device])
     kept, rows = KeptAttack(job.outputs["reconstruction"].parent, identity, until), chunks(len(observation.trials))

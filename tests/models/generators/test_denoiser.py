@@ -28,7 +28,7 @@ def images():
 def learnt(images, steps=SCHEDULE, kept=None, pooled=False):
     settings = Denoiser(width=8, floor=FLOOR, pooled=pooled)
     public = images[0][:PUBLIC], images[1][:PUBLIC]
-    return settings.learnt(*public, CLASSES, steps, partial(stream, 0, "generator"), kept=kept)
+    return settings.trained(*public, CLASSES, steps, partial(stream, 0, "generator"), kept=kept)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_it_learns_more_than_mean_and_covariance_know():
         return images.clamp(0, 1), labels
 
     schedule = DenoiserTraining(steps=150, batch_size=32, rate=5e-3, average=0.9)
-    generator = Denoiser(width=8).learnt(*drawn(1, 1000), 2, schedule, partial(stream, 0, "generator"))
+    generator = Denoiser(width=8).trained(*drawn(1, 1000), 2, schedule, partial(stream, 0, "generator"))
     truth, labels = drawn(2, 300)
     seen, deviations = truth + noise * stream(3).normal(*truth.shape).float(), torch.full((300,), noise)
     classes = F.one_hot(labels, 2).float()
@@ -163,4 +163,4 @@ def test_what_cannot_be_learnt_is_one_line(images, change, said):
     public = images[0][:PUBLIC, :, : shape[1], : shape[2]][kept]
     schedule = DenoiserTraining(40, 8, change.get("rate", 1e-3), 0.0)
     with pytest.raises(UserError, match=said):
-        Denoiser(width=8).learnt(public, labels[kept], CLASSES, schedule, partial(stream, 0))
+        Denoiser(width=8).trained(public, labels[kept], CLASSES, schedule, partial(stream, 0))

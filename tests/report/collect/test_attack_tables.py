@@ -255,6 +255,38 @@ class TestSingleValuesOfMeans:
         assert not [row for row in collected(item_with()).rows if "update" in row.row]
 
 
+class TestBesideOneBlock:
+    """Each attack of a cell is put beside that of the block ``cells.against``, in pairs."""
+
+    @staticmethod
+    def item(**cells):
+        told = {**BLOCK, "stage": "attack", "defense": "lrp", "transform": "closed-form-scale", "skip": []}
+        runs = {"attack": {**BLOCK, "transform": "none", "skip": []}, "told": told}
+        return Item.model_validate({**ITEM, "runs": runs, "cells": {**CELLS, "over_images": "mean", **cells}})
+
+    def test_a_difference_is_the_mean_of_the_pairs_and_names_both_runs(self):
+        results = collected(self.item(against="attack"))
+        (row,) = [row for row in rows_of(results, "mse", "") if set(row.aside) == {"tried", "difference"}]
+        assert (row.row["tried"], row.row["difference"]) == ("dlg, closed form scale", "tried - dlg")
+        # images differ far less within pairs than between them
+        assert row.value == pytest.approx(LEVELS["knowing"] - LEVELS["lrp"])
+        assert row.ci_high - row.ci_low < 1e-6
+        assert len(row.runs) == 2
+
+    def test_one_who_read_other_updates_has_no_pair(self):
+        item = self.item(against="attack")
+        for run in expand(item, "small"):
+            write(run, batches(first=300 if place_of(run) == "knowing" else 100), {"mse": errors(run, 8)})
+        assert not [row for row in collect(item, "small").rows if set(row.aside) == {"tried", "difference"}]
+
+    def test_without_a_block_there_are_none(self):
+        assert not [row for row in collected(self.item()).rows if set(row.aside) == {"tried", "difference"}]
+
+    def test_a_block_that_is_not_there_is_refused(self):
+        with pytest.raises(ValueError, match="no block 'learnt': attack, told"):
+            self.item(against="learnt")
+
+
 ALL = range(8)
 
 

@@ -118,11 +118,11 @@ class Splitting:
             )
         before = len(posteriors) if self.split_last else 1
         stages, posterior = narrowed(list(posteriors[:before]), starts, iterations, history), posteriors[before - 1]
-        rows = torch.arange(len(posterior.classes)).repeat_interleave(len(starts) // len(posterior.classes))
+        rows = torch.arange(len(posterior.classes), device=starts.device)  # one start each, see ``require_one_guess``
         for number, level in enumerate(self.levels()):
             likelihood = posteriors[min(before + number, len(posteriors) - 1)]
             for _ in range(self.split_turns):
-                posterior, begun = turned(posterior, stages[-1].points, rows.to(starts.device), likelihood, level)
+                posterior, begun = turned(posterior, stages[-1].points, rows, likelihood, level)
                 share = ceil(iterations / (2 * self.split_turns))
                 stages = [*stages, *narrowed([posterior], begun, share, history)]
         return posterior, stages

@@ -85,6 +85,7 @@ class ClassGaussian:
         attacked: so many of them, the first ones, whose images are not public.
         pooled: one covariance for all classes, that of images around the mean of their class: where a class has fewer
             public images than pixels, its own covariance knows nothing of most directions.
+        per_class: public images of each class, the first ones; 0 for all.
     """
 
     components: Count | None = None
@@ -93,9 +94,12 @@ class ClassGaussian:
     dealt_to: Natural = 0
     attacked: Natural = 0
     pooled: bool = False
+    per_class: Natural = 0
 
     def __post_init__(self) -> None:
-        """Refuse a deal in which nobody is attacked, or nobody else has images."""
+        """Refuse a deal in which nobody is attacked, or nobody else has images, and a deal of a few images."""
+        if self.per_class and (self.dealt_to or self.attacked):
+            raise UserError("generator 'class-gaussian' takes per_class or a deal, not both: leave one of them out")
         if (self.dealt_to or self.attacked) and not 0 < self.attacked < self.dealt_to:
             raise UserError(
                 f"generator 'class-gaussian': attacked: {self.attacked} of dealt_to: {self.dealt_to} clients leaves no "

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from leaklab.models.base import Shape
 from leaklab.models.generators.class_gaussian import ClassGaussian
 from leaklab.models.generators.denoising import DenoiserTraining, DenoisingGenerator, UNet
-from leaklab.records.bounds import Count, NonNegative
+from leaklab.records.bounds import Count, Natural, NonNegative
 from leaklab.records.errors import UserError
 from leaklab.records.kept import KeptTensors
 from leaklab.records.streams import Stream
@@ -34,11 +34,13 @@ class Denoiser:
         width: channels of its network at half the images' sides.
         floor: as in ``class-gaussian``.
         pooled: as in ``class-gaussian``.
+        per_class: as in ``class-gaussian``.
     """
 
     width: Count = 32
     floor: NonNegative = 0.02
     pooled: bool = False
+    per_class: Natural = 0
 
     def generator(self, image_shape: Shape, num_classes: int) -> DenoisingGenerator:
         """Return the generator before it has learnt, float32 on the CPU, without its memory's values.
@@ -51,7 +53,7 @@ class Denoiser:
             network = DenoisingGenerator(num_classes, image_shape, pooled=self.pooled, width=self.width)
         return network.to_empty(device="cpu")
 
-    def learnt(
+    def trained(
         self,
         images: Tensor,
         labels: Tensor,

@@ -85,9 +85,7 @@ class DenoisingGenerator(ClassGaussianGenerator):
         network: the U-net F.
     """
 
-    def __init__(
-        self, num_classes: int, image_shape: Shape, kept: int = 0, *, pooled: bool = False, width: int = 32
-    ) -> None:
+    def __init__(self, num_classes: int, image_shape: Shape, *, pooled: bool = False, width: int = 32) -> None:
         """Make a generator of black images whose denoiser knows nothing; call it on the meta device.
 
         Raises:
@@ -99,7 +97,7 @@ class DenoisingGenerator(ClassGaussianGenerator):
                 f"generator 'denoiser' takes images whose sides are multiples of {REDUCTION}, not {height}x{side}: "
                 "choose another dataset, or class-gaussian"
             )
-        super().__init__(channels * height * side, num_classes, image_shape, kept, pooled=pooled)
+        super().__init__(channels * height * side, num_classes, image_shape, pooled=pooled)
         self.network = UNet(channels, num_classes, width)
 
     def denoised(self, images: Tensor, noise: Tensor, classes: Tensor) -> Tensor:

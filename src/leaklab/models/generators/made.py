@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from leaklab.data.dataset import Dataset, unit_range
+from leaklab.data.dataset import Dataset, first_of_class, unit_range
 from leaklab.data.deal import deal
 from leaklab.data.download import describe_weights
 from leaklab.models.base import Architecture
@@ -161,12 +161,15 @@ def trained(
 
 
 def public_part(spec: GeneratorSpec, dataset: Dataset) -> Labelled:
-    """Return the uint8 images and labels of the part, without those that attacked clients of a deal hold.
+    """Return the uint8 images and labels of the part: the first of each class, or all that no attacked client holds.
 
     Raises:
         UserError: the part is not the one that is dealt, or the deal cannot be made.
     """
     images, labels = dataset.part(spec.split)
+    if per_class := int(spec.model.settings.get("per_class") or 0):
+        few = first_of_class(labels, per_class)
+        return images[few], labels[few]
     clients, attacked = (int(spec.model.settings.get(key) or 0) for key in ("dealt_to", "attacked"))
     if not attacked:
         return images, labels
@@ -191,9 +194,9 @@ def _stepped(
     spec: GeneratorSpec, architecture: Any, images: Labelled, num_classes: int, streams: Streams, kept: KeptTensors
 ) -> Generator:
     """Return the generator after its training on labelled images."""
-    if hasattr(architecture, "learnt"):
+    if hasattr(architecture, "trained"):
         schedule = DenoiserTraining(spec.steps, spec.batch_size, spec.rate, spec.average)
-        own: Generator = architecture.learnt(*images, num_classes, schedule, streams, partial(_said, spec.steps), kept)
+        own: Generator = architecture.trained(*images, num_classes, schedule, streams, partial(_said, spec.steps), kept)
         return own
     settings = GanTraining(spec.steps, spec.batch_size, spec.rate, spec.rate, average=spec.average)
     return train_generator(*images, num_classes, architecture, settings, streams, partial(_tell, spec.steps), kept)
