@@ -267,7 +267,7 @@ class TestBesideOneBlock:
     def test_a_difference_is_the_mean_of_the_pairs_and_names_both_runs(self):
         results = collected(self.item(against="attack"))
         (row,) = [row for row in rows_of(results, "mse", "") if set(row.aside) == {"tried", "difference"}]
-        assert (row.row["tried"], row.row["difference"]) == ("dlg, closed form scale", "tried - dlg")
+        assert (row.row["tried"], row.row["difference"]) == ("dlg, closed form scale", "tried - attack")
         # images differ far less within pairs than between them
         assert row.value == pytest.approx(LEVELS["knowing"] - LEVELS["lrp"])
         assert row.ci_high - row.ci_low < 1e-6

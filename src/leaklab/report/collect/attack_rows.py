@@ -114,7 +114,7 @@ class AttackRows:
             return
         clusters = attempt.updates.clusters_of(lines)
         summary = paired_difference_for(metric, lines["value"].to_numpy(), beside["value"].to_numpy(), clusters)
-        more = {TRIED: attempt.name, DIFFERENCE: f"{TRIED} - {other.name}"}
+        more = {TRIED: attempt.name, DIFFERENCE: f"{TRIED} - {block}"}
         for statistic in self.statistics(metric):
             yield self.summary_row(cell, attempt, metric, statistic, summary, UNMARKED, more, other.ids)
 
