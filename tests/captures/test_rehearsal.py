@@ -56,12 +56,11 @@ def test_the_draws_of_an_image_stand_beside_its_gradient(dataset):
         assert len(set(factors.tolist())) == 6
 
 
-def test_the_others_are_not_learnt_from(dataset):
+def test_updates_that_choose_and_those_that_are_tried_last_are_not_learnt_from(dataset):
     found, _, _ = rehearsed(dataset, {"defense": "lrp"})
-    observation, truth = found.others(3)
-    assert observation.trials == (6, 8)
-    first = {str(trial["image"]) for trial in found.truth.trials[:6]}
-    assert not first & {str(trial["image"]) for trial in truth.trials}
+    assert (found.updates, found.rows(3, 4), found.rows(3, 5)) == (5, [6], [6, 8])
+    first, others = (found.truth.select(rows) for rows in (list(range(6)), found.rows(3, 5)))
+    assert not {str(trial["image"]) for trial in first.trials} & {str(trial["image"]) for trial in others.trials}
 
 
 def test_images_of_another_kind_are_refused(dataset):

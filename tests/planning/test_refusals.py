@@ -227,7 +227,9 @@ LEARNT = "attack: annealed-likelihood\ngenerator: {dataset: digits, model: class
     ("change", "says"),
     [
         (LEARNT + "transform: learnt", "transform 'learnt' takes a law of the defense: add law: {images: 24}"),
-        (LEARNT + "law: {images: 3}", "transform 'none' takes no law: leave law out, or choose transform learnt"),
+        (LEARNT + "law: {images: 3}", "transform 'none' takes no law: leave law out, set law.images: 0"),
+        (LEARNT + "law: {images: 0}", "nothing is rehearsed: set law.images or law.gate, or leave law out"),
+        (LEARNT + "law: {images: 0, gate: 6}", "attack 'annealed-likelihood' has nothing to choose: set attack.splits"),
         (LEARNT + "transform: learnt\nlaw: {image: 3}", "law.image"),
         ("attack: annealed-likelihood\ntransform: learnt\nlaw: {images: 3}", "generator"),
     ],

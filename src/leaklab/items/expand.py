@@ -264,7 +264,7 @@ def _nested(kinds: tuple[type[Spec], ...], choice: dict[str, Any], where: str) -
         raise UserError(f"{where}.{sorted(rest)[0]}: unknown key; known keys are {', '.join(known)}")
     if isinstance(own := attack.get("law"), dict):
         tried = {"attack": "attack", "transform": "transform", "evaluations": "iterations"} if own.get("gate") else {}
-        tried = {name: attack[field] for name, field in tried.items() if field in attack}
+        tried = {name: attack.get(field, "none") for name, field in tried.items() if field in {*attack, "transform"}}
         attack["law"] = {"capture": capture, "generator": attack.get("generator"), **tried, **own}
     if "projection" in kinds[-1].model_fields:
         judged["projection"] = _projection(choice, where)

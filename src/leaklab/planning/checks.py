@@ -117,8 +117,6 @@ def check_law(attack: AttackSpec) -> None:
         raise UserError(
             f"law.gate: attack '{attack.attack.name}' has nothing to choose: set attack.splits, or leave it out"
         )
-    if attack.law is not None and not learnt and not gate:
-        raise UserError("law: nothing is rehearsed: set law.images or law.gate, or leave law out")
 
 
 def check_row_keys(item: Item, run: PlannedRun) -> None:

@@ -4,7 +4,9 @@ He learns a law of the defense where his transform takes one, and, where his att
 prior, whether that reads more of such images than the search without it.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Self
+
+from pydantic import model_validator
 
 from leaklab.records.bounds import Count, Natural, Seed
 from leaklab.records.record import Component, Plugin, Record
@@ -77,6 +79,12 @@ class LawSpec(Spec):
     attack: Component | None = None
     transform: Component | None = None
     evaluations: Natural = 0
+
+    @model_validator(mode="after")
+    def _rehearses(self) -> Self:
+        if not self.images and not self.gate:
+            raise ValueError("nothing is rehearsed: set law.images or law.gate, or leave law out")
+        return self
 
     def told(self) -> RehearsalSpec:
         """Return the rehearsal: clients like those of the capture, with public images and draws of their own."""
