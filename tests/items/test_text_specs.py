@@ -51,7 +51,7 @@ def test_lists_are_axes_and_attacks_share_their_capture():
 def test_the_plugins_are_those_of_the_rooms_for_text():
     spec = runs_of(defense="lrp")[0].spec
     assert [entry[:2] for entry in spec.attack.capture.plugins()] == [
-        ("models/text", "bert-classifier"), ("defenses", "lrp"),
+        ("models/text", "bert-classifier"), ("defenses", "lrp"), ("federated/optimizers", "sgd"),
     ]  # fmt: skip
     assert [entry[:2] for entry in spec.attack.plugins()] == [
         ("models/text", "bert-classifier"), ("attacks/text", "tag"),

@@ -37,6 +37,10 @@ ROUNDING = {torch.float64: 1e-15, torch.float32: 1e-7, torch.float16: 1e-4, torc
 """Singular values below this times the largest are not told apart."""
 
 
+class NotToldError(UserError):
+    """What an update does not say, however good it is: not that it was captured wrongly."""
+
+
 @dataclass(frozen=True, eq=False)
 class Span:
     """A linear space of inputs.
@@ -97,14 +101,15 @@ def span_of(columns: Tensor, rounding: float) -> Span:
         rounding: of the type in which they were sent, see ``ROUNDING``.
 
     Raises:
-        UserError: they are not finite, or all zero.
+        UserError: they are not finite.
+        NotToldError: they are all zero.
     """
     if not bool(columns.isfinite().all()):
         raise UserError("a gradient is not finite (an overflow of float16?): capture the update again")
     columns = columns.double()
     lengths = columns.norm(dim=0)
     if not bool((lengths > 0).any()):
-        raise UserError("a gradient is zero: it says nothing of its inputs")
+        raise NotToldError("a gradient is zero: it says nothing of its inputs")
     columns = columns[:, lengths > 0] / lengths[lengths > 0]
     if columns.shape[1] > columns.shape[0]:
         columns = torch.linalg.qr(columns.T, mode="r").R.T
@@ -122,10 +127,10 @@ def refuse(span: Span, inputs: str) -> None:
     """Refuse a space that tells nothing.
 
     Raises:
-        UserError: there is no gap, or no room beside the space.
+        NotToldError: there is no gap, or no room beside the space.
     """
     if not span.told:
-        raise UserError(
+        raise NotToldError(
             f"the {inputs} reach the width {len(span.basis)} of the space that shows them, or noise hides "
             f"their number (largest gap {span.gap:.1f}): they cannot be told from other tokens"
         )
