@@ -31,6 +31,8 @@ BEHIND = 1e3
 """In few dimensions a large ratio may stand between two values that count; behind a rank is less than this rounding."""
 PLACES = 64
 """How many places are tested together."""
+MOST = 64
+"""More candidates than this times the width are no reading: the tolerance is so wide that words fit anywhere."""
 BUILT = 8192
 """How many inputs are built at once."""
 ROUNDING = {torch.float64: 1e-15, torch.float32: 1e-7, torch.float16: 1e-4, torch.bfloat16: 1e-3}
@@ -208,7 +210,11 @@ class Candidates:
             yield slice(first, min(first + PLACES, len(self)))
 
     def accepted(self, span: Span, tolerance: float | None = None) -> Accepted:
-        """Return all tokens and places whose input lies in a span; none behind the first place without any."""
+        """Return all tokens and places whose input lies in a span; none behind the first place without any.
+
+        Raises:
+            NotToldError: there are so many that they tell nothing.
+        """
         limit = span.tolerance if tolerance is None else tolerance
         # sums of large squares leave rounding that the exact test does without
         screen = max(limit, 1e-5) ** 2
@@ -220,6 +226,11 @@ class Candidates:
                 directions = span.seen.T @ directions
                 squares = self.squares_of(*self.parts(span.seen.T, places), sizes)
             near = self.squares_of(*self.parts(directions, places), sizes) <= screen * squares
+            if int(near.sum()) + sum(len(one.tokens) for one in found) > MOST * self.block.width:
+                raise NotToldError(
+                    f"more than {MOST * self.block.width} tokens and places fit the update within {limit:.1g}, so "
+                    "that none is told from others: rounding or noise is too large"
+                )
             tokens, rows = near.nonzero(as_tuple=True)
             distances = self.distances(span, tokens, rows + places.start)
             kept = distances <= limit
