@@ -95,6 +95,10 @@ def freeze(network: nn.Module, chosen: Callable[[nn.Module], bool]) -> None:
 
 
 def frozen_of(network: nn.Module) -> dict[str, Tensor]:
-    """Return the constants of a network that are weights all the same, by name; a tied one under both names."""
-    saved = network.state_dict()
-    return {name: value.detach() for name, value in network.named_buffers() if name in saved}
+    """Return the constants of a network that are weights all the same, by name; a tied one twice, as files want it."""
+    saved, found = network.state_dict(), dict[str, Tensor]()
+    for name, value in network.named_buffers():
+        if name in saved:
+            twice = any(value.data_ptr() == other.data_ptr() for other in found.values())
+            found[name] = value.detach().clone() if twice else value.detach()
+    return found
