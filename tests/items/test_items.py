@@ -50,8 +50,10 @@ DERIVED = {
     "table2-seeds",
     "table6-seeds",
     "figure3-seeds",
+    "text-exact",
+    "text-lora",
 }
-COUNTS = {"lrp": 48, "outpost": 21, "hyperfl": 21}
+COUNTS = {"lrp": 50, "outpost": 21, "hyperfl": 21}
 
 
 @pytest.fixture(scope="module")
