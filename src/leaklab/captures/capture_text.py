@@ -66,7 +66,8 @@ def hold_sentences(spec: TextCaptureSpec, corpus: Corpus) -> Held[tuple[TextTria
     steps = Steps(spec.local_steps, spec.rate, spec.step_factors, optimizer)
     form = TextNetwork(network, next_token=getattr(architecture, "loss", "classes") == "next-token")
     one_round = partial(client_round, steps, form, weights, defense, None)
-    batch = Batch(tokens.ids.view(-1, spec.together, tokens.ids.shape[1]), labels.view(-1, spec.together), {})
+    ids = tokens.ids.to(getattr(torch, spec.dtype))  # exact, and what clips by norms takes its type from them
+    batch = Batch(ids.view(-1, spec.together, ids.shape[1]), labels.view(-1, spec.together), {})
     return Held(
         state=weights | frozen,
         parameters=list(weights),

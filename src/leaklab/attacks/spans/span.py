@@ -218,7 +218,7 @@ class Candidates:
         limit = span.tolerance if tolerance is None else tolerance
         # sums of large squares leave rounding that the exact test does without
         screen = max(limit, 1e-5) ** 2
-        found = []
+        found, count = list[Accepted](), 0
         for places in self.chunks():
             sizes, squares = self.tables(places)
             directions = span.normal[:, -SCREENING:]
@@ -226,7 +226,7 @@ class Candidates:
                 directions = span.seen.T @ directions
                 squares = self.squares_of(*self.parts(span.seen.T, places), sizes)
             near = self.squares_of(*self.parts(directions, places), sizes) <= screen * squares
-            if int(near.sum()) + sum(len(one.tokens) for one in found) > MOST * self.block.width:
+            if count + int(near.sum()) > MOST * self.block.width:
                 raise NotToldError(
                     f"more than {MOST * self.block.width} tokens and places fit the update within {limit:.1g}, so "
                     "that none is told from others: rounding or noise is too large"
@@ -237,6 +237,7 @@ class Candidates:
             tokens, rows, distances = tokens[kept], rows[kept], distances[kept]
             filled = _filled(rows, sizes.shape[1])
             kept = rows < filled
+            count += int(kept.sum())
             found.append(Accepted(tokens[kept], rows[kept] + places.start, distances[kept]))
             if filled < sizes.shape[1]:
                 break

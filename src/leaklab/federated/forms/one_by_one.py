@@ -129,7 +129,8 @@ def _stacked(gradients: list[Tensor]) -> Tensor:
 class TextNetwork:
     """M models of one architecture of ``models/text``; see ``network.TrainableNetwork``.
 
-    What is frozen stays in the network itself: weights from outside have the rest.
+    What is frozen stays in the network itself: weights from outside have the rest. Ids may be of the weights' type, as
+    what clips by norms takes the type of a batch for that of the gradients.
     """
 
     def __init__(self, network: nn.Module, next_token: bool = False) -> None:
@@ -201,5 +202,5 @@ class TextNetwork:
 
 
 def _cut(ids: Tensor) -> Tensor:
-    """Return ids [B, L] without the columns at the end that are padding alone."""
-    return ids[:, : int((ids != PADDING).sum(1).max())]
+    """Return ids [B, L] as int64, without the columns at the end that are padding alone."""
+    return ids[:, : int((ids != PADDING).sum(1).max())].long()
