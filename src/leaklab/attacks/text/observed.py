@@ -53,9 +53,12 @@ def victim(observation: Observation, knowledge: Knowledge) -> nn.Module:
     # the other name of a tied table may be there or not: it is the same tensor, unless both are frozen
     if moving != list(observation.weights) or not {*named, *constants} <= set(state) <= places:
         raise UserError(f"the observed weights are not those of model '{observation.model['name']}': capture again")
+    own = network.state_dict()
+    for name in places - set(state):
+        state[name] = next(state[other] for other in named if own[other].data_ptr() == own[name].data_ptr())
     like = observation.like
     network = network.to(device=like.device, dtype=like.dtype)
-    network.load_state_dict(state, strict=False)
+    network.load_state_dict(state, strict=True)
     return network.requires_grad_(requires_grad=False)
 
 
