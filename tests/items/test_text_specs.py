@@ -4,6 +4,7 @@ import pytest
 
 from leaklab.items.expand import block_stage, expand
 from leaklab.items.items import Item
+from leaklab.observations.requirements import check_text
 from leaklab.records.errors import UserError
 from leaklab.specs.base import run_id
 from leaklab.specs.text import SentenceChoice, TextScoreSpec
@@ -51,7 +52,7 @@ def test_lists_are_axes_and_attacks_share_their_capture():
 def test_the_plugins_are_those_of_the_rooms_for_text():
     spec = runs_of(defense="lrp")[0].spec
     assert [entry[:2] for entry in spec.attack.capture.plugins()] == [
-        ("models/text", "bert-classifier"), ("defenses", "lrp"),
+        ("models/text", "bert-classifier"), ("defenses", "lrp"), ("federated/optimizers", "sgd"),
     ]  # fmt: skip
     assert [entry[:2] for entry in spec.attack.plugins()] == [
         ("models/text", "bert-classifier"), ("attacks/text", "tag"),
@@ -62,7 +63,7 @@ def test_the_plugins_are_those_of_the_rooms_for_text():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"images": {"count": 2}}, ".images: unknown key; known keys are attack, client_weight, dataset"),
+        ({"images": {"count": 2}}, ".images: unknown key; known keys are attack, batch_size, client_weight"),
         (
             {"attack": "tga"},
             ": unknown attacks/text plug-in 'tga': choose from mean-cosine, profiled-tag, span-reading, ",
@@ -79,6 +80,57 @@ def test_what_is_wrong_is_named_with_what_would_be_right(changes, message):
     found = refusal(**changes)
     assert found.startswith(message)
     assert "\n" not in found
+
+
+SPANS = {"attack": "span-reading", "metrics": ["token_recovery", "sentences_exact", "false_certificates"]}
+BATCH = {"batch_size": 5}
+
+
+def test_a_run_that_asks_for_none_of_it_is_named_as_before():
+    plain, batch = (runs_of(**SPANS, **changes)[0].spec.attack.capture for changes in ({}, BATCH))
+    told = plain.model_dump()
+    assert not {"batch_size", "frozen", "optimizer", "clients"} & set(told)
+    assert batch.model_dump() == told | BATCH
+    assert (plain.trials, batch.trials) == (5, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"batch_size": 2}, "5 sentences do not make updates of 2: set sentences.others so that"),
+        ({"batch_size": 10}, "5 sentences do not make updates of 10"),
+        ({**BATCH, "metrics": ["rouge_l"]}, "metric 'rouge_l' is of one sentence, and an update has 5"),
+        ({"model": {"name": "bert-classifier", "loss": "next-token"}}, "has no setting 'loss'"),
+        ({"model": {"name": "bert-classifier", "rank": 4}}, "has no setting 'rank'"),
+        ({"frozen": "words"}, "Input should be 'nothing' or 'embeddings'"),
+        ({"optimizer": "adamw"}, "unknown federated/optimizers plug-in 'adamw'"),
+    ],
+)
+def test_a_batch_that_cannot_be_is_refused_while_planning(changes, message):
+    found = refusal(**SPANS | changes)
+    assert message in found
+    assert "\n" not in found
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({**BATCH, "attack": "tag"}, "attack 'tag' works for batch_size <= 1, not 5"),
+        ({**BATCH, "attack": "token-order"}, "attack 'token-order' works for batch_size <= 1, not 5"),
+        ({"clients": 5, "attack": "mean-cosine"}, "attack 'mean-cosine' works for clients <= 1, not 5"),
+        ({"optimizer": "adam", "attack": "tag"}, "attack 'tag' reads updates of sgd, not of adam"),
+        ({"model": "gpt2", "attack": "tag"}, "model 'gpt2' is a decoder: set model: bert-classifier, or attack: span-"),
+        ({"model": "llama-classifier", "attack": "token-order"}, "model 'llama-classifier' is a decoder"),
+        ({"frozen": "embeddings", "attack": "token-order"}, "which frozen: embeddings keeps back: leave frozen out"),
+    ],
+)
+def test_an_attack_that_cannot_read_a_capture_is_refused_while_planning(changes, message):
+    (run,) = runs_of(metrics=["token_recovery"], **changes)
+    with pytest.raises(UserError, match=message) as caught:
+        check_text(run.spec.attack)
+    assert "\n" not in str(caught.value)
+    (run,) = runs_of(**changes | SPANS)
+    check_text(run.spec.attack)
 
 
 def test_the_printed_sentences_count():

@@ -160,3 +160,29 @@ def test_an_attack_in_pieces_ends_with_the_same_bytes(attack, step, captured, tm
 def test_known_labels_that_are_withheld_stop_with_one_line(attack, tmp_path):
     with pytest.raises(SystemExit, match=r"leaklab attack_text: .* needs 'labels', which threat model"):
         attack(tmp_path, "tag", labels="known")
+
+
+def test_a_batch_goes_the_whole_road_sentence_by_sentence(step, corpus, tmp_path):
+    model = {"name": "gpt2", "layers": 2, "width": 64, "heads": 4, "positions": 16, "loss": "next-token", "rank": 8}
+    capture = {"dataset": "words", "sentences": {}, "batch_size": 2, "dtype": "float64", "rate": 1.0}
+    capture |= {"model": model | {"lora": "trained"}}
+    outputs = {"observation": "observation.safetensors", "facts": "facts.json", "truth": "truth.json"}
+    captured = step(capture_text, tmp_path / "capture", capture, {"corpus": corpus}, outputs)
+    inputs = {name: captured[name] for name in ("observation", "facts")}
+    outputs = {"reconstruction": "reconstruction.json", "trials": "trials.csv"}
+    found = step(attack_text, tmp_path / "attack", {"attack": "span-reading"}, inputs, outputs)
+    (trial,) = load_text_truth(captured["truth"])
+    (read,) = read_json(found["reconstruction"])["trials"]
+    assert {tuple(one) for one in read["sentences"]} == {one.ids for one in trial.batch}
+    spec = {
+        "attack": {"capture": capture, "attack": "span-reading"},
+        "metrics": ["token_recovery", "sentences_exact", "sentences_certified", "false_certificates"],
+    }
+    outputs = {"scores": "scores.csv", "texts": "texts.json", "cards": "cards.json"}
+    files = step(score_text, tmp_path / "score", spec, {**found, "truth": captured["truth"], "corpus": corpus}, outputs)
+    table = read_table(files["scores"])
+    own = table[table.selection == "best-by-loss"].set_index("metric").value
+    assert own.to_dict() == {m: 0.0 if m == "false_certificates" else 1.0 for m in spec["metrics"]}
+    assert set(table[table.selection != "best-by-loss"].metric) == {"token_recovery"}
+    (text,) = read_json(files["texts"])["trials"]
+    assert text["text"].split("\n") == list(PRINTED.texts)

@@ -68,17 +68,35 @@ def load_truth(tensors: Path, facts: Path) -> Truth:
 
 
 @dataclass(frozen=True)
-class TextTrial:
-    """What one client hides.
+class PrivateSentence:
+    """A sentence.
 
     Attributes:
-        example: number of the sentence, from 1 in the order of choice.
         sentence: its place in the data set.
+        text: as published.
+        ids: its tokens with start and end.
+        label: its class.
+    """
+
+    sentence: int
+    text: str
+    ids: tuple[int, ...]
+    label: int
+
+
+@dataclass(frozen=True)
+class TextTrial:
+    """What is hidden behind one update.
+
+    Attributes:
+        example: number of the batch, from 1 in the order of choice.
+        sentence: place in the data set of its first sentence.
         draw: number of the defense's draw.
-        text: the sentence as published.
+        text: the first sentence as published.
         ids: its tokens with start and end.
         label: its class.
         rates: learning rate really used in each local step.
+        others: the sentences behind the first one; of several clients, one client's after another's.
     """
 
     example: int
@@ -88,11 +106,23 @@ class TextTrial:
     ids: tuple[int, ...]
     label: int
     rates: tuple[float, ...]
+    others: tuple[PrivateSentence, ...] = ()
+
+    @classmethod
+    def of(cls, batch: Sequence[PrivateSentence], *, example: int, draw: int, rates: tuple[float, ...]) -> "TextTrial":
+        """Return the trial of a batch of at least one sentence."""
+        return cls(**vars(batch[0]), example=example, draw=draw, rates=rates, others=tuple(batch[1:]))
+
+    @property
+    def batch(self) -> tuple[PrivateSentence, ...]:
+        """All its sentences."""
+        return (PrivateSentence(self.sentence, self.text, self.ids, self.label), *self.others)
 
 
 def save_text_truth(path: Path, trials: tuple[TextTrial, ...]) -> None:
-    """Write ``truth.json``."""
-    write_json(path, {"trials": [asdict(trial) for trial in trials]})
+    """Write ``truth.json``; a batch of one has no others there."""
+    rows = [asdict(trial) for trial in trials]
+    write_json(path, {"trials": [{k: v for k, v in row.items() if k != "others" or v} for row in rows]})
 
 
 def load_text_truth(path: Path) -> tuple[TextTrial, ...]:
@@ -103,9 +133,11 @@ def load_text_truth(path: Path) -> tuple[TextTrial, ...]:
     """
     content: dict[str, Any] = read_json(path)
     try:
-        return tuple(
-            TextTrial(**{**trial, "ids": tuple(trial["ids"]), "rates": tuple(trial["rates"])})
-            for trial in content["trials"]
-        )
+        return tuple(_text_trial(trial) for trial in content["trials"])
     except (KeyError, TypeError):
         raise UserError(f"{path} is damaged: delete it and run snakemake again") from None
+
+
+def _text_trial(row: Mapping[str, Any]) -> TextTrial:
+    others = tuple(PrivateSentence(**{**one, "ids": tuple(one["ids"])}) for one in row.get("others", ()))
+    return TextTrial(**{**row, "ids": tuple(row["ids"]), "rates": tuple(row["rates"]), "others": others})

@@ -28,8 +28,10 @@ OUTCOMES = frozenset(
     {"label_correct", "exact_share", "certified", "false_certificate", "named_image", "named_by_gradient"}
 )
 """Metrics that are 0 or 1 of each image; their means are shares."""
-FRACTIONS = frozenset({"token_recovery", "position_recovery", "rouge_1", "rouge_2", "rouge_l"})
-"""Metrics of a sentence in [0, 1], where 0 and 1 are common."""
+FRACTIONS = frozenset(
+    {"token_recovery", "position_recovery", "rouge_1", "rouge_2", "rouge_l", "sentences_exact", "sentences_certified"}
+)
+"""Metrics of a sentence or of a batch of them in [0, 1], where 0 and 1 are common."""
 OTHER_NAMES = frozenset({"label_recovery"})
 """What tables call one of these."""
 

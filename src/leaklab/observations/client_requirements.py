@@ -35,13 +35,13 @@ def check_client(attack: str, capture: CaptureSpec) -> None:
         )
 
 
-def check_optimizer(attack: str, optimizer: str) -> None:
+def check_optimizer(attack: str, optimizer: str, room: str = ATTACKS) -> None:
     """Refuse an attack on an optimizer whose steps it cannot read; imports no torch.
 
     Raises:
         UserError: names those that it can.
     """
-    able = declared(ATTACKS, attack).optimizers
+    able = declared(room, attack).optimizers
     if optimizer not in able:
         raise UserError(
             f"attack '{attack}' reads updates of {' or '.join(able)}, not of {optimizer}, whose step is no gradient: "

@@ -62,6 +62,8 @@ class Requirements:
         optimizers: those whose updates it can read; a step of others is no gradient.
         batch_statistics: whether it follows a client whose batch normalisations use the batch.
         dropout: whether it does without the client's dropout masks, which nobody sends.
+        decoders: of attacks on text, whether they read models in which a token sees only those before it.
+        frozen_embeddings: of attacks on text, whether they do without the gradients of the tables of words and places.
     """
 
     facts: Facts = ()
@@ -83,6 +85,8 @@ class Requirements:
     optimizers: tuple[str, ...] = ("sgd",)
     batch_statistics: bool = False
     dropout: bool = False
+    decoders: bool = False
+    frozen_embeddings: bool = False
 
 
 CONSTANTS = {

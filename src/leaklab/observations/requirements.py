@@ -6,11 +6,12 @@ Planning a hundred jobs imports no torch: what a plug-in declares is read from i
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from leaklab.observations.client_requirements import check_optimizer
 from leaklab.observations.declared import KNOWN_LABELS, declared, is_default
 from leaklab.observations.threat_models import Fact, granted
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
-from leaklab.records.traits import chosen
+from leaklab.records.traits import chosen, text_model_traits
 from leaklab.specs.attack import ATTACKS, TRANSFORMS, AttackSpec
 from leaklab.specs.capture import ClientChoice
 from leaklab.specs.generator import GENERATORS, GeneratorSpec
@@ -230,12 +231,26 @@ def check_text(attack: TextAttackSpec) -> None:
     """Refuse an attack that asks for more than its capture gives.
 
     Raises:
-        UserError: a fact that is withheld, more local steps than the attack reads, or a capture without sentences.
+        UserError: a fact that is withheld, more local steps or sentences than the attack reads, an optimizer or a model
+            that it cannot, frozen tables that it needs, or a capture without sentences.
     """
     capture, name = attack.capture, attack.attack.name
     asked = declared(TEXT_ATTACKS, name)
     check_kind(capture.kind, capture.threat_model)
     check_combination(used_by_text(attack), capture.threat_model, name)
     check_most(f"attack '{name}'", "local_steps", capture.local_steps, asked.most_steps)
+    check_most(f"attack '{name}'", "batch_size", capture.batch_size, asked.largest_batch)
+    check_most(f"attack '{name}'", "clients", capture.clients, asked.largest_batch)
+    check_optimizer(name, capture.optimizer.name, TEXT_ATTACKS)
+    if text_model_traits(capture.model.name).decoder and not asked.decoders:
+        raise UserError(
+            f"attack '{name}' searches what an encoder's tables give away, and model '{capture.model.name}' is a "
+            "decoder: set model: bert-classifier, or attack: span-reading"
+        )
+    if capture.frozen == "embeddings" and not asked.frozen_embeddings:
+        raise UserError(
+            f"attack '{name}' needs the gradients of the tables of words and places, which frozen: embeddings keeps "
+            "back: leave frozen out, or choose attack: span-reading"
+        )
     if capture.sentences.count == 0:
         raise UserError("no sentences to capture: set sentences.printed or sentences.others")

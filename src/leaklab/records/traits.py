@@ -136,6 +136,17 @@ class ModelTraits:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TextModelTraits:
+    """Of models of sentences.
+
+    Attributes:
+        decoder: whether a token sees only those before it; then the next one can be the loss.
+    """
+
+    decoder: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class AlgorithmTraits:
     """Of federated algorithms.
 
@@ -213,6 +224,12 @@ def attack_traits(name: str, room: str = "attacks") -> AttackTraits:
 def model_traits(name: str) -> ModelTraits:
     """Return what a model declares; see ``attack_traits``."""
     return declaration("models", name, "traits", ModelTraits) or ModelTraits()
+
+
+@cache
+def text_model_traits(name: str) -> TextModelTraits:
+    """Return what a model of sentences declares; see ``attack_traits``."""
+    return declaration("models/text", name, "traits", TextModelTraits) or TextModelTraits()
 
 
 @cache

@@ -5,7 +5,7 @@ from functools import partial
 
 from leaklab.attacks.base import Budget
 from leaklab.attacks.starts import starts_table
-from leaklab.attacks.text.base import TextAttack, TextCase, packed, unpacked, unread
+from leaklab.attacks.text.base import TextAttack, TextCase, packed, unpacked, unread, written
 from leaklab.observations.files import load_observation
 from leaklab.records import plugins
 from leaklab.records.files import sha256, write_json, write_table
@@ -36,7 +36,7 @@ def run(job: Job) -> None:
             part = packed(unread(one) if one.silent else attack.reconstruct(case))
             checkpoint.keep(row, part)
         sentences.append(unpacked(part))
-    found = [{"tokens": one.tokens[0].tolist(), "label": int(one.labels[0])} for one in sentences]
+    found = [written(one) for one in sentences]
     write_json(job.outputs["reconstruction"], {"trials": found})
     starts = [start for sentence in sentences for start in sentence.starts]
     write_table(job.outputs["trials"], starts_table(starts))

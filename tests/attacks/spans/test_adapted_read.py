@@ -4,9 +4,12 @@ import pytest
 import torch
 
 from leaklab.attacks.spans.adapted import read_adapted
+from leaklab.attacks.spans.prefixes import Prefixes
 from leaklab.attacks.spans.reading import read
-from leaklab.attacks.spans.span import span_of
-from leaklab.attacks.spans.sparse import Pursuit, weighed
+from leaklab.attacks.spans.span import Candidates, NotToldError, span_of
+from leaklab.attacks.spans.sparse import Pursuit, SparsePrefixes, weighed
+from leaklab.models.text.decoders import Gpt2
+from leaklab.models.text.first_block import first_block
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 
@@ -76,3 +79,22 @@ def test_a_matrix_without_its_twin_and_an_encoder_are_refused(sends):
         read_adapted(encoder.block, sent.update)
     with pytest.raises(UserError, match="no LoRA of block 1"):
         read_adapted(sent.block, {name: value for name, value in sent.update.items() if "h.0." in name})
+
+
+def test_many_prefixes_that_explain_a_rounded_update_are_no_certificate():
+    """Chosen greedily, as many as half the width explain anything: seen where differences of weights were rounded."""
+    few, many = (SparsePrefixes(tree(count), explained=True, gap=1e3, width=64) for count in (32, 33))
+    assert few.proven
+    assert not many.proven
+
+
+def tree(count):
+    numbers = torch.arange(count)
+    return Prefixes(numbers, numbers - 1, numbers, torch.zeros(count, dtype=torch.float64))
+
+
+def test_a_tolerance_that_lets_most_words_in_tells_nothing():
+    block = first_block(Gpt2(width=16, heads=2, positions=64).initialised(200, 2, 0))
+    span = span_of(torch.eye(16, 4, dtype=torch.float64), 1e-15)
+    with pytest.raises(NotToldError, match="more than 1024 tokens and places fit the update within 1"):
+        Candidates(block).accepted(span, tolerance=1.0)

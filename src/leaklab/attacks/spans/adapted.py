@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.spans.prefixes import Prefixes, read_prefixes
-from leaklab.attacks.spans.span import ROUNDING, Accepted, Candidates, Span, refuse, span_of
+from leaklab.attacks.spans.span import ROUNDING, Accepted, Candidates, NotToldError, Span, refuse, span_of
 from leaklab.attacks.spans.sparse import sparse_prefixes, sparse_tokens
 from leaklab.models.text.first_block import FirstBlock
 from leaklab.records.errors import UserError
@@ -55,7 +55,8 @@ def read_adapted(block: FirstBlock, update: Mapping[str, Tensor]) -> AdaptedRead
         update: gradients by name, times any factor.
 
     Raises:
-        UserError: a matrix without its twin, an encoder, or more tokens than linear algebra tells apart at B = 0.
+        UserError: a matrix without its twin, or an encoder.
+        NotToldError: more tokens than linear algebra tells apart at B = 0, or none that explain the update.
     """
     if not block.causal:
         raise UserError("LoRA of an encoder is not read: choose a decoder")
@@ -70,7 +71,7 @@ def read_adapted(block: FirstBlock, update: Mapping[str, Tensor]) -> AdaptedRead
     ranked = spans[0].rank < sum(len(rows) for rows, _ in thin[0].values())
     accepted = candidates.accepted(spans[0]) if ranked else sparse_tokens(candidates, spans[0])
     if accepted is None:
-        raise UserError(
+        raise NotToldError(
             "no tokens explain the update of LoRA: it is none of one step without noise, or they reach the width"
         )
     found = sparse_prefixes(block, accepted, spans[1])

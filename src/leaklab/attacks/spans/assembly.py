@@ -194,6 +194,8 @@ class Assembly:
         rows, stood = _one_each(places, own), 0
         for _ in range(ROUNDS):
             jacobian, value, length = self._linear(anchor, numbers, exponents, weights)
+            if not bool(jacobian.isfinite().all()):  # no candidate had a weight: there is nothing to solve any more
+                return torch.zeros_like(weights), 1.0
             before, misfit = misfit, float(value.norm() / length)
             stood += misfit > FALLING * before
             if misfit <= self.span.rounding or stood == PATIENCE:

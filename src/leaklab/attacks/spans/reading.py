@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from leaklab.attacks.spans.adapted import is_adapted, read_adapted
 from leaklab.attacks.spans.assembly import read_sentences
 from leaklab.attacks.spans.prefixes import ReadPrefixes, read_prefixes
-from leaklab.attacks.spans.span import ROUNDING, Candidates, Span, refuse, span_of
+from leaklab.attacks.spans.span import ROUNDING, Candidates, NotToldError, Span, refuse, span_of
 from leaklab.attacks.spans.targets import read_labels, read_targets, recomputed
 from leaklab.models.text.first_block import FirstBlock, first_block
 from leaklab.records.errors import UserError
@@ -54,7 +54,8 @@ def read(network: nn.Module, update: Mapping[str, Tensor], end: int | None = Non
         end: the token that ends every sentence, if there is one.
 
     Raises:
-        UserError: too many tokens for the width, noise that hides the rank, or an update without what is needed.
+        UserError: an update without what is needed.
+        NotToldError: too many tokens for the width, or noise that hides the rank.
     """
     block = first_block(network)
     if is_adapted(update):
@@ -109,26 +110,32 @@ def _columns(block: FirstBlock, update: Mapping[str, Tensor], part: str) -> Tens
     return torch.cat([update[name].T if block.names.output_first else update[name] for name in names], 1)
 
 
-def ranked(network: nn.Module, update: Mapping[str, Tensor], length: int) -> Reading:
-    """Return the likeliest token of every place of one sentence, without any proof: for noise, pruning, several steps.
+def ranked(network: nn.Module, update: Mapping[str, Tensor], length: int, batch: int = 1) -> Reading:
+    """Return the likeliest tokens of every place, without any proof: for noise, pruning, several steps.
 
-    The inputs of a sentence of L tokens span L directions; the L leading ones of the gradient are taken for them.
+    The inputs of N tokens span N directions; the N leading ones of the gradient are taken for them.
 
     Args:
         network: as in ``read``.
         update: as in ``read``.
-        length: L, below the width.
+        length: of the longest sentence, L.
+        batch: B sentences, of which no more than B L tokens are there. Of one, its tokens are put in order; of several,
+            the set of the B likeliest tokens of every place is returned, and no sentence.
 
     Raises:
-        UserError: the update lacks the first attention's gradients, or the sentence reaches the width.
+        UserError: the update lacks the first attention's gradients.
+        NotToldError: the tokens reach the width.
     """
     block = first_block(network)
-    if not 0 < length < block.width:
-        raise UserError(f"a sentence of {length} tokens is not told from others at width {block.width}")
+    if not 0 < length * batch < block.width:
+        raise NotToldError(f"{length * batch} tokens are not told from others at width {block.width}")
     columns = _columns(block, update, "attention").double()
     candidates = Candidates(block)
-    basis = torch.linalg.svd(columns, full_matrices=False).U[:, :length]
+    basis = torch.linalg.svd(columns, full_matrices=False).U[:, : length * batch]
     sizes, squares = candidates.tables(slice(0, length))
     shares = candidates.squares_of(*candidates.parts(basis, slice(0, length)), sizes) / squares
+    if batch > 1:
+        likely = shares.topk(batch, 0).indices if candidates.placed else shares[:, 0].topk(length * batch).indices
+        return Reading((), frozenset(likely.flatten().tolist()), proven=False, way="ranking")
     best = shares.argmax(0) if candidates.placed else shares[:, 0].topk(length).indices
     return Reading((tuple(best.tolist()),), frozenset(best.tolist()), proven=False, way="ranking")

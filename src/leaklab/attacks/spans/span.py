@@ -31,10 +31,16 @@ BEHIND = 1e3
 """In few dimensions a large ratio may stand between two values that count; behind a rank is less than this rounding."""
 PLACES = 64
 """How many places are tested together."""
+MOST = 64
+"""More candidates than this times the width are no reading: the tolerance is so wide that words fit anywhere."""
 BUILT = 8192
 """How many inputs are built at once."""
 ROUNDING = {torch.float64: 1e-15, torch.float32: 1e-7, torch.float16: 1e-4, torch.bfloat16: 1e-3}
 """Singular values below this times the largest are not told apart."""
+
+
+class NotToldError(UserError):
+    """What an update does not say, however good it is: not that it was captured wrongly."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,14 +103,15 @@ def span_of(columns: Tensor, rounding: float) -> Span:
         rounding: of the type in which they were sent, see ``ROUNDING``.
 
     Raises:
-        UserError: they are not finite, or all zero.
+        UserError: they are not finite.
+        NotToldError: they are all zero.
     """
     if not bool(columns.isfinite().all()):
         raise UserError("a gradient is not finite (an overflow of float16?): capture the update again")
     columns = columns.double()
     lengths = columns.norm(dim=0)
     if not bool((lengths > 0).any()):
-        raise UserError("a gradient is zero: it says nothing of its inputs")
+        raise NotToldError("a gradient is zero: it says nothing of its inputs")
     columns = columns[:, lengths > 0] / lengths[lengths > 0]
     if columns.shape[1] > columns.shape[0]:
         columns = torch.linalg.qr(columns.T, mode="r").R.T
@@ -122,10 +129,10 @@ def refuse(span: Span, inputs: str) -> None:
     """Refuse a space that tells nothing.
 
     Raises:
-        UserError: there is no gap, or no room beside the space.
+        NotToldError: there is no gap, or no room beside the space.
     """
     if not span.told:
-        raise UserError(
+        raise NotToldError(
             f"the {inputs} reach the width {len(span.basis)} of the space that shows them, or noise hides "
             f"their number (largest gap {span.gap:.1f}): they cannot be told from other tokens"
         )
@@ -203,11 +210,15 @@ class Candidates:
             yield slice(first, min(first + PLACES, len(self)))
 
     def accepted(self, span: Span, tolerance: float | None = None) -> Accepted:
-        """Return all tokens and places whose input lies in a span; none behind the first place without any."""
+        """Return all tokens and places whose input lies in a span; none behind the first place without any.
+
+        Raises:
+            NotToldError: there are so many that they tell nothing.
+        """
         limit = span.tolerance if tolerance is None else tolerance
         # sums of large squares leave rounding that the exact test does without
         screen = max(limit, 1e-5) ** 2
-        found = []
+        found, count = list[Accepted](), 0
         for places in self.chunks():
             sizes, squares = self.tables(places)
             directions = span.normal[:, -SCREENING:]
@@ -215,12 +226,18 @@ class Candidates:
                 directions = span.seen.T @ directions
                 squares = self.squares_of(*self.parts(span.seen.T, places), sizes)
             near = self.squares_of(*self.parts(directions, places), sizes) <= screen * squares
+            if count + int(near.sum()) > MOST * self.block.width:
+                raise NotToldError(
+                    f"more than {MOST * self.block.width} tokens and places fit the update within {limit:.1g}, so "
+                    "that none is told from others: rounding or noise is too large"
+                )
             tokens, rows = near.nonzero(as_tuple=True)
             distances = self.distances(span, tokens, rows + places.start)
             kept = distances <= limit
             tokens, rows, distances = tokens[kept], rows[kept], distances[kept]
             filled = _filled(rows, sizes.shape[1])
             kept = rows < filled
+            count += int(kept.sum())
             found.append(Accepted(tokens[kept], rows[kept] + places.start, distances[kept]))
             if filled < sizes.shape[1]:
                 break

@@ -17,6 +17,8 @@ from leaklab.attacks.spans.prefixes import Prefixes, outcomes
 from leaklab.attacks.spans.span import PROVING_GAP, Accepted, Candidates, Span
 from leaklab.models.text.first_block import FirstBlock
 
+FEW = 2
+"""Few inputs are those of which this times as many go into the width."""
 DEPENDENT = 1e-8
 """Squared length, over the whole, of what a candidate has besides the chosen ones, below which it has nothing."""
 
@@ -110,16 +112,21 @@ class SparsePrefixes:
         prefixes: a tree.
         explained: whether they explain all that was measured.
         gap: between the weights of those that were kept and of those that were dropped.
+        width: d, of the space in which they were measured.
     """
 
     prefixes: Prefixes
     explained: bool
     gap: float
+    width: int
 
     @property
     def proven(self) -> bool:
-        """Whether the gap says that these prefixes, and no others, are behind the update."""
-        return self.explained and self.gap > PROVING_GAP
+        """Whether the gap says that these prefixes, and no others, are behind the update.
+
+        As many prefixes as half the width are not few: greedily chosen, they also explain what rounding has made of it.
+        """
+        return self.explained and self.gap > PROVING_GAP and FEW * len(self.prefixes) <= self.width
 
 
 def sparse_prefixes(block: FirstBlock, accepted: Accepted, span: Span) -> SparsePrefixes:
@@ -144,11 +151,11 @@ def sparse_prefixes(block: FirstBlock, accepted: Accepted, span: Span) -> Sparse
         pool.chosen.append(number)
         pool.extend(number, pursuit.chosen)
     if not pool.chosen:
-        return SparsePrefixes(Prefixes.none(), explained=False, gap=1.0)
+        return SparsePrefixes(Prefixes.none(), explained=False, gap=1.0, width=block.width)
     kept, gap = weighed(span, pool.inputs[pool.chosen])
     numbers = [number for number, keep in zip(pool.chosen, kept.tolist(), strict=True) if keep]
     tree = pool.tree(numbers)
-    return SparsePrefixes(tree, pursuit.explained and len(tree) == len(numbers), gap)
+    return SparsePrefixes(tree, pursuit.explained and len(tree) == len(numbers), gap, block.width)
 
 
 class _Pool:

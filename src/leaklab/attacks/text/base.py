@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -28,14 +28,19 @@ class TextReconstruction:
     """What was found for T trials.
 
     Attributes:
-        tokens: T tensors int64 [L], with the known start and end.
+        tokens: T tensors int64 [L], with the known start and end; several sentences one behind the other.
         labels: int64 [T], known or the largest of the searched logits.
         starts: a record per start; ``trial`` is the trial's number in the capture.
+        lengths: T tensors int64 [S], of the sentences that ``tokens`` begin with; what is behind them is in no order.
+            Empty for an attack that reads one sentence an update, which is all of ``tokens``.
+        certified: T tensors bool [S], which of them the attacker knows to be right; empty like ``lengths``.
     """
 
     tokens: tuple[Tensor, ...]
     labels: Tensor
     starts: tuple[StartRecord, ...]
+    lengths: tuple[Tensor, ...] = ()
+    certified: tuple[Tensor, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,7 @@ class TextCase:
     """All that an attack on text is given.
 
     Attributes:
-        observation: T trials of one sentence each.
+        observation: T trials of one sentence or a batch of them each.
         knowledge: what the threat model grants.
         budget: what may be spent: steps per start, and starts.
         streams: the attack's random draws; those of a trial depend on its number only.
@@ -141,7 +146,7 @@ class TextAttack(Protocol):
     requirements: ClassVar[Requirements]
 
     def reconstruct(self, case: TextCase) -> TextReconstruction:
-        """Reconstruct the private sentence of every trial.
+        """Reconstruct the private sentences of every trial.
 
         Raises:
             UserError: a fact is needed and withheld, or the attack does not fit the observation.
@@ -162,9 +167,24 @@ def unread(observation: Observation) -> TextReconstruction:
 def packed(part: TextReconstruction) -> dict[str, Tensor]:
     """Return the only trial of a reconstruction as tensors, its starts included."""
     (tokens,) = part.tokens
-    return {"tokens": tokens.cpu(), "labels": part.labels.cpu(), "starts": as_tensor(part.starts)}
+    kept = {"tokens": tokens.cpu(), "labels": part.labels.cpu(), "starts": as_tensor(part.starts)}
+    if part.lengths:
+        kept |= {"lengths": part.lengths[0].cpu(), "certified": part.certified[0].cpu()}
+    return kept
 
 
 def unpacked(tensors: Mapping[str, Tensor]) -> TextReconstruction:
     """Return the reconstruction of ``packed``."""
-    return TextReconstruction((tensors["tokens"],), tensors["labels"], from_tensor(tensors["starts"]))
+    several = [(tensors[name],) if name in tensors else () for name in ("lengths", "certified")]
+    return TextReconstruction((tensors["tokens"],), tensors["labels"], from_tensor(tensors["starts"]), *several)
+
+
+def written(part: TextReconstruction) -> dict[str, Any]:
+    """Return the only trial of a reconstruction as its file has it: ids, the label, and sentences if it has several."""
+    tokens: list[int] = part.tokens[0].tolist()
+    row: dict[str, Any] = {"tokens": tokens, "label": int(part.labels[0])}
+    if part.lengths:
+        ends = part.lengths[0].cumsum(0).tolist()
+        row["sentences"] = [tokens[first:end] for first, end in zip([0, *ends], ends, strict=False)]
+        row["certified"] = part.certified[0].tolist()
+    return row

@@ -39,18 +39,26 @@ def match(settings: TextMatching, case: TextCase, gradient: Observation) -> Text
 
 
 def victim(observation: Observation, knowledge: Knowledge) -> nn.Module:
-    """Return the observed network with its broadcast weights; no parameter asks for a gradient.
+    """Return the observed network with its broadcast weights, frozen ones too; no parameter asks for a gradient.
 
     Raises:
         UserError: the observation is not one of text, or its weights do not belong to the model.
     """
     model: TextArchitecture = plugins.load("models/text", observation.model["name"], observation.model["settings"])
     network = model.build(_vocabulary(knowledge)["size"], knowledge.require("num_classes"))
-    if [name for name, _ in network.named_parameters()] != list(observation.weights):
+    state, places = {**observation.weights, **observation.buffers}, set(network.state_dict())
+    named = [name for name, _ in network.named_parameters()]
+    constants = {name for name, _ in network.named_buffers()} & places
+    moving = [name for name in named if name not in observation.buffers]
+    # the other name of a tied table may be there or not: it is the same tensor, unless both are frozen
+    if moving != list(observation.weights) or not {*named, *constants} <= set(state) <= places:
         raise UserError(f"the observed weights are not those of model '{observation.model['name']}': capture again")
-    like = next(iter(observation.weights.values()))
+    own = network.state_dict()
+    for name in places - set(state):
+        state[name] = next(state[other] for other in named if own[other].data_ptr() == own[name].data_ptr())
+    like = observation.like
     network = network.to(device=like.device, dtype=like.dtype)
-    network.load_state_dict(dict(observation.weights), strict=True)
+    network.load_state_dict(state, strict=True)
     return network.requires_grad_(requires_grad=False)
 
 

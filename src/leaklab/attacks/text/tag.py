@@ -22,7 +22,9 @@ class TagAttack:
         decay: AdamW's weight decay.
     """
 
-    requirements: ClassVar[Requirements] = Requirements(facts=SENTENCES, facts_for_delta=PRESCRIBED_STEPS)
+    requirements: ClassVar[Requirements] = Requirements(
+        facts=SENTENCES, largest_batch=1, facts_for_delta=PRESCRIBED_STEPS
+    )
 
     squared: bool = False
     rate: Rate = 0.5
@@ -47,7 +49,7 @@ class ProfiledTagAttack:
         decay: AdamW's weight decay.
     """
 
-    requirements: ClassVar[Requirements] = Requirements(facts=SENTENCES)
+    requirements: ClassVar[Requirements] = Requirements(facts=SENTENCES, largest_batch=1)
 
     bag: bool = False
     rate: Rate = 0.5
@@ -73,7 +75,7 @@ class MeanCosineAttack:
         decay: AdamW's weight decay.
     """
 
-    requirements: ClassVar[Requirements] = Requirements(facts=SENTENCES)
+    requirements: ClassVar[Requirements] = Requirements(facts=SENTENCES, largest_batch=1)
 
     bag: bool = False
     norm_weight: NonNegative = 1.0

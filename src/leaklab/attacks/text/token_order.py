@@ -26,7 +26,7 @@ class TokenOrderAttack:
     Made for one local step on one sentence without noise or pruning. Any factor on the update is welcome.
     """
 
-    requirements: ClassVar[Requirements] = Requirements(facts=SENTENCES, most_steps=1, searches=False)
+    requirements: ClassVar[Requirements] = Requirements(facts=SENTENCES, largest_batch=1, most_steps=1, searches=False)
 
     def reconstruct(self, case: TextCase) -> TextReconstruction:
         """Read every sentence; see ``base.TextAttack``. A trial without an order is recorded as diverged."""

@@ -15,7 +15,7 @@ from leaklab.defenses.per_sample import patches
 from leaklab.federated.batches import Batch
 from leaklab.federated.forms.dense import DenseNetwork, affine
 from leaklab.federated.forms.network import TrainableNetwork
-from leaklab.federated.forms.one_by_one import OneByOne
+from leaklab.federated.forms.one_by_one import OneByOne, TextNetwork
 from leaklab.federated.forms.plain_cnn import PlainCnn, channels_last_images, forward
 from leaklab.federated.forms.stacked import StackedNetwork
 from leaklab.federated.optimizers import Weights
@@ -204,7 +204,7 @@ def sample_gradients(
     Raises:
         UserError: the samples of a batch cannot be told apart in this network.
     """
-    if isinstance(network, OneByOne):
+    if isinstance(network, OneByOne | TextNetwork):
         return network.sample_gradients(weights, images, labels)
     if isinstance(network, StackedNetwork | DenseNetwork):
         # each sample is a model with a batch of its own

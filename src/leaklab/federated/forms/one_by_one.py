@@ -14,6 +14,7 @@ from torch.func import functional_call, grad_and_value, vmap
 from leaklab.data.text.corpus import PADDING
 from leaklab.federated.batches import Batch, DropoutSite
 from leaklab.federated.optimizers import Weights, leaves_of
+from leaklab.models.text.decoders import loss_of
 from leaklab.records.errors import UserError
 
 
@@ -126,10 +127,15 @@ def _stacked(gradients: list[Tensor]) -> Tensor:
 
 
 class TextNetwork:
-    """M models of one architecture of ``models/text``; see ``network.TrainableNetwork``."""
+    """M models of one architecture of ``models/text``; see ``network.TrainableNetwork``.
 
-    def __init__(self, network: nn.Module) -> None:
-        self._network = network.eval()
+    What is frozen stays in the network itself: weights from outside have the rest. Ids may be of the weights' type, as
+    what clips by norms takes the type of a batch for that of the gradients.
+    """
+
+    def __init__(self, network: nn.Module, next_token: bool = False) -> None:
+        """Wrap ``network``, whose loss is that of the classes or, of a decoder, of the next token."""
+        self._network, self._next_token = network.eval(), next_token
 
     @property
     def dropouts(self) -> Mapping[str, DropoutSite]:
@@ -160,16 +166,41 @@ class TextNetwork:
             group = model * groups // models
             own = {name: value[model] for name, value in weights.items()}
             leaves = leaves_of(own, wanted)
-            loss = F.cross_entropy(self._one({**own, **leaves}, batch.images[group]), batch.labels[group])
+            loss = self._loss({**own, **leaves}, batch.images[group], batch.labels[group])
             rows.append(torch.autograd.grad(loss, list(leaves.values())))
             losses.append(loss.detach())
         stacked = (torch.stack(column) for column in zip(*rows, strict=True))
         return torch.stack(losses), dict(zip(leaves, stacked, strict=True))
 
+    def sample_gradients(
+        self, weights: Mapping[str, Tensor], images: Tensor, labels: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return one model's losses [B] and gradients by name, [B, ...], of each sentence.
+
+        A sentence's loss of the next token is the mean over its own places, that of a batch over the places of all: the
+        mean of these gradients is not the batch's where sentences differ in length.
+        """
+        losses, rows = [], []
+        for sentence, label in zip(images[:, None], labels[:, None], strict=True):
+            leaves = leaves_of(weights, None)
+            loss = self._loss(leaves, sentence, label)
+            rows.append(torch.autograd.grad(loss, list(leaves.values())))
+            losses.append(loss.detach())
+        stacked = (torch.stack(column) for column in zip(*rows, strict=True))
+        return torch.stack(losses), dict(zip(leaves, stacked, strict=True))
+
+    def _loss(self, weights: Mapping[str, Tensor], ids: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean loss of one model over a batch [B, L], without the columns that are padding alone."""
+        return loss_of(self._network, _cut(ids), None if self._next_token else labels, weights)
+
     def _one(self, weights: Mapping[str, Tensor], ids: Tensor) -> Tensor:
         """Return the logits [B, K] of one model for ids [B, L]."""
-        mask = ids != PADDING
-        length = int(mask.sum(1).max())
-        given = {"input_ids": ids[:, :length], "attention_mask": mask[:, :length].to(torch.int64)}
+        ids = _cut(ids)
+        given = {"input_ids": ids, "attention_mask": (ids != PADDING).to(torch.int64)}
         logits: Tensor = functional_call(self._network, dict(weights), (), given).logits
         return logits
+
+
+def _cut(ids: Tensor) -> Tensor:
+    """Return ids [B, L] as int64, without the columns at the end that are padding alone."""
+    return ids[:, : int((ids != PADDING).sum(1).max())].long()

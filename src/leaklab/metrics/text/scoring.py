@@ -1,4 +1,4 @@
-"""All metrics of one sentence by name, and what an attacker without any update could answer.
+"""All metrics of one sentence or of a batch by name, and what an attacker without any update could answer.
 
 The first of them is token recovery: the share of a sentence's tokens that was found, in any order or in their places.
 
@@ -12,12 +12,14 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from itertools import chain
 from typing import Any
 
 from leaklab.captures.truth import TextTrial
 from leaklab.data.text.corpus import END, Corpus, Sentences, Vocabulary
 from leaklab.metrics.base import LABEL_CARD, MetricCard
 from leaklab.metrics.silence import silence_line
+from leaklab.metrics.text.sentences import SENTENCE_CARDS, Ids, batch_scores
 from leaklab.records.draws import draws
 from leaklab.records.errors import UserError
 from leaklab.specs.text import TextScoreSpec
@@ -154,19 +156,19 @@ SELECTIONS = {
 
 def text_cards(metrics: Sequence[str]) -> tuple[MetricCard, ...]:
     """Return the cards of metrics by name (``specs/text.py::TextMetric``)."""
-    own = {card.name: card for card in (TOKEN_RECOVERY_CARD, POSITION_RECOVERY_CARD)}
+    own = {card.name: card for card in (TOKEN_RECOVERY_CARD, POSITION_RECOVERY_CARD, *SENTENCE_CARDS)}
     return tuple(own[name] if name in own else rouge_card(name) for name in metrics)
 
 
 def sentence_scores(found: Sequence[str], truth: Sequence[str], metrics: Sequence[str]) -> dict[str, float]:
-    """Return metric -> value in [0, 1] of one output, both as tokens."""
+    """Return metric -> value in [0, 1] of one output, both as tokens; metrics of whole sentences are left out."""
     scores = {
         TOKEN_RECOVERY_CARD.name: token_recovery(found, truth),
         POSITION_RECOVERY_CARD.name: position_recovery(found, truth),
     }
     if set(metrics) & set(NAMES):
         scores |= rouge(" ".join(found), " ".join(truth))
-    return {name: scores[name] for name in metrics}
+    return {name: scores[name] for name in metrics if name in scores}
 
 
 def reference_sentences(
@@ -207,28 +209,46 @@ def score_trials(
         spec: which metrics.
         corpus: gives tokens their texts, and the references.
         trials: the private side.
-        found: for each trial ``tokens`` (ids) and ``label``.
+        found: for each trial ``tokens`` (ids) and ``label``; of a batch also ``sentences`` and which are ``certified``.
         silent: trials whose update says nothing; they have a text without anything read, and no line but their count.
     """
     lines: list[Line] = []
     texts: list[Line] = []
     for number, (trial, guess) in enumerate(zip(trials, found, strict=True)):
-        truth, read = (corpus.vocabulary.decode(ids) for ids in (trial.ids, guess["tokens"]))
+        batch = [sentence.ids for sentence in trial.batch]
+        truth, read = (corpus.vocabulary.decode(ids) for ids in (tuple(chain(*batch)), guess["tokens"]))
         place = {"trial": number, "example": trial.example, "draw": trial.draw}
-        texts.append({**place, "text": trial.text, "private": truth, "read": read, "factor": _factor(spec, trial)})
+        text = "\n".join(sentence.text for sentence in trial.batch)
+        texts.append({**place, "text": text, "private": truth, "read": read, "factor": _factor(spec, trial)})
         if number in silent:
             continue
-        seed = spec.attack.capture.sentences.seed
-        references = reference_sentences(corpus.vocabulary, corpus.sentences, trial.sentence, len(truth), seed)
-        for selection, answer in {OWN_CHOICE: read, **references}.items():
-            scores = sentence_scores(answer, truth, spec.metrics)
+        of_sentences = {OWN_CHOICE: _of_sentences(guess, batch, spec.metrics)}
+        for selection, answer in {OWN_CHOICE: read, **_references(spec, corpus, trial, len(truth))}.items():
+            scores = sentence_scores(answer, truth, spec.metrics) | of_sentences.get(selection, {})
             lines += [{**place, "selection": selection, "metric": m, "value": v} for m, v in scores.items()]
-        correct = float(guess["label"] == trial.label)
-        lines.append({**place, "selection": OWN_CHOICE, "metric": LABEL_CARD.name, "value": correct})
+        if not trial.others:
+            correct = float(guess["label"] == trial.label)
+            lines.append({**place, "selection": OWN_CHOICE, "metric": LABEL_CARD.name, "value": correct})
     if silent:
         line = silence_line(silent, [trial.draw for trial in trials])
         lines.append({"trial": line["trial"], "example": line.pop("image"), **line})
     return lines, texts
+
+
+def _of_sentences(guess: Mapping[str, Any], batch: Sequence[Ids], metrics: Sequence[str]) -> dict[str, float]:
+    sentences = [tuple(sentence) for sentence in guess.get("sentences", [guess["tokens"]])]
+    return batch_scores(sentences, guess.get("certified", [False] * len(sentences)), batch, metrics)
+
+
+def _references(spec: TextScoreSpec, corpus: Corpus, trial: TextTrial, length: int) -> dict[str, tuple[str, ...]]:
+    """Return the two reference answers to a batch of ``length`` tokens."""
+    seed = spec.attack.capture.sentences.seed
+    answers = [
+        reference_sentences(corpus.vocabulary, corpus.sentences, sentence.sentence, length, seed)
+        for sentence in trial.batch
+    ]
+    other = tuple(chain.from_iterable(answer[UNRELATED_SENTENCE] for answer in answers))
+    return {FREQUENT_WORDS: answers[0][FREQUENT_WORDS], UNRELATED_SENTENCE: other}
 
 
 def _factor(spec: TextScoreSpec, trial: TextTrial) -> float:

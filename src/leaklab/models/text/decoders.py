@@ -20,6 +20,7 @@ from leaklab.models.text.low_rank import LowRank, Matrices, adapt
 from leaklab.records.bounds import Count, Flag, Natural, Positive
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream, stream
+from leaklab.records.traits import TextModelTraits
 
 Loss = Literal["classes", "next-token"]
 LoraState = Literal["first-step", "trained"]
@@ -48,6 +49,8 @@ class Decoder(ABC):
         adapted: which of an attention's matrices LoRA changes, in every block.
         lora: ``first-step``, B is zero; ``trained``, B is drawn like the weights, in place of a training.
     """
+
+    traits: ClassVar[TextModelTraits] = TextModelTraits(decoder=True)
 
     layers: Count = 2
     width: Count = 128
@@ -257,13 +260,14 @@ def gradients_of(network: nn.Module, ids: Tensor, labels: Tensor | None) -> dict
     return dict(zip(leaves, found, strict=True))
 
 
-# Plug-ins: the classifiers, which local training carries. The next token's loss and LoRA it does not carry yet.
+# Plug-ins: both families as they are, and as classifiers without LoRA, which are called with nothing but ids.
 
 
 @dataclass(frozen=True)
 class Gpt2Classifier:
     """A classifier of sentences in GPT-2's form with random weights; settings as ``Decoder`` explains them."""
 
+    traits: ClassVar[TextModelTraits] = TextModelTraits(decoder=True)
     family: ClassVar[type[Decoder]] = Gpt2
 
     layers: Count = 2
@@ -292,4 +296,4 @@ class LlamaClassifier(Gpt2Classifier):
     groups: Count = 2
 
 
-PLUGINS = {"gpt2-classifier": Gpt2Classifier, "llama-classifier": LlamaClassifier}
+PLUGINS = {"gpt2": Gpt2, "llama": Llama, "gpt2-classifier": Gpt2Classifier, "llama-classifier": LlamaClassifier}

@@ -4,6 +4,7 @@ Source: E. J. Hu et al., "LoRA: Low-rank adaptation of large language models", 2
 A [r, d], B [d_out, r] and s = alpha / r; B starts at zero. W is frozen: it becomes a constant (a buffer) of its layer.
 """
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch.nn.functional as F
@@ -67,7 +68,7 @@ def adapt(network: nn.Module, rank: int, matrices: Matrices) -> None:
                 found += 1
     if not found:
         raise UserError("LoRA needs attention of GPT-2, Llama or BERT: choose another model or rank 0")
-    _freeze(network)
+    freeze(network, lambda layer: not isinstance(layer, LowRank))
 
 
 def _spans(name: str, layer: Any, matrices: Matrices) -> dict[str, tuple[int, int]]:
@@ -77,11 +78,27 @@ def _spans(name: str, layer: Any, matrices: Matrices) -> dict[str, tuple[int, in
     return {one: (0, layer.weight.shape[0]) for one in matrices if name in SEPARATE[one]}
 
 
-def _freeze(network: nn.Module) -> None:
+def freeze(network: nn.Module, chosen: Callable[[nn.Module], bool]) -> None:
+    """Make constants (buffers) of the parameters of the chosen layers, in place, wherever else they stand.
+
+    Args:
+        network: of this room.
+        chosen: tells of a layer whether its own parameters, not those of layers inside it, are frozen.
+    """
+    # a tied table is one tensor at two places
+    fixed = {id(one) for layer in network.modules() if chosen(layer) for one in layer.parameters(recurse=False)}
     for layer in network.modules():
-        if isinstance(layer, LowRank):
-            continue
         for name, value in list(layer.named_parameters(recurse=False)):
-            # a tied table is one tensor at two places
-            delattr(layer, name)
-            layer.register_buffer(name, value.detach())
+            if id(value) in fixed:
+                delattr(layer, name)
+                layer.register_buffer(name, value.detach())
+
+
+def frozen_of(network: nn.Module) -> dict[str, Tensor]:
+    """Return the constants of a network that are weights all the same, by name; a tied one twice, as files want it."""
+    saved, found = network.state_dict(), dict[str, Tensor]()
+    for name, value in network.named_buffers():
+        if name in saved:
+            twice = any(value.data_ptr() == other.data_ptr() for other in found.values())
+            found[name] = value.detach().clone() if twice else value.detach()
+    return found
