@@ -15,6 +15,7 @@ from torch import Tensor
 
 from leaklab.attacks.adaptive.base import LearntLaw
 from leaklab.attacks.base import Reconstruction
+from leaklab.attacks.latents.splitting import without_splits
 from leaklab.attacks.learnt import laws
 from leaklab.attacks.learnt.linear import Rehearsals, plain_law
 from leaklab.attacks.matching.distances import OnlyWidened
@@ -187,11 +188,6 @@ def helps(gains: Sequence[float]) -> bool:
         return False
     mean = sum(gains) / len(gains)
     return mean > sqrt(sum((one - mean) ** 2 for one in gains) / (len(gains) - 1) / len(gains))
-
-
-def without_splits(attack: Component) -> Component:
-    """Return an attack that leaves its search whole."""
-    return attack.model_copy(update={"settings": {**attack.settings, "splits": 0}})
 
 
 def unseen(dataset: Dataset, split: str, taught: int) -> Dataset:

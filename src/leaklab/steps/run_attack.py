@@ -6,10 +6,10 @@ from math import inf
 
 from leaklab.attacks.adaptive.base import LearntLaw
 from leaklab.attacks.base import Reconstruction
+from leaklab.attacks.latents.splitting import without_splits
 from leaklab.attacks.reconstructions import chunks, joined, tensors_of
 from leaklab.attacks.run import attacked, check_granted
 from leaklab.attacks.starts import starts_table
-from leaklab.captures.rehearsal import without_splits
 from leaklab.models.generators.base import load_generator
 from leaklab.observations.files import load_observation
 from leaklab.records.files import read_json, read_tensors, sha256, write_table, write_tensors

@@ -27,6 +27,7 @@ from leaklab.models.generators.base import Generator
 from leaklab.models.generators.denoising import DenoisingGenerator
 from leaklab.records.bounds import Count, Natural, Positive
 from leaklab.records.errors import UserError
+from leaklab.records.record import Component
 
 
 class AroundGuesses(Generator):
@@ -126,6 +127,11 @@ class Splitting:
                 share = ceil(iterations / (2 * self.split_turns))
                 stages = [*stages, *narrowed([posterior], begun, share, history)]
         return posterior, stages
+
+
+def without_splits(attack: Component) -> Component:
+    """Return an attack that leaves its search whole."""
+    return attack.model_copy(update={"settings": {**attack.settings, "splits": 0}})
 
 
 def turned(
