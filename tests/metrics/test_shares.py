@@ -6,6 +6,7 @@ from leaklab.metrics.base import LABEL_CARD
 from leaklab.metrics.intervals import FRACTIONS, OUTCOMES, is_share, paired_difference_for, summarise_for
 from leaklab.metrics.statistics import paired_difference, summarise
 from leaklab.metrics.text.scoring import NAMES, POSITION_RECOVERY_CARD, TOKEN_RECOVERY_CARD
+from leaklab.metrics.text.sentences import SENTENCE_CARDS
 from leaklab.records import plugins
 
 
@@ -16,7 +17,8 @@ def cards():
 def test_every_metric_whose_card_says_share_is_summarised_as_one_and_no_other():
     said = {card.name for card in cards() if "the share of them" in card.averaging or "0 or 1 per" in card.averaging}
     assert said == OUTCOMES
-    assert {*NAMES, TOKEN_RECOVERY_CARD.name, POSITION_RECOVERY_CARD.name} == FRACTIONS
+    of_batches = {card.name for card in SENTENCE_CARDS if card.averaging.startswith("share")}
+    assert {*NAMES, *of_batches, TOKEN_RECOVERY_CARD.name, POSITION_RECOVERY_CARD.name} == FRACTIONS
     assert not is_share("psnr")
 
 
