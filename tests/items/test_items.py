@@ -55,8 +55,9 @@ DERIVED = {
     "figure3-seeds",
     "text-exact",
     "text-lora",
+    "text-limits",
 }
-COUNTS = {"lrp": 52, "outpost": 23, "hyperfl": 22}
+COUNTS = {"lrp": 53, "outpost": 23, "hyperfl": 22}
 
 
 @pytest.fixture(scope="module")
