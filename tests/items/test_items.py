@@ -217,3 +217,10 @@ def test_an_unknown_item_brings_up_its_neighbors(items):
         find_item("lrp/table11", items)
     with pytest.raises(UserError, match="choose from lrp, outpost, hyperfl"):
         find_item("nothing", items)
+
+
+def test_a_difference_is_never_best_or_worst_beside_what_it_is_a_difference_of(items):
+    beside = {name: item for name, item in items.items() if item.cells and item.cells.against}
+    assert len(beside) >= 4
+    for name, item in beside.items():
+        assert "difference" in (item.table.mark_within or item.table.rows), name

@@ -13,6 +13,7 @@ from leaklab.attacks.annealed import AnnealedMap
 from leaklab.attacks.base import Attack, Budget, Case, Reconstruction
 from leaklab.attacks.learnt import linear
 from leaklab.attacks.matching.distances import Distance
+from leaklab.attacks.reconstructions import NO_LABEL
 from leaklab.guests.calls import Subject, sent
 from leaklab.guests.laboratory import Update, alike, rms
 from leaklab.guests.moments import Ground, Labelled, Stage, tiny
@@ -260,8 +261,9 @@ class Exposure:
         return {"images": encoded(reading.in_order(truth)[first]), "of_images": reading.of_images(truth)[first]}
 
     def labels_read(self, reading: Reading) -> int | None:
-        """Return how many labels were right; None where they were granted."""
-        return int((reading.labels == self.private.labels).sum()) if self.arena.samples == 1 else None
+        """Return how many labels were right; None where they were granted, or no label was read at all."""
+        read = self.arena.samples == 1 and bool((reading.labels != NO_LABEL).any())
+        return int((reading.labels == self.private.labels).sum()) if read else None
 
     def told(self, attack: Attack) -> Attack:
         """Return an attack as it is where an update has several images: it is told their labels and their order."""

@@ -11,6 +11,7 @@ from leaklab.attacks.adaptive.laws import LaplaceLaw
 from leaklab.attacks.adaptive.noise import NormalLikelihood
 from leaklab.attacks.adaptive.outpost import MOST_STEPS, RankedLaw
 from leaklab.attacks.analytic import AnalyticReconstruction as Analytic
+from leaklab.attacks.analytic import SupportQuotient
 from leaklab.attacks.annealed import AnnealedLikelihood, AnnealedMap
 from leaklab.attacks.exact_batch import ExactBatch
 from leaklab.attacks.matching.distances import profiled_scale
@@ -43,10 +44,10 @@ def by_rule(exposure: Exposure, facts: Sequence[Fact]) -> Iterator[Attacker]:
     """
     found = {fact.name: fact.value for fact in facts}
     search, steps = AnnealedMap(), exposure.arena.file.steps
-    if exposure.stage.starts_affine():
-        several = exposure.arena.samples > 1
-        yield Attacker("rule", "peel", ExactBatch("peel")) if several else Attacker("rule", "analytic", Analytic())
     noise, clip, zeros = found.get("noise"), found.get("clips"), found.get("zeros")
+    if exposure.stage.starts_affine():
+        pruned = bool(zeros) and zeros["rest"] == "exact" and not noise
+        yield _of_first_layer(exposure.arena.samples, unlabelled="hidden" in found or pruned)
     if noise and isinstance(noise["sigma"], float):
         yield from _of_noise(noise, clip, steps)
     elif clip and clip["scope"] == "whole" and not noise:
@@ -56,6 +57,15 @@ def by_rule(exposure: Exposure, facts: Sequence[Fact]) -> Iterator[Attacker]:
     if zeros and zeros.get("chosen") == SMALLEST and zeros["rest"] == "exact":
         yield from _of_ranks(zeros, noise, steps)
     yield Attacker("rule", "profiled-scale", search, profiled_scale)
+
+
+def _of_first_layer(samples: int, unlabelled: bool) -> Attacker:
+    """Return who reads what a first affine layer was given; no label is read where none is sent or it is pruned."""
+    if samples > 1:
+        return Attacker("rule", "peel", ExactBatch("peel"))
+    if unlabelled:
+        return Attacker("rule", "support-quotient", SupportQuotient())
+    return Attacker("rule", "analytic", Analytic())
 
 
 def _of_noise(noise: Mapping[str, Any], clip: Mapping[str, Any] | None, steps: int) -> Iterator[Attacker]:
