@@ -46,7 +46,7 @@ def by_rule(exposure: Exposure, facts: Sequence[Fact]) -> Iterator[Attacker]:
     search, steps = AnnealedMap(), exposure.arena.file.steps
     noise, clip, zeros = found.get("noise"), found.get("clips"), found.get("zeros")
     if exposure.stage.starts_affine():
-        pruned = bool(zeros) and zeros["rest"] == "exact" and not noise
+        pruned = bool(zeros and zeros["rest"] == "exact" and not noise)
         yield _of_first_layer(exposure.arena.samples, unlabelled="hidden" in found or pruned)
     if noise and isinstance(noise["sigma"], float):
         yield from _of_noise(noise, clip, steps)

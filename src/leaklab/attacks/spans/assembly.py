@@ -77,19 +77,37 @@ def read_sentences(block: FirstBlock, accepted: Accepted, span: Span, end: int |
     """
     assembly, found = Assembly(block, accepted, span), dict[tuple[int, ...], float]()
     kept, explained = list[tuple[int, ...]](), 0
-    for anchor, last in assembly.anchors(end):
-        token, place = int(accepted.tokens[anchor]), int(accepted.places[anchor])
-        if not last and any(len(one) > place and one[place] == token for one in kept):
-            continue
-        new = {one: far for one, far in assembly.around(anchor, last).items() if one not in found}
-        if not new:
+    for new in _tries(assembly, end, kept):
+        if all(one in found for one in new):
             continue
         found |= new
-        kept, explained = _nearest(block, found, span.rank)
+        kept[:], explained = _nearest(block, found, span.rank)
         if explained >= span.rank and max(found[one] for one in kept) <= assembly.faithful:
             break
     faithful = bool(kept) and max(found[one] for one in kept) <= assembly.faithful
     return ReadSentences(tuple(kept), explained, span.rank, span.gap, faithful)
+
+
+def _tries(
+    assembly: "Assembly", end: int | None, kept: list[tuple[int, ...]]
+) -> Iterator[dict[tuple[int, ...], float]]:
+    """Yield what is found around one candidate after the other, while ``kept`` holds what is believed of all of it.
+
+    Ends come first, as there are few. Every token of the batch is accepted somewhere, so what no sentence holds yet is
+    in one that is missing; those come next, from the front, where all sentences have a token.
+    """
+    tokens, places = assembly.accepted.tokens.tolist(), assembly.accepted.places.tolist()
+    order = sorted(range(len(tokens)), key=lambda one: places[one])
+    for anchor in order:
+        if tokens[anchor] == end:
+            yield assembly.around(anchor, last=True)
+    left = [one for one in order if tokens[one] != end]
+    while left:
+        told = {token for one in kept for token in one}
+        anchor = next((one for one in left if tokens[one] not in told), left[0])
+        left.remove(anchor)
+        if all(len(one) <= places[anchor] or one[places[anchor]] != tokens[anchor] for one in kept):
+            yield assembly.around(anchor, last=False)
 
 
 def _nearest(block: FirstBlock, found: dict[tuple[int, ...], float], rank: int) -> tuple[list[tuple[int, ...]], int]:
@@ -127,18 +145,13 @@ class Assembly:
         directions = norm.weight[:, None] * span.normal
         self._equations = directions - directions.mean(0) if norm.centred else directions
         self._shift = span.normal.T @ norm.bias
+        by_head = self._through.view(*value.shape[1:], -1)
+        self._seen = torch.einsum("jhk,hkc->jhc", value, by_head @ self._equations)
 
     @property
     def faithful(self) -> float:
         """Return the distance up to which an input is one of the span for certain."""
         return FAITHFUL * self.span.rounding
-
-    def anchors(self, end: int | None) -> Iterator[tuple[int, bool]]:
-        """Yield candidates to assemble around, and whether they end their sentence: ends first, then from the back."""
-        order = self.accepted.places.argsort(descending=True, stable=True).tolist()
-        ends = [one for one in order if int(self.accepted.tokens[one]) == end]
-        yield from ((one, True) for one in ends)
-        yield from ((one, False) for one in order if one not in set(ends))
 
     def around(self, anchor: int, last: bool) -> dict[tuple[int, ...], float]:
         """Return the sentences that hold a candidate, as its last token or not, with distances from the span."""
@@ -191,9 +204,9 @@ class Assembly:
         exponents = (scores - scores.max(0).values).exp()
         _, group, sizes = torch.unique(places, return_inverse=True, return_counts=True)
         weights, misfit = 1.0 / sizes[group].double(), 1.0
-        rows, stood = _one_each(places, own), 0
+        rows, stood, seen = _one_each(places, own), 0, self._seen[numbers]
         for _ in range(ROUNDS):
-            jacobian, value, length = self._linear(anchor, numbers, exponents, weights)
+            jacobian, value, length = self._linear(anchor, numbers, exponents, weights, seen)
             if not bool(jacobian.isfinite().all()):  # no candidate had a weight: there is nothing to solve any more
                 return torch.zeros_like(weights), 1.0
             before, misfit = misfit, float(value.norm() / length)
@@ -204,20 +217,21 @@ class Assembly:
         return weights, misfit
 
     def _linear(
-        self, anchor: int, numbers: Tensor, exponents: Tensor, weights: Tensor
+        self, anchor: int, numbers: Tensor, exponents: Tensor, weights: Tensor, seen: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the derivative [c, n] of the equations, their value [c], and the length of the anchor's input."""
-        norm, values = self.block.second, self._value[numbers]
-        totals = (weights[:, None] * exponents).sum(0)
-        shares = exponents / totals
-        mean = torch.einsum("j,jh,jhk->hk", weights, shares, values)
-        moved = (shares[..., None] * (values - mean)).flatten(1)
+        norm, values, given = self.block.second, self._value[numbers], weights > 0
+        shares = exponents / (weights[:, None] * exponents).sum(0)
+        given_shares = weights[given, None] * shares[given]
+        mean = torch.einsum("jh,jhk->hk", given_shares, values[given])
         between = self._embedded[anchor] + self._zero + mean.flatten() @ self._through
         centred = norm.centre(between)
         size = norm.size(centred)
         value = between @ self._equations + size * self._shift
-        jacobian = moved @ (self._through @ self._equations)
-        along = moved @ (self._through @ centred) / (self.block.width * size)
+        mean_seen = torch.einsum("jh,jhc->hc", given_shares, seen[given])
+        jacobian = torch.bmm(shares[:, None], seen)[:, 0] - shares @ mean_seen
+        onto = (self._through @ centred).view_as(mean)
+        along = (shares * ((values * onto).sum(-1) - (mean * onto).sum(-1))).sum(-1) / (self.block.width * size)
         jacobian = jacobian + along[:, None] * self._shift
         return jacobian.T, value, (norm.weight * centred + size * norm.bias).norm()
 

@@ -136,7 +136,7 @@ class FirstBlock:
         size = self.width // self._heads
         groups = (projected.shape[1] - self.width) // (2 * size)
         parts = torch.split(projected, [self.width, groups * size, groups * size], 1)
-        query, key, value = (part.reshape(len(part), -1, size) for part in parts)
+        query, key, value = (part.reshape(len(part), part.shape[1] // size, size) for part in parts)
         if self._rotary is not None:
             cos, sin = (turn[0][:, None] for turn in self._rotary(query, places[None]))
             query, key = (one * cos + _turned(one) * sin for one in (query, key))
