@@ -110,3 +110,12 @@ def test_a_factor_changes_nothing(sends, factor):
     plain, other = (span_of(f * sent.columns("mlp"), 1e-15) for f in (1.0, factor))
     assert plain.rank == other.rank == len(sent.prefixes)
     assert float((plain.normal.T @ other.basis).abs().max()) < 1e-8
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "bert"])
+def test_no_tokens_at_all_are_no_error(sends, family):
+    block = sends(family, [5]).block
+    none = torch.zeros(0, dtype=torch.int64)
+    for part in block.attention(none, none):
+        assert len(part) == 0
+    assert block.inputs(none, none).shape == (0, block.width)

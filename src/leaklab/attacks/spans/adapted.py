@@ -63,18 +63,16 @@ def read_adapted(block: FirstBlock, update: Mapping[str, Tensor]) -> AdaptedRead
     thin = [_thin(block, update, number) for number in (0, 1)]
     if not any(bool(pair[0].any()) for pair in thin[0].values()):
         return _first_step(block, thin)
-    spans = []
-    for pairs in thin:
-        rows = torch.cat([rows for rows, _ in pairs.values()])
-        spans.append(span_of(rows.T, ROUNDING[rows.dtype]))
+    rows = [torch.cat([rows for rows, _ in pairs.values()]) for pairs in thin]
+    spans = [span_of(one.T, ROUNDING[one.dtype]) for one in rows]
     candidates = Candidates(block)
-    ranked = spans[0].rank < sum(len(rows) for rows, _ in thin[0].values())
+    ranked = spans[0].rank < len(rows[0])
     accepted = candidates.accepted(spans[0]) if ranked else sparse_tokens(candidates, spans[0])
     if accepted is None:
         raise NotToldError(
             "no tokens explain the update of LoRA: it is none of one step without noise, or they reach the width"
         )
-    found = sparse_prefixes(block, accepted, spans[1])
+    found = sparse_prefixes(block, accepted, spans[1], len(rows[1]))
     return AdaptedReading(accepted, found.prefixes, found.proven, "rank" if ranked else "sparse")
 
 

@@ -112,30 +112,38 @@ class SparsePrefixes:
         prefixes: a tree.
         explained: whether they explain all that was measured.
         gap: between the weights of those that were kept and of those that were dropped.
-        width: d, of the space in which they were measured.
+        span: what was measured.
+        full: whether that has as many dimensions as the gradients have rows, so that there may be more prefixes.
     """
 
     prefixes: Prefixes
     explained: bool
     gap: float
-    width: int
+    span: Span
+    full: bool
 
     @property
     def proven(self) -> bool:
         """Whether the gap says that these prefixes, and no others, are behind the update.
 
         As many prefixes as half the width are not few: greedily chosen, they also explain what rounding has made of it.
+        Where the rows would show more dimensions than there are, each prefix is one of them. A gap that says how many
+        there are says as much as those of full matrices do: several steps leave a small one, and with it a wide
+        tolerance, in which false prefixes explain a space as well.
         """
-        return self.explained and self.gap > PROVING_GAP and FEW * len(self.prefixes) <= self.width
+        counted = self.full or len(self.prefixes) == self.span.rank
+        gap = min(self.gap, self.span.gap)
+        return self.explained and counted and gap > PROVING_GAP and FEW * len(self.prefixes) <= len(self.span.basis)
 
 
-def sparse_prefixes(block: FirstBlock, accepted: Accepted, span: Span) -> SparsePrefixes:
+def sparse_prefixes(block: FirstBlock, accepted: Accepted, span: Span, rows: int) -> SparsePrefixes:
     """Return the prefixes that explain the measured space of the second block, chosen among extensions of the chosen.
 
     Args:
         block: the first block.
         accepted: which tokens may stand where.
         span: of the rows of the second block's thin gradients.
+        rows: how many these are.
     """
     pool = _Pool(block, accepted)
     pool.extend(-1)
@@ -151,11 +159,11 @@ def sparse_prefixes(block: FirstBlock, accepted: Accepted, span: Span) -> Sparse
         pool.chosen.append(number)
         pool.extend(number, pursuit.chosen)
     if not pool.chosen:
-        return SparsePrefixes(Prefixes.none(), explained=False, gap=1.0, width=block.width)
+        return SparsePrefixes(Prefixes.none(), explained=False, gap=1.0, span=span, full=False)
     kept, gap = weighed(span, pool.inputs[pool.chosen])
     numbers = [number for number, keep in zip(pool.chosen, kept.tolist(), strict=True) if keep]
     tree = pool.tree(numbers)
-    return SparsePrefixes(tree, pursuit.explained and len(tree) == len(numbers), gap, block.width)
+    return SparsePrefixes(tree, pursuit.explained and len(tree) == len(numbers), gap, span, span.rank == rows)
 
 
 class _Pool:
