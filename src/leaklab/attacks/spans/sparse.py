@@ -148,7 +148,8 @@ def sparse_prefixes(block: FirstBlock, accepted: Accepted, span: Span, rows: int
     pool = _Pool(block, accepted)
     pool.extend(-1)
     pursuit = Pursuit.start(span)
-    while not pursuit.explained and len(pool.chosen) < block.width - span.rank and pursuit.left.shape[1]:
+    most = block.width - span.rank if len(pool.inputs) else 0
+    while not pursuit.explained and len(pool.chosen) < most and pursuit.left.shape[1]:
         shares = (pool.inputs @ pursuit.left).square().sum(1) / pool.away.square().sum(1).clamp(min=1e-300)
         shares[pool.away.square().sum(1) <= DEPENDENT * pool.inputs.square().sum(1)] = -1
         number = int(shares.argmax())
