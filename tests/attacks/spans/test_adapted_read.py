@@ -6,9 +6,9 @@ import torch
 from leaklab.attacks.spans.adapted import read_adapted
 from leaklab.attacks.spans.prefixes import Prefixes
 from leaklab.attacks.spans.reading import read
-from leaklab.attacks.spans.span import Candidates, NotToldError, span_of
+from leaklab.attacks.spans.span import Candidates, NotToldError, Span, span_of
 from leaklab.attacks.spans.sparse import Pursuit, SparsePrefixes, weighed
-from leaklab.models.text.decoders import Gpt2
+from leaklab.models.text.decoders import Gpt2, gradients_of
 from leaklab.models.text.first_block import first_block
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -81,11 +81,49 @@ def test_a_matrix_without_its_twin_and_an_encoder_are_refused(sends):
         read_adapted(sent.block, {name: value for name, value in sent.update.items() if "h.0." in name})
 
 
+def sparse(prefixes, rank, gap=1e3, full=True, width=64):
+    """Return prefixes that explain a measured space of so many dimensions."""
+    both = torch.eye(width, dtype=torch.float64)
+    span = Span(both[:, :rank], both[:, rank:], gap=gap, rounding=1e-7, behind=1e-7)
+    return SparsePrefixes(tree(prefixes), explained=True, gap=1e3, span=span, full=full)
+
+
 def test_many_prefixes_that_explain_a_rounded_update_are_no_certificate():
     """Chosen greedily, as many as half the width explain anything: seen where differences of weights were rounded."""
-    few, many = (SparsePrefixes(tree(count), explained=True, gap=1e3, width=64) for count in (32, 33))
-    assert few.proven
-    assert not many.proven
+    assert sparse(32, rank=16).proven
+    assert not sparse(33, rank=16).proven
+
+
+def test_a_small_gap_or_more_prefixes_than_were_measured_are_no_certificate():
+    assert not sparse(20, rank=16, gap=10).proven
+    assert sparse(16, rank=16, full=False).proven
+    assert not sparse(20, rank=16, full=False).proven
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("rank", "state", "steps", "rate"),
+    [(64, "first-step", 2, 1.0), (16, "trained", 4, 0.1), (8, "first-step", 4, 0.001)],
+)
+def test_several_steps_give_no_false_certificate(sends, rank, state, steps, rate, seed):
+    """Differences between the steps leave a small gap, and a tolerance in which false prefixes explain the update."""
+    settings = {"rank": rank, "lora": state, "loss": "next-token", "width": 128}
+    sent = sends("gpt2", [7, 6, 5, 9], seed, torch.float32, **settings)
+    trained = {name: value for name, value in sent.network.named_parameters() if name in sent.update}
+    sent.network.float()
+    before = {name: value.detach().clone() for name, value in trained.items()}
+    for _ in range(steps):
+        gradients = gradients_of(sent.network, sent.ids, None)
+        with torch.no_grad():
+            for name, value in trained.items():
+                value.sub_(rate * gradients[name])
+    update = {name: before[name] - value.detach() for name, value in trained.items()}
+    with torch.no_grad():
+        for name, value in trained.items():
+            value.copy_(before[name])
+    found = read_adapted(first_block(sent.network), update)
+    read = {found.prefixes.sentence(leaf) for leaf in found.prefixes.leaves()}
+    assert not found.proven or read <= sent.prefixes
 
 
 def tree(count):
