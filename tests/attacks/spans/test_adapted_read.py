@@ -121,7 +121,10 @@ def test_several_steps_give_no_false_certificate(sends, rank, state, steps, rate
     with torch.no_grad():
         for name, value in trained.items():
             value.copy_(before[name])
-    found = read_adapted(first_block(sent.network), update)
+    try:
+        found = read_adapted(first_block(sent.network), update)
+    except NotToldError:
+        return
     read = {found.prefixes.sentence(leaf) for leaf in found.prefixes.leaves()}
     assert not found.proven or read <= sent.prefixes
 
