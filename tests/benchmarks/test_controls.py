@@ -161,6 +161,8 @@ def captured(spec):
 )
 def test_under_an_empty_defense_an_attack_ends_with_the_bytes_of_none(name, transform):
     pairs, bases = used()
+    if name not in bases:
+        pytest.skip(f"no item attacks with {name} at demo: the embedded images are too small for its networks")
     base, own = bases.get((name, transform)) or bases[name], pairs[name, transform]
     if own.law:  # undefended runs of this attack are of several steps, and a law is of their mean
         base = bases["annealed-map"].model_copy(update={"attack": own.attack})

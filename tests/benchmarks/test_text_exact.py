@@ -11,7 +11,7 @@ ROWS = [(2, *(stream(n, "row").integers(4, 900, 6 + n % 9) + 0).tolist(), 3) for
 
 @pytest.fixture(scope="module")
 def texts():
-    return Texts(ROWS)
+    return Texts(ROWS, ROWS)
 
 
 def test_fresh_batches_are_of_all_kinds_and_give_no_false_certificate(texts):

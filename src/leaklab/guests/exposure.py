@@ -261,9 +261,9 @@ class Exposure:
         return {"images": encoded(reading.in_order(truth)[first]), "of_images": reading.of_images(truth)[first]}
 
     def labels_read(self, reading: Reading) -> int | None:
-        """Return how many labels were right; None where they were granted, or no label was read at all."""
-        read = self.arena.samples == 1 and bool((reading.labels != NO_LABEL).any())
-        return int((reading.labels == self.private.labels).sum()) if read else None
+        """Return how many labels were right; None where they were granted, or none was read."""
+        unread = self.arena.samples > 1 or bool((reading.labels == NO_LABEL).all())
+        return None if unread else int((reading.labels == self.private.labels).sum())
 
     def told(self, attack: Attack) -> Attack:
         """Return an attack as it is where an update has several images: it is told their labels and their order."""
@@ -276,11 +276,9 @@ class Exposure:
     def guesses(self) -> Reading:
         """Return the better of two guesses of each image: the mean of all public images, or of those of its class."""
         public = self.arena.public
-        of_class = torch.stack(
-            [public.images[public.labels == label].mean(0) for label in self.private.labels.tolist()]
-        )
-        nobody = Attacker("guess", "mean images", AnnealedMap())
-        every = public.images.mean(0).expand_as(of_class)
+        labels = self.private.labels.tolist()
+        of_class = torch.stack([public.images[public.labels == one].mean(0) for one in labels])
+        nobody, every = Attacker("guess", "mean images", AnnealedMap()), public.images.mean(0).expand_as(of_class)
         both = [Reading(nobody, one, self.private.labels, self.arena.samples) for one in (every, of_class)]
         first, second = (torch.tensor(replace(one, samples=1).of_images(self.private.images)) for one in both)
         better = (first >= second).view(-1, 1, 1, 1)

@@ -56,7 +56,7 @@ class MiniLm:
         head = stream(seed, "initialisation", "head").normal(num_classes, SHAPE.width)
         known = {f"bert.{name}": value for name, value in trained.items() if not name.endswith("position_ids")}
         own = {"classifier.weight": SHAPE.spread * head.float(), "classifier.bias": torch.zeros(num_classes)}
-        network.load_state_dict(known | own)
+        network.load_state_dict(known | own, strict=True)
         return network
 
     def encode(self, text: str) -> tuple[int, ...]:
