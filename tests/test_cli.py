@@ -249,8 +249,8 @@ class TestPlan:
             ("figure2", "did you mean lrp/figure2, outpost/figure2 or hyperfl/figure2?"),
             ("tabel1", "did you mean lrp/table1, outpost/table1 or hyperfl/table1?"),
             ("LRP Tabel1", "did you mean lrp/table1, lrp/table7 or lrp/table6?"),
-            ("lrp lemma", "choose from lrp/table1, "),
-            ("bogus", "name a paper and one of its items, such as lrp/table1; `leaklab items` lists them"),
+            ("lrp lemma", "choose from lrp/max-pooling, lrp/table1, "),
+            ("bogus", "name a paper and one of its items, such as lrp/max-pooling; `leaklab items` lists them"),
         ],
     )
     def test_an_unknown_item_brings_up_what_was_meant(self, mistake, item, offered):
