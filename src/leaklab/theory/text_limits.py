@@ -6,7 +6,6 @@ where a rank is told, and a ranking by leading directions where none is (``attac
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from math import sqrt
@@ -16,8 +15,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from leaklab.attacks.spans.reading import Reading, ranked, read
-from leaklab.attacks.spans.span import NotToldError
+from leaklab.attacks.spans.moved import midway
+from leaklab.attacks.spans.reading import Reading, read_or_rank
 from leaklab.defenses.base import ClientContext
 from leaklab.defenses.outpost import GradientCompression
 from leaklab.models.text.decoders import Gpt2, Llama, gradients_of
@@ -36,7 +35,6 @@ NOISE = (1e-9, 10.0)
 """Least and greatest length of the noise over the update's; on a logarithmic scale."""
 
 STATISTICS: dict[str, Callable[[Iterable[float]], float]] = {"": median, "_low": min, "_high": max}
-NOTHING = Reading((), frozenset(), proven=False, way="ranking")
 
 
 @dataclass(frozen=True)
@@ -145,29 +143,21 @@ class _Case:
             found[name] = low
         return found
 
-    def _most(self, made: Callable[[int], tuple[Update, Tensor]], greatest: int, unit: float) -> dict[str, float]:
+    def _most(self, made: Callable[[int], tuple[Reading, Tensor]], greatest: int, unit: float) -> dict[str, float]:
         """Return the largest number up to which each of the three holds without a gap."""
         found, standing = dict.fromkeys(WHAT, 0.0), list(WHAT)
         for number in range(1, greatest + 1):
-            update, ids = made(number)
-            reading = self._read(update, ids)
+            reading, ids = made(number)
             standing = [name for name in standing if WHAT[name](reading, ids)]
             found |= dict.fromkeys(standing, number * unit)
             if not standing:
                 break
         return found
 
-    def _read(self, update: Update, ids: Tensor) -> Reading:
-        """Read what can be read, and rank where no rank is told."""
-        found = NOTHING
-        with suppress(NotToldError):
-            found = read(self.network, update)
-        if found.sentences or (len(ids) > 1 and found.tokens):
-            return found
-        try:
-            return ranked(self.network, update, ids.shape[1], len(ids))
-        except NotToldError:
-            return found
+    def _read(self, update: Update, ids: Tensor, steps: int = 0) -> Reading:
+        """Read an update; of so many steps it is a difference of weights, else a gradient."""
+        network, change = midway(self.network, update, 1.0, max(steps, 1)), float(steps > 0)
+        return read_or_rank(network, update, lambda: ids.shape[1], len(ids), change=change)
 
     def _noisy(self, level: float) -> Update:
         draws, sigma = stream(*self.draws, "noise"), level * self.length / sqrt(self.entries)
@@ -177,7 +167,7 @@ class _Case:
         context = ClientContext(scaled_rate=1.0, seed=0, client=0)
         return dict(GradientCompression(dropped=share).gradient(self.update, context))
 
-    def _stepped(self, steps: int) -> tuple[Update, Tensor]:
+    def _stepped(self, steps: int) -> tuple[Reading, Tensor]:
         before = {name: value.detach().clone() for name, value in self.network.named_parameters()}
         try:
             for _ in range(steps):
@@ -185,11 +175,12 @@ class _Case:
             after = {name: value.detach().clone() for name, value in self.network.named_parameters()}
         finally:
             _set(self.network, before)
-        return {name: before[name] - after[name] for name in self.update}, self.ids
+        update = {name: before[name] - after[name] for name in self.update}
+        return self._read(update, self.ids, steps), self.ids
 
-    def _larger(self, number: int) -> tuple[Update, Tensor]:
+    def _larger(self, number: int) -> tuple[Reading, Tensor]:
         ids = self._sentences(number)
-        return gradients_of(self.network, ids, None), ids
+        return self._read(gradients_of(self.network, ids, None), ids), ids
 
 
 def _step(network: nn.Module, gradients: Update, rate: float) -> None:

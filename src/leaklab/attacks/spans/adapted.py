@@ -8,7 +8,7 @@ linear algebra, which does not say that they are safe.
 Source: E. J. Hu et al., "LoRA: Low-rank adaptation of large language models", 2021, equation 3.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from leaklab.attacks.spans.prefixes import Prefixes, read_prefixes
 from leaklab.attacks.spans.span import ROUNDING, Accepted, Candidates, NotToldError, Span, refuse, span_of
-from leaklab.attacks.spans.sparse import sparse_prefixes, sparse_tokens
+from leaklab.attacks.spans.sparse import in_roundings, sparse_prefixes, sparse_tokens
 from leaklab.models.text.first_block import FirstBlock
 from leaklab.records.errors import UserError
 
@@ -47,12 +47,13 @@ def is_adapted(update: Mapping[str, Tensor]) -> bool:
     return any(".A_" in name or ".B_" in name for name in update)
 
 
-def read_adapted(block: FirstBlock, update: Mapping[str, Tensor]) -> AdaptedReading:
+def read_adapted(block: FirstBlock, update: Mapping[str, Tensor], change: float = 0.0) -> AdaptedReading:
     """Return the sentences of a decoder behind an update of LoRA.
 
     Args:
         block: the first block of the network with its LoRA.
         update: gradients by name, times any factor.
+        change: by what the update has to be multiplied to be a difference of weights; 0 if it never was one.
 
     Raises:
         UserError: a matrix without its twin, or an encoder.
@@ -64,15 +65,18 @@ def read_adapted(block: FirstBlock, update: Mapping[str, Tensor]) -> AdaptedRead
     if not any(bool(pair[0].any()) for pair in thin[0].values()):
         return _first_step(block, thin)
     rows = [torch.cat([rows for rows, _ in pairs.values()]) for pairs in thin]
-    spans = [span_of(one.T, ROUNDING[one.dtype]) for one in rows]
-    candidates = Candidates(block)
-    ranked = spans[0].rank < len(rows[0])
-    accepted = candidates.accepted(spans[0]) if ranked else sparse_tokens(candidates, spans[0])
+    span, candidates = span_of(rows[0].T, ROUNDING[rows[0].dtype]), Candidates(block)
+    least = [
+        _matrices(block, number, pairs).norm(dim=1) / change if change else None for number, pairs in enumerate(thin)
+    ]
+    measured = [in_roundings(one.T, ROUNDING[one.dtype], long) for one, long in zip(rows, least, strict=True)]
+    ranked = span.rank < len(rows[0])
+    accepted = candidates.accepted(span) if ranked else sparse_tokens(candidates, measured[0])
     if accepted is None:
         raise NotToldError(
             "no tokens explain the update of LoRA: it is none of one step without noise, or they reach the width"
         )
-    found = sparse_prefixes(block, accepted, spans[1], len(rows[1]))
+    found = sparse_prefixes(block, accepted, measured[1])
     return AdaptedReading(accepted, found.prefixes, found.proven, "rank" if ranked else "sparse")
 
 
@@ -113,7 +117,15 @@ def _first_step(block: FirstBlock, thin: list[dict[str, tuple[Tensor, Tensor]]])
 
 def _seen(block: FirstBlock, name: str, number: int, rows: Tensor) -> Span:
     """Return the span of what a block's A lets through of the inputs."""
-    parameters = dict(block.network.named_parameters())
+    return replace(span_of(rows.T, ROUNDING[rows.dtype]), seen=_matrices(block, number, [name]))
+
+
+def _matrices(block: FirstBlock, number: int, names: Iterable[str]) -> Tensor:
+    """Return A of some matrices of a block one below the other, [sum of r, d]."""
     attention = block.names.of("attention", number)[0].rsplit(".", 2)[0] + "."
-    (matrix,) = [v for n, v in parameters.items() if n.startswith(attention) and n.endswith(f".A_{name}")]
-    return replace(span_of(rows.T, ROUNDING[rows.dtype]), seen=matrix.detach())
+    found = {
+        parameter.rpartition("_")[2]: value.detach()
+        for parameter, value in block.network.named_parameters()
+        if parameter.startswith(attention) and parameter.rpartition(".")[2].startswith("A_")
+    }
+    return torch.cat([found[name] for name in names])

@@ -7,7 +7,8 @@ update is the observed one, factor aside. A count of tokens in the first attenti
 any token at any place of a connected component lies in that span. A ranking is none either.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from leaklab.attacks.spans.adapted import is_adapted, read_adapted
 from leaklab.attacks.spans.assembly import read_sentences
+from leaklab.attacks.spans.moved import rounding_of
 from leaklab.attacks.spans.prefixes import ReadPrefixes, read_prefixes
 from leaklab.attacks.spans.span import ROUNDING, Candidates, NotToldError, Span, refuse, span_of
 from leaklab.attacks.spans.targets import read_labels, read_targets, recomputed
@@ -25,6 +27,8 @@ from leaklab.records.errors import UserError
 Way = Literal["rank", "sparse", "first step", "assembly", "ranking"]
 SAME = 1e-6
 """Distance of two updates over their length, up to which they are one; that of float32's sums."""
+ALMOST = 1e-3
+"""The same where an update is a difference of rounded weights: one token more of a thousand is a larger one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +49,14 @@ class Reading:
     way: Way
 
 
-def read(network: nn.Module, update: Mapping[str, Tensor], end: int | None = None) -> Reading:
+def read(network: nn.Module, update: Mapping[str, Tensor], end: int | None = None, change: float = 0.0) -> Reading:
     """Return all sentences of the batch behind one update of one step.
 
     Args:
         network: of ``models/text`` with the broadcast weights.
         update: gradients by name, times any factor; frozen parameters are missing.
         end: the token that ends every sentence, if there is one.
+        change: by what the update has to be multiplied to be a difference of weights; 0 if it never was one.
 
     Raises:
         UserError: an update without what is needed.
@@ -59,7 +64,7 @@ def read(network: nn.Module, update: Mapping[str, Tensor], end: int | None = Non
     """
     block = first_block(network)
     if is_adapted(update):
-        thin = read_adapted(block, update)
+        thin = read_adapted(block, update, change)
         leaves = tuple(thin.prefixes.sentence(leaf) for leaf in thin.prefixes.leaves())
         return Reading(leaves, frozenset(thin.accepted.tokens.tolist()), thin.proven, thin.way)
     first, second = input_span(block, update, "attention"), input_span(block, update, "mlp")
@@ -70,27 +75,72 @@ def read(network: nn.Module, update: Mapping[str, Tensor], end: int | None = Non
         return Reading((), tokens, proven=False, way="rank")
     if not block.causal:
         encoded = read_sentences(block, accepted, second, end)
-        proven = encoded.proven and _same_classes(block, encoded.sentences, update)
+        proven = encoded.proven and _same_classes(block, encoded.sentences, update, change)
         return Reading(encoded.sentences, tokens, proven, "assembly")
-    return _decoded(block, update, read_prefixes(block, accepted, second), tokens)
+    return _decoded(block, update, read_prefixes(block, accepted, second), tokens, change)
 
 
-def _decoded(block: FirstBlock, update: Mapping[str, Tensor], found: ReadPrefixes, tokens: frozenset[int]) -> Reading:
+NOTHING = Reading((), frozenset(), proven=False, way="ranking")
+"""Where not even a ranking is told."""
+
+
+def read_or_rank(
+    network: nn.Module,
+    update: Mapping[str, Tensor],
+    length: Callable[[], int],
+    batch: int,
+    end: int | None = None,
+    change: float = 0.0,
+) -> Reading:
+    """Read what can be read, and rank where no rank is told; ``NOTHING`` where a ranking tells nothing either.
+
+    Args:
+        network: as in ``read``.
+        update: as in ``read``.
+        length: of the longest sentence, asked for where a ranking begins.
+        batch: as in ``ranked``.
+        end: as in ``read``.
+        change: as in ``read``.
+
+    Raises:
+        UserError: an update without what is needed.
+    """
+    found = NOTHING
+    with suppress(NotToldError):
+        found = read(network, update, end, change)
+    if found.sentences or (batch > 1 and found.tokens):
+        return found
+    try:
+        return ranked(network, update, length(), batch)
+    except NotToldError:
+        return found
+
+
+def _decoded(
+    block: FirstBlock, update: Mapping[str, Tensor], found: ReadPrefixes, tokens: frozenset[int], change: float
+) -> Reading:
     leaves = tuple(found.prefixes.sentence(leaf) for leaf in found.prefixes.leaves())
     (last,) = block.names.of("last", block.blocks - 1)
     if not leaves or last not in update or not hasattr(block.network, "lm_head"):
         return Reading(leaves, tokens, found.proven, "rank")
     gradient = update[last].T if block.names.output_first else update[last]
     sentences = read_targets(block, found.prefixes, gradient)
-    proven = found.proven and recomputed(block.network.to(gradient.dtype), sentences, update) <= SAME
+    network = block.network.to(gradient.dtype)
+    proven = found.proven and recomputed(network, sentences, update) <= _same(network, update, change)
     return Reading(tuple(sentences), tokens | {one[-1] for one in sentences}, proven, "rank")
 
 
-def _same_classes(block: FirstBlock, found: tuple[tuple[int, ...], ...], update: Mapping[str, Tensor]) -> bool:
+def _same(network: nn.Module, update: Mapping[str, Tensor], change: float) -> float:
+    return min(max(SAME, rounding_of(network, update, change)), ALMOST)
+
+
+def _same_classes(
+    block: FirstBlock, found: tuple[tuple[int, ...], ...], update: Mapping[str, Tensor], change: float
+) -> bool:
     """Tell whether an encoder's sentences, with the classes that its head shows, have the observed update."""
     network, sentences = block.network.to(next(iter(update.values())).dtype), dict.fromkeys(found, 1)
     labels = read_labels(network, sentences, update)
-    return labels is not None and recomputed(network, sentences, update, labels) <= SAME
+    return labels is not None and recomputed(network, sentences, update, labels) <= _same(network, update, change)
 
 
 def input_span(block: FirstBlock, update: Mapping[str, Tensor], part: Literal["attention", "mlp"]) -> Span:

@@ -106,13 +106,7 @@ def span_of(columns: Tensor, rounding: float) -> Span:
         UserError: they are not finite.
         NotToldError: they are all zero.
     """
-    if not bool(columns.isfinite().all()):
-        raise UserError("a gradient is not finite (an overflow of float16?): capture the update again")
-    columns = columns.double()
-    lengths = columns.norm(dim=0)
-    if not bool((lengths > 0).any()):
-        raise NotToldError("a gradient is zero: it says nothing of its inputs")
-    columns = columns[:, lengths > 0] / lengths[lengths > 0]
+    columns = relative(columns)
     if columns.shape[1] > columns.shape[0]:
         columns = torch.linalg.qr(columns.T, mode="r").R.T
     left, values, _ = torch.linalg.svd(columns, full_matrices=True)
@@ -123,6 +117,27 @@ def span_of(columns: Tensor, rounding: float) -> Span:
     rank = int(ratios.argmax()) + 1
     behind = float(values[rank] / values[0])
     return Span(left[:, :rank], left[:, rank:], float(ratios.max()), rounding, behind)
+
+
+def relative(columns: Tensor, least: Tensor | None = None) -> Tensor:
+    """Return ``columns`` [d, M] over what their rounding is relative to, float64; without those of zero length.
+
+    Args:
+        columns: sums, whose rounding is relative to their own length, or differences.
+        least: [M], lengths of what was subtracted, to which the rounding of a difference is relative.
+
+    Raises:
+        UserError: they are not finite.
+        NotToldError: they are all zero.
+    """
+    if not bool(columns.isfinite().all()):
+        raise UserError("a gradient is not finite (an overflow of float16?): capture the update again")
+    columns = columns.double()
+    lengths = columns.norm(dim=0)
+    if not bool((lengths > 0).any()):
+        raise NotToldError("a gradient is zero: it says nothing of its inputs")
+    over = lengths if least is None else torch.maximum(lengths, least.double())
+    return columns[:, lengths > 0] / over[lengths > 0]
 
 
 def refuse(span: Span, inputs: str) -> None:

@@ -7,14 +7,14 @@ by one: the next is the candidate with the largest share, away from those that a
 2012). Who was chosen wrongly gets no weight when all rows are explained, and is dropped at the largest gap.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from leaklab.attacks.least_squares import least_squares
 from leaklab.attacks.spans.prefixes import Prefixes, outcomes
-from leaklab.attacks.spans.span import PROVING_GAP, Accepted, Candidates, Span
+from leaklab.attacks.spans.span import PROVING_GAP, SLACK, SMALLEST_GAP, TIGHTEST, Accepted, Candidates, Span, relative
 from leaklab.models.text.first_block import FirstBlock
 
 FEW = 2
@@ -22,69 +22,91 @@ FEW = 2
 DEPENDENT = 1e-8
 """Squared length, over the whole, of what a candidate has besides the chosen ones, below which it has nothing."""
 
+SOME = 2.0
+"""A candidate that was chosen for what rounding left has no larger part than this in the columns."""
+CAPS = (1e3, 300.0, 100.0, 40.0)
+"""At most this many roundings count of a combination of the columns, where inputs moved: it blurs what is large."""
+
+
+def in_roundings(columns: Tensor, rounding: float, least: Tensor | None = None) -> Tensor:
+    """Return thin gradients' columns [d, M] in units of their rounding; see ``span.relative``.
+
+    What is left of them, once all inputs behind them are taken off, is of the order of one.
+    """
+    return relative(columns, least) / max(rounding, TIGHTEST / SLACK)
+
 
 @dataclass(frozen=True, eq=False)
 class Pursuit:
-    """What is chosen so far, and what it leaves of the measured space.
+    """What is chosen so far, and what it leaves of the measured columns.
 
     Attributes:
-        span: the measured space.
+        measured: columns in units of their rounding, [d, M].
         chosen: orthonormal basis of the chosen inputs, [d, n].
-        left: orthonormal basis of what the measured space has besides, [d, k].
-        rest: largest part of a measured direction that is not explained, in [0, 1].
+        left: orthonormal basis of what the columns have besides and rounding does not hide, [d, k].
+        rest: length of the largest combination of the columns that is not explained, in roundings.
     """
 
-    span: Span
+    measured: Tensor
     chosen: Tensor
     left: Tensor
     rest: float
 
     @classmethod
-    def start(cls, span: Span) -> "Pursuit":
+    def start(cls, measured: Tensor) -> "Pursuit":
         """Return a pursuit that has nothing yet."""
-        return cls(span, span.basis[:, :0], span.basis, 1.0)
+        return cls._of(measured, measured[:, :0])
+
+    @classmethod
+    def _of(cls, measured: Tensor, chosen: Tensor) -> "Pursuit":
+        left, values, _ = torch.linalg.svd(measured - chosen @ (chosen.T @ measured), full_matrices=False)
+        return cls(measured, chosen, left[:, values > SLACK], float(values[0]))
 
     @property
     def explained(self) -> bool:
         """Whether nothing is left but rounding."""
-        return self.rest <= self.span.tolerance
+        return self.rest <= SLACK
 
     def with_input(self, vector: Tensor) -> "Pursuit":
         """Return the pursuit with one more input [d]."""
         own = vector / vector.norm()
         for _ in range(2):  # the second time takes off what rounding left
             own = own - self.chosen @ (self.chosen.T @ own)
-        chosen = torch.cat([self.chosen, (own / own.norm())[:, None]], 1)
-        besides = self.span.basis - chosen @ (chosen.T @ self.span.basis)
-        left, values, _ = torch.linalg.svd(besides, full_matrices=False)
-        return Pursuit(self.span, chosen, left[:, values > self.span.tolerance], float(values[0]))
+        return self._of(self.measured, torch.cat([self.chosen, (own / own.norm())[:, None]], 1))
 
 
-def weighed(span: Span, inputs: Tensor) -> tuple[Tensor, float]:
-    """Return which inputs [N, d] have a weight in a measured space, [N] bool, and the gap to those that have none."""
-    weights = least_squares(inputs.T, span.basis).norm(dim=1)
-    order = weights.argsort(descending=True)
-    values = weights[order].clamp(min=span.rounding * float(weights.max()))
-    values = torch.cat([values, values.new_tensor([span.rounding * float(weights.max())])])
-    ratios = values[:-1] / values[1:]
-    count = int(ratios.argmax()) + 1
-    kept = torch.zeros(len(inputs), dtype=torch.bool)
-    kept[order[:count]] = True
-    return kept, float(ratios.max())
+def weighed(measured: Tensor, inputs: Tensor) -> tuple[Tensor, float]:
+    """Return which inputs [N, d] have a part in the measured columns [d, M], and the gap to those that have none.
+
+    The part of an input is what would be left of the columns without it, over what is left with all inputs and is at
+    least their rounding.
+
+    Returns:
+        [N] bool, and the least part of those, over the largest of the others, or over the rounding.
+    """
+    orthonormal, mixed = torch.linalg.qr((inputs / inputs.norm(dim=1, keepdim=True)).T)
+    inverse = torch.linalg.pinv(mixed)
+    rest = float(torch.linalg.matrix_norm(measured - orthonormal @ (orthonormal.T @ measured), 2))
+    parts = (inverse @ (orthonormal.T @ measured)).norm(dim=1) / inverse.norm(dim=1) / max(rest, 1.0)
+    kept = parts > SOME
+    least = float(parts[kept].min()) if bool(kept.any()) else 1.0
+    most = max(float(parts[~kept].max()), 1.0) if not bool(kept.all()) else 1.0
+    return kept, least / most
 
 
-def sparse_tokens(candidates: Candidates, span: Span) -> Accepted | None:
-    """Return tokens and places whose inputs explain a measured space, and all others in their span; None if none do.
+def sparse_tokens(candidates: Candidates, measured: Tensor) -> Accepted | None:
+    """Return tokens and places whose inputs explain what is measured, and all others in their span; None if none do.
 
     Args:
         candidates: all tokens at all places.
-        span: of the rows of the first block's thin gradients.
+        measured: rows of the first block's thin gradients, see ``in_roundings``.
     """
-    pursuit, tokens, places = Pursuit.start(span), list[int](), list[int]()
+    pursuit, tokens, places = Pursuit.start(measured), list[int](), list[int]()
+    most = candidates.block.width - pursuit.left.shape[1]
     sizes, squares = candidates.tables(slice(None))
     away = squares.clone()
     while not pursuit.explained:
-        if pursuit.chosen.shape[1] >= candidates.block.width - span.rank or pursuit.left.shape[1] == 0:
+        if pursuit.chosen.shape[1] >= most or pursuit.left.shape[1] == 0:
             return None
         shares = candidates.squares_of(*candidates.parts(pursuit.left), sizes) / away.clamp(min=1e-300)
         shares[away <= DEPENDENT * squares] = -1
@@ -94,7 +116,7 @@ def sparse_tokens(candidates: Candidates, span: Span) -> Accepted | None:
         pursuit = pursuit.with_input(candidates.block.inputs(torch.tensor([token]), torch.tensor([place]))[0])
         away -= candidates.squares_of(*candidates.parts(pursuit.chosen[:, -1:]), sizes)
     inputs = candidates.block.inputs(torch.tensor(tokens), torch.tensor(places))
-    kept, _ = weighed(span, inputs)
+    kept, _ = weighed(measured, inputs)
     return candidates.accepted(_exact_span(inputs[kept]))
 
 
@@ -110,46 +132,71 @@ class SparsePrefixes:
 
     Attributes:
         prefixes: a tree.
-        explained: whether they explain all that was measured.
-        gap: between the weights of those that were kept and of those that were dropped.
-        span: what was measured.
-        full: whether that has as many dimensions as the gradients have rows, so that there may be more prefixes.
+        explained: whether they explain all that was measured, each with its shorter ones.
+        gap: least part of theirs over the largest of those that were dropped, or over the rounding.
+        share: of all that were chosen, how many these are.
+        width: d.
     """
 
     prefixes: Prefixes
     explained: bool
     gap: float
-    span: Span
-    full: bool
+    share: float
+    width: int
+
+    @property
+    def likely(self) -> tuple[bool, float]:
+        """By what the likeliest of some is chosen, where none is proven: few wrong choices, and parts of a size."""
+        return self.explained or self.gap >= SMALLEST_GAP, self.share * self.gap
 
     @property
     def proven(self) -> bool:
         """Whether the gap says that these prefixes, and no others, are behind the update.
 
-        As many prefixes as half the width are not few: greedily chosen, they also explain what rounding has made of it.
-        Where the rows would show more dimensions than there are, each prefix is one of them. A gap that says how many
-        there are says as much as those of full matrices do: several steps leave a small one, and with it a wide
-        tolerance, in which false prefixes explain a space as well.
+        Another prefix in the place of one of them would have to do its part to a twentieth. As many prefixes as half
+        the width are not few: little is left in which they could fail.
         """
-        counted = self.full or len(self.prefixes) == self.span.rank
-        gap = min(self.gap, self.span.gap)
-        return self.explained and counted and gap > PROVING_GAP and FEW * len(self.prefixes) <= len(self.span.basis)
+        return self.explained and self.gap > PROVING_GAP and FEW * len(self.prefixes) <= self.width
 
 
-def sparse_prefixes(block: FirstBlock, accepted: Accepted, span: Span, rows: int) -> SparsePrefixes:
-    """Return the prefixes that explain the measured space of the second block, chosen among extensions of the chosen.
+def sparse_prefixes(block: FirstBlock, accepted: Accepted, measured: Tensor) -> SparsePrefixes:
+    """Return the prefixes that explain the second block's thin gradients, chosen among extensions of the chosen.
 
     Args:
         block: the first block.
         accepted: which tokens may stand where.
-        span: of the rows of the second block's thin gradients.
-        rows: how many these are.
+        measured: rows of the second block's thin gradients, see ``in_roundings``.
     """
+    best = SparsePrefixes(Prefixes.none(), explained=False, gap=1.0, share=0.0, width=block.width)
+    for shown in _shown(measured):
+        found = _prefixes(block, accepted, shown)
+        if found.proven:
+            return found
+        best = max(best, found, key=lambda one: one.likely)
+    return best
+
+
+def _shown(measured: Tensor) -> Iterator[Tensor]:
+    """Yield what columns [d, M] show, first as they are, then for inputs that moved from step to step.
+
+    Moved inputs blur each combination of the columns by its size, and add combinations of their own behind the largest
+    gap where there are more columns than inputs.
+    """
+    yield measured
+    left, values, _ = torch.linalg.svd(measured, full_matrices=False)
+    behind = torch.cat([values[1:], values.new_ones(1)]).clamp(min=1.0)
+    last = int((values / behind).argmax())
+    for floor in dict.fromkeys((1.0, float(behind[last]))):
+        if float(values[0]) > CAPS[-1] * floor:
+            yield from (left * (values / floor).clamp(max=most) for most in CAPS)
+
+
+def _prefixes(block: FirstBlock, accepted: Accepted, measured: Tensor) -> SparsePrefixes:
     pool = _Pool(block, accepted)
     pool.extend(-1)
-    pursuit = Pursuit.start(span)
-    most = block.width - span.rank if len(pool.inputs) else 0
-    while not pursuit.explained and len(pool.chosen) < most and pursuit.left.shape[1]:
+    pursuit = Pursuit.start(measured)
+    most = block.width - pursuit.left.shape[1] if len(pool.inputs) else 0
+    while not pursuit.explained and len(pool.chosen) < most:
         shares = (pool.inputs @ pursuit.left).square().sum(1) / pool.away.square().sum(1).clamp(min=1e-300)
         shares[pool.away.square().sum(1) <= DEPENDENT * pool.inputs.square().sum(1)] = -1
         number = int(shares.argmax())
@@ -160,11 +207,12 @@ def sparse_prefixes(block: FirstBlock, accepted: Accepted, span: Span, rows: int
         pool.chosen.append(number)
         pool.extend(number, pursuit.chosen)
     if not pool.chosen:
-        return SparsePrefixes(Prefixes.none(), explained=False, gap=1.0, span=span, full=False)
-    kept, gap = weighed(span, pool.inputs[pool.chosen])
+        return SparsePrefixes(Prefixes.none(), explained=False, gap=1.0, share=0.0, width=block.width)
+    kept, gap = weighed(measured, pool.inputs[pool.chosen])
     numbers = [number for number, keep in zip(pool.chosen, kept.tolist(), strict=True) if keep]
     tree = pool.tree(numbers)
-    return SparsePrefixes(tree, pursuit.explained and len(tree) == len(numbers), gap, span, span.rank == rows)
+    whole, share = len(tree) == len(numbers), len(tree) / len(pool.chosen)
+    return SparsePrefixes(tree, pursuit.explained and whole, gap, share, block.width)
 
 
 class _Pool:

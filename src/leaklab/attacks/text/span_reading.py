@@ -13,12 +13,14 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.reconstructions import NO_LABEL
-from leaklab.attacks.spans.reading import Reading, ranked, read
+from leaklab.attacks.spans.moved import midway
+from leaklab.attacks.spans.reading import Reading, read, read_or_rank
 from leaklab.attacks.spans.span import ROUNDING, NotToldError
 from leaklab.attacks.starts import StartRecord
 from leaklab.attacks.text.base import TextAttack, TextCase, TextReconstruction
 from leaklab.attacks.text.observed import victim
 from leaklab.models.text.first_block import first_block
+from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import SENTENCES, Requirements
 from leaklab.records.bounds import Flag
 
@@ -34,7 +36,12 @@ class SpanReadingAttack:
     """
 
     requirements: ClassVar[Requirements] = Requirements(
-        facts=SENTENCES, searches=False, optimizers=("sgd", "adam"), frozen_embeddings=True, decoders=True
+        facts=SENTENCES,
+        facts_if_granted=("nominal_rate", "local_steps"),
+        searches=False,
+        optimizers=("sgd", "adam"),
+        frozen_embeddings=True,
+        decoders=True,
     )
 
     ranks: Flag = True
@@ -49,11 +56,12 @@ class SpanReadingAttack:
         observation, knowledge = case.observation.to("cpu"), case.knowledge
         end = knowledge.require("architecture", "span-reading")["vocabulary"]["end"]
         batch = int(knowledge.facts.get("batch_size", 1)) * int(knowledge.facts.get("clients", 1))
+        change, steps = _change(observation, knowledge), int(knowledge.facts.get("local_steps", 1))
         network, tokens, records = victim(observation, knowledge), list[Tensor](), list[StartRecord]()
         lengths, certified = list[Tensor](), list[Tensor]()
         for row, update in enumerate(observation.as_direction().one_by_one()):
             gradients = {name: value[0] for name, value in update.update.items()}
-            found = self._read(network, gradients, end, batch)
+            found = self._read(midway(network, gradients, change, steps), gradients, end, batch, change)
             sentences = ended(network, found.sentences, end) if found.way != "ranking" else found.sentences
             bag = [] if sentences else sorted(found.tokens)
             tokens.append(torch.tensor([*chain.from_iterable(sentences), *bag]).long())
@@ -64,23 +72,20 @@ class SpanReadingAttack:
         labels = torch.full((len(tokens),), NO_LABEL, dtype=torch.int64)
         return TextReconstruction(tuple(tokens), labels, tuple(records), tuple(lengths), tuple(certified))
 
-    def _read(self, network: torch.nn.Module, gradients: dict[str, Tensor], end: int, batch: int) -> Reading:
-        found = NOTHING
-        try:
-            found = read(network, gradients, end)
-        except NotToldError:
-            if not self.ranks:
-                raise
-        if found.sentences or not self.ranks or (batch > 1 and found.tokens):
-            return found
-        try:
-            return ranked(network, gradients, length_of(first_block(network).names.places, gradients), batch)
-        except NotToldError:
-            return found
+    def _read(
+        self, network: torch.nn.Module, gradients: dict[str, Tensor], end: int, batch: int, change: float
+    ) -> Reading:
+        if not self.ranks:
+            return read(network, gradients, end, change)
+        places = first_block(network).names.places
+        return read_or_rank(network, gradients, lambda: length_of(places, gradients), batch, end, change)
 
 
-NOTHING = Reading((), frozenset(), proven=False, way="ranking")
-"""Where not even a ranking is told."""
+def _change(observation: Observation, knowledge: Knowledge) -> float:
+    """Return by what the update as a direction has to be multiplied to be minus the change of the weights."""
+    if observation.kind == "delta":
+        return 1.0
+    return knowledge.assumed_rate() if knowledge.knows("nominal_rate") and knowledge.knows("local_steps") else 0.0
 
 
 def ended(network: torch.nn.Module, sentences: Sequence[tuple[int, ...]], end: int) -> list[tuple[int, ...]]:
