@@ -2,7 +2,7 @@
 
 Three things end one after the other, and each is looked for alone: the *certificate* that all sentences are right, the
 *sentences*, all exact and in order, and the *words*, the set of tokens. The attacker is ``attacks/spans``: a reading
-where a rank is told, and a ranking by leading directions where none is (``attacks/text/span_reading.py``).
+where a rank is told, the nearest prefixes where none is, and else a ranking by leading directions.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -62,8 +62,8 @@ class TextLimits:
     length: Count = 16
     batches: Count = 5
     halvings: Count = 8
-    rate: Positive = 0.1
-    most_steps: Count = 8
+    rate: Positive = 0.01
+    most_steps: Count = 32
 
     def run(self, seed: int, clients: Clients | None, track: Track) -> Iterator[Number]:
         """Return the limits: ``certificate``, ``sentences`` and ``words``, by row ``limit``.

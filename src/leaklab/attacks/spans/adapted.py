@@ -32,7 +32,7 @@ class AdaptedReading:
     Attributes:
         accepted: tokens and places in the span of the inputs.
         prefixes: sentences of a decoder.
-        proven: the certificate: of ranks, as for full matrices; of sparse reading, the gap between weights.
+        proven: the certificate: of the first step, as for full matrices; else of sparse reading.
         way: ``rank``, ``sparse`` or ``first step``.
     """
 

@@ -1,15 +1,17 @@
 """All readings of one update together: which one fits the network and what was trained, and what is proven.
 
 A certificate is one of the following and nothing else: as many distinct prefixes as the rank of the first perceptron's
-inputs, or inputs of that rank for an encoder, with a gap of more than 20 behind it; the gap between weights in sparse
-reading; and besides, for next-token loss and for encoders, whose search is not exhaustive, that the sentences' own
-update is the observed one, factor aside. A count of tokens in the first attention is none, since places are additive:
-any token at any place of a connected component lies in that span. A ranking is none either.
+inputs, or inputs of that rank for an encoder, with a gap of more than 20 behind it; in sparse reading a part of each
+that is 20 times what all of them leave; and besides, for next-token loss and for encoders, whose search is not
+exhaustive, that the sentences' own update is the observed one, factor aside. A count of tokens in the first attention
+is none, since places are additive: any token at any place of a connected component lies in that span. Neither is what
+comes nearest to a blurred gradient, nor a ranking.
 """
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 import torch
@@ -18,13 +20,14 @@ from torch import Tensor, nn
 from leaklab.attacks.spans.adapted import is_adapted, read_adapted
 from leaklab.attacks.spans.assembly import read_sentences
 from leaklab.attacks.spans.moved import rounding_of
+from leaklab.attacks.spans.nearest import leading, likeliest, nearest_prefixes
 from leaklab.attacks.spans.prefixes import ReadPrefixes, read_prefixes
 from leaklab.attacks.spans.span import ROUNDING, Candidates, NotToldError, Span, refuse, span_of
 from leaklab.attacks.spans.targets import read_labels, read_targets, recomputed
 from leaklab.models.text.first_block import FirstBlock, first_block
 from leaklab.records.errors import UserError
 
-Way = Literal["rank", "sparse", "first step", "assembly", "ranking"]
+Way = Literal["rank", "sparse", "first step", "assembly", "nearest", "ranking"]
 SAME = 1e-6
 """Distance of two updates over their length, up to which they are one; that of float32's sums."""
 ALMOST = 1e-3
@@ -92,7 +95,7 @@ def read_or_rank(
     end: int | None = None,
     change: float = 0.0,
 ) -> Reading:
-    """Read what can be read, and rank where no rank is told; ``NOTHING`` where a ranking tells nothing either.
+    """Read what can be read, else take what comes nearest, else rank; ``NOTHING`` where that tells nothing either.
 
     Args:
         network: as in ``read``.
@@ -108,26 +111,61 @@ def read_or_rank(
     found = NOTHING
     with suppress(NotToldError):
         found = read(network, update, end, change)
-    if found.sentences or (batch > 1 and found.tokens):
+    if found.proven or is_adapted(update):
         return found
+    block = first_block(network)
     try:
-        return ranked(network, update, length(), batch)
+        long = length()
+    except NotToldError:
+        long = block.positions if block.causal else 0
+    near = nearest(block, update, long, batch) if block.causal else NOTHING
+    if near.sentences or found.sentences or (batch > 1 and found.tokens):
+        return near if near.sentences else found
+    try:
+        return ranked(network, update, long, batch)
     except NotToldError:
         return found
+
+
+def nearest(block: FirstBlock, update: Mapping[str, Tensor], length: int, batch: int) -> Reading:
+    """Return the sentences of a decoder that come nearest, without any proof: for noise, pruning, several steps.
+
+    Args:
+        block: the first block.
+        update: as in ``read``.
+        length: of the longest sentence.
+        batch: sentences.
+    """
+    most, candidates = min(length * batch, block.width - 1), Candidates(block)
+    attention, mlp = (leading(_columns(block, update, part), most) for part in ("attention", "mlp"))
+    found = nearest_prefixes(block, likeliest(candidates, attention, length, batch), mlp, most)
+    if not len(found.prefixes):
+        return NOTHING
+    sentences = [found.prefixes.sentence(leaf) for leaf in found.prefixes.leaves()]
+    if (last := _last_gradient(block, update)) is not None:
+        sentences = list(read_targets(block, found.prefixes, last))
+    return Reading(tuple(sentences), frozenset(chain.from_iterable(sentences)), proven=False, way="nearest")
 
 
 def _decoded(
     block: FirstBlock, update: Mapping[str, Tensor], found: ReadPrefixes, tokens: frozenset[int], change: float
 ) -> Reading:
     leaves = tuple(found.prefixes.sentence(leaf) for leaf in found.prefixes.leaves())
-    (last,) = block.names.of("last", block.blocks - 1)
-    if not leaves or last not in update or not hasattr(block.network, "lm_head"):
+    gradient = _last_gradient(block, update)
+    if not leaves or gradient is None:
         return Reading(leaves, tokens, found.proven, "rank")
-    gradient = update[last].T if block.names.output_first else update[last]
     sentences = read_targets(block, found.prefixes, gradient)
     network = block.network.to(gradient.dtype)
     proven = found.proven and recomputed(network, sentences, update) <= _same(network, update, change)
     return Reading(tuple(sentences), tokens | {one[-1] for one in sentences}, proven, "rank")
+
+
+def _last_gradient(block: FirstBlock, update: Mapping[str, Tensor]) -> Tensor | None:
+    """Return the gradient that shows the last tokens, [hidden, d]; None where it is not sent, or the loss has none."""
+    (last,) = block.names.of("last", block.blocks - 1)
+    if last not in update or not hasattr(block.network, "lm_head"):
+        return None
+    return update[last].T if block.names.output_first else update[last]
 
 
 def _same(network: nn.Module, update: Mapping[str, Tensor], change: float) -> float:

@@ -29,10 +29,12 @@ SCREENING = 24
 """Directions of the first, cheap test: an orthonormal part of all, so that no input of the span fails it."""
 BEHIND = 1e3
 """In few dimensions a large ratio may stand between two values that count; behind a rank is less than this rounding."""
+DEPENDENT = 1e-8
+"""Squared length, over the whole, of what a candidate has besides the chosen ones, below which it has nothing."""
 PLACES = 64
 """How many places are tested together."""
-MOST = 64
-"""More candidates than this times the width are no reading: the tolerance is so wide that words fit anywhere."""
+MOST, MOST_TOKENS = 64, 4
+"""More candidates than this times the width, or tokens where no place shows, are no reading: words fit anywhere."""
 BUILT = 8192
 """How many inputs are built at once."""
 ROUNDING = {torch.float64: 1e-15, torch.float32: 1e-7, torch.float16: 1e-4, torch.bfloat16: 1e-3}
@@ -234,6 +236,7 @@ class Candidates:
         # sums of large squares leave rounding that the exact test does without
         screen = max(limit, 1e-5) ** 2
         found, count = list[Accepted](), 0
+        most = (MOST if self.placed else MOST_TOKENS) * self.block.width
         for places in self.chunks():
             sizes, squares = self.tables(places)
             directions = span.normal[:, -SCREENING:]
@@ -241,9 +244,9 @@ class Candidates:
                 directions = span.seen.T @ directions
                 squares = self.squares_of(*self.parts(span.seen.T, places), sizes)
             near = self.squares_of(*self.parts(directions, places), sizes) <= screen * squares
-            if count + int(near.sum()) > MOST * self.block.width:
+            if count + int(near.sum()) > most:
                 raise NotToldError(
-                    f"more than {MOST * self.block.width} tokens and places fit the update within {limit:.1g}, so "
+                    f"more than {most} tokens and places fit the update within {limit:.1g}, so "
                     "that none is told from others: rounding or noise is too large"
                 )
             tokens, rows = near.nonzero(as_tuple=True)

@@ -13,14 +13,23 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from leaklab.attacks.spans.prefixes import Prefixes, outcomes
-from leaklab.attacks.spans.span import PROVING_GAP, SLACK, SMALLEST_GAP, TIGHTEST, Accepted, Candidates, Span, relative
+from leaklab.attacks.spans.pool import Pool
+from leaklab.attacks.spans.prefixes import Prefixes
+from leaklab.attacks.spans.span import (
+    DEPENDENT,
+    PROVING_GAP,
+    SLACK,
+    SMALLEST_GAP,
+    TIGHTEST,
+    Accepted,
+    Candidates,
+    Span,
+    relative,
+)
 from leaklab.models.text.first_block import FirstBlock
 
 FEW = 2
 """Few inputs are those of which this times as many go into the width."""
-DEPENDENT = 1e-8
-"""Squared length, over the whole, of what a candidate has besides the chosen ones, below which it has nothing."""
 
 SOME = 2.0
 """A candidate that was chosen for what rounding left has no larger part than this in the columns."""
@@ -192,20 +201,22 @@ def _shown(measured: Tensor) -> Iterator[Tensor]:
 
 
 def _prefixes(block: FirstBlock, accepted: Accepted, measured: Tensor) -> SparsePrefixes:
-    pool = _Pool(block, accepted)
+    pool = Pool(block, accepted, "attention")
     pool.extend(-1)
     pursuit = Pursuit.start(measured)
     most = block.width - pursuit.left.shape[1] if len(pool.inputs) else 0
+    away = pool.inputs.clone()  # what they have besides the chosen ones
     while not pursuit.explained and len(pool.chosen) < most:
-        shares = (pool.inputs @ pursuit.left).square().sum(1) / pool.away.square().sum(1).clamp(min=1e-300)
-        shares[pool.away.square().sum(1) <= DEPENDENT * pool.inputs.square().sum(1)] = -1
+        lengths = away.square().sum(1)
+        shares = (pool.inputs @ pursuit.left).square().sum(1) / lengths.clamp(min=1e-300)
+        shares[lengths <= DEPENDENT * pool.inputs.square().sum(1)] = -1
         number = int(shares.argmax())
         if shares[number] <= 0:
             break
         pursuit = pursuit.with_input(pool.inputs[number])
-        pool.away -= (pool.away @ pursuit.chosen[:, -1:]) @ pursuit.chosen[:, -1:].T
-        pool.chosen.append(number)
-        pool.extend(number, pursuit.chosen)
+        away -= (away @ pursuit.chosen[:, -1:]) @ pursuit.chosen[:, -1:].T
+        more = pool.extend(number)
+        away = torch.cat([away, more - (more @ pursuit.chosen) @ pursuit.chosen.T])
     if not pool.chosen:
         return SparsePrefixes(Prefixes.none(), explained=False, gap=1.0, share=0.0, width=block.width)
     kept, gap = weighed(measured, pool.inputs[pool.chosen])
@@ -213,53 +224,3 @@ def _prefixes(block: FirstBlock, accepted: Accepted, measured: Tensor) -> Sparse
     tree = pool.tree(numbers)
     whole, share = len(tree) == len(numbers), len(tree) / len(pool.chosen)
     return SparsePrefixes(tree, pursuit.explained and whole, gap, share, block.width)
-
-
-class _Pool:
-    """Prefixes that may be chosen: those behind a chosen one, and all first tokens.
-
-    Attributes:
-        chosen: their numbers.
-        inputs: of the second block, [N, d].
-        away: what they have besides the chosen ones, [N, d].
-    """
-
-    def __init__(self, block: FirstBlock, accepted: Accepted) -> None:
-        self.block, self.accepted, self.chosen = block, accepted, list[int]()
-        no, none = torch.zeros(0, dtype=torch.int64), block.words[:0]
-        self.tokens, self.parents, self.places = no, no, no
-        self.keys = self.values = torch.zeros(0, dtype=torch.float64)
-        self.inputs = self.away = none
-
-    def extend(self, number: int, chosen: Tensor | None = None) -> None:
-        """Add a prefix's extensions by one token; ``chosen`` [d, n] is taken off what they have besides."""
-        path = self._path(number)
-        tokens = self.accepted.at(len(path)) if len(path) < self.block.positions else self.tokens[:0]
-        if len(tokens) == 0:
-            return
-        places = torch.full_like(tokens, len(path))
-        query, key, value = self.block.attention(tokens, places)
-        outcome = outcomes((query, key, value), (self.keys, self.values), torch.tensor([path], dtype=torch.int64))[0]
-        inputs = self.block.onward(self.block.between(self.block.embedded(tokens, places), outcome))
-        away = inputs if chosen is None else inputs - (inputs @ chosen) @ chosen.T
-        self.tokens, self.places = torch.cat([self.tokens, tokens]), torch.cat([self.places, places])
-        self.parents = torch.cat([self.parents, torch.full_like(tokens, number)])
-        self.keys, self.values = torch.cat([self.keys, key]), torch.cat([self.values, value])
-        self.inputs, self.away = torch.cat([self.inputs, inputs]), torch.cat([self.away, away])
-
-    def tree(self, numbers: list[int]) -> Prefixes:
-        """Return those of some prefixes whose shorter ones are among them too."""
-        kept: dict[int, int] = {}
-        for number in sorted(numbers, key=lambda one: int(self.places[one])):
-            if (parent := int(self.parents[number])) < 0 or parent in kept:
-                kept[number] = len(kept)
-        rows = torch.tensor(list(kept), dtype=torch.int64)
-        parents = torch.tensor([kept.get(parent, -1) for parent in self.parents[rows].tolist()], dtype=torch.int64)
-        return Prefixes(self.tokens[rows], parents, self.places[rows], torch.zeros(len(rows), dtype=torch.float64))
-
-    def _path(self, number: int) -> list[int]:
-        path = []
-        while number >= 0:
-            path.append(number)
-            number = int(self.parents[number])
-        return path[::-1]

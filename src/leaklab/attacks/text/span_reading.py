@@ -27,12 +27,13 @@ from leaklab.records.bounds import Flag
 
 @dataclass(frozen=True)
 class SpanReadingAttack:
-    """Read the sentences of every trial; what cannot be read exactly is ranked, which proves nothing.
+    """Read the sentences of every trial; what cannot be read exactly is what comes nearest, which proves nothing.
 
     Tokens whose sentences are not found are given as a bag. What a ranking cannot tell either is answered by nothing.
 
     Attributes:
-        ranks: whether to rank tokens where noise, pruning or several steps leave no rank; False refuses in one line.
+        ranks: whether to take what comes nearest, or the likeliest tokens, where noise, pruning or several steps leave
+            no rank; False refuses in one line.
     """
 
     requirements: ClassVar[Requirements] = Requirements(
