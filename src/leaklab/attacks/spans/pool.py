@@ -11,20 +11,18 @@ from leaklab.models.text.first_block import FirstBlock
 
 
 class Pool:
-    """All first tokens, and what is behind the chosen prefixes.
+    """All first tokens, and what is behind the chosen prefixes; each has a number, in the order in which they come.
 
     Attributes:
         chosen: numbers of the chosen ones.
-        inputs: of the first perceptron, or of the second block's attention, [N, d].
     """
 
     def __init__(self, block: FirstBlock, accepted: Accepted, part: Literal["mlp", "attention"]) -> None:
+        """Begin with no prefix; ``part`` is the first perceptron or the second block's attention."""
         self.block, self.accepted, self.chosen = block, accepted, list[int]()
         self._inputs = block.second if part == "mlp" else block.onward
-        no, none = torch.zeros(0, dtype=torch.int64), block.words[:0]
-        self._tokens, self._parents, self._places = no, no, no
-        self._keys = self._values = torch.zeros(0, dtype=torch.float64)
-        self.inputs = none
+        self._tokens, self._parents, self._places = list[int](), list[int](), list[int]()
+        self._cache: list[tuple[Tensor, Tensor]] = []
 
     def extend(self, number: int) -> Tensor:
         """Choose a prefix, none with -1, and add its extensions by one token; return their inputs [n, d].
@@ -34,35 +32,41 @@ class Pool:
         if number >= 0:
             self.chosen.append(number)
         path = self._path(number)
-        tokens = self.accepted.at(len(path)) if len(path) < self.block.positions else self._tokens[:0]
-        if path and not len(self.block.places) and len(set(self._tokens[path].tolist())) == 1:
-            tokens = tokens[tokens != self._tokens[path[0]]]
-        if len(tokens) == 0:
-            return self.inputs[:0]
+        tokens = self.accepted.at(len(path)) if len(path) < self.block.positions else self.accepted.tokens[:0]
+        before = {self._tokens[one] for one in path}
+        if not len(self.block.places) and len(before) == 1:
+            tokens = tokens[tokens != before.pop()]
         places = torch.full_like(tokens, len(path))
         query, key, value = self.block.attention(tokens, places)
-        seen = torch.tensor([path], dtype=torch.int64)
-        outcome = outcomes((query, key, value), (self._keys, self._values), seen)[0]
-        inputs = self._inputs(self.block.between(self.block.embedded(tokens, places), outcome))
-        self._tokens, self._places = torch.cat([self._tokens, tokens]), torch.cat([self._places, places])
-        self._parents = torch.cat([self._parents, torch.full_like(tokens, number)])
-        self._keys, self._values = torch.cat([self._keys, key]), torch.cat([self._values, value])
-        self.inputs = torch.cat([self.inputs, inputs])
+        cached = [self._cache[one] for one in path] or [(key[:0], value[:0])]
+        cache = torch.cat([keys for keys, _ in cached]), torch.cat([values for _, values in cached])
+        outcome = outcomes((query, key, value), cache, torch.arange(len(path))[None])[0]
+        inputs: Tensor = self._inputs(self.block.between(self.block.embedded(tokens, places), outcome))
+        self._tokens += tokens.tolist()
+        self._places += places.tolist()
+        self._parents += [number] * len(tokens)
+        self._cache += zip(torch.split(key, 1), torch.split(value, 1), strict=True)
         return inputs
 
     def tree(self, numbers: list[int]) -> Prefixes:
         """Return those of some prefixes whose shorter ones are among them too."""
         kept: dict[int, int] = {}
-        for number in sorted(numbers, key=lambda one: int(self._places[one])):
-            if (parent := int(self._parents[number])) < 0 or parent in kept:
+        for number in sorted(numbers, key=lambda one: self._places[one]):
+            if (parent := self._parents[number]) < 0 or parent in kept:
                 kept[number] = len(kept)
-        rows = torch.tensor(list(kept), dtype=torch.int64)
-        parents = torch.tensor([kept.get(parent, -1) for parent in self._parents[rows].tolist()], dtype=torch.int64)
-        return Prefixes(self._tokens[rows], parents, self._places[rows], torch.zeros(len(rows), dtype=torch.float64))
+        tokens, parents, places = (
+            torch.tensor(row, dtype=torch.int64)
+            for row in (
+                [self._tokens[number] for number in kept],
+                [kept.get(self._parents[number], -1) for number in kept],
+                [self._places[number] for number in kept],
+            )
+        )
+        return Prefixes(tokens, parents, places, torch.zeros(len(kept), dtype=torch.float64))
 
     def _path(self, number: int) -> list[int]:
         path = []
         while number >= 0:
             path.append(number)
-            number = int(self._parents[number])
+            number = self._parents[number]
         return path[::-1]

@@ -138,6 +138,8 @@ def nearest(block: FirstBlock, update: Mapping[str, Tensor], length: int, batch:
     """
     most, candidates = min(length * batch, block.width - 1), Candidates(block)
     attention, mlp = (leading(_columns(block, update, part), most) for part in ("attention", "mlp"))
+    if attention is None or mlp is None:
+        return NOTHING
     found = nearest_prefixes(block, likeliest(candidates, attention, length, batch), mlp, most)
     if not len(found.prefixes):
         return NOTHING

@@ -202,24 +202,25 @@ def _shown(measured: Tensor) -> Iterator[Tensor]:
 
 def _prefixes(block: FirstBlock, accepted: Accepted, measured: Tensor) -> SparsePrefixes:
     pool = Pool(block, accepted, "attention")
-    pool.extend(-1)
+    inputs = pool.extend(-1)
     pursuit = Pursuit.start(measured)
-    most = block.width - pursuit.left.shape[1] if len(pool.inputs) else 0
-    away = pool.inputs.clone()  # what they have besides the chosen ones
+    most = block.width - pursuit.left.shape[1] if len(inputs) else 0
+    away = inputs.clone()  # what they have besides the chosen ones
     while not pursuit.explained and len(pool.chosen) < most:
         lengths = away.square().sum(1)
-        shares = (pool.inputs @ pursuit.left).square().sum(1) / lengths.clamp(min=1e-300)
-        shares[lengths <= DEPENDENT * pool.inputs.square().sum(1)] = -1
+        shares = (inputs @ pursuit.left).square().sum(1) / lengths.clamp(min=1e-300)
+        shares[lengths <= DEPENDENT * inputs.square().sum(1)] = -1
         number = int(shares.argmax())
         if shares[number] <= 0:
             break
-        pursuit = pursuit.with_input(pool.inputs[number])
+        pursuit = pursuit.with_input(inputs[number])
         away -= (away @ pursuit.chosen[:, -1:]) @ pursuit.chosen[:, -1:].T
         more = pool.extend(number)
+        inputs = torch.cat([inputs, more])
         away = torch.cat([away, more - (more @ pursuit.chosen) @ pursuit.chosen.T])
     if not pool.chosen:
         return SparsePrefixes(Prefixes.none(), explained=False, gap=1.0, share=0.0, width=block.width)
-    kept, gap = weighed(measured, pool.inputs[pool.chosen])
+    kept, gap = weighed(measured, inputs[pool.chosen])
     numbers = [number for number, keep in zip(pool.chosen, kept.tolist(), strict=True) if keep]
     tree = pool.tree(numbers)
     whole, share = len(tree) == len(numbers), len(tree) / len(pool.chosen)
