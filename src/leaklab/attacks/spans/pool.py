@@ -36,6 +36,8 @@ class Pool:
         before = {self._tokens[one] for one in path}
         if not len(self.block.places) and len(before) == 1:
             tokens = tokens[tokens != before.pop()]
+        if not len(tokens):
+            return self.block.words[:0]
         places = torch.full_like(tokens, len(path))
         query, key, value = self.block.attention(tokens, places)
         cached = [self._cache[one] for one in path] or [(key[:0], value[:0])]
