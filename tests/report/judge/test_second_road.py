@@ -32,6 +32,7 @@ SCALE = "small"
 SHARES = {
     *("label_correct", "label_recovery", "exact_share", "certified", "false_certificate", "named_image"),
     *("named_by_gradient", "token_recovery", "position_recovery", "rouge_1", "rouge_2", "rouge_l"),
+    *("sentences_exact", "sentences_certified"),
 }
 # one of several data sets in a claim of which none is here: the others are judged
 NOT_AT_HAND = ("('cifar100',100)", "('femnist',10)", "'cifar100'")
