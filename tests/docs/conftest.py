@@ -1,5 +1,6 @@
-"""What the published results say, gathered once for all tests of documents."""
+"""What the published results say, gathered once for all tests of documents; programs that draw their pictures."""
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -15,3 +16,16 @@ def published():
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         return published_data("small")
+
+
+@pytest.fixture(scope="session")
+def drawing():
+    """Load one of the programs that draw the pictures of the pages, by its name."""
+
+    def load(name):
+        spec = importlib.util.spec_from_file_location(name, ROOT / f"docs/{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load

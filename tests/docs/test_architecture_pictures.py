@@ -1,6 +1,5 @@
 """The pictures of architecture.md are those of the rules and imports that are there."""
 
-import importlib.util
 import re
 from pathlib import Path
 
@@ -11,11 +10,8 @@ DOCS = ROOT / "docs"
 
 
 @pytest.fixture(scope="module")
-def program():
-    spec = importlib.util.spec_from_file_location("draw_architecture", DOCS / "draw_architecture.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def program(drawing):
+    return drawing("draw_architecture")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """The pictures of attacks.md show what the attacks see."""
 
-import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +13,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(scope="module")
-def program():
-    spec = importlib.util.spec_from_file_location("draw_attacks", DOCS / "draw_attacks.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def program(drawing):
+    return drawing("draw_attacks")
 
 
 def test_tokens_of_the_batch_lie_in_the_span_and_no_others_do(program):
