@@ -192,7 +192,8 @@ def line(trial: Trial, one: dict[str, Any]) -> str:
     rank = f", LoRA {trial.settings['rank']}" if "rank" in trial.settings else ""
     state = "B = 0" if rank and trial.settings.get("lora") != "trained" and not trial.steps else ""
     trained = ", trained" if trial.steps and not rank else ""
-    what = f"{trial.family} {trial.settings['width']}{trained}{rank} {state}{trial.how and f', {trial.how}'}".strip()
+    how = trial.how and f", {trial.how}"
+    what = f"{trial.family} {trial.settings['width']}{trained}{how}{rank} {state}".strip()
     loss = "next token" if trial.next_token else "classes"
     shape = f"{trial.sentences} x {trial.length}" if trial.length else f"{trial.sentences} sentences"
     right, false = len(one["found"] & one["true"]), len(one["found"] - one["true"])
@@ -228,7 +229,7 @@ def main() -> None:
         lines.append(line(trial, attempt(trial, texts)))
         print(lines[-1], flush=True)
     if chosen.fresh:
-        counts = {"batches": 0, "exact": 0, "proven": 0, "proven, but false": 0, "refused": 0}
+        counts = {"batches": 0, "exact": 0, "proven": 0, "proven, but false": 0}
         for trial in fresh(chosen.fresh):
             one = attempt(trial, texts)
             exact = one["found"] == one["true"]
@@ -236,7 +237,6 @@ def main() -> None:
             counts["exact"] += exact
             counts["proven"] += one["proven"]
             counts["proven, but false"] += one["proven"] and not exact
-            counts["refused"] += one["way"].startswith("refused")
             if not exact:
                 print(trial, line(trial, one), flush=True)
         lines += ["", "Fresh batches: " + ", ".join(f"{name} {count}" for name, count in counts.items()) + "."]
