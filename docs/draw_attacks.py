@@ -15,6 +15,7 @@ from leaklab.attacks.spans.span import Candidates, Span
 from leaklab.items.expand import expand
 from leaklab.items.items import load_item
 from leaklab.metrics.guesses import match, reorder
+from leaklab.metrics.pixel import PeakSignalToNoiseRatio
 from leaklab.models.text.decoders import Gpt2, gradients_of
 from leaklab.models.text.first_block import first_block
 from leaklab.records.files import read_tensors
@@ -28,6 +29,7 @@ PRIORS = {"own": "Gaussian\nof each class", "pooled": "one\ncovariance", "denois
 SHOWN = (("outpost", "all"), ("outpost", 20), ("noise", "all"), ("noise", 20))
 CASES = {"outpost": "OUTPOST", "noise": "noise 0.1"}
 IMAGES = (1, 3)
+NEEDED = "make it by snakemake --cores 2 --config scale=small -- results/small/outpost/learned-prior.csv"
 
 
 def distances() -> tuple[Tensor, Tensor, Span]:
@@ -63,17 +65,14 @@ def draw_span() -> Figure:
     return figure
 
 
-def psnr(guess: Tensor, truth: Tensor) -> float:
-    """Return the peak signal-to-noise ratio of images in [0, 1], in dB."""
-    return float(-10 * (guess.clamp(0, 1) - truth).square().mean().log10())
-
-
 def draw_priors() -> Figure:
     """Draw what attackers with different priors make of the same updates."""
     runs = {}
     for run in expand(load_item(DOCS.parent / "config/items/outpost/learned-prior.yaml"), "small"):
         row = run.choice["row"]
         runs[row["case"], row["public"], run.block] = run.spec.attack
+        if not (run_folder(run.spec.attack) / "reconstruction.safetensors").is_file():
+            raise SystemExit(f"no {run_folder(run.spec.attack)}: {NEEDED}")
     columns = 1 + len(PRIORS)
     figure = new_figure(width=7.0, height=4.4)
     grid = figure.subplots(len(SHOWN), columns * len(IMAGES), squeeze=False)
@@ -88,7 +87,8 @@ def draw_priors() -> Figure:
                     guesses = read_tensors(run_folder(attack) / "reconstruction.safetensors")["images"]
                     shown = reorder(guesses, match(guesses, truth))
                 axes.imshow(shown[image, 0, 0].clamp(0, 1), cmap="gray", vmin=0, vmax=1)
-                axes.set_xlabel(f"{psnr(shown[image, 0], truth[image, 0]):.0f} dB" if prior else "", labelpad=1)
+                (level,) = PeakSignalToNoiseRatio().values(shown[image], truth[image])
+                axes.set_xlabel(f"{float(level):.0f} dB" if prior else "", labelpad=1)
                 axes.set(xticks=[], yticks=[])
                 axes.spines[:].set_visible(False)
                 if number == 0:

@@ -35,6 +35,7 @@ def same(first, second):
     assert torch.equal(first.diverged_after, second.diverged_after)
 
 
+@pytest.mark.parametrize("until", [2, 3])
 @pytest.mark.parametrize(
     "changes",
     [
@@ -46,8 +47,7 @@ def same(first, second):
     ],
     ids=["lrp", "hyperfl", "local-only", "running statistics", "dp-sgd"],
 )
-def test_it_leaves_the_same(spec, dataset, clients, tmp_path, changes):
-    until = 3
+def test_it_leaves_the_same(spec, dataset, clients, tmp_path, until, changes):
     whole, tests = varied(spec, **changes), TESTS if "partition" in changes else ()
     stopped = train(varied(spec, **changes, until=until), dataset, clients, tests=tests)
     longer = train(whole, dataset, clients, tests=tests, shorter=stopped_at(tmp_path, stopped))
@@ -69,7 +69,7 @@ def test_of_those_that_keep_messages_too_and_the_state_is_the_same(spec, dataset
     same(train(varied(spec, **changes), dataset, clients, shorter=stopped_at(tmp_path, sending)), whole)
 
 
-@pytest.mark.parametrize("chunk", [None, 2])
+@pytest.mark.parametrize("chunk", [None, 1, 5])
 @pytest.mark.parametrize(
     "changes",
     [

@@ -4,7 +4,7 @@ The rows of a thin gradient are K combinations of N > K inputs. A generic point 
 other such span while N < d, so the inputs are those few candidates that explain all rows together. They are found one
 by one: the next is the candidate with the largest share, away from those that are chosen, in what is not explained yet
 (rank-aware order-recursive matching pursuit: M. E. Davies and Y. C. Eldar, "Rank awareness in joint sparse recovery",
-2012). Who was chosen wrongly gets no weight when all rows are explained, and is dropped at the largest gap.
+2012). Who was chosen wrongly has no part in the rows once all are explained, and is dropped.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,6 @@ from leaklab.models.text.first_block import FirstBlock
 
 FEW = 2
 """Few inputs are those of which this times as many go into the width."""
-
 SOME = 2.0
 """A candidate that was chosen for what rounding left has no larger part than this in the columns."""
 CAPS = (1e3, 300.0, 100.0, 40.0)

@@ -185,6 +185,7 @@ def written(part: TextReconstruction) -> dict[str, Any]:
     row: dict[str, Any] = {"tokens": tokens, "label": int(part.labels[0])}
     if part.lengths:
         ends = part.lengths[0].cumsum(0).tolist()
+        # one start more than sentences: the last is the end of all
         row["sentences"] = [tokens[first:end] for first, end in zip([0, *ends], ends, strict=False)]
         row["certified"] = part.certified[0].tolist()
     return row
