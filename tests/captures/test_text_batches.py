@@ -90,7 +90,7 @@ def test_frozen_tables_are_not_sent_and_what_is_tied_to_them_neither(corpus, cap
 def test_several_clients_are_the_mean_of_their_updates_each_at_its_own_rate(corpus, capture):
     observation, knowledge, trials = capture(clients=2, batch_size=1, draws=2, defense="lrp", client_weight=2.0)
     assert len(trials) == 4
-    assert knowledge.require("clients") == 2
+    assert knowledge.require("batch_size") == 2
     alone = capture(batch_size=1, draws=2, defense="lrp", client_weight=2.0)
     for trial in range(4):
         group, draw = divmod(trial, 2)
@@ -98,6 +98,18 @@ def test_several_clients_are_the_mean_of_their_updates_each_at_its_own_rate(corp
         for name, value in observation.update.items():
             assert torch.allclose(value[trial], alone[0].update[name][pair].mean(0), rtol=1e-9, atol=1e-15), name
         assert trials[trial].rates[0] == pytest.approx(sum(alone[2][one].rates[0] for one in pair) / 2)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"clients": 2, "batch_size": 1}, {"optimizer": "adam"}, {"rounds": 3}, {"local_steps": 2}, {"defense": "lrp"}],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_all_facts_that_a_capture_writes_are_known_to_who_reads_its_files(capture, tmp_path, changes):
+    observation, knowledge, _ = capture(**changes)
+    files = tmp_path / "observation.safetensors", tmp_path / "facts.json"
+    save_observation(*files, observation, knowledge)
+    assert load_observation(*files)[1].facts == knowledge.facts
 
 
 def test_adams_first_step_has_the_sign_of_the_gradient_and_is_told(corpus, capture):

@@ -214,9 +214,8 @@ def _facts(spec: TextCaptureSpec, corpus: Corpus) -> dict[str, Any]:
     # how the model numbers words is part of the model: the server made the table
     vocabulary = {"size": len(corpus.vocabulary), "padding": PADDING, "start": START, "end": END}
     architecture = {"name": spec.model.name, "settings": dict(spec.model.settings), "vocabulary": vocabulary}
-    facts = {"architecture": architecture, "batch_size": spec.batch_size, "num_classes": corpus.num_classes}
-    if spec.clients > 1:
-        facts["clients"] = spec.clients
+    # a mean of equal clients is one update of all their samples, each client's with a factor of its own
+    facts = {"architecture": architecture, "batch_size": spec.together, "num_classes": corpus.num_classes}
     if spec.optimizer != PLAIN:  # plain gradient descent is what everyone assumes
         facts["optimizer"] = {"name": spec.optimizer.name, "settings": dict(spec.optimizer.settings)}
     return facts

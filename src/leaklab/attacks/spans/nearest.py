@@ -57,8 +57,7 @@ def likeliest(candidates: Candidates, basis: Tensor, length: int, batch: int) ->
         length: of the longest sentence, L.
         batch: sentences, B.
     """
-    sizes, squares = candidates.tables(slice(0, length))
-    shares = candidates.squares_of(*candidates.parts(basis, slice(0, length)), sizes) / squares
+    shares = candidates.shares(basis, length)
     count = LIKELIEST * batch if candidates.placed else LIKELIEST_TOKENS * basis.shape[1]
     count = min(count, len(shares))
     tokens = shares.topk(count, 0).indices

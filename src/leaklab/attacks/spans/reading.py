@@ -222,8 +222,7 @@ def ranked(network: nn.Module, update: Mapping[str, Tensor], length: int, batch:
     columns = _columns(block, update, "attention").double()
     candidates = Candidates(block)
     basis = torch.linalg.svd(columns, full_matrices=False).U[:, : length * batch]
-    sizes, squares = candidates.tables(slice(0, length))
-    shares = candidates.squares_of(*candidates.parts(basis, slice(0, length)), sizes) / squares
+    shares = candidates.shares(basis, length)
     if batch > 1:
         likely = shares.topk(batch, 0).indices if candidates.placed else shares[:, 0].topk(length * batch).indices
         return Reading((), frozenset(likely.flatten().tolist()), proven=False, way="ranking")

@@ -221,6 +221,11 @@ class Candidates:
             scaled += 2 * ((words @ shift)[:, None] + rows @ shift) / sizes + shift.square().sum()
         return scaled.clamp(min=0)
 
+    def shares(self, basis: Tensor, length: int) -> Tensor:
+        """Return which part of every token's squared input lies in directions [d, N], [V, L], or [V, 1] of no place."""
+        sizes, squares = self.tables(slice(0, length))
+        return self.squares_of(*self.parts(basis, slice(0, length)), sizes) / squares
+
     def chunks(self) -> Iterator[slice]:
         """Yield all places, some at a time."""
         for first in range(0, len(self), PLACES):

@@ -56,7 +56,7 @@ class SpanReadingAttack:
         # float64 and one sentence at a time, by lists of tokens: a processor's work, wherever the update lies
         observation, knowledge = case.observation.to("cpu"), case.knowledge
         end = knowledge.require("architecture", "span-reading")["vocabulary"]["end"]
-        batch = int(knowledge.facts.get("batch_size", 1)) * int(knowledge.facts.get("clients", 1))
+        batch = int(knowledge.facts.get("batch_size", 1))
         change, steps = _change(observation, knowledge), int(knowledge.facts.get("local_steps", 1))
         network, tokens, records = victim(observation, knowledge), list[Tensor](), list[StartRecord]()
         lengths, certified = list[Tensor](), list[Tensor]()
