@@ -43,6 +43,7 @@ class Client:
         shares: names of the tensors that are sent, parameters and buffers; None for all trained parameters.
         defense: from what would be sent, by name, to what is sent; None for none.
         seed: of what the model draws itself, e.g. dropout.
+        usual: of a transformer with paths of its own, path of a layer -> the one that it has in GPT-2, Llama or BERT.
     """
 
     model: nn.Module
@@ -62,6 +63,7 @@ class Client:
     shares: Collection[str] | None = None
     defense: Change | None = None
     seed: int = 0
+    usual: Mapping[str, str] | None = None
 
     def output(self, model: nn.Module, inputs: Tensor) -> Any:
         """Return what ``model`` makes of samples [B, ...], prepared as this client does."""
