@@ -2,13 +2,14 @@
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from leaklab.guests.card import (
@@ -36,13 +37,16 @@ SYMBOLS = {"stood": "✓", "read": "✗", "invalid": "✗", "undecided": "?", "n
 
 
 @dataclass(frozen=True, repr=False)
-class Card:
-    """What was found of a defense.
+class Sheet(ABC):
+    """What was found of something, to hand on.
 
     Attributes:
-        data: as ``leaklab.guests.schema.CardData`` describes it: plain lists, dictionaries, texts and numbers.
+        data: plain lists, dictionaries, texts and numbers, as a schema describes them.
         strips: network -> its pictures; they stand on the page and not in the data.
     """
+
+    body: ClassVar[str]
+    """Name of the template of a page's body; those of the others begin alike."""
 
     data: Mapping[str, Any]
     strips: Mapping[str, Sequence[Strip]] = field(default_factory=dict)
@@ -54,28 +58,35 @@ class Card:
 
     @property
     def status(self) -> int:
-        """The exit status that ``leaklab try`` has for this word."""
+        """The exit status that the command has for this word."""
         return int(self.data["status"])
 
-    def __str__(self) -> str:
-        return "\n".join(lines_of(self.data))
+    @property
+    @abstractmethod
+    def badge(self) -> str:
+        """The few words of a badge."""
 
-    def __repr__(self) -> str:
-        return f"<leaklab card of {self.data['subject']['name']}: {self.data['sentence']}>"
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def environment(self) -> Environment:
+        """Where the templates are, with what they call."""
 
     def _repr_html_(self) -> str:
-        return self._rendered("card_body.html")
+        return self._rendered(f"{self.body}_body.html")
 
     def json(self) -> str:
         """Return the data as indented JSON with sorted keys."""
         return json.dumps(self.data, indent=1, sort_keys=True, ensure_ascii=False)
 
     def texts(self) -> dict[str, str]:
-        """Return the card's files: name -> text."""
+        """Return the sheet's files: name -> text."""
         return {
             "card.json": self.json() + "\n",
             "card.html": self._rendered("card.html"),
-            "card.md": self._rendered("card.md"),
+            "card.md": self._rendered(f"{self.body}.md"),
             "badge.svg": self._rendered("badge.svg"),
         }
 
@@ -95,29 +106,58 @@ class Card:
         return [Path(folder) / name for name in self.texts()]
 
     def _rendered(self, template: str) -> str:
-        said = badge_of(self.data)
-        return _environment().get_template(template).render(
-            card=self.data, strips=self.strips, tone=TONES[self.word], said=said, width=_width_of(said),
-            title_width=_width_of("leaklab"), color=BADGE_COLORS[TONES[self.word]],
+        return self.environment.get_template(template).render(
+            card=self.data, strips=self.strips, tone=TONES[self.word], said=self.badge, width=_width_of(self.badge),
+            title_width=_width_of("leaklab"), color=BADGE_COLORS[TONES[self.word]], body=f"{self.body}_body.html",
         )  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class Card(Sheet):
+    """What was found of a defense; its data is as ``leaklab.guests.schema.CardData`` describes it."""
+
+    body: ClassVar[str] = "card"
+
+    @property
+    def badge(self) -> str:
+        """The few words of the badge."""
+        return badge_of(self.data)
+
+    @property
+    def environment(self) -> Environment:
+        """Where the templates are, with what they call."""
+        return _environment()
+
+    def __str__(self) -> str:
+        return "\n".join(lines_of(self.data))
+
+    def __repr__(self) -> str:
+        return f"<leaklab card of {self.data['subject']['name']}: {self.data['sentence']}>"
 
 
 def _width_of(text: str) -> int:
     return round(BADGE_LETTER * len(text)) + 2 * BADGE_MARGIN
 
 
-@cache
-def _environment() -> Environment:
+def templates(*packages: str) -> Environment:
+    """Return the templates of packages, the first that has a name counts, with what all sheets call."""
     environment = Environment(
-        loader=PackageLoader("leaklab.guests"),
+        loader=ChoiceLoader([PackageLoader(package) for package in packages]),
         autoescape=lambda name: not (name or "").endswith(".md"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["md"] = in_markdown
+    environment.globals |= {"tones": TONES, "symbols": SYMBOLS, "margin": BADGE_MARGIN}
+    return environment
+
+
+@cache
+def _environment() -> Environment:
+    environment = templates("leaklab.guests")
     environment.filters |= {
-        "md": in_markdown,
         "asked": asked_for,
         "at_a_time": at_a_time,
         "measure": lambda arena: OF_UNIT[arena["unit"]][0],
@@ -129,7 +169,7 @@ def _environment() -> Environment:
         "facts": facts_of,
         "price": price_of,
     }
-    environment.globals |= {"cells": cells, "tones": TONES, "symbols": SYMBOLS, "margin": BADGE_MARGIN}
+    environment.globals["cells"] = cells
     return environment
 
 
