@@ -21,10 +21,11 @@ from leaklab.guests.exposure import Attacker, Exposure
 from leaklab.guests.files import find
 from leaklab.guests.lint import linted
 from leaklab.guests.peeking import refuse_peeking
-from leaklab.guests.verdict import STATUS, gain
+from leaklab.guests.verdict import STATUS
 from leaklab.items import items, layouts
 from leaklab.items.expand import BLOCK_KEYS, LABELS, expand
 from leaklab.items.items import load_items
+from leaklab.metrics.gains import gain
 from leaklab.observations.declared import declared
 from leaklab.observations.requirements import TRANSFORMS
 from leaklab.planning.outputs import nothing_done

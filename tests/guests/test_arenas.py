@@ -28,7 +28,7 @@ from leaklab.guests.learning import by_steps
 from leaklab.guests.maps import Fact
 from leaklab.guests.rules import SMALLEST, by_rule
 from leaklab.guests.sentences import exposure_of
-from leaklab.guests.verdict import gain
+from leaklab.metrics.gains import gain
 from leaklab.records.errors import UserError
 
 MINE = {

@@ -19,7 +19,8 @@ from leaklab.guests.judge import control
 from leaklab.guests.pictures import strips
 from leaklab.guests.sentences import Read, exposure_of
 from leaklab.guests.sheets import Card
-from leaklab.guests.verdict import gain, word_of
+from leaklab.guests.verdict import word_of
+from leaklab.metrics.gains import gain
 from leaklab.records.errors import UserError
 
 BLIND = Attacker("unaware", "token-search", AnnealedMap())

@@ -8,7 +8,8 @@ import pytest
 from leaklab.guests.arenas import find
 from leaklab.guests.card import SCHEMA, card_of, lines_of
 from leaklab.guests.files import Guest
-from leaklab.guests.verdict import BAR, STATUS, WORDS, gain, word_of, worst
+from leaklab.guests.verdict import STATUS, WORDS, word_of, worst
+from leaklab.metrics.gains import BAR, gain
 from leaklab.records.streams import stream
 
 GUESSES = [12.0, 13.0, 14.0, 12.5, 13.5, 11.0]

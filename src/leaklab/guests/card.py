@@ -9,7 +9,8 @@ from typing import Any, cast
 from leaklab.guests.arenas import DEFAULT, Arena
 from leaklab.guests.files import Guest
 from leaklab.guests.schema import SCHEMA, CardData
-from leaklab.guests.verdict import ATTACKS, BARS, LEAST, STATUS, gain, rounded, word_of, worst
+from leaklab.guests.verdict import ATTACKS, LEAST, STATUS, word_of, worst
+from leaklab.metrics.gains import BARS, gain, rounded
 
 NOTHING = "does nothing"
 SILENT = "sends the same of all images that were attacked: nothing of them is in it, and it trains nobody here"

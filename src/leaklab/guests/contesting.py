@@ -18,7 +18,7 @@ from leaklab.guests.child import CutOffError, in_child
 from leaklab.guests.files import Guest
 from leaklab.guests.judging import Watch, heard
 from leaklab.guests.peeking import refuse_peeking
-from leaklab.guests.verdict import half_width, rounded
+from leaklab.metrics.gains import half_width, rounded
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_text
 

@@ -23,7 +23,7 @@ from leaklab.guests.moments import Stage
 from leaklab.guests.networks import stage_of
 from leaklab.guests.schema import Price
 from leaklab.guests.situation import Situation
-from leaklab.guests.verdict import half_width, rounded
+from leaklab.metrics.gains import half_width, rounded
 from leaklab.records.streams import stream
 
 PAIRS, CLIENTS, BATCH, ROUNDS, RATE = 6, 4, 16, 60, 0.1
