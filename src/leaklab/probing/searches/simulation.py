@@ -1,0 +1,207 @@
+"""A client's round as a differentiable function of its samples: what an attacker compares with what was sent.
+
+The house's attackers know networks by their builders and have formulas for their layers. Here the network is whatever
+its owner wrote, so it is called as it is, with its weights from outside (``torch.func.functional_call``), and its
+gradients are differentiated once more by automatic differentiation. That is slower and takes any module.
+
+Plain gradient descent (``torch.optim.SGD`` with all its settings) is simulated step by step. Of other optimizers one
+step is compared up to a factor, by the direction of the gradient alone. Nobody but the client knows what dropout drew,
+so there is none here; mixed precision is left out as well.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.dropout import _DropoutNd
+
+from leaklab.probing.case import Case
+from leaklab.probing.client import Client
+from leaklab.probing.exchange import Exchange
+from leaklab.records.errors import UserError
+
+LARGEST_IN_DOUBLE = 2_000_000
+"""Numbers in a network that is searched in float64; larger ones are in float32, which is twice as fast and coarser."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What the optimizer does with the gradient of one parameter in one step; as ``torch.optim.SGD`` names it."""
+
+    lr: float
+    weight_decay: float = 0.0
+    momentum: float = 0.0
+    dampening: float = 0.0
+    nesterov: bool = False
+    maximize: bool = False
+
+
+class _Loss(nn.Module):
+    """The client's loss as a module, so that weights can be given from outside."""
+
+    def __init__(self, client: Client, model: nn.Module) -> None:
+        super().__init__()
+        self.client, self.model = client, model
+
+    def forward(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        return self.client.loss(self.client.output(self.model, inputs), targets)
+
+
+class Simulation:
+    """What a client would send of samples, differentiable in them.
+
+    Args:
+        client: as its owner describes it.
+        exchange: whose weights before the round are used, and whose parameters are compared.
+        still: normalise by the running statistics and not by those of a batch, where layers have any.
+
+    Attributes:
+        dtype: in which everything is computed; samples are to be given in it.
+        device: that of the weights.
+        names: of the parameters that are compared: those that were sent.
+        scale_free: whether what is sent is known up to a factor only.
+
+    Raises:
+        UserError: no trained parameter was sent, or the weights do not fit the model.
+    """
+
+    def __init__(self, client: Client, exchange: Exchange, *, still: bool = False) -> None:
+        self.client = client
+        model = deepcopy(client.model)
+        try:
+            model.load_state_dict({**model.state_dict(), **exchange.before})
+        except RuntimeError as error:
+            raise UserError(f"the weights before the round do not fit the model: {error}") from error
+        if client.mode is not None:
+            model.train(client.mode == "train")
+        numbers = sum(value.numel() for value in model.parameters())
+        # the fused recurrences of float32 cannot be differentiated twice
+        small = numbers <= LARGEST_IN_DOUBLE or any(isinstance(one, nn.RNNBase) for one in model.modules())
+        self.dtype = torch.float64 if small else torch.float32
+        self._loss = _Loss(client, _quiet(model, still=still).to(self.dtype))
+        trained = {name: value for name, value in model.named_parameters() if value.requires_grad}
+        self.names = tuple(name for name in trained if name in exchange.sent)
+        if not self.names:
+            raise UserError("nothing that was sent is a trained parameter of the model: a search has nothing to match")
+        self._start = {name: value.detach().clone().requires_grad_() for name, value in trained.items()}
+        self._buffers = {name: value.detach() for name, value in model.named_buffers()}
+        self.device = next(iter(self._start.values())).device
+        self._steps = _steps(client, list(trained.values()))
+        self.scale_free = self._steps is None or client.defense is not None
+        if self._steps is None and client.steps > 1 and client.sends != "gradient":
+            raise UserError(
+                f"{client.steps} steps of an optimizer other than torch.optim.SGD are not simulated: probe one step"
+            )
+
+    def output(self, inputs: Tensor) -> Any:
+        """Return the model's output of samples [B, ...]."""
+        return self.client.output(self._loss.model, inputs)
+
+    def observed(self, exchange: Exchange) -> list[Tensor]:
+        """Return what was sent as directions of descent, in the order of ``names``."""
+        return [exchange.direction(name).to(self.device, self.dtype) for name in self.names]
+
+    def gradient(self, inputs: Tensor, targets: Tensor) -> list[Tensor]:
+        """Return the gradient of one batch at the weights before the round, in the order of ``names``."""
+        gradients = dict(zip(self._start, self._gradients(self._start, inputs, targets), strict=True))
+        return [gradients[name] for name in self.names]
+
+    def __call__(self, inputs: Tensor, targets: Tensor) -> list[Tensor]:
+        """Return what the client would send of [N, ...] as directions of descent, in the order of ``names``."""
+        now, moved = dict(self._start), {}
+        buffers: dict[str, Tensor] = {}
+        batches = self.client.batches(inputs, targets)
+        for number in range(self.client.steps):
+            gradients = self._step(now, batches)
+            if self.client.sends == "gradient" or self._steps is None:
+                moved = gradients
+                break
+            for name, own in zip(now, self._steps[number], strict=True):
+                now[name] = now[name] - own.lr * _change(own, gradients[name], now[name], buffers, name)
+            moved = {name: self._start[name] - now[name] for name in self.names}
+        return [moved[name] for name in self.names]
+
+    def _step(self, now: Mapping[str, Tensor], batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Tensor]:
+        """Return the gradient of one step, of as many batches as are accumulated, clipped as the client does."""
+        total: list[Tensor] = []
+        for _ in range(self.client.accumulate):
+            own = [one / self.client.accumulate for one in self._gradients(now, *next(batches))]
+            total = [a + b for a, b in zip(total, own, strict=True)] if total else own
+        if self.client.clip is not None:
+            norm = torch.stack([one.square().sum() for one in total]).sum().sqrt()
+            factor = (self.client.clip / (norm + 1e-6)).clamp(max=1.0)
+            total = [factor * one for one in total]
+        return dict(zip(now, total, strict=True))
+
+    def _gradients(self, now: Mapping[str, Tensor], inputs: Tensor, targets: Tensor) -> Sequence[Tensor]:
+        weights = {f"model.{name}": value for name, value in now.items()}
+        # running statistics are overwritten in training state, which must not reach what was computed before
+        weights |= {f"model.{name}": value.clone() for name, value in self._buffers.items()}
+        with twice_differentiable(), torch.enable_grad():
+            value = functional_call(self._loss, weights, (inputs, targets))
+            return torch.autograd.grad(
+                value, list(now.values()), create_graph=True, allow_unused=True, materialize_grads=True
+            )
+
+
+@contextmanager
+def twice_differentiable() -> Iterator[None]:
+    """Compute attention and recurrences by kernels that can be differentiated twice."""
+    with sdpa_kernel(SDPBackend.MATH), torch.backends.cudnn.flags(enabled=False):
+        yield
+
+
+def _quiet(model: nn.Module, *, still: bool) -> nn.Module:
+    """Return a model without dropout; ``still`` also keeps its normalisations by a batch at what they learnt."""
+    for module in model.modules():
+        if isinstance(module, _DropoutNd) or (still and isinstance(module, _NormBase) and module.track_running_stats):
+            module.eval()
+        elif isinstance(module, (nn.RNNBase, nn.MultiheadAttention)):
+            module.dropout = 0.0
+    return model
+
+
+def _steps(client: Client, trained: Sequence[nn.Parameter]) -> list[list[_Step]] | None:
+    """Return what is done with each parameter in each step; None where the optimizer is none that is simulated."""
+    copies = [nn.Parameter(value.detach().clone()) for value in trained]
+    optimizer = torch.optim.SGD(copies, lr=client.rate) if client.optimizer is None else client.optimizer(copies)
+    if type(optimizer) is not torch.optim.SGD:
+        return None
+    schedule = None if client.schedule is None else client.schedule(optimizer)
+    found = []
+    for _ in range(client.steps):
+        settings = {
+            id(value): _Step(**{name: group[name] for name in _Step.__dataclass_fields__})
+            for group in optimizer.param_groups
+            for value in group["params"]
+        }
+        found.append([settings.get(id(value), _Step(0.0)) for value in copies])
+        optimizer.step()
+        if schedule is not None:
+            schedule.step()
+    return found
+
+
+def _change(own: _Step, gradient: Tensor, value: Tensor, buffers: dict[str, Tensor], name: str) -> Tensor:
+    """Return what the learning rate multiplies; ``torch.optim.SGD`` written out."""
+    gradient = -gradient if own.maximize else gradient
+    if own.weight_decay:
+        gradient = gradient + own.weight_decay * value
+    if not own.momentum:
+        return gradient
+    known = buffers.get(name)
+    kept = gradient if known is None else own.momentum * known + (1 - own.dampening) * gradient
+    buffers[name] = kept
+    return gradient + own.momentum * kept if own.nesterov else kept
+
+
+def simulation_of(case: Case, *, still: bool = False) -> Simulation:
+    """Return the simulation of a case's client; see ``Simulation``."""
+    return Simulation(case.client, case.exchange, still=still)
