@@ -11,4 +11,12 @@ def __getattr__(name: str) -> object:
         from leaklab.guests.judging import judge
 
         return judge
+    if name == "Client":
+        from leaklab.probing.client import Client
+
+        return Client
+    if name == "probe":
+        from leaklab.probing.probe import probe
+
+        return probe
     raise AttributeError(f"module 'leaklab' has no attribute {name!r}")

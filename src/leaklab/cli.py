@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from leaklab.guests import commands
+from leaklab.guests import commands as guest_commands
 from leaklab.planning.listings import print_anything, printable
+from leaklab.probing import commands as probe_commands
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
@@ -24,7 +25,8 @@ app = typer.Typer(
 )
 out = Console(highlight=False, soft_wrap=True, markup=False)
 WIDTH_OF_PLANS = 110
-commands.add_to(app)
+guest_commands.add_to(app)
+probe_commands.add_to(app)
 ScaleOption = Annotated[str, typer.Option(help=f"one of {', '.join(SCALES)}")]
 
 

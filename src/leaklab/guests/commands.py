@@ -77,7 +77,7 @@ def _print_schema(asked: bool) -> None:
         raise typer.Exit
 
 
-def _usage(check: Callable[[str], object]) -> Callable[[str | None], str | None]:
+def usage(check: Callable[[str], object]) -> Callable[[str | None], str | None]:
     """Return a callback of an option, for which what the check complains of is a wrong call."""
 
     def checked(text: str | None) -> str | None:
@@ -123,7 +123,7 @@ GuestFile = Annotated[
 WordsThatFail = Annotated[
     str | None,
     typer.Option(
-        callback=_usage(_words),
+        callback=usage(_words),
         metavar="WORDS",
         help="such as read,undecided: only these end with their status, what stood or is not listed with 0",
     ),
@@ -133,12 +133,12 @@ WordsThatFail = Annotated[
 def judge(
     file: GuestFile,
     budget: Annotated[
-        str, typer.Option(callback=_usage(_seconds), metavar="TIME", help="90s, 5m; what is ready by then is shown")
+        str, typer.Option(callback=usage(_seconds), metavar="TIME", help="90s, 5m; what is ready by then is shown")
     ] = "5m",
     arena: Annotated[
         str,
         typer.Option(
-            callback=_usage(_arena),
+            callback=usage(_arena),
             metavar="NAME",
             help="tiny, images, colour, batch, steps or text, or a YAML file like theirs",
         ),

@@ -34,7 +34,7 @@ class Sentences:
     """What was read of a client's sentences.
 
     Attributes:
-        readings: one for each sentence; ``values`` are its tokens, int64 [L].
+        readings: one for each sentence; ``values`` are its tokens, padded as the client's rows are where those are held.
         tokens: the set of all tokens that may be there.
         way: how they were read, as ``attacks/spans`` names it; empty where they were not.
         refusal: why nothing was read; empty otherwise.
@@ -92,7 +92,9 @@ def sentences(case: Case, end: int | None = None) -> Sentences:
         return Sentences((), frozenset(), "", str(refusal))
     kept = found.sentences if found.way == "ranking" or end is None else ended(network, found.sentences, end)
     proven = found.proven or (found.way != "ranking" and _closes(case, kept, network, update))
-    readings = tuple(Reading(BY, "input", torch.tensor(one), proven) for one in kept)
+    rows = None if case.inputs is None else _padded(case.inputs, kept)
+    values = [torch.tensor(one) for one in kept] if rows is None else list(rows)
+    readings = tuple(Reading(BY, "input", one, proven) for one in values)
     return Sentences(readings, found.tokens, _way(found))
 
 

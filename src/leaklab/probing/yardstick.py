@@ -40,6 +40,7 @@ class Attacker:
         false: those of them that are not exact.
         read: which samples it reads.
         gain: mean over the samples, with an interval that speaks of samples like these and not of other updates.
+        paired: the reading of each sample; None where there is none.
     """
 
     by: str
@@ -49,6 +50,7 @@ class Attacker:
     false: int
     read: tuple[bool, ...]
     gain: Gain
+    paired: tuple[Reading | None, ...]
 
 
 @dataclass(frozen=True)
@@ -216,15 +218,16 @@ def _attacker(
     errors = measure.errors(found, inputs)
     every, exact = measure.scores(errors), EXACT[measure.sign]
     scores, read = list(guesses), [False] * len(guesses)
+    paired: list[Reading | None] = [None] * len(guesses)
     pairs = list(zip(*(side.tolist() for side in linear_sum_assignment(errors.numpy())), strict=True))
     for row, column in pairs:
-        scores[row] = float(every[row, column])
+        scores[row], paired[row] = float(every[row, column]), kept[column]
         right = kept[column].proven and scores[row] > exact
         read[row] = right or scores[row] - guesses[row] > BARS[measure.sign]
     proven = torch.tensor([one.proven for one in kept])
     false = int((proven & (every.amax(0) <= exact)).sum())
     own = gain(scores, guesses, tried, measure.sign)
-    return Attacker(kept[0].by, tuple(scores), len(pairs), int(proven.sum()), false, tuple(read), own)
+    return Attacker(kept[0].by, tuple(scores), len(pairs), int(proven.sum()), false, tuple(read), own, tuple(paired))
 
 
 def _of_layers(case: Case, readings: Sequence[Reading]) -> tuple[OfLayer, ...]:

@@ -1,0 +1,105 @@
+"""What the command ``leaklab`` offers to whoever asks about a training of her own."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leaklab.guests.commands import INTERRUPTED, usage
+from leaklab.records.errors import UserError
+
+LIMITS = ("exact", "gain")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="probe")(probe_file)
+
+
+def limits_of(text: str) -> dict[str, float]:
+    """Return limits from words like ``exact=0,gain=3``.
+
+    Raises:
+        UserError: another name, or no number.
+    """
+    limits: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, number = part.strip().partition("=")
+        if name not in LIMITS:
+            raise UserError(f"'{name}' is no limit: choose from {', '.join(LIMITS)}, as in exact=0,gain=3")
+        try:
+            limits[name] = float(number)
+        except ValueError:
+            raise UserError(f"'{part.strip()}' has no number: write it like {name}=3") from None
+    return limits
+
+
+def _seconds(text: str) -> float:
+    from leaklab.guests.judging import seconds_of
+
+    return seconds_of(text)
+
+
+def _print_schema(asked: bool) -> None:
+    if asked:
+        from leaklab.probing.schema import schema
+
+        typer.echo(json.dumps(schema(), indent=1, sort_keys=True))
+        raise typer.Exit
+
+
+def probe_file(
+    case: Annotated[
+        Path, typer.Argument(help="a Python file that defines client, inputs and targets; or a folder of recordings")
+    ],
+    client: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="of recordings: the case file that defines their client")
+    ] = None,
+    truth: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="of recordings: where record_truth put the private samples")
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(callback=usage(_seconds), metavar="TIME", help="90s, 5m; what is ready by then is shown")
+    ] = "5m",
+    seed: Annotated[int, typer.Option(help="of everything that is drawn")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", file_okay=False, help="write card.json, card.html, card.md and badge.svg there"),
+    ] = None,
+    fail_above: Annotated[
+        str | None,
+        typer.Option(
+            callback=usage(limits_of),
+            metavar="LIMITS",
+            help="such as exact=0,gain=3: status 3 only above them, 0 for what is read or not decided below",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="the card for programs")] = False,
+    _schema: Annotated[
+        bool, typer.Option("--schema", callback=_print_schema, is_eager=True, help="print the JSON schema of cards")
+    ] = False,
+) -> None:
+    """Say what the updates of a training of your own give away: replayed, proven, searched for, and what would stop it.
+
+    Exit status: 0 stood, 3 read, 4 undecided, 5 no premise, 1 invalid, 2 usage, 130 interrupted.
+    """
+    from leaklab.probing.recordings import probes_of
+
+    limits: Mapping[str, float] | None = None if fail_above is None else limits_of(fail_above)
+    statuses = [0]
+    for name, made in probes_of(case, client, truth, budget, seed, progress=not as_json):
+        # the stages were told as they came
+        typer.echo(made.json() if as_json else made.data["sentence"])
+        if out is not None:
+            made.write(out / name if name else out)
+        broken = made.above(limits or {})
+        for line in broken:
+            typer.echo(f"above the limit: {line}", err=True)
+        if made.data["ended"] == "interrupted":
+            sys.exit(INTERRUPTED)
+        gated = limits is not None and made.word in ("read", "stood", "undecided")
+        statuses.append((3 if broken else 0) if gated else made.status)
+    sys.exit(next((status for status in (1, 3, 5, 4) if status in statuses), 0))

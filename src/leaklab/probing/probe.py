@@ -1,0 +1,229 @@
+"""``leaklab.probe``: from a client and its samples to a card, stage by stage within a budget.
+
+What is told without a search comes first: whether the update can be used, whether the client as described sends it,
+what its tensors hold, what is proven. Then searches, and where something was read, what would stop it.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from leaklab.guests.judging import seconds_of
+from leaklab.probing.bounds import bounds
+from leaklab.probing.candidates import candidates
+from leaklab.probing.card import Outcome, Probe, data_of
+from leaklab.probing.case import Case
+from leaklab.probing.client import Client
+from leaklab.probing.exchange import Exchange
+from leaklab.probing.inputs import inputs as look_at_inputs
+from leaklab.probing.pictures import strips_of
+from leaklab.probing.proofs import proofs
+from leaklab.probing.reading import Reading
+from leaklab.probing.replay import Replay, replay
+from leaklab.probing.searches import searches
+from leaklab.probing.sentences import sentences
+from leaklab.probing.stages import Done, Stages
+from leaklab.probing.stopping import stopping
+from leaklab.probing.yardstick import Grades, graded
+from leaklab.records.errors import UserError
+
+SHARES = {"replay": 0.2, "searches": 0.5, "premise": 0.5, "stopping": 0.9}
+"""Of what is left of the budget when a stage begins."""
+
+
+def probe(
+    client: Client,
+    inputs: Tensor | None,
+    targets: Tensor | None,
+    update: Mapping[str, Tensor] | Exchange | None = None,
+    *,
+    public: tuple[Tensor, Tensor] | None = None,
+    others: Mapping[str, Mapping[str, Tensor]] | None = None,
+    tokenizer: Any = None,
+    budget: str | float = "5m",
+    seed: int = 0,
+    file: str = "",
+    sha256: str = "",
+    said: Callable[[Done], None] = lambda _: None,
+) -> Probe:
+    """Say what an update of a client gives away.
+
+    Args:
+        client: how it trains.
+        inputs: its private samples in the order in which it uses them, [N, ...]; None where nobody holds them.
+        targets: what the loss compares with, [N, ...]; None where nobody holds them.
+        update: what was really sent, by name, or with the state before it; None to run the client as described.
+        public: inputs and targets of others, for attackers with a prior.
+        others: states of the model in other rounds by name, one of which the update may belong to.
+        tokenizer: of sentences, with ``decode``.
+        budget: e.g. ``90s``, ``3m``; a number alone is minutes. What is ready by then is on the card.
+        seed: of everything that is drawn.
+        file: name of the case file or recording, for the card.
+        sha256: of the case file, for the card.
+        said: told each stage as soon as it is over.
+
+    Raises:
+        UserError: there is neither an update nor samples to make one of, or the client cannot train.
+    """
+    stages = Stages(time.monotonic() + seconds_of(budget), said)
+    case = Case(client, _exchange(client, inputs, targets, update), inputs, targets, public, seed)
+    work = _Work(case, stages, dict(others or {}))
+    interrupted = False
+    try:
+        work.run()
+    except KeyboardInterrupt:
+        interrupted = True
+    data = data_of(
+        case, work.outcome, stages.done, kind="client" if update is None else "exchange", file=file, sha256=sha256,
+        budget_out=stages.cut, interrupted=interrupted,
+    )  # fmt: skip
+    return Probe(data, strips_of(case, work.grades, work.readings, tokenizer))
+
+
+def _exchange(
+    client: Client, inputs: Tensor | None, targets: Tensor | None, update: Mapping[str, Tensor] | Exchange | None
+) -> Exchange:
+    if isinstance(update, Exchange):
+        return update
+    if update is not None:
+        before = {name: value.detach().clone() for name, value in client.model.state_dict().items()}
+        return Exchange(before, {name: value.detach() for name, value in update.items()}, client.sends)
+    if inputs is None or targets is None:
+        raise UserError("there is neither an update nor samples to make one of: give inputs and targets, or an update")
+    return client.round(inputs, targets)
+
+
+class _Work:
+    """The stages of one probe, and what they have found so far."""
+
+    def __init__(self, case: Case, stages: Stages, others: Mapping[str, Mapping[str, Tensor]]) -> None:
+        self.case, self.stages, self.others = case, stages, others
+        self.readings: list[Reading] = []
+        self.grades: Grades | None = None
+        self.usable = True
+        self.explained: bool | None = None
+        self.premise: bool | None = None
+        self.searched = False
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the word rests on, as far as it is known."""
+        proven = sum(one.proven and one.of == "input" for one in self.readings)
+        complete = self.searched and not self.stages.cut
+        return Outcome(self.usable, self.explained, self.grades, proven, self.premise, complete)
+
+    def run(self) -> None:
+        """Run all stages."""
+        looked = self.stages.run("inputs", lambda: look_at_inputs(self.case), needs_time=False)
+        if looked is not None and not looked.usable:
+            self.usable = False
+            return
+        self._replay()
+        self.stages.run("bounds", lambda: bounds(self.case))
+        self._read()
+        self._search()
+        self._grade()
+        self._without_pictures()
+        if self.grades is not None and not any(self.grades.read):
+            self._easy_case()
+        if self.grades is not None and any(self.grades.read):
+            self._stopping()
+
+    def _seconds(self, stage: str) -> float:
+        return SHARES[stage] * self.stages.left
+
+    def _replay(self) -> None:
+        if self.case.inputs is None:
+            self.stages.left_out("replay", "nobody holds the samples")
+            return
+        found: Replay | None = self.stages.run(
+            "replay", lambda: replay(self.case, self.others, budget=self._seconds("replay"))
+        )
+        if found is None:
+            return
+        self.explained = found.matches or found.client is not None
+        if not found.matches and found.client is not None:
+            self.case = replace(self.case, client=found.client)
+
+    def _read(self) -> None:
+        found = self.stages.run("proofs", lambda: proofs(self.case))
+        if found is not None:
+            self.readings += found.readings
+        if _holds_tokens(self.case):
+            said = self.stages.run("sentences", lambda: sentences(self.case))
+            if said is not None:
+                self.readings += said.readings
+
+    def _search(self) -> None:
+        if _holds_tokens(self.case):
+            self.stages.left_out("searches", "samples are tokens: what the sentences' stage says stands for them")
+            self.searched = True
+            return
+        found = self.stages.run("searches", lambda: searches(self.case, self._seconds("searches")))
+        if found is not None:
+            self.searched = True
+            self.readings += found.readings
+
+    def _grade(self) -> None:
+        if self.case.inputs is None:
+            self.stages.left_out("readings", "nobody holds the samples to compare with")
+            return
+        self.grades = self.stages.run("readings", lambda: graded(self.case, self.readings), needs_time=False)
+
+    def _without_pictures(self) -> None:
+        if self.case.inputs is None or self.case.public is None:
+            self.stages.left_out("candidates", "they need private samples and those of others ('public')")
+            return
+        self.stages.run("candidates", lambda: candidates(self.case))
+
+    def _easy_case(self) -> None:
+        """Ask whether the same attackers read one sample of one step, without any defense."""
+        easy = easy_case(self.case)
+        found = self.stages.run("premise", lambda: read_of(easy, self._seconds("premise")))
+        self.premise = None if found is None else any(found.read)
+
+    def _stopping(self) -> None:
+        if self.case.public is None:
+            self.stages.left_out("what would stop it", "it fills batches with samples of others ('public')")
+            return
+        self.stages.run(
+            "what would stop it",
+            lambda: stopping(self.case, lambda case: read_by_proof(case), self._seconds("stopping")),
+        )
+
+
+def _holds_tokens(case: Case) -> bool:
+    """Tell whether samples are rows of token ids."""
+    held = case.inputs if case.inputs is not None else (case.public[0] if case.public is not None else None)
+    return held is not None and not held.is_floating_point() and held.dim() == 2 and held.dtype != torch.bool
+
+
+def easy_case(case: Case) -> Case:
+    """Return the case of one sample in one plain step of the same client, without any defense."""
+    assert case.inputs is not None
+    assert case.targets is not None
+    plain = replace(case.client, steps=1, accumulate=1, batch_size=None, clip=None, defense=None, schedule=None)
+    one, its = case.inputs[:1], case.targets[:1]
+    return replace(case, client=plain, exchange=plain.round(one, its), inputs=one, targets=its)
+
+
+def read_of(case: Case, seconds: float) -> Grades:
+    """Return the grades of all that proofs and searches read of a case."""
+    readings = list(proofs(case).readings)
+    if _holds_tokens(case):
+        readings += sentences(case).readings
+    elif not any(one.proven and one.of == "input" for one in readings):
+        readings += searches(case, seconds).readings
+    return graded(case, readings)
+
+
+def read_by_proof(case: Case) -> float:
+    """Return the share of samples that are read without a search."""
+    readings = list(proofs(case).readings)
+    if _holds_tokens(case):
+        readings += sentences(case).readings
+    return graded(case, readings).share
