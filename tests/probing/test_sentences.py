@@ -64,7 +64,7 @@ def _words(ids: Tensor) -> set[tuple[int, ...]]:
 
 
 def _said(found: Sentences) -> set[tuple[int, ...]]:
-    return {tuple(reading.values.tolist()) for reading in found.readings}
+    return _words(torch.stack([reading.values for reading in found.readings]))
 
 
 @pytest.mark.parametrize("make", [_gpt2, lambda: Qwen2ForCausalLM(Qwen2Config(vocab_size=WORDS, **LLAMA))])

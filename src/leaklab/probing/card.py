@@ -70,9 +70,8 @@ class Outcome:
             return "read"
         if self.explained is False or self.premise is False:
             return "no premise"
-        if self.samples is None or self.samples < LEAST or not self.complete or self.premise is None:
-            return "undecided"
-        return "stood"
+        known = self.explained is True and self.premise is True and self.complete
+        return "stood" if known and self.samples is not None and self.samples >= LEAST else "undecided"
 
 
 @dataclass(frozen=True, repr=False)
@@ -212,7 +211,9 @@ def sentence(outcome: Outcome, missing: Sequence[str], *, interrupted: bool = Fa
             "they fail here says nothing"
         )
     if outcome.word == "stood":
-        return f"stood: none of those who were tried read any of the {outcome.samples} samples ({tried}); nobody else was"
+        return (
+            f"stood: none of those who were tried read any of the {outcome.samples} samples ({tried}); nobody else was"
+        )
     if outcome.samples is None:
         return "undecided: nobody holds the samples and nothing was proven; give the case its inputs and targets"
     if interrupted:
