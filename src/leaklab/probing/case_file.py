@@ -79,7 +79,8 @@ def _run(path: Path) -> dict[str, Any]:
         return runpy.run_path(str(path), run_name="leaklab_case")
     except SyntaxError as error:
         raise UserError(f"{path}, line {error.lineno}: {error.msg}") from None
-    except Exception as error:
+    # it is the owner's program: whatever it raises is told with its line
+    except Exception as error:  # noqa: BLE001
         lines = [one.lineno for one in traceback.extract_tb(error.__traceback__) if one.filename == str(path)]
         where = f", line {lines[-1]}" if lines else ""
         raise UserError(f"{path}{where}: {type(error).__name__}: {' '.join(str(error).split())[:300]}") from None

@@ -192,7 +192,7 @@ class _Work:
             return
         self.stages.run(
             "what would stop it",
-            lambda: stopping(self.case, lambda case: read_by_proof(case), self._seconds("stopping")),
+            lambda: stopping(self.case, read_by_proof, self._seconds("stopping")),
         )
 
 

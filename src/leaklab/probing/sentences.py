@@ -34,7 +34,7 @@ class Sentences:
     """What was read of a client's sentences.
 
     Attributes:
-        readings: one for each sentence; ``values`` are its tokens, padded as the client's rows are where those are held.
+        readings: one for each sentence; ``values`` are its tokens, padded as the client's rows if those are held.
         tokens: the set of all tokens that may be there.
         way: how they were read, as ``attacks/spans`` names it; empty where they were not.
         refusal: why nothing was read; empty otherwise.
