@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from leaklab.guests.schema import CardData
 from leaklab.items.items import Item, Paper
+from leaklab.probing.schema import ProbeData
 from leaklab.records.config import Config
 from leaklab.records.files import write_text
 from leaklab.specs.stages import SPECS
@@ -20,6 +21,7 @@ SCHEMAS: dict[str, Any] = {
     "config": Config,
     "item": Item,
     "paper": Paper,
+    "probe": ProbeData,
     "specs": reduce(or_, SPECS),
 }
 FOLDER = Path("workflow/schemas")

@@ -1,0 +1,100 @@
+"""A probe from end to end: what is proven, what stood, what says nothing, and the gate."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+
+import leaklab
+from leaklab.guests.verdict import STATUS
+from leaklab.probing.client import Client
+from leaklab.probing.probe import probe
+
+ROOT = Path(__file__).parents[2]
+
+
+def _digits(count: int) -> tuple[Tensor, Tensor]:
+    found = load_digits()
+    return torch.tensor(found.images[:count], dtype=torch.float32)[:, None] / 16, torch.tensor(found.target[:count])
+
+
+def _mlp() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+
+
+@pytest.fixture(scope="module")
+def public() -> tuple[Tensor, Tensor]:
+    images, labels = _digits(500)
+    return images[100:], labels[100:]
+
+
+def test_a_plain_batch_is_read_exactly_and_the_page_shows_it(public, tmp_path) -> None:
+    images, labels = _digits(4)
+    card = leaklab.probe(Client(_mlp(), rate=0.1), images, labels, public=public, budget="40s")
+    assert card.word == "read"
+    assert card.data["exact"] == 4
+    assert card.above({"exact": 0}) != []
+    said = {stage["name"]: stage for stage in card.data["stages"]}
+    assert "not run" not in said["replay"]
+    card.write(tmp_path)
+    assert "data:image/png" in (tmp_path / "card.html").read_text()
+
+
+def test_noise_far_above_the_gradient_stands_where_the_easy_case_is_read() -> None:
+    images, labels = _digits(6)
+
+    def noisy(sent: dict[str, Tensor]) -> dict[str, Tensor]:
+        draws = torch.Generator().manual_seed(7)
+        return {name: value + 10 * torch.randn(value.shape, generator=draws) for name, value in sent.items()}
+
+    card = probe(Client(_mlp(), rate=0.1, defense=noisy), images, labels, budget="60s")
+    assert card.word == "stood", card
+    assert card.above({"exact": 0, "gain": 3}) == []
+
+
+def test_an_update_of_other_weights_says_nothing() -> None:
+    images, labels = _digits(6)
+    client = Client(_mlp(), rate=0.1)
+    other = Client(nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)), rate=0.1)
+    torch.manual_seed(3)
+    strangers = torch.rand(6, 1, 8, 8)
+    card = probe(client, images, labels, other.round(strangers, labels).sent, budget="40s")
+    assert card.word in ("no premise", "read")
+    assert card.data["exact"] == 0
+
+
+def test_what_cannot_be_used_is_invalid_and_names_the_tensor() -> None:
+    images, labels = _digits(2)
+    client = Client(_mlp(), rate=0.1)
+    sent = dict(client.round(images, labels).sent)
+    sent["1.weight"] = sent["1.weight"].clone()
+    sent["1.weight"][0, 0] = torch.nan
+    card = probe(client, images, labels, sent, budget="20s")
+    assert card.word == "invalid"
+    assert "1.weight" in str(card)
+
+
+CASE = """
+import torch
+from torch import nn
+import leaklab
+
+torch.manual_seed(0)
+client = leaklab.Client(nn.Sequential(nn.Flatten(), nn.Linear(16, 12), nn.ReLU(), nn.Linear(12, 3)), rate=0.1)
+inputs, targets = torch.rand(2, 1, 4, 4), torch.tensor([0, 1])
+"""
+
+
+@pytest.mark.parametrize(("options", "status"), [([], 3), (["--fail-above", "exact=5,gain=500"], 0)])
+def test_the_command_ends_with_the_status_of_its_word(tmp_path: Path, options: list[str], status: int) -> None:
+    (tmp_path / "case.py").write_text(CASE, encoding="utf-8")
+    command = [sys.executable, "-m", "leaklab.cli", "probe", "case.py", "--budget", "20s", "--json", *options]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == status, ended.stderr
+    assert json.loads(ended.stdout)["status"] == STATUS["read"]
