@@ -452,7 +452,9 @@ def test_help_has_a_short_form_and_counts_nothing_by_hand(leaklab, command):
 
 def test_schemas_are_written_and_named(leaklab, tmp_path):
     lines = leaklab("schema", folder=tmp_path).splitlines()
-    assert lines == [f"workflow/schemas/{name}.schema.json" for name in ("card", "config", "item", "paper", "probe", "specs")]
+    assert lines == [
+        f"workflow/schemas/{name}.schema.json" for name in ("card", "config", "item", "paper", "probe", "specs")
+    ]
     assert all((tmp_path / line).is_file() for line in lines)
 
 

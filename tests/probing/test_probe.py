@@ -1,6 +1,7 @@
 """A probe from end to end: what is proven, what stood, what says nothing, and the gate."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 
 import leaklab
 from leaklab.guests.verdict import STATUS
+from leaklab.probing.case_file import read_case
 from leaklab.probing.client import Client
 from leaklab.probing.probe import probe
 
@@ -98,3 +100,22 @@ def test_the_command_ends_with_the_status_of_its_word(tmp_path: Path, options: l
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == status, ended.stderr
     assert json.loads(ended.stdout)["status"] == STATUS["read"]
+
+
+FENCE = re.compile(r"```python\n# (\S+)\n(.*?)```", re.DOTALL)
+
+
+def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs/probe.md").read_text(encoding="utf-8")
+    blocks = dict(FENCE.findall(page))
+    exec(compile(blocks["five_lines.py"], "five_lines.py", "exec"), {})
+    (tmp_path / "case.py").write_text(blocks["case.py"], encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    found = read_case(Path("case.py"))
+    card = probe(found.client, found.inputs, found.targets, public=found.public, budget="20s")
+    names = {stage["name"] for stage in card.data["stages"]}
+    told = set(re.findall(r"^\| ([a-z ]+) \| ", page, re.MULTILINE))
+    assert names <= told
+    assert all(f"| {word} | {status} |" in page for word, status in STATUS.items())
+    fields = {field for field in Client.__dataclass_fields__ if field not in ("model", "loss", "rate")}
+    assert all(f"`{field}`" in page or f"{field}=" in page for field in fields)
