@@ -71,37 +71,38 @@ class Beliefs:
 
     def samples(self, own: Tensor) -> Tensor:
         """Return samples [N, ...] as they are held, for [N, d] on the own scale."""
-        values = own.reshape(-1, *self.shape)
-        return self.low + (self.high - self.low) * values
+        values: Tensor = self.low + (self.high - self.low) * own.reshape(-1, *self.shape)
+        return values
 
 
 def of_public(
-    public: Tensor, classes: Tensor | None, scale: tuple[Tensor, Tensor], seed: int, *, boxed: bool
+    public: Tensor, classes: Tensor, number: int, scale: tuple[Tensor, Tensor], seed: int, *, boxed: bool
 ) -> Beliefs:
     """Return the Gaussian of public samples.
 
     Args:
         public: [P, ...], at least two.
-        classes: [P], numbered from 0 without gaps; None for one class.
+        classes: [P], below ``number``.
+        number: of classes; one of which there are no samples has the mean of all.
         scale: where the own scale has 0 and 1.
         seed: of the choice among many.
         boxed: see ``Beliefs``.
     """
     low, high = scale
     own = ((public - low) / (high - low)).flatten(1)
-    groups = torch.zeros(len(own), dtype=torch.int64) if classes is None else classes.cpu()
-    labels = groups.to(own.device)
-    means = torch.stack([own[labels == k].mean(0) for k in range(int(groups.max()) + 1)])
+    labels, whole = classes.to(own.device), own.mean(0)
+    means = torch.stack([own[labels == k].mean(0) if bool((labels == k).any()) else whole for k in range(number)])
     rows = stream(seed, "public samples").permutation(len(own))[:MOST_PUBLIC].to(own.device)
     around = own[rows] - means[labels[rows]]
-    lost = max(1, len(rows) - len(means))
+    lost = max(1, len(rows) - len(set(labels.tolist())))
     _, values, components = torch.linalg.svd(around / lost**0.5, full_matrices=False)
     longer = (values.square() + FLOOR**2).sqrt() - FLOOR
 
     def coloured(latents: Tensor) -> Tensor:
-        return FLOOR * latents + ((latents @ components.T) * longer) @ components
+        spanned: Tensor = ((latents @ components.T) * longer) @ components
+        return FLOOR * latents + spanned
 
-    words = f"a Gaussian of {len(public)} public samples" + ("" if len(means) == 1 else f" in {len(means)} classes")
+    words = f"a Gaussian of {len(public)} public samples"
     return Beliefs(tuple(public.shape[1:]), low, high, means, coloured, boxed, len(public.shape) == 4, words)
 
 
@@ -123,7 +124,8 @@ def of_nothing(shape: tuple[int, ...], scale: tuple[Tensor, Tensor], *, boxed: b
 
     def coloured(latents: Tensor) -> Tensor:
         waves = torch.fft.rfft2(latents.reshape(-1, *shape))
-        return torch.fft.irfft2(gain * waves, s=shape[1:]).flatten(1)
+        pixels: Tensor = torch.fft.irfft2(gain * waves, s=shape[1:])
+        return pixels.flatten(1)
 
     return Beliefs(shape, low, high, middle, coloured, boxed, picture, "that neighbouring pixels are alike")
 
@@ -134,4 +136,5 @@ def _falling(height: int, width: int) -> Tensor:
     gain = 1 / (1 + (rows[:, None].square() + columns.square()).sqrt())
     both = torch.where((columns == 0) | (2 * columns == width), 1.0, 2.0)  # waves that stand for two
     power = (gain.square() * both).sum() / (height * width)
-    return (gain * SMOOTH_DEVIATION / power.sqrt()).clamp(min=FLOOR)
+    scaled: Tensor = gain * SMOOTH_DEVIATION / power.sqrt()
+    return scaled.clamp(min=FLOOR)
