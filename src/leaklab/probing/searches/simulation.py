@@ -101,8 +101,9 @@ class Simulation:
             )
 
     def output(self, inputs: Tensor) -> Any:
-        """Return the model's output of samples [B, ...]."""
-        return self.client.output(self._loss.model, inputs)
+        """Return the output of samples [B, ...] of the model in evaluation state."""
+        with torch.no_grad():
+            return self.client.output(deepcopy(self._loss.model).eval(), inputs)
 
     def observed(self, exchange: Exchange) -> list[Tensor]:
         """Return what was sent as directions of descent, in the order of ``names``."""

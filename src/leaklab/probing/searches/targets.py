@@ -104,7 +104,7 @@ def choices_of(case: Case, output: Any, dtype: torch.dtype) -> Choices:
         number = max(seen, width, 2)
         return Choices(torch.arange(number), nobody if public is None else public.long().cpu())
     if public is not None and len(public):
-        values, which = torch.unique(public, dim=0, return_inverse=True)  # type: ignore[no-untyped-call]
+        values, which = torch.unique(public, dim=0, return_inverse=True)
         if len(values) <= min(MOST_CHOICES, max(2, len(public) // 2)):
             return Choices(values if whole else values.to(dtype), which.cpu())
     if whole:

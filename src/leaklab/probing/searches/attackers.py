@@ -1,0 +1,113 @@
+"""The attackers of a probe: annealed MAP, inverting gradients, and matching without a prior, on any model.
+
+They are the house's (``attacks/annealed.py``, ``attacks/ig.py``, ``attacks/dlg.py``) with its optimizers, distances,
+stages and total variation, over the simulation of any client in place of its networks. Each returns where its own loss
+was least; none sees the truth.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from leaklab.attacks.latents.unrolled import Ladder
+from leaklab.attacks.matching.cosine import cosine_distance
+from leaklab.attacks.search.backtracking import descend
+from leaklab.attacks.search.priors import Box, WithPrior, total_variation
+from leaklab.attacks.search.signed_adam import SignedAdamSettings, signed_adam
+from leaklab.probing.searches.matching import OutOfTime, Posterior, Timed
+from leaklab.records.streams import Stream
+
+LADDER = Ladder(3.6e-3, 1.1e-5, 6)
+"""Relative errors of the stages of annealed MAP; those of ``attacks.annealed``."""
+HISTORY = 40
+SPREAD = 0.3
+"""Deviation of the latents of a start; a single sample starts at its mean."""
+SMOOTHNESS = 1e-4
+"""Weight of the total variation beside a cosine; that of ``attacks.ig``."""
+FEWEST, MOST = 40, 1000
+"""Iterations of signed Adam, whose rate falls with the share of them that is over."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Where a search ended.
+
+    Attributes:
+        posterior: what the point is an unknown of.
+        point: [1, n].
+        evaluations: of the round and its derivative.
+        complete: whether it was not cut by time.
+    """
+
+    posterior: Posterior
+    point: Tensor
+    evaluations: int
+    complete: bool
+
+
+Attack = Callable[[Posterior, Stream, int, float], Ended]
+"""(posterior, draws, evaluations per stage, when to end by ``time.monotonic``) -> where it ended."""
+
+
+def annealed_map(posterior: Posterior, draws: Stream, evaluations: int, until: float) -> Ended:
+    """Search the likeliest samples while the likelihood narrows; see ``attacks/annealed.py``."""
+    width = SPREAD if posterior.targets.samples > 1 else 0.0
+    point, used, complete = _start(posterior, width, draws), 0, True
+    errors = LADDER.errors()
+    for number, error in enumerate(errors):
+        now = time.monotonic()
+        timed = Timed(replace(posterior, weight=1 / (2 * error**2)), now + (until - now) / (len(errors) - number))
+        point, whole = _descended(timed, point, evaluations)
+        used, complete = used + timed.evaluations, complete and whole
+    return Ended(posterior, point, used, complete)
+
+
+def without_prior(posterior: Posterior, draws: Stream, evaluations: int, until: float) -> Ended:
+    """Match what was sent by samples of which nothing is believed; see ``attacks/dlg.py``."""
+    posterior = replace(posterior, believed=0.0, weight=1 / (2 * LADDER.finest**2))
+    timed = Timed(posterior, until)
+    point, whole = _descended(timed, _start(posterior, 1.0, draws), evaluations * LADDER.stages)
+    return Ended(posterior, point, timed.evaluations, whole)
+
+
+def inverting_gradients(posterior: Posterior, draws: Stream, evaluations: int, until: float) -> Ended:
+    """Match the direction by smooth pictures within their range, by signed Adam; see ``attacks/ig.py``."""
+    beliefs, samples = posterior.beliefs, posterior.targets.samples
+    posterior = replace(posterior, believed=0.0, direct=True, distance=cosine_distance)
+    unit = torch.ones(1, dtype=posterior.sent.simulation.dtype, device=posterior.sent.simulation.device)
+    prior = WithPrior(posterior, total_variation, SMOOTHNESS, (samples, *beliefs.shape), unit)
+    timed, began = Timed(prior, until), time.monotonic()
+    start = (0.5 + SPREAD * _start(posterior, 1.0, draws)).clamp(0, 1)
+    start[:, posterior.numbers :] = 0.0
+    timed(start, torch.zeros(1, dtype=torch.int64))
+    each = time.monotonic() - began
+    iterations = int(min(evaluations * LADDER.stages, MOST, max(FEWEST, 0.9 * (until - began) / max(each, 1e-6))))
+    box = Box() if posterior.targets.unknowns == 0 and beliefs.boxed else None
+    try:
+        signed_adam(timed, lambda *_: start[0], 1, SignedAdamSettings(iterations, 1, box=box))
+        complete = iterations >= min(evaluations * LADDER.stages, MOST)
+    except OutOfTime:
+        complete = False
+    assert timed.best is not None
+    return Ended(posterior, timed.best, timed.evaluations, complete)
+
+
+def _start(posterior: Posterior, width: float, draws: Stream) -> Tensor:
+    """Return unknowns [1, n]; targets that are sought start at their middle."""
+    simulation = posterior.sent.simulation
+    point = torch.zeros(1, posterior.unknowns, dtype=torch.float64)
+    point[0, : posterior.numbers] = width * draws.normal(posterior.numbers)
+    return point.to(simulation.device, simulation.dtype)
+
+
+def _descended(timed: Timed, start: Tensor, evaluations: int) -> tuple[Tensor, bool]:
+    """Return the lowest point that was found, and whether time sufficed."""
+    try:
+        found = descend(timed, start, torch.zeros(1, dtype=torch.int64, device=start.device), evaluations, HISTORY)
+    except OutOfTime:
+        assert timed.best is not None
+        return timed.best, False
+    return found.points, True

@@ -1,0 +1,235 @@
+"""The searches of a probe: who tries, in which order, within how many seconds, and what each found."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from leaklab.probing.case import Case
+from leaklab.probing.measure import measure_of
+from leaklab.probing.reading import Reading
+from leaklab.probing.searches import labels as by_label
+from leaklab.probing.searches.attackers import (
+    Attack,
+    Ended,
+    annealed_map,
+    inverting_gradients,
+    without_prior,
+)
+from leaklab.probing.searches.beliefs import Beliefs, of_nothing, of_public
+from leaklab.probing.searches.matching import Posterior, Sent
+from leaklab.probing.searches.simulation import Simulation
+from leaklab.probing.searches.targets import Choices, choices_of
+from leaklab.records.errors import UserError
+from leaklab.records.streams import stream
+
+EVALUATIONS = 150
+"""Of each stage of annealed MAP; other searches have as many in all."""
+FIRST_SHARE = 0.5
+"""Of the budget for the first search; the others share the rest."""
+EXPLAINED = 1e-4
+"""Relative error below which nobody else has to try."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One search.
+
+    Attributes:
+        by: its name.
+        believed: what it believed of samples before.
+        error: how much of what was sent its samples leave unexplained, relative to its length; its own measure.
+        evaluations: of the round and its derivative.
+        seconds: that it took.
+        complete: whether it was not cut by time.
+    """
+
+    by: str
+    believed: str
+    error: float
+    evaluations: int
+    seconds: float
+    complete: bool
+
+
+@dataclass(frozen=True)
+class Searches:
+    """What was sought and found.
+
+    Attributes:
+        readings: N of each search, in the order of the searches.
+        tried: the searches.
+        untried: names of those that were left out, and why.
+        targets: [N, ...] that the searches used; None where these were sought too, or nothing was searched.
+        words: how the targets were known.
+    """
+
+    readings: tuple[Reading, ...]
+    tried: tuple[Tried, ...]
+    untried: tuple[tuple[str, str], ...]
+    targets: Tensor | None
+    words: str
+
+    def lines(self) -> tuple[str, ...]:
+        """Return what was done, in sentences; how close it came to the truth says the yardstick."""
+        said = [f"Targets were {self.words}." for _ in self.tried[:1]]
+        said += [
+            f"{one.by}, which believed {one.believed}, explains what was sent but for {one.error:.1e} of its length, "
+            f"after {one.evaluations} evaluations in {one.seconds:.1f} s."
+            + ("" if one.complete else " It was cut by the budget.")
+            for one in self.tried
+        ]
+        said += [f"{name} was not tried: {reason}." for name, reason in self.untried]
+        return tuple(said)
+
+    def record(self) -> dict[str, Any]:
+        """Return the same as JSON-able data."""
+        return {
+            "tried": [dict(vars(one)) for one in self.tried],
+            "untried": [{"by": name, "reason": reason} for name, reason in self.untried],
+            "targets": {"known": self.words, "values": None if self.targets is None else self.targets.tolist()},
+        }
+
+
+def searches(
+    case: Case,
+    budget: float = 60.0,
+    seed: int | None = None,
+    *,
+    labels: Tensor | None = None,
+    samples: int | None = None,
+    span: tuple[float, float] | None = None,
+    evaluations: int = EVALUATIONS,
+) -> Searches:
+    """Search for the samples behind what was sent.
+
+    Of the private samples and targets only their number, type and shape are used.
+
+    Args:
+        case: the exchange; public samples lead the searches where there are any.
+        budget: seconds; what was found when they are over stands.
+        seed: of the starts; None for the case's.
+        labels: targets [N, ...] that are known, in any order for one batch; None to read or to seek them.
+        samples: N where the case has no inputs.
+        span: smallest and largest number in a sample; None for those of the public samples, without which pictures are
+            taken to lie in [0, 1] and other samples to have mean 0 and deviation 1.
+        evaluations: of each stage.
+
+    Raises:
+        UserError: nothing can be matched, or nothing is known of samples or targets; says what to give.
+    """
+    began = time.monotonic()
+    shape, number = _form(case, samples)
+    simulation = Simulation(case.client, case.exchange)
+    sent = Sent.of(simulation, case.exchange)
+    draws = case.seed if seed is None else seed
+    scale, boxed = scale_of(case, shape, span, sent.tensors[0])
+    blank = of_nothing(shape, scale, boxed=boxed)
+    choices = choices_of(case, simulation.output(blank.samples(blank.mean())), simulation.dtype)
+    beliefs = _beliefs(case, choices, scale, shape, draws, boxed=boxed)
+    if labels is not None:
+        targets = by_label.granted(labels.to(simulation.device), choices, simulation.dtype)
+    else:
+        targets = by_label.sought(simulation, case.exchange, sent, beliefs[0], choices, number)
+    plan, untried = _plan(beliefs), []
+    tried: list[Tried] = []
+    readings: list[Reading] = []
+    for place, (name, own, attack) in enumerate(plan):
+        left = began + budget - time.monotonic()
+        reason = _reason_against(tried, left, budget)
+        if reason:
+            untried.append((name, reason))
+            continue
+        share = left * FIRST_SHARE if place == 0 and len(plan) > 1 else left / (len(plan) - place)
+        one, found = _search(name, Posterior(sent, own, targets), attack, draws, evaluations, share)
+        tried.append(one)
+        readings += found
+    return Searches(tuple(readings), tuple(tried), tuple(untried), targets.fixed, targets.words)
+
+
+def _reason_against(tried: Sequence[Tried], left: float, budget: float) -> str:
+    if any(one.error < EXPLAINED for one in tried):
+        return "another search explains what was sent"
+    return f"the budget of {budget:g} s is used up" if left <= 0 and tried else ""
+
+
+def _plan(beliefs: Sequence[Beliefs]) -> list[tuple[str, Beliefs, Attack]]:
+    """Return the searches in their order."""
+    first, last = beliefs[0], beliefs[-1]
+    plan: list[tuple[str, Beliefs, Attack]] = [("annealed-map", first, annealed_map)]
+    if len(beliefs) > 1:
+        plan.append(("annealed-smooth" if last.picture else "annealed-plain", last, annealed_map))
+    if last.picture and last.boxed:
+        plan.append(("ig", last, inverting_gradients))
+    return [*plan, ("dlg", last, without_prior)]
+
+
+def _search(
+    name: str, posterior: Posterior, attack: Attack, seed: int, evaluations: int, seconds: float
+) -> tuple[Tried, list[Reading]]:
+    began = time.monotonic()
+    ended: Ended = attack(posterior, stream(seed, "probe", name), evaluations, began + seconds)
+    with torch.no_grad():
+        _, inputs, targets = ended.posterior.read(ended.point)
+    error = posterior.sent.error(inputs, targets)
+    took = time.monotonic() - began
+    tried = Tried(name, posterior.beliefs.words, error, ended.evaluations, took, ended.complete)
+    return tried, [Reading(name, "input", one.detach(), False, error) for one in inputs]
+
+
+def _form(case: Case, samples: int | None) -> tuple[tuple[int, ...], int]:
+    """Return the shape of a sample and how many there are.
+
+    Raises:
+        UserError: nobody knows, or samples are no real numbers.
+    """
+    like = case.inputs if case.inputs is not None else None if case.public is None else case.public[0]
+    if like is None:
+        raise UserError("nothing is known of the samples' shape: give public samples")
+    if not like.is_floating_point():
+        raise UserError("samples are integers, and searches move real numbers: only proofs can read these")
+    number = samples if samples is not None else None if case.inputs is None else len(case.inputs)
+    if not number:
+        raise UserError("nothing is known of the number of samples: give samples")
+    return tuple(like.shape[1:]), number
+
+
+def scale_of(
+    case: Case, shape: tuple[int, ...], span: tuple[float, float] | None, like: Tensor
+) -> tuple[tuple[Tensor, Tensor], bool]:
+    """Return where the own scale of samples has 0 and 1, and whether they lie between.
+
+    Args:
+        case: whose public samples tell it.
+        shape: of a sample.
+        span: see ``searches``.
+        like: of the type and device that is wanted.
+    """
+    if span is None and case.public is None:
+        return (like.new_zeros(()), like.new_ones(())), len(shape) == 3
+    if span is None:
+        assert case.public is not None
+        measure = measure_of(case.public[0])
+        if measure.kind == "values":
+            own = case.public[0].to(like)
+            deviations = own.std(0)
+            middle, deviations = own.mean(0), deviations.clamp(min=1e-3 * max(float(deviations.max()), 1e-6))
+            return (middle, middle + deviations), False
+        span = measure.low, measure.high
+    return (like.new_tensor(span[0]), like.new_tensor(span[1])), True
+
+
+def _beliefs(
+    case: Case, choices: Choices, scale: tuple[Tensor, Tensor], shape: tuple[int, ...], seed: int, *, boxed: bool
+) -> list[Beliefs]:
+    """Return what is believed by the searches, the one who knows most first."""
+    nothing = of_nothing(shape, scale, boxed=boxed)
+    if case.public is None or len(case.public[0]) < 2:
+        return [nothing]
+    public = case.public[0].to(scale[0])
+    if choices.values is None:
+        return [of_public(public, torch.zeros(len(public), dtype=torch.int64), 1, scale, seed, boxed=boxed), nothing]
+    return [of_public(public, choices.public, len(choices.values), scale, seed, boxed=boxed), nothing]
