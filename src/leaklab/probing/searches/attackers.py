@@ -5,7 +5,6 @@ stages and total variation, over the simulation of any client in place of its ne
 was least; none sees the truth.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -17,7 +16,7 @@ from leaklab.attacks.matching.cosine import cosine_distance
 from leaklab.attacks.search.backtracking import descend
 from leaklab.attacks.search.priors import Box, WithPrior, total_variation
 from leaklab.attacks.search.signed_adam import SignedAdamSettings, signed_adam
-from leaklab.probing.searches.matching import OutOfTime, Posterior, Timed
+from leaklab.probing.searches.matching import Deadline, OutOfTime, Posterior, Timed
 from leaklab.records.streams import Stream
 
 LADDER = Ladder(3.6e-3, 1.1e-5, 6)
@@ -48,47 +47,46 @@ class Ended:
     complete: bool
 
 
-Attack = Callable[[Posterior, Stream, int, float], Ended]
-"""(posterior, draws, evaluations per stage, when to end by ``time.monotonic``) -> where it ended."""
+Attack = Callable[[Posterior, Stream, int, Deadline], Ended]
+"""(posterior, draws, evaluations per stage, when to end) -> where it ended."""
 
 
-def annealed_map(posterior: Posterior, draws: Stream, evaluations: int, until: float) -> Ended:
+def annealed_map(posterior: Posterior, draws: Stream, evaluations: int, deadline: Deadline) -> Ended:
     """Search the likeliest samples while the likelihood narrows; see ``attacks/annealed.py``."""
     width = SPREAD if posterior.targets.samples > 1 else 0.0
     point, used, complete = _start(posterior, width, draws), 0, True
     errors = LADDER.errors()
     for number, error in enumerate(errors):
-        now = time.monotonic()
-        timed = Timed(replace(posterior, weight=1 / (2 * error**2)), now + (until - now) / (len(errors) - number))
+        timed = Timed(replace(posterior, weight=1 / (2 * error**2)), deadline.part(1 / (len(errors) - number)))
         point, whole = _descended(timed, point, evaluations)
         used, complete = used + timed.evaluations, complete and whole
     return Ended(posterior, point, used, complete)
 
 
-def without_prior(posterior: Posterior, draws: Stream, evaluations: int, until: float) -> Ended:
+def without_prior(posterior: Posterior, draws: Stream, evaluations: int, deadline: Deadline) -> Ended:
     """Match what was sent by samples of which nothing is believed; see ``attacks/dlg.py``."""
     posterior = replace(posterior, believed=0.0, weight=1 / (2 * LADDER.finest**2))
-    timed = Timed(posterior, until)
+    timed = Timed(posterior, deadline)
     point, whole = _descended(timed, _start(posterior, 1.0, draws), evaluations * LADDER.stages)
     return Ended(posterior, point, timed.evaluations, whole)
 
 
-def inverting_gradients(posterior: Posterior, draws: Stream, evaluations: int, until: float) -> Ended:
+def inverting_gradients(posterior: Posterior, draws: Stream, evaluations: int, deadline: Deadline) -> Ended:
     """Match the direction by smooth pictures within their range, by signed Adam; see ``attacks/ig.py``."""
     beliefs, samples = posterior.beliefs, posterior.targets.samples
     posterior = replace(posterior, believed=0.0, direct=True, distance=cosine_distance)
     unit = torch.ones(1, dtype=posterior.sent.simulation.dtype, device=posterior.sent.simulation.device)
     prior = WithPrior(posterior, total_variation, SMOOTHNESS, (samples, *beliefs.shape), unit)
-    timed, began = Timed(prior, until), time.monotonic()
+    timed, before = Timed(prior, deadline), deadline.left
     start = (0.5 + SPREAD * _start(posterior, 1.0, draws)).clamp(0, 1)
     start[:, posterior.numbers :] = 0.0
     timed(start, torch.zeros(1, dtype=torch.int64))
-    each = time.monotonic() - began
-    iterations = int(min(evaluations * LADDER.stages, MOST, max(FEWEST, 0.9 * (until - began) / max(each, 1e-6))))
+    each, most = max(before - deadline.left, 1e-6), min(evaluations * LADDER.stages, MOST)
+    iterations = int(min(most, max(FEWEST, 0.9 * deadline.left / each)))
     box = Box() if posterior.targets.unknowns == 0 and beliefs.boxed else None
     try:
         signed_adam(timed, lambda *_: start[0], 1, SignedAdamSettings(iterations, 1, box=box))
-        complete = iterations >= min(evaluations * LADDER.stages, MOST)
+        complete = iterations >= most
     except OutOfTime:
         complete = False
     assert timed.best is not None

@@ -97,6 +97,8 @@ def of_public(
     lost = max(1, len(rows) - len(set(labels.tolist())))
     _, values, components = torch.linalg.svd(around / lost**0.5, full_matrices=False)
     longer = (values.square() + FLOOR**2).sqrt() - FLOOR
+    kept = longer > 0.05 * FLOOR
+    longer, components = longer[kept], components[kept]
 
     def coloured(latents: Tensor) -> Tensor:
         spanned: Tensor = ((latents @ components.T) * longer) @ components

@@ -20,6 +20,33 @@ BOX = 100.0
 """Weight of the squares by which samples leave their range, beside a negative log-density."""
 
 
+@dataclass(frozen=True)
+class Deadline:
+    """When a search has to end.
+
+    Attributes:
+        until: by ``clock``, in seconds.
+        clock: that of the wall, or of the processor.
+    """
+
+    until: float
+    clock: Callable[[], float] = field(default=time.monotonic, repr=False)
+
+    @classmethod
+    def after(cls, seconds: float, clock: Callable[[], float]) -> "Deadline":
+        """Return the deadline so many seconds from now."""
+        return cls(clock() + seconds, clock)
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left; negative once it is over."""
+        return self.until - self.clock()
+
+    def part(self, share: float) -> "Deadline":
+        """Return the deadline after a share of what is left."""
+        return Deadline.after(share * self.left, self.clock)
+
+
 class OutOfTime(Exception):  # noqa: N818 - nothing went wrong
     """The time of a search is over; what it found stands."""
 
@@ -134,19 +161,17 @@ class Timed:
 
     Attributes:
         objective: what is evaluated.
-        until: when to end, by ``clock``.
+        deadline: when to end.
         best: point of the smallest value so far [1, n]; None before the first one.
         value: that value.
         evaluations: so far.
-        clock: in seconds.
     """
 
     objective: Objective
-    until: float = inf
+    deadline: Deadline
     best: Tensor | None = None
     value: float = inf
     evaluations: int = 0
-    clock: Callable[[], float] = field(default=time.monotonic, repr=False)
 
     def __call__(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return value and derivative.
@@ -154,7 +179,7 @@ class Timed:
         Raises:
             OutOfTime: the time is over, and there is a best point.
         """
-        if self.best is not None and self.clock() > self.until:
+        if self.best is not None and self.deadline.left < 0:
             raise OutOfTime
         value, slope = self.objective(points, rows)
         self.evaluations += 1

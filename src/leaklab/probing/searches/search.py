@@ -1,7 +1,7 @@
 """The searches of a probe: who tries, in which order, within how many seconds, and what each found."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from leaklab.probing.searches.attackers import (
     without_prior,
 )
 from leaklab.probing.searches.beliefs import Beliefs, of_nothing, of_public
-from leaklab.probing.searches.matching import Posterior, Sent
+from leaklab.probing.searches.matching import Deadline, Posterior, Sent
 from leaklab.probing.searches.simulation import Simulation
 from leaklab.probing.searches.targets import Choices, choices_of
 from leaklab.records.errors import UserError
@@ -103,6 +103,7 @@ def searches(
     samples: int | None = None,
     span: tuple[float, float] | None = None,
     evaluations: int = EVALUATIONS,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Searches:
     """Search for the samples behind what was sent.
 
@@ -117,11 +118,12 @@ def searches(
         span: smallest and largest number in a sample; None for those of the public samples, without which pictures are
             taken to lie in [0, 1] and other samples to have mean 0 and deviation 1.
         evaluations: of each stage.
+        clock: by which seconds are counted, e.g. ``time.process_time`` on a busy machine.
 
     Raises:
         UserError: nothing can be matched, or nothing is known of samples or targets; says what to give.
     """
-    began = time.monotonic()
+    deadline = Deadline.after(budget, clock)
     shape, number = _form(case, samples)
     simulation = Simulation(case.client, case.exchange)
     sent = Sent.of(simulation, case.exchange)
@@ -138,13 +140,12 @@ def searches(
     tried: list[Tried] = []
     readings: list[Reading] = []
     for place, (name, own, attack) in enumerate(plan):
-        left = began + budget - time.monotonic()
-        reason = _reason_against(tried, left, budget)
+        reason = _reason_against(tried, deadline.left, budget)
         if reason:
             untried.append((name, reason))
             continue
-        share = left * FIRST_SHARE if place == 0 and len(plan) > 1 else left / (len(plan) - place)
-        one, found = _search(name, Posterior(sent, own, targets), attack, draws, evaluations, share)
+        own_time = deadline.part(FIRST_SHARE if place == 0 and len(plan) > 1 else 1 / (len(plan) - place))
+        one, found = _search(name, Posterior(sent, own, targets), attack, draws, evaluations, own_time)
         tried.append(one)
         readings += found
     return Searches(tuple(readings), tuple(tried), tuple(untried), targets.fixed, targets.words)
@@ -168,14 +169,14 @@ def _plan(beliefs: Sequence[Beliefs]) -> list[tuple[str, Beliefs, Attack]]:
 
 
 def _search(
-    name: str, posterior: Posterior, attack: Attack, seed: int, evaluations: int, seconds: float
+    name: str, posterior: Posterior, attack: Attack, seed: int, evaluations: int, deadline: Deadline
 ) -> tuple[Tried, list[Reading]]:
-    began = time.monotonic()
-    ended: Ended = attack(posterior, stream(seed, "probe", name), evaluations, began + seconds)
+    before = deadline.left
+    ended: Ended = attack(posterior, stream(seed, "probe", name), evaluations, deadline)
     with torch.no_grad():
         _, inputs, targets = ended.posterior.read(ended.point)
     error = posterior.sent.error(inputs, targets)
-    took = time.monotonic() - began
+    took = before - deadline.left
     tried = Tried(name, posterior.beliefs.words, error, ended.evaluations, took, ended.complete)
     return tried, [Reading(name, "input", one.detach(), False, error) for one in inputs]
 
