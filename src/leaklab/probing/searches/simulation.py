@@ -114,6 +114,14 @@ class Simulation:
         gradients = dict(zip(self._start, self._gradients(self._start, inputs, targets), strict=True))
         return [gradients[name] for name in self.names]
 
+    def loss(self, inputs: Tensor, targets: Tensor, moved: Sequence[Tensor] | None = None) -> Tensor:
+        """Return the loss of one batch at the weights before the round, less what is ``moved`` (as ``names``)."""
+        away = {} if moved is None else dict(zip(self.names, moved, strict=True))
+        weights = {name: value - away[name] if name in away else value for name, value in self._start.items()}
+        with torch.no_grad():
+            value: Tensor = functional_call(self._loss, self._given(weights), (inputs, targets))
+        return value
+
     def __call__(self, inputs: Tensor, targets: Tensor) -> list[Tensor]:
         """Return what the client would send of [N, ...] as directions of descent, in the order of ``names``."""
         now, moved = dict(self._start), {}
@@ -142,14 +150,17 @@ class Simulation:
         return dict(zip(now, total, strict=True))
 
     def _gradients(self, now: Mapping[str, Tensor], inputs: Tensor, targets: Tensor) -> Sequence[Tensor]:
-        weights = {f"model.{name}": value for name, value in now.items()}
-        # running statistics are overwritten in training state, which must not reach what was computed before
-        weights |= {f"model.{name}": value.clone() for name, value in self._buffers.items()}
         with twice_differentiable(), torch.enable_grad():
-            value = functional_call(self._loss, weights, (inputs, targets))
+            value = functional_call(self._loss, self._given(now), (inputs, targets))
             return torch.autograd.grad(
                 value, list(now.values()), create_graph=True, allow_unused=True, materialize_grads=True
             )
+
+    def _given(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return weights and buffers by their names in the loss."""
+        # running statistics are overwritten in training state, which must not reach what was computed before
+        buffers = {name: value.clone() for name, value in self._buffers.items()}
+        return {f"model.{name}": value for name, value in {**weights, **buffers}.items()}
 
 
 @contextmanager
