@@ -213,6 +213,15 @@ def lazy(lazy_device):
 
 
 @pytest.fixture(scope="session")
+def whole_plan():
+    """The plan of all items at all scales, which takes seconds to make: tests read it and add nothing."""
+    from leaklab.items.items import load_items
+    from leaklab.planning.plan import build_plan
+
+    return build_plan(load_items(ROOT / "config/items"))
+
+
+@pytest.fixture(scope="session")
 def rule_texts():
     """The sections of every rule with a command, as text: rule -> section -> lines."""
     found = {}

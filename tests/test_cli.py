@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from contextlib import chdir
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from leaklab.data.fetch import Found
 from leaklab.items.items import load_items, load_papers
 from leaklab.planning.code import code_of_result
 from leaklab.planning.outputs import jobs_behind, states
-from leaklab.planning.plan import build_plan
 from leaklab.planning.resources import cost
 from leaklab.records.environment import duration
 from leaklab.records.files import sha256
@@ -117,11 +115,16 @@ def project(tmp_path, monkeypatch):
     return tmp_path
 
 
-@cache
-def words_of_items():
-    """Return what this checkout's items should be listed with; no test changes its items or results."""
+@pytest.fixture(scope="module")
+def expected(whole_plan):
+    """Return a function: what this checkout's items of papers are listed with; no test changes items or results."""
     with chdir(ROOT):
-        return {key: [s.word for s in own.values()] for key, own in states(build_plan(load_items())).items()}
+        words = {key: [s.word for s in own.values()] for key, own in states(whole_plan).items()}
+    return lambda *papers: {key: own for key, own in words.items() if key.split("/")[0] in papers}
+
+
+def running(items):
+    return sum(set(words) != {"planned"} for words in items.values())
 
 
 class TestItems:
@@ -130,30 +133,22 @@ class TestItems:
         found = {line[1].replace(" ", "/"): line[2] for line in map(LINE.match, text.splitlines()) if line}
         return {key: re.split(r"\s{2,}", states.strip()) for key, states in found.items()}
 
-    @staticmethod
-    def expected(*papers):
-        return {key: words for key, words in words_of_items().items() if key.split("/")[0] in papers}
-
-    def running(self, *papers):
-        return sum(set(words) != {"planned"} for words in self.expected(*papers).values())
-
     @pytest.mark.parametrize("columns", [80, 200])
-    def test_papers_that_run_are_listed(self, leaklab, columns):
-        text = leaklab("items", columns=columns)
-        assert self.listed(text) == self.expected("lrp", "outpost", "hyperfl")
+    def test_papers_that_run_are_listed(self, leaklab, expected, columns):
+        text, every = leaklab("items", columns=columns), expected("lrp", "outpost", "hyperfl")
+        assert self.listed(text) == every
         assert text.lstrip().startswith(f"{len(load_items())} items")
-        running = self.running("lrp", "outpost", "hyperfl")
-        assert text.splitlines()[-1].startswith(f"{running} of {len(load_items())} items run; results here: ")
+        assert text.splitlines()[-1].startswith(f"{running(every)} of {len(load_items())} items run; results here: ")
 
     def test_titles_have_room_at_80_columns(self, leaklab):
         row = next(line for line in leaklab("items", columns=80).splitlines() if "lrp table3" in line)
         assert "Privacy of six def" in row
 
-    def test_one_paper_is_listed_whole_in_any_case(self, leaklab):
-        text, expected = leaklab("items", "OUTPOST", columns=200), self.expected("outpost")
-        assert self.listed(text) == expected
+    def test_one_paper_is_listed_whole_in_any_case(self, leaklab, expected):
+        text, own = leaklab("items", "OUTPOST", columns=200), expected("outpost")
+        assert self.listed(text) == own
         assert "lrp" not in text
-        assert text.splitlines()[-1].startswith(f"{self.running('outpost')} of {len(expected)} items run; ")
+        assert text.splitlines()[-1].startswith(f"{running(own)} of {len(own)} items run; ")
 
     def test_an_unknown_paper_brings_up_the_known_ones(self, mistake):
         assert mistake("items", "lpr") == "unknown paper 'lpr': choose from lrp, outpost, hyperfl"
@@ -171,11 +166,11 @@ class TestItems:
 
 
 class TestPlan:
-    def test_jobs_and_steps_of_table1(self, leaklab):
+    def test_jobs_and_steps_of_table1(self, leaklab, whole_plan):
         text = leaklab("plan", "lrp", "table1", "--scale", "small")
         row = next(line for line in text.splitlines() if re.match(r"\W*train\b", line))
         jobs, missing = (int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*(?![.\d])", row)[:2])
-        plan = build_plan(load_items())
+        plan = whole_plan
         planned = [job for job in plan.jobs_of("small", plan.items["lrp/table1"]) if job.spec.stage == "train"]
         assert jobs == len(planned) >= 62
         assert 0 <= missing <= jobs
@@ -205,17 +200,17 @@ class TestPlan:
         assert total == [sum(column) for column in zip(*stages, strict=True)]
         assert re.search(r"^ *total .* (min|h) ", text, re.MULTILINE)
 
-    def test_a_whole_scale_has_a_plan(self, leaklab):
+    def test_a_whole_scale_has_a_plan(self, leaklab, whole_plan):
         text = leaklab("plan", "--scale", "demo")
-        plan = build_plan(load_items())
+        plan = whole_plan
         jobs = jobs_behind(plan, "demo", plan.ready("demo"))
         assert text.startswith(f"scale demo: {len(plan.ready('demo'))} items")
         assert re.search(rf"^ *total +{len(jobs)} ", text, re.MULTILINE)
         assert text.splitlines()[-1] == "make it: snakemake --cores 2 demo"
 
-    def test_the_items_of_a_paper_stand_below_each_other_and_a_shared_job_counts_once(self, leaklab):
+    def test_the_items_of_a_paper_stand_below_each_other_and_a_shared_job_counts_once(self, leaklab, whole_plan):
         text = leaklab("plan", "LRP", "--scale", "demo")
-        plan = build_plan(load_items(), ("demo",))
+        plan = whole_plan
         ready = [item for item in plan.ready("demo") if item.paper == "lrp"]
         assert text.startswith(f"lrp at scale demo: {len(ready)} items")
         lines = {line.split("  ")[0].strip(): line for line in text.splitlines() if line.startswith(" lrp ")}

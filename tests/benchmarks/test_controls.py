@@ -2,7 +2,6 @@
 
 import importlib
 import json
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from leaklab.observations.client_requirements import samples_seen
 from leaklab.observations.declared import declared
 from leaklab.observations.files import load_observation
 from leaklab.observations.requirements import TRANSFORMS, check_transform
-from leaklab.planning.plan import Plan, build_plan
+from leaklab.planning.plan import Plan
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, read_tensors
@@ -42,12 +41,11 @@ OF_A_SUM = {"annealed-sum"}
 UNJUDGED = {"classifier": Component(name="logistic-regression"), "classifier_steps": 1, "judged": 1}
 
 
-@cache
-def used():
+@pytest.fixture(scope="module")
+def used(whole_plan):
     """Return the attacks on images that the items use, by attack and transform, and one undefended of each at demo."""
-    plan = build_plan(load_items(ROOT / "config/items"))
     pairs, bases = {}, {}
-    for (scale, _), runs in plan.runs.items():
+    for (scale, _), runs in whole_plan.runs.items():
         for run in runs:
             if isinstance(run.spec, ScoreSpec):
                 own = run.spec.attack
@@ -56,9 +54,6 @@ def used():
                     bases.setdefault((own.attack.name, own.transform.name), own)
                     bases.setdefault(own.attack.name, own)
     return pairs, bases
-
-
-PAIRS = sorted(used()[0])
 
 
 def test_every_run_of_a_control_is_one_that_can_be_asked_for():
@@ -85,9 +80,6 @@ def fits_of(transform):
 def made_for_none(transform):
     """Tell whether it is for any defense, and so for none; a law that also is that of no defense names it."""
     return not fits_of(transform)
-
-
-UNDEFENDED = [pair for pair in PAIRS if made_for_none(pair[1]) and pair[0] not in OF_A_SUM]
 
 
 def short(transform):
@@ -156,35 +148,37 @@ def captured(spec):
 
 
 @pytest.mark.usefixtures("empty")
-@pytest.mark.parametrize(
-    ("name", "transform"), [pair for pair in PAIRS if made_for_none(pair[1]) and pair[0] not in OF_A_SUM]
-)
-def test_under_an_empty_defense_an_attack_ends_with_the_bytes_of_none(name, transform):
-    pairs, bases = used()
+@pytest.mark.parametrize("name", sorted({*plugins.available("attacks")} - OF_A_SUM))
+def test_under_an_empty_defense_an_attack_ends_with_the_bytes_of_none(used, name):
+    pairs, bases = used
     if name not in bases:
         pytest.skip(f"no item attacks with {name} at demo: the embedded images are too small for its networks")
-    base, own = bases.get((name, transform)) or bases[name], pairs[name, transform]
-    if own.law:  # undefended runs of this attack are of several steps, and a law is of their mean
-        base = bases["annealed-map"].model_copy(update={"attack": own.attack})
-    found = []
-    for defense in ("none", "empty"):
-        spec = small(base, own.transform, defense)
-        files, prior, law = captured(spec)
-        observation, knowledge = load_observation(*files)
-        told = AttackerSpec.model_validate(spec.told().model_dump())
-        made = attack(told, observation, knowledge, "cpu", prior, law)
-        facts = {key: value for key, value in json.loads(files[1].read_text())["facts"].items() if key != "defense"}
-        found.append((files[0].read_bytes(), facts, made))
-    (update, facts, one), (same_update, same_facts, other) = found
-    assert update == same_update
-    assert facts == same_facts
-    for field in ("images", "candidates", "scale"):
-        assert torch.equal(getattr(one, field), getattr(other, field)), field
+    for transform in sorted(known for attacker, known in pairs if attacker == name and made_for_none(known)):
+        base, own = bases.get((name, transform)) or bases[name], pairs[name, transform]
+        if own.law:  # undefended runs of this attack are of several steps, and a law is of their mean
+            base = bases["annealed-map"].model_copy(update={"attack": own.attack})
+        (update, facts, one), (same_update, same_facts, other) = (
+            under(small(base, own.transform, defense)) for defense in ("none", "empty")
+        )
+        assert update == same_update, transform
+        assert facts == same_facts, transform
+        for field in ("images", "candidates", "scale"):
+            assert torch.equal(getattr(one, field), getattr(other, field)), (transform, field)
 
 
-@pytest.mark.parametrize("name", sorted(OF_A_SUM & {pair[0] for pair in PAIRS}))
-def test_an_attack_on_sums_is_for_neither(name):
-    settings = used()[0][name, "none"].attack.settings
+def under(spec):
+    """Return the bytes of the update that an attack is on, the facts but the defense, and what it makes of them."""
+    files, prior, law = captured(spec)
+    observation, knowledge = load_observation(*files)
+    told = AttackerSpec.model_validate(spec.told().model_dump())
+    made = attack(told, observation, knowledge, "cpu", prior, law)
+    facts = {key: value for key, value in json.loads(files[1].read_text())["facts"].items() if key != "defense"}
+    return files[0].read_bytes(), facts, made
+
+
+@pytest.mark.parametrize("name", sorted(OF_A_SUM))
+def test_an_attack_on_sums_is_for_neither(used, name):
+    settings = used[0][name, "none"].attack.settings
     plugin = importlib.import_module(plugins.find("attacks", name).module)
     assert plugins.load("attacks", name, settings)
     for defense in ("none", "empty"):
@@ -193,7 +187,7 @@ def test_an_attack_on_sums_is_for_neither(name):
 
 
 @pytest.mark.usefixtures("empty")
-@pytest.mark.parametrize("transform", sorted({pair[1] for pair in PAIRS if not made_for_none(pair[1])}))
+@pytest.mark.parametrize("transform", [name for name in plugins.available(TRANSFORMS) if not made_for_none(name)])
 def test_a_transform_with_the_law_of_a_defense_is_for_neither(transform):
     for defense in {"none", "empty"} - set(fits_of(transform)):
         with pytest.raises(UserError, match=f"does not fit defense '{defense}': it is made for"):

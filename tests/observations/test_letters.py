@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.items.items import load_items
 from leaklab.observations import letters, requirements
 from leaklab.observations.declared import Requirements
 from leaklab.observations.letters import (
@@ -20,7 +19,6 @@ from leaklab.observations.letters import (
     without_attacker,
 )
 from leaklab.observations.threat_models import MARKS, OF_A_LETTER, granted
-from leaklab.planning.plan import build_plan
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.specs.attack import AttackSpec
@@ -148,8 +146,7 @@ class TestWhomAnAttackIsMadeFor:
         offers = plugins.offers("defenses")
         assert {name for name, offer in offers.items() if offer.file.resolve() in known} == HOUSE
 
-    def test_the_items_pages_say_what_they_said(self):
-        plan = build_plan(load_items(ROOT / "config/items"))
-        attacks = [run.tried for runs in plan.runs.values() for run in runs if run.tried]
+    def test_the_items_pages_say_what_they_said(self, whole_plan):
+        attacks = [run.tried for runs in whole_plan.runs.values() for run in runs if run.tried]
         assert len(attacks) > 100
         assert without_attacker(attacks) == ()

@@ -7,7 +7,7 @@ import pytest
 
 from leaklab.data import fetch
 from leaklab.items.expand import expand, expand_absent
-from leaklab.items.items import load_items, with_missing
+from leaklab.items.items import with_missing
 from leaklab.planning import missing as module
 from leaklab.planning.missing import find_missing, found_before, pass_on, why_missing, without_missing
 from leaklab.planning.outputs import State, state_of
@@ -31,14 +31,13 @@ def checkout(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def items():
-    return load_items(ROOT / "config/items")
+def items(whole_plan):
+    return whole_plan.items
 
 
 @pytest.fixture(scope="module")
-def plan(items):
-    """The plan of all items, which no test changes."""
-    return build_plan(items)
+def plan(whole_plan):
+    return whole_plan
 
 
 def nobody(addresses):

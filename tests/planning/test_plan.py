@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leaklab.data.catalog import load_catalog
-from leaklab.items.items import Item, load_items
+from leaklab.items.items import Item
 from leaklab.planning import code as planning_code
 from leaklab.planning.code import code_of, kept_digests
 from leaklab.planning.plan import build_plan, result_files
@@ -69,8 +69,8 @@ PLUGIN = Unbiased
 
 
 @pytest.fixture(scope="module")
-def plan():
-    return build_plan(load_items(ROOT / "config/items"))
+def plan(whole_plan):
+    return whole_plan
 
 
 @pytest.fixture

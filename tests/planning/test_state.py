@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leaklab.items.items import Item, load_items
+from leaklab.items.items import Item
 from leaklab.planning.outputs import State, state_of, states
 from leaklab.planning.plan import build_plan, result_files
 
@@ -67,8 +67,8 @@ def test_an_item_may_stand_apart_and_is_made_when_asked_for(tmp_path):
     assert ("small", item.key) in plan.runs
 
 
-def test_all_items_have_a_state_at_every_scale(tmp_path):
-    found = states(build_plan(load_items(ROOT / "config/items")), tmp_path)
+def test_all_items_have_a_state_at_every_scale(whole_plan, tmp_path):
+    found = states(whole_plan, tmp_path)
     assert len(found) == 98  # 51 of the papers and the others derived from them
     assert {tuple(by_scale) for by_scale in found.values()} == {("demo", "small", "paper")}
     words = {(key, scale): state.word for key, by_scale in found.items() for scale, state in by_scale.items()}

@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from leaklab.items.items import load_items
-from leaklab.planning.plan import build_plan
 from leaklab.records.errors import UserError
 from leaklab.records.record import canonical_json
 from leaklab.specs.attack import AttackerSpec, AttackSpec
@@ -37,8 +35,8 @@ def test_other_steps_are_told_their_spec():
     assert spec.told() is spec
 
 
-def test_no_planned_attack_is_told_of_its_capture():
-    plan = build_plan(load_items())
+def test_no_planned_attack_is_told_of_its_capture(whole_plan):
+    plan = whole_plan
     attacks = [job for stage in ("attack", "attack-text") for job in plan.jobs[stage].values()]
     assert len(attacks) > 100
     for job in attacks:
@@ -50,10 +48,9 @@ def test_no_planned_attack_is_told_of_its_capture():
     assert all(job.told == job.text for job in others)
 
 
-def test_the_spec_of_every_planned_run_follows_from_the_records_of_what_it_read():
-    plan = build_plan(load_items())
+def test_the_spec_of_every_planned_run_follows_from_the_records_of_what_it_read(whole_plan):
     unequal = []
-    for job in (job for jobs in plan.jobs.values() for job in jobs.values()):
+    for job in (job for jobs in whole_plan.jobs.values() for job in jobs.values()):
         read = [(type(one), one.model_dump(mode="json")) for one in job.spec.needs()]
         fields = recorded(type(job.spec), json.loads(job.told), read)
         if canonical_json(type(job.spec).model_validate(fields)) != job.text:

@@ -5,9 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from leaklab.items.items import load_items
 from leaklab.metrics.statistics import summarise
-from leaklab.planning.plan import build_plan
 from leaklab.records.config import SCALES
 from leaklab.records.record import canonical_json
 from leaklab.report.judge.claims import Claim
@@ -73,14 +71,13 @@ def test_only_a_note_of_seeds_is_one():
     assert seeds_beside(replace(row("table2", ACCURACIES), note="capped: 1 of 3 runs")) == ""
 
 
-def test_no_seed_of_an_item_is_run_again_by_the_item_beside_it():
-    items = load_items()
-    plan = build_plan(items)
+def test_no_seed_of_an_item_is_run_again_by_the_item_beside_it(whole_plan):
+    items = whole_plan.items
     pairs = [(key, key.removesuffix(SUFFIX)) for key in items if key.endswith(SUFFIX)]
     for more, first in pairs:
         assert first in items, more
         for scale in SCALES:
-            ours, theirs = (_seeds(plan.runs.get((scale, key), [])) for key in (more, first))
+            ours, theirs = (_seeds(whole_plan.runs.get((scale, key), [])) for key in (more, first))
             for setting, seeds in ours.items():
                 assert setting in theirs, (more, scale, setting)
                 assert not seeds & theirs.get(setting, set()), (more, scale, setting)

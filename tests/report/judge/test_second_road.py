@@ -11,6 +11,7 @@ import csv
 import json
 import math
 from collections import defaultdict
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import fmean, median
@@ -198,7 +199,8 @@ def read_rows():
     for path in TABLES:
         with path.open(encoding="utf-8", newline="") as file:
             for line in csv.DictReader(file):
-                rows += points(line | {"row": json.loads(line["row"])})
+                read = line | {"row": json.loads(line["row"])}
+                rows += points(read | {"setting": setting(read)})
     return rows
 
 
@@ -239,23 +241,23 @@ def strongest(rows):
     attackers, runs, tried = defaultdict(set), {}, defaultdict(set)
     for row in rows:
         if "tried" in row["row"] or (row["attacker"] and "index" in row["row"]):
-            tried[setting(row)].add(row["row"].get("tried", row["attacker"]))
+            tried[row["setting"]].add(row["row"].get("tried", row["attacker"]))
         if of_attacker(row):
-            attackers[setting(row), row["metric"]].add(row["attacker"])
-            if row["attacker"] == "knowing" and (row["metric"].endswith("_median") or setting(row) not in runs):
-                runs[setting(row)] = row["runs"]
+            attackers[row["setting"], row["metric"]].add(row["attacker"])
+            if row["attacker"] == "knowing" and (row["metric"].endswith("_median") or row["setting"] not in runs):
+                runs[row["setting"]] = row["runs"]
     left = []
     for row in rows:
-        own = attackers[setting(row), row["metric"]]
+        own = attackers[row["setting"], row["metric"]]
         if of_attacker(row):
-            if "knowing" not in own and setting(row) in runs:
-                stays = row["runs"] == runs[setting(row)]
+            if "knowing" not in own and row["setting"] in runs:
+                stays = row["runs"] == runs[row["setting"]]
             else:
                 stays = row["attacker"] == next(name for name in ("knowing", "paper", "blind") if name in own)
             if not stays:
                 continue
         keys = {k: v for k, v in row["row"].items() if k != "by"}
-        left.append(row | {"row": keys, "contested": len(tried[setting(row)]) > 1})
+        left.append(row | {"row": keys, "contested": len(tried[row["setting"]]) > 1})
     return left
 
 
@@ -270,7 +272,7 @@ class Results:
     def find(self, item, metric, keys, points=False):
         for name in (metric, self.stand_in(metric)):
             rows = [
-                row for row in (STRONG if keys.get("attacker") == "knowing" else self.rows)[item, name]
+                row for row in (published().strong if keys.get("attacker") == "knowing" else self.rows)[item, name]
                 if row["variant"] == self.variant
                 and all(row["row"].get(k) == v for k, v in keys.items() if k != "attacker")
                 and beside(row) <= keys.keys() and ("update" not in row["row"] or "update" in keys)
@@ -368,7 +370,7 @@ def ends(row, value, n):
     if summarised(row["metric"]) in SHARES and not row["metric"].endswith("_median") and "difference" not in row["row"]:
         return exact_ends(value, n, row["std"])
     if "difference" not in row["row"] and "selection" not in row["row"]:
-        values = [take for _, take in sorted(SINGLES.get((setting(row), row["runs"]), {}).items())]
+        values = [take for _, take in sorted(published().singles.get((row["setting"], row["runs"]), {}).items())]
         is_median = row["metric"].endswith("_median")
         if len(values) == n and math.isclose((median if is_median else fmean)(map(fmean, values)), value, rel_tol=1e-6):
             return ends_of_values([fmean(own) for own in values], is_median)
@@ -384,7 +386,7 @@ def singles_of(rows):
     for row in rows:
         name = next((row["row"][key] for key in ("image", "update", "example") if key in row["row"]), None)
         if name is not None and row["value"] is not None and not beside(row) and "index" not in row["row"]:
-            found[setting(row), row["runs"]][name].append(row["value"])
+            found[row["setting"], row["runs"]][name].append(row["value"])
     return found
 
 
@@ -395,15 +397,29 @@ def by_metric(rows):
     return found
 
 
-ROWS = read_rows()
-SINGLES = singles_of(ROWS)
-KNOWN, STRONG = by_metric(ROWS), by_metric(strongest(ROWS))
+@dataclass(frozen=True)
+class Tables:
+    """What is published: all lines, those of single images or sentences, and those by metric, of whom they ask."""
+
+    rows: list
+    singles: dict
+    known: dict
+    strong: dict
+
+
+@cache
+def published():
+    rows = read_rows()
+    return Tables(rows, singles_of(rows), by_metric(rows), by_metric(strongest(rows)))
+
+
 STAND_INS = yaml.safe_load((PAPERS / "tolerances.yaml").read_text())["stand_ins"]
 
 
 def word(claim, knowing):
     """Return the verdict's word, and whether more than one attacker was run on what the claim asks for."""
-    results = Results(STRONG if knowing else KNOWN, ROWS, claim, knowing=knowing)
+    tables = published()
+    results = Results(tables.strong if knowing else tables.known, tables.rows, claim, knowing=knowing)
     try:
         surely, possibly = farthest_images(results) if claim["id"] == "LRP-16" else (
             results.holds(claim["check"], mode) for mode in ("surely", "possibly")
@@ -438,11 +454,14 @@ def with_draws(claim, surely, possibly):
     """Every comparison is a series of margins over the draws; where a t test puts their mean is what they say of it."""
     text, _, tie = claim["check_per_draw"].partition(" within ")
     text, tie = claim["check"] if text == "same" else text, float(tie or 0)
-    draws = sorted({row["variant"] for row in ROWS if row["item"] == claim["item"]} - {"as-described"})
+    tables = published()
+    draws = sorted({row["variant"] for row in tables.rows if row["item"] == claim["item"]} - {"as-described"})
     if not text or not draws:
         return surely, possibly
     assert len(draws) == 10
-    series = np.array([Results(KNOWN, ROWS, claim, variant=draw, bare=True).margins(text) for draw in draws]).T
+    series = np.array(
+        [Results(tables.known, tables.rows, claim, variant=draw, bare=True).margins(text) for draw in draws]
+    ).T
     means = [stats.ttest_1samp(own, 0).confidence_interval(0.95) for own in series]
     if all(low > -tie for low, _ in means) and possibly:
         return True, True
