@@ -82,6 +82,7 @@ class Plan:
     jobs: dict[str, dict[str, Job]] = field(default_factory=dict)
     datasets: set[str] = field(default_factory=set)
     runs: dict[tuple[Scale, str], list[PlannedRun]] = field(default_factory=dict)
+    _added: dict[int, Spec] = field(default_factory=dict, repr=False, compare=False)
 
     def job(self, stage: str, name: str) -> Job:
         """Return the job of a stage by run id."""
@@ -107,6 +108,9 @@ class Plan:
 
     def add(self, spec: Spec) -> None:
         """Add a run and all that it needs."""
+        if id(spec) in self._added:  # most runs that others need are parts of them, and to name one takes long
+            return
+        self._added[id(spec)] = spec  # kept, so that no other can take its place
         job, name = Job(spec), run_id(spec)
         known = self.jobs.setdefault(spec.stage, {})
         if name in known:
