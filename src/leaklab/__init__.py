@@ -2,7 +2,7 @@
 
 
 def __getattr__(name: str) -> object:
-    """Give ``Defense``, ``ClientContext`` and ``judge``; what they need is imported only when they are asked for."""
+    """Give the public names; what they need is imported only when they are asked for."""
     if name in ("ClientContext", "Defense"):
         from leaklab.defenses import base
 
@@ -19,4 +19,12 @@ def __getattr__(name: str) -> object:
         from leaklab.probing.probe import probe
 
         return probe
+    if name in ("record_truth", "record_update"):
+        from leaklab.records import recording
+
+        return getattr(recording, name)
+    if name == "flower":
+        from importlib import import_module
+
+        return import_module("leaklab.flower")
     raise AttributeError(f"module 'leaklab' has no attribute {name!r}")

@@ -93,7 +93,7 @@ def test_arrays_without_names_get_those_of_the_state_and_buffers_stay(tmp_path):
     assert any("without names" in line for line in plain.lines())
     parameters = [name for name, _ in model.named_parameters()]
     record_update(lists[0], [after[name].numpy() for name in parameters], tmp_path / "some")
-    with pytest.raises(UserError, match="has 6 arrays without names, and before.safetensors 9: give the model"):
+    with pytest.raises(UserError, match=r"has 6 arrays without names, and before.safetensors 9: give the model"):
         recorded(tmp_path / "some")
     assert list(recorded(tmp_path / "some", model)[0].sent) == parameters
     with pytest.raises(UserError, match=r"9 arrays without names; the model has 2 tensors"):

@@ -9,7 +9,7 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from leaklab.records.errors import UserError
 from leaklab.records.exchanges import KINDS, Bounds, Kind, Limit, keep
@@ -29,6 +29,7 @@ Arrays = Mapping[str, Any] | Sequence[Any]
 """Tensors or numpy arrays, by name or in order."""
 _MARKED = "Exchanges that leaklab recorded: what a server sees of its clients. Private samples have no place here.\n"
 _PRIVATE = "Private samples, for an auditor alone. Nothing that leaves the client has a place here.\n"
+Result = TypeVar("Result")
 _log = logging.getLogger("leaklab")
 _said: set[str] = set()
 
@@ -71,9 +72,7 @@ def record_update(
     Raises:
         UserError: ``kind``, ``every`` or ``limit`` is none that there is. What fails later is a line of the log.
     """
-    bounds = Bounds.of(every, limit)
-    if kind not in KINDS:
-        raise UserError(f"kind={kind!r}: say what the client sends, one of {', '.join(KINDS)}")
+    bounds, kind = Bounds.of(every, limit), check_kind(kind)
     place = asked_for(folder)
     if place is None or not bounds.wants(round):
         return None
@@ -139,13 +138,20 @@ def record_truth(
     return quietly(place, write)
 
 
+def check_kind(kind: Kind) -> Kind:
+    """Return what a client sends, if it is a word for that."""
+    if kind not in KINDS:
+        raise UserError(f"kind={kind!r}: say what the client sends, one of {', '.join(KINDS)}")
+    return kind
+
+
 def asked_for(folder: str | Path | None) -> Path | None:
     """Return where exchanges go: the folder given, else that of ``LEAKLAB_RECORD``, else None: recording is off."""
     named = folder or os.environ.get(VARIABLE)
     return Path(named).absolute() if named else None
 
 
-def quietly(folder: Path, write: Callable[[], Path | None]) -> Path | None:
+def quietly(folder: Path, write: Callable[[], Result | None]) -> Result | None:
     """Return what ``write`` does; if it fails, say so in the log, each reason once in a process, and return None."""
     try:
         return write()
