@@ -30,12 +30,13 @@ CLIENTS, ROUNDS, RATE, CLIP = 2, 3, 0.1, 1e-3
 def network():
     """Return a network with buffers, in float64, so that what is read can be exact."""
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(20, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)).double().eval()
+    return nn.Sequential(nn.Linear(20, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 3)).double().eval()
 
 
 def trained(model, private, context, number):
     """Train one step on one sample, which the client tells its auditor."""
-    inputs, targets = torch.rand(1, 20, dtype=torch.float64), torch.tensor([number % 3])
+    generator = torch.Generator().manual_seed(context.node_id % 2**32 + number)
+    inputs, targets = torch.rand(1, 20, generator=generator, dtype=torch.float64), torch.tensor([number % 3])
     leaklab.record_truth(private, inputs, targets, node=context.node_id, round=number, run=context.run_id)
     F.cross_entropy(model(inputs), targets).backward()
     torch.optim.SGD(model.parameters(), RATE).step()
