@@ -23,7 +23,7 @@ SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-s3 test-slurm check lint report share bench chaos controls mutants clean
+.PHONY: help setup demo test test-flower test-s3 test-slurm check lint report share bench chaos controls mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -55,6 +55,14 @@ test-s3: $(READY) ## a DVC remote in S3, on a local server
 		> $$($(VENV)/s3/bin/python -c 'import site; print(site.getsitepackages()[0])')/leaklab.pth
 	@$(VENV)/s3/bin/python -m pip install --quiet --disable-pip-version-check -r tests/workflow/s3.txt
 	@$(VENV)/s3/bin/python -m pytest tests/workflow/test_s3.py
+
+# a second environment over the first: Flower's simulation brings some 40 packages that nothing else needs
+test-flower: $(READY) ## the recorder in real Flower simulations
+	@$(BIN)/python -m venv $(VENV)/flower
+	@$(BIN)/python -c 'import site; print(f"import site; site.addsitedir({site.getsitepackages()[0]!r})")' \
+		> $$($(VENV)/flower/bin/python -c 'import site; print(site.getsitepackages()[0])')/leaklab.pth
+	@$(VENV)/flower/bin/python -m pip install --quiet --disable-pip-version-check 'leaklab[flower]'
+	@$(VENV)/flower/bin/python -m pytest tests/flower
 
 test-slurm: $(READY) ## a campaign that meets all faults of a cluster, on a real Slurm
 	@LEAKLAB_SLURM_FAULTS=1 $(BIN)/python -m pytest tests/workflow/test_slurm_faults.py
