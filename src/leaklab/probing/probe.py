@@ -14,7 +14,7 @@ from torch import Tensor
 
 from leaklab.guests.judging import seconds_of
 from leaklab.probing.bounds import bounds
-from leaklab.probing.candidates import candidates
+from leaklab.probing.candidates import Named, line_up, membership, named
 from leaklab.probing.card import Outcome, Probe, data_of
 from leaklab.probing.case import Case
 from leaklab.probing.client import Client
@@ -23,8 +23,9 @@ from leaklab.probing.inputs import inputs as look_at_inputs
 from leaklab.probing.pictures import strips_of
 from leaklab.probing.proofs import proofs
 from leaklab.probing.reading import Reading
-from leaklab.probing.replay import Replay, replay
-from leaklab.probing.searches import searches
+from leaklab.probing.replay.replay import replay
+from leaklab.probing.replay.result import Replay
+from leaklab.probing.searches.search import searches
 from leaklab.probing.sentences import sentences
 from leaklab.probing.stages import Done, Stages
 from leaklab.probing.stopping import stopping
@@ -145,9 +146,9 @@ class _Work:
         )
         if found is None:
             return
-        self.explained = found.matches or found.client is not None
-        if not found.matches and found.client is not None:
-            self.case = replace(self.case, client=found.client)
+        self.explained = found.matches or bool(found.explanations)
+        if found.corrected is not None:
+            self.case = found.corrected
 
     def _read(self) -> None:
         found = self.stages.run("proofs", lambda: proofs(self.case))
@@ -176,9 +177,11 @@ class _Work:
 
     def _without_pictures(self) -> None:
         if self.case.inputs is None or self.case.public is None:
-            self.stages.left_out("candidates", "they need private samples and those of others ('public')")
+            for name in ("candidates", "membership"):
+                self.stages.left_out(name, "it needs private samples and those of others ('public')")
             return
-        self.stages.run("candidates", lambda: candidates(self.case))
+        self.stages.run("candidates", lambda: _named(self.case))
+        self.stages.run("membership", lambda: membership(self.case))
 
     def _easy_case(self) -> None:
         """Ask whether the same attackers read one sample of one step, without any defense."""
@@ -194,6 +197,11 @@ class _Work:
             "what would stop it",
             lambda: stopping(self.case, read_by_proof, self._seconds("stopping")),
         )
+
+
+def _named(case: Case) -> Named:
+    every, targets, private = line_up(case)
+    return named(case, every, targets, true=private)
 
 
 def _holds_tokens(case: Case) -> bool:
