@@ -31,7 +31,9 @@ def strips_of(
         own = [one.values for one in readings if one.of == "input"][:SHOWN]
         return {SECTION: [Strip("read", "proven or not", _shown(own, tokenizer), None)]} if own else {}
     truth = list(case.inputs[:SHOWN])
+    guessed = _shown(list(grades.guessed[:SHOWN]), tokenizer, truth)
     strips = [Strip("private sample", "", _shown(truth, tokenizer), None)]
+    strips.append(Strip("best guess", "of who saw no update", guessed, grades.guesses[:SHOWN]))
     for attacker in grades.attackers:
         pairs = zip(attacker.paired, truth, strict=False)
         filled = [torch.zeros_like(own) if one is None else one.values.reshape(own.shape).to(own) for one, own in pairs]

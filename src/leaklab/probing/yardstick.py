@@ -80,12 +80,14 @@ class Grades:
 
     Attributes:
         measure: how samples were compared.
-        guesses: score of the best guess of each sample.
+        guessed: the best guess of each sample, [N, ...].
+        guesses: its score.
         attackers: those who read samples, in the order of their first reading.
         layers: readings of layers.
     """
 
     measure: Measure
+    guessed: Tensor
     guesses: tuple[float, ...]
     attackers: tuple[Attacker, ...]
     layers: tuple[OfLayer, ...]
@@ -159,7 +161,7 @@ def graded(case: Case, readings: Sequence[Reading]) -> Grades:
     if case.inputs is None or not len(case.inputs):
         raise UserError("nothing can be graded without the private samples: give the case its inputs")
     measure = measure_of(case.inputs, None if case.public is None else case.public[0])
-    guesses = best_guesses(case, measure)
+    guessed, guesses = best_guesses(case, measure)
     of_samples = [one for one in readings if one.of == "input"]
     for one in of_samples:
         if one.values.numel() != case.inputs[0].numel():
@@ -170,11 +172,11 @@ def graded(case: Case, readings: Sequence[Reading]) -> Grades:
     names = dict.fromkeys(one.by for one in of_samples)
     own = [[one for one in of_samples if one.by == by] for by in names]
     attackers = tuple(_attacker(case.inputs, some, measure, guesses, len(names)) for some in own)
-    return Grades(measure, tuple(guesses), attackers, _of_layers(case, readings))
+    return Grades(measure, guessed, tuple(guesses), attackers, _of_layers(case, readings))
 
 
-def best_guesses(case: Case, measure: Measure) -> list[float]:
-    """Return the score of the best guess of each sample of a case; see above."""
+def best_guesses(case: Case, measure: Measure) -> tuple[Tensor, list[float]]:
+    """Return the best guess of each sample of a case, [N, ...], and its score; see above."""
     assert case.inputs is not None
     inputs = case.inputs.detach().to("cpu")
     guesses = [_constant(inputs, measure)]
@@ -186,7 +188,9 @@ def best_guesses(case: Case, measure: Measure) -> list[float]:
             own = [public[labels == label] if labels.dim() == 1 else public[:0] for label in targets]
             guesses.append(torch.stack([_typical(one if len(one) else public, measure) for one in own]))
     scores = [torch.stack([_pair(guess, inputs, measure, row) for row in range(len(inputs))]) for guess in guesses]
-    return [float(one) for one in torch.stack(scores).amax(0)]
+    best = torch.stack(scores).max(0)
+    shown = [guesses[number][row] for row, number in enumerate(best.indices.tolist())]
+    return torch.stack([one.to(inputs.dtype) for one in shown]), [float(one) for one in best.values]
 
 
 def _pair(found: Tensor, truth: Tensor, measure: Measure, row: int) -> Tensor:
