@@ -28,7 +28,7 @@ from leaklab.probing.replay.result import Replay
 from leaklab.probing.searches.search import searches
 from leaklab.probing.sentences import sentences
 from leaklab.probing.stages import Done, Stages
-from leaklab.probing.stopping import stopping
+from leaklab.probing.stopping import KNOBS, stopping
 from leaklab.probing.yardstick import Grades, graded
 from leaklab.records.errors import UserError
 
@@ -199,12 +199,11 @@ class _Work:
         self.premise = None if found is None else any(found.read)
 
     def _stopping(self) -> None:
-        if self.case.public is None:
-            self.stages.left_out("what would stop it", "it fills batches with samples of others ('public')")
-            return
+        # larger batches are filled with samples of others
+        knobs = [knob for knob in KNOBS if self.case.public is not None or knob != KNOBS[0]]
         self.stages.run(
             "what would stop it",
-            lambda: stopping(self.case, read_by_proof, self._seconds("stopping")),
+            lambda: stopping(self.case, read_by_proof, self._seconds("stopping"), knobs=knobs),
         )
 
 
