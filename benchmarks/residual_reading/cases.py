@@ -1,0 +1,102 @@
+"""Who tries what on which client, and what came of it.
+
+Settings were chosen on images 20 to 22 of the test part; those of the table were looked at once. What an oracle grants
+is for the diagnosis, and named so.
+"""
+
+import time
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import torch
+from pool_peel.cases import FASHION, Workload, captured, dataset, psnr
+from residual_reading.peeling import peeled
+from residual_reading.pictures import MATCHED, Matching, Prior, behind, narrowed
+from torch import Tensor
+
+from leaklab.attacks.annealed import AnnealedMap
+from leaklab.attacks.base import Budget, Case, victim
+from leaklab.data.dataset import unit_range
+from leaklab.models.generators.class_gaussian import ClassGaussian, ClassGaussianGenerator
+from leaklab.records.streams import stream
+
+Row = dict[str, Any]
+NOISES = (0.01, 0.03, 0.1)
+PEEL, MEAN, MAP = "peeled from the head", "class mean", "annealed-map"
+SEARCHES = {"features of the head beside the gradient": {"features": 1.0}, "softened ReLUs": {"soft": True}}
+ORACLES = {"oracle: all masks": 19, "oracle: masks of the last stage": 6}
+"""How many ReLUs, the last ones, have the truth's mask."""
+STARTS = {f"oracle: truth + noise {noise:g}": noise for noise in NOISES}
+FEW, FRESH, COLOUR = range(80, 84), range(80, 86), "cifar10"
+PLAN = (
+    *((FASHION, one, FRESH) for one in (PEEL, MEAN, MAP)),
+    (COLOUR, PEEL, range(80, 82)),
+    *((FASHION, one, FEW) for one in (*SEARCHES, *ORACLES, *STARTS)),
+)
+"""Data, who tries, images; the network of each image has its seed."""
+
+
+@cache
+def generator(name: str) -> ClassGaussianGenerator:
+    """Return the Gaussians of the training part; one covariance for all classes where a class has too few images."""
+    data = dataset(name)
+    plan = ClassGaussian(pooled=name == COLOUR)
+    return plan.fitted(unit_range(data.train_images), data.train_labels, data.num_classes)
+
+
+def measured(name: str, attacker: str, image: int) -> Row:
+    """Return what one attempt reads of one client; see ``page``."""
+    model = {"name": "resnet-small", "blocks": 3}
+    workload = Workload("ResNet-20", range(image, image + 1), capture={"model": model, "dataset": name})
+    observation, knowledge, truth = captured(workload, image)
+    seen = observation.in_dtype(torch.float64)
+    network = victim(seen, knowledge, attacker)
+    gradients, shape = {key: value[0] for key, value in seen.update.items()}, tuple(truth.shape[-3:])
+    label, truth = int(gradients["fc.bias"].argmin()), truth.double().flatten()
+    matching, row = Matching(network, gradients, label, shape), Row(data=name, attacker=attacker, image=image)
+    side = shape[-1] // 4
+    start = time.process_time()
+    if attacker == PEEL:
+        read = peeled(network, gradients, side)
+        row |= {"closed": read.proven, "layers": len(read.fits), "flips": read.flips, "worst": max(read.fits.values())}
+        row |= {"fitted": time.process_time() - start}
+        if not read.proven:
+            return row | {"seconds": time.process_time() - start}
+    given = generator(name)
+    prior = Prior(given.mean[label].detach().double(), given.factor_of(label).detach().double())
+    start = time.process_time()
+    if attacker == PEEL:
+        found = behind(network, read, prior, shape)
+    elif attacker == MEAN:
+        found = prior.mean
+    elif attacker == MAP:
+        case = Case(observation, knowledge, Budget(40, 1), partial(stream, 0, "attack"), None, given)
+        found = AnnealedMap().reconstruct(case).images.flatten()
+    else:
+        found = _searched(matching, attacker, prior, truth, row)
+    row |= {"seconds": time.process_time() - start + row.get("fitted", 0.0)}
+    found = found.detach().double().clamp(0, 1)
+    own, right = matching.masks(found), matching.masks(truth)
+    wrong = torch.cat([(a != b).flatten() for a, b in zip(own, right, strict=True)]).double().mean()
+    row |= {"psnr": psnr(found, truth), "wrong": float(wrong)}
+    return row | {"loss": matching.loss(found), "loss_of_truth": matching.loss(truth)}
+
+
+def _searched(matching: Matching, attacker: str, prior: Prior, truth: Tensor, row: Row) -> Tensor:
+    """Return where gradient matching ends; of an oracle that starts beside the truth, the row says how it began."""
+    start, widths = prior.mean.new_zeros(prior.factor.shape[1]), MATCHED
+    for key, value in SEARCHES.get(attacker, {}).items():
+        setattr(matching, key, value)
+    right = [one.clone() for one in matching.masks(truth)]
+    if attacker in ORACLES:
+        hidden = len(right) - ORACLES[attacker]
+        matching.gate.granted = [one if place >= hidden else None for place, one in enumerate(right)]
+    if attacker in STARTS:
+        draws = stream(row["image"], "noise").normal(len(truth)).to(truth)
+        start = torch.linalg.solve(prior.factor, truth + STARTS[attacker] * draws - prior.mean)
+        picture, widths = prior.mean + prior.factor @ start, MATCHED[-1:]
+        begun = torch.cat([(a != b).flatten() for a, b in zip(matching.masks(picture), right, strict=True)])
+        row |= {"start_psnr": psnr(picture, truth), "start_wrong": float(begun.double().mean())}
+        row |= {"start_loss": matching.loss(picture)}
+    return prior.mean + prior.factor @ narrowed(matching, prior, start, widths)

@@ -1,0 +1,166 @@
+"""ResNet-20 in evaluation mode taken apart from its head: the inputs of its convolutions, by linear algebra alone.
+
+A 3x3 convolution's gradient is G_k = E S_k U for each of its nine taps k: errors E [O, N], shifts S_k [N, N] that are
+known, inputs U [N, I]. In the last convolution neither E nor U is known. Where both have rank N the G_k / G_centre are
+the shifts in an unknown basis, X (G_k / G_centre) = S_k X. That is linear in X, and as shifts to and fro generate all
+matrices, X is unique but for a factor. The head tells E but for which cells are on, so that E is rounded and exact.
+Below it errors are known, and each input is least squares, until there are more cells than equations.
+
+Source: ours; a simultaneous similarity, by inverse iteration.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.grad import conv2d_input
+
+QUIET, UNSURE = 3e-6, 1e-4
+"""Shares of the largest input: below the first a cell counts as off, below the second this may be changed."""
+CLOSED, MOST_FLIPS = 1e-6, 30
+"""Relative residual from which on a fit counts as right; rounding to float32 leaves 1e-7 to 4e-7."""
+RIDGE, INVERSIONS = 1e-10, 8
+
+
+@dataclass(frozen=True, eq=False)
+class Peeled:
+    """What was read: input [C, H, W] of a block's second convolution, and that block's output [C, H, W].
+
+    Attributes:
+        hidden: input of ``conv2`` of the last block that was reached.
+        output: of the same block.
+        fits: relative residual of each convolution's gradient, by its name, from the last one down.
+        flips: cells whose state the residual corrected.
+    """
+
+    hidden: Tensor
+    output: Tensor
+    fits: dict[str, float]
+    flips: int
+
+    @property
+    def proven(self) -> bool:
+        """Whether all that was fitted agrees with the gradient as well as rounding lets it."""
+        return "layer2.0.conv2" in self.fits and max(self.fits.values()) < CLOSED
+
+
+def scale_of(layer: nn.BatchNorm2d) -> Tensor:
+    """Return what an error is multiplied by on its way back through a normalisation, [C, 1, 1]."""
+    return (layer.weight / (layer.running_var + layer.eps).sqrt())[:, None, None]
+
+
+def taps(height: int, width: int, stride: int = 1) -> Tensor:
+    """Return which input each tap of a 3x3 convolution sees at each output, [9, N]; H W stands for padding."""
+    grid = torch.arange(height * width, dtype=torch.float64).view(1, 1, height, width)
+    return F.unfold(F.pad(grid, (1, 1, 1, 1), value=height * width), 3, stride=stride)[0].long()
+
+
+def similar(gradient: Tensor, side: int) -> Tensor:
+    """Return the errors [O, N] behind the gradient [O, I, 3, 3] of a convolution, up to one factor; N = side^2."""
+    places, slices = side * side, gradient.flatten(2).permute(2, 0, 1)
+    left = torch.linalg.svd(slices.permute(1, 0, 2).flatten(1), full_matrices=False)[0][:, :places]
+    right = torch.linalg.svd(slices.flatten(0, 1), full_matrices=False)[2][:places].T
+    small = left.T @ slices @ right
+    moved = small @ torch.linalg.inv(small[4])
+    one, gram = torch.eye(places).to(gradient), gradient.new_zeros(places**2, places**2)
+    for tap, shift in zip((0, 1, 2, 3, 5, 6, 7, 8), taps(side, side)[[0, 1, 2, 3, 5, 6, 7, 8]], strict=True):
+        shifted = F.one_hot(shift, places + 1)[:, :-1].to(gradient)
+        cross = torch.kron(shifted, moved[tap])
+        gram += torch.kron(one, moved[tap] @ moved[tap].T) + torch.kron(shifted.T @ shifted, one) - cross - cross.T
+    gram.diagonal().add_(RIDGE * gram.diagonal().max())
+    factor, basis = torch.linalg.cholesky(gram), gradient.new_ones(places**2, 1)
+    for _ in range(INVERSIONS):
+        basis = torch.cholesky_solve(basis / basis.norm(), factor)
+    return left @ torch.linalg.inv(basis.view(places, places))
+
+
+def last_mask(gradient: Tensor, side: int) -> Tensor:
+    """Return which cells of the network's last map are on, [O, H, W], from the gradient by unit of its errors."""
+    errors = similar(gradient, side).view(-1, side, side)
+    errors = errors / errors.flatten()[errors.abs().argmax()]
+    # more than a fifth of the cells are on, and all of these are alike
+    return errors / errors.flatten().sort().values[int(0.8 * errors.numel())] > 0.5
+
+
+def settled(
+    gradient: Tensor, errors: Tensor, on: Tensor, unsure: Tensor, stride: int
+) -> tuple[Tensor, Tensor, float, int]:
+    """Return a convolution's input, the cells that are on, the relative residual, and how many were changed.
+
+    Args:
+        gradient: [O, I, 3, 3].
+        errors: [O, H, W] of its output, wherever that is on.
+        on: [O, H, W] bool, first guess.
+        unsure: [O, H, W] bool, cells that may be changed: the one that promises most, while the residual falls.
+        stride: of the convolution.
+    """
+    target, on, best = gradient.flatten(2).permute(0, 2, 1).flatten(0, 1), on.clone(), None
+    high, wide = (stride * side for side in errors.shape[1:])
+    seen = taps(high, wide, stride).expand(len(errors), -1, -1)
+    for flips in range(MOST_FLIPS + 1):
+        sent = (errors * on).flatten(1)[:, None].expand(-1, 9, -1).contiguous()
+        rows = errors.new_zeros(len(errors), 9, high * wide + 1).scatter_add_(2, seen, sent)[..., :-1].flatten(0, 1)
+        span, sizes, back = torch.linalg.svd(rows, full_matrices=False)
+        found = (back.T / sizes) @ (span.T @ target)
+        rest, found = target - rows @ found, found.T.reshape(-1, high, wide)
+        residual = float(rest.norm() / target.norm())
+        if best is not None and residual >= best[2]:
+            break
+        best = (found, on.clone(), residual, flips)
+        patches = F.unfold(found[None], 3, padding=1, stride=stride)[0].view(len(found), 9, -1).permute(2, 1, 0)
+        rest, span = rest.view(len(errors), 9, -1), span.view(len(errors), 9, -1)
+        step = (errors * (1 - 2 * on.to(errors))).flatten(1)
+        # what a new fit would take back of a change does not count
+        kept = [(patches.transpose(1, 2) @ one).square().sum((1, 2)) for one in span]
+        square = patches.square().sum((1, 2)) - torch.stack(kept)
+        gain = 2 * step * torch.einsum("oki,pki->op", rest, patches) - step**2 * square
+        gain = gain.masked_fill(~unsure.flatten(1), 0)
+        if residual < CLOSED / 4 or float(gain.max()) <= 0:
+            break
+        on.view(-1)[gain.argmax()] ^= True
+    assert best is not None
+    return best
+
+
+def states(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return which of the values that a ReLU gave are on, and which of them are in doubt."""
+    most = values.max()
+    return values > QUIET * most, values.abs() < UNSURE * most
+
+
+def peeled(network: nn.Module, gradients: dict[str, Tensor], side: int) -> Peeled:
+    """Return what the gradient of one image tells, down to the first block of the second stage or where a fit fails.
+
+    Args:
+        network: the victim, float64, evaluation mode.
+        gradients: by name, of one image.
+        side: of the last map, in cells.
+    """
+    error = (network.fc.weight.T @ gradients["fc.bias"] / side**2)[:, None, None].expand(-1, side, side)
+    last = network.layer3[-1]
+    unit = gradients["layer3.2.conv2.weight"] / (error[:, :1, :1] * scale_of(last.bn2))[..., None]
+    on = last_mask(unit, side)
+    unsure, output, fits, flips = torch.zeros_like(on), on.to(error), dict[str, float](), 0
+    for name in [f"layer{stage}.{block}" for stage in (3, 2) for block in (2, 1, 0)]:
+        block = network.get_submodule(name)
+        second = gradients[f"{name}.conv2.weight"]
+        hidden, on, fits[f"{name}.conv2"], more = settled(second, error * scale_of(block.bn2), on, unsure, 1)
+        flips, output, after = flips + more, output * on, error * on
+        on, unsure = states(hidden)
+        if name == "layer2.0" or fits[f"{name}.conv2"] > CLOSED:
+            return Peeled(hidden * on, output, fits, flips)
+        before = conv2d_input((1, *hidden.shape), block.conv2.weight, (after * scale_of(block.bn2))[None], 1, 1)[0]
+        before, stride = before * scale_of(block.bn1), block.conv1.stride[0]
+        first = gradients[f"{name}.conv1.weight"]
+        inputs, on, fits[f"{name}.conv1"], more = settled(first, before, on, unsure, stride)
+        if fits[f"{name}.conv1"] > CLOSED:
+            return Peeled(hidden * on, output, fits, flips + more)
+        error = conv2d_input((1, *inputs.shape), block.conv1.weight, (before * on)[None], stride, 1)[0]
+        with torch.enable_grad():
+            at = inputs[None].clone().requires_grad_()
+            short = at if block.downsample is None else block.downsample(at)
+            error = error + torch.autograd.grad(short, at, after[None])[0][0]
+        flips, output = flips + more, inputs
+        on, unsure = states(inputs)
+    raise AssertionError("the first block of the second stage ends the loop")

@@ -1,0 +1,123 @@
+"""Pictures: behind what was peeled, and by gradient matching with softened, granted or ordinary ReLUs."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+
+import torch
+from residual_reading.peeling import Peeled
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+WIDTHS, MATCHED, STEPS, HISTORY = (0.3, 0.1, 0.03, 0.01, 0.003), (4e-3, 4e-4, 4e-5, 1e-5), 40, 40
+"""Errors that a search allows for, from stage to stage, relative to what is matched: of maps, of gradients; steps of each.
+"""
+SOFTNESS = 25.0
+"""Of a softened ReLU, by unit of the width: 1 / beta."""
+BOX = 100.0
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """A picture [P] in [0, 1] is mean + factor z, with z of N(0, 1)."""
+
+    mean: Tensor
+    factor: Tensor
+
+
+def narrowed(
+    misfit: Callable[[Tensor, float], Tensor], prior: Prior, start: Tensor, widths: tuple[float, ...] = WIDTHS
+) -> Tensor:
+    """Return the latents that make a misfit [M], given picture and width, small beside the prior."""
+    latents = start.clone().requires_grad_()
+    for width in widths:
+        search = torch.optim.LBFGS([latents], max_iter=STEPS, history_size=HISTORY, line_search_fn="strong_wolfe")
+
+        def loss(search: torch.optim.LBFGS = search, width: float = width) -> float:
+            search.zero_grad()
+            picture = prior.mean + prior.factor @ latents
+            outside = (picture - picture.clamp(0, 1)).square().sum()
+            value = misfit(picture, width).square().sum() / width**2 / 2 + latents.square().sum() / 2 + BOX * outside
+            value.backward()
+            return float(value)
+
+        search.step(loss)
+    return latents.detach()
+
+
+def behind(network: nn.Sequential, read: Peeled, prior: Prior, shape: tuple[int, ...]) -> Tensor:
+    """Return the picture [P] that makes what was peeled: the first block's inner map and its output, both continuous.
+
+    Cells that are on have known values, the others are not above 0.
+    """
+    block, names = network.layer2[0], [name for name, _ in network.named_children()]
+    front = nn.Sequential(*list(network.children())[: names.index("layer2")])
+    added = block.bn2(block.conv2(read.hidden[None]))[0]
+    known = (read.hidden, read.output)
+    sizes = [one[one > 0].square().mean().sqrt() for one in known]
+
+    def misfit(picture: Tensor, _: float) -> Tensor:
+        inputs = front(picture.view(1, *shape))
+        made = (block.bn1(block.conv1(inputs))[0], block.downsample(inputs)[0] + added)
+        rests = [
+            torch.where(one > 0, own - one, own.clamp(min=0)) / size
+            for own, one, size in zip(made, known, sizes, strict=True)
+        ]
+        return torch.cat([rest.flatten() for rest in rests])
+
+    return prior.mean + prior.factor @ narrowed(misfit, prior, prior.mean.new_zeros(prior.factor.shape[1]))
+
+
+class Gate(nn.Module):
+    """The ReLUs of a network, in the order of their calls: hard, softened, or with masks that are granted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.softness, self.granted, self.seen = 0.0, list[Tensor | None](), list[Tensor]()
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return the values where the gate is open."""
+        own = self.granted[len(self.seen)] if self.granted else None
+        self.seen.append((values > 0) if own is None else own)
+        if own is not None:
+            return values * own
+        return F.softplus(values, 1 / self.softness) if self.softness else F.relu(values)
+
+
+class Matching:
+    """How far the gradient of a picture is from the observed one, relative to it."""
+
+    def __init__(self, network: nn.Sequential, gradients: dict[str, Tensor], label: int, shape: tuple[int, ...]) -> None:
+        self.network, self.gate, self.shape = deepcopy(network).requires_grad_(), Gate(), shape
+        for module in list(self.network.modules()):
+            for name, child in module.named_children():
+                if isinstance(child, nn.ReLU):
+                    setattr(module, name, self.gate)
+        self.observed, self.label = torch.cat([one.flatten() for one in gradients.values()]), torch.tensor([label])
+        self.soft, self.features, bias = False, None, gradients["fc.bias"]
+        self.read = bias @ gradients["fc.weight"] / bias.square().sum()
+
+    def masks(self, picture: Tensor) -> list[Tensor]:
+        """Return which cells are on, from the first ReLU to the last."""
+        self.gate.seen = []
+        self.network(picture.view(1, *self.shape))
+        return self.gate.seen
+
+    def __call__(self, picture: Tensor, width: float = 0.0) -> Tensor:
+        """Return the relative misfit; ReLUs are as soft as the width is, if they are to be softened."""
+        self.gate.seen, self.gate.softness = [], SOFTNESS * width if self.soft and width > min(MATCHED) else 0.0
+        features = self.network[:-1](picture.view(1, *self.shape))
+        loss = F.cross_entropy(self.network.fc(features), self.label)
+        made = torch.autograd.grad(loss, list(self.network.parameters()), create_graph=True)
+        rest = (torch.cat([one.flatten() for one in made]) - self.observed) / self.observed.norm()
+        if self.features is None:
+            return rest
+        return torch.cat([rest, self.features * (features[0] - self.read) / self.read.norm()])
+
+    def loss(self, picture: Tensor) -> float:
+        """Return the squared misfit of the network as it is."""
+        own, self.gate.granted = (self.gate.granted, self.features, self.soft), []
+        self.features, self.soft = None, False
+        value = float(self(picture).detach().square().sum())
+        self.gate.granted, self.features, self.soft = own
+        return value
