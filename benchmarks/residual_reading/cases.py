@@ -5,14 +5,11 @@ is for the diagnosis, and named so.
 """
 
 import time
-from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
 import torch
 from pool_peel.cases import FASHION, Workload, captured, dataset, psnr
-from residual_reading.peeling import peeled
-from residual_reading.pictures import MATCHED, Matching, Prior, behind, narrowed
 from torch import Tensor
 
 from leaklab.attacks.annealed import AnnealedMap
@@ -20,6 +17,8 @@ from leaklab.attacks.base import Budget, Case, victim
 from leaklab.data.dataset import unit_range
 from leaklab.models.generators.class_gaussian import ClassGaussian, ClassGaussianGenerator
 from leaklab.records.streams import stream
+from residual_reading.peeling import peeled
+from residual_reading.pictures import MATCHED, Matching, Prior, behind, narrowed
 
 Row = dict[str, Any]
 NOISES = (0.01, 0.03, 0.1)
@@ -27,14 +26,17 @@ PEEL, MEAN, MAP = "peeled from the head", "class mean", "annealed-map"
 SEARCHES = {"features of the head beside the gradient": {"features": 1.0}, "softened ReLUs": {"soft": True}}
 ORACLES = {"oracle: all masks": 19, "oracle: masks of the last stage": 6}
 """How many ReLUs, the last ones, have the truth's mask."""
+RANK = 1e-6
+"""Least singular value that is no rounding, relative to the largest."""
 STARTS = {f"oracle: truth + noise {noise:g}": noise for noise in NOISES}
-FEW, FRESH, COLOUR = range(80, 84), range(80, 86), "cifar10"
+FEW, FRESH, COLOUR = range(80, 82), range(80, 86), "cifar10"
 PLAN = (
-    *((FASHION, one, FRESH) for one in (PEEL, MEAN, MAP)),
-    (COLOUR, PEEL, range(80, 82)),
-    *((FASHION, one, FEW) for one in (*SEARCHES, *ORACLES, *STARTS)),
+    *((FASHION, one, image) for one in (PEEL, MEAN) for image in FRESH),
+    *((FASHION, one, image) for image in FEW for one in (MAP, *SEARCHES, *ORACLES, *STARTS)),
+    (COLOUR, PEEL, FEW[0]),
+    *((FASHION, MAP, image) for image in FRESH if image not in FEW),
 )
-"""Data, who tries, images; the network of each image has its seed."""
+"""Data, who tries, image; the network of each image has its seed."""
 
 
 @cache
@@ -55,12 +57,12 @@ def measured(name: str, attacker: str, image: int) -> Row:
     gradients, shape = {key: value[0] for key, value in seen.update.items()}, tuple(truth.shape[-3:])
     label, truth = int(gradients["fc.bias"].argmin()), truth.double().flatten()
     matching, row = Matching(network, gradients, label, shape), Row(data=name, attacker=attacker, image=image)
-    side = shape[-1] // 4
-    start = time.process_time()
+    side, start = shape[-1] // 4, time.process_time()
     if attacker == PEEL:
         read = peeled(network, gradients, side)
         row |= {"closed": read.proven, "layers": len(read.fits), "flips": read.flips, "worst": max(read.fits.values())}
-        row |= {"fitted": time.process_time() - start}
+        sizes = torch.linalg.svdvals(gradients["layer3.2.conv2.weight"].flatten(1))
+        row |= {"rank": int((sizes > RANK * sizes[0]).sum()), "places": side**2, "fitted": time.process_time() - start}
         if not read.proven:
             return row | {"seconds": time.process_time() - start}
     given = generator(name)

@@ -95,7 +95,7 @@ def settled(
         unsure: [O, H, W] bool, cells that may be changed: the one that promises most, while the residual falls.
         stride: of the convolution.
     """
-    target, on, best = gradient.flatten(2).permute(0, 2, 1).flatten(0, 1), on.clone(), None
+    target, on, best = gradient.flatten(2).permute(0, 2, 1).flatten(0, 1), on.contiguous().clone(), None
     high, wide = (stride * side for side in errors.shape[1:])
     seen = taps(high, wide, stride).expand(len(errors), -1, -1)
     for flips in range(MOST_FLIPS + 1):

@@ -5,12 +5,14 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
-from residual_reading.peeling import Peeled
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from residual_reading.peeling import Peeled
+
 WIDTHS, MATCHED, STEPS, HISTORY = (0.3, 0.1, 0.03, 0.01, 0.003), (4e-3, 4e-4, 4e-5, 1e-5), 40, 40
-"""Errors that a search allows for, from stage to stage, relative to what is matched: of maps, of gradients; steps of each.
+"""Errors that a search allows for, from stage to stage, relative to what is matched: of maps, of gradients; steps of
+each.
 """
 SOFTNESS = 25.0
 """Of a softened ReLU, by unit of the width: 1 / beta."""
@@ -39,7 +41,7 @@ def narrowed(
             outside = (picture - picture.clamp(0, 1)).square().sum()
             value = misfit(picture, width).square().sum() / width**2 / 2 + latents.square().sum() / 2 + BOX * outside
             value.backward()
-            return float(value)
+            return float(value.detach())
 
         search.step(loss)
     return latents.detach()
@@ -87,7 +89,9 @@ class Gate(nn.Module):
 class Matching:
     """How far the gradient of a picture is from the observed one, relative to it."""
 
-    def __init__(self, network: nn.Sequential, gradients: dict[str, Tensor], label: int, shape: tuple[int, ...]) -> None:
+    def __init__(
+        self, network: nn.Sequential, gradients: dict[str, Tensor], label: int, shape: tuple[int, ...]
+    ) -> None:
         self.network, self.gate, self.shape = deepcopy(network).requires_grad_(), Gate(), shape
         for module in list(self.network.modules()):
             for name, child in module.named_children():
