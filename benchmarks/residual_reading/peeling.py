@@ -20,7 +20,7 @@ QUIET, UNSURE = 3e-6, 1e-4
 """Shares of the largest input: below the first a cell counts as off, below the second this may be changed."""
 CLOSED, MOST_FLIPS = 1e-6, 30
 """Relative residual from which on a fit counts as right; rounding to float32 leaves 1e-7 to 4e-7."""
-RIDGE, INVERSIONS = 1e-10, 8
+RIDGE, INVERSIONS, ROUNDING = 1e-10, 8, 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,17 +57,25 @@ def taps(height: int, width: int, stride: int = 1) -> Tensor:
 
 
 def similar(gradient: Tensor, side: int) -> Tensor:
-    """Return the errors [O, N] behind the gradient [O, I, 3, 3] of a convolution, up to one factor; N = side^2."""
+    """Return the errors [O, N] behind the gradient [O, I, 3, 3] of a convolution, up to one factor; N = side^2.
+
+    The errors have rank N; the inputs may have less.
+    """
     places, slices = side * side, gradient.flatten(2).permute(2, 0, 1)
     left = torch.linalg.svd(slices.permute(1, 0, 2).flatten(1), full_matrices=False)[0][:, :places]
-    right = torch.linalg.svd(slices.flatten(0, 1), full_matrices=False)[2][:places].T
-    small = left.T @ slices @ right
-    moved = small @ torch.linalg.inv(small[4])
+    small = left.T @ slices
+    _, sizes, back = torch.linalg.svd(small[4], full_matrices=False)
+    rank = int((sizes > ROUNDING * sizes[0]).sum())
+    small = small @ (back[:rank].T / sizes[:rank])
+    centre = small[4] @ small[4].T
     one, gram = torch.eye(places).to(gradient), gradient.new_zeros(places**2, places**2)
-    for tap, shift in zip((0, 1, 2, 3, 5, 6, 7, 8), taps(side, side)[[0, 1, 2, 3, 5, 6, 7, 8]], strict=True):
-        shifted = F.one_hot(shift, places + 1)[:, :-1].to(gradient)
-        cross = torch.kron(shifted, moved[tap])
-        gram += torch.kron(one, moved[tap] @ moved[tap].T) + torch.kron(shifted.T @ shifted, one) - cross - cross.T
+    shifts, around = taps(side, side), (0, 1, 2, 3, 5, 6, 7, 8)
+    for tap in around:
+        gram -= torch.kron(F.one_hot(shifts[tap], places + 1)[:, :-1].to(gradient), small[tap] @ small[4].T)
+    gram = gram + gram.T
+    gram += torch.kron(one, sum(small[tap] @ small[tap].T for tap in around))
+    kept = torch.bincount(shifts[list(around)].flatten(), minlength=places + 1)[:-1].to(gradient)
+    gram += torch.kron(torch.diag(kept), centre)
     gram.diagonal().add_(RIDGE * gram.diagonal().max())
     factor, basis = torch.linalg.cholesky(gram), gradient.new_ones(places**2, 1)
     for _ in range(INVERSIONS):
@@ -75,12 +83,31 @@ def similar(gradient: Tensor, side: int) -> Tensor:
     return left @ torch.linalg.inv(basis.view(places, places))
 
 
-def last_mask(gradient: Tensor, side: int) -> Tensor:
-    """Return which cells of the network's last map are on, [O, H, W], from the gradient by unit of its errors."""
-    errors = similar(gradient, side).view(-1, side, side)
+def last_mask(network: nn.Module, gradients: dict[str, Tensor], unit: Tensor, side: int) -> Tensor:
+    """Return which cells of the network's last map are on, [O, H, W].
+
+    Where the last errors lack rank, the convolution before is turned round: its inputs, which have passed a shortcut,
+    take the errors' part. They tell the last inputs up to a factor, if no normalisation shifts them, and these the
+    errors by least squares.
+
+    Args:
+        network: the victim.
+        gradients: by name.
+        unit: gradient of the last convolution where errors are 1 or 0, [O, I, 3, 3].
+        side: of the map, in cells.
+    """
+    sizes = torch.linalg.svdvals(unit.flatten(1))
+    if int((sizes > ROUNDING * sizes[0]).sum()) >= side**2:
+        errors = similar(unit, side)
+    else:
+        last, turned = network.layer3[-1], gradients["layer3.2.conv1.weight"].permute(1, 0, 2, 3).flip(2, 3)
+        inputs = similar(turned, side).view(-1, side, side)
+        hidden = last.bn1(last.conv1(inputs[None] * inputs.sum().sign())).clamp(min=0)
+        patches = F.unfold(hidden, 3, padding=1)[0]
+        errors = torch.linalg.lstsq(patches, unit.flatten(1).T).solution.T
     errors = errors / errors.flatten()[errors.abs().argmax()]
     # more than a fifth of the cells are on, and all of these are alike
-    return errors / errors.flatten().sort().values[int(0.8 * errors.numel())] > 0.5
+    return (errors / errors.flatten().sort().values[int(0.8 * errors.numel())] > 0.5).view(-1, side, side)
 
 
 def settled(
@@ -140,7 +167,7 @@ def peeled(network: nn.Module, gradients: dict[str, Tensor], side: int) -> Peele
     error = (network.fc.weight.T @ gradients["fc.bias"] / side**2)[:, None, None].expand(-1, side, side)
     last = network.layer3[-1]
     unit = gradients["layer3.2.conv2.weight"] / (error[:, :1, :1] * scale_of(last.bn2))[..., None]
-    on = last_mask(unit, side)
+    on = last_mask(network, gradients, unit, side)
     unsure, output, fits, flips = torch.zeros_like(on), on.to(error), dict[str, float](), 0
     for name in [f"layer{stage}.{block}" for stage in (3, 2) for block in (2, 1, 0)]:
         block = network.get_submodule(name)
