@@ -25,24 +25,17 @@ RIDGE, INVERSIONS, ROUNDING = 1e-10, 8, 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Peeled:
-    """What was read: input [C, H, W] of a block's second convolution, and that block's output [C, H, W].
+    """What was read.
 
     Attributes:
-        hidden: input of ``conv2`` of the last block that was reached.
-        output: of the same block.
+        maps: outputs [C, H, W] of ReLUs, by their place in the order of calls.
         fits: relative residual of each convolution's gradient, by its name, from the last one down.
         flips: cells whose state the residual corrected.
     """
 
-    hidden: Tensor
-    output: Tensor
+    maps: dict[int, Tensor]
     fits: dict[str, float]
     flips: int
-
-    @property
-    def proven(self) -> bool:
-        """Whether all that was fitted agrees with the gradient as well as rounding lets it."""
-        return "layer2.0.conv2" in self.fits and max(self.fits.values()) < CLOSED
 
 
 def scale_of(layer: nn.BatchNorm2d) -> Tensor:
@@ -115,6 +108,8 @@ def settled(
 ) -> tuple[Tensor, Tensor, float, int]:
     """Return a convolution's input, the cells that are on, the relative residual, and how many were changed.
 
+    The residual is infinite where the equations do not determine the input.
+
     Args:
         gradient: [O, I, 3, 3].
         errors: [O, H, W] of its output, wherever that is on.
@@ -129,6 +124,9 @@ def settled(
         sent = (errors * on).flatten(1)[:, None].expand(-1, 9, -1).contiguous()
         rows = errors.new_zeros(len(errors), 9, high * wide + 1).scatter_add_(2, seen, sent)[..., :-1].flatten(0, 1)
         span, sizes, back = torch.linalg.svd(rows, full_matrices=False)
+        if len(sizes) < high * wide or sizes[-1] < ROUNDING * sizes[0]:
+            empty = errors.new_zeros(gradient.shape[1], high, wide)
+            return best or (empty, on, torch.inf, flips)
         found = (back.T / sizes) @ (span.T @ target)
         rest, found = target - rows @ found, found.T.reshape(-1, high, wide)
         residual = float(rest.norm() / target.norm())
@@ -168,26 +166,33 @@ def peeled(network: nn.Module, gradients: dict[str, Tensor], side: int) -> Peele
     last = network.layer3[-1]
     unit = gradients["layer3.2.conv2.weight"] / (error[:, :1, :1] * scale_of(last.bn2))[..., None]
     on = last_mask(network, gradients, unit, side)
-    unsure, output, fits, flips = torch.zeros_like(on), on.to(error), dict[str, float](), 0
+    unsure, maps, fits, flips, place = torch.zeros_like(on), dict[int, Tensor](), dict[str, float](), 0, 18
     for name in [f"layer{stage}.{block}" for stage in (3, 2) for block in (2, 1, 0)]:
         block = network.get_submodule(name)
-        second = gradients[f"{name}.conv2.weight"]
-        hidden, on, fits[f"{name}.conv2"], more = settled(second, error * scale_of(block.bn2), on, unsure, 1)
-        flips, output, after = flips + more, output * on, error * on
-        on, unsure = states(hidden)
-        if name == "layer2.0" or fits[f"{name}.conv2"] > CLOSED:
-            return Peeled(hidden * on, output, fits, flips)
+
+        def fit(layer: str, at: Tensor, on: Tensor, unsure: Tensor, stride: int = 1) -> tuple[Tensor, ...]:
+            nonlocal flips, place
+            found, on, residual, more = settled(gradients[f"{layer}.weight"], at, on, unsure, stride)
+            flips, place = flips + more, place - 1
+            if residual < CLOSED:
+                fits[layer], maps[place] = residual, found
+                if place + 1 in maps:
+                    maps[place + 1] = maps[place + 1] * on
+            return found, on, *states(found)
+
+        hidden, on, *doubts = fit(f"{name}.conv2", error * scale_of(block.bn2), on, unsure)
+        if place not in maps or name == "layer2.0":
+            break
+        after, stride = error * on, block.conv1.stride[0]
         before = conv2d_input((1, *hidden.shape), block.conv2.weight, (after * scale_of(block.bn2))[None], 1, 1)[0]
-        before, stride = before * scale_of(block.bn1), block.conv1.stride[0]
-        first = gradients[f"{name}.conv1.weight"]
-        inputs, on, fits[f"{name}.conv1"], more = settled(first, before, on, unsure, stride)
-        if fits[f"{name}.conv1"] > CLOSED:
-            return Peeled(hidden * on, output, fits, flips + more)
+        before = before * scale_of(block.bn1)
+        inputs, on, *doubts = fit(f"{name}.conv1", before, *doubts, stride)
+        if place not in maps:
+            break
         error = conv2d_input((1, *inputs.shape), block.conv1.weight, (before * on)[None], stride, 1)[0]
         with torch.enable_grad():
             at = inputs[None].clone().requires_grad_()
             short = at if block.downsample is None else block.downsample(at)
             error = error + torch.autograd.grad(short, at, after[None])[0][0]
-        flips, output = flips + more, inputs
-        on, unsure = states(inputs)
-    raise AssertionError("the first block of the second stage ends the loop")
+        on, unsure = doubts
+    return Peeled({key: value.clamp(min=0) for key, value in maps.items()}, fits, flips)

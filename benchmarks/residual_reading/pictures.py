@@ -16,7 +16,8 @@ each.
 """
 SOFTNESS = 25.0
 """Of a softened ReLU, by unit of the width: 1 / beta."""
-BOX = 100.0
+BOX, MAPS = 100.0, 2
+"""Weight of leaving [0, 1]; how many maps a picture is fitted to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,19 +49,21 @@ def narrowed(
 
 
 def behind(network: nn.Sequential, read: Peeled, prior: Prior, shape: tuple[int, ...]) -> Tensor:
-    """Return the picture [P] that makes what was peeled: the first block's inner map and its output, both continuous.
+    """Return the picture [P] that makes the maps nearest to it, which are continuous in the picture.
 
     Cells that are on have known values, the others are not above 0.
     """
-    block, names = network.layer2[0], [name for name, _ in network.named_children()]
-    front = nn.Sequential(*list(network.children())[: names.index("layer2")])
-    added = block.bn2(block.conv2(read.hidden[None]))[0]
-    known = (read.hidden, read.output)
+    network, gate, lowest = deepcopy(network), Gate(), sorted(read.maps)[:MAPS]
+    gated(network, gate)
+    known = [read.maps[place] for place in lowest]
     sizes = [one[one > 0].square().mean().sqrt() for one in known]
+    names = [name for name, _ in network.named_children()]
+    front = nn.Sequential(*list(network.children())[: names.index("layer2" if lowest[-1] < 13 else "layer3") + 1])
 
     def misfit(picture: Tensor, _: float) -> Tensor:
-        inputs = front(picture.view(1, *shape))
-        made = (block.bn1(block.conv1(inputs))[0], block.downsample(inputs)[0] + added)
+        gate.seen = []
+        front(picture.view(1, *shape))
+        made = [gate.seen[place][0] for place in lowest]
         rests = [
             torch.where(one > 0, own - one, own.clamp(min=0)) / size
             for own, one, size in zip(made, known, sizes, strict=True)
@@ -68,6 +71,14 @@ def behind(network: nn.Sequential, read: Peeled, prior: Prior, shape: tuple[int,
         return torch.cat([rest.flatten() for rest in rests])
 
     return prior.mean + prior.factor @ narrowed(misfit, prior, prior.mean.new_zeros(prior.factor.shape[1]))
+
+
+def gated(network: nn.Module, gate: "Gate") -> None:
+    """Put one gate in place of all ReLUs of a network."""
+    for module in list(network.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, nn.ReLU):
+                setattr(module, name, gate)
 
 
 class Gate(nn.Module):
@@ -80,7 +91,7 @@ class Gate(nn.Module):
     def forward(self, values: Tensor) -> Tensor:
         """Return the values where the gate is open."""
         own = self.granted[len(self.seen)] if self.granted else None
-        self.seen.append((values > 0) if own is None else own)
+        self.seen.append(values)
         if own is not None:
             return values * own
         return F.softplus(values, 1 / self.softness) if self.softness else F.relu(values)
@@ -93,10 +104,7 @@ class Matching:
         self, network: nn.Sequential, gradients: dict[str, Tensor], label: int, shape: tuple[int, ...]
     ) -> None:
         self.network, self.gate, self.shape = deepcopy(network).requires_grad_(), Gate(), shape
-        for module in list(self.network.modules()):
-            for name, child in module.named_children():
-                if isinstance(child, nn.ReLU):
-                    setattr(module, name, self.gate)
+        gated(self.network, self.gate)
         self.observed, self.label = torch.cat([one.flatten() for one in gradients.values()]), torch.tensor([label])
         self.soft, self.features, bias = False, None, gradients["fc.bias"]
         self.read = bias @ gradients["fc.weight"] / bias.square().sum()
@@ -105,7 +113,7 @@ class Matching:
         """Return which cells are on, from the first ReLU to the last."""
         self.gate.seen = []
         self.network(picture.view(1, *self.shape))
-        return self.gate.seen
+        return [one > 0 for one in self.gate.seen]
 
     def __call__(self, picture: Tensor, width: float = 0.0) -> Tensor:
         """Return the relative misfit; ReLUs are as soft as the width is, if they are to be softened."""
