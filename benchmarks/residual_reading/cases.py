@@ -22,7 +22,7 @@ from residual_reading.pictures import MATCHED, Matching, Prior, behind, narrowed
 
 Row = dict[str, Any]
 NOISES = (0.01, 0.03, 0.1)
-PEEL, MEAN, MAP = "peeled from the head", "class mean", "annealed-map"
+PEEL, PEEL_ONLY, MEAN, MAP = "peeled from the head", "peeled, maps only", "class mean", "annealed-map"
 SEARCHES = {"features of the head beside the gradient": {"features": 1.0}, "softened ReLUs": {"soft": True}}
 ORACLES = {"oracle: all masks": 19, "oracle: masks of the last stage": 6}
 """How many ReLUs, the last ones, have the truth's mask."""
@@ -34,7 +34,7 @@ FEW, FRESH, COLOUR = range(80, 82), range(80, 86), "cifar10"
 PLAN = (
     *((FASHION, one, image) for one in (PEEL, MEAN) for image in FRESH),
     *((FASHION, one, image) for image in FEW for one in (MAP, *SEARCHES, *ORACLES, *STARTS)),
-    (COLOUR, PEEL, FEW[0]),
+    *((COLOUR, PEEL_ONLY, image) for image in FEW),
     *((FASHION, MAP, image) for image in FRESH if image not in FEW),
 )
 """Data, who tries, image; the network of each image has its seed."""
@@ -59,12 +59,14 @@ def measured(name: str, attacker: str, image: int) -> Row:
     label, truth = int(gradients["fc.bias"].argmin()), truth.double().flatten()
     matching, row = Matching(network, gradients, label, shape), Row(data=name, attacker=attacker, image=image)
     side, start = shape[-1] // 4, time.process_time()
-    if attacker == PEEL:
+    if attacker in (PEEL, PEEL_ONLY):
         read = peeled(network, gradients, side)
         worst = max(read.fits.values(), default=torch.inf)
         row |= {"closed": len(read.fits) == DEPTH, "layers": len(read.fits), "flips": read.flips, "worst": worst}
         sizes = torch.linalg.svdvals(gradients["layer3.2.conv2.weight"].flatten(1))
         row |= {"rank": int((sizes > RANK * sizes[0]).sum()), "places": side**2, "fitted": time.process_time() - start}
+    if attacker == PEEL_ONLY:
+        return row | {"seconds": row["fitted"]}
     given = generator(name)
     prior = Prior(given.mean[label].detach().double(), given.factor_of(label).detach().double())
     start = time.process_time()
