@@ -39,10 +39,11 @@ LAST = """## What fails, and how this would enter
   jumps with each. The tables above say how far it comes from the class mean, and from the truth's neighbourhood.
 * The last errors are the same in all places, so that all filters that are on everywhere are alike. On 32x32 images
   there are as many places as filters in the last stage, and the rank falls short. The convolution before is then
-  turned round: its inputs passed a shortcut and have full rank, and they take the errors' part. "Peeled, maps only"
-  shows how far that comes; no picture was sought there. Below it one filter that is never on takes nine equations away
+  turned round: its inputs passed a shortcut, most often have full rank, and take the errors' part. "Peeled, maps only"
+  shows how far that comes on an image of CIFAR-10; no picture was sought there. Below it one filter that is never on takes nine equations away
   from each channel, and the second stage has few to spare on 32x32 images.
 * Below the convolution that ends it (first table of equations) nothing is read layer by layer: the picture is a search.
+  One image closed and its picture was not found: there further starts are missing, not equations.
 * It would enter as an attack beside `pool-peel`, with the same needs: one image, one step, evaluation state or known
   statistics, `class-gaussian`. The residuals are certificates of the maps, one a convolution; the picture has none
   yet. Not measured: trained weights, other depths, hidden factors, rounding at small rates."""
