@@ -84,12 +84,14 @@ class LeftOut:
     def lines(self) -> tuple[str, ...]:
         """Return what was found, in sentences."""
         cut = () if self.complete else ("tensors left out: the budget ended the search.",)
+        if not self.groups:
+            return cut or ("tensors left out: there is no group of tensors without which others are sent.",)
         stop = [", ".join(names) for names, share in self.groups if share < HALF]
         if stop:
             said = f"tensors left out: without {' or without '.join(stop)} less than half of the samples are read"
             return (f"{said}; {len(self.groups) - len(stop)} other groups of tensors make no such difference.", *cut)
         said = f"tensors left out: none of {len(self.groups)} groups of tensors is needed by itself"
-        if self.front is None or self.front.reads is None or not self.groups:
+        if self.front is None or self.front.reads is None:
             return (f"{said}.", *cut)
         most = "" if self.front.fails is None else f", not without {self.front.fails:g}"
         return (f"{said}; half are read without the first {self.front.reads:g} of them{most}.", *cut)
