@@ -12,11 +12,11 @@ INTRO = """# ResNet-20, read from its head
 stopped. Each client holds one image of a test part and sends one float32 gradient of a network of its own, as
 initialised, in evaluation mode. The prior is the Gaussian of the class in the training part. Settings were chosen on
 images 20 to 22. Images 80 and up are fresh; that the nearest maps are used where a later fit fails was added after a
-first version had been seen on 80 to 83, and changes only images whose convolutions did not all close. "Read"
-counts images of 30 dB and more. "Loss" is the squared
-misfit of the whole gradient, relative to it, where the attempt ended; at the truth it is rounding. "Wrong" is the share
+first version had been seen on 80 to 83, and changes only images whose convolutions did not all close. "Read" counts
+images of 30 dB and more. "Loss" is the squared misfit of the whole gradient, relative to it, where the attempt ended; at the truth it is rounding. "Wrong" is the share
 of ReLU cells, all layers together, whose state is not the truth's. Lines named "oracle" were granted what no server
-knows, to see what stands in between. annealed-map has 40 evaluations a stage here, so that all searches cost alike."""
+knows, to see what stands in between. annealed-map has 40 evaluations a stage here, so that all searches cost
+about the same. Attempts with one image are a pilot."""
 PEELING = """## What reads it
 
 A 3x3 convolution's gradient is one matrix for each of its nine taps, G_k = E S_k U: errors, a known shift, inputs. In
@@ -40,10 +40,10 @@ LAST = """## What fails, and how this would enter
 * The last errors are the same in all places, so that all filters that are on everywhere are alike. On 32x32 images
   there are as many places as filters in the last stage, and the rank falls short. The convolution before is then
   turned round: its inputs passed a shortcut, most often have full rank, and take the errors' part. "Peeled, maps only"
-  shows how far that comes on an image of CIFAR-10; no picture was sought there. Below it one filter that is never on takes nine equations away
-  from each channel, and the second stage has few to spare on 32x32 images.
+  shows how far that comes on an image of CIFAR-10; no picture was sought there. Below it one
+  filter that is never on takes nine equations away from each channel, and the second stage has few to spare there.
 * Below the convolution that ends it (first table of equations) nothing is read layer by layer: the picture is a search.
-  One image closed and its picture was not found: there further starts are missing, not equations.
+  One image closed and its picture was not found: whether further starts find it was not measured.
 * It would enter as an attack beside `pool-peel`, with the same needs: one image, one step, evaluation state or known
   statistics, `class-gaussian`. The residuals are certificates of the maps, one a convolution; the picture has none
   yet. Not measured: trained weights, other depths, hidden factors, rounding at small rates."""
