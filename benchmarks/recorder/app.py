@@ -1,0 +1,83 @@
+"""A Flower training whose rounds, and whose recorder, are timed: ``python app.py SIZE FOLDER``.
+
+A program of its own, as Ray's workers get by value what a program defines. A clock outside of the recorder and one
+inside of it tell what the recorder takes of each message; the rest of the round is a plain round.
+"""
+
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
+from flwr.serverapp.strategy import FedAvg
+from flwr.simulation import run_simulation
+from torch import nn
+from torch.nn import functional as F
+
+import leaklab
+
+CLIENTS, ROUNDS, BATCH = 2, 3, 32
+WIDTHS = {"5e4": (784, 64), "1e6": (784, 1000, 200), "1.1e7": (3072, 3000, 600)}
+CLASSES = 10
+
+
+def network(size):
+    """Return a multilayer perceptron of about so many parameters."""
+    widths = (*WIDTHS[size], CLASSES)
+    layers = []
+    for number, (inner, outer) in enumerate(pairwise(widths)):
+        layers += [*([nn.ReLU()] if number else []), nn.Linear(inner, outer)]
+    return nn.Sequential(*layers)
+
+
+class Clock:
+    """A mod that adds what everything inside of it takes to a line of a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __call__(self, message, context, call_next):
+        """Hand the message on, and time it."""
+        start = time.perf_counter()
+        reply = call_next(message, context)
+        with Path(self.path).open("a", encoding="utf-8") as file:
+            file.write(f"{time.perf_counter() - start}\n")
+        return reply
+
+
+def sides(size, folder):
+    """Return the client's and the server's app."""
+    mods = [Clock(f"{folder}/outside"), leaklab.flower.record(f"{folder}/leaves"), Clock(f"{folder}/inside")]
+    client, server = ClientApp(mods=mods), ServerApp()
+
+    @client.train()
+    def train(message, context):
+        model = network(size)
+        model.load_state_dict(message.content["arrays"].to_torch_state_dict())
+        inputs = torch.rand(BATCH, WIDTHS[size][0])
+        F.cross_entropy(model(inputs), torch.zeros(BATCH, dtype=torch.int64)).backward()
+        torch.optim.SGD(model.parameters(), 0.1).step()
+        content = {"arrays": ArrayRecord(model.state_dict()), "metrics": MetricRecord({"num-examples": 1})}
+        return Message(RecordDict(content), reply_to=message)
+
+    @server.main()
+    def main(grid, context):
+        stamps = []
+        strategy = FedAvg(fraction_evaluate=0.0, min_available_nodes=CLIENTS)
+        strategy.start(grid, ArrayRecord(network(size).state_dict()), num_rounds=ROUNDS,
+                       evaluate_fn=lambda number, arrays: stamps.append(time.perf_counter()))  # fmt: skip
+        rounds = [later - earlier for earlier, later in pairwise(stamps)]
+        Path(f"{folder}/rounds").write_text("".join(f"{seconds}\n" for seconds in rounds), encoding="utf-8")
+
+    return client, server
+
+
+if __name__ == "__main__":
+    client_app, server_app = sides(*sys.argv[1:])
+    # one worker, so that a round is longer by what the recorder takes of both clients
+    backend = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": {"num_cpus": 1}}
+    run_simulation(server_app, client_app, num_supernodes=CLIENTS, backend_config=backend)

@@ -1,0 +1,88 @@
+"""Seconds of an exchange beside those of the disk, and of the recorder's part in a round of Flower."""
+
+import hashlib
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from leaklab.records.recording import record_update
+
+SIZES = {"5e4": 50_890, "1e6": 987_210, "1.1e7": 11_025_610}
+TENSORS, TIMES = 6, 7
+APP = Path(__file__).with_name("app.py")
+# without these, workers wait for everything else on the machine, and the run is reported
+QUIET = {"RAY_worker_niceness": "0", "RAY_USAGE_STATS_ENABLED": "0", "FLWR_TELEMETRY_ENABLED": "0"}
+Row = dict[str, Any]
+
+
+def exchange(size: str) -> Row:
+    """Return the median seconds that one exchange takes, its bytes only to be written, and only to be hashed."""
+    share = SIZES[size] // TENSORS
+    before = {str(number): torch.rand(share) for number in range(TENSORS)}
+    after = {name: value + 1 for name, value in before.items()}
+    content = [value.numpy().tobytes() for value in (*before.values(), *after.values())]
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+
+        def written() -> None:
+            with (folder / "plain").open("wb", buffering=0) as file:
+                for piece in content:
+                    file.write(piece)
+            (folder / "plain").unlink()
+
+        def hashed() -> None:
+            digest = hashlib.sha256()
+            for piece in content:
+                digest.update(piece)
+
+        # in turns, so that what else the machine does falls on all three alike
+        kept, disk, hashing = [], [], []
+        for _ in range(TIMES):
+            kept.append(seconds(lambda: record_update(before, after, folder / "leaves")))
+            disk.append(seconds(written))
+            hashing.append(seconds(hashed))
+        assert len(list((folder / "leaves").glob("exchange-*"))) == TIMES
+    return {
+        "parameters": SIZES[size],
+        "megabytes": sum(map(len, content)) / 1e6,
+        "exchange_s": statistics.median(kept),
+        "write_s": statistics.median(disk),
+        "hash_s": statistics.median(hashing),
+    }
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return how long a call takes, after what earlier calls wrote is on the disk."""
+    os.sync()
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def flower(size: str, python: str) -> Row:
+    """Return the medians of a round of two clients, and of the recorder's part of it; nothing without Flower."""
+    if subprocess.run([python, "-c", "import flwr, ray"], capture_output=True, check=False).returncode:
+        return {}
+    with tempfile.TemporaryDirectory() as folder:
+        known = {**os.environ, **QUIET, "FLWR_HOME": f"{folder}/flwr"}
+        subprocess.run([python, APP, size, folder], env=known, check=True, capture_output=True)
+        rounds, outside, inside = (
+            [float(line) for line in (Path(folder) / name).read_text(encoding="utf-8").split()]
+            for name in ("rounds", "outside", "inside")
+        )
+    own = [all_of_it - rest for all_of_it, rest in zip(outside, inside, strict=True)]
+    clients = len(own) // len(rounds)
+    of_round = [sum(own[number * clients : (number + 1) * clients]) for number in range(len(rounds))]
+    return {
+        "rounds": len(rounds),
+        "clients": clients,
+        "plain_round_s": statistics.median(all_of_it - part for all_of_it, part in zip(rounds, of_round, strict=True)),
+        "recorder_s": statistics.median(of_round),
+    }

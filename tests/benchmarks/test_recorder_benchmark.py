@@ -1,0 +1,24 @@
+"""The recorder's benchmark: it times what it says, and the page computes what it shows."""
+
+import pandas as pd
+from recorder import measuring
+from recorder.page import page
+
+ROW = {"parameters": 1000, "megabytes": 8.0, "exchange_s": 0.03, "write_s": 0.01, "hash_s": 0.01}
+ROUND = {"rounds": 3, "clients": 2, "plain_round_s": 2.0, "recorder_s": 0.05}
+
+
+def test_an_exchange_is_timed_with_its_bytes(monkeypatch):
+    monkeypatch.setattr(measuring, "SIZES", {"tiny": 600})
+    monkeypatch.setattr(measuring.os, "sync", lambda: None)
+    row = measuring.exchange("tiny")
+    assert row["megabytes"] == 600 * 2 * 4 / 1e6
+    assert min(row["exchange_s"], row["write_s"], row["hash_s"]) > 0
+
+
+def test_the_page_says_parts_of_a_plain_round_and_whether_the_goal_is_kept():
+    text = page(pd.DataFrame([ROW | ROUND, ROW | ROUND | {"recorder_s": 0.2}]))
+    assert "| 1,000 | 8.0 | 30.0 | 10.0 | 10.0 | 1.50 |" in text
+    assert "| 1,000 | 2.00 | 50 | 2.5 % |" in text
+    assert "kept at 1 of 2 sizes" in text
+    assert "Not measured" in page(pd.DataFrame([ROW]))
