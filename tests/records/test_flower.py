@@ -1,0 +1,115 @@
+"""The mod of a Flower ClientApp, on messages that only look like Flower's; the real ones are in ``tests/flower``."""
+
+import json
+import logging
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import leaklab
+from leaklab.records import recording
+from leaklab.records.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def nothing_said(monkeypatch):
+    monkeypatch.setattr(recording, "_said", set())
+    monkeypatch.delenv("LEAKLAB_RECORD", raising=False)
+
+
+def arrays(**values):
+    return {name: SimpleNamespace(numpy=lambda value=value: np.asarray(value)) for name, value in values.items()}
+
+
+def message(records, config=None, metrics=None, kind="train", group="", error=False):
+    content = SimpleNamespace(array_records=records, config_records=config or {}, metric_records=metrics or {})
+    metadata = SimpleNamespace(message_type=kind, dst_node_id=2**63, run_id=5, group_id=group)
+    return SimpleNamespace(content=content, metadata=metadata, has_content=lambda: True, has_error=lambda: error)
+
+
+def called(mod, given, reply):
+    """Call the mod around an app that empties what it was given."""
+
+    def app(message, context):
+        message.content.array_records.clear()
+        message.content.config_records.clear()
+        return reply
+
+    assert mod(given, None, app) is reply
+
+
+def manifest(path):
+    return json.loads((path / "exchange.json").read_text())
+
+
+def test_what_was_given_is_kept_though_the_app_empties_it(tmp_path):
+    given = message({"arrays": arrays(w=[1.0, 2.0])}, {"config": {"server-round": 3, "lr": 0.1}})
+    reply = message({"arrays": arrays(w=[0.0, 2.0])}, metrics={"metrics": {"num-examples": 4}})
+    called(leaklab.flower.record(tmp_path), given, reply)
+    path = tmp_path / "exchange-000000"
+    assert load_file(path / "before.safetensors")["w"].tolist() == [1.0, 2.0]
+    assert load_file(path / "sent.safetensors")["w"].tolist() == [0.0, 2.0]
+    found = manifest(path)
+    assert (found["node"], found["round"], found["run"]) == (str(2**63), 3, "5")
+    assert (found["config"], found["metrics"]) == ({"server-round": 3, "lr": 0.1}, {"num-examples": 4})
+
+
+def test_it_records_trainings_that_succeed_in_wanted_rounds_while_it_is_asked_to(tmp_path, monkeypatch):
+    mod, held = leaklab.flower.record(every=2), lambda: {"arrays": arrays(w=[1.0])}
+    called(mod, message(held()), message(held()))  # off
+    monkeypatch.setenv("LEAKLAB_RECORD", str(tmp_path))
+    for group in ("1", "2", "3", "4", ""):
+        called(mod, message(held(), group=group), message(held()))
+    called(mod, message(held(), kind="evaluate"), message(held()))
+    called(mod, message(held(), kind="train.own"), message(held()))
+    called(mod, message(held()), message(held(), error=True))
+    called(mod, message({}), message({}))
+    assert [manifest(path)["round"] for path in sorted(tmp_path.glob("exchange-*"))] == [1, 3, None, None]
+
+
+def test_arrays_of_other_records_are_told_from_the_model_s(tmp_path):
+    given = message({"control": arrays(c=[1.0]), "arrays": arrays(w=[1.0], b=[2.0])}, {"a": {"x": 1}, "b": {"x": 2}})
+    reply = message({"mine": arrays(w=[0.0], b=[0.0]), "control": arrays(d=[3.0])})
+    called(leaklab.flower.record(tmp_path), given, reply)
+    names = manifest(tmp_path / "exchange-000000")["names"]
+    assert names == {"before.safetensors": ["control/c", "w", "b"], "sent.safetensors": ["w", "b", "control/d"]}
+    assert manifest(tmp_path / "exchange-000000")["config"] == {"x": 1, "b/x": 2}
+
+
+def test_masked_vectors_are_noted_and_not_kept(tmp_path):
+    mod, secure = leaklab.flower.record(tmp_path), {"secaggplus_configs": {"stage": "collect"}}
+    masked = {"secaggplus_configs": {"masked_params": [b"12", b"3456"]}}
+    called(mod, message({"fitins": arrays(**{"0": [1.0]})}, dict(secure)), message({"fitres": {}}, masked))
+    called(mod, message({"fitins": arrays(**{"0": [1.0]})}, dict(secure)), message({"fitres": arrays(**{"0": [2.0]})}))
+    called(mod, message({}, dict(secure)), message({}, {"secaggplus_configs": {"pk1": b"1"}}))
+    states = [manifest(path)["secure_aggregation"] for path in sorted(tmp_path.glob("exchange-*"))]
+    assert states == ["masked", "before masking"]
+    assert load_file(tmp_path / "exchange-000000/sent.safetensors") == {}
+
+
+def test_an_app_s_own_error_is_its_own_and_the_recorder_s_a_line(tmp_path, caplog):
+    def failing(message, context):
+        raise KeyError("lr")
+
+    mod = leaklab.flower.record(tmp_path)
+    with pytest.raises(KeyError, match="lr"):
+        mod(message({"arrays": arrays(w=[1.0])}), None, failing)
+    called(mod, SimpleNamespace(content=SimpleNamespace(array_records={}, config_records={})), message({}))
+    called(mod, message({"a": arrays(w=[1.0])}), message({"a": {"w": SimpleNamespace(numpy=lambda: 1 / 0)}}))
+    assert [one.levelno for one in caplog.records] == [logging.WARNING] * 2
+    assert "the training goes on" in caplog.text
+    with pytest.raises(UserError, match="kind"):
+        leaklab.flower.record(tmp_path, kind="weight")
+
+
+def test_neither_flower_nor_torch_nor_numpy_is_imported_before_they_are_needed():
+    code = (
+        "import sys, leaklab; leaklab.flower.record(); leaklab.record_update, leaklab.record_truth; "
+        "print(sorted({'flwr', 'torch', 'numpy', 'pandas'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
