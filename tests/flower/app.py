@@ -43,15 +43,14 @@ def trained(model, private, context, number):
     return model.state_dict()
 
 
-def current(folder, mods, wrapped=lambda strategy: strategy):
-    """Return both sides of the message API."""
+def current(folder, mods, wrapped=lambda strategy: strategy, emptying=False):
+    """Return both sides of the message API; the client may empty what it was given, unless a mod needs it later."""
     app = ClientApp(mods=mods)
 
     @app.train()
     def train(message, context):
         model = network()
-        # it empties what it was given, as apps may
-        model.load_state_dict(message.content["arrays"].to_torch_state_dict(keep_input=False))
+        model.load_state_dict(message.content["arrays"].to_torch_state_dict(keep_input=not emptying))
         state = trained(model, f"{folder}/private", context, message.content["config"]["server-round"])
         content = {"arrays": ArrayRecord(dict(state)), "metrics": MetricRecord({"num-examples": 1, "loss": 0.5})}
         return Message(RecordDict(content), reply_to=message)
@@ -114,7 +113,7 @@ def scenario(name, folder):
     record = leaklab.flower.record
     leaves, inner = record(f"{folder}/leaves"), record(f"{folder}/inner")
     if name == "current":
-        return current(folder, [record(every=2), record("/proc/nowhere")])
+        return current(folder, [record(every=2), record("/proc/nowhere")], emptying=True)
     if name == "clipping":
         return current(folder, [leaves, fixedclipping_mod, inner], clipping)
     if name == "noise":
