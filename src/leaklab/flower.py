@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leaklab.records.exchanges import Bounds, Kind, Limit
+from leaklab.records.exchanges import Bounds, Limit, Sends
 from leaklab.records.recording import (
     MASKED,
     OTHER_RECORD,
@@ -30,7 +30,7 @@ Records = Mapping[str, Mapping[str, Any]]
 
 
 def record(
-    folder: str | Path | None = None, *, every: int = 1, limit: Limit = "10 GB", kind: Kind = "weights"
+    folder: str | Path | None = None, *, every: int = 1, limit: Limit = "10 GB", kind: Sends = "weights"
 ) -> "RecordMod":
     """Return the mod: ``ClientApp(mods=[leaklab.flower.record(), ...])`` records each training of each client.
 
@@ -55,7 +55,7 @@ class RecordMod:
 
     folder: str | Path | None
     bounds: Bounds
-    kind: Kind
+    kind: Sends
 
     def __call__(self, message: Any, context: Any, call_next: Next) -> Any:
         """Hand the message on, return the reply, and record both if they are of a training."""

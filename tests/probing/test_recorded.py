@@ -214,3 +214,6 @@ def test_truth_is_found_by_node_and_round(tmp_path, exchange):
     record_truth(tmp_path / "private", inputs, targets, node="n", round=1)
     with pytest.raises(UserError, match="holds 2 truths"):
         truth_of(tmp_path / "private", one)
+    (tmp_path / "private/truth-0.safetensors").write_bytes(b"12")
+    with pytest.raises(UserError, match=r"truth-0.safetensors is no safetensors file"):
+        truth_of(tmp_path / "private", one)

@@ -106,6 +106,14 @@ def test_an_app_s_own_error_is_its_own_and_the_recorder_s_a_line(tmp_path, caplo
         leaklab.flower.record(tmp_path, kind="weight")
 
 
+def test_truth_is_refused_among_exchanges_before_there_is_one(tmp_path):
+    def app(message, context):
+        leaklab.record_truth(tmp_path / "leaves/private", np.ones(1), np.ones(1))
+
+    with pytest.raises(UserError, match="private truth needs a folder beside it"):
+        leaklab.flower.record(tmp_path / "leaves")(message({"arrays": arrays(w=[1.0])}), None, app)
+
+
 def test_neither_flower_nor_torch_nor_numpy_is_imported_before_they_are_needed():
     code = (
         "import sys, leaklab; leaklab.flower.record(); leaklab.record_update, leaklab.record_truth; "

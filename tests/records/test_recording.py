@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -138,6 +139,20 @@ def test_processes_that_are_killed_leave_whole_exchanges_only(tmp_path):
         assert {file: sha256(tmp_path / name / file) for file in manifest["files"]} == manifest["files"]
 
 
+def test_a_file_that_cannot_grow_leaves_nothing_half(tmp_path, caplog):
+    """A limit on the size of files fails as a full disk does, in the middle of a write."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    big = {"weight": torch.zeros(100_000)}
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        assert record_update(big, {"weight": torch.ones(100_000)}, tmp_path) is None
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert names(tmp_path) == []
+    assert "File too large; the training goes on" in caplog.text
+    assert record_update(big, {"weight": torch.ones(100_000)}, tmp_path).name == "exchange-000000"
+
+
 def test_a_full_disk_is_one_line_and_the_training_goes_on(tmp_path, monkeypatch, caplog):
     def full(*_):
         raise OSError(28, os.strerror(28), "a name that differs")
@@ -185,7 +200,8 @@ def test_truth_is_for_its_owner_alone_and_never_beside_exchanges(tmp_path, monke
     with pytest.raises(UserError, match=r"mode 0755.*chmod 700"):
         record_truth(tmp_path / "open", inputs, targets)
     record_update(GIVEN, SENT, tmp_path / "seen")
-    for inside in (tmp_path / "seen", tmp_path / "seen/deep/er"):
+    (tmp_path / "link").symlink_to(tmp_path / "seen")
+    for inside in (tmp_path / "seen", tmp_path / "seen/deep/er", tmp_path / "link/private"):
         with pytest.raises(UserError, match="private truth needs a folder beside it"):
             record_truth(inside, inputs, targets)
     monkeypatch.setenv("LEAKLAB_RECORD", str(tmp_path / "not yet"))

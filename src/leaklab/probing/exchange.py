@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor
 
-Sends = Literal["gradient", "delta", "weights"]
-"""What a client sends: the gradient of its one step, weights after minus before, or the weights themselves."""
+from leaklab.records.exchanges import Sends as Sends
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from typing import Any, get_args
 
 from torch import Tensor, nn
 
-from leaklab.probing.exchange import Exchange, Sends
+from leaklab.probing.exchange import Exchange
 from leaklab.probing.names import named
 from leaklab.records.errors import UserError
-from leaklab.records.exchanges import BEFORE, FINISHED, MANIFEST, SCHEMA, SENT, UNFINISHED
+from leaklab.records.exchanges import BEFORE, FINISHED, MANIFEST, SCHEMA, SENT, UNFINISHED, Sends
 from leaklab.records.files import read_tensors, sha256
 from leaklab.records.recording import MASKED, TRUTH_SCHEMA, UNMASKED
 
@@ -147,14 +147,17 @@ def truth_of(folder: str | Path, exchange: Exchange) -> tuple[Tensor, Tensor]:
     Raises:
         UserError: there is none, or more than one.
     """
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
     wanted = {"schema": TRUTH_SCHEMA}
     wanted |= {key: "" if exchange.facts[key] is None else str(exchange.facts[key]) for key in ("node", "round", "run")}
     fits = []
     for path in sorted(Path(folder).glob("truth-*.safetensors")):
-        with safe_open(path, framework="np") as file:
-            known = file.metadata() or {}
+        try:
+            with safe_open(path, framework="np") as file:
+                known = file.metadata() or {}
+        except SafetensorError:
+            raise UserError(f"{path} is no safetensors file, so it is damaged: delete it") from None
         if all(known.get(key) in (value, "") for key, value in wanted.items()):
             fits.append(path)
     said = ", ".join(f"{key} {value}" for key, value in wanted.items() if key != "schema")

@@ -13,6 +13,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
@@ -25,8 +26,8 @@ SCHEMA = "leaklab-exchange/1"
 MANIFEST, BEFORE, SENT = "exchange.json", "before.safetensors", "sent.safetensors"
 FINISHED = re.compile(r"exchange-(\d{6,})")
 UNFINISHED = re.compile(r"\.part-(\d+)-\d+-[0-9a-f]+")
-Kind = Literal["weights", "delta", "gradient"]
-KINDS: tuple[Kind, ...] = ("weights", "delta", "gradient")
+Sends = Literal["gradient", "delta", "weights"]
+"""What a client sends: the gradient of its one step, weights after minus before, or the weights themselves."""
 Limit = int | str | None
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _TYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
@@ -193,8 +194,9 @@ def _has_room(folder: Path, bounds: Bounds) -> bool:
 def _size(entry: os.DirEntry[str]) -> int:
     key = (entry.path, entry.inode())
     if key not in _sizes:
-        _sizes[key] = sum(file.stat().st_size for file in Path(entry.path).iterdir())
-    return _sizes[key]
+        with suppress(FileNotFoundError):  # somebody deletes it just now
+            _sizes[key] = sum(file.stat().st_size for file in Path(entry.path).iterdir())
+    return _sizes.get(key, 0)
 
 
 def _free(folder: Path, bounds: Bounds) -> Iterable[str]:

@@ -9,10 +9,10 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from leaklab.records.errors import UserError
-from leaklab.records.exchanges import KINDS, Bounds, Kind, Limit, keep
+from leaklab.records.exchanges import Bounds, Limit, Sends, keep
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,7 +39,7 @@ def record_update(
     after: Arrays,
     folder: str | Path | None = None,
     *,
-    kind: Kind = "weights",
+    kind: Sends = "weights",
     node: str | int = "",
     round: int | None = None,
     run: str | int = "",
@@ -138,10 +138,10 @@ def record_truth(
     return quietly(place, write)
 
 
-def check_kind(kind: Kind) -> Kind:
+def check_kind(kind: Sends) -> Sends:
     """Return what a client sends, if it is a word for that."""
-    if kind not in KINDS:
-        raise UserError(f"kind={kind!r}: say what the client sends, one of {', '.join(KINDS)}")
+    if kind not in get_args(Sends):
+        raise UserError(f"kind={kind!r}: say what the client sends, one of {', '.join(get_args(Sends))}")
     return kind
 
 
@@ -198,8 +198,9 @@ def stored(
 
 def _apart(folder: Path, mark: str, held: str) -> None:
     """Refuse a folder that has the other kind's mark in it or above it, or in a folder that it was made with."""
-    new = folder.is_dir() and not any((folder / own).exists() for own in (EXCHANGES_MARK, TRUTH_MARK))
-    for place in (folder, *folder.parents, *(folder.iterdir() if new else ())):
+    real = folder.resolve()
+    new = real.is_dir() and not any((real / own).exists() for own in (EXCHANGES_MARK, TRUTH_MARK))
+    for place in (real, *real.parents, *(real.iterdir() if new else ())):
         if (place / mark).exists():
             raise UserError(f"{place} holds {held}")
 
