@@ -53,8 +53,11 @@ def exchange(size: str) -> Row:
         "parameters": SIZES[size],
         "megabytes": sum(map(len, content)) / 1e6,
         "exchange_s": statistics.median(kept),
+        "least_exchange_s": min(kept),
         "write_s": statistics.median(disk),
+        "least_write_s": min(disk),
         "hash_s": statistics.median(hashing),
+        "least_hash_s": min(hashing),
     }
 
 
@@ -67,22 +70,24 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def flower(size: str, python: str) -> Row:
-    """Return the medians of a round of two clients, and of the recorder's part of it; nothing without Flower."""
+    """Return medians and least of a plain round, and of the recorder's part in one; nothing without Flower."""
     if subprocess.run([python, "-c", "import flwr, ray"], capture_output=True, check=False).returncode:
         return {}
     with tempfile.TemporaryDirectory() as folder:
         known = {**os.environ, **QUIET, "FLWR_HOME": f"{folder}/flwr"}
         subprocess.run([python, APP, size, folder], env=known, check=True, capture_output=True)
-        rounds, outside, inside = (
+        rounds, own = (
             [float(line) for line in (Path(folder) / name).read_text(encoding="utf-8").split()]
-            for name in ("rounds", "outside", "inside")
+            for name in ("rounds", "recorder")
         )
-    own = [all_of_it - rest for all_of_it, rest in zip(outside, inside, strict=True)]
     clients = len(own) // len(rounds)
     of_round = [sum(own[number * clients : (number + 1) * clients]) for number in range(len(rounds))]
+    plain = [all_of_it - part for all_of_it, part in zip(rounds, of_round, strict=True)]
     return {
         "rounds": len(rounds),
         "clients": clients,
-        "plain_round_s": statistics.median(all_of_it - part for all_of_it, part in zip(rounds, of_round, strict=True)),
+        "plain_round_s": statistics.median(plain),
         "recorder_s": statistics.median(of_round),
+        "least_plain_round_s": min(plain),
+        "least_recorder_s": clients * min(own),
     }
