@@ -9,7 +9,8 @@ INTRO = """# What recording costs
 
 `PYTHONPATH=benchmarks .venv/bin/python -m recorder` made this page, on one thread, beside whatever else the machine
 did; `--flower .venv/flower/bin/python` names a Python that has Flower (`make test-flower` makes it). Medians, and after
-the stroke the least, which other work on the machine disturbed least. How to record: [docs/record.md](../docs/record.md).
+the stroke the least, which other work on the machine disturbed least. How to record:
+[docs/record.md](../docs/record.md).
 
 ## An exchange, beside the disk
 
@@ -60,8 +61,8 @@ def page(table: pd.DataFrame) -> str:
             _both(100 * shares[-1], 100 * least[-1], 1),
         ])  # fmt: skip
     verdict = (
-        f"The goal is {100 * GOAL:.0f} % of a plain round: kept at {sum(one <= GOAL for one in shares)} of {len(shares)} "
-        f"sizes by medians, and at {sum(one <= GOAL for one in least)} by the least."
+        f"The goal is {100 * GOAL:.0f} % of a plain round: kept at {sum(one <= GOAL for one in shares)} of "
+        f"{len(shares)} sizes by medians, and at {sum(one <= GOAL for one in least)} by the least."
     )
     return (
         "\n\n".join([*parts, markdown(["parameters", "plain round, s", "recorder, ms", "of it, %"], lines), verdict])

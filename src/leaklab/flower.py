@@ -7,6 +7,7 @@ API both come as messages; arrays of the latter have no names (``probing/recorde
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,22 @@ def _paired(given: Records, sent: Records) -> tuple[dict[str, Any], dict[str, An
 
 def _arrays(records: Records, model: str) -> dict[str, Any]:
     return {
-        name if key == model else f"{key}{OTHER_RECORD}{name}": array.numpy()
+        name if key == model else f"{key}{OTHER_RECORD}{name}": _values(array)
         for key, arrays in records.items()
         for name, array in arrays.items()
     }
+
+
+def _values(array: Any) -> Any:
+    """Return an array as it lies in its message, without the copy that ``array.numpy()`` makes where there is a way."""
+    import numpy as np
+
+    data = getattr(array, "data", None)
+    if not isinstance(data, bytes) or not data.startswith(b"\x93NUMPY\x01"):
+        return array.numpy()
+    file = BytesIO(data)
+    np.lib.format.read_magic(file)
+    shape, backwards, dtype = np.lib.format.read_array_header_1_0(file)
+    if backwards or dtype.hasobject:
+        return array.numpy()
+    return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape)

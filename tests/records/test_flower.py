@@ -4,6 +4,7 @@ import json
 import logging
 import subprocess
 import sys
+from io import BytesIO
 from types import SimpleNamespace
 
 import numpy as np
@@ -78,6 +79,19 @@ def test_arrays_of_other_records_are_told_from_the_model_s(tmp_path):
     names = manifest(tmp_path / "exchange-000000")["names"]
     assert names == {"before.safetensors": ["control/c", "w", "b"], "sent.safetensors": ["w", "b", "control/d"]}
     assert manifest(tmp_path / "exchange-000000")["config"] == {"x": 1, "b/x": 2}
+
+
+@pytest.mark.parametrize(
+    "value", [np.arange(6.0).reshape(2, 3), np.asfortranarray(np.ones((2, 3))), np.array(5), np.ones(0)]
+)
+def test_the_values_of_a_message_are_taken_as_they_lie_there(value, tmp_path):
+    file = BytesIO()
+    np.save(file, value)
+    array = SimpleNamespace(data=file.getvalue(), numpy=lambda: value)
+    called(leaklab.flower.record(tmp_path), message({"a": {"w": array}}), message({"a": {"w": array}}))
+    found = load_file(tmp_path / "exchange-000000/sent.safetensors")["w"]
+    assert found.dtype == value.dtype
+    assert np.array_equal(found, value)
 
 
 def test_masked_vectors_are_noted_and_not_kept(tmp_path):

@@ -157,7 +157,7 @@ def test_a_full_disk_is_one_line_and_the_training_goes_on(tmp_path, monkeypatch,
     def full(*_):
         raise OSError(28, os.strerror(28), "a name that differs")
 
-    monkeypatch.setattr(exchanges, "_written", full)
+    monkeypatch.setattr(exchanges, "_write", full)
     assert [record_update(GIVEN, SENT, tmp_path, round=number) for number in range(3)] == [None] * 3
     assert names(tmp_path) == []
     (line,) = caplog.records

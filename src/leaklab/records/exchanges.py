@@ -13,6 +13,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -106,8 +107,13 @@ def keep(
     aside.mkdir()
     try:
         if _has_room(folder, bounds):
-            manifest["files"] = {name: _written(aside / name, pieces) for name, pieces in parts.items()}
-            _written(aside / MANIFEST, [memoryview(_text(manifest))])
+            # sums and writes both leave other threads alone, so they take as long as the slower of them
+            with ThreadPoolExecutor(1) as beside:
+                sums = {name: beside.submit(_sha256, pieces) for name, pieces in parts.items()}
+                for name, pieces in parts.items():
+                    _write(aside / name, pieces)
+                manifest["files"] = {name: sha256.result() for name, sha256 in sums.items()}
+            _write(aside / MANIFEST, [memoryview(_text(manifest))])
             for name in _free(folder, bounds):
                 if _renamed(aside, folder / name):
                     return folder / name
@@ -166,15 +172,18 @@ def _bytes(array: Any) -> memoryview:
     return memoryview(array.reshape(-1).view("uint8").data)
 
 
-def _written(path: Path, pieces: Iterable[memoryview]) -> str:
-    """Write a file and return its SHA-256."""
+def _sha256(pieces: Iterable[memoryview]) -> str:
     digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _write(path: Path, pieces: Iterable[memoryview]) -> None:
     with path.open("wb", buffering=0) as file:
         for rest in pieces:
-            digest.update(rest)
             while rest:
                 rest = rest[file.write(rest) :]
-    return digest.hexdigest()
 
 
 def _has_room(folder: Path, bounds: Bounds) -> bool:
