@@ -14,8 +14,8 @@ the stroke the least, which other work on the machine disturbed least. How to re
 
 ## An exchange, beside the disk
 
-What a client was given and what it sent, float32, by `record_update`: written aside, hashed, renamed. The disk's own
-speed is that of a plain write of the same bytes into one file of the same file system. Seven times, in turns.
+What a client was given and what it sent, float32, by `record_update`: written aside, summed (CRC-32), renamed. The
+disk's own speed is that of a plain write of the same bytes into one file of the same file system. Seven times, in turns.
 """
 ROUNDS = """## A round of Flower
 
@@ -31,15 +31,15 @@ def page(table: pd.DataFrame) -> str:
     Args:
         table: one line for each size; without Flower the columns of its rounds are missing or empty.
     """
-    header = ["parameters", "MB", "exchange, ms", "only written, ms", "only hashed, ms", "exchange / both"]
+    header = ["parameters", "MB", "exchange, ms", "only written, ms", "only summed, ms", "exchange / both"]
     lines = [
         [
             f"{row['parameters']:,.0f}",
             f"{row['megabytes']:.1f}",
-            *(_both(1e3 * row[name], 1e3 * row[f"least_{name}"], 1) for name in ("exchange_s", "write_s", "hash_s")),
+            *(_both(1e3 * row[name], 1e3 * row[f"least_{name}"], 1) for name in ("exchange_s", "write_s", "sum_s")),
             _both(
-                row["exchange_s"] / (row["write_s"] + row["hash_s"]),
-                row["least_exchange_s"] / (row["least_write_s"] + row["least_hash_s"]),
+                row["exchange_s"] / (row["write_s"] + row["sum_s"]),
+                row["least_exchange_s"] / (row["least_write_s"] + row["least_sum_s"]),
                 1,
             ),
         ]

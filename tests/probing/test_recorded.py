@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from leaklab.probing.client import Client
 from leaklab.probing.recorded import recorded, truth_of
 from leaklab.records.errors import UserError
-from leaklab.records.files import sha256
+from leaklab.records.exchanges import checksum
 from leaklab.records.recording import record_truth, record_update
 
 
@@ -53,7 +53,7 @@ def replaced(path, file, tensors):
     """Put other tensors into a file, with the digest that belongs to them."""
     save_file(tensors, path / file)
     manifest = json.loads((path / "exchange.json").read_text())
-    edited(path, files=manifest["files"] | {file: sha256(path / file)})
+    edited(path, files=manifest["files"] | {file: checksum(path / file)})
 
 
 def test_the_first_layer_s_input_is_read_from_what_was_recorded(tmp_path):
@@ -155,7 +155,7 @@ WRONG = {
     "no names": (lambda path: edited(path, names=None), "no 'names' that can be read"),
     "unknown kind": (lambda path: edited(path, kind="update"), "no 'kind' that can be read"),
     "no tensors": (lambda path: (path / "before.safetensors").unlink(), "before.safetensors is missing.*delete"),
-    "cut tensors": (cut, r"sent.safetensors is not the file that was recorded \(its SHA-256 differs\)"),
+    "cut tensors": (cut, r"sent.safetensors is not the file that was recorded \(its checksum differs\)"),
     "mixed": (mixed, "sent.safetensors is not the file that was recorded.*two recordings were mixed"),
     "missing tensor": (without, "sent.safetensors lacks tensor '0.bias'"),
     "extra tensor": (lambda path: with_other(path, more=torch.ones(1)), "holds tensor 'more', which"),

@@ -18,7 +18,6 @@ from safetensors.torch import load_file
 from leaklab.records import exchanges, recording
 from leaklab.records.errors import UserError
 from leaklab.records.exchanges import Bounds
-from leaklab.records.files import sha256
 from leaklab.records.recording import record_truth, record_update
 
 GIVEN = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.zeros(2)}
@@ -136,7 +135,7 @@ def test_processes_that_are_killed_leave_whole_exchanges_only(tmp_path):
     assert len(whole) >= 2
     for name in whole:
         manifest = json.loads((tmp_path / name / "exchange.json").read_text())
-        assert {file: sha256(tmp_path / name / file) for file in manifest["files"]} == manifest["files"]
+        assert {file: exchanges.checksum(tmp_path / name / file) for file in manifest["files"]} == manifest["files"]
 
 
 def test_a_file_that_cannot_grow_leaves_nothing_half(tmp_path, caplog):
@@ -157,7 +156,7 @@ def test_a_full_disk_is_one_line_and_the_training_goes_on(tmp_path, monkeypatch,
     def full(*_):
         raise OSError(28, os.strerror(28), "a name that differs")
 
-    monkeypatch.setattr(exchanges, "_write", full)
+    monkeypatch.setattr(exchanges, "_written", full)
     assert [record_update(GIVEN, SENT, tmp_path, round=number) for number in range(3)] == [None] * 3
     assert names(tmp_path) == []
     (line,) = caplog.records

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from leaklab.probing.exchange import Exchange
 from leaklab.probing.names import named
 from leaklab.records.errors import UserError
-from leaklab.records.exchanges import BEFORE, FINISHED, MANIFEST, SCHEMA, SENT, UNFINISHED, Sends
-from leaklab.records.files import read_tensors, sha256
+from leaklab.records.exchanges import BEFORE, FINISHED, MANIFEST, SCHEMA, SENT, UNFINISHED, Sends, checksum
+from leaklab.records.files import read_tensors
 from leaklab.records.recording import MASKED, TRUTH_SCHEMA, UNMASKED
 
 _KEYS: dict[str, type | tuple[type, ...]] = {
@@ -241,9 +241,9 @@ def _tensors(file: Path, manifest: Mapping[str, Any]) -> dict[str, Tensor]:
     """Return a file's tensors in the order in which they were recorded."""
     if not file.is_file():
         raise UserError(f"{file} is missing: the recording is cut short; delete {file.parent}")
-    if sha256(file) != manifest["files"].get(file.name):
+    if checksum(file) != manifest["files"].get(file.name):
         raise UserError(
-            f"{file} is not the file that was recorded (its SHA-256 differs): two recordings were mixed, or it was "
+            f"{file} is not the file that was recorded (its checksum differs): two recordings were mixed, or it was "
             f"changed; take the right one, or delete {file.parent}"
         )
     try:
