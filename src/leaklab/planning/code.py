@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from leaklab.items.expand import block_stage, expand, expand_absent
-from leaklab.items.items import FIGURES, load_item
+from leaklab.items.items import FIGURES, Item, load_item
 from leaklab.records import code
 from leaklab.records.definitions import PACKAGE
 from leaklab.records.errors import UserError
@@ -175,13 +175,34 @@ def code_of_record(rule: str, told: Mapping[str, Any]) -> Code:
 
 
 def _renderer(file: Path) -> tuple[tuple[str, str], ...]:
-    item = load_item(file) if file.is_file() else None
+    item = _item_of(*_state(file))
     return ((FIGURES, item.renderer),) if item is not None and item.own_renderer else ()
 
 
 def _plugins_of_table(file: Path, scale: str) -> tuple[tuple[str, str], ...]:
+    return _collected(*_state(file), scale)
+
+
+def _state(file: Path) -> tuple[Path, tuple[int, ...]]:
+    """Return where a file lies and what tells it from what lay there before; nothing where there is none."""
+    if not file.is_file():
+        return file, ()
+    found = file.stat()
+    return file, (found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev)
+
+
+# A call of Snakemake asks several times for the code of each table and figure.
+
+
+@cache
+def _item_of(file: Path, state: tuple[int, ...]) -> Item | None:
+    return load_item(file) if state else None
+
+
+@cache
+def _collected(file: Path, state: tuple[int, ...], scale: str) -> tuple[tuple[str, str], ...]:
     """Return the collectors of a table's stages, and what they ask: networks to describe, deals of embeddings."""
-    item = load_item(file) if file.is_file() else None
+    item = _item_of(file, state)
     if item is None or scale not in item.scales:
         return ()
     found: set[tuple[str, str]] = set()
