@@ -11,10 +11,15 @@ pytestmark = pytest.mark.workflow
 NO_NETWORK = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
 
 
+@pytest.fixture(scope="module")
+def two_items(checkout, tmp_path_factory):
+    return checkout.clone(tmp_path_factory.mktemp("two") / "leaklab").only("lrp/table1", "lrp/figure2")
+
+
 @pytest.fixture
-def fresh(checkout, tmp_path):
-    """A clone with a few items that a test may spoil."""
-    return checkout.clone(tmp_path / "fresh").only("lrp/table1", "lrp/figure2")
+def fresh(two_items, tmp_path):
+    """A clone with two items that a test may spoil."""
+    return two_items.clone(tmp_path / "fresh")
 
 
 def refused(checkout, *targets, **more):
