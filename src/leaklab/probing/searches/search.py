@@ -28,7 +28,7 @@ from leaklab.records.streams import stream
 
 EVALUATIONS = 150
 """Of each stage of annealed MAP; other searches have as many in all."""
-FIRST_SHARE = 0.5
+FIRST_SHARE = 0.6
 """Of the budget for the first search; the others share the rest."""
 EXPLAINED = 1e-4
 """Relative error below which nobody else has to try."""
