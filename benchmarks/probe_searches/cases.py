@@ -47,7 +47,7 @@ class Workload:
     samples: int = 1
     side: int = 28
     channels: int = 1
-    budget: float = 8.0
+    budget: float = 7.0
     public: bool = True
     control: str = ""
 
@@ -74,18 +74,18 @@ WORKLOADS = (
     Workload("LoRA, base frozen", models.adapted),
     Workload("LSTM over rows", models.Rows),
     Workload("transformer (ViT)", models.Transformer, budget=20.0),
+    Workload("ResNet-18, 32x32 in colour, eval", models.resnet18, {"mode": "eval"}, side=32, channels=3, budget=60.0),
     Workload("ReLU CNN", lambda: models.cnn(nn.ReLU)),
     Workload("sigmoid CNN, no public samples", models.cnn, public=False),
-    Workload("sigmoid CNN, batch of 4", models.cnn, samples=4, budget=15.0),
+    Workload("sigmoid CNN, batch of 4", models.cnn, samples=4, budget=12.0),
     Workload("sigmoid CNN, 3 local steps with momentum", models.cnn, {
         "steps": 3, "optimizer": lambda these: torch.optim.SGD(these, 0.1, momentum=0.9),
     }),
     Workload("sigmoid CNN, Adam", models.cnn, {"optimizer": _adam}),
     Workload("regression, ten measurements", models.regression, {"loss": _squared}, side=0),
-    Workload("control: sigmoid CNN, an update of zero", models.cnn, control="zero"),
-    Workload("control: sigmoid CNN, an update of another digit", models.cnn, control="another"),
-    Workload("control: residual, an update of another digit", models.residual, {"mode": "eval"}, control="another"),
-    Workload("ResNet-18, 32x32 in colour, eval", models.resnet18, {"mode": "eval"}, side=32, channels=3, budget=90.0),
+    Workload("control: sigmoid CNN, an update of zero", models.cnn, budget=5.0, control="zero"),
+    Workload("control: sigmoid CNN, an update of another digit", models.cnn, budget=5.0, control="another"),
+    Workload("control: residual, an update of another digit", models.residual, {"mode": "eval"}, budget=5.0, control="another"),
     Workload("residual, mean of positions", lambda: models.residual(averaged=True), {"mode": "eval"}),
 )  # fmt: skip
 

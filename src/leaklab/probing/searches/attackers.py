@@ -19,8 +19,8 @@ from leaklab.attacks.search.signed_adam import SignedAdamSettings, signed_adam
 from leaklab.probing.searches.matching import Deadline, OutOfTime, Posterior, Timed
 from leaklab.records.streams import Stream
 
-LADDER = Ladder(3.6e-3, 1.1e-5, 6)
-"""Relative errors of the stages of annealed MAP; those of ``attacks.annealed``."""
+ERRORS = (*Ladder(3.6e-3, 1.1e-5, 6).errors(), 1.1e-6)
+"""Relative errors of the stages of annealed MAP: those of ``attacks.annealed``, and one near the rounding of float32."""
 HISTORY = 40
 SPREAD = 0.3
 """Deviation of the latents of a start; a single sample starts at its mean."""
@@ -55,9 +55,8 @@ def annealed_map(posterior: Posterior, draws: Stream, evaluations: int, deadline
     """Search the likeliest samples while the likelihood narrows; see ``attacks/annealed.py``."""
     width = SPREAD if posterior.targets.samples > 1 else 0.0
     point, used, complete = _start(posterior, width, draws), 0, True
-    errors = LADDER.errors()
-    for number, error in enumerate(errors):
-        timed = Timed(replace(posterior, weight=1 / (2 * error**2)), deadline.part(1 / (len(errors) - number)))
+    for number, error in enumerate(ERRORS):
+        timed = Timed(replace(posterior, weight=1 / (2 * error**2)), deadline.part(1 / (len(ERRORS) - number)))
         point, whole = _descended(timed, point, evaluations)
         used, complete = used + timed.evaluations, complete and whole
     return Ended(posterior, point, used, complete)
@@ -65,9 +64,9 @@ def annealed_map(posterior: Posterior, draws: Stream, evaluations: int, deadline
 
 def without_prior(posterior: Posterior, draws: Stream, evaluations: int, deadline: Deadline) -> Ended:
     """Match what was sent by samples of which nothing is believed; see ``attacks/dlg.py``."""
-    posterior = replace(posterior, believed=0.0, weight=1 / (2 * LADDER.finest**2))
+    posterior = replace(posterior, believed=0.0, weight=1 / (2 * ERRORS[-1] ** 2))
     timed = Timed(posterior, deadline)
-    point, whole = _descended(timed, _start(posterior, 1.0, draws), evaluations * LADDER.stages)
+    point, whole = _descended(timed, _start(posterior, 1.0, draws), evaluations * len(ERRORS))
     return Ended(posterior, point, timed.evaluations, whole)
 
 
@@ -81,7 +80,7 @@ def inverting_gradients(posterior: Posterior, draws: Stream, evaluations: int, d
     start = (0.5 + SPREAD * _start(posterior, 1.0, draws)).clamp(0, 1)
     start[:, posterior.numbers :] = 0.0
     timed(start, torch.zeros(1, dtype=torch.int64))
-    each, most = max(before - deadline.left, 1e-6), min(evaluations * LADDER.stages, MOST)
+    each, most = max(before - deadline.left, 1e-6), min(evaluations * len(ERRORS), MOST)
     iterations = int(min(most, max(FEWEST, 0.9 * deadline.left / each)))
     box = Box() if posterior.targets.unknowns == 0 and beliefs.boxed else None
     try:
