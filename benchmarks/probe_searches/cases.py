@@ -85,7 +85,8 @@ WORKLOADS = (
     Workload("regression, ten measurements", models.regression, {"loss": _squared}, side=0),
     Workload("control: sigmoid CNN, an update of zero", models.cnn, budget=5.0, control="zero"),
     Workload("control: sigmoid CNN, an update of another digit", models.cnn, budget=5.0, control="another"),
-    Workload("control: residual, an update of another digit", models.residual, {"mode": "eval"}, budget=5.0, control="another"),
+    Workload("control: residual, an update of another digit", models.residual, {"mode": "eval"}, budget=5.0,
+             control="another"),
     Workload("residual, mean of positions", lambda: models.residual(averaged=True), {"mode": "eval"}),
 )  # fmt: skip
 

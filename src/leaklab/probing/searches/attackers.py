@@ -20,7 +20,7 @@ from leaklab.probing.searches.matching import Deadline, OutOfTime, Posterior, Ti
 from leaklab.records.streams import Stream
 
 ERRORS = (*Ladder(3.6e-3, 1.1e-5, 6).errors(), 1.1e-6)
-"""Relative errors of the stages of annealed MAP: those of ``attacks.annealed``, and one near the rounding of float32."""
+"""Relative errors of annealed MAP's stages: those of ``attacks.annealed``, and one near the rounding of float32."""
 HISTORY = 40
 SPREAD = 0.3
 """Deviation of the latents of a start; a single sample starts at its mean."""
@@ -64,7 +64,8 @@ def annealed_map(posterior: Posterior, draws: Stream, evaluations: int, deadline
 
 def without_prior(posterior: Posterior, draws: Stream, evaluations: int, deadline: Deadline) -> Ended:
     """Match what was sent by samples of which nothing is believed; see ``attacks/dlg.py``."""
-    posterior = replace(posterior, believed=0.0, weight=1 / (2 * ERRORS[-1] ** 2))
+    nothing = replace(posterior.beliefs, words="nothing")
+    posterior = replace(posterior, beliefs=nothing, believed=0.0, weight=1 / (2 * ERRORS[-1] ** 2))
     timed = Timed(posterior, deadline)
     point, whole = _descended(timed, _start(posterior, 1.0, draws), evaluations * len(ERRORS))
     return Ended(posterior, point, timed.evaluations, whole)

@@ -177,7 +177,7 @@ def _search(
         _, inputs, targets = ended.posterior.read(ended.point)
     error = posterior.sent.error(inputs, targets)
     took = before - deadline.left
-    tried = Tried(name, posterior.beliefs.words, error, ended.evaluations, took, ended.complete)
+    tried = Tried(name, ended.posterior.beliefs.words, error, ended.evaluations, took, ended.complete)
     return tried, [Reading(name, "input", one.detach(), False, error) for one in inputs]
 
 
