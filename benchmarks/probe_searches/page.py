@@ -1,5 +1,6 @@
 """The page of the searches, in numbers that are computed from the table."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -19,22 +20,53 @@ The searches try in the order of the table until one leaves less than 1e-4, or u
 """
 
 
-def page(table: pd.DataFrame) -> str:
-    """Return the page in Markdown; one line of the table for each model and search."""
+TOLD = """## Candidates and members
+
+Eight digits are one batch. In a line-up they stand among public ones; as many as there are samples are named, by the
+weights of the best sum of the candidates' gradients. Members are told from public digits of the same class, by the
+cosine of their gradient with what was sent, or by how much the round lowers their loss; an AUC of 0.50 is chance.
+"""
+LIMITS = """## What would stop a search
+
+Annealed MAP with 25 evaluations a stage, one digit of 8x8 pixels, a sigmoid CNN with 8 filters:
+"""
+
+
+def page(table: pd.DataFrame, told: pd.DataFrame, limits: Sequence[str]) -> str:
+    """Return the page in Markdown.
+
+    Args:
+        table: a line for each model and search.
+        told: a line for each batch that is told without a picture.
+        limits: what would stop a search, in sentences.
+    """
     found = table[table["db"].notna()] if "db" in table else table[:0]
     header = ["model", "search", "read", "dB", "guess", "gain", "labels", "left", "evaluations", "s"]
     lines = [_line(row) for row in found.to_dict("records")]
     refused = table[table["refused"].notna()] if "refused" in table else table[:0]
     parts = [INTRO, markdown(header, lines)]
-    if len(refused):
-        parts += ["## Refused in one line", "\n".join(f"* {row.model}: {row.refused}." for row in refused.itertuples())]
     controls = found[found["model"].str.startswith("control")]
     if len(controls):
         parts.append(
             f"Controls: {int(controls['read'].sum())} of {int(controls['samples'].sum())} readings of updates that "
             f"hold nothing of the sample count as read; the largest gain is {controls['gain'].max():.1f} dB."
         )
+    if len(refused):
+        parts += ["Refused in one line:", "\n".join(f"* {row.model}: {row.refused}." for row in refused.itertuples())]
+    if len(told):
+        head = ["batch", "true among candidates", "named right", "chance", "p", "AUC, cosine", "AUC, loss", "s"]
+        parts += [TOLD, markdown(head, [_told(row) for row in told.to_dict("records")])]
+    if limits:
+        parts += [LIMITS, "\n".join(f"* {one}" for one in limits)]
     return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _told(row: dict[Any, Any]) -> list[Any]:
+    areas = [f"{row[f'{by}_auc']:.2f} ({row[f'{by}_low']:.2f} to {row[f'{by}_high']:.2f})" for by in ("cosine", "loss")]
+    return [
+        row["model"], f"{row['true']} of {row['candidates']}", row["hits"], f"{row['chance']:.2f}", f"{row['p']:.0e}",
+        *areas, f"{row['seconds']:.1f}",
+    ]  # fmt: skip
 
 
 def _line(row: dict[Any, Any]) -> list[Any]:

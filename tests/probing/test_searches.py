@@ -191,5 +191,7 @@ def test_what_cannot_be_searched_is_one_line() -> None:
         searches(replace(case, inputs=None, public=None))
     with pytest.raises(UserError, match="give samples"):
         searches(replace(case, inputs=None))
+    with pytest.raises(UserError, match="choose from annealed-map, annealed-smooth, ig, dlg"):
+        searches(case, only=["guessing"])
     with pytest.raises(UserError, match="give labels"):
         searches(replace(case, targets=None, public=None))

@@ -6,7 +6,7 @@ Readings and samples are paired so that the errors add up to least. A sample cou
 proven and is right, or if one gains more than the bar (``metrics.gains``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 from statistics import fmean
@@ -173,6 +173,11 @@ def graded(case: Case, readings: Sequence[Reading]) -> Grades:
     own = [[one for one in of_samples if one.by == by] for by in names]
     attackers = tuple(_attacker(case.inputs, some, measure, guesses, len(names)) for some in own)
     return Grades(measure, guessed, tuple(guesses), attackers, _of_layers(case, readings))
+
+
+def share_read(find: Callable[[Case], Sequence[Reading]]) -> Callable[[Case], float]:
+    """Return the share of a case's samples that an attack reads, as a function: what ``stopping`` turns knobs of."""
+    return lambda case: graded(case, find(case)).share
 
 
 def best_guesses(case: Case, measure: Measure) -> tuple[Tensor, list[float]]:

@@ -1,7 +1,7 @@
 """The searches of a probe: who tries, in which order, within how many seconds, and what each found."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,6 +103,7 @@ def searches(
     samples: int | None = None,
     span: tuple[float, float] | None = None,
     evaluations: int = EVALUATIONS,
+    only: Collection[str] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Searches:
     """Search for the samples behind what was sent.
@@ -118,6 +119,7 @@ def searches(
         span: smallest and largest number in a sample; None for those of the public samples, without which pictures are
             taken to lie in [0, 1] and other samples to have mean 0 and deviation 1.
         evaluations: of each stage.
+        only: names of the searches that may try; None for all that fit the samples.
         clock: by which seconds are counted, e.g. ``time.process_time`` on a busy machine.
 
     Raises:
@@ -136,7 +138,7 @@ def searches(
         targets = by_label.granted(labels.to(simulation.device), choices, simulation.dtype)
     else:
         targets = by_label.sought(simulation, case.exchange, sent, beliefs[0], choices, number)
-    plan, untried = _plan(beliefs), []
+    plan, untried = _plan(beliefs, only), []
     tried: list[Tried] = []
     readings: list[Reading] = []
     for place, (name, own, attack) in enumerate(plan):
@@ -157,15 +159,23 @@ def _reason_against(tried: Sequence[Tried], left: float, budget: float) -> str:
     return f"the budget of {budget:g} s is used up" if left <= 0 and tried else ""
 
 
-def _plan(beliefs: Sequence[Beliefs]) -> list[tuple[str, Beliefs, Attack]]:
-    """Return the searches in their order."""
+def _plan(beliefs: Sequence[Beliefs], only: Collection[str] | None) -> list[tuple[str, Beliefs, Attack]]:
+    """Return the searches in their order.
+
+    Raises:
+        UserError: none of them is asked for.
+    """
     first, last = beliefs[0], beliefs[-1]
     plan: list[tuple[str, Beliefs, Attack]] = [("annealed-map", first, annealed_map)]
     if len(beliefs) > 1:
         plan.append(("annealed-smooth" if last.picture else "annealed-plain", last, annealed_map))
     if last.picture and last.boxed:
         plan.append(("ig", last, inverting_gradients))
-    return [*plan, ("dlg", last, without_prior)]
+    plan.append(("dlg", last, without_prior))
+    asked = [one for one in plan if only is None or one[0] in only]
+    if not asked:
+        raise UserError(f"there is no such search for these samples: choose from {', '.join(one[0] for one in plan)}")
+    return asked
 
 
 def _search(

@@ -76,7 +76,7 @@ class Simulation:
         self.client = client
         model = deepcopy(client.model)
         try:
-            model.load_state_dict({**model.state_dict(), **exchange.before})
+            model.load_state_dict({**model.state_dict(), **exchange.before}, strict=True)
         except RuntimeError as error:
             raise UserError(f"the weights before the round do not fit the model: {error}") from error
         if client.mode is not None:
