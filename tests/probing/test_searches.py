@@ -195,3 +195,26 @@ def test_what_cannot_be_searched_is_one_line() -> None:
         searches(case, only=["guessing"])
     with pytest.raises(UserError, match="give labels"):
         searches(replace(case, targets=None, public=None))
+
+
+def bent(output: torch.Tensor) -> torch.Tensor:
+    grid = torch.rand(len(output), 2, 5, 2).to(output)
+    return F.grid_sample(output.view(-1, 1, 2, 5), grid, align_corners=False).flatten(1)
+
+
+def test_a_loss_of_one_type_is_taken_and_a_layer_of_one_derivative_is_one_line() -> None:
+    weights = torch.rand(10)
+    case = case_of(loss=lambda output, labels: F.cross_entropy(output, labels, weight=weights))
+    assert searches(case, evaluations=2, only=["annealed-map"]).readings[0].values.dtype == torch.float32
+    own = model()
+    own.register_forward_hook(lambda module, given, output: bent(output))
+    with pytest.raises(UserError, match="cannot be simulated"):
+        searches(case_of(own=own))
+
+
+def test_draws_of_the_model_leave_everybody_else_s_alone() -> None:
+    own = model()
+    own.register_forward_hook(lambda module, given, output: F.dropout(output, 0.2))
+    case, before = case_of(own=own), torch.random.get_rng_state()
+    searches(case, evaluations=2, only=["annealed-map"])
+    assert torch.equal(torch.random.get_rng_state(), before)

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from leaklab.metrics.intervals import summarise_share
 from leaklab.probing.case import Case
-from leaklab.probing.searches.simulation import Simulation
-from leaklab.probing.searches.singles import singles_of
+from leaklab.probing.searches.simulation import Simulation, simulated
+from leaklab.probing.searches.singles import Singles, singles_of
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 
@@ -175,8 +175,12 @@ def named(
     number = samples if samples is not None else None if case.inputs is None else len(case.inputs)
     if not number or not len(candidates) or len(candidates) != len(targets):
         raise UserError("naming needs candidates, as many targets, and how many to name: give samples")
-    simulation = Simulation(case.client, case.exchange, still=True)
-    singles = singles_of(simulation, case.exchange, *_as(simulation, candidates, targets), case.seed)
+
+    def fitted(dtype: torch.dtype | None) -> Singles:
+        simulation = Simulation(case.client, case.exchange, still=True, dtype=dtype)
+        return singles_of(simulation, case.exchange, *_as(simulation, candidates, targets), case.seed)
+
+    singles = simulated(fitted)
     weights, cosines = singles.weights(), singles.cosines()
     order = sorted(range(len(weights)), key=lambda row: (-float(weights[row]), -float(cosines[row])))
     said = None if true is None else tuple(int(one) for one in true)
@@ -210,20 +214,11 @@ def membership(case: Case, strangers: int = STRANGERS) -> Membership:
         UserError: the case has no samples, or nobody else's.
     """
     inputs, targets, others, of_others = _both(case)
-    simulation = Simulation(case.client, case.exchange, still=True)
     groups = _groups(targets, of_others, strangers, case.seed)
     used = sorted({row for own in groups for row in own})
     place = {row: number for number, row in enumerate(used)}
     together = torch.cat([inputs, others[used].to(inputs)]), torch.cat([targets, of_others[used].to(targets)])
-    every = _as(simulation, *together)
-    cosines = singles_of(simulation, case.exchange, *every, case.seed).cosines()
-    moved = simulation.observed(case.exchange)
-    if case.exchange.kind == "gradient":
-        moved = [case.client.rate * one for one in moved]
-    falls = torch.stack([
-        simulation.loss(*one) - simulation.loss(*one, moved)
-        for one in ((every[0][row : row + 1], every[1][row : row + 1]) for row in range(len(every[0])))
-    ])  # fmt: skip
+    cosines, falls = simulated(lambda dtype: _numbers(case, *together, dtype))
     whole = targets.dim() == 1 and not targets.is_floating_point()
     columns = [[len(inputs) + place[row] for row in own] for own in groups]
     kinds = [targets[row].item() if whole else 0 for row in range(len(inputs))]
@@ -232,6 +227,20 @@ def membership(case: Case, strangers: int = STRANGERS) -> Membership:
         for by, values in (("cosine", cosines), ("loss", falls))
     )
     return Membership(len(inputs), fmean(len(own) for own in columns), whole, evidence)
+
+
+def _numbers(case: Case, inputs: Tensor, targets: Tensor, dtype: torch.dtype | None) -> tuple[Tensor, Tensor]:
+    """Return of each sample the cosine of its gradient with what was sent, and the fall of its loss, [M] both."""
+    simulation = Simulation(case.client, case.exchange, still=True, dtype=dtype)
+    every = _as(simulation, inputs, targets)
+    moved = simulation.observed(case.exchange)
+    if case.exchange.kind == "gradient":
+        moved = [case.client.rate * one for one in moved]
+    falls = [
+        simulation.loss(*one) - simulation.loss(*one, moved)
+        for one in ((every[0][row : row + 1], every[1][row : row + 1]) for row in range(len(inputs)))
+    ]
+    return singles_of(simulation, case.exchange, *every, case.seed).cosines(), torch.stack(falls)
 
 
 def _evidence(by: str, values: Tensor, columns: Sequence[Sequence[int]], kinds: Sequence[float], seed: int) -> Evidence:

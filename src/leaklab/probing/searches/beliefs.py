@@ -19,8 +19,8 @@ from leaklab.records.streams import stream
 
 FLOOR = 0.02
 """Smallest deviation of any direction, relative to the range of a picture or the deviation of a value."""
-MOST_PUBLIC = 2000
-"""Public samples that a covariance is made of, drawn at random of more."""
+MOST_PUBLIC, MOST_NUMBERS = 2000, 20_000_000
+"""Public samples that a covariance is made of, drawn at random of more, and numbers in them together."""
 SMOOTH_DEVIATION = 0.25
 """Of a pixel of a smooth picture, relative to the range."""
 
@@ -33,7 +33,8 @@ class Beliefs:
         shape: of a sample.
         low: where its own scale has 0, a number or a tensor of ``shape``.
         high: where its own scale has 1.
-        means: on the own scale, [K, d]; one row where classes are not told apart.
+        means: on the own scale, [M, d]; the last row is that of all samples.
+        rows: which of the means a class has, [K]; None where classes are not told apart.
         coloured: from latents [N, d] that are N(0, 1) to deviations from the mean on the own scale [N, d].
         boxed: whether samples lie between 0 and 1 on the own scale.
         picture: whether samples are [C, H, W].
@@ -44,6 +45,7 @@ class Beliefs:
     low: Tensor
     high: Tensor
     means: Tensor
+    rows: Tensor | None
     coloured: Callable[[Tensor], Tensor] = field(repr=False)
     boxed: bool
     picture: bool
@@ -59,15 +61,15 @@ class Beliefs:
 
         Args:
             latents: N(0, 1) before anything is known.
-            classes: rows of ``means`` [N], or weights of them [N, K]; None for the mean of all.
+            classes: [N]; None for the mean of all.
         """
         return self.mean(classes) + self.coloured(latents)
 
     def mean(self, classes: Tensor | None = None) -> Tensor:
         """Return the mean on the own scale, [N, d] or [1, d]."""
-        if classes is None or len(self.means) == 1:
-            return self.means.mean(0, keepdim=True)
-        return self.means[classes]
+        if classes is None or self.rows is None:
+            return self.means[-1:]
+        return self.means[self.rows[classes]]
 
     def samples(self, own: Tensor) -> Tensor:
         """Return samples [N, ...] as they are held, for [N, d] on the own scale."""
@@ -90,22 +92,24 @@ def of_public(
     """
     low, high = scale
     own = ((public - low) / (high - low)).flatten(1)
-    labels, whole = classes.to(own.device), own.mean(0)
-    means = torch.stack([own[labels == k].mean(0) if bool((labels == k).any()) else whole for k in range(number)])
-    rows = stream(seed, "public samples").permutation(len(own))[:MOST_PUBLIC].to(own.device)
-    around = own[rows] - means[labels[rows]]
-    lost = max(1, len(rows) - len(set(labels.tolist())))
+    labels, present = classes.cpu(), sorted(set(classes.tolist()))
+    means = torch.stack([*(own[(labels == k).to(own.device)].mean(0) for k in present), own.mean(0)])
+    places = torch.full((number,), len(present))
+    places[present] = torch.arange(len(present))
+    kept = min(MOST_PUBLIC, max(64, MOST_NUMBERS // own.shape[1]))
+    drawn = stream(seed, "public samples").permutation(len(own))[:kept]
+    around = own[drawn] - means[places[labels[drawn]]]
+    lost = max(1, len(drawn) - len(set(labels[drawn].tolist())))
     _, values, components = torch.linalg.svd(around / lost**0.5, full_matrices=False)
     longer = (values.square() + FLOOR**2).sqrt() - FLOOR
-    kept = longer > 0.05 * FLOOR
-    longer, components = longer[kept], components[kept]
+    longer, components = longer[longer > 0.05 * FLOOR], components[longer > 0.05 * FLOOR]
 
     def coloured(latents: Tensor) -> Tensor:
         spanned: Tensor = ((latents @ components.T) * longer) @ components
         return FLOOR * latents + spanned
 
     words = f"a Gaussian of {len(public)} public samples"
-    return Beliefs(tuple(public.shape[1:]), low, high, means, coloured, boxed, len(public.shape) == 4, words)
+    return Beliefs(tuple(public.shape[1:]), low, high, means, places, coloured, boxed, len(public.shape) == 4, words)
 
 
 def of_nothing(shape: tuple[int, ...], scale: tuple[Tensor, Tensor], *, boxed: bool) -> Beliefs:
@@ -121,7 +125,7 @@ def of_nothing(shape: tuple[int, ...], scale: tuple[Tensor, Tensor], *, boxed: b
     middle = low.new_full((1, prod(shape)), 0.5 if boxed else 0.0)
     if not picture:
         width = SMOOTH_DEVIATION if boxed else 1.0
-        return Beliefs(shape, low, high, middle, lambda z: width * z, boxed, picture, "nothing but their range")
+        return Beliefs(shape, low, high, middle, None, lambda z: width * z, boxed, picture, "nothing but their range")
     gain = _falling(shape[1], shape[2]).to(low)
 
     def coloured(latents: Tensor) -> Tensor:
@@ -129,7 +133,7 @@ def of_nothing(shape: tuple[int, ...], scale: tuple[Tensor, Tensor], *, boxed: b
         pixels: Tensor = torch.fft.irfft2(gain * waves, s=shape[1:])
         return pixels.flatten(1)
 
-    return Beliefs(shape, low, high, middle, coloured, boxed, picture, "that neighbouring pixels are alike")
+    return Beliefs(shape, low, high, middle, None, coloured, boxed, picture, "that neighbouring pixels are alike")
 
 
 def _falling(height: int, width: int) -> Tensor:

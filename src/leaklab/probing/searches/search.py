@@ -9,20 +9,12 @@ import torch
 from torch import Tensor
 
 from leaklab.probing.case import Case
-from leaklab.probing.measure import measure_of
 from leaklab.probing.reading import Reading
-from leaklab.probing.searches import labels as by_label
-from leaklab.probing.searches.attackers import (
-    Attack,
-    Ended,
-    annealed_map,
-    inverting_gradients,
-    without_prior,
-)
-from leaklab.probing.searches.beliefs import Beliefs, of_nothing, of_public
-from leaklab.probing.searches.matching import Deadline, Posterior, Sent
-from leaklab.probing.searches.simulation import Simulation
-from leaklab.probing.searches.targets import Choices, choices_of
+from leaklab.probing.searches.attackers import Attack, Ended, annealed_map, inverting_gradients, without_prior
+from leaklab.probing.searches.beliefs import Beliefs
+from leaklab.probing.searches.matching import Deadline, Posterior
+from leaklab.probing.searches.scene import scene_of
+from leaklab.probing.searches.simulation import simulated
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 
@@ -126,19 +118,9 @@ def searches(
         UserError: nothing can be matched, or nothing is known of samples or targets; says what to give.
     """
     deadline = Deadline.after(budget, clock)
-    shape, number = _form(case, samples)
-    simulation = Simulation(case.client, case.exchange)
-    sent = Sent.of(simulation, case.exchange)
     draws = case.seed if seed is None else seed
-    scale, boxed = scale_of(case, shape, span, sent.tensors[0])
-    blank = of_nothing(shape, scale, boxed=boxed)
-    choices = choices_of(case, simulation.output(blank.samples(blank.mean())), simulation.dtype)
-    beliefs = _beliefs(case, choices, scale, shape, draws, boxed=boxed)
-    if labels is not None:
-        targets = by_label.granted(labels.to(simulation.device), choices, simulation.dtype)
-    else:
-        targets = by_label.sought(simulation, case.exchange, sent, beliefs[0], choices, number)
-    plan, untried = _plan(beliefs, only), []
+    scene = simulated(lambda dtype: scene_of(case, draws, labels, samples, span, dtype))
+    plan, untried = _plan(scene.beliefs, only), []
     tried: list[Tried] = []
     readings: list[Reading] = []
     for place, (name, own, attack) in enumerate(plan):
@@ -147,10 +129,10 @@ def searches(
             untried.append((name, reason))
             continue
         own_time = deadline.part(FIRST_SHARE if place == 0 and len(plan) > 1 else 1 / (len(plan) - place))
-        one, found = _search(name, Posterior(sent, own, targets), attack, draws, evaluations, own_time)
+        one, found = _search(name, scene.posterior(own), attack, draws, evaluations, own_time)
         tried.append(one)
         readings += found
-    return Searches(tuple(readings), tuple(tried), tuple(untried), targets.fixed, targets.words)
+    return Searches(tuple(readings), tuple(tried), tuple(untried), scene.targets.fixed, scene.targets.words)
 
 
 def _reason_against(tried: Sequence[Tried], left: float, budget: float) -> str:
@@ -189,58 +171,3 @@ def _search(
     took = before - deadline.left
     tried = Tried(name, ended.posterior.beliefs.words, error, ended.evaluations, took, ended.complete)
     return tried, [Reading(name, "input", one.detach(), False, error) for one in inputs]
-
-
-def _form(case: Case, samples: int | None) -> tuple[tuple[int, ...], int]:
-    """Return the shape of a sample and how many there are.
-
-    Raises:
-        UserError: nobody knows, or samples are no real numbers.
-    """
-    like = case.inputs if case.inputs is not None else None if case.public is None else case.public[0]
-    if like is None:
-        raise UserError("nothing is known of the samples' shape: give public samples")
-    if not like.is_floating_point():
-        raise UserError("samples are integers, and searches move real numbers: only proofs can read these")
-    number = samples if samples is not None else None if case.inputs is None else len(case.inputs)
-    if not number:
-        raise UserError("nothing is known of the number of samples: give samples")
-    return tuple(like.shape[1:]), number
-
-
-def scale_of(
-    case: Case, shape: tuple[int, ...], span: tuple[float, float] | None, like: Tensor
-) -> tuple[tuple[Tensor, Tensor], bool]:
-    """Return where the own scale of samples has 0 and 1, and whether they lie between.
-
-    Args:
-        case: whose public samples tell it.
-        shape: of a sample.
-        span: see ``searches``.
-        like: of the type and device that is wanted.
-    """
-    if span is None and case.public is None:
-        return (like.new_zeros(()), like.new_ones(())), len(shape) == 3
-    if span is None:
-        assert case.public is not None
-        measure = measure_of(case.public[0])
-        if measure.kind == "values":
-            own = case.public[0].to(like)
-            deviations = own.std(0)
-            middle, deviations = own.mean(0), deviations.clamp(min=1e-3 * max(float(deviations.max()), 1e-6))
-            return (middle, middle + deviations), False
-        span = measure.low, measure.high
-    return (like.new_tensor(span[0]), like.new_tensor(span[1])), True
-
-
-def _beliefs(
-    case: Case, choices: Choices, scale: tuple[Tensor, Tensor], shape: tuple[int, ...], seed: int, *, boxed: bool
-) -> list[Beliefs]:
-    """Return what is believed by the searches, the one who knows most first."""
-    nothing = of_nothing(shape, scale, boxed=boxed)
-    if case.public is None or len(case.public[0]) < 2:
-        return [nothing]
-    public = case.public[0].to(scale[0])
-    if choices.values is None:
-        return [of_public(public, torch.zeros(len(public), dtype=torch.int64), 1, scale, seed, boxed=boxed), nothing]
-    return [of_public(public, choices.public, len(choices.values), scale, seed, boxed=boxed), nothing]

@@ -9,11 +9,11 @@ step is compared up to a factor, by the direction of the gradient alone. Nobody 
 so there is none here; mixed precision is left out as well.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -22,11 +22,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
-from leaklab.probing.case import Case
 from leaklab.probing.client import Client
 from leaklab.probing.exchange import Exchange
 from leaklab.records.errors import UserError
 
+T = TypeVar("T")
 LARGEST_IN_DOUBLE = 2_000_000
 """Numbers in a network that is searched in float64; larger ones are in float32, which is twice as fast and coarser."""
 
@@ -61,6 +61,7 @@ class Simulation:
         client: as its owner describes it.
         exchange: whose weights before the round are used, and whose parameters are compared.
         still: normalise by the running statistics and not by those of a batch, where layers have any.
+        dtype: in which to compute; None for float64 in small networks, else float32.
 
     Attributes:
         dtype: in which everything is computed; samples are to be given in it.
@@ -72,7 +73,9 @@ class Simulation:
         UserError: no trained parameter was sent, or the weights do not fit the model.
     """
 
-    def __init__(self, client: Client, exchange: Exchange, *, still: bool = False) -> None:
+    def __init__(
+        self, client: Client, exchange: Exchange, *, still: bool = False, dtype: torch.dtype | None = None
+    ) -> None:
         self.client = client
         model = deepcopy(client.model)
         try:
@@ -84,7 +87,7 @@ class Simulation:
         numbers = sum(value.numel() for value in model.parameters())
         # the fused recurrences of float32 cannot be differentiated twice
         small = numbers <= LARGEST_IN_DOUBLE or any(isinstance(one, nn.RNNBase) for one in model.modules())
-        self.dtype = torch.float64 if small else torch.float32
+        self.dtype = dtype or (torch.float64 if small else torch.float32)
         self._loss = _Loss(client, _quiet(model, still=still).to(self.dtype))
         trained = {name: value for name, value in model.named_parameters() if value.requires_grad}
         self.names = tuple(name for name in trained if name in exchange.sent)
@@ -102,7 +105,7 @@ class Simulation:
 
     def output(self, inputs: Tensor) -> Any:
         """Return the output of samples [B, ...] of the model in evaluation state."""
-        with torch.no_grad():
+        with undisturbed(self.device), torch.no_grad():
             return self.client.output(deepcopy(self._loss.model).eval(), inputs)
 
     def observed(self, exchange: Exchange) -> list[Tensor]:
@@ -118,7 +121,7 @@ class Simulation:
         """Return the loss of one batch at the weights before the round, less what is ``moved`` (as ``names``)."""
         away = {} if moved is None else dict(zip(self.names, moved, strict=True))
         weights = {name: value - away[name] if name in away else value for name, value in self._start.items()}
-        with torch.no_grad():
+        with undisturbed(self.device), torch.no_grad():
             value: Tensor = functional_call(self._loss, self._given(weights), (inputs, targets))
         return value
 
@@ -150,7 +153,7 @@ class Simulation:
         return dict(zip(now, total, strict=True))
 
     def _gradients(self, now: Mapping[str, Tensor], inputs: Tensor, targets: Tensor) -> Sequence[Tensor]:
-        with twice_differentiable(), torch.enable_grad():
+        with twice_differentiable(), undisturbed(self.device), torch.enable_grad():
             value = functional_call(self._loss, self._given(now), (inputs, targets))
             return torch.autograd.grad(
                 value, list(now.values()), create_graph=True, allow_unused=True, materialize_grads=True
@@ -167,6 +170,13 @@ class Simulation:
 def twice_differentiable() -> Iterator[None]:
     """Compute attention and recurrences by kernels that can be differentiated twice."""
     with sdpa_kernel(SDPBackend.MATH), torch.backends.cudnn.flags(enabled=False):
+        yield
+
+
+@contextmanager
+def undisturbed(device: torch.device) -> Iterator[None]:
+    """Leave torch's own draws as they are, of which a model may take some."""
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
         yield
 
 
@@ -214,6 +224,19 @@ def _change(own: _Step, gradient: Tensor, value: Tensor, buffers: dict[str, Tens
     return gradient + own.momentum * kept if own.nesterov else kept
 
 
-def simulation_of(case: Case, *, still: bool = False) -> Simulation:
-    """Return the simulation of a case's client; see ``Simulation``."""
-    return Simulation(case.client, case.exchange, still=still)
+def simulated(run: Callable[[torch.dtype | None], T]) -> T:
+    """Return what is made of simulations in their own type, or in float32 where a model or a loss insists on it.
+
+    Args:
+        run: given the type of its simulations.
+
+    Raises:
+        UserError: it fails in both, e.g. because a layer cannot be differentiated twice.
+    """
+    try:
+        return run(None)
+    except RuntimeError as first:
+        try:
+            return run(torch.float32)
+        except RuntimeError:
+            raise UserError(f"the client's round cannot be simulated: {str(first).splitlines()[0]}") from first
