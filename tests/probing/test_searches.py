@@ -197,9 +197,24 @@ def test_what_cannot_be_searched_is_one_line() -> None:
         searches(replace(case, targets=None, public=None))
 
 
-def bent(output: torch.Tensor) -> torch.Tensor:
-    grid = torch.rand(len(output), 2, 5, 2).to(output)
-    return F.grid_sample(output.view(-1, 1, 2, 5), grid, align_corners=False).flatten(1)
+class Refusing(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(context, slope):
+        raise RuntimeError("no second derivative")
+
+
+class Once(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(context, slope):
+        return Refusing.apply(slope)
 
 
 def test_a_loss_of_one_type_is_taken_and_a_layer_of_one_derivative_is_one_line() -> None:
@@ -207,8 +222,8 @@ def test_a_loss_of_one_type_is_taken_and_a_layer_of_one_derivative_is_one_line()
     case = case_of(loss=lambda output, labels: F.cross_entropy(output, labels, weight=weights))
     assert searches(case, evaluations=2, only=["annealed-map"]).readings[0].values.dtype == torch.float32
     own = model()
-    own.register_forward_hook(lambda module, given, output: bent(output))
-    with pytest.raises(UserError, match="cannot be simulated"):
+    own.register_forward_hook(lambda module, given, output: Once.apply(output))
+    with pytest.raises(UserError, match="cannot be simulated: no second derivative"):
         searches(case_of(own=own))
 
 
