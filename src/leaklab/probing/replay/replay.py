@@ -1,0 +1,62 @@
+"""Run the client as described, compare with what was sent, and name what differs."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from time import monotonic
+
+from torch import Tensor
+
+from leaklab.probing.case import Case
+from leaklab.probing.inputs import floor_of
+from leaklab.probing.replay.inquiry import Inquiry
+from leaklab.probing.replay.mistake import Setting, holding
+from leaklab.probing.replay.result import Replay
+from leaklab.probing.replay.target import Target
+from leaklab.records.errors import UserError
+
+LEAST, FLOORS = 1e-4, 5
+"""A replay agrees below the larger of the one and this many times the rounding."""
+BUDGET = 10.0
+"""Seconds of a search."""
+
+
+def replay(case: Case, others: Mapping[str, Mapping[str, Tensor]] | None = None, budget: float = BUDGET) -> Replay:
+    """Compare a described client's round with what was really sent.
+
+    Args:
+        case: with inputs and targets in the order in which the client used them.
+        others: other states that may have been at work, e.g. of other rounds or clients, by what they are called; each
+            by the names of ``state_dict``.
+        budget: seconds that the search for mistakes may take.
+
+    Raises:
+        UserError: there are no samples, nothing to compare, or the client cannot be run as described.
+    """
+    begun = monotonic()
+    if case.inputs is None or case.targets is None:
+        raise UserError("a replay needs the client's samples: give inputs and targets")
+    parameters = dict(case.client.model.named_parameters())
+    names = [name for name in case.exchange.sent if name in parameters and name in case.exchange.before]
+    if not names:
+        raise UserError("nothing that was sent is a parameter of the model: see what the inputs' stage says")
+    setting = Setting(
+        replace(case.client, model=holding(case.client.model, case.exchange.before)), case.inputs, case.targets
+    )
+    target = Target.of(case.exchange, names)
+    if not bool(target.sent.any()):
+        raise UserError("every tensor that was sent is zero: there is nothing to explain")
+    flat = target.flat(setting.client.round(setting.inputs, setting.targets))
+    tolerance = max(LEAST, FLOORS * floor_of(case.exchange, names))
+    error, length = target.error(flat), float(target.sent.norm() * flat.norm())
+    found = Replay(
+        matches=error <= tolerance,
+        error=error,
+        cosine=float(target.sent @ flat) / length if length else 0.0,
+        factor=target.factor(flat),
+        tolerance=tolerance,
+        tensors=target.tensors(flat),
+        corrected=case,
+    )
+    if not found.matches:
+        found = Inquiry(case, setting, target, found, others or {}, begun + budget).run()
+    return replace(found, seconds=monotonic() - begun)

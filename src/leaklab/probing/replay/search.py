@@ -1,0 +1,109 @@
+"""The search over named mistakes: each alone, then in pairs, the likely ones first."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, zip_longest
+
+import torch
+from torch import Tensor
+
+from leaklab.probing.replay.bench import Bench, Fit
+from leaklab.probing.replay.mistake import Mistake
+
+ALIKE = 2e-6
+"""Distance up to which two explanations fit equally, if the rounding is finer."""
+
+
+def singles(bench: Bench, mistakes: Iterable[Mistake], stop: float) -> list[Fit]:
+    """Return the best fit of each mistake alone; those that cannot be run are left out."""
+    found = []
+    for mistake in mistakes:
+        if bench.over:
+            break
+        tried = [bench.fit(((mistake, start),)) for start in mistake.starts]
+        fits = sorted((fit for fit in tried if fit is not None), key=lambda fit: fit.error)
+        if not fits:
+            continue
+        best = bench.refined(fits[0], stop)
+        nearest = min(fits, key=lambda fit: fit.aligned)
+        if best.error > stop and nearest is not fits[0]:
+            best = min(best, bench.refined(nearest, stop), key=lambda fit: fit.error)
+        found.append(best)
+    return found
+
+
+def compatible(one: Mistake, other: Mistake) -> bool:
+    """Return whether two mistakes can have been made together."""
+    return one is not other and one.paired and other.paired and not one.groups & other.groups
+
+
+def pairs_of(fits: Sequence[Fit]) -> list[tuple[int, int]]:
+    """Return which fits can go together, as places."""
+    mistakes = [fit.hypothesis[0][0] for fit in fits]
+    places = range(len(mistakes))
+    return [(i, j) for i in places for j in places[i + 1 :] if compatible(mistakes[i], mistakes[j])]
+
+
+def ranked(bench: Bench, base: Fit, fits: Sequence[Fit]) -> list[tuple[int, int]]:
+    """Return pairs of fits, the likely ones first.
+
+    Two orders take turns: what least squares leave with the description and both as they are alone, exact for small
+    mistakes; and how near the nearer of the two comes alone.
+    """
+    pairs = pairs_of(fits)
+    if not pairs:
+        return []
+    together = _left_together(bench.target.sent, base.flat, [fit.flat for fit in fits], pairs)
+    near = [fit.aligned for fit in fits]
+    first = sorted(range(len(pairs)), key=lambda place: together[place])
+    second = sorted(range(len(pairs)), key=lambda place: sorted((near[pairs[place][0]], near[pairs[place][1]])))
+    turns = chain.from_iterable(zip_longest(first, second))
+    return [pairs[place] for place in dict.fromkeys(place for place in turns if place is not None)]
+
+
+def _left_together(
+    sent: Tensor, base: Tensor, flats: Sequence[Tensor], pairs: Sequence[tuple[int, int]]
+) -> list[float]:
+    """Return, for each pair, what least squares on (description, one, other) leave of what was sent."""
+    columns = torch.stack([base, *(flat - base for flat in flats), sent], 1)
+    columns = columns / columns.norm(dim=0).clamp_min(1e-300)
+    gram = columns.T @ columns
+    places = torch.tensor([[0, i + 1, j + 1] for i, j in pairs], device=gram.device)
+    inner = gram[places.unsqueeze(2), places.unsqueeze(1)] + 1e-9 * torch.eye(3, dtype=gram.dtype, device=gram.device)
+    right = gram[places, -1]
+    solved = torch.linalg.solve(inner, right)
+    left: list[float] = (1 - (solved * right).sum(1)).tolist()
+    return left
+
+
+def in_pairs(bench: Bench, base: Fit, fits: Sequence[Fit], stop: float) -> Iterator[Fit]:
+    """Yield the fits of pairs until the time is over; mistakes of a pair are in the order of ``fits``."""
+    for i, j in ranked(bench, base, fits):
+        if bench.over:
+            return
+        fit = bench.fit((*fits[i].hypothesis, *fits[j].hypothesis))
+        if fit is not None:
+            yield bench.refined(fit, stop)
+
+
+def equals(fits: Sequence[Fit], tolerance: float, rounding: float) -> list[Fit]:
+    """Return the fits that explain what was sent equally well, the simplest first.
+
+    One with two numbers more than the simplest explains nothing more than that. Where a factor does it, other numbers
+    are only other names of it.
+    """
+    good = [fit for fit in fits if fit.error <= tolerance]
+    if not good:
+        return []
+    best = min(fit.error for fit in good)
+    good = [fit for fit in good if fit.error <= max(10 * best, rounding, ALIKE)]
+    few = min(len(fit.hypothesis) for fit in good)
+    good = [fit for fit in good if len(fit.hypothesis) == few]
+    fewest = min(fit.numbers for fit in good)
+    good = [fit for fit in good if fit.numbers <= fewest + 1]
+    if few == 1 and any(_is_factor(fit) for fit in good):
+        good = [fit for fit in good if not fit.numbers or _is_factor(fit)]
+    return sorted(good, key=lambda fit: fit.numbers)
+
+
+def _is_factor(fit: Fit) -> bool:
+    return fit.hypothesis[0][0].name == "factor"
