@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import monotonic
+from time import thread_time
 
 import torch
 from torch import Tensor
@@ -52,7 +52,7 @@ class Fit:
 
 
 class Bench:
-    """Runs a setting under hypotheses and compares with a target until its time is over."""
+    """Runs a setting under hypotheses and compares with a target until its time of processor is over."""
 
     def __init__(self, setting: Setting, target: Target, until: float) -> None:
         self.setting, self.target, self.until = setting, target, until
@@ -62,7 +62,7 @@ class Bench:
     @property
     def over(self) -> bool:
         """Whether the time is over."""
-        return monotonic() > self.until
+        return thread_time() > self.until
 
     def directions(self, hypothesis: Hypothesis, target: Target | None = None) -> Tensor | None:
         """Return what a hypothesis would have sent, of the target's entries; None where it cannot be run."""

@@ -52,7 +52,7 @@ def _sending(setting: Setting, mistake: Mistake, numbers: Numbers) -> Setting:
         if not values.is_floating_point():
             return values
         if client.sends == "weights":
-            start = weights[name].to(values)
+            start: Tensor = weights[name].to(values)
             return start + sends(values - start, numbers)
         return sends(values, numbers)
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from leaklab.probing.case import Case
-from leaklab.probing.grids import grid_of, relative
+from leaklab.probing.grids import grid_of
+from leaklab.probing.inputs import relative
 from leaklab.probing.replay import marks
 from leaklab.probing.replay.bench import REFUSED, Bench, Fit
 from leaklab.probing.replay.correction import corrected
@@ -123,12 +124,15 @@ class Inquiry:
         return self._unexplained(base, [*fits, *drawn, *rows], together, (tried, len(pairs_of(fits))))
 
     def _mistakes(self) -> Iterator[Mistake]:
-        """Yield all mistakes that are tried alone, those of training and samples before those of sending."""
+        """Yield all mistakes that are tried alone, those of sending first."""
         setting, output = self.setting, self._output()
+        yield from self._sending()
         yield from weight_mistakes(self.others)
         yield from loss_mistakes(setting, output)
         yield from sample_mistakes(setting)
         yield from training_mistakes(setting, self._gradient_norm())
+
+    def _sending(self) -> Iterator[Mistake]:
         names, exchange = self.whole.names, self.whole.exchange
         size = float(self.bench.target.sent.abs().mean())
         ways: dict[str, Tensor] = {}
@@ -137,7 +141,7 @@ class Inquiry:
                 parts = [(exchange.before[n] - state.get(n, exchange.before[n])).double().flatten() for n in names]
                 way = torch.cat(parts)
                 ways[name] = way if self.bench.target.rows is None else way[self.bench.target.rows]
-        yield from sent_mistakes(setting, ways, size)
+        yield from sent_mistakes(self.setting, ways, size)
 
     def _output(self) -> Any:
         client = self.setting.client

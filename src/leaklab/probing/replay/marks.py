@@ -17,6 +17,8 @@ LAWS = {"normal": (3.0, 24.0), "Laplace": (6.0, 2500.0)}
 """Kurtosis of a law, and the variance of that of n draws times n."""
 SURE = 30.0
 """Twice the log-likelihood that another mistake has to gain under noise."""
+LOUD = 0.7
+"""Norm of noise relative to that of what was sent above which nothing is sure of what lies below it."""
 ENOUGH = 200
 """Entries below which noise cannot be told from anything else."""
 
@@ -135,7 +137,7 @@ def noise(target: Target, fits: Sequence[Fit]) -> Noise | None:
 def _law(target: Target, left: Tensor, flat: Tensor) -> str | None:
     """Return the law of noise that a rest [P] looks like in every tensor; None for none."""
     count = len(left)
-    if count < ENOUGH:
+    if count < ENOUGH or float(left.norm()) > LOUD * float(target.sent.norm()):
         return None
     deviation = float(left.square().mean().sqrt())
     lean = float(left @ flat / (left.norm() * flat.norm()).clamp_min(1e-300))
@@ -147,9 +149,27 @@ def _law(target: Target, left: Tensor, flat: Tensor) -> str | None:
             continue
         wide = (expected - 1) ** 0.5
         parts = _own_parts(target, left)
-        if all(_agrees(part, deviation, wide) for part in parts if len(part)):
+        if all(_agrees(part, deviation, wide) for part in parts if len(part)) and _even(target, left, flat, wide):
             return law
     return None
+
+
+def _even(target: Target, left: Tensor, flat: Tensor, wide: float) -> bool:
+    """Return whether a rest is as large where the replay is large, and in every row and column of the tensors."""
+    power, size = left.square() / left.square().mean() - 1, flat.abs() - flat.abs().mean()
+    lean = float(power @ size / (power.norm() * size.norm()).clamp_min(1e-300))
+    if abs(lean) > 5 / len(left) ** 0.5:
+        return False
+    places = target.places()
+    for groups in places.values():
+        counts = torch.bincount(groups).double()
+        sums = torch.bincount(groups, weights=power.cpu())
+        live = counts > 0
+        scores = (sums[live].square() / counts[live]).sum() / wide**2
+        number = int(live.sum())
+        if float(scores) > number + 6 * (2 * number) ** 0.5 * (wide / 2**0.5) ** 2 + 10:
+            return False
+    return True
 
 
 def _own_parts(target: Target, flat: Tensor) -> Sequence[Tensor]:
@@ -163,5 +183,5 @@ def _own_parts(target: Target, flat: Tensor) -> Sequence[Tensor]:
 
 def _agrees(part: Tensor, deviation: float, wide: float) -> bool:
     """Return whether entries have the deviation of all, as far as their number allows."""
-    own = float(part.square().mean())
-    return abs(own / deviation**2 - 1) < 5 * wide / len(part) ** 0.5 + 0.02
+    own, spread = float(part.square().mean()), 5 * wide / float(len(part)) ** 0.5 + 0.02
+    return bool(abs(own / deviation**2 - 1) < spread)

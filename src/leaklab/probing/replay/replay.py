@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from time import monotonic
+from time import thread_time
 
 from torch import Tensor
 
@@ -17,7 +17,7 @@ from leaklab.records.errors import UserError
 LEAST, FLOORS = 1e-4, 5
 """A replay agrees below the larger of the one and this many times the rounding."""
 BUDGET = 10.0
-"""Seconds of a search."""
+"""Seconds of a search, of the processor that runs it: a busy machine changes no result."""
 
 
 def replay(case: Case, others: Mapping[str, Mapping[str, Tensor]] | None = None, budget: float = BUDGET) -> Replay:
@@ -27,12 +27,12 @@ def replay(case: Case, others: Mapping[str, Mapping[str, Tensor]] | None = None,
         case: with inputs and targets in the order in which the client used them.
         others: other states that may have been at work, e.g. of other rounds or clients, by what they are called; each
             by the names of ``state_dict``.
-        budget: seconds that the search for mistakes may take.
+        budget: seconds that the search for mistakes may take, of the thread that calls.
 
     Raises:
         UserError: there are no samples, nothing to compare, or the client cannot be run as described.
     """
-    begun = monotonic()
+    begun = thread_time()
     if case.inputs is None or case.targets is None:
         raise UserError("a replay needs the client's samples: give inputs and targets")
     parameters = dict(case.client.model.named_parameters())
@@ -59,4 +59,4 @@ def replay(case: Case, others: Mapping[str, Mapping[str, Tensor]] | None = None,
     )
     if not found.matches:
         found = Inquiry(case, setting, target, found, others or {}, begun + budget).run()
-    return replace(found, seconds=monotonic() - begun)
+    return replace(found, seconds=thread_time() - begun)

@@ -55,7 +55,7 @@ class Replay:
         corrected: the case with the first explanation in its client and samples, from which later stages go on: the
             case itself where the description is right, None where nothing explains the update or no client does it.
         runs: rounds that were replayed.
-        seconds: how long that took.
+        seconds: how long that took the thread that called.
     """
 
     matches: bool

@@ -77,7 +77,7 @@ def _first(setting: Setting) -> tuple[str, nn.Module | None, Tensor | None]:
 
     for name, layer in model.named_modules():
         if isinstance(layer, (nn.Linear, nn.Embedding)):
-            layer.register_forward_pre_hook(lambda layer, given, name=name: look(name, layer, given))  # type: ignore[misc]
+            layer.register_forward_pre_hook(lambda layer, given, name=name: look(name, layer, given))
     try:
         with torch.no_grad():
             setting.client.output(model, setting.inputs)

@@ -56,6 +56,21 @@ class Target:
         flat = torch.cat(parts)
         return flat if self.rows is None else flat[self.rows]
 
+    def places(self) -> dict[str, Tensor]:
+        """Return of each compared entry which row, and which column, of which tensor it lies in, [P] on the CPU."""
+        found: dict[str, list[Tensor]] = {"rows": [], "columns": []}
+        begun = {"rows": 0, "columns": 0}
+        for name in self.names:
+            shape = self.exchange.sent[name].shape
+            high = shape[0] if len(shape) > 1 else 1
+            wide = self.exchange.sent[name].numel() // max(high, 1)
+            grid = torch.arange(high * wide)
+            for axis, own, size in (("rows", grid // max(wide, 1), high), ("columns", grid % max(wide, 1), wide)):
+                found[axis].append(begun[axis] + own)
+                begun[axis] += size
+        whole = {axis: torch.cat(parts) for axis, parts in found.items()}
+        return whole if self.rows is None else {axis: part[self.rows.cpu()] for axis, part in whole.items()}
+
     def error(self, flat: Tensor) -> float:
         """Return the distance of directions [P] from what was sent, relative to its norm."""
         return float((self.sent - flat).norm() / self.sent.norm())
