@@ -106,7 +106,7 @@ class Bench:
         """
         if not fit.numbers:
             return fit
-        step = STEP
+        step, poor = STEP, 0
         for _ in range(ROUNDS):
             if self.over or fit.error <= stop:
                 break
@@ -116,10 +116,11 @@ class Bench:
             better = self._stepped(fit, slopes)
             if better is None:
                 break
-            worth = better.error < WORTH * fit.error
-            step = min(step, max(FINEST, 0.1 * _change(fit, better)))
+            # a quotient over a kink, e.g. of a ReLU, is wrong once: only two poor steps one after the other end a fit
+            poor = 0 if better.error < WORTH * fit.error else poor + 1
+            step = max(FINEST, 0.1 * step if poor else min(step, 0.1 * _change(fit, better)))
             fit = better
-            if not worth:
+            if poor == 2:
                 break
         return fit
 

@@ -51,7 +51,7 @@ def _climbed(
     bench: Bench, state: Tensor, moves: Sequence[Move], made: Callable[[Tensor], Mistake], stop: float
 ) -> Iterator[Fit]:
     """Yield where a search ends that takes every move that brings the replay nearer, whatever its length."""
-    best = bench.fit(((made(state), ()),))
+    start, best = state, bench.fit(((made(state), ()),))
     if best is None:
         return
     for _ in range(TURNS):
@@ -65,7 +65,8 @@ def _climbed(
                 best, state = fit, changed
         if best.aligned > GAIN * before:
             break
-    yield best
+    if not torch.equal(state, start):
+        yield best
 
 
 def _flip(state: Tensor, row: int) -> Tensor:

@@ -1,0 +1,1 @@
+"""The probe's replay against planted mistakes and right descriptions."""
