@@ -50,6 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def measured(networks: int, right: int, only: str, done: set[tuple[str, ...]]) -> Iterator[dict[str, Any]]:
     """Yield the rows that are not done, each kind on one network before any is tried on the next."""
+    for number in range(0 if only else right):
+        if ("right", str(number), "0") not in done:
+            yield right_row(number)
     for turn in range(networks):
         for place, (group, kind) in enumerate(every()):
             fitting = [name for name in NETWORKS if kind.fits(name)]
@@ -59,10 +62,6 @@ def measured(networks: int, right: int, only: str, done: set[tuple[str, ...]]) -
                 network = fitting[(place + turn + 2 * number) % len(fitting)]
                 if (kind.title, network, str(steps)) not in done:
                     yield planted_row(group, kind, network, steps, seed=place)
-        if turn == 0 and not only:
-            for number in range(right):
-                if ("right", str(number), "0") not in done:
-                    yield right_row(number)
 
 
 def planted_row(group: str, kind: Planted, network: str, steps: int, seed: int) -> dict[str, Any]:

@@ -55,10 +55,9 @@ def right_case(number: int) -> tuple[Case, dict[str, str]]:
     inputs = images.to(dtype)
     exchange = client.round(inputs, labels)
     if finer:
-        fine = replace(
-            client, model=deepcopy(client.model).double(), mode="eval" if name == "transformer" else client.mode
-        )
-        client = replace(client, mode=fine.mode)
+        # dropout draws other masks in float64
+        client = replace(client, mode="eval" if name == "transformer" else client.mode)
+        fine = replace(client, model=deepcopy(client.model).double())
         sent = fine.round(inputs.double(), labels).sent
         exchange = replace(exchange, sent={key: value.float() for key, value in sent.items()})
     drawn = {

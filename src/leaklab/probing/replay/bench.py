@@ -11,14 +11,17 @@ from leaklab.probing.replay.mistake import Hypothesis, Numbers, Setting, changed
 from leaklab.probing.replay.target import Target
 from leaklab.records.errors import UserError
 
-ROUNDS = 12
+ROUNDS = 20
 """Steps of a fit."""
 STEP = 1e-2
 """Relative step of a difference quotient, at first; it shrinks with the fit's own steps."""
 FINEST = 1e-4
-HALVINGS = 4
+DAMPINGS = (1e-12, 0.1, 1.0, 10.0)
+"""What is added to the squared slopes, each scaled to 1, until a step is better (Levenberg, Marquardt)."""
 WORTH = 0.95
 """A fit goes on while a step leaves less than this of the distance."""
+POOR = 3
+"""Such steps."""
 KEPT = 600
 """Replays that are kept in memory."""
 REFUSED = (UserError, RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, NotImplementedError)
@@ -98,7 +101,7 @@ class Bench:
         return Fit(hypothesis, flat, self.target.error(flat), self.target.aligned(flat))
 
     def refined(self, fit: Fit, stop: float = 1e-7) -> Fit:
-        """Return a fit whose numbers were improved by least squares (Gauss-Newton with halved steps).
+        """Return a fit whose numbers were improved by least squares (damped Gauss-Newton).
 
         Args:
             fit: to begin with.
@@ -116,11 +119,11 @@ class Bench:
             better = self._stepped(fit, slopes)
             if better is None:
                 break
-            # a quotient over a kink, e.g. of a ReLU, is wrong once: only two poor steps one after the other end a fit
+            # a quotient over a kink, e.g. of a ReLU, is wrong once: only some poor steps one after the other end a fit
             poor = 0 if better.error < WORTH * fit.error else poor + 1
             step = max(FINEST, 0.1 * step if poor else min(step, 0.1 * _change(fit, better)))
             fit = better
-            if poor == 2:
+            if poor == POOR:
                 break
         return fit
 
@@ -142,15 +145,12 @@ class Bench:
         left = self.target.sent - fit.flat
         size = slopes.norm(dim=0).clamp_min(1e-300)
         scaled = slopes / size
-        gram = scaled.T @ scaled + 1e-12 * torch.eye(len(size), dtype=slopes.dtype, device=slopes.device)
-        try:
-            way = (torch.linalg.solve(gram, scaled.T @ left) / size).tolist()
-        except RuntimeError:
-            return None
+        gram, right = scaled.T @ scaled, scaled.T @ left
         values = _values(fit.hypothesis)
-        for halving in range(HALVINGS):
-            share = 0.25**halving
-            moved = [value + share * change for value, change in zip(values, way, strict=True)]
+        for damping in DAMPINGS:
+            damped = gram + damping * torch.eye(len(size), dtype=slopes.dtype, device=slopes.device)
+            way = (torch.linalg.solve(damped, right) / size).tolist()
+            moved = [value + change for value, change in zip(values, way, strict=True)]
             tried = self.fit(_with(fit.hypothesis, moved))
             if tried is not None and tried.error < fit.error:
                 return tried

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from leaklab.probing.replay.bench import REFUSED, Bench, Fit
 from leaklab.probing.replay.correction import corrected
 from leaklab.probing.replay.losses import class_count, loss_mistakes
 from leaklab.probing.replay.mistake import Mistake, Setting
-from leaklab.probing.replay.naming import Named, explanation, named_noise
+from leaklab.probing.replay.naming import Named, explanation, named_noise, plain_step
 from leaklab.probing.replay.result import Explanation, Replay
 from leaklab.probing.replay.rows import row_fits
 from leaklab.probing.replay.samples import sample_mistakes
@@ -98,10 +99,10 @@ class Inquiry:
     def _explain(self, base: Fit) -> Replay:
         if good := self._good([base]):
             return good
-        fits = singles(self.bench, self._mistakes(), FINE)
+        fits = singles(self.bench, self._mistakes(), FINE, self.tolerance)
         if good := self._good(fits):
             return good
-        drawn = singles(self.bench, draws(self.setting), FINE) if self._draws() else []
+        drawn = singles(self.bench, draws(self.setting), FINE, self.tolerance) if self._draws() else []
         rows = list(row_fits(self.bench, self._classes(), self.found.tolerance))
         if good := self._good([*drawn, *rows]):
             return good
@@ -128,9 +129,13 @@ class Inquiry:
         setting, output = self.setting, self._output()
         yield from self._sending()
         yield from weight_mistakes(self.others)
-        yield from loss_mistakes(setting, output)
-        yield from sample_mistakes(setting)
-        yield from training_mistakes(setting, self._gradient_norm())
+        every = chain(
+            loss_mistakes(setting, output),
+            sample_mistakes(setting),
+            training_mistakes(setting, self._gradient_norm()),
+        )
+        # a factor stands for all numbers that only change the length of one step
+        yield from (one for one in every if not (one.lengthens and plain_step(setting)))
 
     def _sending(self) -> Iterator[Mistake]:
         names, exchange = self.whole.names, self.whole.exchange

@@ -112,7 +112,7 @@ def _of_classes(setting: Setting, output: Tensor) -> Iterator[Mistake]:
 def same(one: Loss, other: Loss, output: Tensor, targets: Tensor) -> bool:
     """Return whether two losses agree on an output."""
     try:
-        values = [float(loss(output, targets)) for loss in (one, other)]
+        values = [float(loss(output.detach(), targets)) for loss in (one, other)]
     except (RuntimeError, ValueError, TypeError, IndexError):
         return False
     return abs(values[0] - values[1]) <= 1e-6 * abs(values[1])
@@ -204,7 +204,7 @@ def _lengths(setting: Setting) -> Iterator[Mistake]:
     if setting.client.accumulate > 1:
         count = setting.client.accumulate
         yield simple("accumulation", f"gradients of {count} batches summed", partial(scaled, factor=count), "length")
-    yield numbered("loss factor", "a loss times {:.4g}", scaled, (0.5, 2.0, 0.1, 10.0), "length")
+    yield numbered("loss factor", "a loss times {:.4g}", scaled, (0.5, 2.0, 0.1, 10.0), "length", lengthens=True)
 
 
 def scaled(setting: Setting, factor: float) -> Setting:

@@ -42,6 +42,7 @@ class Mistake:
         groups: of mistakes that share one, a pair holds one.
         anywhere: whether ``sends`` works on each entry alone, and so on each tensor.
         paired: whether it is tried together with others.
+        lengthens: whether all that it does to one step of gradient descent is another length.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Mistake:
     groups: frozenset[str] = frozenset()
     anywhere: bool = True
     paired: bool = True
+    lengthens: bool = False
 
     def phrase(self, numbers: Numbers) -> str:
         """Return what happened with these numbers, in words."""
@@ -78,11 +80,18 @@ def numbered(
     starts: tuple[float, ...],
     *groups: str,
     high: float = inf,
+    lengthens: bool = False,
 ) -> Mistake:
     """Return a mistake with one number; ``change`` takes the setting and it."""
     begin = tuple((start,) for start in starts)
     return Mistake(
-        name, says, lambda setting, numbers: change(setting, *numbers), None, begin, 0.0, high, frozenset(groups)
+        name,
+        says,
+        lambda setting, numbers: change(setting, *numbers),
+        starts=begin,
+        high=high,
+        groups=frozenset(groups),
+        lengthens=lengthens,
     )
 
 

@@ -33,6 +33,14 @@ def explanation(fit: Fit, setting: Setting, shown: Sequence[Named], residual: fl
     return Explanation(tuple(names), " and ".join(says), numbers, residual, alike)
 
 
+def plain_step(setting: Setting) -> bool:
+    """Return whether a client sends its gradient, or one step of gradient descent along it."""
+    client = setting.client
+    own = optimizer_of(client)
+    descent = isinstance(own, torch.optim.SGD) and not own.param_groups[0]["weight_decay"]
+    return client.sends == "gradient" or (client.steps == 1 and descent)
+
+
 def factors(setting: Setting, factor: float, replaced: bool = False) -> tuple[str, ...]:
     """Return what may have made an update longer by a factor, in this client's round.
 

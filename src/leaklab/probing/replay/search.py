@@ -9,26 +9,51 @@ from torch import Tensor
 from leaklab.probing.replay.bench import Bench, Fit
 from leaklab.probing.replay.mistake import Mistake
 
+LENGTHS = frozenset({"share", "length", "rate"})
+"""Groups of mistakes that change how long an update is, more than where it points."""
 ALIKE = 2e-6
 """Distance up to which two explanations fit equally, if the rounding is finer."""
 
 
-def singles(bench: Bench, mistakes: Iterable[Mistake], stop: float) -> list[Fit]:
-    """Return the best fit of each mistake alone; those that cannot be run are left out."""
-    found = []
+def singles(bench: Bench, mistakes: Iterable[Mistake], stop: float, enough: float) -> list[Fit]:
+    """Return the best fit of each mistake alone; those that cannot be run are left out.
+
+    All are run with the numbers that they start with, then fitted, those that point the right way first. Once one
+    explains what was sent, only those are fitted that point as well, and those that change lengths: others would be
+    equal by chance alone.
+
+    Args:
+        bench: where they are run.
+        mistakes: what is tried.
+        stop: error at which a fit ends.
+        enough: error that explains what was sent.
+    """
+    begun: list[tuple[Fit, ...]] = []
     for mistake in mistakes:
         if bench.over:
             break
         tried = [bench.fit(((mistake, start),)) for start in mistake.starts]
-        fits = sorted((fit for fit in tried if fit is not None), key=lambda fit: fit.error)
-        if not fits:
+        fits = tuple(sorted((fit for fit in tried if fit is not None), key=lambda fit: fit.error))
+        if fits:
+            begun.append(fits)
+    found: dict[Mistake, Fit] = {fits[0].hypothesis[0][0]: fits[0] for fits in begun}
+    reached = 0.0 if any(fit.error <= enough for fit in found.values()) else None
+    for fits in sorted((fits for fits in begun if fits[0].numbers), key=_nearest):
+        (mistake, _), *_ = fits[0].hypothesis
+        if reached is not None and _nearest(fits) > 2 * reached and not mistake.groups & LENGTHS:
             continue
         best = bench.refined(fits[0], stop)
-        nearest = min(fits, key=lambda fit: fit.aligned)
-        if best.error > stop and nearest is not fits[0]:
-            best = min(best, bench.refined(nearest, stop), key=lambda fit: fit.error)
-        found.append(best)
-    return found
+        other = min(fits, key=lambda fit: fit.aligned)
+        if best.error > enough and other is not fits[0]:
+            best = min(best, bench.refined(other, stop), key=lambda fit: fit.error)
+        found[mistake] = best
+        if best.error <= enough and reached is None:
+            reached = _nearest(fits)
+    return list(found.values())
+
+
+def _nearest(fits: Sequence[Fit]) -> float:
+    return min(fit.aligned for fit in fits)
 
 
 def compatible(one: Mistake, other: Mistake) -> bool:

@@ -95,7 +95,7 @@ def _beta(one: Setting, value: float, place: int, betas: tuple[float, float]) ->
 def _rates(setting: Setting) -> Iterator[Mistake]:
     group = optimizer_of(setting.client).param_groups[0]
     starts = tuple(float(group["lr"]) * ratio for ratio in RATES)
-    yield numbered("rate", "learning rate {:.4g}", partial(_tune, name="lr"), starts, "rate")
+    yield numbered("rate", "learning rate {:.4g}", partial(_tune, name="lr"), starts, "rate", lengthens=True)
     if "momentum" not in group:
         return
     own = group["momentum"]
@@ -104,7 +104,15 @@ def _rates(setting: Setting) -> Iterator[Mistake]:
         says = "Nesterov's momentum" if toggled else "momentum that is not Nesterov's"
         yield simple("nesterov", says, partial(tuned, nesterov=toggled), "momentum")
         yield simple("momentum", "no momentum", partial(tuned, momentum=0.0, nesterov=False), "momentum")
-    yield numbered("momentum", "momentum of {:.4g}", partial(_tune, name="momentum"), (0.9, 0.5), "momentum", high=1.2)
+    yield numbered(
+        "momentum",
+        "momentum of {:.4g}",
+        partial(_tune, name="momentum"),
+        (0.9, 0.5),
+        "momentum",
+        high=1.2,
+        lengthens=True,
+    )
     if not own:
         kept = partial(tuned, momentum=1.0)
         yield simple("gradients kept", "gradients that are not set to zero between steps", kept, "momentum")
