@@ -29,7 +29,7 @@ def explanation(fit: Fit, setting: Setting, shown: Sequence[Named], residual: fl
     for mistake, own in fit.hypothesis:
         if mistake.name == "factor":
             others = [other for other, _ in fit.hypothesis if other is not mistake]
-            alike = factors(setting, own[0], any("optimizer" in other.groups for other in others))
+            alike = factors(setting, own[0], any(other.groups & {"optimizer", "decay"} for other in others))
     return Explanation(tuple(names), " and ".join(says), numbers, residual, alike)
 
 
@@ -47,7 +47,7 @@ def factors(setting: Setting, factor: float, replaced: bool = False) -> tuple[st
     Args:
         setting: as described.
         factor: of the whole update.
-        replaced: whether another mistake changes the optimizer.
+        replaced: whether another mistake changes what the optimizer does with a gradient.
     """
     client = setting.client
     whole = f"the client's share in a mean ({factor:.4g})"
@@ -60,7 +60,7 @@ def factors(setting: Setting, factor: float, replaced: bool = False) -> tuple[st
         return (whole, "clipping of the whole update") if 0 < factor < 1 else (whole,)
     rate = float(optimizer_of(client).param_groups[0]["lr"])
     told = [f"a learning rate of {factor * rate:.4g}"] if factor > 0 else []
-    if isinstance(optimizer_of(client), torch.optim.SGD) and not replaced:
+    if plain_step(setting) and not replaced:
         told.append(f"a loss times {factor:.4g}")
         if 0 < factor < 1:
             told.append("clipping of the gradient's norm")
