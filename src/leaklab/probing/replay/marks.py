@@ -1,6 +1,6 @@
 """What an update shows by itself of what was done to it before it was sent: another kind, zeros, a grid, noise."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,13 +13,18 @@ from leaklab.probing.replay.target import Target
 
 SPARSE = 0.1
 """Share of entries from which zeros where a replay has none are pruning."""
-LAWS = {"normal": (3.0, 24.0), "Laplace": (6.0, 2500.0)}
-"""Kurtosis of a law, and the variance of that of n draws times n."""
+LAWS: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
+    "normal": (lambda sizes: torch.erf(sizes / 2**0.5), 2**0.5),
+    "Laplace": (lambda sizes: 1 - torch.exp(-(2**0.5) * sizes), 5**0.5),
+}
+"""Distribution of sizes in units of the deviation, and the deviation of their squares."""
+DISTANCE = 1.95
+"""Kolmogorov's distance times the root of n, which one in a thousand draws of the law exceeds."""
 SURE = 30.0
 """Twice the log-likelihood that another mistake has to gain under noise."""
 LOUD = 0.7
 """Norm of noise relative to that of what was sent above which nothing is sure of what lies below it."""
-ENOUGH = 200
+ENOUGH = 500
 """Entries below which noise cannot be told from anything else."""
 
 
@@ -143,15 +148,25 @@ def _law(target: Target, left: Tensor, flat: Tensor) -> str | None:
     lean = float(left @ flat / (left.norm() * flat.norm()).clamp_min(1e-300))
     if abs(lean) > 5 / count**0.5 or abs(float(left.mean())) > 5 * deviation / count**0.5:
         return None
-    kurtosis = float((left / deviation).pow(4).mean())
-    for law, (expected, spread) in LAWS.items():
-        if abs(kurtosis - expected) > 5 * (spread / count) ** 0.5 + 0.02:
-            continue
-        wide = (expected - 1) ** 0.5
-        parts = _own_parts(target, left)
-        if all(_agrees(part, deviation, wide) for part in parts if len(part)) and _even(target, left, flat, wide):
+    for law, (distribution, wide) in LAWS.items():
+        parts = [part for part in _own_parts(target, left) if len(part)]
+        if (
+            _follows(left, deviation, distribution)
+            and all(_follows(part, deviation, distribution) for part in parts)
+            and all(_agrees(part, deviation, wide) for part in parts)
+            and _even(target, left, flat, wide)
+        ):
             return law
     return None
+
+
+def _follows(part: Tensor, deviation: float, distribution: Callable[[Tensor], Tensor]) -> bool:
+    """Return whether the sizes of entries follow a law (Kolmogorov and Smirnov's distance)."""
+    sizes = (part.abs() / deviation).sort().values
+    expected = distribution(sizes)
+    places = torch.arange(len(sizes) + 1, dtype=sizes.dtype, device=sizes.device) / len(sizes)
+    apart = torch.maximum((places[1:] - expected).amax(), (expected - places[:-1]).amax())
+    return bool(float(apart) < DISTANCE / float(len(sizes)) ** 0.5)
 
 
 def _even(target: Target, left: Tensor, flat: Tensor, wide: float) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from time import thread_time
 
+import torch
 from torch import Tensor
 
 from leaklab.probing.case import Case
@@ -13,9 +14,12 @@ from leaklab.probing.replay.mistake import Setting, holding
 from leaklab.probing.replay.result import Replay
 from leaklab.probing.replay.target import Target
 from leaklab.records.errors import UserError
+from leaklab.records.streams import stream
 
 LEAST, FLOORS = 1e-4, 5
 """A replay agrees below the larger of the one and this many times the rounding."""
+MOST_SHAKEN = 0.01
+"""Largest error that is put down to rounding."""
 BUDGET = 10.0
 """Seconds of a search, of the processor that runs it: a busy machine changes no result."""
 
@@ -47,6 +51,8 @@ def replay(case: Case, others: Mapping[str, Mapping[str, Tensor]] | None = None,
         raise UserError("every tensor that was sent is zero: there is nothing to explain")
     flat = target.flat(setting.client.round(setting.inputs, setting.targets))
     tolerance = max(LEAST, FLOORS * floor_of(case.exchange, names))
+    if tolerance < target.error(flat) < MOST_SHAKEN:
+        tolerance = max(tolerance, min(FLOORS * _shaken(setting, target, flat), MOST_SHAKEN))
     error, length = target.error(flat), float(target.sent.norm() * flat.norm())
     found = Replay(
         matches=error <= tolerance,
@@ -60,3 +66,21 @@ def replay(case: Case, others: Mapping[str, Mapping[str, Tensor]] | None = None,
     if not found.matches:
         found = Inquiry(case, setting, target, found, others or {}, begun + budget).run()
     return replace(found, seconds=thread_time() - begun)
+
+
+def _shaken(setting: Setting, target: Target, flat: Tensor) -> float:
+    """Return how far a replay moves when the weights do so by half a unit in their last place, relative.
+
+    Optimizers that divide by a gradient's size, as Adam, send rounding at full length where the gradient is none.
+    """
+    state = setting.client.model.state_dict()
+    moved = {
+        name: value * (1 + torch.finfo(value.dtype).eps * (stream(0, name).uniform(*value.shape).to(value) - 0.5))
+        for name, value in state.items()
+        if value.is_floating_point()
+    }
+    shaken = setting.of(model=holding(setting.client.model, moved))
+    got = shaken.client.round(setting.inputs, setting.targets)
+    # what is sent are weights: those before the round count as moved too
+    own = replace(target, exchange=replace(target.exchange, before={**target.exchange.before, **moved}))
+    return float((own.flat(got) - flat).norm() / target.sent.norm())

@@ -45,7 +45,7 @@ class Replay:
         error: their distance relative to the norm of what was sent.
         cosine: of the angle between them.
         factor: of the replay that brings it nearest.
-        tolerance: error up to which they agree: 1e-4, or five times the rounding.
+        tolerance: error up to which they agree: 1e-4, or five times the rounding of what was sent or of the replay.
         tensors: the same tensor by tensor.
         explanations: where they do not agree, what explains it equally well, the simplest first; empty if nothing does.
         nearest: what was tried and came nearest, if nothing explains it; None if nothing helps.
