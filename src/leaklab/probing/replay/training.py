@@ -13,8 +13,8 @@ from leaklab.probing.replay.mistake import Mistake, Setting, hooked, numbered, o
 
 SEEDS = (*range(21), 42, 123, 1234, 1337, 2024)
 """Seeds that people take."""
-RATES = (0.1, 1 / 3, 3.0, 10.0)
-"""Multiples of the described rate that fits begin with."""
+RATES = (0.5, 2.0, 0.1, 10.0)
+"""Multiples of the described rate that fits begin with: those of the loss, which is the same in plain descent."""
 BOUNDS = (0.6, 0.2, 0.05)
 """Shares of the first gradient's norm that fits of a clipping bound begin with."""
 
