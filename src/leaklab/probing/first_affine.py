@@ -1,0 +1,118 @@
+"""Samples in the update of a layer that sees each of them at one place: by division, or as a batch.
+
+G = D' X and g = D' 1 are carried to what the layer is of a sample, if the way there leads back, and then read by the
+room ``attacks/first_layer``: one sample by least squares, batches before a ReLU by ``peel`` and by SPEAR's sampling.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leaklab.attacks.first_layer import peel, spear
+from leaklab.attacks.first_layer.layer import FirstLayer
+from leaklab.attacks.first_layer.layer import Reading as Batch
+from leaklab.probing.case import Case
+from leaklab.probing.readers import Reader, error_of
+from leaklab.probing.rehearsal import Rehearsal
+from leaklab.probing.rounding import EDGE, rank
+from leaklab.probing.sample_maps import SampleMap
+from leaklab.records.streams import stream
+
+LARGEST_SAMPLED = 8
+"""Batches up to which directions are sought by sampling too."""
+AGREE = 1e-6
+"""Relative difference of quotients of two units below which they are of one sample."""
+LAST_PLACES = 100
+"""Rounding of a sum, in units of the last place of the layer's type."""
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """What is sent of a reader, on samples where the way leads back, else on what it sees.
+
+    Attributes:
+        weight: G [m, p].
+        bias: g [m]; None where none is sent.
+        shape: of what is read.
+        layer: of the same, for the readers of batches; None without a bias.
+        rank: of [G g]: how many samples there are at least.
+        rounded: whether what is beyond the rank is no more than rounding.
+    """
+
+    weight: Tensor
+    bias: Tensor | None
+    shape: tuple[int, ...]
+    layer: FirstLayer | None
+    rank: int
+    rounded: bool
+
+
+def update_of(reader: Reader, case: Case, rehearsal: Rehearsal) -> Update:
+    """Return what an exchange holds of a reader at one place."""
+    weight, bias = reader.weight_update(case, rehearsal), reader.bias_update(case, rehearsal)
+    joined = weight if bias is None else torch.cat([weight, bias[:, None]], 1)
+    error = error_of(case, rehearsal, reader.seen.name)
+    found = rank(joined, error).value
+    sizes = torch.linalg.svdvals(joined)
+    noise = EDGE * error * sum(size**0.5 for size in joined.shape)
+    noise += LAST_PLACES * torch.finfo(case.exchange.sent[reader.seen.name].dtype).eps * float(sizes[0])
+    rounded = len(sizes) <= found or float(sizes[found]) <= noise
+    own = rehearsal.client.model.get_parameter(reader.seen.name).detach().double()
+    own = reader.seen.upright(own)
+    shape, side, offset = (weight.shape[1],), 0, torch.zeros_like(own[:, 0])
+    if isinstance(reader.way, SampleMap) and (bias is not None or not reader.way.offset.any()):
+        way, shape = reader.way, reader.way.shape
+        shift = way.offset.to(weight)
+        if bias is not None:
+            weight = weight - bias[:, None] * shift
+        weight, offset, own = way.pulled(weight), own @ shift, way.pushed(own)
+        side = shape[-1] if len(shape) == 3 and shape[-1] == shape[-2] else 0
+    if bias is None or reader.bias is None:
+        return Update(weight, None, shape, None, found, rounded)
+    offset = offset + rehearsal.client.model.get_parameter(reader.bias).detach().double()
+    numbers = (one.cpu().numpy() for one in (weight, bias, own, offset))
+    return Update(weight, bias, shape, FirstLayer(*numbers, side), found, rounded)
+
+
+def single(held: Update) -> Tensor | None:
+    """Return the sample [1, ...] of an update of one, by least squares; only its direction without a bias."""
+    if held.bias is None:
+        return torch.linalg.svd(held.weight, full_matrices=False)[2][:1].reshape(1, *held.shape)
+    size = held.bias.square().sum()
+    if not size > 0:
+        return None
+    return (held.bias @ held.weight / size).reshape(1, *held.shape)
+
+
+def batches(held: Update, rectified: bool, seed: int) -> Iterator[tuple[str, Batch]]:
+    """Yield what each way reads of a batch, [b, p], by its name.
+
+    Args:
+        held: the update, with a bias.
+        rectified: whether the layer's units look like those before a ReLU.
+        seed: of the case.
+    """
+    assert held.layer is not None
+    draws = stream(seed, "first affine")
+    if held.rank > min(held.weight.shape):
+        return
+    try:
+        yield "peel", peel.read(held.layer, held.rank, draws)
+        if rectified and held.rank <= LARGEST_SAMPLED:
+            yield "spear", spear.read(held.layer, held.rank, draws)
+    except (np.linalg.LinAlgError, ValueError):  # an update that is no mixture at all
+        return
+
+
+def quotients(held: Update) -> Tensor:
+    """Return the samples [k, ...] that at least two units show alone: G_j / g_j is the same for both."""
+    assert held.bias is not None
+    live = held.bias.abs() > AGREE * held.bias.abs().max()
+    found = held.weight[live] / held.bias[live, None]
+    size = found.norm(dim=1)
+    near = torch.cdist(found, found, compute_mode="donot_use_mm_for_euclid_dist") <= AGREE * size[:, None]
+    firsts = [place for place, row in enumerate(near) if int(row.sum()) > 1 and int(row.nonzero()[0]) == place]
+    return found[firsts].reshape(-1, *held.shape)
