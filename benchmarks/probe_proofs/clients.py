@@ -1,7 +1,12 @@
 """Clients whose batches are known: networks of many kinds, and pictures for them."""
 
+from functools import cache
+
+import numpy as np
 import torch
+from skimage.data import lfw_subset
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 
 def mlp(inputs: int = 64, width: int = 60, outputs: int = 10, activation: type[nn.Module] = nn.ReLU) -> nn.Sequential:
@@ -17,11 +22,18 @@ def mlp(inputs: int = 64, width: int = 60, outputs: int = 10, activation: type[n
     ).double()
 
 
-def pictures(count: int, side: int = 8, channels: int = 1, seed: int = 1) -> Tensor:
-    """Return smooth pictures on [0, 1] with black edges, [count, channels, side, side], float64."""
-    draws = torch.Generator().manual_seed(seed)
-    rough = torch.rand(count, channels, side // 2 + 1, side // 2 + 1, generator=draws, dtype=torch.float64)
-    smooth = nn.functional.interpolate(rough, size=side, mode="bilinear", align_corners=True)
-    inside = torch.zeros(side, dtype=torch.float64)
-    inside[1:-1] = 1
-    return ((smooth - 0.3).clamp(min=0) / 0.7) * inside * inside[:, None]
+@cache
+def _faces() -> Tensor:
+    return torch.tensor(np.asarray(lfw_subset()), dtype=torch.float64)[:, None]
+
+
+def pictures(count: int, side: int = 25, channels: int = 1, first: int = 0) -> tuple[Tensor, Tensor]:
+    """Return faces of 8 bits on [0, 1], [count, channels, side, side], float64, and made-up labels of 10, [count].
+
+    Channels are shifted against one another, so that they differ.
+    """
+    images = _faces()[first : first + count]
+    if side != images.shape[-1]:
+        images = F.interpolate(images, size=side, mode="bilinear", align_corners=True)
+    shifted = torch.cat([images.roll(2 * channel, -1) for channel in range(channels)], 1)
+    return (shifted * 255).round() / 255, (torch.arange(count) * 7 + first) % 10

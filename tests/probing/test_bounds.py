@@ -17,7 +17,7 @@ LABELS = torch.tensor([1, 1, 2, 5, 7, 7])
 
 
 def _bounds(client: Client, targets: torch.Tensor = LABELS) -> Bounds:
-    inputs = pictures(len(targets))
+    inputs = pictures(len(targets))[0]
     return bounds(Case(client, client.round(inputs, targets), inputs, targets))
 
 
@@ -103,7 +103,7 @@ def test_batch_normalisation_gives_mean_and_variance_away() -> None:
     model = nn.Sequential(
         nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 10, bias=False)
     ).double()
-    inputs = pictures(6)
+    inputs = pictures(6)[0]
     found = _bounds(Client(model, shares=list(model.state_dict())))
     (read,) = found.statistics
     seen = model[0](inputs)
@@ -115,7 +115,7 @@ def test_batch_normalisation_gives_mean_and_variance_away() -> None:
 
 
 def test_an_unknown_sample_leaves_bounds_and_says_so() -> None:
-    client, inputs = Client(mlp()), pictures(6)
+    client, inputs = Client(mlp()), pictures(6)[0]
     found = bounds(Case(client, client.round(inputs, LABELS)))
     assert found.counted is None
     assert found.unknowns is None

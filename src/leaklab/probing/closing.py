@@ -1,4 +1,4 @@
-"""Closing: samples that were read are put through the whole network, and what comes of them is held against all tensors.
+"""Closing: samples that were read are put through the whole network, and what comes of it is held against all tensors.
 
 The gradient of one step is J(x)' e, with the Jacobian J of all outputs by all parameters and the derivatives e of the
 loss at the outputs. For given samples it is linear in e, so e is solved for: neither labels nor loss, nor any factor
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from leaklab.probing.applications import watched
 from leaklab.probing.case import Case
 from leaklab.probing.readers import error_of, update
-from leaklab.probing.rehearsal import Rehearsal, flat
+from leaklab.probing.rehearsal import FAILURES, Rehearsal, flat
 from leaklab.records.streams import stream
 
 ENTRIES = 1500
@@ -29,16 +29,25 @@ ROUNDINGS = 300
 ERRORS = 4.0
 ASIDE = 1e-3
 """How far readings beside a proven one are from it, as a share of its largest entry: 60 dB of what has that range."""
+DERIVATIVE = {torch.float64: 1e-6, torch.float32: 1e-2}
+"""Relative error of derivatives at the outputs, by the type of what was sent."""
 CLEARLY = 3.0
 """How many times as much as counts as none a wrong reading has to leave."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """What samples leave of the update, in units of what counts as none, and the derivatives e [M] that fit best."""
+    """What samples leave of the update.
+
+    Attributes:
+        size: in units of what counts as none.
+        derivatives: those at the outputs that fit best, e [M].
+        known: whether there is only one such e.
+    """
 
     size: float
     derivatives: Tensor
+    known: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +100,11 @@ class Closing:
         largest = max(found.values(), default=0.0)
         return {name: max(unit, 1e-9 * largest, 1e-300) for name, unit in found.items()}
 
+    @cached_property
+    def kind(self) -> torch.dtype:
+        """Return the type with the larger rounding among all that are held against."""
+        return max((self._type(name) for name in self.names), key=lambda one: torch.finfo(one).eps)
+
     def _type(self, name: str) -> torch.dtype:
         kinds = (self.case.exchange.sent[name].dtype, self.rehearsal.dtype)
         return torch.float32 if torch.float32 in kinds else torch.float64
@@ -103,7 +117,7 @@ class Closing:
         """
         named = dict(self.model.named_parameters())
         parameters = [named[name] for name in self.names]
-        outputs = flat(self._output(samples))
+        outputs = flat(self.output(samples))
         if len(outputs) > MOST_OUTPUTS:
             raise RuntimeError(f"{len(outputs)} outputs are too many to be solved for")
         together = max(1, int(MOST_NUMBERS / sum(one.numel() for one in parameters)))
@@ -116,11 +130,12 @@ class Closing:
                         parts[name].append(grad.flatten()[self.places[name].to(grad.device)].double())
         return {name: torch.stack(rows) for name, rows in parts.items() if rows}, len(outputs)
 
-    def _output(self, samples: Tensor) -> object:
+    def output(self, samples: Tensor) -> object:
+        """Return the network's output for samples, or for rows of the application that takes them."""
         client = self.rehearsal.client
         if self.instead is None:
             own = samples.to(self.rehearsal.dtype)
-            return watched(lambda model: client.output(model, own), self.model, until=None)[1]
+            return client.output(self.model, own)
         blank = self.rehearsal.inputs[:1].expand(len(samples), *self.rehearsal.inputs.shape[1:])
         rows = {self.instead: samples.to(self.rehearsal.dtype)}
         return watched(lambda model: client.output(model, blank), self.model, instead=rows)[1]
@@ -141,7 +156,7 @@ class Closing:
         for one in jacobian.values():
             worst = max(worst, float(rest[start : start + one.shape[1]].square().mean().sqrt()))
             start += one.shape[1]
-        return Rest(worst, weights)
+        return Rest(worst, weights, bool(kept.all()))
 
 
 def closes(closing: Closing, samples: Tensor, others: Callable[[int], Tensor], tries: int = 2) -> str | None:
@@ -163,6 +178,8 @@ def closes(closing: Closing, samples: Tensor, others: Callable[[int], Tensor], t
         rest = closing.rest(samples)
         if not rest.size <= 1:
             return f"put through the network it leaves {rest.size:.0e} times what rounding does"
+        if not _is_derivative(closing, samples, rest):
+            return "the derivatives at the outputs that go with it are not those of the client's loss at any labels"
         for number in range(tries):
             aside = closing.rest(others(number)).size
             if not aside >= CLEARLY:
@@ -170,6 +187,28 @@ def closes(closing: Closing, samples: Tensor, others: Callable[[int], Tensor], t
     except RuntimeError as failed:
         return str(failed)
     return None
+
+
+def _is_derivative(closing: Closing, samples: Tensor, rest: Rest) -> bool:
+    """Return whether derivatives at the outputs are those of the loss at some labels, up to one factor.
+
+    Asked only of losses of one class for each sample; whatever others may be, nothing is said against them.
+    """
+    client, targets = closing.rehearsal.client, closing.rehearsal.targets
+    output = closing.output(samples)
+    if targets.dim() != 1 or targets.is_floating_point() or not rest.known:
+        return True
+    if not isinstance(output, Tensor) or output.dim() != 2 or len(output) != len(samples):
+        return True
+    found = rest.derivatives.reshape(output.shape)
+    point = output.detach().clone().requires_grad_()
+    try:
+        value = client.loss(point, found.argmin(1).to(targets))
+        made = torch.autograd.grad(value, point)[0].double()
+    except FAILURES:
+        return True
+    factor = (found * made).sum() / made.square().sum()
+    return bool((found - factor * made).norm() <= DERIVATIVE[closing.kind] * found.norm()) and bool(factor > 0)
 
 
 def beside(samples: Tensor, seed: int) -> Callable[[int], Tensor]:

@@ -21,8 +21,8 @@ from leaklab.probing.rounding import EDGE, rank
 from leaklab.probing.sample_maps import SampleMap
 from leaklab.records.streams import stream
 
-LARGEST_SAMPLED = 8
-"""Batches up to which directions are sought by sampling too."""
+LARGEST_SAMPLED, SECONDS = 8, 5.0
+"""Batches up to which directions are sought by sampling too, and for how long."""
 AGREE = 1e-6
 """Relative difference of quotients of two units below which they are of one sample."""
 LAST_PLACES = 100
@@ -100,9 +100,10 @@ def batches(held: Update, rectified: bool, seed: int) -> Iterator[tuple[str, Bat
     if held.rank > min(held.weight.shape):
         return
     try:
-        yield "peel", peel.read(held.layer, held.rank, draws)
-        if rectified and held.rank <= LARGEST_SAMPLED:
-            yield "spear", spear.read(held.layer, held.rank, draws)
+        first = peel.read(held.layer, held.rank, draws)
+        yield "peel", first
+        if rectified and first.certified < held.rank <= LARGEST_SAMPLED:
+            yield "spear", spear.read(held.layer, held.rank, draws, SECONDS)
     except (np.linalg.LinAlgError, ValueError):  # an update that is no mixture at all
         return
 

@@ -16,9 +16,11 @@ from leaklab.probing import patches, token_rows
 from leaklab.probing.case import Case
 from leaklab.probing.closing import Closing, beside, closes
 from leaklab.probing.first_affine import Update, batches, quotients, single, update_of
+from leaklab.probing.lengths import with_length
 from leaklab.probing.readers import Reader, readers
 from leaklab.probing.reading import Reading
 from leaklab.probing.rehearsal import FAILURES, Rehearsal, rehearse
+from leaklab.probing.replayed import replays
 from leaklab.probing.sample_maps import SampleMap
 
 
@@ -80,7 +82,7 @@ def proofs(case: Case, rehearsal: Rehearsal | None = None) -> Proofs:
         (said if isinstance(tokens, str) else readings).append(tokens)  # type: ignore[arg-type]
     open_ways = [one for one in found if isinstance(one.way, SampleMap)]
     shut = [one for one in found if one.places == 1 and one not in open_ways]
-    for reader in [*open_ways, *shut[:1]] if not open_ways else open_ways:
+    for reader in open_ways or shut[:1]:
         try:
             for one in _read(case, rehearsal, reader):
                 (said if isinstance(one, str) else readings).append(one)  # type: ignore[arg-type]
@@ -111,7 +113,12 @@ def _read(case: Case, rehearsal: Rehearsal, reader: Reader) -> Iterator[Reading 
 def _samples(case: Case) -> int | None:
     """Return how many samples the client says that it used."""
     told = case.exchange.facts.get("samples")
-    return int(told) if told is not None else None if case.inputs is None else len(case.inputs)
+    if told is not None:
+        return int(told)
+    if case.inputs is None:
+        return None
+    client, held = case.client, len(case.inputs)
+    return held if client.batch_size is None else min(held, client.batch_size * client.steps * client.accumulate)
 
 
 def _closing(case: Case, rehearsal: Rehearsal, reader: Reader) -> Closing:
@@ -127,23 +134,40 @@ def _why_not(case: Case, rehearsal: Rehearsal, reader: Reader, held: Update, val
         return f"there were {told} samples, and the update shows {len(values)}"
     if not held.rounded:
         return "the layer's update is no sum over so few samples up to rounding"
-    return closes(_closing(case, rehearsal, reader), values, beside(values, case.seed))
+    closing = _closing(case, rehearsal, reader)
+    if not closing.names and len(values) == 1 and closing.instead is None:
+        return replays(case, rehearsal, values)
+    return closes(closing, values, beside(values, case.seed))
 
 
 def _read_one(case: Case, rehearsal: Rehearsal, reader: Reader, held: Update, of: str) -> Iterator[Reading | str]:
-    values = single(held)
-    if values is None:
-        return
-    by = "ratio"
+    """Yield the one sample of an update of rank one."""
+    by, values, why = "ratio", single(held), None
     if held.bias is None:
         by = "direction"
-        yield f"{reader.layer} has no bias that is sent: a sample is read up to its length and sign."
-        why: str | None = "its length is not known"
-    else:
-        why = _why_not(case, rehearsal, reader, held, values)
+        found = _with_length(case, rehearsal, reader, held)
+        if found is None:
+            why = f"{reader.layer} has no bias that is sent, so it is known up to length and sign only"
+        else:
+            by, values = "length", found
+    if values is None:
+        return
+    why = why or _why_not(case, rehearsal, reader, held, values)
     yield Reading(by, of, values[0], why is None)
     if why is not None:
         yield f"What '{by}' reads of {reader.layer} is not proven: {why}."
+
+
+def _with_length(case: Case, rehearsal: Rehearsal, reader: Reader, held: Update) -> Tensor | None:
+    """Return the sample [1, ...] whose direction a layer without a bias shows; None where its length is not found."""
+    way = reader.way
+    if not isinstance(way, SampleMap) or _samples(case) != 1:
+        return None
+    unit = torch.linalg.svd(reader.weight_update(case, rehearsal), full_matrices=False)[2][:1].to(way.offset)
+    unit = unit if unit.sum() > 0 else -unit
+    typical = float(reader.seen.given.detach().reshape(-1, unit.shape[1]).norm(dim=1).mean())
+    found = with_length(Closing(case, rehearsal), lambda length: way.back(length * unit[:, None]), typical)
+    return None if found is None else found.to(held.weight)
 
 
 def _read_batch(case: Case, rehearsal: Rehearsal, reader: Reader, held: Update, of: str) -> Iterator[Reading | str]:
