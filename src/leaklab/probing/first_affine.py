@@ -21,7 +21,7 @@ from leaklab.probing.rounding import EDGE, rank
 from leaklab.probing.sample_maps import SampleMap
 from leaklab.records.streams import stream
 
-LARGEST_SAMPLED, SECONDS = 8, 5.0
+LARGEST_SAMPLED, SECONDS = 8, 2.0
 """Batches up to which directions are sought by sampling too, and for how long."""
 AGREE = 1e-6
 """Relative difference of quotients of two units below which they are of one sample."""

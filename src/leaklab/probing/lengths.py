@@ -39,7 +39,7 @@ def with_length(closing: Closing, back: Callable[[float], Tensor], typical: floa
     tried = {(power, sign): left(power, sign) for power in powers for sign in (1.0, -1.0)}
     ends = []
     for sign in (1.0, -1.0):
-        best = min(powers, key=lambda power: tried[power, sign])  # noqa: B023
+        best = min(powers, key=lambda power: tried[power, sign])
         step = powers[1] - powers[0]
         power, size = _lowest(lambda at: left(at, sign), best - step, best + step)  # noqa: B023
         ends.append((size, power, sign))

@@ -172,7 +172,7 @@ def _with_length(case: Case, rehearsal: Rehearsal, reader: Reader, held: Update)
 
 def _read_batch(case: Case, rehearsal: Rehearsal, reader: Reader, held: Update, of: str) -> Iterator[Reading | str]:
     best, by, why = None, "", "no way tells so many samples apart"
-    for name, batch in batches(held, reader.rectified, case.seed):
+    for name, batch in batches(held, reader.rectified and not rehearsal.draws, case.seed):
         values = torch.from_numpy(batch.images).reshape(-1, *held.shape).to(held.weight)
         reason = _why_not(case, rehearsal, reader, held, values) if batch.proven or batch.certified else "unlikely"
         if reason is None:

@@ -68,20 +68,18 @@ class Rehearsal:
     @cached_property
     def factors(self) -> dict[str, Factor]:
         """Return the tensors that are sent as the gradient of one step, up to two numbers for each."""
-        found = {}
-        for name, gradient in self.gradients.items():
-            if name not in self.sent.sent or not gradient.any():
-                continue
-            sent, weights = self.sent.direction(name), self.sent.before[name].double()
-            ways = torch.stack([gradient.double().flatten(), weights.flatten()], 1)
-            unit = ways.norm(dim=0).clamp(min=1e-300)
-            fit = torch.linalg.lstsq(ways / unit, sent.flatten()[:, None], driver="gelsd" if not sent.is_cuda else None)
-            gain, decay = (float(value) for value in fit.solution[:, 0] / unit)
-            decay = decay if abs(decay) * float(unit[1]) > self.tolerance * float(sent.norm()) else 0.0
-            rest = sent - gain * gradient.double() - decay * weights
-            if gain > 0 and float(rest.norm()) <= self.tolerance * float(sent.norm()):
-                found[name] = Factor(gain, decay)
-        return found
+        found: dict[str, Factor] = {}
+        held = {name: one for name, one in self.gradients.items() if name in self.sent.sent and one.any()}
+        # the largest first: a few numbers do not tell two factors, but go with those of others
+        for name in sorted(held, key=lambda one: -held[one].numel()):
+            sent, weights = self.sent.direction(name).flatten(), self.sent.before[name].double().flatten()
+            gradient = held[name].double().flatten()
+            for one in (_plain(sent, gradient), _with_decay(sent, gradient, weights), *dict.fromkeys(found.values())):
+                rest = sent - one.gain * gradient - one.decay * weights
+                if one.gain > 0 and float(rest.norm()) <= self.tolerance * float(sent.norm()):
+                    found[name] = one
+                    break
+        return {name: found[name] for name in held if name in found}
 
     def plain(self, exchange: Exchange, name: str) -> Tensor:
         """Return what an exchange sent of a parameter, as ``Exchange.direction``, without decay of its weights."""
@@ -107,6 +105,25 @@ class Rehearsal:
     def noise(self, count: int, draws: Stream) -> Tensor:
         """Return other noise like the inputs, [count, ...]."""
         return noise_like(self.inputs, count, draws)
+
+
+FEWEST = 8
+"""Numbers of a tensor from which two factors are told from it."""
+
+
+def _plain(sent: Tensor, gradient: Tensor) -> Factor:
+    """Return the factor of what is sent on a gradient, both [n], without decay."""
+    return Factor(float(sent @ gradient / gradient.square().sum()), 0.0)
+
+
+def _with_decay(sent: Tensor, gradient: Tensor, weights: Tensor) -> Factor:
+    """Return both factors of what is sent, [n], by least squares; none where too few numbers tell them."""
+    ways = torch.stack([gradient, weights], 1)
+    unit = ways.norm(dim=0).clamp(min=1e-300)
+    if len(sent) < FEWEST:
+        return Factor(0.0, 0.0)
+    gain, decay = (torch.linalg.lstsq(ways / unit, sent[:, None]).solution[:, 0] / unit).tolist()
+    return Factor(gain, decay)
 
 
 def in_mode(client: Client) -> nn.Module:
