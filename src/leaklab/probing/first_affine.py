@@ -97,8 +97,8 @@ def batches(held: Update, rectified: bool, seed: int) -> Iterator[tuple[str, Bat
     """
     assert held.layer is not None
     draws = stream(seed, "first affine")
-    if held.rank > min(held.weight.shape):
-        return
+    if held.rank > min(held.weight.shape) or not (rectified or held.layer.side):
+        return  # neither zeros of a ReLU nor pixels, of which each way needs one
     try:
         first = peel.read(held.layer, held.rank, draws)
         yield "peel", first

@@ -80,9 +80,11 @@ def proofs(case: Case, rehearsal: Rehearsal | None = None) -> Proofs:
     readings, said = list[Reading](), list[str]()
     for tokens in token_rows.token_rows(case, rehearsal):
         (said if isinstance(tokens, str) else readings).append(tokens)  # type: ignore[arg-type]
-    open_ways = [one for one in found if isinstance(one.way, SampleMap)]
-    shut = [one for one in found if one.places == 1 and one not in open_ways]
-    for reader in open_ways or shut[:1]:
+    ways = [one for one in found if isinstance(one.way, SampleMap)]
+    shut = [one for one in found if one.places == 1 and one not in ways]
+    for reader in [*ways, *shut[:1]]:
+        if reader in shut and readings:
+            break  # samples are there, and what a layer behind saw of them says no more
         try:
             for one in _read(case, rehearsal, reader):
                 (said if isinstance(one, str) else readings).append(one)  # type: ignore[arg-type]

@@ -204,6 +204,8 @@ def _way(rehearsal: Rehearsal, one: Application, seed: int) -> SampleMap | str:
             return "what it sees of a sample depends on others of the batch"
         return sample_map(rows, inputs[:1], draws)
     except FAILURES as failed:
+        if not rehearsal.inputs.is_floating_point():
+            return "the model takes whole numbers only"
         return f"what it sees of a sample could not be tried: {failed}"
 
 
