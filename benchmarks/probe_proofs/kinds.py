@@ -172,7 +172,7 @@ def _two_losses(outputs: tuple[Tensor, Tensor], targets: Tensor) -> Tensor:
 def kinds() -> dict[str, Callable[[], Kind]]:
     """Return all kinds by name, each made when it is called."""
 
-    def of(network: Callable[[], nn.Module], count: int, side: int = 25, channels: int = 1, **client: object):  # noqa: ANN202
+    def of(network: Callable[[], nn.Module], count: int, side: int = 25, channels: int = 1, **client: object):
         def made() -> Kind:
             inputs, targets = pictures(count, side, channels)
             model = network()
@@ -181,7 +181,7 @@ def kinds() -> dict[str, Callable[[], Kind]]:
 
         return made
 
-    def words(network: Callable[[], nn.Module], loss: object = F.cross_entropy, **client: object):  # noqa: ANN202
+    def words(network: Callable[[], nn.Module], loss: object = F.cross_entropy, **client: object):
         def made() -> Kind:
             tokens = _tokens(4)
             targets = tokens if loss is _next_word else torch.arange(4) % 2
