@@ -40,6 +40,7 @@ class Update:
         layer: of the same, for the readers of batches; None without a bias.
         rank: of [G g]: how many samples there are at least.
         rounded: whether what is beyond the rank is no more than rounding.
+        counts: the same rank of the rehearsal, of three samples of noise: less where it does not count samples.
     """
 
     weight: Tensor
@@ -48,6 +49,7 @@ class Update:
     layer: FirstLayer | None
     rank: int
     rounded: bool
+    counts: int
 
 
 def update_of(reader: Reader, case: Case, rehearsal: Rehearsal) -> Update:
@@ -60,6 +62,7 @@ def update_of(reader: Reader, case: Case, rehearsal: Rehearsal) -> Update:
     noise = EDGE * error * sum(size**0.5 for size in joined.shape)
     noise += LAST_PLACES * torch.finfo(case.exchange.sent[reader.seen.name].dtype).eps * float(sizes[0])
     rounded = len(sizes) <= found or float(sizes[found]) <= noise
+    counts = _counts(reader, rehearsal)
     own = rehearsal.client.model.get_parameter(reader.seen.name).detach().double()
     own = reader.seen.upright(own)
     shape, side, offset = (weight.shape[1],), 0, torch.zeros_like(own[:, 0])
@@ -71,10 +74,19 @@ def update_of(reader: Reader, case: Case, rehearsal: Rehearsal) -> Update:
         weight, offset, own = way.pulled(weight), own @ shift, way.pushed(own)
         side = shape[-1] if len(shape) == 3 and shape[-1] == shape[-2] else 0
     if bias is None or reader.bias is None:
-        return Update(weight, None, shape, None, found, rounded)
+        return Update(weight, None, shape, None, found, rounded, counts)
     offset = offset + rehearsal.client.model.get_parameter(reader.bias).detach().double()
     numbers = (one.cpu().numpy() for one in (weight, bias, own, offset))
-    return Update(weight, bias, shape, FirstLayer(*numbers, side), found, rounded)
+    return Update(weight, bias, shape, FirstLayer(*numbers, side), found, rounded, counts)
+
+
+def _counts(reader: Reader, rehearsal: Rehearsal) -> int:
+    """Return the rank of a reader's [G g] in the rehearsal."""
+    joined = reader.seen.upright(rehearsal.gradients[reader.seen.name]).double()
+    if reader.bias is not None:
+        joined = torch.cat([joined, rehearsal.gradients[reader.bias].double()[:, None]], 1)
+    sizes = torch.linalg.svdvals(joined)
+    return int((sizes > rehearsal.tolerance * sizes[0]).sum())
 
 
 def single(held: Update) -> Tensor | None:

@@ -19,7 +19,7 @@ from leaklab.probing.first_affine import Update, batches, quotients, single, upd
 from leaklab.probing.lengths import with_length
 from leaklab.probing.readers import Reader, readers
 from leaklab.probing.reading import Reading
-from leaklab.probing.rehearsal import FAILURES, Rehearsal, rehearse
+from leaklab.probing.rehearsal import FAILURES, SAMPLES, Rehearsal, rehearse
 from leaklab.probing.replayed import replays
 from leaklab.probing.sample_maps import SampleMap
 
@@ -134,6 +134,8 @@ def _why_not(case: Case, rehearsal: Rehearsal, reader: Reader, held: Update, val
         return "nobody says how many samples there were"
     if told != len(values):
         return f"there were {told} samples, and the update shows {len(values)}"
+    if held.counts < min(SAMPLES, told + 1):
+        return f"the layer's update has rank {held.counts} even of {SAMPLES} samples of noise, so it counts none"
     if not held.rounded:
         return "the layer's update is no sum over so few samples up to rounding"
     closing = _closing(case, rehearsal, reader)
