@@ -75,8 +75,9 @@ def test_imports_run_downwards_only():
 
 
 TRUTH = "attacks never come to the truth of a capture, on no way"
-FOR_GUESTS = {"guests/calls.py", "guests/lint.py", "guests/networks.py", "guests/attempt.py"}
-"""In a process of its own these seed the global generators, which a guest may draw from."""
+FOR_GUESTS = {"guests/calls.py", "guests/lint.py", "guests/networks.py", "guests/attempt.py", "probing/owned.py"}
+"""These seed the global generators, which a guest or an owner's network may draw from: in a process of their own, or
+for a while, after which they are as they were."""
 FILES = "attacks open no files"
 PEEKING = {
     "attacks/peek.py": ("from leaklab.captures.truth import load_truth", {TRUTH}),

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from leaklab.probing.exchange import Exchange, Sends
+from leaklab.probing.owned import drawing
 from leaklab.records.errors import UserError
 
 Optimize = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
@@ -91,8 +92,7 @@ class Client:
         if self.sends == "gradient" and self.steps != 1:
             raise UserError(f"a gradient is that of one step, not of {self.steps}: set sends to 'delta'")
         before = {name: value.detach().clone() for name, value in model.state_dict().items()}
-        with torch.random.fork_rng():
-            torch.manual_seed(self.seed)
+        with drawing(self.seed):
             self._train(model, named, inputs, targets)
         after = {**model.state_dict(), **{name: value.detach() for name, value in named.items()}}
         return Exchange(before, self._sent(before, after, named), self.sends)

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from leaklab.probing.card import Probe, stage_lines
 from leaklab.probing.case_file import CaseFile, read_case
 from leaklab.probing.client import Client
 from leaklab.probing.exchange import Exchange
+from leaklab.probing.owned import with_state
 from leaklab.probing.probe import probe
 from leaklab.probing.recorded import recorded, truth_of
 from leaklab.probing.stages import Done
@@ -63,9 +63,7 @@ def probes_of(
 
 def given(client: Client, exchange: Exchange) -> Client:
     """Return a client with the weights that it was given in an exchange, which sends what it sent there."""
-    model = deepcopy(client.model)
-    model.load_state_dict(dict(exchange.before), strict=False)
-    return replace(client, model=model, sends=exchange.kind)
+    return replace(client, model=with_state(client.model, exchange.before), sends=exchange.kind)
 
 
 def _samples(file: CaseFile, truth: Path | None, exchange: Exchange, number: int) -> tuple:  # type: ignore[type-arg]

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from leaklab.models.text.first_block import FirstBlock, first_block, sentence_inputs
 from leaklab.models.text.low_rank import FUSED, SCALE, SEPARATE, LowRank, freeze
+from leaklab.probing.owned import with_state
 from leaklab.records.errors import UserError
 
 BODIES = {"transformer": ("h", "wte", "wpe"), "model": ("layers", "embed_tokens"), "bert": ("encoder", "embeddings")}
@@ -66,8 +67,7 @@ def transformer_of(
     Raises:
         UserError: there is none, or its first block is computed in another way.
     """
-    copy = deepcopy(model).cpu()
-    copy.load_state_dict({name: value.detach().cpu() for name, value in before.items()}, strict=False)
+    copy = with_state(model, before).cpu()
     trained = {id(value): name for name, value in copy.named_parameters() if value.requires_grad}
     at, network = _found(Usual(copy, usual, output) if usual else copy)
     factors = _thinned(network)
