@@ -30,15 +30,12 @@ def with_state(model: nn.Module, state: Mapping[str, Tensor]) -> nn.Module:
     """
     copy = deepcopy(model)
     own = copy.state_dict()
+    mend = "describe the client with the model that it trained"
     for name, value in state.items():
         if name not in own:
-            raise UserError(
-                f"tensor '{name}' is none of the model's: describe the client with the model that it trained"
-            )
+            raise UserError(f"tensor '{name}' is none of the model's: {mend}")
         if value.shape != own[name].shape:
-            raise UserError(
-                f"tensor '{name}' has shape {list(value.shape)}, and {list(own[name].shape)} in the model: describe the "
-                "client with the model that it trained"
-            )
+            shapes = f"{list(value.shape)}, and {list(own[name].shape)} in the model"
+            raise UserError(f"tensor '{name}' has shape {shapes}: {mend}")
     copy.load_state_dict({**own, **state}, strict=True)
     return copy
