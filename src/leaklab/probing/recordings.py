@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from torch import Tensor
+
 from leaklab.probing.card import Probe, stage_lines
 from leaklab.probing.case_file import CaseFile, read_case
 from leaklab.probing.client import Client
@@ -53,10 +55,10 @@ def probes_of(
         at = str(exchange.facts["at"])
         if progress:
             print(f"\n{at}", flush=True)
-        samples = _samples(file, truth, exchange, len(found))
+        inputs, targets = _samples(file, truth, exchange, len(found))
         others = {**file.others, **{name: state for name, state in states.items() if name != at}}
         yield at, probe(
-            given(file.client, exchange), *samples, exchange, public=file.public, others=others,
+            given(file.client, exchange), inputs, targets, exchange, public=file.public, others=others,
             tokenizer=file.tokenizer, budget=budget, seed=seed, file=at, sha256=file.sha256, said=said,
         )  # fmt: skip
 
@@ -66,7 +68,9 @@ def given(client: Client, exchange: Exchange) -> Client:
     return replace(client, model=with_state(client.model, exchange.before), sends=exchange.kind)
 
 
-def _samples(file: CaseFile, truth: Path | None, exchange: Exchange, number: int) -> tuple:  # type: ignore[type-arg]
+def _samples(
+    file: CaseFile, truth: Path | None, exchange: Exchange, number: int
+) -> tuple[Tensor | None, Tensor | None]:
     if truth is not None:
         return truth_of(truth, exchange)
     # samples of a case file belong to one exchange; of several nobody says to which
