@@ -195,6 +195,10 @@ class _Work:
     def _easy_case(self) -> None:
         """Ask whether the same attackers read one sample of one step, without any defense."""
         easy = easy_case(self.case)
+        if easy.client == self.case.client and _size(easy) == _size(self.case):
+            self.stages.left_out("premise", "the case is the easy one itself")
+            self.premise = False
+            return
         found = self.stages.run("premise", lambda: read_of(easy, self._seconds("premise")))
         self.premise = None if found is None else any(found.read)
 
@@ -210,6 +214,10 @@ class _Work:
 def _named(case: Case) -> Named:
     every, targets, private = line_up(case)
     return named(case, every, targets, true=private)
+
+
+def _size(case: Case) -> int:
+    return 0 if case.inputs is None else len(case.inputs)
 
 
 def _holds_tokens(case: Case) -> bool:
