@@ -11,7 +11,7 @@ from leaklab.data.catalog import load_catalog
 from leaklab.items.items import Item
 from leaklab.planning import code as planning_code
 from leaklab.planning.code import code_of, kept_digests
-from leaklab.planning.plan import build_plan, result_files
+from leaklab.planning.plan import Job, build_plan, result_files
 from leaklab.records import code
 from leaklab.records.errors import UserError
 from leaklab.specs import base
@@ -170,6 +170,9 @@ class TestNeeds:
             for job in jobs.values():
                 assert job.folder == base.RUNS / stage / job.name
                 assert plan.job(stage, job.name) is job
+            for job in list(jobs.values())[:20]:
+                alone = Job(job.spec)
+                assert (job.name, job.folder, job.read_runs) == (alone.name, alone.folder, alone.read_runs)
 
 
 class TestSharing:

@@ -82,7 +82,7 @@ class Plan:
     jobs: dict[str, dict[str, Job]] = field(default_factory=dict)
     datasets: set[str] = field(default_factory=set)
     runs: dict[tuple[Scale, str], list[PlannedRun]] = field(default_factory=dict)
-    _added: dict[int, Spec] = field(default_factory=dict, repr=False, compare=False)
+    _added: dict[int, tuple[Spec, str]] = field(default_factory=dict, repr=False, compare=False)
 
     def job(self, stage: str, name: str) -> Job:
         """Return the job of a stage by run id."""
@@ -106,23 +106,28 @@ class Plan:
             self._collect(*needed, found)
         found[f"{stage}/{name}"] = job
 
-    def add(self, spec: Spec) -> None:
-        """Add a run and all that it needs."""
-        if id(spec) in self._added:  # most runs that others need are parts of them, and to name one takes long
-            return
-        self._added[id(spec)] = spec  # kept, so that no other can take its place
+    def add(self, spec: Spec) -> str:
+        """Add a run and all that it needs; return its id."""
+        # most runs that others need are parts of them; each spec is kept, so that no other can take its place
+        if id(spec) not in self._added:
+            self._added[id(spec)] = spec, self._enter(spec)
+        return self._added[id(spec)][1]
+
+    def _enter(self, spec: Spec) -> str:
         job, name = Job(spec), run_id(spec)
         known = self.jobs.setdefault(spec.stage, {})
         if name in known:
             if known[name].spec != spec and known[name].text != job.text:  # equal ones are told apart much sooner
                 raise UserError(f"two {spec.stage} runs share the id {name}: lengthen HASH_LENGTH in specs/base.py")
-            return
-        for needed in job.needs:
-            self.add(needed)
+            return name
+        reads = tuple((needed.stage, self.add(needed)) for needed in job.needs)
+        # as if it had been asked: these are cached properties
+        vars(job).update(name=name, folder=RUNS / spec.stage / name, read_runs=reads)
         if job.dataset and job.dataset not in self.datasets:
             self._find(job.dataset)
             self.datasets.add(job.dataset)
         known[name] = job
+        return name
 
     def _find(self, dataset: str) -> None:
         """Refuse a data set that no catalog has, before a job asks for it."""
