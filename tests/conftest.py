@@ -77,6 +77,10 @@ def pytest_xdist_make_scheduler(config, log):
     return ByGroup(config, log)
 
 
+DIGESTS = Path(".snakemake/code-digests.json")
+"""Where a checkout keeps the digests of its code."""
+
+
 @dataclass(frozen=True)
 class Checkout:
     """A checkout with its own sources on the path and without a data mirror."""
@@ -144,6 +148,7 @@ class Checkout:
     def clone(self, folder: Path) -> "Checkout":
         """Return a second checkout with what is committed in this one, and nothing that was made since."""
         self.must("git", "clone", "--quiet", ".", str(folder))
+        take_digests(self.folder, folder)
         return Checkout(folder)
 
     def only(self, *items: str) -> "Checkout":
@@ -158,6 +163,13 @@ class Checkout:
         return self
 
 
+def take_digests(source: Path, target: Path) -> None:
+    """Take over the digests of code that were found in a checkout: those of other sources count for nothing."""
+    if (source / DIGESTS).is_file():
+        (target / DIGESTS).parent.mkdir(exist_ok=True)
+        shutil.copy2(source / DIGESTS, target / DIGESTS)
+
+
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory):
     """The files of this checkout that git knows or would take, committed afresh."""
@@ -170,6 +182,7 @@ def checkout(tmp_path_factory):
         if source.exists() or source.is_symlink():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target, follow_symlinks=False)
+    take_digests(ROOT, folder)
     fresh = Checkout(folder)
     fresh.must("git", "init", "--quiet", "--initial-branch=main")
     fresh.must("git", "add", "--all")
