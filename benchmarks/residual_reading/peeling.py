@@ -175,7 +175,8 @@ def peeled(network: nn.Module, gradients: dict[str, Tensor], side: int) -> Peele
             found, on, residual, more = settled(gradients[f"{layer}.weight"], at, on, unsure, stride)
             flips, place = flips + more, place - 1
             if residual < CLOSED:
-                fits[layer], maps[place] = residual, found
+                # rounding that is left of cells that are off counts as no activity
+                fits[layer], maps[place] = residual, found * states(found)[0]
                 if place + 1 in maps:
                     maps[place + 1] = maps[place + 1] * on
             return found, on, *states(found)

@@ -18,6 +18,8 @@ SOFTNESS = 25.0
 """Of a softened ReLU, by unit of the width: 1 / beta."""
 BOX, MAPS = 100.0, 2
 """Weight of leaving [0, 1]; how many maps a picture is fitted to."""
+FIRST_BLOCK = (7, 8)
+"""ReLUs of the second stage's first block, the inner one and that of its output."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,24 +55,50 @@ def behind(network: nn.Sequential, read: Peeled, prior: Prior, shape: tuple[int,
 
     Cells that are on have known values, the others are not above 0.
     """
-    network, gate, lowest = deepcopy(network), Gate(), sorted(read.maps)[:MAPS]
-    gated(network, gate)
-    known = [read.maps[place] for place in lowest]
+    maps = _first_block if set(FIRST_BLOCK) <= set(read.maps) else _lowest
+    made, known = maps(network, read)
     sizes = [one[one > 0].square().mean().sqrt() for one in known]
-    names = [name for name, _ in network.named_children()]
-    front = nn.Sequential(*list(network.children())[: names.index("layer2" if lowest[-1] < 13 else "layer3") + 1])
 
     def misfit(picture: Tensor, _: float) -> Tensor:
-        gate.seen = []
-        front(picture.view(1, *shape))
-        made = [gate.seen[place][0] for place in lowest]
         rests = [
             torch.where(one > 0, own - one, own.clamp(min=0)) / size
-            for own, one, size in zip(made, known, sizes, strict=True)
+            for own, one, size in zip(made(picture.view(1, *shape)), known, sizes, strict=True)
         ]
         return torch.cat([rest.flatten() for rest in rests])
 
     return prior.mean + prior.factor @ narrowed(misfit, prior, prior.mean.new_zeros(prior.factor.shape[1]))
+
+
+Made = Callable[[Tensor], list[Tensor]]
+
+
+def _first_block(network: nn.Sequential, read: Peeled) -> tuple[Made, list[Tensor]]:
+    """Return both maps of the second stage's first block; with the inner one known, the other is affine in its input."""
+    block, names = network.layer2[0], [name for name, _ in network.named_children()]
+    front = nn.Sequential(*list(network.children())[: names.index("layer2")])
+    known = [read.maps[place] for place in FIRST_BLOCK]
+    added = block.bn2(block.conv2(known[0][None]))[0]
+
+    def made(picture: Tensor) -> list[Tensor]:
+        inputs = front(picture)
+        return [block.bn1(block.conv1(inputs))[0], block.downsample(inputs)[0] + added]
+
+    return made, known
+
+
+def _lowest(network: nn.Sequential, read: Peeled) -> tuple[Made, list[Tensor]]:
+    """Return the lowest maps that were read, where the peeling ended above that block."""
+    network, gate, lowest = deepcopy(network), Gate(), sorted(read.maps)[:MAPS]
+    gated(network, gate)
+    names = [name for name, _ in network.named_children()]
+    front = nn.Sequential(*list(network.children())[: names.index("layer2" if lowest[-1] < 13 else "layer3") + 1])
+
+    def made(picture: Tensor) -> list[Tensor]:
+        gate.seen = []
+        front(picture)
+        return [gate.seen[place][0] for place in lowest]
+
+    return made, [read.maps[place] for place in lowest]
 
 
 def gated(network: nn.Module, gate: "Gate") -> None:
