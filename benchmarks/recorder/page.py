@@ -15,7 +15,8 @@ the stroke the least, which other work on the machine disturbed least. How to re
 ## An exchange, beside the disk
 
 What a client was given and what it sent, float32, by `record_update`: written aside, summed (CRC-32), renamed. The
-disk's own speed is that of a plain write of the same bytes into one file of the same file system. Seven times, in turns.
+disk's own speed is that of a plain write of the same bytes into one file of the same file system. Seven times, in
+turns.
 """
 ROUNDS = """## A round of Flower
 
