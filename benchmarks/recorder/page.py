@@ -1,5 +1,7 @@
 """The page of the recorder's costs, computed from the table."""
 
+from math import ceil
+
 import pandas as pd
 from speed.page import markdown
 
@@ -15,8 +17,8 @@ the stroke the least, which other work on the machine disturbed least. How to re
 ## An exchange, beside the disk
 
 What a client was given and what it sent, float32, by `record_update`: written aside, summed (CRC-32), renamed. The
-disk's own speed is that of a plain write of the same bytes into one file of the same file system. Seven times, in
-turns.
+disk's own speed is that of a plain write of the same bytes into a file of the same file system, which stays there as an
+exchange does. Seven times, in turns.
 """
 ROUNDS = """## A round of Flower
 
@@ -63,7 +65,9 @@ def page(table: pd.DataFrame) -> str:
         ])  # fmt: skip
     verdict = (
         f"The goal is {100 * GOAL:.0f} % of a plain round: kept at {sum(one <= GOAL for one in shares)} of "
-        f"{len(shares)} sizes by medians, and at {sum(one <= GOAL for one in least)} by the least."
+        f"{len(shares)} sizes by medians, and at {sum(one <= GOAL for one in least)} by the least. "
+        f"With `every={ceil(max(shares) / GOAL)}` the mean round keeps it at all sizes by medians; local training of "
+        "more than one step makes the part smaller too."
     )
     return (
         "\n\n".join([*parts, markdown(["parameters", "plain round, s", "recorder, ms", "of it, %"], lines), verdict])
