@@ -214,6 +214,11 @@ def colour(name: str) -> bool:
     return NETWORKS[name].channels == 3
 
 
+def visible(name: str) -> bool:
+    """Return whether scale and shift of images change an update: batch norm after a bare convolution undoes both."""
+    return not NETWORKS[name].batch_norm
+
+
 SGD, ADAM = torch.optim.SGD, torch.optim.Adam
 MANY, ONE = (4,), (1,)
 FACTOR = _names("factor")
@@ -264,8 +269,9 @@ ALONE = (
     Planted("a sample taken for another", _rows([0, 1, 2, 6, 4, 5, 6, 7]), _names("repeated")),
     Planted("normalised, ImageNet", _images(lambda x: (x - IMAGENET[0]) / IMAGENET[1]), _names("normalisation"),
             fits=colour),
-    Planted("times 255", _images(lambda x: 255 * x), _names("normalisation")),
-    Planted("times 1.3 minus 0.2", _images(lambda x: 1.3 * x - 0.2), _names("normalisation"), 1.3),
+    Planted("times 255", _images(lambda x: 255 * x), _names("normalisation"), fits=visible),
+    Planted("times 1.3 minus 0.2", _images(lambda x: 1.3 * x - 0.2), _names("normalisation"), 1.3,
+            fits=visible),
     Planted("mirrored", MIRROR, _names("mirror")),
     Planted("rows and columns swapped", _images(lambda x: x.transpose(2, 3)), _names("axes")),
     Planted("BGR", BGR, _names("channels"), fits=colour),

@@ -100,16 +100,17 @@ class Bench:
             return None
         return Fit(hypothesis, flat, self.target.error(flat), self.target.aligned(flat))
 
-    def refined(self, fit: Fit, stop: float = 1e-7) -> Fit:
+    def refined(self, fit: Fit, stop: float = 1e-7, step: float = STEP) -> Fit:
         """Return a fit whose numbers were improved by least squares (damped Gauss-Newton).
 
         Args:
             fit: to begin with.
             stop: error at which it is good enough.
+            step: relative step of the first difference quotients.
         """
         if not fit.numbers:
             return fit
-        step, poor = STEP, 0
+        poor = 0
         for _ in range(ROUNDS):
             if self.over or fit.error <= stop:
                 break

@@ -189,7 +189,7 @@ class Inquiry:
         told, first = [], None
         for fit in equals(fits, self.tolerance, rounding):
             one = self._finished(fit)
-            if one is not None:
+            if one is not None and one.says not in [other.says for other in told]:
                 told.append(one)
                 first = first or fit
         return self._ended(told, first) if told and first is not None else None

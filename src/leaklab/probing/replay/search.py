@@ -6,12 +6,14 @@ from itertools import chain, zip_longest
 import torch
 from torch import Tensor
 
-from leaklab.probing.replay.bench import Bench, Fit
+from leaklab.probing.replay.bench import FINEST, Bench, Fit
 from leaklab.probing.replay.mistake import Mistake
 
 LENGTHS = frozenset({"share", "length", "rate"})
 """Groups of mistakes that change how long an update is, more than where it points."""
-ALIKE = 2e-6
+NEAR = 0.05
+"""Error from which a fit is taken up again in small steps, which kinks of a network disturb less."""
+ALIKE = 1e-5
 """Distance up to which two explanations fit equally, if the rounding is finer."""
 
 
@@ -46,6 +48,8 @@ def singles(bench: Bench, mistakes: Iterable[Mistake], stop: float, enough: floa
         other = min(fits, key=lambda fit: fit.aligned)
         if best.error > enough and other is not fits[0]:
             best = min(best, bench.refined(other, stop), key=lambda fit: fit.error)
+        if enough < best.error < NEAR:
+            best = bench.refined(best, stop, FINEST)
         found[mistake] = best
         if best.error <= enough and reached is None:
             reached = _nearest(fits)
