@@ -186,7 +186,8 @@ class Inquiry:
     def _good(self, fits: Sequence[Fit]) -> Replay | None:
         """Return the replay with all fits that explain what was sent, or None."""
         rounding = self.tolerance if self.grid else self.found.tolerance / 20
-        told, first = [], None
+        told: list[Explanation] = []
+        first: Fit | None = None
         for fit in equals(fits, self.tolerance, rounding):
             one = self._finished(fit)
             if one is not None and one.says not in [other.says for other in told]:

@@ -45,12 +45,20 @@ def as_kind(exchange: Exchange, kind: Sends) -> Exchange:
 
 
 def still(target: Target, flat: Tensor) -> list[str]:
-    """Return the tensors that did not move, where a replay [P] moves them."""
-    return [
+    """Return the tensors that did not move, where a replay [P] moves them; none if the others have many zeros too."""
+    names = [
         entry.name
         for entry, own in zip(target.tensors(flat), _pieces(target, flat), strict=True)
         if bool(own.any()) and not bool(target.exchange.direction(entry.name).any())
     ]
+    live = torch.cat(
+        [
+            torch.full_like(own, float(name not in names))
+            for name, own in zip(target.names, _pieces(target, flat), strict=True)
+        ]
+    )
+    gone = (target.sent == 0) & (flat != 0) & (live > 0)
+    return [] if float(gone.sum()) >= SPARSE * max(float(live.sum()), 1.0) else names
 
 
 def _pieces(target: Target, flat: Tensor) -> Sequence[Tensor]:

@@ -215,7 +215,12 @@ def _gradients(setting: Setting, norm: float) -> Iterator[Mistake]:
     if client.clip is not None:
         yield simple("clip", "no clipping", partial(Setting.of, clip=None), "clip")
     yield numbered(
-        "clip", "gradients clipped at norm {:.4g}", _bounded, tuple(norm * share for share in BOUNDS), "clip"
+        "clip",
+        "gradients clipped at norm {:.4g}",
+        _bounded,
+        tuple(norm * share for share in BOUNDS),
+        "clip",
+        lengthens=True,
     )
     size = max(sum(value.numel() for value in client.trained().values()), 1) ** 0.5
     starts = (norm / size, 4 * norm / size)
