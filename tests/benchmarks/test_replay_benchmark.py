@@ -54,4 +54,4 @@ def test_the_page_counts_what_was_named_and_lists_what_was_not():
     assert "| a | 3 | 2 | 1 | 1 | 0 | 1.0 | 3.0 |" in text
     assert "| b | 1 | - | - | 0 | 1 | 1.0 | 1.0 |" in text
     assert "* **a**, MLP, 1 steps: wrong; said: another thing." in text
-    assert "| the same | 1 | 0 | 0 | 0.0 | 1.0 |" in text
+    assert "| the same | 1 | 0 | 0 | 0 | 1.0 |" in text
