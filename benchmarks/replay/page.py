@@ -5,6 +5,8 @@ from typing import Any
 import pandas as pd
 from speed.page import markdown
 
+from replay.planted import every
+
 INTRO = """# Replay
 
 `PYTHONPATH=benchmarks .venv/bin/python -m replay` made this page. A client does something that its description does not
@@ -35,7 +37,7 @@ def page(table: pd.DataFrame) -> str:
         header = ["planted", "n", "named", "first", "wrong", "not explained", "median s", "most s"]
         kinds = own.groupby("planted", sort=False)
         parts.append(markdown(header, [[str(kind), *_cells(rows, str(group))] for kind, rows in kinds]))
-    parts += [_missed(planted), RIGHT, _right(table[table["group"] == "right"])]
+    parts += [_missed(planted), _lacking(planted), RIGHT, _right(table[table["group"] == "right"])]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
 
@@ -73,6 +75,15 @@ def _missed(planted: pd.DataFrame) -> str:
         for row in rows.itertuples()
     ]
     return "## Missed\n\n" + "\n".join(lines)
+
+
+def _lacking(planted: pd.DataFrame) -> str:
+    """Return which kinds the table lacks; the others are in it on one network or more."""
+    there = {(str(row.planted), int(row.steps)) for row in planted.itertuples()}
+    lacking = [
+        f"{kind.title} ({steps})" for _, kind in every() for steps in kind.steps if (kind.title, steps) not in there
+    ]
+    return f"Not measured yet, with their steps: {', '.join(lacking)}." if lacking else ""
 
 
 def _right(rows: pd.DataFrame) -> str:
