@@ -17,14 +17,14 @@ LABELS = torch.tensor([1, 1, 2, 5, 7, 7])
 
 
 def _bounds(client: Client, targets: torch.Tensor = LABELS) -> Bounds:
-    inputs = pictures(len(targets))[0]
+    inputs = pictures(len(targets), 8)[0]
     return bounds(Case(client, client.round(inputs, targets), inputs, targets))
 
 
 def test_equations_are_those_of_rank_and_labels_are_counted() -> None:
     found = _bounds(Client(mlp(activation=nn.Tanh)))
     assert {one.name: one.equations for one in found.tensors} == {
-        "1.weight": 6 * (60 + 36 - 6),  # the edge of all pictures is black
+        "1.weight": 6 * (60 + 64 - 6),
         "1.bias": 60,
         "3.weight": 6 * (60 + 60 - 6),
         "3.bias": 60,
@@ -103,7 +103,7 @@ def test_batch_normalisation_gives_mean_and_variance_away() -> None:
     model = nn.Sequential(
         nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 10, bias=False)
     ).double()
-    inputs = pictures(6)[0]
+    inputs = pictures(6, 8)[0]
     found = _bounds(Client(model, shares=list(model.state_dict())))
     (read,) = found.statistics
     seen = model[0](inputs)
@@ -115,7 +115,7 @@ def test_batch_normalisation_gives_mean_and_variance_away() -> None:
 
 
 def test_an_unknown_sample_leaves_bounds_and_says_so() -> None:
-    client, inputs = Client(mlp()), pictures(6)[0]
+    client, inputs = Client(mlp()), pictures(6, 8)[0]
     found = bounds(Case(client, client.round(inputs, LABELS)))
     assert found.counted is None
     assert found.unknowns is None

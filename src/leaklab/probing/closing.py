@@ -21,12 +21,11 @@ from leaklab.records.streams import stream
 
 ENTRIES = 1500
 """Of each tensor that are compared, drawn at random."""
-MOST_OUTPUTS = 2000
-MOST_NUMBERS = 5e7
-"""Derivatives that are held at once: a memory knob."""
-ROUNDINGS = 300
-"""Rest that counts as none, in units of the last place; and of the standard error of what was sent."""
+MOST_OUTPUTS = 1000
+ROUNDING = {torch.float64: 1e-10, torch.float32: 4e-5}
+"""Rest that counts as none, as a share of a tensor, by the type of what was sent."""
 ERRORS = 4.0
+"""The same, in standard errors of what was sent."""
 ASIDE = 1e-3
 """How far readings beside a proven one are from it, as a share of its largest entry: 60 dB of what has that range."""
 DERIVATIVE = {torch.float64: 1e-6, torch.float32: 1e-2}
@@ -95,8 +94,7 @@ class Closing:
         found = {}
         for name, one in self.targets().items():
             size = float(one.square().mean().sqrt())
-            last = torch.finfo(self._type(name)).eps
-            found[name] = ERRORS * error_of(self.case, self.rehearsal, name) + ROUNDINGS * last * size
+            found[name] = ERRORS * error_of(self.case, self.rehearsal, name) + ROUNDING[self._type(name)] * size
         largest = max(found.values(), default=0.0)
         return {name: max(unit, 1e-9 * largest, 1e-300) for name, unit in found.items()}
 
@@ -120,14 +118,12 @@ class Closing:
         outputs = flat(self.output(samples))
         if len(outputs) > MOST_OUTPUTS:
             raise RuntimeError(f"{len(outputs)} outputs are too many to be solved for")
-        together = max(1, int(MOST_NUMBERS / sum(one.numel() for one in parameters)))
         parts: dict[str, list[Tensor]] = {name: [] for name in self.names}
-        for some in torch.eye(len(outputs), dtype=outputs.dtype, device=outputs.device).split(together):
-            for unit in some:
-                grads = torch.autograd.grad(outputs, parameters, unit, retain_graph=True, allow_unused=True)
-                for name, grad in zip(self.names, grads, strict=True):
-                    if grad is not None:
-                        parts[name].append(grad.flatten()[self.places[name].to(grad.device)].double())
+        for unit in torch.eye(len(outputs), dtype=outputs.dtype, device=outputs.device):
+            grads = torch.autograd.grad(outputs, parameters, unit, retain_graph=True, allow_unused=True)
+            for name, grad in zip(self.names, grads, strict=True):
+                if grad is not None:
+                    parts[name].append(grad.flatten()[self.places[name].to(grad.device)].double())
         return {name: torch.stack(rows) for name, rows in parts.items() if rows}, len(outputs)
 
     def output(self, samples: Tensor) -> object:

@@ -25,6 +25,8 @@ LARGEST_SAMPLED, SECONDS = 8, 2.0
 """Batches up to which directions are sought by sampling too, and for how long."""
 AGREE = 1e-6
 """Relative difference of quotients of two units below which they are of one sample."""
+MOST_UNITS = 1500
+"""Units whose quotients are compared with one another."""
 LAST_PLACES = 100
 """Rounding of a sum, in units of the last place of the layer's type."""
 
@@ -124,6 +126,8 @@ def quotients(held: Update) -> Tensor:
     """Return the samples [k, ...] that at least two units show alone: G_j / g_j is the same for both."""
     assert held.bias is not None
     live = held.bias.abs() > AGREE * held.bias.abs().max()
+    if int(live.sum()) > MOST_UNITS:
+        return held.weight.new_zeros(0, *held.shape)
     found = held.weight[live] / held.bias[live, None]
     size = found.norm(dim=1)
     near = torch.cdist(found, found, compute_mode="donot_use_mm_for_euclid_dist") <= AGREE * size[:, None]

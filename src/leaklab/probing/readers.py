@@ -19,6 +19,7 @@ from leaklab.probing.sample_maps import SampleMap, sample_map
 from leaklab.records.streams import stream
 
 READ = ("product", "convolution")
+BENT = "what it sees is no affine map of a sample"
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def readers(case: Case, rehearsal: Rehearsal) -> tuple[tuple[Reader, ...], tuple
         return client.value(model, rehearsal.inputs, rehearsal.targets)
 
     seen, value = watched(run, rehearsal.model(), seed=client.seed)
-    names = [one.name for one in seen]
+    names, straight = [one.name for one in seen], _straight(rehearsal)
     found, reasons = list[Reader](), list[str]()
     for one in seen:
         if one.kind == "table":
@@ -99,7 +100,8 @@ def readers(case: Case, rehearsal: Rehearsal) -> tuple[tuple[Reader, ...], tuple
         derivatives = torch.autograd.grad(value, one.output, retain_graph=True, allow_unused=True)[0]
         if derivatives is None:
             continue
-        reader = _reader(case, rehearsal, one, one.at_output(derivatives, SAMPLES))
+        way = _way(rehearsal, one, case.seed) if one.number in straight else BENT
+        reader = _reader(case, rehearsal, one, one.at_output(derivatives, SAMPLES), way)
         if isinstance(reader, str):
             reasons.append(reader)
         else:
@@ -122,7 +124,9 @@ def _unfit(one: Application, names: Sequence[str], case: Case, rehearsal: Rehear
     return None
 
 
-def _reader(case: Case, rehearsal: Rehearsal, one: Application, derivatives: Tensor) -> Reader | str:
+def _reader(
+    case: Case, rehearsal: Rehearsal, one: Application, derivatives: Tensor, way: SampleMap | str
+) -> Reader | str:
     """Return the reader of an application with derivatives [B, P, m] on noise, or why it is none."""
     given = one.rows(SAMPLES).detach()
     places = given.shape[1]
@@ -147,7 +151,7 @@ def _reader(case: Case, rehearsal: Rehearsal, one: Application, derivatives: Ten
         outputs = plain + own
     off = outputs < 0
     rectified = bool(off.any()) and not bool(derivatives[off].any())
-    return Reader(one, places, bias, positions, rectified, _way(rehearsal, one, case.seed))
+    return Reader(one, places, bias, positions, rectified, way)
 
 
 def _near(first: Tensor, second: Tensor, tolerance: float) -> bool:
@@ -180,6 +184,27 @@ def _positions(case: Case, rehearsal: Rehearsal, derivatives: Tensor) -> Positio
     return None
 
 
+def _straight(rehearsal: Rehearsal) -> set[int]:
+    """Return the numbers of the applications that may see an affine map of a sample: half way between two they do."""
+    model, first = rehearsal.model(), rehearsal.inputs.to(rehearsal.dtype)
+    second, runs = first.flip(0), []
+    try:
+        for inputs in (first, second, (first + second) / 2):
+            with torch.no_grad():
+                seen, _ = watched(_run(rehearsal, inputs), model, seed=1)
+            runs.append({one.number: one.given for one in seen})
+    except FAILURES:  # tokens, of which nothing is half way
+        return set()
+    found = set()
+    for number, middle in runs[2].items():
+        ends = [run.get(number) for run in runs[:2]]
+        if all(end is not None and end.shape == middle.shape and end.is_floating_point() for end in ends):
+            size = rehearsal.tolerance * float(middle.abs().max())
+            if float(((ends[0] + ends[1]) / 2 - middle).abs().max()) <= size:  # type: ignore[operator]
+                found.add(number)
+    return found
+
+
 def _way(rehearsal: Rehearsal, one: Application, seed: int) -> SampleMap | str:
     """Return the map from a sample to what an application sees, or why there is none back."""
     inputs = rehearsal.inputs.to(rehearsal.dtype)
@@ -193,8 +218,6 @@ def _way(rehearsal: Rehearsal, one: Application, seed: int) -> SampleMap | str:
         return applied[one.number].rows(len(filled))[: len(samples)].clone()
 
     try:
-        if not rehearsal.inputs.is_floating_point():
-            rows(inputs)  # a network of tokens refuses numbers
         draws = stream(seed, "ways", one.number)
         other = torch.cat([inputs[:1], rehearsal.noise(SAMPLES - 1, draws).to(inputs)])
         first = rows(inputs)[0]
@@ -204,8 +227,6 @@ def _way(rehearsal: Rehearsal, one: Application, seed: int) -> SampleMap | str:
             return "what it sees of a sample depends on others of the batch"
         return sample_map(rows, inputs[:1], draws)
     except FAILURES as failed:
-        if not rehearsal.inputs.is_floating_point():
-            return "the model takes whole numbers only"
         return f"what it sees of a sample could not be tried: {failed}"
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from leaklab.probing.case import Case
-from leaklab.probing.closing import ASIDE, CLEARLY, ERRORS, ROUNDINGS
+from leaklab.probing.closing import ASIDE, CLEARLY, ERRORS, ROUNDING
 from leaklab.probing.exchange import Exchange
 from leaklab.probing.rehearsal import FAILURES, Rehearsal
 from leaklab.probing.rounding import floor
@@ -61,6 +61,7 @@ def _rest(case: Case, replay: Exchange) -> float:
             continue
         sent = case.exchange.direction(name)
         rest = float((sent - replay.direction(name)).square().mean().sqrt())
-        last = torch.finfo(values.dtype).eps * float(sent.square().mean().sqrt())
-        worst = max(worst, rest / max(ERRORS * floor(case, name) + ROUNDINGS * last, 1e-300))
+        size = float(sent.square().mean().sqrt())
+        share = ROUNDING[torch.float64 if values.dtype == torch.float64 else torch.float32]
+        worst = max(worst, rest / max(ERRORS * floor(case, name) + share * size, 1e-300))
     return worst
