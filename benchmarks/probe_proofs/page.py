@@ -13,8 +13,8 @@ HEAD = """# What is proven without a search
 Made by `PYTHONPATH=benchmarks python -m probe_proofs`: {kinds} kinds of clients, {tries} near-misses, {seconds:.0f}
 seconds of one processor. Clients train as their row says, else one step of SGD on all samples, in float64 where the
 network is ours and in float32 where a library or the row says so; they send weights after less weights before. Samples
-are faces of scikit-image, tokens are random. `lowest` is the PSNR of the worst proven reading, unclamped, in the range of
-what was read; of the worst reading at all where none is proven; 300 dB at most. A certificate is false below
+are faces of scikit-image, tokens are random. `lowest` is the PSNR of the worst proven reading, unclamped, in the range
+of what was read; of the worst reading at all where none is proven; 300 dB at most. A certificate is false below
 {exact:.0f} dB of what it says that it is.
 
 | client | samples | equations, at most | unknowns | read | proven | false | lowest, dB | seconds |
@@ -25,8 +25,8 @@ MISSES_HEAD = """
 ## Near-misses
 
 Small networks of 1, 2 or 4 samples, float32 and float64, gradients and differences of weights, each with a change that
-a proof has to notice or to survive: of a relative size from 1e-6 to 1e-2 where it has one. Many leave what is read as it
-was: a certificate is then right. **{false} of {proven} certificates are false**, in {tries} tries.
+a proof has to notice or to survive: of a relative size from 1e-6 to 1e-2 where it has one. Many leave what is read as
+it was: a certificate is then right. **{false} of {proven} certificates are false**, in {tries} tries.
 
 | change | tries | tries with certificates | certificates | of layers | false | lowest, dB |
 |---|---|---|---|---|---|---|

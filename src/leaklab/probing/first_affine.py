@@ -67,7 +67,8 @@ def update_of(reader: Reader, case: Case, rehearsal: Rehearsal) -> Update:
     counts = _counts(reader, rehearsal)
     own = rehearsal.client.model.get_parameter(reader.seen.name).detach().double()
     own = reader.seen.upright(own)
-    shape, side, offset = (weight.shape[1],), 0, torch.zeros_like(own[:, 0])
+    shape: tuple[int, ...] = (weight.shape[1],)
+    side, offset = 0, torch.zeros_like(own[:, 0])
     if isinstance(reader.way, SampleMap) and (bias is not None or not reader.way.offset.any()):
         way, shape = reader.way, reader.way.shape
         shift = way.offset.to(weight)
@@ -78,8 +79,8 @@ def update_of(reader: Reader, case: Case, rehearsal: Rehearsal) -> Update:
     if bias is None or reader.bias is None:
         return Update(weight, None, shape, None, found, rounded, counts)
     offset = offset + rehearsal.client.model.get_parameter(reader.bias).detach().double()
-    numbers = (one.cpu().numpy() for one in (weight, bias, own, offset))
-    return Update(weight, bias, shape, FirstLayer(*numbers, side), found, rounded, counts)
+    updates, weights = (weight.cpu().numpy(), bias.cpu().numpy()), (own.cpu().numpy(), offset.cpu().numpy())
+    return Update(weight, bias, shape, FirstLayer(*updates, *weights, side), found, rounded, counts)
 
 
 def _counts(reader: Reader, rehearsal: Rehearsal) -> int:
@@ -98,7 +99,8 @@ def single(held: Update) -> Tensor | None:
     size = held.bias.square().sum()
     if not size > 0:
         return None
-    return (held.bias @ held.weight / size).reshape(1, *held.shape)
+    values: Tensor = (held.bias @ held.weight / size).reshape(1, *held.shape)
+    return values
 
 
 def batches(held: Update, rectified: bool, seed: int) -> Iterator[tuple[str, Batch]]:

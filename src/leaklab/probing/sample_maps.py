@@ -81,7 +81,7 @@ def sample_map(rows: Rows, like: Tensor, draws: Stream) -> SampleMap | str:
         draws: noise for trying.
     """
     shape = tuple(like.shape[1:])
-    first, second = draws.uniform(2, *shape).to(like).split(1)
+    first, second = torch.split(draws.uniform(2, *shape).to(like), 1)
     # far outside of any range too: what is clipped or rounded is then seen
     points = torch.cat([first, second, (first + second) / 2, 1 + FAR * (first - second), FAR * second - 1])
     seen = rows(points).flatten(1)
@@ -111,6 +111,7 @@ def _applied(found: SampleMap, points: Tensor) -> Tensor:
     flattened = points.flatten(1)
     if found.matrix is not None:
         return flattened @ found.matrix.mT + found.offset
+    assert found.scale is not None
     return flattened[:, found.source] * found.scale + found.offset
 
 
@@ -137,7 +138,7 @@ def _selection(rows: Rows, like: Tensor, places: tuple[int, ...]) -> SampleMap |
     if int(source.max()) >= size:
         return None
     scale = torch.where(live, scale, 0.0)
-    missing = size - len(source[live].unique())
+    missing = size - len(torch.unique(source[live]))
     found = SampleMap(tuple(like.shape[1:]), (places[0], places[1]), offset, source, scale)
     other = torch.linspace(-1, 1, size, dtype=like.dtype, device=like.device).reshape(like.shape)
     if not _near(_applied(found, other)[0], _at(rows, other), scale.abs().max() + offset.abs().max()):
@@ -152,7 +153,7 @@ def _whole(rows: Rows, like: Tensor, places: tuple[int, ...]) -> SampleMap | str
         return f"a sample has {size} numbers, and how they are mixed before it is measured up to {LARGEST}"
     offset = _at(rows, torch.zeros_like(like))
     units = torch.eye(size, dtype=like.dtype, device=like.device).reshape(size, *like.shape[1:])
-    columns = [rows(some).flatten(1) - offset for some in units.split(TOGETHER)]
+    columns = [rows(some).flatten(1) - offset for some in torch.split(units, TOGETHER)]
     matrix = torch.cat(columns).mT.contiguous()
     sizes = torch.linalg.svdvals(matrix)
     kept = int((sizes > SINGULAR * sizes[0]).sum())

@@ -30,7 +30,7 @@ def token_rows(case: Case, rehearsal: Rehearsal) -> Iterator[Reading | str]:
         if one.name not in case.exchange.sent or one.name not in rehearsal.gradients:
             yield f"{one.name} is not trained or not sent, so it shows no tokens."
             continue
-        if not torch.equal(_moved(rehearsal.plain(rehearsal.sent, one.name), 0.0), one.given.unique().cpu()):
+        if not torch.equal(_moved(rehearsal.plain(rehearsal.sent, one.name), 0.0), torch.unique(one.given).cpu()):
             yield f"{one.name} moves in other rows than those of its tokens, so it shows no tokens."
             continue
         error = floor(case, one.name)
