@@ -232,3 +232,12 @@ def test_the_way_from_a_sample_is_measured_and_leads_back(change, holds: bool) -
     assert isinstance(found, SampleMap) == holds
     if isinstance(found, SampleMap):
         torch.testing.assert_close(found.back(rows(images)), images)
+
+
+def test_more_rows_than_the_batch_has_tokens_are_no_tokens() -> None:
+    tokens = torch.randint(0, 200, (3, 12), generator=torch.Generator().manual_seed(2))
+    client = Client(Reader())
+    sent = client.round(tokens, torch.arange(3))
+    found = proofs(Case(client, replace(sent, sent=_moved(dict(sent.sent))), tokens, torch.arange(3)))
+    assert not found.readings
+    assert any("more than the batch has tokens" in line for line in found.lines())

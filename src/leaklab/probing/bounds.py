@@ -57,7 +57,7 @@ class Bounds:
     Attributes:
         tensors: every trained parameter.
         unknowns: numbers of one sample; None where nobody holds one.
-        samples: how many the client has used, where the auditor holds them.
+        samples: how many the client says that it used; None where nobody says.
         counted: the best count of samples by rank; None for none.
         labels: what the last layer says of them; None for nothing.
         statistics: of batches, exact.
@@ -181,7 +181,7 @@ def bounds(case: Case, rehearsal: Rehearsal | None = None) -> Bounds:
         rehearsal: of its client, where there is one already.
     """
     held = case.inputs if case.inputs is not None else case.public[0] if case.public is not None else None
-    samples = None if case.inputs is None else len(case.inputs)
+    samples = case.told()
     counted, labels, unread = None, None, list[str]()
     try:
         rehearsal = rehearsal or rehearse(case)

@@ -28,3 +28,13 @@ class Case:
     targets: Tensor | None = None
     public: tuple[Tensor, Tensor] | None = None
     seed: int = 0
+
+    def told(self) -> int | None:
+        """Return how many samples the client says that it used, as servers are told; None where nobody says."""
+        fact = self.exchange.facts.get("samples")
+        if fact is not None:
+            return int(fact)
+        if self.inputs is None:
+            return None
+        client, held = self.client, len(self.inputs)
+        return held if client.batch_size is None else min(held, client.batch_size * client.steps * client.accumulate)

@@ -95,7 +95,8 @@ def _counts(reader: Reader, rehearsal: Rehearsal) -> int:
 def single(held: Update) -> Tensor | None:
     """Return the sample [1, ...] of an update of one, by least squares; only its direction without a bias."""
     if held.bias is None:
-        return torch.linalg.svd(held.weight, full_matrices=False)[2][:1].reshape(1, *held.shape)
+        direction: Tensor = torch.linalg.svd(held.weight, full_matrices=False)[2][:1]
+        return direction.reshape(1, *held.shape)
     size = held.bias.square().sum()
     if not size > 0:
         return None

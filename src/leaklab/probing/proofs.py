@@ -112,24 +112,13 @@ def _read(case: Case, rehearsal: Rehearsal, reader: Reader) -> Iterator[Reading 
         yield from _read_batch(case, rehearsal, reader, held, of)
 
 
-def _samples(case: Case) -> int | None:
-    """Return how many samples the client says that it used."""
-    told = case.exchange.facts.get("samples")
-    if told is not None:
-        return int(told)
-    if case.inputs is None:
-        return None
-    client, held = case.client, len(case.inputs)
-    return held if client.batch_size is None else min(held, client.batch_size * client.steps * client.accumulate)
-
-
 def _closing(case: Case, rehearsal: Rehearsal, reader: Reader) -> Closing:
     return Closing(case, rehearsal, None if isinstance(reader.way, SampleMap) else reader.seen.number)
 
 
 def _why_not(case: Case, rehearsal: Rehearsal, reader: Reader, held: Update, values: Tensor) -> str | None:
     """Return why samples [N, ...] are not proven; None where they are."""
-    told = _samples(case)
+    told = case.told()
     if told is None:
         return "nobody says how many samples there were"
     if told != len(values):
@@ -165,7 +154,7 @@ def _read_one(case: Case, rehearsal: Rehearsal, reader: Reader, held: Update, of
 def _with_length(case: Case, rehearsal: Rehearsal, reader: Reader, held: Update) -> Tensor | None:
     """Return the sample [1, ...] whose direction a layer without a bias shows; None where its length is not found."""
     way = reader.way
-    if not isinstance(way, SampleMap) or _samples(case) != 1:
+    if not isinstance(way, SampleMap) or case.told() != 1:
         return None
     unit = torch.linalg.svd(reader.weight_update(case, rehearsal), full_matrices=False)[2][:1].to(way.offset)
     unit = unit if unit.sum() > 0 else -unit
@@ -198,7 +187,7 @@ def _read_places(case: Case, rehearsal: Rehearsal, reader: Reader) -> Iterator[R
     if isinstance(found, str):
         yield found
         return
-    told = _samples(case)
+    told = case.told()
     why = "nobody says how many samples there were" if told is None else f"there were {told} samples"
     closed = None if told != 1 else closes(Closing(case, rehearsal), found[None], beside(found[None], case.seed))
     proven = told == 1 and closed is None

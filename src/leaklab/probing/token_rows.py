@@ -33,12 +33,17 @@ def token_rows(case: Case, rehearsal: Rehearsal) -> Iterator[Reading | str]:
         if not torch.equal(_moved(rehearsal.plain(rehearsal.sent, one.name), 0.0), torch.unique(one.given).cpu()):
             yield f"{one.name} moves in other rows than those of its tokens, so it shows no tokens."
             continue
-        error = floor(case, one.name)
-        tokens = _moved(
-            rehearsal.plain(case.exchange, one.name), 3 * error if case.exchange.kind != "gradient" else 0.0
-        )
-        whole = bool(len(tokens))
-        yield Reading(NAME, one.name.removesuffix(".weight"), tokens, whole)
+        factor = rehearsal.factors.get(one.name)
+        # what is not looked up stays the same to the bit; only decay that is taken off leaves rounding
+        error = 0.0 if factor is None or not factor.decay else 3 * floor(case, one.name)
+        tokens = _moved(rehearsal.plain(case.exchange, one.name), error)
+        told = case.told()
+        if not len(tokens):
+            yield f"No row of {one.name} moved."
+        elif told is not None and len(tokens) > told * rehearsal.inputs[0].numel():
+            yield f"{len(tokens)} rows of {one.name} moved, more than the batch has tokens: they are not read."
+        else:
+            yield Reading(NAME, one.name.removesuffix(".weight"), tokens, told is not None)
 
 
 def _of_samples(one: Application, rehearsal: Rehearsal) -> bool:
