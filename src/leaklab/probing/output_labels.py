@@ -22,8 +22,8 @@ from leaklab.records.streams import Stream, stream
 
 JITTER = 3.0
 """How far outputs are moved from those for noise, in their own spread, when a loss is tried."""
-TRIES = 5
-MOST_CLASSES = 2000
+TRIES = 2
+MOST_CLASSES = 1000
 NEAR = 0.2
 """How far from 1 the factor on the update may be where its true scale is believed."""
 

@@ -90,7 +90,8 @@ def proofs(case: Case, rehearsal: Rehearsal | None = None) -> Proofs:
                 (said if isinstance(one, str) else readings).append(one)  # type: ignore[arg-type]
         except FAILURES as failed:
             said.append(f"{reader.layer} could not be read: {failed}")
-    said += [f"From {one.layer} no sample follows: {one.way}." for one in found if isinstance(one.way, str)][:1]
+    if not any(one.of == "input" for one in readings):
+        said += [f"From {one.layer} no sample follows: {one.way}." for one in found if isinstance(one.way, str)][:1]
     return Proofs(tuple(readings), tuple(dict.fromkeys([*said, *notes])))
 
 
