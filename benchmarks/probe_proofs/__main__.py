@@ -1,14 +1,14 @@
 """Read a dozen kinds of clients without a search, try near-misses, and write what came of it.
 
-``python -m probe_proofs`` makes ``probe_proofs.md`` and ``probe_proofs.csv`` beside this folder.
+``python -m probe_proofs`` makes ``probe_proofs.md`` and the tables beside this folder, and goes on where it was stopped.
 """
 
 import argparse
 import csv
 import time
-from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -16,7 +16,7 @@ from leaklab.probing.bounds import bounds
 from leaklab.probing.case import Case
 from leaklab.probing.proofs import proofs
 from probe_proofs.kinds import Kind, kinds
-from probe_proofs.misses import MISSES, Try, closeness, tried
+from probe_proofs.misses import Try, closeness, tried
 from probe_proofs.page import page
 
 HERE = Path(__file__).parents[1]
@@ -78,39 +78,39 @@ def read(name: str, kind: Kind) -> Row:
     )
 
 
-def _write(path: Path, rows: Sequence[Row] | Sequence[Try], kind: type) -> None:
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, [one.name for one in fields(kind)], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(asdict(one) for one in rows)
+def _append(path: Path, row: Row | Try) -> None:
+    """Write a row below the others, at once: a run goes on where it was stopped."""
+    fresh = not path.is_file()
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, [one.name for one in fields(row)], lineterminator="\n")
+        if fresh:
+            writer.writeheader()
+        writer.writerow(asdict(row))
 
 
-def _rows(names: Iterable[str]) -> list[Row]:
-    made, rows = kinds(), []
-    for name in names:
-        rows.append(read(name, made[name]()))
-        print(rows[-1], flush=True)
-    return rows
+def _read(path: Path, kind: type) -> list[Any]:
+    """Return the rows that are there, in the types of their fields."""
+    if not path.is_file():
+        return []
+    with path.open(newline="") as file:
+        return [kind(**{one.name: one.type(row[one.name]) for one in fields(kind)}) for row in csv.DictReader(file)]
 
 
 def main() -> None:
-    """Run the benchmark."""
+    """Measure what is missing in the tables, and write the page."""
     parser = argparse.ArgumentParser(prog="probe_proofs", description=__doc__)
     parser.add_argument("--tries", type=int, default=504, help="near-misses, in turns over all kinds of them")
-    parser.add_argument("--kinds", nargs="*", default=list(kinds()), help="kinds of clients; all by default")
     parser.add_argument("--output", type=Path, default=HERE, help="folder of the page and the tables")
     settings = parser.parse_args()
     torch.set_num_threads(1)
-    start = time.process_time()
-    rows = _rows(settings.kinds)
-    tries = []
-    for number in range(settings.tries):
-        tries.append(tried(number))
-        if (number + 1) % len(MISSES) == 0:
-            print(f"{number + 1} near-misses, {sum(one.false for one in tries)} false", flush=True)
-    _write(settings.output / "probe_proofs.csv", rows, Row)
-    _write(settings.output / "probe_proofs_misses.csv", tries, Try)
-    text = page(rows, tries, time.process_time() - start)
+    table, misses = (settings.output / f"probe_proofs{end}.csv" for end in ("", "_misses"))
+    done = {one.kind for one in _read(table, Row)}
+    for name, make in kinds().items():
+        if name not in done:
+            _append(table, read(name, make()))
+    for number in range(len(_read(misses, Try)), settings.tries):
+        _append(misses, tried(number))
+    text = page(_read(table, Row), _read(misses, Try))
     (settings.output / "probe_proofs.md").write_text(text, encoding="utf-8")
 
 

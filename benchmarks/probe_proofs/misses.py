@@ -1,5 +1,6 @@
 """Near-misses: clients that are nearly as a proof needs them, drawn from a seed, and whether it falls for one."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -151,6 +152,7 @@ class Try:
         layers: how many of them are of layers.
         false: certificates that are false.
         worst: of the readings with a certificate, dB; inf for none.
+        seconds: of a processor.
     """
 
     miss: str
@@ -159,6 +161,7 @@ class Try:
     layers: int
     false: int
     worst: float
+    seconds: float
 
 
 def tried(number: int) -> Try:
@@ -166,11 +169,13 @@ def tried(number: int) -> Try:
     name = list(MISSES)[number % len(MISSES)]
     draw = _draw(number)
     case = MISSES[name](draw)
+    start = time.process_time()
     found = proofs(replace(case, seed=number))
+    seconds = round(time.process_time() - start, 2)
     close = [closeness(case, found, place) for place, one in enumerate(found.readings) if one.proven]
     layers = sum(one.proven and one.of != "input" for one in found.readings)
     worst = min(close, default=float("inf"))
-    return Try(name, draw.size, len(close), layers, sum(one < EXACT for one in close), worst)
+    return Try(name, draw.size, len(close), layers, sum(one < EXACT for one in close), worst, seconds)
 
 
 def closeness(case: Case, found: Proofs, place: int) -> float:

@@ -33,8 +33,9 @@ it was: a certificate is then right. **{false} of {proven} certificates are fals
 """
 
 
-def page(rows: "Sequence[Row]", tries: Sequence[Try], seconds: float) -> str:
+def page(rows: "Sequence[Row]", tries: Sequence[Try]) -> str:
     """Return the page in Markdown."""
+    seconds = sum(one.seconds for one in rows) + sum(one.seconds for one in tries)
     text = HEAD.format(kinds=len(rows), tries=len(tries), seconds=seconds, exact=EXACT)
     for one in rows:
         cells = (one.kind, one.samples, f"{one.equations:,}", f"{one.unknowns:,}", one.read or "nothing", one.proven,

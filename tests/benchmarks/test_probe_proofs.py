@@ -27,6 +27,6 @@ def test_near_misses_give_no_false_certificate_and_the_page_counts_them() -> Non
     assert any(one.layers for one in tries)
     row = read("table, squared error, 1 sample", kinds()["table, squared error, 1 sample"]())
     assert (row.proven, row.false, row.read) == (1, 0, "1 by ratio of input")
-    text = page([row], tries, 1.0)
+    text = page([row], tries)
     assert "| table, squared error, 1 sample | 1 |" in text
     assert f"0 of {sum(one.proven for one in tries)} certificates are false" in text
