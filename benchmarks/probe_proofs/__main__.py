@@ -1,6 +1,6 @@
 """Read a dozen kinds of clients without a search, try near-misses, and write what came of it.
 
-``python -m probe_proofs`` makes ``probe_proofs.md`` and the tables beside this folder, and goes on where it was stopped.
+``python -m probe_proofs`` makes ``probe_proofs.md`` and the tables beside this folder; it goes on where it was stopped.
 """
 
 import argparse

@@ -108,7 +108,9 @@ MISSES: dict[str, Miss] = {
     "samples rounded to half precision": _prepared(lambda draw, values: values.half().to(values)),
     "samples rounded to 4 bits": _prepared(lambda draw, values: (values * 15).round() / 15),
     "each sample normalized": _prepared(
-        lambda draw, values: (values - values.mean((1, 2, 3), True)) / values.std((1, 2, 3), keepdim=True)
+        lambda draw, values: (
+            (values - values.mean((1, 2, 3), True)) / values.std((1, 2, 3), keepdim=True).clamp(min=1e-3)
+        )
     ),
     "samples mixed within the batch": _prepared(lambda draw, values: values + draw.size * values.roll(1, 0)),
     "one row of pixels cut off": _prepared(lambda draw, values: F.pad(values[:, :, 1:], (0, 0, 1, 0))),
