@@ -20,7 +20,7 @@ from probe_searches.telling import TOLD, limits, told
 
 PAGE, TABLE = Path("benchmarks/probe_searches.md"), Path("benchmarks/probe_searches.csv")
 CANDIDATES, LIMITS = Path("benchmarks/probe_candidates.csv"), Path("benchmarks/probe_limits.csv")
-SECONDS = 40.0
+SECONDS = 25.0
 """For what would stop a search."""
 
 

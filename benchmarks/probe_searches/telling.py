@@ -20,13 +20,11 @@ TOLD = (
     Workload("MLP", models.mlp, samples=BATCH),
     Workload("sigmoid CNN", models.cnn, samples=BATCH),
     Workload("residual, batch norm, train", models.residual, samples=BATCH),
-    Workload("LSTM over rows", models.Rows, samples=BATCH),
-    Workload("transformer (ViT)", models.Transformer, samples=BATCH),
     Workload("MLP, 5 local steps", models.mlp, {"steps": 5}, samples=BATCH),
     Workload("MLP, Adam", models.mlp, {"optimizer": torch.optim.Adam}, samples=BATCH),
     Workload("control: MLP, an update of other digits", models.mlp, samples=BATCH, control="another"),
 )
-STRANGERS, OF_CLASS = 92, 40
+STRANGERS, OF_CLASS = 92, 30
 """In a line-up; of each class beside a member."""
 
 

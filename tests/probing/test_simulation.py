@@ -103,14 +103,19 @@ def test_a_simulated_round_is_the_client_s_and_can_be_differentiated(build: Call
     assert all(torch.equal(one, other) for one, other in zip(simulated, again, strict=True))
 
 
-def test_of_another_optimizer_the_gradient_of_one_step_is_compared_without_its_length() -> None:
+def test_of_another_optimizer_the_signs_of_one_step_are_compared() -> None:
     client = Client(plain(), optimizer=lambda these: torch.optim.Adam(these, 0.1))
     inputs, targets = stream(0, "inputs").normal(2, 6), torch.arange(2)
     exchange = client.round(inputs.float(), targets)
     simulation = Simulation(client, exchange)
     assert simulation.scale_free
-    gradient = simulation.gradient(inputs, targets)
-    assert all(torch.equal(a, b) for a, b in zip(simulation(inputs, targets), gradient, strict=True))
+    for soft, sent in zip(simulation(inputs, targets), simulation.observed(exchange), strict=True):
+        assert float((soft * sent).sum() / soft.norm() / sent.norm()) > 0.9
+    of_gradient = replace(client, sends="gradient")
+    exact = Simulation(of_gradient, of_gradient.round(inputs.float(), targets))
+    assert not exact.scale_free  # no optimizer has touched it
+    gradient = exact.gradient(inputs, targets)
+    assert all(torch.equal(a, b) for a, b in zip(exact(inputs, targets), gradient, strict=True))
     with pytest.raises(UserError, match="probe one step"):
         Simulation(replace(client, steps=2), exchange)
 

@@ -21,6 +21,8 @@ from leaklab.records.streams import Stream
 
 ERRORS = (*Ladder(3.6e-3, 1.1e-5, 6).errors(), 1.1e-6)
 """Relative errors of annealed MAP's stages: those of ``attacks.annealed``, and one near the rounding of float32."""
+LEAST_OF_STAGE = 40
+"""Evaluations that a stage is worth having for."""
 HISTORY = 40
 SPREAD = 0.3
 """Deviation of the latents of a start; a single sample starts at its mean."""
@@ -54,9 +56,17 @@ Attack = Callable[[Posterior, Stream, int, Deadline], Ended]
 def annealed_map(posterior: Posterior, draws: Stream, evaluations: int, deadline: Deadline) -> Ended:
     """Search the likeliest samples while the likelihood narrows; see ``attacks/annealed.py``."""
     width = SPREAD if posterior.targets.samples > 1 else 0.0
-    point, used, complete = _start(posterior, width, draws), 0, True
+    point, used, complete = _start(posterior, width, draws), 1, True
+    began = deadline.left
+    posterior(point, torch.zeros(1, dtype=torch.int64, device=point.device))
     for number, error in enumerate(ERRORS):
-        timed = Timed(replace(posterior, weight=1 / (2 * error**2)), deadline.part(1 / (len(ERRORS) - number)))
+        each = max((began - deadline.left) / used, 1e-6)
+        if number and deadline.left <= 0:
+            complete = False
+            break
+        # a few long stages find more than all of them cut short
+        stages = min(len(ERRORS) - number, max(1, int(deadline.left / each) // LEAST_OF_STAGE))
+        timed = Timed(replace(posterior, weight=1 / (2 * error**2)), deadline.part(1 / stages))
         point, whole = _descended(timed, point, evaluations)
         used, complete = used + timed.evaluations, complete and whole
     return Ended(posterior, point, used, complete)

@@ -4,9 +4,10 @@ The house's attackers know networks by their builders and have formulas for thei
 its owner wrote, so it is called as it is, with its weights from outside (``torch.func.functional_call``), and its
 gradients are differentiated once more by automatic differentiation. That is slower and takes any module.
 
-Plain gradient descent (``torch.optim.SGD`` with all its settings) is simulated step by step. Of other optimizers one
-step is compared up to a factor, by the direction of the gradient alone. Nobody but the client knows what dropout drew,
-so there is none here; mixed precision is left out as well.
+Plain gradient descent (``torch.optim.SGD`` with all its settings) is simulated step by step. Other optimizers, Adam
+and its kin, divide each entry of a first gradient by its size: of their single step the signs are compared, softened
+so that they have a slope, up to a factor. Nobody but the client knows what dropout drew, so there is none here; mixed
+precision is left out as well.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +28,8 @@ from leaklab.probing.exchange import Exchange
 from leaklab.records.errors import UserError
 
 T = TypeVar("T")
+SOFT = 0.1
+"""Entries of a gradient that a sign is softened for, relative to the root mean square of their tensor."""
 LARGEST_IN_DOUBLE = 2_000_000
 """Numbers in a network that is searched in float64; larger ones are in float32, which is twice as fast and coarser."""
 
@@ -97,8 +100,9 @@ class Simulation:
         self._buffers = {name: value.detach() for name, value in model.named_buffers()}
         self.device = next(iter(self._start.values())).device
         self._steps = _steps(client, list(trained.values()))
-        self.scale_free = self._steps is None or client.defense is not None
-        if self._steps is None and client.steps > 1 and client.sends != "gradient":
+        self._signed = self._steps is None and client.sends != "gradient"
+        self.scale_free = self._signed or client.defense is not None
+        if self._signed and client.steps > 1:
             raise UserError(
                 f"{client.steps} steps of an optimizer other than torch.optim.SGD are not simulated: probe one step"
             )
@@ -133,7 +137,7 @@ class Simulation:
         for number in range(self.client.steps):
             gradients = self._step(now, batches)
             if self.client.sends == "gradient" or self._steps is None:
-                moved = gradients
+                moved = {name: _soft_sign(one) for name, one in gradients.items()} if self._signed else gradients
                 break
             for name, own in zip(now, self._steps[number], strict=True):
                 now[name] = now[name] - own.lr * _change(own, gradients[name], now[name], buffers, name)
@@ -188,6 +192,13 @@ def _quiet(model: nn.Module, *, still: bool) -> nn.Module:
         elif isinstance(module, (nn.RNNBase, nn.MultiheadAttention)):
             module.dropout = 0.0
     return model
+
+
+def _soft_sign(gradient: Tensor) -> Tensor:
+    """Return the signs of a gradient, with a slope where it is small."""
+    size = SOFT**2 * gradient.square().mean().clamp(min=torch.finfo(gradient.dtype).tiny)
+    soft: Tensor = gradient / (gradient.square() + size).sqrt()
+    return soft
 
 
 def _steps(client: Client, trained: Sequence[nn.Parameter]) -> list[list[_Step]] | None:
