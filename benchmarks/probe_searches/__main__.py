@@ -49,7 +49,8 @@ def _kept(
             rows += measure(workload)
             sys.stderr.write(f"{rows[-1]}\n")
             write_text(table, pd.DataFrame(rows).to_csv(index=False))
-    return pd.DataFrame(rows)
+    order = [workload.title for workload in workloads]
+    return pd.DataFrame(sorted(rows, key=lambda row: order.index(row["model"])))
 
 
 if __name__ == "__main__":

@@ -23,9 +23,11 @@ The searches try in the order of the table until one leaves less than 1e-4, or u
 TOLD = """## Candidates and members
 
 Eight digits are one batch. In a line-up they stand among public ones; as many as there are samples are named, by the
-weights of the best sum of the candidates' gradients. Members are told from public digits of the same class, by the
-cosine of their gradient with what was sent, or by how much the round lowers their loss; an AUC of 0.50 is chance.
+weights of the best sum of the candidates' gradients. Members are told from public digits of the same class: by their
+weight in the best sum of all gradients, by the cosine of theirs with what was sent, or by how much the round lowers
+their loss; an AUC of 0.50 is chance, its interval stands behind it.
 """
+NUMBERS = ("weight", "cosine", "loss")
 LIMITS = """## What would stop a search
 
 Annealed MAP with 25 evaluations a stage, one digit of 8x8 pixels, a sigmoid CNN with 8 filters:
@@ -54,7 +56,7 @@ def page(table: pd.DataFrame, told: pd.DataFrame, limits: Sequence[str]) -> str:
     if len(refused):
         parts += ["Refused in one line:", "\n".join(f"* {row.model}: {row.refused}." for row in refused.itertuples())]
     if len(told):
-        head = ["batch", "true among candidates", "named right", "chance", "p", "AUC, cosine", "AUC, loss", "s"]
+        head = ["batch", "true among candidates", "named right", "chance", "p", *(f"AUC, {by}" for by in NUMBERS), "s"]
         parts += [TOLD, markdown(head, [_told(row) for row in told.to_dict("records")])]
     if limits:
         parts += [LIMITS, "\n".join(f"* {one}" for one in limits)]
@@ -62,7 +64,7 @@ def page(table: pd.DataFrame, told: pd.DataFrame, limits: Sequence[str]) -> str:
 
 
 def _told(row: dict[Any, Any]) -> list[Any]:
-    areas = [f"{row[f'{by}_auc']:.2f} ({row[f'{by}_low']:.2f} to {row[f'{by}_high']:.2f})" for by in ("cosine", "loss")]
+    areas = [f"{row[f'{by}_auc']:.2f} ({row[f'{by}_low']:.2f} to {row[f'{by}_high']:.2f})" for by in NUMBERS]
     return [
         row["model"], f"{row['true']} of {row['candidates']}", row["hits"], f"{row['chance']:.2f}", f"{row['p']:.0e}",
         *areas, f"{row['seconds']:.1f}",

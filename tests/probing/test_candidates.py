@@ -62,7 +62,7 @@ def test_candidates_are_named_no_better_than_chance_where_none_was_used() -> Non
 def test_members_are_told_from_strangers_of_their_class(kind: str) -> None:
     told = membership(case_of(6, sends=kind))
     assert told.same_class
-    assert [one.by for one in told.evidence] == ["cosine", "loss"]
+    assert [one.by for one in told.evidence] == ["weight", "cosine", "loss"]
     for one in told.evidence:
         assert one.auc > 0.7
         assert one.low is not None

@@ -103,7 +103,8 @@ class Evidence:
     """How well one number tells members from strangers.
 
     Attributes:
-        by: ``cosine`` of the gradient with what was sent, or fall of the ``loss`` in the round.
+        by: ``weight`` in the best sum of the gradients of all members and strangers, ``cosine`` of the gradient with
+            what was sent, or fall of the ``loss`` in the round.
         beaten: of each member the share of the strangers of its class that have less of it.
         p: of each member, the probability that a stranger of its class has as much.
         auc: mean of ``beaten``: 1 tells all members, 0.5 is chance.
@@ -218,19 +219,16 @@ def membership(case: Case, strangers: int = STRANGERS) -> Membership:
     used = sorted({row for own in groups for row in own})
     place = {row: number for number, row in enumerate(used)}
     together = torch.cat([inputs, others[used].to(inputs)]), torch.cat([targets, of_others[used].to(targets)])
-    cosines, falls = simulated(lambda dtype: _numbers(case, *together, dtype))
+    numbers = simulated(lambda dtype: _numbers(case, *together, dtype))
     whole = targets.dim() == 1 and not targets.is_floating_point()
     columns = [[len(inputs) + place[row] for row in own] for own in groups]
     kinds = [targets[row].item() if whole else 0 for row in range(len(inputs))]
-    evidence = tuple(
-        _evidence(by, values.double().cpu(), columns, kinds, case.seed)
-        for by, values in (("cosine", cosines), ("loss", falls))
-    )
+    evidence = tuple(_evidence(by, values.double().cpu(), columns, kinds, case.seed) for by, values in numbers.items())
     return Membership(len(inputs), fmean(len(own) for own in columns), whole, evidence)
 
 
-def _numbers(case: Case, inputs: Tensor, targets: Tensor, dtype: torch.dtype | None) -> tuple[Tensor, Tensor]:
-    """Return of each sample the cosine of its gradient with what was sent, and the fall of its loss, [M] both."""
+def _numbers(case: Case, inputs: Tensor, targets: Tensor, dtype: torch.dtype | None) -> dict[str, Tensor]:
+    """Return the numbers that ``Evidence`` speaks of, of each sample: [M] each."""
     simulation = Simulation(case.client, case.exchange, still=True, dtype=dtype)
     every = _as(simulation, inputs, targets)
     moved = simulation.observed(case.exchange)
@@ -240,7 +238,8 @@ def _numbers(case: Case, inputs: Tensor, targets: Tensor, dtype: torch.dtype | N
         simulation.loss(*one) - simulation.loss(*one, moved)
         for one in ((every[0][row : row + 1], every[1][row : row + 1]) for row in range(len(inputs)))
     ]
-    return singles_of(simulation, case.exchange, *every, case.seed).cosines(), torch.stack(falls)
+    singles = singles_of(simulation, case.exchange, *every, case.seed)
+    return {"weight": singles.weights(), "cosine": singles.cosines(), "loss": torch.stack(falls)}
 
 
 def _evidence(by: str, values: Tensor, columns: Sequence[Sequence[int]], kinds: Sequence[float], seed: int) -> Evidence:
