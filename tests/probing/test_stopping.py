@@ -78,8 +78,16 @@ def test_the_tensors_that_an_attack_needs_are_named() -> None:
     found = stopping(case_of(), lambda case: float("0.bias" in case.exchange.sent), knobs=["tensors left out"])
     assert [names for names, share in found.left_out.groups if share == 0] == [("0.weight", "0.bias")]
     assert "without 0.weight, 0.bias less than half" in found.lines()[0]
-    some = stopping(case_of(), lambda case: float(len(case.exchange.sent) > 0), knobs=["tensors left out"]).left_out
-    assert (some.front.reads, some.front.fails) == (1, 2)
+
+
+def test_tensors_are_left_out_together_where_none_is_needed_alone() -> None:
+    case, deep = case_of(), nn.Sequential(*(nn.Linear(8, 8) for _ in range(6)))
+    client = replace(case.client, model=deep)
+    case = replace(case, client=client, exchange=client.round(case.inputs, case.targets))
+    found = stopping(case, lambda own: float(len(own.exchange.sent) > 4), knobs=["tensors left out"]).left_out
+    assert len(found.groups) == 6
+    assert (found.front.reads, found.front.fails) == (3, 4)
+    assert "without the first 3 of them, not without 4" in found.lines()[0]
 
 
 def test_an_attack_that_does_not_work_has_nothing_to_be_stopped() -> None:

@@ -195,7 +195,7 @@ def _next(reads: float | None, fails: float | None, most: float, *, whole: bool)
     if reads is None:
         return None
     if fails is None:
-        return None if reads >= most else min(most, 2 * reads)
+        return None if reads >= most else min(most, (2 if whole else 8) * reads)
     if whole:
         return (reads + fails) // 2 if fails - reads > 1 else None
     return sqrt(reads * fails) if fails / reads > CLOSE else None
@@ -220,12 +220,12 @@ def _left_out(case: Case, trial: _Trial) -> LeftOut:
         if trial.over:
             return LeftOut(tuple(found), None, complete=False)
         found.append((names, _share(trial.reads, without(case, names))))
-    if len(groups) < 2 or any(share < HALF for _, share in found):
+    if len(groups) < 3 or any(share < HALF for _, share in found):
         return LeftOut(tuple(found), None, complete=True)
     front = trial.limit(
         "tensors left out",
         lambda number: without(case, {name for own in groups[: int(number)] for name in own}),
-        (1, len(groups)),
+        (2, len(groups) - 1),
     )
     return LeftOut(tuple(found), front, front.complete)
 
