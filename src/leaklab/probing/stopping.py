@@ -1,8 +1,8 @@
 """What would stop an attack on a client: larger batches, more local steps, noise, or tensors that are not sent.
 
 The attack is any function of a case that says which share of its samples is read. It fails where that is less than
-half. A limit is found by doubling until it fails, then by bisection; both of its ends were tried, and nothing is said
-of what lies between or beyond them. Nothing that stops one attack is proven to stop another.
+half. A limit is found in growing steps until it fails, then by bisection; both of its ends were tried, and nothing is
+said of what lies between or beyond them. Nothing that stops one attack is proven to stop another.
 """
 
 import time
@@ -91,10 +91,13 @@ class LeftOut:
             said = f"tensors left out: without {' or without '.join(stop)} less than half of the samples are read"
             return (f"{said}; {len(self.groups) - len(stop)} other groups of tensors make no such difference.", *cut)
         said = f"tensors left out: none of {len(self.groups)} groups of tensors is needed by itself"
-        if self.front is None or self.front.reads is None:
+        front = self.front
+        if front is None or (front.reads is None and front.fails is None):
             return (f"{said}.", *cut)
-        most = "" if self.front.fails is None else f", not without {self.front.fails:g}"
-        return (f"{said}; half are read without the first {self.front.reads:g} of them{most}.", *cut)
+        if front.reads is None:
+            return (f"{said}, but without the first {front.fails:g} of them less than half are read.", *cut)
+        most = "" if front.fails is None else f", not without {front.fails:g}"
+        return (f"{said}; half are read without the first {front.reads:g} of them{most}.", *cut)
 
 
 @dataclass(frozen=True)
