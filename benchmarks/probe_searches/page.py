@@ -66,7 +66,7 @@ def page(table: pd.DataFrame, told: pd.DataFrame, limits: Sequence[str]) -> str:
 def _told(row: dict[Any, Any]) -> list[Any]:
     areas = [f"{row[f'{by}_auc']:.2f} ({row[f'{by}_low']:.2f} to {row[f'{by}_high']:.2f})" for by in NUMBERS]
     return [
-        row["model"], f"{row['true']} of {row['candidates']}", row["hits"], f"{row['chance']:.2f}", f"{row['p']:.0e}",
+        row["model"], f"{row['true']} of {row['candidates']}", str(int(row["hits"])), f"{row['chance']:.2f}", f"{row['p']:.0e}",
         *areas, f"{row['seconds']:.1f}",
     ]  # fmt: skip
 
