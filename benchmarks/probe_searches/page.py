@@ -65,10 +65,9 @@ def page(table: pd.DataFrame, told: pd.DataFrame, limits: Sequence[str]) -> str:
 
 def _told(row: dict[Any, Any]) -> list[Any]:
     areas = [f"{row[f'{by}_auc']:.2f} ({row[f'{by}_low']:.2f} to {row[f'{by}_high']:.2f})" for by in NUMBERS]
-    return [
-        row["model"], f"{row['true']} of {row['candidates']}", str(int(row["hits"])), f"{row['chance']:.2f}", f"{row['p']:.0e}",
-        *areas, f"{row['seconds']:.1f}",
-    ]  # fmt: skip
+    among, hits = f"{row['true']} of {row['candidates']}", str(int(row["hits"]))
+    chance, seconds = f"{row['chance']:.2f}", f"{row['seconds']:.1f}"
+    return [row["model"], among, hits, chance, f"{row['p']:.0e}", *areas, seconds]
 
 
 def _line(row: dict[Any, Any]) -> list[Any]:
