@@ -73,7 +73,7 @@ Made = Callable[[Tensor], list[Tensor]]
 
 
 def _first_block(network: nn.Sequential, read: Peeled) -> tuple[Made, list[Tensor]]:
-    """Return both maps of the second stage's first block; with the inner one known, the other is affine in its input."""
+    """Return both maps of the first block of the second stage; with the inner one known, the other is affine."""
     block, names = network.layer2[0], [name for name, _ in network.named_children()]
     front = nn.Sequential(*list(network.children())[: names.index("layer2")])
     known = [read.maps[place] for place in FIRST_BLOCK]

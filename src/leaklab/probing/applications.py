@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
+
+from leaklab.probing.owned import drawing
 
 PRODUCTS = ("linear", "matmul", "__matmul__", "__rmatmul__", "mm", "addmm", "bmm")
 CONVOLUTIONS = ("conv1d", "conv2d")
@@ -196,8 +197,7 @@ def watched(
         seed: of what the model draws.
     """
     watch, output = Watch(model, until, instead), None
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with drawing(seed):
         try:
             with watch:
                 output = run(model)

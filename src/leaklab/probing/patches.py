@@ -9,6 +9,7 @@ Source: ``attacks/position_reading.py``, here for any network whose places are f
 import torch
 from torch import Tensor
 
+from leaklab.attacks.least_squares import least_squares
 from leaklab.probing.case import Case
 from leaklab.probing.readers import Reader, update
 from leaklab.probing.rehearsal import Rehearsal
@@ -36,5 +37,5 @@ def patches(case: Case, rehearsal: Rehearsal, reader: Reader) -> Tensor | str:
     sizes = torch.linalg.svdvals(rows)
     if not sizes[-1] > LOST * sizes[0]:
         return f"The derivatives at the {reader.places} places of {reader.layer} are not independent."
-    found = torch.linalg.lstsq(rows.mT, weight).solution
+    found = least_squares(rows.mT, weight)
     return reader.way.back(found[None].to(reader.way.offset))[0]

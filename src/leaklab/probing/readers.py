@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from leaklab.attacks.least_squares import least_squares
 from leaklab.probing.applications import Application, watched
 from leaklab.probing.case import Case
 from leaklab.probing.rehearsal import FAILURES, SAMPLES, Rehearsal
@@ -164,7 +165,7 @@ def _spanned(rehearsal: Rehearsal, one: Application, given: Tensor, bias: str | 
     rows = given.flatten(0, 1).double()
     if len(rows) >= rows.shape[1] or one.name not in rehearsal.sent.sent:
         return False
-    mixing = torch.linalg.lstsq(rows.mT, sent.mT).solution
+    mixing = least_squares(rows.mT, sent.mT)
     if not _near(rows.mT @ mixing, sent.mT, rehearsal.tolerance) or not sent.any():
         return False
     return bias is None or _near(mixing.sum(0), rehearsal.sent.direction(bias), rehearsal.tolerance**0.75)

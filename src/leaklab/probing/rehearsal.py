@@ -14,9 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from leaklab.attacks.least_squares import least_squares
 from leaklab.probing.case import Case
 from leaklab.probing.client import Client
 from leaklab.probing.exchange import Exchange
+from leaklab.probing.owned import drawing, with_state
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream, stream
 
@@ -94,8 +96,7 @@ class Rehearsal:
         return not torch.equal(first, second)
 
     def _seeded(self, model: nn.Module, seed: int) -> Any:
-        with torch.random.fork_rng(), torch.no_grad():
-            torch.manual_seed(seed)
+        with drawing(seed), torch.no_grad():
             return self.client.output(model, self.inputs)
 
     def model(self) -> nn.Module:
@@ -122,7 +123,7 @@ def _with_decay(sent: Tensor, gradient: Tensor, weights: Tensor) -> Factor:
     unit = ways.norm(dim=0).clamp(min=1e-300)
     if len(sent) < FEWEST:
         return Factor(0.0, 0.0)
-    gain, decay = (torch.linalg.lstsq(ways / unit, sent[:, None]).solution[:, 0] / unit).tolist()
+    gain, decay = (least_squares(ways / unit, sent[:, None])[:, 0] / unit).tolist()
     return Factor(gain, decay)
 
 
@@ -183,9 +184,7 @@ def rehearse(case: Case) -> Rehearsal:
 
 
 def _with_weights(model: nn.Module, exchange: Exchange, dtype: torch.dtype) -> nn.Module:
-    copy = deepcopy(model)
-    copy.load_state_dict(exchange.before, strict=False)
-    return copy.to(dtype)
+    return with_state(model, exchange.before).to(dtype)
 
 
 def _in_type(values: Tensor, dtype: torch.dtype) -> Tensor:
@@ -196,8 +195,7 @@ def gradients_of(client: Client, inputs: Tensor, targets: Tensor) -> dict[str, T
     """Return the gradient of a client's loss on [B, ...] by name, with the draws of its round."""
     model = in_mode(client)
     named = {name: value for name, value in model.named_parameters() if value.requires_grad}
-    with torch.random.fork_rng():
-        torch.manual_seed(client.seed)
+    with drawing(client.seed):
         value = client.value(model, inputs, targets)
     grads = torch.autograd.grad(value, list(named.values()), allow_unused=True)
     return {

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from leaklab.probing.case import Case
+from leaklab.records.streams import stream
 
 SKETCH = 512
 """Rows and columns to which larger matrices are mixed down before their rank is counted."""
@@ -86,7 +87,7 @@ def _mixed_down(matrix: Tensor) -> tuple[Tensor, bool]:
             matrix = torch.linalg.qr(matrix if axis == 0 else matrix.mT, mode="r").R
             matrix = matrix if axis == 0 else matrix.mT
             continue
-        mixing = torch.randn(SKETCH, size, generator=torch.Generator().manual_seed(size), dtype=matrix.dtype)
+        mixing = stream(size, "sketch").normal(SKETCH, size)
         mixing = (mixing / SKETCH**0.5).to(matrix)
         matrix, lost = (mixing @ matrix if axis == 0 else matrix @ mixing.mT), True
     return matrix, lost

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from leaklab.attacks.least_squares import least_squares
 from leaklab.records.streams import Stream
 
 Rows = Callable[[Tensor], Tensor]
@@ -58,7 +59,7 @@ class SampleMap:
     def pulled(self, rows: Tensor) -> Tensor:
         """Return the left inverse of the linear part on [k, P n], [k, p]."""
         if self.matrix is not None:
-            found: Tensor = torch.linalg.lstsq(self.matrix, rows.mT).solution.mT
+            found: Tensor = least_squares(self.matrix, rows.mT).mT
             return found
         return self._gathered(rows) / self._gathered(self.scale[None])  # type: ignore[index]
 
