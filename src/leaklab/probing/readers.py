@@ -21,6 +21,7 @@ from leaklab.records.streams import stream
 
 READ = ("product", "convolution")
 BENT = "what it sees is no affine map of a sample"
+WHOLE = "samples are whole numbers, e.g. tokens, and what it sees of them is no affine map"
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,10 @@ def readers(case: Case, rehearsal: Rehearsal) -> tuple[tuple[Reader, ...], tuple
         derivatives = torch.autograd.grad(value, one.output, retain_graph=True, allow_unused=True)[0]
         if derivatives is None:
             continue
-        way = _way(rehearsal, one, case.seed) if one.number in straight else BENT
+        if not rehearsal.inputs.is_floating_point():
+            way: SampleMap | str = WHOLE
+        else:
+            way = _way(rehearsal, one, case.seed) if one.number in straight else BENT
         reader = _reader(case, rehearsal, one, one.at_output(derivatives, SAMPLES), way)
         if isinstance(reader, str):
             reasons.append(reader)
