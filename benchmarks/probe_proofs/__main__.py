@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from leaklab.probing.bounds import bounds
+from leaklab.probing.algebra.bounds import bounds
+from leaklab.probing.algebra.proofs import proofs
 from leaklab.probing.case import Case
-from leaklab.probing.proofs import proofs
 from probe_proofs.kinds import Kind, kinds
 from probe_proofs.misses import Try, closeness, tried
 from probe_proofs.page import page

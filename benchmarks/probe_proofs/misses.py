@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from leaklab.probing.applications import watched
+from leaklab.probing.algebra.applications import watched
+from leaklab.probing.algebra.proofs import Proofs, proofs
 from leaklab.probing.case import Case
 from leaklab.probing.client import Client
 from leaklab.probing.exchange import Exchange
-from leaklab.probing.proofs import Proofs, proofs
 from probe_proofs.clients import mlp, pictures
 
 EXACT = 60.0

@@ -30,7 +30,7 @@ RANK = 1e-6
 """Least singular value that is no rounding, relative to the largest."""
 DEPTH = 11
 STARTS = {f"oracle: truth + noise {noise:g}": noise for noise in NOISES}
-FEW, FRESH, COLOUR = range(90, 92), range(90, 98), "cifar10"
+FEW, FRESH, COLOUR = range(98, 100), range(98, 106), "cifar10"
 PLAN = (
     *((FASHION, one, image) for one in (PEEL, MEAN) for image in FRESH),
     *((FASHION, one, image) for image in FEW for one in (MAP, *SEARCHES, *ORACLES, *STARTS)),

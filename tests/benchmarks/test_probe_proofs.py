@@ -6,8 +6,8 @@ from probe_proofs.kinds import kinds
 from probe_proofs.misses import MISSES, closeness, tried
 from probe_proofs.page import page
 
+from leaklab.probing.algebra.proofs import Proofs
 from leaklab.probing.case import Case
-from leaklab.probing.proofs import Proofs
 from leaklab.probing.reading import Reading
 
 

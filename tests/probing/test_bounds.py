@@ -8,10 +8,10 @@ from probe_proofs.clients import mlp, pictures
 from torch import nn
 from torch.nn import functional as F
 
-from leaklab.probing.bounds import Bounds, bounds
+from leaklab.probing.algebra.bounds import Bounds, bounds
+from leaklab.probing.algebra.rounding import rank
 from leaklab.probing.case import Case
 from leaklab.probing.client import Client
-from leaklab.probing.rounding import rank
 
 LABELS = torch.tensor([1, 1, 2, 5, 7, 7])
 

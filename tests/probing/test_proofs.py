@@ -10,10 +10,10 @@ from probe_proofs.kinds import Bare, LowRank, Reader
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from leaklab.probing.algebra.proofs import Proofs, proofs
+from leaklab.probing.algebra.sample_maps import SampleMap, sample_map
 from leaklab.probing.case import Case
 from leaklab.probing.client import Client
-from leaklab.probing.proofs import Proofs, proofs
-from leaklab.probing.sample_maps import SampleMap, sample_map
 from leaklab.records.streams import stream
 
 

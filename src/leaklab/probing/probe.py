@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from leaklab.guests.judging import seconds_of
-from leaklab.probing.bounds import bounds
+from leaklab.probing.algebra.bounds import bounds
+from leaklab.probing.algebra.proofs import proofs
 from leaklab.probing.candidates import Named, line_up, membership, named
 from leaklab.probing.card import Outcome, Probe, data_of
 from leaklab.probing.case import Case
@@ -21,7 +22,6 @@ from leaklab.probing.client import Client
 from leaklab.probing.exchange import Exchange
 from leaklab.probing.inputs import check_inputs
 from leaklab.probing.pictures import strips_of
-from leaklab.probing.proofs import proofs
 from leaklab.probing.reading import Reading
 from leaklab.probing.replay.replay import replay
 from leaklab.probing.replay.result import Replay

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.least_squares import least_squares
-from leaklab.probing.applications import Application, watched
+from leaklab.probing.algebra.applications import Application, watched
+from leaklab.probing.algebra.rehearsal import FAILURES, SAMPLES, Rehearsal
+from leaklab.probing.algebra.rounding import floor
+from leaklab.probing.algebra.sample_maps import SampleMap, sample_map
 from leaklab.probing.case import Case
-from leaklab.probing.rehearsal import FAILURES, SAMPLES, Rehearsal
-from leaklab.probing.rounding import floor
-from leaklab.probing.sample_maps import SampleMap, sample_map
 from leaklab.records.streams import stream
 
 READ = ("product", "convolution")

@@ -13,10 +13,10 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from leaklab.probing.applications import watched
+from leaklab.probing.algebra.applications import watched
+from leaklab.probing.algebra.readers import error_of, update
+from leaklab.probing.algebra.rehearsal import FAILURES, Rehearsal, flat
 from leaklab.probing.case import Case
-from leaklab.probing.readers import error_of, update
-from leaklab.probing.rehearsal import FAILURES, Rehearsal, flat
 from leaklab.records.streams import stream
 
 ENTRIES = 1500

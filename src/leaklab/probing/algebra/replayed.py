@@ -5,11 +5,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from leaklab.probing.algebra.closing import ASIDE, CLEARLY, ERRORS, ROUNDING
+from leaklab.probing.algebra.rehearsal import FAILURES, Rehearsal
+from leaklab.probing.algebra.rounding import floor
 from leaklab.probing.case import Case
-from leaklab.probing.closing import ASIDE, CLEARLY, ERRORS, ROUNDING
 from leaklab.probing.exchange import Exchange
-from leaklab.probing.rehearsal import FAILURES, Rehearsal
-from leaklab.probing.rounding import floor
 
 MOST_STEPS, MOST_LABELS = 200, 20
 

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.labels.head import counted_at_any_scale, counted_labels, reading
-from leaklab.probing.applications import Application, watched
+from leaklab.probing.algebra.applications import Application, watched
+from leaklab.probing.algebra.rehearsal import FAILURES, Rehearsal
+from leaklab.probing.algebra.rounding import EDGE, floor
 from leaklab.probing.case import Case
 from leaklab.probing.client import Loss
-from leaklab.probing.rehearsal import FAILURES, Rehearsal
-from leaklab.probing.rounding import EDGE, floor
 from leaklab.records.streams import Stream, stream
 
 JITTER = 3.0

@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from leaklab.probing.applications import Application, watched
-from leaklab.probing.batch_statistics import BatchStatistics, batch_statistics
+from leaklab.probing.algebra.applications import Application, watched
+from leaklab.probing.algebra.batch_statistics import BatchStatistics, batch_statistics
+from leaklab.probing.algebra.output_labels import OutputLabels, output_labels
+from leaklab.probing.algebra.rehearsal import FAILURES, SAMPLES, Rehearsal, rehearse
+from leaklab.probing.algebra.rounding import SKETCH, Rank, as_matrix, floor, rank
 from leaklab.probing.case import Case
-from leaklab.probing.output_labels import OutputLabels, output_labels
-from leaklab.probing.rehearsal import FAILURES, SAMPLES, Rehearsal, rehearse
-from leaklab.probing.rounding import SKETCH, Rank, as_matrix, floor, rank
 from leaklab.records.errors import UserError
 
 NAMED = 6

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from leaklab.probing.applications import Application, watched
+from leaklab.probing.algebra.applications import Application, watched
+from leaklab.probing.algebra.rehearsal import Rehearsal
+from leaklab.probing.algebra.rounding import floor
 from leaklab.probing.case import Case
 from leaklab.probing.reading import Reading
-from leaklab.probing.rehearsal import Rehearsal
-from leaklab.probing.rounding import floor
 
 NAME = "rows"
 

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.least_squares import least_squares
+from leaklab.probing.algebra.readers import Reader, update
+from leaklab.probing.algebra.rehearsal import Rehearsal
+from leaklab.probing.algebra.sample_maps import SampleMap
 from leaklab.probing.case import Case
-from leaklab.probing.readers import Reader, update
-from leaklab.probing.rehearsal import Rehearsal
-from leaklab.probing.sample_maps import SampleMap
 
 NAME = "positions"
 LOST = 1e-9

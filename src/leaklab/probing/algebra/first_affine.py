@@ -14,11 +14,11 @@ from torch import Tensor
 from leaklab.attacks.first_layer import peel, spear
 from leaklab.attacks.first_layer.layer import FirstLayer
 from leaklab.attacks.first_layer.layer import Reading as Batch
+from leaklab.probing.algebra.readers import Reader, error_of
+from leaklab.probing.algebra.rehearsal import Rehearsal
+from leaklab.probing.algebra.rounding import EDGE, rank
+from leaklab.probing.algebra.sample_maps import SampleMap
 from leaklab.probing.case import Case
-from leaklab.probing.readers import Reader, error_of
-from leaklab.probing.rehearsal import Rehearsal
-from leaklab.probing.rounding import EDGE, rank
-from leaklab.probing.sample_maps import SampleMap
 from leaklab.records.streams import stream
 
 LARGEST_SAMPLED, SECONDS = 8, 2.0

@@ -12,16 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from leaklab.probing import patches, token_rows
+from leaklab.probing.algebra import patches, token_rows
+from leaklab.probing.algebra.closing import Closing, beside, closes
+from leaklab.probing.algebra.first_affine import Update, batches, quotients, single, update_of
+from leaklab.probing.algebra.lengths import with_length
+from leaklab.probing.algebra.readers import Reader, readers
+from leaklab.probing.algebra.rehearsal import FAILURES, SAMPLES, Rehearsal, rehearse
+from leaklab.probing.algebra.replayed import replays
+from leaklab.probing.algebra.sample_maps import SampleMap
 from leaklab.probing.case import Case
-from leaklab.probing.closing import Closing, beside, closes
-from leaklab.probing.first_affine import Update, batches, quotients, single, update_of
-from leaklab.probing.lengths import with_length
-from leaklab.probing.readers import Reader, readers
 from leaklab.probing.reading import Reading
-from leaklab.probing.rehearsal import FAILURES, SAMPLES, Rehearsal, rehearse
-from leaklab.probing.replayed import replays
-from leaklab.probing.sample_maps import SampleMap
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from leaklab.probing.closing import Closing
+from leaklab.probing.algebra.closing import Closing
 
 SHORTEST, LONGEST, TRIED = -1.5, 1.5, 19
 """Lengths tried at first, as powers of ten of that of noise, for each sign."""
