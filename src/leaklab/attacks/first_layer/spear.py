@@ -33,8 +33,8 @@ ZERO = 1e-6
 MOST_KEPT, MOST_LOOKED_AT = 4000, 4096
 
 
-def read(layer: FirstLayer, count: int, draws: Stream, seconds: float = SECONDS) -> Reading:
-    """Return the batch; NaN where no b independent sparse directions were found in so many seconds of a processor."""
+def read(layer: FirstLayer, count: int, draws: Stream) -> Reading:
+    """Return the batch; NaN where no b independent sparse directions were found in the budget of a minute."""
     left, _ = layer.factors(count)
     sizes = np.linalg.norm(left, axis=1)
     rows = torch.from_numpy(left[sizes > LIVE * sizes.max()])
@@ -42,7 +42,7 @@ def read(layer: FirstLayer, count: int, draws: Stream, seconds: float = SECONDS)
     pool, floor = np.zeros((0, count)), count
     zeros: Places = np.zeros(0, dtype=np.int64)
     start, drawn = time.process_time(), 0
-    while len(rows) >= count and drawn < MOST_INVERSES and time.process_time() - start < seconds:
+    while len(rows) >= count and drawn < MOST_INVERSES and time.process_time() - start < SECONDS:
         drawn += TOGETHER
         candidates, counted = _candidates(rows, count, floor, draws)
         pool, zeros = _merged(pool, zeros, candidates, counted)

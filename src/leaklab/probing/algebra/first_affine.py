@@ -4,8 +4,10 @@ G = D' X and g = D' 1 are carried to what the layer is of a sample, if the way t
 room ``attacks/first_layer``: one sample by least squares, batches before a ReLU by ``peel`` and by SPEAR's sampling.
 """
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -19,7 +21,7 @@ from leaklab.probing.algebra.rehearsal import Rehearsal
 from leaklab.probing.algebra.rounding import EDGE, rank
 from leaklab.probing.algebra.sample_maps import SampleMap
 from leaklab.probing.case import Case
-from leaklab.records.streams import stream
+from leaklab.records.streams import Stream, stream
 
 LARGEST_SAMPLED, SECONDS = 8, 2.0
 """Batches up to which directions are sought by sampling too, and for how long."""
@@ -120,9 +122,21 @@ def batches(held: Update, rectified: bool, seed: int) -> Iterator[tuple[str, Bat
         first = peel.read(held.layer, held.rank, draws)
         yield "peel", first
         if rectified and first.certified < held.rank <= LARGEST_SAMPLED:
-            yield "spear", spear.read(held.layer, held.rank, draws, SECONDS)
-    except (np.linalg.LinAlgError, ValueError):  # an update that is no mixture at all
+            yield "spear", spear.read(held.layer, held.rank, cast("Stream", _Timed(draws, SECONDS)))
+    except (np.linalg.LinAlgError, ValueError, TimeoutError):  # an update that is no mixture at all, or not in time
         return
+
+
+class _Timed:
+    """A stream that ends its reader when the time is out: a search by sampling asks for draws again and again."""
+
+    def __init__(self, draws: Stream, seconds: float) -> None:
+        self._draws, self._until = draws, time.process_time() + seconds
+
+    def __getattr__(self, name: str) -> Any:
+        if time.process_time() > self._until:
+            raise TimeoutError
+        return getattr(self._draws, name)
 
 
 def quotients(held: Update) -> Tensor:
