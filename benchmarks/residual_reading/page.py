@@ -32,17 +32,17 @@ above has to tell the rest."""
 BASIN = """## How wide the truth's basin is
 
 Gradient matching at the finest width, from the truth and noise (oracle)."""
-LAST = """## What fails, and how this would enter
+LAST = """## What fails, and how this would enter the house
 
 * Matching does not see the ReLUs of late layers: their masks enter the errors of all layers before, and the gradient
   jumps with each. The tables above say how far it comes from the class mean, and from the truth's neighbourhood.
 * The last errors are the same in all places, so that all filters that are on everywhere are alike. On 32x32 images
   there are as many places as filters in the last stage, and the rank falls short. The convolution before is then
   turned round: its inputs passed a shortcut, most often have full rank, and take the errors' part. "Peeled, maps only"
-  shows how far that comes on an image of CIFAR-10; no picture was sought there. Below it one
-  filter that is never on takes nine equations away from each channel, and the second stage has few to spare there.
+  shows how far that comes on images of CIFAR-10; no picture was sought there. Below it one filter that is never on
+  takes nine equations away from each channel, and the second stage has few to spare there.
 * Below the convolution that ends it (first table of equations) nothing is read layer by layer: the picture is a search.
-  One image closed and its picture was not found: whether further starts find it was not measured.
+  Where the peeling ends above that convolution, the nearest maps that closed take its place.
 * It would enter as an attack beside `pool-peel`, with the same needs: one image, one step, evaluation state or known
   statistics, `class-gaussian`. The residuals are certificates of the maps, one a convolution; the picture has none
   yet. Not measured: trained weights, other depths, hidden factors, rounding at small rates."""
