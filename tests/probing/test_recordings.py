@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch.nn import functional as F
 
 import leaklab
@@ -45,7 +46,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path, Path]:
 
 def test_every_exchange_is_replayed_and_read(folders: tuple[Path, Path, Path]) -> None:
     exchanges, case, private = folders
-    found = dict(probes_of(exchanges, case, private, "30s", 0, progress=False))
+    found = dict(probes_of(exchanges, case, private, "8s", 0, progress=False))
     assert len(found) == 2
     for card in found.values():
         assert card.word == "read"
@@ -57,7 +58,7 @@ def test_every_exchange_is_replayed_and_read(folders: tuple[Path, Path, Path]) -
 
 def test_without_the_truth_only_what_is_proven_is_said(folders: tuple[Path, Path, Path]) -> None:
     exchanges, case, _ = folders
-    first = sorted(path for path in exchanges.iterdir())[0]
+    first = sorted(exchanges.glob("exchange-*"))[0]
     for _, card in probes_of(first, case, None, "20s", 0, progress=False):
         assert card.data["samples"] is None
         assert card.word in ("read", "undecided")
@@ -73,3 +74,24 @@ def test_slips_are_one_line(folders: tuple[Path, Path, Path]) -> None:
     (exchanges / "exchange-000000" / "sent.safetensors").write_bytes(b"x")
     with pytest.raises(UserError, match=r"sent\.safetensors"):
         list(probes_of(exchanges, case, private, "5s", 0, progress=False))
+
+
+def test_the_gate_tells_clipping_and_noise_from_none(folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    exchanges, case, private = folders
+    limits = limits_of("exact=0,gain=3")
+    (_, plain), *_ = probes_of(exchanges, case, private, "8s", 0, progress=False)
+    assert plain.above(limits)
+    draws = torch.Generator().manual_seed(5)
+    for path in sorted(exchanges.glob("exchange-*")):
+        before, sent = load_file(path / "before.safetensors"), load_file(path / "sent.safetensors")
+        moved = {name: sent[name] - before[name] for name in sent}
+        length = torch.cat([value.flatten() for value in moved.values()]).norm()
+        hidden = {
+            name: before[name] + 0.1 * (value / length + torch.randn(value.shape, generator=draws))
+            for name, value in moved.items()
+        }
+        leaklab.record_update(before, hidden, tmp_path / "hidden", round=int(path.name[-1]))
+    for _, card in probes_of(tmp_path / "hidden", case, private, "8s", 0, progress=False):
+        assert not card.above(limits)
+        replayed = next(stage for stage in card.data["stages"] if stage["name"] == "replay")
+        assert "noise" in " ".join(replayed["lines"])
