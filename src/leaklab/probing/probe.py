@@ -5,7 +5,7 @@ what its tensors hold, what is proven. Then searches, and where something was re
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +34,8 @@ from leaklab.records.errors import UserError
 
 SHARES = {"replay": 0.2, "searches": 0.5, "premise": 0.5, "stopping": 0.9}
 """Of what is left of the budget when a stage begins."""
+LEAST_SEARCH, TRIALS = 1.0, 40
+"""Seconds of a search that is to be stopped, at least, and how many of them a bisection is given time for."""
 
 
 def probe(
@@ -164,7 +166,7 @@ class _Work:
             self.stages.left_out("searches", "samples are tokens: what the sentences' stage says stands for them")
             self.searched = True
             return
-        if self._all_proven():
+        if all_proven(self.case, self.readings):
             self.stages.left_out("searches", "all samples are read and proven without one")
             self.searched = True
             return
@@ -172,11 +174,6 @@ class _Work:
         if found is not None:
             self.searched = True
             self.readings += found.readings
-
-    def _all_proven(self) -> bool:
-        """Tell whether there are as many proven readings of samples as there are samples, which a server is told."""
-        proven = sum(one.proven and one.of == "input" for one in self.readings)
-        return self.case.inputs is not None and proven >= len(self.case.inputs)
 
     def _grade(self) -> None:
         if self.case.inputs is None:
@@ -205,15 +202,25 @@ class _Work:
     def _stopping(self) -> None:
         # larger batches are filled with samples of others
         knobs = [knob for knob in KNOBS if self.case.public is not None or knob != KNOBS[0]]
+        whole = self._seconds("stopping")
+        each = max(LEAST_SEARCH, whole / TRIALS)
+        attack = "all that is read by proofs"
+        if not _holds_tokens(self.case):
+            attack += f", or else by searches of {each:.0f} seconds"
         self.stages.run(
             "what would stop it",
-            lambda: stopping(self.case, read_by_proof, self._seconds("stopping"), knobs=knobs),
+            lambda: stopping(self.case, lambda case: read_of(case, each).share, whole, knobs=knobs, attack=attack),
         )
 
 
 def _named(case: Case) -> Named:
     every, targets, private = line_up(case)
     return named(case, every, targets, true=private)
+
+
+def all_proven(case: Case, readings: Sequence[Reading]) -> bool:
+    """Tell whether there are as many proven readings of samples as there are samples, which a server is told."""
+    return case.inputs is not None and sum(one.proven and one.of == "input" for one in readings) >= len(case.inputs)
 
 
 def _size(case: Case) -> int:
@@ -240,14 +247,6 @@ def read_of(case: Case, seconds: float) -> Grades:
     readings = list(proofs(case).readings)
     if _holds_tokens(case):
         readings += sentences(case).readings
-    elif not any(one.proven and one.of == "input" for one in readings):
+    elif not all_proven(case, readings):
         readings += searches(case, seconds).readings
     return graded(case, readings)
-
-
-def read_by_proof(case: Case) -> float:
-    """Return the share of samples that are read without a search."""
-    readings = list(proofs(case).readings)
-    if _holds_tokens(case):
-        readings += sentences(case).readings
-    return graded(case, readings).share

@@ -108,24 +108,27 @@ class Stopping:
         plain: share of the samples that is read of the case as it is; None if that was not tried.
         limits: along each knob that was turned.
         left_out: of tensors; None where that was not tried.
+        attack: what was to be stopped, in words; empty where nobody says.
     """
 
     plain: float | None
     limits: tuple[Limit, ...]
     left_out: LeftOut | None
+    attack: str = ""
 
     def lines(self) -> tuple[str, ...]:
         """Return what was found, in sentences."""
         if self.plain is not None and self.plain < HALF:
             return (f"Nothing has to stop the attack: of the client as it is it reads {100 * self.plain:.0f} %.",)
-        return tuple(one.line() for one in self.limits) + (() if self.left_out is None else self.left_out.lines())
+        who = (f"what was to be stopped: {self.attack}.",) if self.attack else ()
+        return (*who, *(one.line() for one in self.limits), *(() if self.left_out is None else self.left_out.lines()))
 
     def record(self) -> dict[str, Any]:
         """Return the same as JSON-able data."""
         limits = [{**vars(one), "tried": [list(pair) for pair in one.tried]} for one in self.limits]
         groups = [] if self.left_out is None else self.left_out.groups
         left = [{"without": list(names), "share": share} for names, share in groups]
-        return {"half": HALF, "plain": self.plain, "limits": limits, "left_out": left}
+        return {"half": HALF, "plain": self.plain, "limits": limits, "left_out": left, "attack": self.attack}
 
 
 def stopping(
@@ -134,6 +137,7 @@ def stopping(
     budget: float = 60.0,
     *,
     knobs: Collection[str] = KNOBS,
+    attack: str = "",
     clock: Callable[[], float] = time.monotonic,
 ) -> Stopping:
     """Find what would stop an attack.
@@ -143,6 +147,7 @@ def stopping(
         reads: the attack.
         budget: seconds; what was found when they are over stands. Each knob has its share of what is left.
         knobs: which of ``KNOBS`` to turn.
+        attack: in words, for the sentences.
         clock: by which seconds are counted.
 
     Raises:
@@ -156,7 +161,7 @@ def stopping(
     until = clock() + budget
     plain = _share(reads, case)
     if plain < HALF:
-        return Stopping(plain, (), None)
+        return Stopping(plain, (), None, attack)
     limits, left_out, turned = [], None, [knob for knob in KNOBS if knob in knobs]
     for place, knob in enumerate(turned):
         now = clock()
@@ -166,7 +171,7 @@ def stopping(
             left_out = _left_out(case, trial)
         else:
             limits.append(_limit(case, trial, knob))
-    return Stopping(plain, tuple(limits), left_out)
+    return Stopping(plain, tuple(limits), left_out, attack)
 
 
 @dataclass(frozen=True)
