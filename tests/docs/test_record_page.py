@@ -18,7 +18,14 @@ BLOCKS = {
 
 
 def test_every_example_is_python():
-    assert [name.split()[0] for name in BLOCKS] == ["app.py", "read.py", "loop.py", "train.py", "recording.py"]
+    assert [name.split()[0] for name in BLOCKS] == [
+        "app.py",
+        "read.py",
+        "case.py",
+        "loop.py",
+        "train.py",
+        "recording.py",
+    ]
     for text in BLOCKS.values():
         ast.parse(text)
 

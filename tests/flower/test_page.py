@@ -34,3 +34,10 @@ def test_the_app_of_the_page_is_recorded_and_its_private_images_are_read(tmp_pat
     errors = [float(line.rpartition(" ")[2]) for line in lines if line.startswith("round ")]
     assert len(errors) == 4
     assert max(errors) < 1e-2
+    command = next(line for line in text.splitlines() if line.startswith("leaklab probe leaves"))
+    options = command.replace("--budget 1m", "--budget 10s").split()[1:]
+    gate = subprocess.run([sys.executable, "-m", "leaklab.cli", *options], cwd=tmp_path, env=known,
+                          capture_output=True, text=True, check=False, timeout=300)  # fmt: skip
+    assert gate.returncode == 3, gate.stdout[-3000:] + gate.stderr[-3000:]
+    assert gate.stdout.count("read: 1 of 1 samples, 1 of them exactly") == 4
+    assert len(list((tmp_path / "probed").glob("*/card.html"))) == 4
