@@ -109,8 +109,13 @@ def test_a_stage_that_fails_says_so_and_the_others_go_on() -> None:
         raise RuntimeError("the owner's\nmodel")
 
     assert stages.run("first", broken) is None
+    assert stages.run("large", lambda: torch.empty(2**60)) is None  # type: ignore[arg-type, return-value]
     stages.until = 0.0
     assert stages.run("second", broken) is None
     assert stages.cut
-    assert told == ["first", "second"]
-    assert [done.missing for done in stages.done] == ["RuntimeError: the owner's model", "the budget was out"]
+    assert told == ["first", "large", "second"]
+    assert [done.missing for done in stages.done] == [
+        "RuntimeError: the owner's model",
+        "it does not fit the memory: probe fewer samples",
+        "the budget was out",
+    ]

@@ -20,6 +20,9 @@ class Finding(Protocol):
         ...
 
 
+TOO_LARGE = "it does not fit the memory: probe fewer samples"
+FULL = ("out of memory", "can't allocate memory", "not enough memory")
+"""What torch says where memory is full, on a GPU and on a processor."""
 Found = TypeVar("Found", bound=Finding)
 
 
@@ -86,11 +89,12 @@ class Stages:
         except UserError as refusal:
             missing = str(refusal)
         except MemoryError:
-            missing = "it does not fit the memory: probe fewer samples"
+            missing = TOO_LARGE
         # the owner's model, loss and optimizer are called: whatever they raise is told, and the others go on
         except Exception as error:  # noqa: BLE001
             text = " ".join(str(error).split())
-            missing = f"{type(error).__name__}: {text[:300]}"
+            full = isinstance(error, RuntimeError) and any(one in text.lower() for one in FULL)
+            missing = TOO_LARGE if full else f"{type(error).__name__}: {text[:300]}"
         self._add(Done(name, time.monotonic() - start, found, missing))
         return found
 
