@@ -193,3 +193,14 @@ def test_the_lines_of_what_is_not_explained_say_what_was_excluded():
     found = Replay(False, 0.5, 0.8, 0.9, 1e-4, (), excluded=("rate", "mode"), pairs=(3, 10))
     assert "neither of 2 mistakes alone and 3 of 10 pairs" in found.lines()[1]
     assert "Excluded: rate, mode." in found.lines()[1]
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_what_rounding_alone_moves_is_not_called_frozen(steps: int) -> None:
+    """The bias in front of a normalisation by the batch has no gradient but rounding."""
+    torch.manual_seed(2)
+    layers = [nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 6)]
+    client, inputs = Client(nn.Sequential(*layers), rate=0.1, steps=steps), torch.rand(6, 3, 6, 6)
+    found = replay(case(client, replace(client, rate=0.03), inputs, LABELS))
+    assert found.explanations
+    assert not any("frozen" in explanation.names for explanation in found.explanations)

@@ -44,12 +44,20 @@ def as_kind(exchange: Exchange, kind: Sends) -> Exchange:
     return exchange if exchange.kind == kind else replace(exchange, kind=kind)
 
 
+MOVES = 1e-5
+"""Share of an update above which a tensor is said to move."""
+
+
 def still(target: Target, flat: Tensor) -> list[str]:
-    """Return the tensors that did not move, where a replay [P] moves them; none if the others have many zeros too."""
+    """Return the tensors that did not move, where a replay [P] moves them; none if the others have many zeros too.
+
+    What moves by rounding alone, as a bias does in front of a normalisation by the batch, is not said to have moved.
+    """
+    least = MOVES * float(flat.norm())
     names = [
         entry.name
         for entry, own in zip(target.tensors(flat), _pieces(target, flat), strict=True)
-        if bool(own.any()) and not bool(target.exchange.direction(entry.name).any())
+        if float(own.norm()) > least and not bool(target.exchange.direction(entry.name).any())
     ]
     live = torch.cat(
         [
