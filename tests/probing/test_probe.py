@@ -38,7 +38,7 @@ def public() -> tuple[Tensor, Tensor]:
 
 def test_a_plain_batch_is_read_exactly_and_the_page_shows_it(public, tmp_path) -> None:
     images, labels = _digits(4)
-    card = leaklab.probe(Client(_mlp(), rate=0.1), images, labels, public=public, budget="15s")
+    card = leaklab.probe(Client(_mlp(), rate=0.1), images, labels, public=public, budget="6s")
     assert card.word == "read"
     assert card.data["exact"] == 4
     assert card.above({"exact": 0}) != []
@@ -55,7 +55,7 @@ def test_noise_far_above_the_gradient_stands_where_the_easy_case_is_read() -> No
         draws = torch.Generator().manual_seed(7)
         return {name: value + 10 * torch.randn(value.shape, generator=draws) for name, value in sent.items()}
 
-    card = probe(Client(_mlp(), rate=0.1, defense=noisy), images, labels, budget="30s")
+    card = probe(Client(_mlp(), rate=0.1, defense=noisy), images, labels, budget="12s")
     assert card.word == "stood", card
     assert card.above({"exact": 0, "gain": 3}) == []
 
@@ -66,7 +66,7 @@ def test_an_update_of_other_weights_says_nothing() -> None:
     other = Client(nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)), rate=0.1)
     torch.manual_seed(3)
     strangers = torch.rand(6, 1, 8, 8)
-    card = probe(client, images, labels, other.round(strangers, labels).sent, budget="15s")
+    card = probe(client, images, labels, other.round(strangers, labels).sent, budget="6s")
     assert card.word in ("no premise", "read")
     assert card.data["exact"] == 0
 
@@ -96,7 +96,7 @@ inputs, targets = torch.rand(2, 1, 4, 4), torch.tensor([0, 1])
 @pytest.mark.parametrize(("options", "status"), [([], 3), (["--fail-above", "exact=5,gain=500"], 0)])
 def test_the_command_ends_with_the_status_of_its_word(tmp_path: Path, options: list[str], status: int) -> None:
     (tmp_path / "case.py").write_text(CASE, encoding="utf-8")
-    command = [sys.executable, "-m", "leaklab.cli", "probe", "case.py", "--budget", "6s", "--json", *options]
+    command = [sys.executable, "-m", "leaklab.cli", "probe", "case.py", "--budget", "4s", "--json", *options]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == status, ended.stderr
     assert json.loads(ended.stdout)["status"] == STATUS["read"]
@@ -112,7 +112,7 @@ def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "case.py").write_text(blocks["case.py"], encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     found = read_case(Path("case.py"))
-    card = probe(found.client, found.inputs, found.targets, public=found.public, budget="10s")
+    card = probe(found.client, found.inputs, found.targets, public=found.public, budget="6s")
     names = {stage["name"] for stage in card.data["stages"]}
     told = set(re.findall(r"^\| ([a-z ]+) \| ", page, re.MULTILINE))
     assert names <= told
