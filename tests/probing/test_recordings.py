@@ -46,7 +46,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path, Path]:
 
 def test_every_exchange_is_replayed_and_read(folders: tuple[Path, Path, Path]) -> None:
     exchanges, case, private = folders
-    found = dict(probes_of(exchanges, case, private, "4s", 0, progress=False))
+    found = dict(probes_of(exchanges, case, private, "6s", 0, progress=False))
     assert len(found) == 2
     for card in found.values():
         assert card.word == "read"
@@ -79,7 +79,7 @@ def test_slips_are_one_line(folders: tuple[Path, Path, Path]) -> None:
 def test_the_gate_tells_clipping_and_noise_from_none(folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
     exchanges, case, private = folders
     limits = limits_of("exact=0,gain=3")
-    (_, plain), *_ = probes_of(exchanges, case, private, "4s", 0, progress=False)
+    (_, plain), *_ = probes_of(exchanges, case, private, "6s", 0, progress=False)
     assert plain.above(limits)
     draws = torch.Generator().manual_seed(5)
     for path in sorted(exchanges.glob("exchange-*")):
@@ -91,7 +91,7 @@ def test_the_gate_tells_clipping_and_noise_from_none(folders: tuple[Path, Path, 
             for name, value in moved.items()
         }
         leaklab.record_update(before, hidden, tmp_path / "hidden", round=int(path.name[-1]))
-    for _, card in probes_of(tmp_path / "hidden", case, private, "4s", 0, progress=False):
+    for _, card in probes_of(tmp_path / "hidden", case, private, "6s", 0, progress=False):
         assert not card.above(limits)
         replayed = next(stage for stage in card.data["stages"] if stage["name"] == "replay")
         assert "noise" in " ".join(replayed["lines"])
