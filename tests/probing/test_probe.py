@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def test_a_plain_batch_is_read_exactly_and_the_page_shows_it(public, tmp_path) -
     assert "data:image/png" in (tmp_path / "card.html").read_text()
 
 
-def test_noise_far_above_the_gradient_stands_where_the_easy_case_is_read() -> None:
+def test_what_searches_do_not_know_of_never_stands() -> None:
     images, labels = _digits(6)
 
     def noisy(sent: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -56,8 +57,26 @@ def test_noise_far_above_the_gradient_stands_where_the_easy_case_is_read() -> No
         return {name: value + 10 * torch.randn(value.shape, generator=draws) for name, value in sent.items()}
 
     card = probe(Client(_mlp(), rate=0.1, defense=noisy), images, labels, budget="12s")
-    assert card.word == "stood", card
+    assert card.word == "undecided", card
+    assert "do not know the defense" in card.data["sentence"]
+    assert not card.data["measured"]
     assert card.above({"exact": 0, "gain": 3}) == []
+
+
+def test_a_change_of_sign_or_an_update_of_zero_never_stands() -> None:
+    images, labels = _digits(6)
+    layers = [nn.Conv2d(1, 4, 3, padding=1), nn.Sigmoid(), nn.Flatten(), nn.Linear(256, 10)]
+    torch.manual_seed(0)
+    client = Client(nn.Sequential(*layers), rate=1.0)
+    sent = client.round(images, labels).sent
+    turned = {name: -value for name, value in sent.items()}
+    words = [
+        probe(replace(client, defense=lambda sent: {name: -one for name, one in sent.items()}), images, labels,
+              budget="8s").word,
+        probe(client, images, labels, turned, budget="8s").word,
+        probe(client, images, labels, {name: 0 * value for name, value in sent.items()}, budget="8s").word,
+    ]  # fmt: skip
+    assert "stood" not in words, words
 
 
 def test_an_update_of_other_weights_says_nothing() -> None:

@@ -2,7 +2,8 @@
 
 A sample is *read* if a reading of it was proven and is right, or gains more than the bar over the best guess
 (``yardstick``). *Stood* is said of six samples at least, none of them read, of which the same attackers read the easy
-case: one sample, one step, no defense. Where a client's description does not give what it sent, attacks on it say
+case: one sample, one step, no defense. It is not said where a defense is described, or explains what was sent: searches
+do not know it, so a mere change of sign would stand. Where a description does not give what was sent, attacks say
 nothing: *no premise*, unless something was read all the same.
 """
 
@@ -42,6 +43,7 @@ class Outcome:
         proven: readings of whole samples that are proven without the truth.
         premise: whether the easy case is read; None where it was not asked.
         complete: whether all attackers had their turn.
+        informed: whether the searches knew all that was done to the update, but for noise.
     """
 
     usable: bool
@@ -50,6 +52,7 @@ class Outcome:
     proven: int
     premise: bool | None
     complete: bool
+    informed: bool = True
 
     @property
     def read(self) -> int:
@@ -70,7 +73,7 @@ class Outcome:
             return "read"
         if self.explained is False or self.premise is False:
             return "no premise"
-        known = self.explained is True and self.premise is True and self.complete
+        known = self.explained is True and self.premise is True and self.complete and self.informed
         return "stood" if known and self.samples is not None and self.samples >= LEAST else "undecided"
 
 
@@ -175,6 +178,7 @@ def data_of(
         "read": None if grades is None else outcome.read,
         "exact": outcome.proven if grades is None else grades.exact,
         "gain": None if grades is None or not grades.attackers else max(one.gain.mean for one in grades.attackers),
+        "measured": grades is not None and outcome.complete and outcome.informed,
         "unit": "dB" if grades is None else grades.measure.sign,
         "ended": "interrupted" if interrupted else "budget" if budget_out else "complete",
         "verdict": word,
@@ -220,4 +224,9 @@ def sentence(outcome: Outcome, missing: Sequence[str], *, interrupted: bool = Fa
         return "undecided: it was interrupted; run it again"
     if outcome.samples < LEAST:
         return f"undecided: none of {outcome.samples} samples is read, and fewer than {LEAST} decide nothing ({tried})"
+    if not outcome.informed:
+        return (
+            f"undecided: none of {outcome.samples} samples is read, by searches that do not know the defense; leaklab "
+            "try judges it by attackers who do"
+        )
     return f"undecided: not all had their turn ({'; '.join(missing) or 'the budget was out'}); give it a larger budget"

@@ -12,6 +12,8 @@ from leaklab.guests.commands import INTERRUPTED, usage
 from leaklab.records.errors import UserError
 
 LIMITS = ("exact", "gain")
+PASSING = ("read", "stood", "undecided")
+"""Words that a gate lets pass below its limits."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -100,6 +102,7 @@ def probe_file(
             typer.echo(f"above the limit: {line}", err=True)
         if made.data["ended"] == "interrupted":
             sys.exit(INTERRUPTED)
-        gated = limits is not None and made.word in ("read", "stood", "undecided")
+        # what nobody measured must not open a gate: neither a budget that was out nor searches that were refused
+        gated = limits is not None and (bool(broken) or (made.word in PASSING and made.data["measured"]))
         statuses.append((3 if broken else 0) if gated else made.status)
     sys.exit(next((status for status in (1, 3, 5, 4) if status in statuses), 0))

@@ -111,13 +111,14 @@ class _Work:
         self.explained: bool | None = None
         self.premise: bool | None = None
         self.searched = False
+        self.informed = case.client.defense is None
 
     @property
     def outcome(self) -> Outcome:
         """What the word rests on, as far as it is known."""
         proven = sum(one.proven and one.of == "input" for one in self.readings)
         complete = self.searched and not self.stages.cut
-        return Outcome(self.usable, self.explained, self.grades, proven, self.premise, complete)
+        return Outcome(self.usable, self.explained, self.grades, proven, self.premise, complete, self.informed)
 
     def run(self) -> None:
         """Run all stages."""
@@ -151,6 +152,9 @@ class _Work:
         self.explained = found.matches or bool(found.explanations)
         if found.corrected is not None:
             self.case = found.corrected
+            self.informed = self.case.client.defense is None  # a correction may be one, e.g. the opposite sign
+        elif not found.matches and found.explanations:
+            self.informed &= "noise" in found.explanations[0].names
 
     def _read(self) -> None:
         found = self.stages.run("proofs", lambda: proofs(self.case))

@@ -57,6 +57,9 @@ class ProbeData(Part):
     read: int | None = Field(description="samples that were read; null where nobody holds them")
     exact: int = Field(description="samples that were read exactly; where nobody holds them, those that are proven")
     gain: float | None = Field(description="largest mean gain of an attacker over the best guess, in the unit")
+    measured: bool = Field(
+        description="all attackers had their turn, with samples to compare and all that was done known"
+    )
     unit: Literal["dB", "%"]
     ended: Literal["complete", "budget", "interrupted"]
     verdict: Word
