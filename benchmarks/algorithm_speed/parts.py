@@ -62,7 +62,7 @@ class Material:
         generated = [name for name in self.weights if not name.startswith(last_layer(self.weights))]
         self.outputs = sum(self.weights[name][0].numel() for name in generated)
         # an own generator: only the cost is compared, and what the pixels are does not change it
-        draws = torch.Generator().manual_seed(0)
+        draws = torch.Generator().manual_seed(0)  # one of its own: the same material for all
         images = torch.randn(CLIENTS, WORK.batch_size, *WORK.image_shape, generator=draws)
         self.batch = Batch(images, torch.randint(CLASSES, (CLIENTS, WORK.batch_size), generator=draws), {})
         self.g, self.u = (torch.randn(CLIENTS, size, generator=draws) for size in (self.outputs, HIDDEN_UNITS))

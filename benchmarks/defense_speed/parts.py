@@ -63,7 +63,7 @@ def made() -> dict[str, Part]:
     model: Architecture = plugins.load("models", "dlg-lenet")
     network = model.initialised(SHAPE, CLASSES, 1024).eval()
     # an own generator: only the cost is compared, and what the pixels are does not change it
-    draws = torch.Generator().manual_seed(0)
+    draws = torch.Generator().manual_seed(0)  # one of its own: the same material for all
     batch = {
         "images": torch.randn(BATCH, *SHAPE, generator=draws),
         "labels": torch.randint(CLASSES, (BATCH,), generator=draws),

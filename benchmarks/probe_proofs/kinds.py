@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from leaklab.probing.client import Client
-from probe_proofs.clients import mlp, pictures
+from probe_proofs.clients import draw_from, mlp, pictures
 
 VOCABULARY, WORDS = 200, 12
 
@@ -40,7 +40,7 @@ class Bare(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        torch.manual_seed(0)
+        draw_from(0)
         self.first = nn.Parameter(0.04 * torch.randn(625, 200).double())
         self.offset = nn.Parameter(torch.zeros(200).double())
         self.again = nn.Parameter(0.07 * torch.randn(200, 200).double())
@@ -57,7 +57,7 @@ class LowRank(nn.Module):
 
     def __init__(self, base: nn.Linear) -> None:
         super().__init__()
-        torch.manual_seed(base.out_features)
+        draw_from(base.out_features)
         self.base = base.requires_grad_(False)
         self.down = nn.Parameter(0.05 * torch.randn(4, base.in_features).double())
         self.up = nn.Parameter(0.05 * torch.randn(base.out_features, 4).double())
@@ -72,7 +72,7 @@ class Residual(nn.Module):
 
     def __init__(self, norm: Callable[[int], nn.Module]) -> None:
         super().__init__()
-        torch.manual_seed(0)
+        draw_from(0)
         self.stem = nn.Conv2d(1, 8, 3, padding=1)
         self.blocks = nn.ModuleList(nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), norm(8)) for _ in range(2))
         self.head = nn.Linear(8, 10)
@@ -90,7 +90,7 @@ class Reader(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        torch.manual_seed(0)
+        draw_from(0)
         self.words, self.cells = nn.Embedding(VOCABULARY, 16), nn.LSTM(16, 24, batch_first=True)
         self.head = nn.Linear(24, 4)
 
@@ -100,7 +100,7 @@ class Reader(nn.Module):
 
 
 def _cnn() -> nn.Module:
-    torch.manual_seed(0)
+    draw_from(0)
     return nn.Sequential(
         nn.Conv2d(1, 8, 5, stride=2),
         nn.ReLU(),
@@ -119,7 +119,7 @@ def _low_rank() -> nn.Module:
 def _vit() -> nn.Module:
     import timm  # slow to import
 
-    torch.manual_seed(0)
+    draw_from(0)
     # as for small pictures: 64 patches, tokens of 192 numbers
     network: nn.Module = timm.create_model("vit_tiny_patch16_224", img_size=32, patch_size=4, num_classes=10, depth=4)
     return network
@@ -128,19 +128,20 @@ def _vit() -> nn.Module:
 def _resnet() -> nn.Module:
     from torchvision.models import resnet18  # slow to import
 
-    torch.manual_seed(0)
+    draw_from(0)
     network: nn.Module = resnet18(num_classes=10)
     return network
 
 
 def _tokens(count: int) -> Tensor:
-    return torch.randint(0, VOCABULARY, (count, WORDS), generator=torch.Generator().manual_seed(5))
+    draws = torch.Generator().manual_seed(5)  # one of its own: the same sentences for all networks
+    return torch.randint(0, VOCABULARY, (count, WORDS), generator=draws)
 
 
 def _bert() -> nn.Module:
     from transformers import BertConfig, BertForSequenceClassification  # slow to import
 
-    torch.manual_seed(0)
+    draw_from(0)
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
     return BertForSequenceClassification(
         BertConfig(vocab_size=VOCABULARY, **sizes, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
@@ -150,7 +151,7 @@ def _bert() -> nn.Module:
 def _gpt2() -> nn.Module:
     from transformers import GPT2Config, GPT2LMHeadModel  # slow to import
 
-    torch.manual_seed(0)
+    draw_from(0)
     sizes = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 32}
     return GPT2LMHeadModel(GPT2Config(vocab_size=VOCABULARY, **sizes, embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0))
 

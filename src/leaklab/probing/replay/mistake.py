@@ -1,7 +1,6 @@
 """A named mistake in the description of a client, and what is run with it."""
 
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from leaklab.probing.client import Client
+from leaklab.probing.owned import with_state
 
 Numbers = tuple[float, ...]
 
@@ -104,11 +104,9 @@ def changed(setting: Setting, hypothesis: Hypothesis) -> Setting:
 
 
 def holding(model: nn.Module, state: Mapping[str, Tensor]) -> nn.Module:
-    """Return a copy of a model with another state; what the state lacks stays."""
-    copy = deepcopy(model)
-    own = copy.state_dict()
-    copy.load_state_dict({**own, **{name: value for name, value in state.items() if name in own}}, strict=True)
-    return copy
+    """Return a copy of a model with another state; what the state lacks stays, and other names are left out."""
+    own = model.state_dict()
+    return with_state(model, {name: value for name, value in state.items() if name in own})
 
 
 def optimizer_of(client: Client) -> torch.optim.Optimizer:
