@@ -1,7 +1,7 @@
-"""A Flower training whose rounds, and whose recorder, are timed: ``python app.py SIZE FOLDER``.
+"""A Flower training whose rounds are timed, every second one with the recorder: ``python app.py SIZE FOLDER``.
 
 A program of its own, as Ray's workers get by value what a program defines. A clock outside of the recorder and one
-inside of it tell what the recorder takes of each message; the rest of the round is a plain round.
+inside of it tell for how long each reply waits for the recorder; what it does behind a reply, only the rounds tell.
 """
 
 import sys
@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 import leaklab
 
-CLIENTS, ROUNDS, BATCH = 2, 9, 32
+CLIENTS, ROUNDS, BATCH = 2, 24, 32
 WIDTHS = {"5e4": (784, 64), "1e6": (784, 1000, 200), "1.1e7": (3072, 3000, 600)}
 CLASSES = 10
 
@@ -35,7 +35,7 @@ def network(size):
 
 
 class Clock:
-    """Two mods, one around the recorder and one inside of it; the outer one writes what the recorder took."""
+    """Two mods, one around the recorder and one inside of it; the outer one writes how long a reply waited."""
 
     def __init__(self, path):
         self.path, self.inside = path, 0.0
@@ -60,7 +60,7 @@ class Clock:
 def sides(size, folder):
     """Return the client's and the server's app."""
     clock = Clock(f"{folder}/recorder")
-    mods = [clock.outer, leaklab.flower.record(f"{folder}/leaves"), clock.inner]
+    mods = [clock.outer, leaklab.flower.record(f"{folder}/leaves", every=2), clock.inner]
     client, server = ClientApp(mods=mods), ServerApp()
 
     @client.train()

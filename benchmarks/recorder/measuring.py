@@ -72,24 +72,29 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def flower(size: str, python: str) -> Row:
-    """Return medians and least of a plain round, and of the recorder's part in one; nothing without Flower."""
+    """Return seconds of rounds with and without the recorder, and of replies that wait; nothing without Flower."""
     if subprocess.run([python, "-c", "import flwr, ray"], capture_output=True, check=False).returncode:
         return {}
     with tempfile.TemporaryDirectory() as folder:
         known = {**os.environ, **QUIET, "FLWR_HOME": f"{folder}/flwr"}
         subprocess.run([python, APP, size, folder], env=known, check=True, capture_output=True)
-        rounds, own = (
+        rounds, waits = (
             [float(line) for line in (Path(folder) / name).read_text(encoding="utf-8").split()]
             for name in ("rounds", "recorder")
         )
-    clients = len(own) // len(rounds)
-    of_round = [sum(own[number * clients : (number + 1) * clients]) for number in range(len(rounds))]
-    plain = [all_of_it - part for all_of_it, part in zip(rounds, of_round, strict=True)]
+        exchanges = len(list(Path(folder, "leaves").glob("exchange-*")))
+    clients = len(waits) // len(rounds)
+    of_round = [sum(waits[number * clients : (number + 1) * clients]) for number in range(len(rounds))]
+    # every second round is recorded, from the first on; in the first two, workers start
+    recorded, plain = rounds[2::2], rounds[3::2]
+    assert exchanges == clients * (len(recorded) + 1)
     return {
-        "rounds": len(rounds),
+        "rounds": len(recorded),
         "clients": clients,
         "plain_round_s": statistics.median(plain),
-        "recorder_s": statistics.median(of_round),
+        "recorded_round_s": statistics.median(recorded),
+        "waiting_s": statistics.median(of_round[2::2]),
         "least_plain_round_s": min(plain),
-        "least_recorder_s": clients * min(own),
+        "least_recorded_round_s": min(recorded),
+        "least_waiting_s": min(of_round[2::2]),
     }

@@ -3,9 +3,14 @@
 The first mod of ``ClientApp(mods=[...])`` is the outermost, so put it there. It asks messages for what they hold and
 imports nothing of Flower, so that this module can be had without it. The message API and the legacy ``NumPyClient``
 API both come as messages; arrays of the latter have no names (``probing/recorded.py`` gives them those of a model).
+
+What a message holds cannot be changed, so it is written while the reply is already on its way: a round of the training
+hardly waits for the disk.
 """
 
+import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -27,6 +32,10 @@ SECURE, MASKED_VECTORS = "secaggplus_configs", "masked_params"
 """Where Flower's secure aggregation (``secaggplus_mod``) writes its part of a message, and the masked vectors there."""
 ROUND_KEYS = ("server-round", "server_round", "current_round")
 Next = Callable[[Any, Any], Any]
+_writers: dict[int, ThreadPoolExecutor] = {}
+"""By process, as a fork has no threads: one thread that writes."""
+_pending: dict[int, Future[Path | None]] = {}
+"""By process: the exchange that is written, or was last."""
 Records = Mapping[str, Mapping[str, Any]]
 
 
@@ -50,6 +59,24 @@ def record(
     return RecordMod(folder, Bounds.of(every, limit), check_kind(kind))
 
 
+def finish() -> None:
+    """Wait until all exchanges of this process are written; a process that ends in order waits by itself."""
+    if os.getpid() in _pending:
+        _pending[os.getpid()].result()
+
+
+def _behind(folder: Path, write: Callable[[], Path | None]) -> None:
+    """Write an exchange behind the reply, after the one before it: memory is bounded, and a slow disk is waited for."""
+    finish()
+    process = os.getpid()
+    if process not in _writers:
+        _writers[process] = ThreadPoolExecutor(1, "leaklab-recorder")
+    try:
+        _pending[process] = _writers[process].submit(quietly, folder, write)
+    except RuntimeError:  # the interpreter ends, and begins no thread
+        quietly(folder, write)
+
+
 @dataclass(frozen=True)
 class RecordMod:
     """A Flower mod that changes no message (``record``)."""
@@ -67,7 +94,9 @@ class RecordMod:
         given = quietly(place, lambda: self._given(place, message))
         reply = call_next(message, context)
         if given is not None:
-            quietly(place, lambda: self._stored(place, given, reply))
+            write = quietly(place, lambda: self._writing(place, given, reply))
+            if write is not None:
+                _behind(place, write)
         return reply
 
     def _given(self, place: Path, message: Any) -> "Given | None":
@@ -87,7 +116,8 @@ class RecordMod:
         }
         return Given(arrays, about, SECURE in configs)
 
-    def _stored(self, place: Path, given: "Given", reply: Any) -> Path | None:
+    def _writing(self, place: Path, given: "Given", reply: Any) -> Callable[[], Path | None] | None:
+        """Return what writes the exchange, with all that it needs of the messages; None where there is none."""
         if reply.has_error():
             return None
         configs = reply.content.config_records
@@ -103,7 +133,7 @@ class RecordMod:
         }
         # masked vectors are as good as random: nothing of them is kept
         before, after = ({}, {}) if masked else _paired(given.arrays, sent)
-        return stored(place, before, after, about, self.bounds)
+        return lambda: stored(place, before, after, about, self.bounds)
 
 
 @dataclass(frozen=True)
@@ -152,15 +182,15 @@ def _arrays(records: Records, model: str) -> dict[str, Any]:
 
 
 def _values(array: Any) -> Any:
-    """Return an array as it lies in its message, without the copy that ``array.numpy()`` makes where there is a way."""
+    """Return an array of which nobody has hold: as it lies in its message where that cannot change, else a copy."""
     import numpy as np
 
     data = getattr(array, "data", None)
     if not isinstance(data, bytes) or not data.startswith(b"\x93NUMPY\x01"):
-        return array.numpy()
+        return np.array(array.numpy())
     file = BytesIO(data)
     np.lib.format.read_magic(file)
     shape, backwards, dtype = np.lib.format.read_array_header_1_0(file)
     if backwards or dtype.hasobject:
-        return array.numpy()
+        return np.array(array.numpy())
     return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape)

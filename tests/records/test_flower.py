@@ -5,6 +5,8 @@ import logging
 import subprocess
 import sys
 from io import BytesIO
+from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 
 import numpy as np
@@ -41,6 +43,7 @@ def called(mod, given, reply):
         return reply
 
     assert mod(given, None, app) is reply
+    leaklab.flower.finish()
 
 
 def manifest(path):
@@ -92,6 +95,43 @@ def test_the_values_of_a_message_are_taken_as_they_lie_there(value, tmp_path):
     found = load_file(tmp_path / "exchange-000000/sent.safetensors")["w"]
     assert found.dtype == value.dtype
     assert np.array_equal(found, value)
+
+
+def test_a_reply_leaves_before_it_is_written_and_the_next_waits_until_it_is(tmp_path, monkeypatch):
+    free, wrote, stored = Event(), [], leaklab.flower.stored
+
+    def slow(*given):
+        assert free.wait(20)
+        wrote.append(stored(*given))
+        return wrote[-1]
+
+    monkeypatch.setattr(leaklab.flower, "stored", slow)
+    values, mod = np.ones(3), leaklab.flower.record(tmp_path)
+    for _ in range(2):  # the second waits for the first
+        reply = message({"a": arrays(w=values)})
+        assert mod(message({"a": arrays(w=[0.0, 0, 0])}), None, lambda message, context, reply=reply: reply) is reply
+        assert len(wrote) == (1 if free.is_set() else 0)
+        values[:] = 7  # what left is recorded, whatever becomes of it
+        free.set()
+    leaklab.flower.finish()
+    found = [load_file(path / "sent.safetensors")["w"].tolist() for path in wrote]
+    assert found == [[1.0] * 3, [7.0] * 3]
+
+
+@pytest.mark.parametrize("end", ["", "; sys.exit(1)", "; os.kill(os.getpid(), 15)"])
+def test_a_process_that_ends_with_its_last_reply_writes_it_first(end, tmp_path):
+    code = f"""
+import os, signal, sys, time, leaklab
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_flower import arrays, message
+stored = leaklab.flower.stored
+leaklab.flower.stored = lambda *given: (time.sleep(0.5), stored(*given))[1]
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as workers of Ray do
+mod, reply = leaklab.flower.record({str(tmp_path)!r}), message({{"a": arrays(w=[1.0])}})
+mod(message({{"a": arrays(w=[0.0])}}), None, lambda *_: reply){end}
+"""
+    subprocess.run([sys.executable, "-c", code], check=False)
+    assert manifest(tmp_path / "exchange-000000")
 
 
 def test_masked_vectors_are_noted_and_not_kept(tmp_path):
