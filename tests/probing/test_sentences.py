@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+import peft
 import pytest
 import torch
 from torch import Tensor, nn
@@ -130,7 +131,6 @@ def test_layers_under_other_names_are_told_by_one_mapping() -> None:
 
 @pytest.mark.parametrize("fused", [True, False])
 def test_lora_of_peft_before_and_after_its_first_step(fused: bool) -> None:
-    peft = pytest.importorskip("peft", reason="needs peft: pip install peft")
     torch.manual_seed(4)
     base = _gpt2() if fused else Qwen2ForCausalLM(Qwen2Config(vocab_size=WORDS, **LLAMA))
     targets = ["c_attn"] if fused else ["q_proj", "v_proj"]
