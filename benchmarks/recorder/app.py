@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 import leaklab
 
-CLIENTS, ROUNDS, BATCH = 2, 24, 32
+CLIENTS, ROUNDS, BATCH = 2, 60, 32
 WIDTHS = {"5e4": (784, 64), "1e6": (784, 1000, 200), "1.1e7": (3072, 3000, 600)}
 CLASSES = 10
 
