@@ -14,6 +14,8 @@ LEVELS = 127
 """Steps of eight bits from zero to the largest entry of a tensor."""
 FEW = 8
 """Distinct values up to which a tensor lies on any grid by chance, e.g. signs."""
+FIRST = 4096
+"""Entries that are looked at before all the others: most tensors have been told by then."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,11 @@ def grid_of(tensors: Mapping[str, Tensor]) -> Grid | None:
     """
     known = [value.detach() for value in tensors.values() if value.is_floating_point()]
     own = max((MANTISSA[value.dtype] for value in known), default=0)
-    live = [value for value in known if value.numel() > FEW and torch.unique(value).numel() > FEW]
+    live = [value for value in known if value.numel() > FEW and _many(value)]
     if not live:
         return None
     for dtype in (torch.bfloat16, torch.float16, torch.float32):
-        if MANTISSA[dtype] < own and all(torch.equal(value, value.to(dtype).to(value.dtype)) for value in live):
+        if MANTISSA[dtype] < own and all(_in(value, dtype) for value in live):
             squares = sum(float(spacing(value, dtype).square().sum()) for value in known)
             return Grid(str(dtype).removeprefix("torch."), (squares / 12) ** 0.5)
     if all(_on_levels(value) for value in live):
@@ -71,8 +73,25 @@ def grid_of(tensors: Mapping[str, Tensor]) -> Grid | None:
     return None
 
 
+def _parts(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a few entries, and all: what holds of the few may hold of all, else nothing more has to be looked at."""
+    return values.flatten()[:FIRST], values
+
+
+def _many(values: Tensor) -> bool:
+    return any(torch.unique(part).numel() > FEW for part in _parts(values))
+
+
+def _in(values: Tensor, dtype: torch.dtype) -> bool:
+    return all(torch.equal(part, part.to(dtype).to(part.dtype)) for part in _parts(values))
+
+
 def _on_levels(values: Tensor) -> bool:
-    scaled = values.double() / (values.double().abs().amax() / LEVELS)
-    levels = scaled.round()
+    step = values.double().abs().amax() / LEVELS
+    for part in _parts(values):
+        scaled = part.double() / step
+        levels = scaled.round()
+        if not bool((scaled - levels).abs().amax() < 1e-3):
+            return False
     # signs of one size lie on the outermost levels, and on any grid
-    return bool((scaled - levels).abs().amax() < 1e-3) and torch.unique(levels).numel() > FEW
+    return _many(levels)

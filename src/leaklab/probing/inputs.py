@@ -1,6 +1,6 @@
 """Stage 1 of a probe: is what came back an update of the described model at all, and how fine are its numbers?"""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -93,8 +93,8 @@ def check_inputs(case: Case) -> Inputs:
         for name, value in exchange.sent.items()
         if name in parameters and value.is_floating_point() and value.shape == parameters[name].shape
     }
-    norm = _norm({name: exchange.direction(name) for name in fitting if name in exchange.before})
-    floor, grid = floor_of(exchange, fitting), grid_of(fitting)
+    norm = _norm(exchange.direction(name) for name in fitting if name in exchange.before)
+    floor, grid = floor_of(exchange, fitting, norm), grid_of(fitting)
     if not any(finding.fatal for finding in found):
         found += _size(fitting, norm, floor)
     return Inputs(
@@ -110,8 +110,8 @@ def check_inputs(case: Case) -> Inputs:
     )
 
 
-def floor_of(exchange: Exchange, names: Collection[str]) -> float:
-    """Return the rounding of the arithmetic relative to the update over some parameters.
+def floor_of(exchange: Exchange, names: Collection[str], norm: float | None = None) -> float:
+    """Return the rounding of the arithmetic relative to the update over some parameters, of this norm if it is known.
 
     A difference of weights w has lost 6e-8 |w| in float32, however small it is; a gradient loses 6e-8 of itself.
     """
@@ -120,8 +120,8 @@ def floor_of(exchange: Exchange, names: Collection[str]) -> float:
     halves = {name: torch.finfo(exchange.before[name].dtype).eps / 2 for name in names if name in exchange.before}
     if exchange.kind == "gradient":
         return max(halves.values(), default=0.0)
-    norm = _norm({name: exchange.direction(name) for name in halves})
-    lost = _norm({name: exchange.before[name].double() * half for name, half in halves.items()})
+    norm = _norm(exchange.direction(name) for name in halves) if norm is None else norm
+    lost = _norm(exchange.before[name].double() * half for name, half in halves.items())
     return lost / norm if norm else 0.0
 
 
@@ -136,8 +136,13 @@ def listed(names: Collection[str]) -> str:
     return ", ".join(some[:SHOWN]) + (f" and {len(some) - SHOWN} more" if some[SHOWN:] else "")
 
 
-def _norm(tensors: Mapping[str, Tensor]) -> float:
-    return float(sum(float(value.double().square().sum()) for value in tensors.values()) ** 0.5)
+def _norm(tensors: Iterable[Tensor]) -> float:
+    return float(sum(float(torch.linalg.vector_norm(value.double())) ** 2 for value in tensors) ** 0.5)
+
+
+def _broken(values: Tensor) -> int:
+    """Return how many entries are not finite; their sum tells in a tenth of the time that there are none."""
+    return 0 if bool(values.sum().isfinite()) else int((~values.isfinite()).sum())
 
 
 def _names(case: Case) -> Iterator[Finding]:
@@ -212,7 +217,7 @@ def _values(case: Case) -> Iterator[Finding]:
     """Yield which tensors are not finite, and which are zero throughout."""
     parameters, sent = dict(case.client.model.named_parameters()), case.exchange.sent
     for place, tensors in (("what was sent", sent), ("the state before the round", case.exchange.before)):
-        broken = {name: int((~value.isfinite()).sum()) for name, value in tensors.items() if name in parameters}
+        broken = {name: _broken(value) for name, value in tensors.items() if name in parameters}
         broken = {name: count for name, count in broken.items() if count}
         if broken:
             told = listed([f"{name} ({count} of {tensors[name].numel()})" for name, count in broken.items()])
@@ -230,7 +235,8 @@ def _values(case: Case) -> Iterator[Finding]:
 
 
 def _still(exchange: Exchange, name: str) -> bool:
-    return exchange.sent[name].shape == exchange.before[name].shape and not exchange.direction(name).any()
+    sent, before = exchange.sent[name], exchange.before[name]
+    return sent.shape == before.shape and not (sent.any() if exchange.kind != "weights" else (sent != before).any())
 
 
 def _size(fitting: Mapping[str, Tensor], norm: float, floor: float) -> Iterator[Finding]:
