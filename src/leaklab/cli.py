@@ -16,6 +16,7 @@ from leaklab.probing import commands as probe_commands
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
+from leaklab.report.site import scoreboard_commands
 
 HELP = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, context_settings=HELP)
@@ -23,6 +24,7 @@ out = Console(highlight=False, soft_wrap=True, markup=False)
 WIDTH_OF_PLANS = 110
 guest_commands.add_to(app)
 probe_commands.add_to(app)
+scoreboard_commands.add_to(app)
 ScaleOption = Annotated[str, typer.Option(help=f"one of {', '.join(SCALES)}")]
 
 

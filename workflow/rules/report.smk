@@ -70,6 +70,7 @@ rule build_report:
         templates=TEMPLATES,
         judged="config/papers/claims.csv",
         headlines="config/papers/headlines.yaml",
+        scoreboard=SCOREBOARD_FILES,
     output:
         index="results/{scale}/report/index.html",
         pages=multiext("results/{scale}/report/", "style.css", "claims.html", *PAGES),

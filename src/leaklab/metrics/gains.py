@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, stdev
 
-from scipy.stats import t as student
-
 BAR = 2.0
 """In dB; of sentences, in percent of their tokens, see ``BARS``."""
 BARS = {"dB": BAR, "%": 10.0}
@@ -80,4 +78,6 @@ def gain(scores: Sequence[float], guesses: Sequence[float], tried: int = 1, unit
 
 def half_width(values: Sequence[float], tried: int = 1) -> float:
     """Return half of the Student interval of a mean of two values or more; ``tried`` intervals share the error."""
+    from scipy.stats import t as student  # slow to import
+
     return float(student.ppf(1 - (1 - LEVEL) / 2 / tried, len(values) - 1)) * stdev(values) / sqrt(len(values))

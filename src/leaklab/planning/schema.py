@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from leaklab.guests.schema import CardData
+from leaklab.guests.scoreboard import Entry
 from leaklab.items.items import Item, Paper
 from leaklab.probing.schema import ProbeData
 from leaklab.records.config import Config
@@ -19,6 +20,7 @@ from leaklab.specs.stages import SPECS
 SCHEMAS: dict[str, Any] = {
     "card": CardData,
     "config": Config,
+    "entry": Entry,
     "item": Item,
     "paper": Paper,
     "probe": ProbeData,

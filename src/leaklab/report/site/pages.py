@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from leaklab.guests.scoreboard import BoardLine
 from leaklab.items.items import Item
 from leaklab.planning.estimate import datasets_of, estimate, source_of
 from leaklab.planning.outputs import how_to_make, records_behind
@@ -262,6 +263,7 @@ class SiteData:
         commit: git commit of the checkout that built the site; may be empty.
         dirty: whether it had uncommitted changes.
         corrections: published statements that were corrected.
+        scoreboard: its lines; none where there are no entries.
     """
 
     scale: Scale
@@ -271,6 +273,7 @@ class SiteData:
     commit: str = ""
     dirty: bool = False
     corrections: tuple[Corrected, ...] = ()
+    scoreboard: tuple[BoardLine, ...] = ()
 
 
 def recipe_of(item: Item, scale: Scale, jobs: Sequence[Job]) -> Recipe:

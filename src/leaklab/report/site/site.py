@@ -18,6 +18,7 @@ from leaklab.report.judge.terms import in_words, key_in_words, key_name, name_in
 from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.numbers.results import RowKeys
 from leaklab.report.numbers.words import MINUS, NONE, STATES
+from leaklab.report.site import scoreboard
 from leaklab.report.site.findings import answer_heads
 from leaklab.report.site.headlines import (
     ATTACKERS,
@@ -68,7 +69,11 @@ def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
     files.write_text(written[0], environment.get_template("index.html").render(site=data, pages=pages))
     files.write_text(written[1], environment.get_template("style.css").render())
     files.write_text(written[2], environment.get_template("claims.html").render(site=data))
-    for place, (paper, path) in enumerate(zip(data.papers, written[3:], strict=True)):
+    if data.scoreboard:
+        written.append(folder / "scoreboard.html")
+        text = environment.get_template("scoreboard.html").render(site=data, **scoreboard.page(data.scoreboard))
+        files.write_text(written[-1], text)
+    for place, (paper, path) in enumerate(zip(data.papers, written[3:], strict=False)):
         text = environment.get_template("paper.html").render(site=data, paper=paper, **_neighbors(data.papers, place))
         files.write_text(path, text)
     for place, page in enumerate(pages):
@@ -143,7 +148,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= FILTERS
+    environment.filters |= {**FILTERS, **scoreboard.FILTERS}
     environment.globals |= GLOBALS
     return environment
 

@@ -22,7 +22,7 @@ from leaklab.report.judge.comparison import Comparison, read_comparison
 from leaklab.report.judge.verdicts import Judgement, Verdict
 from leaklab.report.numbers.results import PROTECTION_LEFT, ResultTable
 from leaklab.report.numbers.words import gaps
-from leaklab.report.site import threats
+from leaklab.report.site import scoreboard, threats
 from leaklab.report.site.answers import Answer, answer
 from leaklab.report.site.attacks_tried import bounds_of, protection_left, tried_attacks, unbroken
 from leaklab.report.site.findings import (
@@ -117,6 +117,7 @@ def gather(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: 
         ),
         version=version("leaklab"),
         corrections=() if scale == "demo" else _corrections(evidence, answers),
+        scoreboard=tuple(scoreboard.standings()),
         **{name: value for name, value in git_state().items() if value is not None},
     )
 
