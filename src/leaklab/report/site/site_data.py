@@ -124,9 +124,7 @@ def gather(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: 
 
 def _corrections(evidence: Evidence, answers: Mapping[str, Answer | None]) -> tuple[Corrected, ...]:
     words = {judged.claim.id: judged.verdict.verdict for judged in evidence.claims}
-    return corrected(
-        load_changes(), words, {key: own.sentence for key, own in answers.items() if own}, evidence.results
-    )
+    return corrected(load_changes(), words, {a: b.sentence for a, b in answers.items() if b}, evidence.results)
 
 
 def _evidence(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: Path) -> Evidence:
