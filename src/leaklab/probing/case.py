@@ -20,6 +20,7 @@ class Case:
         targets: what the loss compares with, [N, ...]; None where nobody holds them.
         public: inputs and targets of others, for attackers with a prior; None for none.
         seed: of everything that is drawn.
+        noise: deviation of noise that was found in each entry of what was sent, besides what the client describes.
     """
 
     client: Client
@@ -28,6 +29,7 @@ class Case:
     targets: Tensor | None = None
     public: tuple[Tensor, Tensor] | None = None
     seed: int = 0
+    noise: float = 0.0
 
     def told(self) -> int | None:
         """Return how many samples the client says that it used, as servers are told; None where nobody says."""

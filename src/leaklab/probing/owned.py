@@ -1,9 +1,12 @@
 """An owner's network, handled so that it and the process stay as they are."""
 
-from collections.abc import Iterator, Mapping
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -16,6 +19,60 @@ def drawing(seed: int) -> Iterator[None]:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield
+
+
+@contextmanager
+def all_drawing(seed: int, others: Sequence[Any] = ()) -> Iterator[None]:
+    """Let an owner's functions draw with a seed from the global generators of torch, numpy and Python.
+
+    All go on as they were afterwards.
+
+    Args:
+        seed: below 2^32.
+        others: generators of torch, numpy or Python that the functions hold themselves.
+    """
+    python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002 - owners use it
+    kept = [_state(one) for one in others]
+    try:
+        with drawing(seed):
+            random.seed(seed)
+            np.random.seed(seed)  # noqa: NPY002
+            for one in others:
+                _seed(one, seed)
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(legacy)  # noqa: NPY002
+        for one, state in zip(others, kept, strict=True):
+            _restore(one, state)
+
+
+GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
+"""What functions draw from that do not use the global generators."""
+
+
+def _state(one: Any) -> Any:
+    if isinstance(one, np.random.Generator):
+        return one.bit_generator.state
+    return one.getstate() if isinstance(one, random.Random) else one.get_state()
+
+
+def _restore(one: Any, state: Any) -> None:
+    if isinstance(one, np.random.Generator):
+        one.bit_generator.state = state
+    elif isinstance(one, random.Random):
+        one.setstate(state)
+    else:
+        one.set_state(state)
+
+
+def _seed(one: Any, seed: int) -> None:
+    if isinstance(one, np.random.Generator):
+        one.bit_generator.state = type(one.bit_generator)(seed).state
+    elif isinstance(one, torch.Generator):
+        one.manual_seed(seed)
+    else:
+        one.seed(seed)
 
 
 def with_state(model: nn.Module, state: Mapping[str, Tensor]) -> nn.Module:

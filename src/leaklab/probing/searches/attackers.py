@@ -59,23 +59,33 @@ def annealed_map(posterior: Posterior, draws: Stream, evaluations: int, deadline
     point, used, complete = _start(posterior, width, draws), 1, True
     began = deadline.left
     posterior(point, torch.zeros(1, dtype=torch.int64, device=point.device))
-    for number, error in enumerate(ERRORS):
+    errors = errors_of(posterior)
+    for number, error in enumerate(errors):
         each = max((began - deadline.left) / used, 1e-6)
         if number and deadline.left <= 0:
             complete = False
             break
         # a few long stages find more than all of them cut short
-        stages = min(len(ERRORS) - number, max(1, int(deadline.left / each) // LEAST_OF_STAGE))
+        stages = min(len(errors) - number, max(1, int(deadline.left / each) // LEAST_OF_STAGE))
         timed = Timed(replace(posterior, weight=1 / (2 * error**2)), deadline.part(1 / stages))
         point, whole = _descended(timed, point, evaluations)
         used, complete = used + timed.evaluations, complete and whole
     return Ended(posterior, point, used, complete)
 
 
+def errors_of(posterior: Posterior) -> tuple[float, ...]:
+    """Return the relative errors of the stages; the last one is that of noise where there is any.
+
+    Noise is spread over all entries: at an error narrower than that of one, samples would be made to explain it.
+    """
+    narrowest = posterior.sent.narrowest
+    return (*(one for one in ERRORS if one > narrowest), *([narrowest] if narrowest > ERRORS[-1] else []))
+
+
 def without_prior(posterior: Posterior, draws: Stream, evaluations: int, deadline: Deadline) -> Ended:
     """Match what was sent by samples of which nothing is believed; see ``attacks/dlg.py``."""
     nothing = replace(posterior.beliefs, words="nothing")
-    posterior = replace(posterior, beliefs=nothing, believed=0.0, weight=1 / (2 * ERRORS[-1] ** 2))
+    posterior = replace(posterior, beliefs=nothing, believed=0.0, weight=1 / (2 * errors_of(posterior)[-1] ** 2))
     timed = Timed(posterior, deadline)
     point, whole = _descended(timed, _start(posterior, 1.0, draws), evaluations * len(ERRORS))
     return Ended(posterior, point, timed.evaluations, whole)

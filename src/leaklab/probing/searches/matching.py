@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import inf, sqrt
+from math import hypot, inf, sqrt
 
 import torch
 from torch import Tensor
@@ -16,6 +16,8 @@ from leaklab.probing.searches.simulation import Simulation
 from leaklab.probing.searches.targets import Targets
 from leaklab.records.errors import UserError
 
+SUREST = 100.0
+"""Weight of a tensor without noise beside the one with least."""
 BOX = 100.0
 """Weight of the squares by which samples leave their range, beside a negative log-density."""
 
@@ -59,15 +61,24 @@ class Sent:
         simulation: of the client.
         tensors: of ``simulation.names``, each [1, ...]; together of length 1.
         length: of what was sent.
+        weights: of each tensor in a comparison, smaller where noise is larger; empty for 1.
+        narrowest: relative error below which nothing is told of an entry, because of noise; 0 for none.
     """
 
     simulation: Simulation
     tensors: list[Tensor]
     length: float
+    weights: tuple[float, ...] = ()
+    narrowest: float = 0.0
 
     @classmethod
-    def of(cls, simulation: Simulation, exchange: Exchange) -> "Sent":
+    def of(cls, simulation: Simulation, exchange: Exchange, noise: float = 0.0) -> "Sent":
         """Return what was sent in an exchange.
+
+        Args:
+            simulation: of the client.
+            exchange: what was sent.
+            noise: deviation of each entry that is known besides what the simulation says of its defense.
 
         Raises:
             UserError: it is zero or not finite.
@@ -76,7 +87,14 @@ class Sent:
         length = sqrt(float(squared_norm([one.double() for one in observed])[0]))
         if not 0 < length < inf:
             raise UserError("what was sent is zero or not finite in all trained parameters: there is nothing to match")
-        return cls(simulation, [one / length for one in observed], length)
+        known = {} if simulation.defended is None else simulation.defended.deviations
+        deviations = [hypot(known.get(name, 0.0), noise) for name in simulation.names]
+        noisy = [one for one in deviations if one > 0]
+        if not noisy:
+            return cls(simulation, [one / length for one in observed], length)
+        least = min(noisy)
+        weights = tuple(min(least / max(one, 1e-300), SUREST) for one in deviations)
+        return cls(simulation, [one / length for one in observed], length, weights, least / length)
 
     def distance(self, tensors: list[Tensor], distance: Distance | None = None) -> tuple[Tensor, list[Tensor], Tensor]:
         """Return the square of the relative error [1] of what is simulated, residuals, and a factor [1].
@@ -85,17 +103,31 @@ class Sent:
             tensors: of a simulation, in its order.
             distance: another one, of tensors in units of the length.
         """
-        own = [one[None] / self.length for one in tensors]
+        own, sent = [one[None] / self.length for one in tensors], self.tensors
+        if self.weights:
+            own, sent = ([w * one for w, one in zip(self.weights, side, strict=True)] for side in (own, sent))
+        value, residuals, factor = self._compared(own, sent, distance)
+        if self.weights:
+            residuals = [w * one for w, one in zip(self.weights, residuals, strict=True)]
+        return value, residuals, factor
+
+    def _compared(
+        self, own: list[Tensor], sent: list[Tensor], distance: Distance | None
+    ) -> tuple[Tensor, list[Tensor], Tensor]:
         if distance is not None:
-            return distance(own, self.tensors)
+            return distance(own, sent)
         if self.simulation.scale_free:
-            value, residuals, factor = profiled_scale(own, self.tensors)
+            value, residuals, factor = profiled_scale(own, sent)
             return value / PROFILED_SIZE, residuals, factor / PROFILED_SIZE
-        return squared_l2(own, self.tensors)
+        return squared_l2(own, sent)
 
     def error(self, inputs: Tensor, targets: Tensor) -> float:
-        """Return how much of what was sent samples leave unexplained, relative to its length."""
-        return sqrt(float(self.distance([one.detach() for one in self.simulation(inputs, targets)])[0]))
+        """Return how much of what was sent samples leave unexplained, relative to its length.
+
+        They are sent as the client sends them, without the slopes by which a search finds its way; noise is left.
+        """
+        sent = [one.detach()[None] / self.length for one in self.simulation(inputs, targets, soft=False)]
+        return sqrt(float(self._compared(sent, self.tensors, None)[0]))
 
 
 @dataclass(frozen=True)

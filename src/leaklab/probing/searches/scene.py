@@ -9,10 +9,12 @@ from leaklab.probing.case import Case
 from leaklab.probing.measure import measure_of
 from leaklab.probing.searches import labels as by_label
 from leaklab.probing.searches.beliefs import Beliefs, of_nothing, of_public
+from leaklab.probing.searches.experiments import met
 from leaklab.probing.searches.matching import Posterior, Sent
 from leaklab.probing.searches.simulation import Simulation
 from leaklab.probing.searches.targets import Choices, Targets, choices_of
 from leaklab.records.errors import UserError
+from leaklab.records.streams import stream
 
 
 @dataclass(frozen=True)
@@ -23,11 +25,26 @@ class Scene:
         sent: what is matched.
         beliefs: of samples; the last ones know no public samples.
         targets: what outputs are compared with.
+        unknown: why the client's defense is not simulated; empty where it is, or where there is none.
+        noise: that is known besides, see ``Case``.
     """
 
     sent: Sent
     beliefs: list[Beliefs]
     targets: Targets
+    unknown: str = ""
+    noise: float = 0.0
+
+    @property
+    def known(self) -> str:
+        """How a defense, or noise that a replay found, is simulated."""
+        defended = self.sent.simulation.defended
+        said = [] if defended is None else [defended.words]
+        if self.noise:
+            said.append(
+                f"noise of deviation {self.noise:.2g} in each entry, of which the size is known and not the draw"
+            )
+        return "; ".join(said)
 
     def posterior(self, beliefs: Beliefs) -> Posterior:
         """Return what a search minimises that believes this."""
@@ -41,6 +58,7 @@ def scene_of(
     samples: int | None,
     span: tuple[float, float] | None,
     dtype: torch.dtype | None,
+    seconds: float,
 ) -> Scene:
     """Return the scene of a case, after the round was simulated and differentiated once.
 
@@ -51,6 +69,7 @@ def scene_of(
         samples: N.
         span: of a sample.
         dtype: of the simulation; None for its own.
+        seconds: of all searches.
 
     Raises:
         UserError: see ``searches``.
@@ -58,19 +77,49 @@ def scene_of(
     """
     shape, number = _form(case, samples)
     simulation = Simulation(case.client, case.exchange, dtype=dtype)
-    sent = Sent.of(simulation, case.exchange)
-    scale, boxed = scale_of(case, shape, span, sent.tensors[0])
+    scale, boxed = scale_of(case, shape, span, simulation.observed(case.exchange)[0])
     blank = of_nothing(shape, scale, boxed=boxed)
     choices = choices_of(case, simulation.output(blank.samples(blank.mean())), simulation.dtype)
     beliefs = _beliefs(case, choices, scale, shape, seed, boxed=boxed)
+    simulation, unknown = _defended(case, simulation, made_up(beliefs[0], choices, 2 * number, seed), seconds)
+    sent = Sent.of(simulation, case.exchange, case.noise)
     if labels is not None:
         targets = by_label.granted(labels.to(simulation.device), choices, simulation.dtype)
     else:
         targets = by_label.sought(simulation, case.exchange, sent, beliefs[0], choices, number)
-    found = Scene(sent, beliefs, targets)
+    found = Scene(sent, beliefs, targets, unknown, case.noise)
     first = found.posterior(beliefs[0])
     first(sent.tensors[0].new_zeros(1, first.unknowns), torch.zeros(1, dtype=torch.int64))
     return found
+
+
+def _defended(
+    case: Case, simulation: Simulation, samples: tuple[Tensor, Tensor], seconds: float
+) -> tuple[Simulation, str]:
+    """Return the simulation with the client's defense, or as it is and why it is not simulated."""
+    if case.client.defense is None:
+        return simulation, ""
+    try:
+        known = met(simulation, case.exchange, samples, seconds)
+    except UserError as refusal:
+        return simulation, str(refusal)
+    return Simulation(case.client, case.exchange, dtype=simulation.dtype, defended=known), ""
+
+
+def made_up(beliefs: Beliefs, choices: Choices, number: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Return samples [N, ...] as they are believed to be, and targets [N, ...], for experiments."""
+    draws = stream(seed, "made-up samples")
+    low = beliefs.low
+    if choices.values is None:
+        assert choices.middle is not None
+        assert choices.spread is not None
+        deviations = draws.normal(number, *choices.middle.shape).to(choices.middle)
+        targets, classes = choices.middle + choices.spread * deviations, None
+    else:
+        classes = draws.integers(0, len(choices.values), number)
+        targets = choices.values[classes]
+    own = beliefs.own(draws.normal(number, beliefs.size).to(low), classes)
+    return beliefs.samples(own.clamp(0, 1) if beliefs.boxed else own), targets.to(low.device)
 
 
 def _form(case: Case, samples: int | None) -> tuple[tuple[int, ...], int]:

@@ -57,6 +57,8 @@ class Searches:
         untried: names of those that were left out, and why.
         targets: [N, ...] that the searches used; None where these were sought too, or nothing was searched.
         words: how the targets were known.
+        defense: how a defense, or noise that was found, was simulated; empty where there was none.
+        unknown: why a defense was not simulated; empty where it was, or where there was none.
     """
 
     readings: tuple[Reading, ...]
@@ -64,10 +66,15 @@ class Searches:
     untried: tuple[tuple[str, str], ...]
     targets: Tensor | None
     words: str
+    defense: str = ""
+    unknown: str = ""
 
     def lines(self) -> tuple[str, ...]:
         """Return what was done, in sentences; how close it came to the truth says the yardstick."""
-        said = [f"Targets were {self.words}." for _ in self.tried[:1]]
+        said = [f"What searches know of the defense: {self.defense}."] if self.defense else []
+        if self.unknown:
+            said.append(f"Searches do not know the defense, and seek what it left of a direction: {self.unknown}.")
+        said += [f"Targets were {self.words}." for _ in self.tried[:1]]
         said += [
             f"{one.by}, which believed {one.believed}, explains what was sent but for {one.error:.1e} of its length, "
             f"after {one.evaluations} evaluations in {one.seconds:.1f} s."
@@ -82,6 +89,7 @@ class Searches:
         return {
             "tried": [dict(vars(one)) for one in self.tried],
             "untried": [{"by": name, "reason": reason} for name, reason in self.untried],
+            "defense": {"simulated": self.defense, "not simulated": self.unknown},
             "targets": {"known": self.words, "values": None if self.targets is None else self.targets.tolist()},
         }
 
@@ -119,7 +127,7 @@ def searches(
     """
     deadline = Deadline.after(budget, clock)
     draws = case.seed if seed is None else seed
-    scene = simulated(lambda dtype: scene_of(case, draws, labels, samples, span, dtype))
+    scene = simulated(lambda dtype: scene_of(case, draws, labels, samples, span, dtype, budget))
     plan, untried = _plan(scene.beliefs, only), []
     tried: list[Tried] = []
     readings: list[Reading] = []
@@ -132,7 +140,8 @@ def searches(
         one, found = _search(name, scene.posterior(own), attack, draws, evaluations, own_time)
         tried.append(one)
         readings += found
-    return Searches(tuple(readings), tuple(tried), tuple(untried), scene.targets.fixed, scene.targets.words)
+    told = (scene.targets.fixed, scene.targets.words, scene.known, scene.unknown)
+    return Searches(tuple(readings), tuple(tried), tuple(untried), *told)
 
 
 def _reason_against(tried: Sequence[Tried], left: float, budget: float) -> str:

@@ -13,7 +13,6 @@ precision is left out as well.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -25,25 +24,13 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from leaklab.probing.client import Client
 from leaklab.probing.exchange import Exchange
+from leaklab.probing.searches.defended import Defended, Sender
+from leaklab.probing.searches.optimizers import Memory, soft_sign, steps_of
 from leaklab.records.errors import UserError
 
 T = TypeVar("T")
-SOFT = 0.1
-"""Entries of a gradient that a sign is softened for, relative to the root mean square of their tensor."""
 LARGEST_IN_DOUBLE = 2_000_000
 """Numbers in a network that is searched in float64; larger ones are in float32, which is twice as fast and coarser."""
-
-
-@dataclass(frozen=True)
-class _Step:
-    """What the optimizer does with the gradient of one parameter in one step; as ``torch.optim.SGD`` names it."""
-
-    lr: float
-    weight_decay: float = 0.0
-    momentum: float = 0.0
-    dampening: float = 0.0
-    nesterov: bool = False
-    maximize: bool = False
 
 
 class _Loss(nn.Module):
@@ -65,6 +52,7 @@ class Simulation:
         exchange: whose weights before the round are used, and whose parameters are compared.
         still: normalise by the running statistics and not by those of a batch, where layers have any.
         dtype: in which to compute; None for float64 in small networks, else float32.
+        defended: how the client's defense is simulated; None to leave it out, so that only a direction is known.
 
     Attributes:
         dtype: in which everything is computed; samples are to be given in it.
@@ -77,9 +65,15 @@ class Simulation:
     """
 
     def __init__(
-        self, client: Client, exchange: Exchange, *, still: bool = False, dtype: torch.dtype | None = None
+        self,
+        client: Client,
+        exchange: Exchange,
+        *,
+        still: bool = False,
+        dtype: torch.dtype | None = None,
+        defended: Defended | None = None,
     ) -> None:
-        self.client = client
+        self.client, self.defended = client, defended
         model = deepcopy(client.model)
         try:
             model.load_state_dict({**model.state_dict(), **exchange.before}, strict=True)
@@ -99,9 +93,10 @@ class Simulation:
         self._start = {name: value.detach().clone().requires_grad_() for name, value in trained.items()}
         self._buffers = {name: value.detach() for name, value in model.named_buffers()}
         self.device = next(iter(self._start.values())).device
-        self._steps = _steps(client, list(trained.values()))
+        self._steps = steps_of(client, list(trained.values()))
         self._signed = self._steps is None and client.sends != "gradient"
-        self.scale_free = self._signed or client.defense is not None
+        unknown = client.defense is not None if defended is None else defended.scale_free
+        self.scale_free = self._signed or unknown
         if self._signed and client.steps > 1:
             raise UserError(
                 f"{client.steps} steps of an optimizer other than torch.optim.SGD are not simulated: probe one step"
@@ -129,26 +124,47 @@ class Simulation:
             value: Tensor = functional_call(self._loss, self._given(weights), (inputs, targets))
         return value
 
-    def __call__(self, inputs: Tensor, targets: Tensor) -> list[Tensor]:
-        """Return what the client would send of [N, ...] as directions of descent, in the order of ``names``."""
-        now, moved = dict(self._start), {}
-        buffers: dict[str, Tensor] = {}
-        batches = self.client.batches(inputs, targets)
-        for number in range(self.client.steps):
-            gradients = self._step(now, batches)
-            if self.client.sends == "gradient" or self._steps is None:
-                moved = {name: _soft_sign(one) for name, one in gradients.items()} if self._signed else gradients
-                break
-            for name, own in zip(now, self._steps[number], strict=True):
-                now[name] = now[name] - own.lr * _change(own, gradients[name], now[name], buffers, name)
-            moved = {name: self._start[name] - now[name] for name in self.names}
+    def __call__(self, inputs: Tensor, targets: Tensor, *, soft: bool = True) -> list[Tensor]:
+        """Return what the client would send of [N, ...] as directions of descent, in the order of ``names``.
+
+        Args:
+            inputs: [N, ...].
+            targets: [N, ...].
+            soft: with a slope where what is really sent has none; False for just that.
+        """
+        moved, state = self.moved(inputs, targets, soft=soft)
+        if self.defended is not None:
+            return self.defended(moved, state, soft=soft)
         return [moved[name] for name in self.names]
 
-    def _step(self, now: Mapping[str, Tensor], batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Tensor]:
+    def moved(
+        self, inputs: Tensor, targets: Tensor, *, soft: bool = True
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Return how far a round moves every trained parameter, as directions of descent, and the buffers after it."""
+        now, state = dict(self._start), dict(self._buffers)
+        memories: dict[str, Memory] = {name: {} for name in now}
+        batches = self.client.batches(inputs, targets)
+        for number in range(self.client.steps):
+            gradients = self._step(now, state, batches)
+            if self.client.sends == "gradient":
+                return gradients, state
+            if self._steps is None:
+                return {name: soft_sign(one) for name, one in gradients.items()}, state
+            for name, (rule, settings) in zip(now, self._steps[number], strict=True):
+                now[name] = rule(settings, gradients[name], now[name], memories[name], soft)
+        return {name: self._start[name] - now[name] for name in now}, state
+
+    def sender(self, exchange: Exchange) -> Sender:
+        """Return the client's defense as a function of what ``moved`` returns."""
+        return Sender(self.client, exchange, self.names, self._start, self._loss.model.state_dict())
+
+    def _step(
+        self, now: Mapping[str, Tensor], state: dict[str, Tensor], batches: Iterator[tuple[Tensor, Tensor]]
+    ) -> dict[str, Tensor]:
         """Return the gradient of one step, of as many batches as are accumulated, clipped as the client does."""
         total: list[Tensor] = []
         for _ in range(self.client.accumulate):
-            own = [one / self.client.accumulate for one in self._gradients(now, *next(batches))]
+            own = [one / self.client.accumulate for one in self._gradients(now, *next(batches), state)]
             total = [a + b for a, b in zip(total, own, strict=True)] if total else own
         if self.client.clip is not None:
             norm = torch.stack([one.square().sum() for one in total]).sum().sqrt()
@@ -156,17 +172,23 @@ class Simulation:
             total = [factor * one for one in total]
         return dict(zip(now, total, strict=True))
 
-    def _gradients(self, now: Mapping[str, Tensor], inputs: Tensor, targets: Tensor) -> Sequence[Tensor]:
+    def _gradients(
+        self, now: Mapping[str, Tensor], inputs: Tensor, targets: Tensor, state: dict[str, Tensor] | None = None
+    ) -> Sequence[Tensor]:
+        """Return the gradient of a batch by each of the weights ``now``; buffers of ``state`` go on."""
         with twice_differentiable(), undisturbed(self.device), torch.enable_grad():
-            value = functional_call(self._loss, self._given(now), (inputs, targets))
+            given = self._given(now, state)
+            value = functional_call(self._loss, given, (inputs, targets))
+            if state is not None:
+                state.update({name: given[f"model.{name}"] for name in state})
             return torch.autograd.grad(
                 value, list(now.values()), create_graph=True, allow_unused=True, materialize_grads=True
             )
 
-    def _given(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def _given(self, weights: Mapping[str, Tensor], state: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
         """Return weights and buffers by their names in the loss."""
         # running statistics are overwritten in training state, which must not reach what was computed before
-        buffers = {name: value.clone() for name, value in self._buffers.items()}
+        buffers = {name: value.clone() for name, value in (self._buffers if state is None else state).items()}
         return {f"model.{name}": value for name, value in {**weights, **buffers}.items()}
 
 
@@ -192,47 +214,6 @@ def _quiet(model: nn.Module, *, still: bool) -> nn.Module:
         elif isinstance(module, (nn.RNNBase, nn.MultiheadAttention)):
             module.dropout = 0.0
     return model
-
-
-def _soft_sign(gradient: Tensor) -> Tensor:
-    """Return the signs of a gradient, with a slope where it is small."""
-    size = SOFT**2 * gradient.square().mean().clamp(min=torch.finfo(gradient.dtype).tiny)
-    soft: Tensor = gradient / (gradient.square() + size).sqrt()
-    return soft
-
-
-def _steps(client: Client, trained: Sequence[nn.Parameter]) -> list[list[_Step]] | None:
-    """Return what is done with each parameter in each step; None where the optimizer is none that is simulated."""
-    copies = [nn.Parameter(value.detach().clone()) for value in trained]
-    optimizer = torch.optim.SGD(copies, lr=client.rate) if client.optimizer is None else client.optimizer(copies)
-    if type(optimizer) is not torch.optim.SGD:
-        return None
-    schedule = None if client.schedule is None else client.schedule(optimizer)
-    found = []
-    for _ in range(client.steps):
-        settings = {
-            id(value): _Step(**{name: group[name] for name in _Step.__dataclass_fields__})
-            for group in optimizer.param_groups
-            for value in group["params"]
-        }
-        found.append([settings.get(id(value), _Step(0.0)) for value in copies])
-        optimizer.step()
-        if schedule is not None:
-            schedule.step()
-    return found
-
-
-def _change(own: _Step, gradient: Tensor, value: Tensor, buffers: dict[str, Tensor], name: str) -> Tensor:
-    """Return what the learning rate multiplies; ``torch.optim.SGD`` written out."""
-    gradient = -gradient if own.maximize else gradient
-    if own.weight_decay:
-        gradient = gradient + own.weight_decay * value
-    if not own.momentum:
-        return gradient
-    known = buffers.get(name)
-    kept = gradient if known is None else own.momentum * known + (1 - own.dampening) * gradient
-    buffers[name] = kept
-    return gradient + own.momentum * kept if own.nesterov else kept
 
 
 def simulated(run: Callable[[torch.dtype | None], T]) -> T:

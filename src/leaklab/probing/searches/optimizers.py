@@ -1,0 +1,83 @@
+"""Optimizers written out, so that local steps can be differentiated in the gradients that they take.
+
+``torch.optim`` changes parameters in place and without a derivative. Here each is a function from a gradient and the
+parameter's value to its next value, with torch's own names of settings. One that is not in ``RULES`` has none.
+
+Adam and its kin divide a gradient by its own size: in a first step hardly more than the sign is left, whose derivative
+is zero nearly everywhere. A softened step adds a share of the tensor's mean square to the squares, so that entries near
+zero have a slope.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from leaklab.probing.client import Client
+
+SOFT = 0.1
+"""Entries of a gradient that a sign is softened for, relative to the root mean square of their tensor."""
+Memory = dict[str, Any]
+"""What an optimizer keeps of one parameter from step to step."""
+Rule = Callable[[Mapping[str, Any], Tensor, Tensor, Memory, bool], Tensor]
+"""(settings, gradient, value, memory, whether softened) -> value after the step."""
+Step = tuple[Rule, Mapping[str, Any]]
+"""What is done with one parameter in one step."""
+
+
+def soft_sign(gradient: Tensor) -> Tensor:
+    """Return the signs of a gradient, with a slope where it is small."""
+    soft: Tensor = gradient / (gradient.square() + _softness(gradient.square())).sqrt()
+    return soft
+
+
+def _softness(squares: Tensor) -> Tensor:
+    """Return what is added to squares before their root is taken."""
+    return SOFT**2 * squares.mean().clamp(min=torch.finfo(squares.dtype).tiny)
+
+
+def steps_of(client: Client, trained: Sequence[nn.Parameter]) -> list[list[Step]] | None:
+    """Return what is done with each parameter in each local step; None where the optimizer has no rule."""
+    copies = [nn.Parameter(value.detach().clone()) for value in trained]
+    optimizer = torch.optim.SGD(copies, lr=client.rate) if client.optimizer is None else client.optimizer(copies)
+    rule = RULES.get(type(optimizer))
+    if rule is None:
+        return None
+    schedule = None if client.schedule is None else client.schedule(optimizer)
+    found: list[list[Step]] = []
+    for _ in range(client.steps):
+        settings = {id(value): dict(group) for group in optimizer.param_groups for value in group["params"]}
+        found.append([(rule, settings[id(one)]) if id(one) in settings else (_kept, {}) for one in copies])
+        optimizer.step()
+        if schedule is not None:
+            schedule.step()
+    return found
+
+
+def _kept(own: Mapping[str, Any], gradient: Tensor, value: Tensor, memory: Memory, soft: bool) -> Tensor:
+    return value
+
+
+def _turned(own: Mapping[str, Any], gradient: Tensor, value: Tensor) -> Tensor:
+    """Return the gradient of what is minimised, with the decay that torch adds to it."""
+    gradient = -gradient if own["maximize"] else gradient
+    if own["weight_decay"]:
+        gradient = gradient + own["weight_decay"] * value
+    return gradient
+
+
+def _sgd(own: Mapping[str, Any], gradient: Tensor, value: Tensor, memory: Memory, soft: bool) -> Tensor:
+    """``torch.optim.SGD``."""
+    gradient = _turned(own, gradient, value)
+    if own["momentum"]:
+        known = memory.get("momentum")
+        kept = gradient if known is None else own["momentum"] * known + (1 - own["dampening"]) * gradient
+        memory["momentum"] = kept
+        gradient = gradient + own["momentum"] * kept if own["nesterov"] else kept
+    moved: Tensor = value - own["lr"] * gradient
+    return moved
+
+
+RULES: dict[type[torch.optim.Optimizer], Rule] = {torch.optim.SGD: _sgd}
+"""The optimizers that are written out."""
