@@ -17,10 +17,13 @@ from leaklab.attacks.search.backtracking import descend
 from leaklab.attacks.search.priors import Box, WithPrior, total_variation
 from leaklab.attacks.search.signed_adam import SignedAdamSettings, signed_adam
 from leaklab.probing.searches.matching import Deadline, OutOfTime, Posterior, Timed
+from leaklab.probing.searches.optimizers import SOFT
 from leaklab.records.streams import Stream
 
 ERRORS = (*Ladder(3.6e-3, 1.1e-5, 6).errors(), 1.1e-6)
 """Relative errors of annealed MAP's stages: those of ``attacks.annealed``, and one near the rounding of float32."""
+SHARPER = (1.0, 0.3, 0.1, 0.03)
+"""Softness of signs in the stages at the level of what it costs, relative to ``SOFT``."""
 LEAST_OF_STAGE = 40
 """Evaluations that a stage is worth having for."""
 HISTORY = 40
@@ -59,33 +62,38 @@ def annealed_map(posterior: Posterior, draws: Stream, evaluations: int, deadline
     point, used, complete = _start(posterior, width, draws), 1, True
     began = deadline.left
     posterior(point, torch.zeros(1, dtype=torch.int64, device=point.device))
-    errors = errors_of(posterior)
-    for number, error in enumerate(errors):
+    ladder = stages_of(posterior)
+    for number, (error, soft) in enumerate(ladder):
         each = max((began - deadline.left) / used, 1e-6)
         if number and deadline.left <= 0:
             complete = False
             break
         # a few long stages find more than all of them cut short
-        stages = min(len(errors) - number, max(1, int(deadline.left / each) // LEAST_OF_STAGE))
-        timed = Timed(replace(posterior, weight=1 / (2 * error**2)), deadline.part(1 / stages))
+        stages = min(len(ladder) - number, max(1, int(deadline.left / each) // LEAST_OF_STAGE))
+        timed = Timed(replace(posterior, weight=1 / (2 * error**2), soft=soft), deadline.part(1 / stages))
         point, whole = _descended(timed, point, evaluations)
         used, complete = used + timed.evaluations, complete and whole
     return Ended(posterior, point, used, complete)
 
 
-def errors_of(posterior: Posterior) -> tuple[float, ...]:
-    """Return the relative errors of the stages; the last one is that of noise where there is any.
+def stages_of(posterior: Posterior) -> list[tuple[float, float]]:
+    """Return the relative error and the softness of each stage; the last error is that of noise where there is any.
 
-    Noise is spread over all entries: at an error narrower than that of one, samples would be made to explain it.
+    Noise is spread over all entries: at an error narrower than that of one, samples would be made to explain it. What
+    softened signs miss of signs shrinks with the root of their softness, as there are fewer entries that near to zero.
     """
     narrowest = posterior.sent.narrowest
-    return (*(one for one in ERRORS if one > narrowest), *([narrowest] if narrowest > ERRORS[-1] else []))
+    stages = [(one, SOFT) for one in ERRORS if one > narrowest]
+    if narrowest > ERRORS[-1]:
+        softer = SHARPER if posterior.sent.simulation.softens else (1.0,)
+        stages += [(narrowest * sharp**0.5, SOFT * sharp) for sharp in softer]
+    return stages
 
 
 def without_prior(posterior: Posterior, draws: Stream, evaluations: int, deadline: Deadline) -> Ended:
     """Match what was sent by samples of which nothing is believed; see ``attacks/dlg.py``."""
     nothing = replace(posterior.beliefs, words="nothing")
-    posterior = replace(posterior, beliefs=nothing, believed=0.0, weight=1 / (2 * errors_of(posterior)[-1] ** 2))
+    posterior = replace(posterior, beliefs=nothing, believed=0.0, weight=1 / (2 * stages_of(posterior)[-1][0] ** 2))
     timed = Timed(posterior, deadline)
     point, whole = _descended(timed, _start(posterior, 1.0, draws), evaluations * len(ERRORS))
     return Ended(posterior, point, timed.evaluations, whole)

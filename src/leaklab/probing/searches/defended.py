@@ -18,7 +18,7 @@ from torch import Tensor
 from leaklab.probing.client import Client
 from leaklab.probing.exchange import Exchange
 from leaklab.probing.owned import GENERATORS, all_drawing
-from leaklab.probing.searches.optimizers import soft_sign
+from leaklab.probing.searches.optimizers import SOFT, soft_sign
 from leaklab.records.errors import UserError
 
 Update = tuple[dict[str, Tensor], dict[str, Tensor]]
@@ -55,7 +55,7 @@ class Sender:
         self.shared = [name for name in shared if name in start] if client.sends == "gradient" else shared
         self.types = {name: exchange.before[name].dtype for name in self.shared if name in exchange.before}
         self.generators = generators_of(client.defense)
-        self.own_types, self.detached = False, False
+        self.own_types, self.detached, self.rounds = False, False, False
 
     def held(self, moved: Mapping[str, Tensor], state: Mapping[str, Tensor], seed: int = SEED) -> dict[str, Tensor]:
         """Return what is sent, with all draws by a seed; as ``__call__``."""
@@ -84,9 +84,9 @@ class Sender:
         before = self.start[name] if name in self.start else self.state[name]
         if self.kind == "gradient":
             return moved[name]
-        if name in moved:
+        if name in moved and not self.rounds:
             return -moved[name] if self.kind == "delta" else before - moved[name]
-        after = state.get(name, before)
+        after = (before - moved[name]).to(self.types[name]).to(before) if name in moved else state.get(name, before)
         return after - before if self.kind == "delta" else after
 
     def _typed(self, name: str, value: Tensor) -> Tensor:
@@ -144,18 +144,18 @@ class Defended:
     scale_free: bool = False
     words: str = ""
 
-    def __call__(self, moved: Mapping[str, Tensor], state: Mapping[str, Tensor], *, soft: bool) -> list[Tensor]:
+    def __call__(self, moved: Mapping[str, Tensor], state: Mapping[str, Tensor], soft: float) -> list[Tensor]:
         """Return the directions of the compared tensors, without noise.
 
         Args:
             moved: directions of all trained parameters.
             state: buffers after the round.
-            soft: with a slope for what has none; False for just what is sent.
+            soft: how much signs are softened, and a slope for what has none; 0 for just what is sent.
         """
         sent = self.known(moved, state)
         if not soft:
             return [sent[name] for name in self.sender.names]
-        return [self.sloped(name, sent[name], moved[name]) for name in self.sender.names]
+        return [self.sloped(name, sent[name], moved[name], soft) for name in self.sender.names]
 
     def known(self, moved: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return what is sent without what draws add to it, by name."""
@@ -175,12 +175,12 @@ class Defended:
             other = self.sender.held({name: one.detach() for name, one in moved.items()}, state, OTHER)
         return {name: share(sent[name].detach() - other[name], self.against[name]) for name in self.against}
 
-    def sloped(self, name: str, sent: Tensor, moved: Tensor) -> Tensor:
+    def sloped(self, name: str, sent: Tensor, moved: Tensor, soft: float = SOFT) -> Tensor:
         """Return what is sent of a tensor as a function with a slope."""
         if name not in self.straight:
             # what is the same whatever is trained has a slope of zero
             return sent if sent.requires_grad else sent + 0.0 * moved
-        like = soft_sign(moved) if name in self.signs else moved
+        like = soft_sign(moved, soft) if name in self.signs else moved
         if name in self.masked:
             like = (sent.detach() != 0).to(sent) * like
         return share(sent.detach(), like.detach()) * like

@@ -59,6 +59,7 @@ def met(simulation: Simulation, exchange: Exchange, samples: tuple[Tensor, Tenso
             raise UserError(f"it takes {took:.2g} s for each update, and a search asks for hundreds")
         length = _length(exchange, sender)
         runs = int(min(max(PATIENCE * seconds / max(took, 1e-6), FEWEST_RUNS), MOST_RUNS))
+        sender.rounds = simulation.client.sends == "delta" and _only_signs_of(sender, first)
         found = drawn(sender, first, second, runs, length)
         return _worded(_followed(found, first), first, length)
     except UserError:
@@ -69,7 +70,7 @@ def met(simulation: Simulation, exchange: Exchange, samples: tuple[Tensor, Tenso
 
 
 def _round(simulation: Simulation, inputs: Tensor, targets: Tensor) -> Update:
-    moved, state = simulation.moved(inputs, targets, soft=False)
+    moved, state = simulation.moved(inputs, targets, soft=0.0)
     return {name: one.detach() for name, one in moved.items()}, state
 
 
@@ -210,6 +211,12 @@ def _size(value: Tensor) -> float:
 
 def _normal(name: str, like: Tensor) -> Tensor:
     return stream(0, "defense", name).normal(*like.shape).to(like)
+
+
+def _only_signs_of(sender: Sender, update: Update) -> bool:
+    """Tell whether nothing but signs are left, so that it counts which entries the rounding of weights swallows."""
+    with torch.no_grad():
+        return any(_only_signs(one) for one in sender.held(*update).values() if one.numel() > 1)
 
 
 def _only_signs(sent: Tensor) -> bool:

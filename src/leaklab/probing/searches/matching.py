@@ -12,6 +12,7 @@ from leaklab.attacks.matching.distances import PROFILED_SIZE, Distance, profiled
 from leaklab.attacks.search.restarts import Objective
 from leaklab.probing.exchange import Exchange
 from leaklab.probing.searches.beliefs import Beliefs
+from leaklab.probing.searches.optimizers import SOFT
 from leaklab.probing.searches.simulation import Simulation
 from leaklab.probing.searches.targets import Targets
 from leaklab.records.errors import UserError
@@ -126,7 +127,7 @@ class Sent:
 
         They are sent as the client sends them, without the slopes by which a search finds its way; noise is left.
         """
-        sent = [one.detach()[None] / self.length for one in self.simulation(inputs, targets, soft=False)]
+        sent = [one.detach()[None] / self.length for one in self.simulation(inputs, targets, soft=0.0)]
         return sqrt(float(self._compared(sent, self.tensors, None)[0]))
 
 
@@ -144,6 +145,7 @@ class Posterior:
         believed: how much the beliefs count; 0 for nothing but the distance.
         distance: see ``Sent.distance``.
         direct: unknowns are samples on the beliefs' own scale and not latents.
+        soft: how much signs are softened, see ``Simulation``.
     """
 
     sent: Sent
@@ -153,6 +155,7 @@ class Posterior:
     believed: float = 1.0
     distance: Distance | None = None
     direct: bool = False
+    soft: float = SOFT
 
     @property
     def numbers(self) -> int:
@@ -179,7 +182,7 @@ class Posterior:
             if self.beliefs.boxed:
                 unlikely = unlikely + BOX * (own - own.clamp(0, 1)).square().sum()
             unlikely = self.believed * unlikely
-            simulated = self.sent.simulation(inputs, targets)
+            simulated = self.sent.simulation(inputs, targets, soft=self.soft)
         value, residuals, factor = self.sent.distance([one.detach() for one in simulated], self.distance)
         scale = self.weight * factor / self.sent.length
         outer = [(scale * one)[0] if one.dim() == 1 else scale * one[0] for one in residuals]

@@ -20,21 +20,21 @@ SOFT = 0.1
 """Entries of a gradient that a sign is softened for, relative to the root mean square of their tensor."""
 Memory = dict[str, Any]
 """What an optimizer keeps of one parameter from step to step."""
-Rule = Callable[[Mapping[str, Any], Tensor, Tensor, Memory, bool], Tensor]
-"""(settings, gradient, value, memory, whether softened) -> value after the step."""
+Rule = Callable[[Mapping[str, Any], Tensor, Tensor, Memory, float], Tensor]
+"""(settings, gradient, value, memory, how much signs are softened, 0 for not) -> value after the step."""
 Step = tuple[Rule, Mapping[str, Any]]
 """What is done with one parameter in one step."""
 
 
-def soft_sign(gradient: Tensor) -> Tensor:
-    """Return the signs of a gradient, with a slope where it is small."""
-    soft: Tensor = gradient / (gradient.square() + _softness(gradient.square())).sqrt()
-    return soft
+def soft_sign(gradient: Tensor, soft: float = SOFT) -> Tensor:
+    """Return the signs of a gradient, with a slope where it is small: below ``soft`` root mean squares."""
+    signs: Tensor = gradient / (gradient.square() + _softness(gradient.square(), soft)).sqrt()
+    return signs
 
 
-def _softness(squares: Tensor) -> Tensor:
+def _softness(squares: Tensor, soft: float) -> Tensor:
     """Return what is added to squares before their root is taken."""
-    return SOFT**2 * squares.mean().clamp(min=torch.finfo(squares.dtype).tiny)
+    return soft**2 * squares.mean().clamp(min=torch.finfo(squares.dtype).tiny)
 
 
 def steps_of(client: Client, trained: Sequence[nn.Parameter]) -> list[list[Step]] | None:
@@ -55,7 +55,7 @@ def steps_of(client: Client, trained: Sequence[nn.Parameter]) -> list[list[Step]
     return found
 
 
-def _kept(own: Mapping[str, Any], gradient: Tensor, value: Tensor, memory: Memory, soft: bool) -> Tensor:
+def _kept(own: Mapping[str, Any], gradient: Tensor, value: Tensor, memory: Memory, soft: float) -> Tensor:
     return value
 
 
@@ -67,7 +67,7 @@ def _turned(own: Mapping[str, Any], gradient: Tensor, value: Tensor) -> Tensor:
     return gradient
 
 
-def _sgd(own: Mapping[str, Any], gradient: Tensor, value: Tensor, memory: Memory, soft: bool) -> Tensor:
+def _sgd(own: Mapping[str, Any], gradient: Tensor, value: Tensor, memory: Memory, soft: float) -> Tensor:
     """``torch.optim.SGD``."""
     gradient = _turned(own, gradient, value)
     if own["momentum"]:

@@ -25,7 +25,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from leaklab.probing.client import Client
 from leaklab.probing.exchange import Exchange
 from leaklab.probing.searches.defended import Defended, Sender
-from leaklab.probing.searches.optimizers import Memory, soft_sign, steps_of
+from leaklab.probing.searches.optimizers import SOFT, Memory, soft_sign, steps_of
 from leaklab.records.errors import UserError
 
 T = TypeVar("T")
@@ -124,21 +124,21 @@ class Simulation:
             value: Tensor = functional_call(self._loss, self._given(weights), (inputs, targets))
         return value
 
-    def __call__(self, inputs: Tensor, targets: Tensor, *, soft: bool = True) -> list[Tensor]:
+    def __call__(self, inputs: Tensor, targets: Tensor, *, soft: float = SOFT) -> list[Tensor]:
         """Return what the client would send of [N, ...] as directions of descent, in the order of ``names``.
 
         Args:
             inputs: [N, ...].
             targets: [N, ...].
-            soft: with a slope where what is really sent has none; False for just that.
+            soft: how much signs are softened, so that what is sent has a slope; 0 for just what is sent.
         """
         moved, state = self.moved(inputs, targets, soft=soft)
         if self.defended is not None:
-            return self.defended(moved, state, soft=soft)
+            return self.defended(moved, state, soft)
         return [moved[name] for name in self.names]
 
     def moved(
-        self, inputs: Tensor, targets: Tensor, *, soft: bool = True
+        self, inputs: Tensor, targets: Tensor, *, soft: float = SOFT
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Return how far a round moves every trained parameter, as directions of descent, and the buffers after it."""
         now, state = dict(self._start), dict(self._buffers)
@@ -149,10 +149,15 @@ class Simulation:
             if self.client.sends == "gradient":
                 return gradients, state
             if self._steps is None:
-                return {name: soft_sign(one) for name, one in gradients.items()}, state
+                return {name: soft_sign(one, soft or SOFT) for name, one in gradients.items()}, state
             for name, (rule, settings) in zip(now, self._steps[number], strict=True):
                 now[name] = rule(settings, gradients[name], now[name], memories[name], soft)
         return {name: self._start[name] - now[name] for name in now}, state
+
+    @property
+    def softens(self) -> bool:
+        """Whether signs are sent, which are softened."""
+        return self._signed or (self.defended is not None and bool(self.defended.signs))
 
     def sender(self, exchange: Exchange) -> Sender:
         """Return the client's defense as a function of what ``moved`` returns."""
