@@ -2,9 +2,9 @@
 
 A sample is *read* if a reading of it was proven and is right, or gains more than the bar over the best guess
 (``yardstick``). *Stood* is said of six samples at least, none of them read, of which the same attackers read the easy
-case: one sample, one step, no defense. It is not said where a defense is described, or explains what was sent: searches
-do not know it, so a mere change of sign would stand. Where a description does not give what was sent, attacks say
-nothing: *no premise*, unless something was read all the same.
+case: one sample, one step, no defense. Where a defense is described, or explains what was sent, it is said only if the
+searches knew it, that is, ran it on what they simulate: else a mere change of sign would stand. Where a description
+does not give what was sent, attacks say nothing: *no premise*, unless something was read all the same.
 """
 
 import platform
@@ -43,7 +43,9 @@ class Outcome:
         proven: readings of whole samples that are proven without the truth.
         premise: whether the easy case is read; None where it was not asked.
         complete: whether all attackers had their turn.
-        informed: whether the searches knew all that was done to the update, but for noise.
+        informed: whether the searches knew all that was done to the update, but for what was drawn.
+        knows: how they knew a defense; empty where there was none, or where they did not.
+        why: what kept them from knowing it; empty where they did, or nobody says.
     """
 
     usable: bool
@@ -53,6 +55,8 @@ class Outcome:
     premise: bool | None
     complete: bool
     informed: bool = True
+    knows: str = ""
+    why: str = ""
 
     @property
     def read(self) -> int:
@@ -215,8 +219,10 @@ def sentence(outcome: Outcome, missing: Sequence[str], *, interrupted: bool = Fa
             "they fail here says nothing"
         )
     if outcome.word == "stood":
+        knowing = f", who know the defense: {outcome.knows}" if outcome.knows else ""
         return (
-            f"stood: none of those who were tried read any of the {outcome.samples} samples ({tried}); nobody else was"
+            f"stood: none of those who were tried read any of the {outcome.samples} samples ({tried}{knowing}); nobody "
+            "else was"
         )
     if outcome.samples is None:
         return "undecided: nobody holds the samples and nothing was proven; give the case its inputs and targets"
@@ -225,8 +231,14 @@ def sentence(outcome: Outcome, missing: Sequence[str], *, interrupted: bool = Fa
     if outcome.samples < LEAST:
         return f"undecided: none of {outcome.samples} samples is read, and fewer than {LEAST} decide nothing ({tried})"
     if not outcome.informed:
+        why = f" ({outcome.why})" if outcome.why else ""
         return (
-            f"undecided: none of {outcome.samples} samples is read, by searches that do not know the defense; leaklab "
-            "try judges it by attackers who do"
+            f"undecided: none of {outcome.samples} samples is read, by searches that do not know the defense{why}; "
+            "leaklab try judges it by attackers who do"
+        )
+    if outcome.explained is None and outcome.complete:
+        return (
+            f"undecided: none of {outcome.samples} samples is read, and what the defense draws hides whether the "
+            f"description is right ({tried})"
         )
     return f"undecided: not all had their turn ({'; '.join(missing) or 'the budget was out'}); give it a larger budget"

@@ -2,11 +2,13 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from math import hypot
 
 import torch
 from torch import Tensor
 
 from leaklab.probing.case import Case
+from leaklab.probing.client import Client
 from leaklab.probing.exchange import Exchange
 from leaklab.records.streams import stream
 
@@ -27,9 +29,8 @@ def with_batch(case: Case, size: int) -> Case:
         targets = torch.cat([targets, public[1][fill].to(targets)])
         public = None if len(rest) < 2 else (public[0][rest], public[1][rest])
     client = replace(case.client, batch_size=None)
-    return replace(
-        case, client=client, exchange=client.round(inputs, targets), inputs=inputs, targets=targets, public=public
-    )
+    changed = replace(case, inputs=inputs, targets=targets, public=public)
+    return _sent_by(changed, client)
 
 
 def with_steps(case: Case, steps: int) -> Case:
@@ -38,17 +39,25 @@ def with_steps(case: Case, steps: int) -> Case:
     assert case.targets is not None
     sends = "delta" if case.client.sends == "gradient" else case.client.sends
     client = replace(case.client, steps=steps, sends=sends)
-    return replace(case, client=client, exchange=client.round(case.inputs, case.targets))
+    return _sent_by(case, client)
+
+
+def _sent_by(case: Case, client: Client) -> Case:
+    """Return the case of another client, with the noise that was found in what the first one sent."""
+    assert case.inputs is not None
+    assert case.targets is not None
+    sent = replace(case, client=client, exchange=client.round(case.inputs, case.targets), noise=0.0)
+    return with_noise(sent, case.noise) if case.noise else sent
 
 
 def with_noise(case: Case, sigma: float) -> Case:
-    """Return the case with N(0, sigma^2) added to each number that is sent."""
+    """Return the case with N(0, sigma^2) added to each number that is sent; its size is known, as that of any."""
 
     def noisy(name: str, sent: Tensor) -> Tensor:
         return sent + (sigma * stream(case.seed, "noise", name).normal(*sent.shape)).to(sent)
 
     sent = {name: noisy(name, one) if one.is_floating_point() else one for name, one in case.exchange.sent.items()}
-    return replace(case, exchange=replace(case.exchange, sent=sent))
+    return replace(case, exchange=replace(case.exchange, sent=sent), noise=hypot(case.noise, sigma))
 
 
 def without(case: Case, names: Collection[str]) -> Case:

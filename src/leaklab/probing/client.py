@@ -148,4 +148,14 @@ class Client:
             sent = {name: after[name] - before[name] for name in names}
         else:
             sent = {name: after[name].clone() for name in names}
-        return dict(sent if self.defense is None else self.defense(dict(sent)))
+        return sent if self.defense is None else self._defended(sent)
+
+    def _defended(self, sent: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        assert self.defense is not None
+        try:
+            return dict(self.defense(dict(sent)))
+        except UserError:
+            raise
+        except Exception as error:  # it is somebody else's function
+            text = " ".join(str(error).split())[:300]
+            raise UserError(f"the client's defense fails: {type(error).__name__}: {text}") from error

@@ -21,6 +21,7 @@ from leaklab.probing.case import Case
 from leaklab.probing.client import Client
 from leaklab.probing.exchange import Exchange
 from leaklab.probing.inputs import check_inputs
+from leaklab.probing.owned import all_drawing
 from leaklab.probing.pictures import strips_of
 from leaklab.probing.reading import Reading
 from leaklab.probing.replay.replay import replay
@@ -73,11 +74,14 @@ def probe(
         UserError: there is neither an update nor samples to make one of, or the client cannot train.
     """
     stages = Stages(time.monotonic() + seconds_of(budget), said)
-    case = Case(client, _exchange(client, inputs, targets, update), inputs, targets, public, seed)
-    work = _Work(case, stages, dict(others or {}))
+    with all_drawing(seed):
+        exchange = _exchange(client, inputs, targets, update)
+    case = Case(client, exchange, inputs, targets, public, seed)
+    work = _Work(case, stages, dict(others or {}), given=update is not None)
     interrupted = False
     try:
-        work.run()
+        with all_drawing(seed + 1):
+            work.run()
     except KeyboardInterrupt:
         interrupted = True
     data = data_of(
@@ -103,14 +107,16 @@ def _exchange(
 class _Work:
     """The stages of one probe, and what they have found so far."""
 
-    def __init__(self, case: Case, stages: Stages, others: Mapping[str, Mapping[str, Tensor]]) -> None:
-        self.case, self.stages, self.others = case, stages, others
+    def __init__(self, case: Case, stages: Stages, others: Mapping[str, Mapping[str, Tensor]], *, given: bool) -> None:
+        self.case, self.stages, self.others, self.given = case, stages, others, given
         self.readings: list[Reading] = []
         self.grades: Grades | None = None
         self.usable = True
         self.explained: bool | None = None
         self.premise: bool | None = None
         self.searched = False
+        self.mixed = False
+        self.knows, self.why = "", ""
         self.informed = case.client.defense is None
 
     @property
@@ -118,7 +124,17 @@ class _Work:
         """What the word rests on, as far as it is known."""
         proven = sum(one.proven and one.of == "input" for one in self.readings)
         complete = self.searched and not self.stages.cut
-        return Outcome(self.usable, self.explained, self.grades, proven, self.premise, complete, self.informed)
+        return Outcome(
+            self.usable,
+            self.explained,
+            self.grades,
+            proven,
+            self.premise,
+            complete,
+            self.informed,
+            self.knows,
+            self.why,
+        )
 
     def run(self) -> None:
         """Run all stages."""
@@ -150,11 +166,13 @@ class _Work:
         if found is None:
             return
         self.explained = found.matches or bool(found.explanations)
+        if found.hidden and self.given:
+            self.explained = None  # any description of such noise would do
         if found.corrected is not None:
             self.case = found.corrected
             self.informed = self.case.client.defense is None  # a correction may be one, e.g. the opposite sign
-        elif not found.matches and found.explanations:
-            self.informed &= "noise" in found.explanations[0].names
+        elif found.explanations:
+            self.mixed = True  # with what no client does, e.g. states of others
 
     def _read(self) -> None:
         found = self.stages.run("proofs", lambda: proofs(self.case))
@@ -177,6 +195,9 @@ class _Work:
         found = self.stages.run("searches", lambda: searches(self.case, self._seconds("searches")))
         if found is not None:
             self.searched = True
+            self.why = found.unknown or found.unlike(self.case.inputs, self.case.targets)
+            self.knows = found.defense
+            self.informed = not self.why and not self.mixed
             self.readings += found.readings
 
     def _grade(self) -> None:
@@ -196,7 +217,7 @@ class _Work:
     def _easy_case(self) -> None:
         """Ask whether the same attackers read one sample of one step, without any defense."""
         easy = easy_case(self.case)
-        if easy.client == self.case.client and _size(easy) == _size(self.case):
+        if easy.client == self.case.client and not self.case.noise and _size(easy) == _size(self.case):
             self.stages.left_out("premise", "the case is the easy one itself")
             self.premise = False
             return
@@ -243,7 +264,7 @@ def easy_case(case: Case) -> Case:
     assert case.targets is not None
     plain = replace(case.client, steps=1, accumulate=1, batch_size=None, clip=None, defense=None, schedule=None)
     one, its = case.inputs[:1], case.targets[:1]
-    return replace(case, client=plain, exchange=plain.round(one, its), inputs=one, targets=its)
+    return replace(case, client=plain, exchange=plain.round(one, its), inputs=one, targets=its, noise=0.0)
 
 
 def read_of(case: Case, seconds: float) -> Grades:

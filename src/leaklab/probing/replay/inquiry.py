@@ -111,7 +111,7 @@ class Inquiry:
         if noise := marks.noise(self.bench.target, [base, *fits]):
             length = float(self.bench.target.sent.norm())
             told = named_noise(noise, self.setting, self.shown, length)
-            return self._ended([told], noise.fit)
+            return self._ended([told], noise.fit, noise)
         together: list[Fit] = []
         after, tried = FURTHER, 0
         for fit in in_pairs(self.bench, base, fits, FINE):
@@ -174,7 +174,7 @@ class Inquiry:
 
     def _with_factor(self, fits: Sequence[Fit]) -> Iterator[Fit]:
         """Yield the fits that a factor completes."""
-        factor = next(m for m in sent_mistakes(self.setting, {}, 1.0) if m.name == "factor")
+        factor = self._factor()
         for fit in fits:
             (mistake, _), *_ = fit.hypothesis
             if fit.aligned <= self.tolerance and not mistake.groups & factor.groups:
@@ -214,10 +214,18 @@ class Inquiry:
             return None
         return explanation(fit, self.setting, shown, residual)
 
-    def _ended(self, told: Sequence[Explanation], first: Fit) -> Replay:
-        rounds = self.grid if "rounding" in told[0].names else None
-        case = corrected(self.case, self.setting, first.hypothesis, self.whole.exchange, rounds)
+    def _ended(self, told: Sequence[Explanation], first: Fit, noise: marks.Noise | None = None) -> Replay:
+        names, made = told[0].names, first.hypothesis
+        if noise is not None and noise.factor != 1.0:
+            made = (*made, (self._factor(), (noise.factor,)))
+        case = corrected(
+            self.case, self.setting, made, self.whole.exchange, self.grid if "rounding" in names else None,
+            pruned="pruned" in names, noise=0.0 if noise is None else noise.deviation,
+        )  # fmt: skip
         return replace(self.found, explanations=tuple(told), corrected=case)
+
+    def _factor(self) -> Mistake:
+        return next(one for one in sent_mistakes(self.setting, {}, 1.0) if one.name == "factor")
 
     def _unexplained(self, base: Fit, alone: Sequence[Fit], together: Sequence[Fit], pairs: tuple[int, int]) -> Replay:
         best = min([*alone, *together], key=lambda fit: fit.error, default=base)

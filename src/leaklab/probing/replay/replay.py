@@ -12,6 +12,7 @@ from leaklab.probing.inputs import floor_of
 from leaklab.probing.replay.inquiry import Inquiry
 from leaklab.probing.replay.mistake import Setting, holding
 from leaklab.probing.replay.result import Replay
+from leaklab.probing.replay.spread import spread
 from leaklab.probing.replay.target import Target
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -63,9 +64,23 @@ def replay(case: Case, others: Mapping[str, Mapping[str, Tensor]] | None = None,
         tensors=target.tensors(flat),
         corrected=case,
     )
+    if not found.matches and setting.client.defense is not None:
+        found = _among_replays(found, setting, target, flat)
     if not found.matches:
         found = Inquiry(case, setting, target, found, others or {}, begun + budget).run()
     return replace(found, seconds=thread_time() - begun)
+
+
+def _among_replays(found: Replay, setting: Setting, target: Target, flat: Tensor) -> Replay:
+    """Return what was found, a match where a defense draws and what was sent may be one of its rounds."""
+    several = spread(target.sent, flat, lambda: target.flat(setting.client.round(setting.inputs, setting.targets)))
+    if several is None or not several.one_of_them:
+        return found
+    notes = () if several.visible else ("What the defense draws hides whether the description is right.",)
+    return replace(
+        found, matches=True, error=several.error, tolerance=several.limit, drawn=True, hidden=not several.visible,
+        notes=(*found.notes, *notes),
+    )  # fmt: skip
 
 
 def _shaken(setting: Setting, target: Target, flat: Tensor) -> float:

@@ -54,6 +54,8 @@ class Replay:
         notes: what is known besides, in sentences.
         corrected: the case with the first explanation in its client and samples, from which later stages go on: the
             case itself where the description is right, None where nothing explains the update or no client does it.
+        drawn: whether they agree because the client's defense draws, as far as rounds of it agree with each other.
+        hidden: whether what it draws is too large to tell a right description from a wrong one.
         runs: rounds that were replayed.
         seconds: how long that took the thread that called.
     """
@@ -70,6 +72,8 @@ class Replay:
     pairs: tuple[int, int] = (0, 0)
     notes: tuple[str, ...] = ()
     corrected: Case | None = None
+    drawn: bool = False
+    hidden: bool = False
     runs: int = 1
     seconds: float = 0.0
 
@@ -82,7 +86,8 @@ class Replay:
         """Return what was found in sentences, the verdict first."""
         if self.matches:
             told = f"The description is right: its replay differs from what was sent by {self.error:.1g} of its norm"
-            return (f"{told}, and up to {self.tolerance:.1g} is rounding.", *self.notes)
+            cause = "what its defense draws" if self.drawn else "rounding"
+            return (f"{told}, and up to {self.tolerance:.1g} is {cause}.", *self.notes)
         worst = sorted(self.tensors, key=lambda entry: -entry.error)[:SHOWN]
         lines = [
             f"The description is not what was run: its replay differs from what was sent by {self.error:.3g} of its "

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from math import sqrt
 from typing import Any
 
 import torch
@@ -127,9 +128,12 @@ class Defended:
             measured; empty where noise is of one size.
         straight: tensors whose own derivative says nothing: each entry is followed as if it were passed on.
         signs: those of them of which nothing but signs are left.
-        masked: those of them whose zeros are not those of entries near zero.
+        kept: of those of them whose zeros are not those of entries near zero, which entries were sent: everybody sees
+            them, and a search that has to find its own way to them finds none.
         deviations: of each entry that the simulation does not know, by tensor; empty where it knows all.
         scale_free: whether all is sent up to a factor that is drawn.
+        length: of the update of the experiments, over all tensors.
+        shift: what is sent of an update of zero, by name; empty for nothing.
         words: how it is simulated, a sentence without its end.
     """
 
@@ -139,9 +143,11 @@ class Defended:
     against: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
     straight: frozenset[str] = frozenset()
     signs: frozenset[str] = frozenset()
-    masked: frozenset[str] = frozenset()
+    kept: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
     deviations: Mapping[str, float] = field(default_factory=dict)
     scale_free: bool = False
+    length: float = 1.0
+    shift: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
     words: str = ""
 
     def __call__(self, moved: Mapping[str, Tensor], state: Mapping[str, Tensor], soft: float) -> list[Tensor]:
@@ -167,6 +173,21 @@ class Defended:
             name: one - sizes.get(name, 1.0) * self.added[name] if self.added else one for name, one in sent.items()
         }
 
+    def of_part(self, moved: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> list[Tensor]:
+        """Return what a part of an update, e.g. one sample's gradient, adds to what is sent; no derivative.
+
+        A defense is no sum over parts: the part is sent at the length of a whole update, and made as short again.
+        """
+        with torch.no_grad():
+            size = sqrt(sum(float(one.square().sum()) for one in moved.values())) / self.length
+            if not size:
+                return [torch.zeros_like(moved[name]) for name in self.sender.names]
+            whole = {name: one / size for name, one in moved.items()}
+            sent = self.known(whole, state)
+            for name in self.kept:  # the part of another sample would be elsewhere
+                sent[name] = self.sloped(name, sent[name], whole[name])
+        return [size * (sent[name] - self.shift.get(name, 0.0)) for name in self.sender.names]
+
     def _sizes(
         self, moved: Mapping[str, Tensor], state: Mapping[str, Tensor], sent: Mapping[str, Tensor]
     ) -> dict[str, float]:
@@ -175,15 +196,25 @@ class Defended:
             other = self.sender.held({name: one.detach() for name, one in moved.items()}, state, OTHER)
         return {name: share(sent[name].detach() - other[name], self.against[name]) for name in self.against}
 
-    def sloped(self, name: str, sent: Tensor, moved: Tensor, soft: float = SOFT) -> Tensor:
-        """Return what is sent of a tensor as a function with a slope."""
+    def sloped(self, name: str, sent: Tensor, moved: Tensor, soft: float = SOFT, *, own: bool = False) -> Tensor:
+        """Return what is sent of a tensor as a function with a slope.
+
+        Args:
+            name: of the tensor.
+            sent: what is sent of it.
+            moved: what would be.
+            soft: how much signs are softened.
+            own: whether entries are kept that ``sent`` has, and not those that were really sent.
+        """
         if name not in self.straight:
             # what is the same whatever is trained has a slope of zero
             return sent if sent.requires_grad else sent + 0.0 * moved
         like = soft_sign(moved, soft) if name in self.signs else moved
-        if name in self.masked:
-            like = (sent.detach() != 0).to(sent) * like
-        return share(sent.detach(), like.detach()) * like
+        if name not in self.kept:
+            return share(sent.detach(), like.detach()) * like
+        there = (sent.detach() != 0).to(sent)
+        size = share(sent.detach(), (there * like).detach())
+        return size * like * (there if own else self.kept[name])
 
 
 def share(of: Tensor, along: Tensor) -> float:

@@ -7,7 +7,7 @@ numpy has none.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import sqrt
 
@@ -18,6 +18,7 @@ from leaklab.probing.exchange import Exchange
 from leaklab.probing.inputs import listed
 from leaklab.probing.searches.defended import Defended, Sender, Update, share
 from leaklab.probing.searches.drawn import FEWEST_RUNS, MOST_RUNS, SAME, alike, drawn
+from leaklab.probing.searches.optimizers import soft_sign
 from leaklab.probing.searches.simulation import Simulation
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -61,7 +62,7 @@ def met(simulation: Simulation, exchange: Exchange, samples: tuple[Tensor, Tenso
         runs = int(min(max(PATIENCE * seconds / max(took, 1e-6), FEWEST_RUNS), MOST_RUNS))
         sender.rounds = simulation.client.sends == "delta" and _only_signs_of(sender, first)
         found = drawn(sender, first, second, runs, length)
-        return _worded(_followed(found, first), first, length)
+        return _worded(_shifted(_followed(found, first, exchange), first), first, length)
     except UserError:
         raise
     except Exception as error:
@@ -104,7 +105,16 @@ def _attempted(sender: Sender, update: Update) -> dict[str, Tensor] | None:
     return None
 
 
-def _followed(found: Defended, update: Update) -> Defended:
+def _shifted(found: Defended, update: Update) -> Defended:
+    """Return what is known of a defense with the length of an update and what is sent of none."""
+    moved, state = update
+    with torch.no_grad():
+        none = found.known({name: torch.zeros_like(one) for name, one in moved.items()}, state)
+    shift = none if all(bool(one.isfinite().all()) for one in none.values()) else {}
+    return replace(found, shift=shift, length=sqrt(sum(float(one.square().sum()) for one in moved.values())))
+
+
+def _followed(found: Defended, update: Update, exchange: Exchange) -> Defended:
     """Return what is known of a defense with the tensors whose own derivative is not worth following."""
     moved = {name: one.clone().requires_grad_() for name, one in update[0].items()}
     way = {name: AWAY * _size(one) * _normal(name, one) for name, one in update[0].items()}
@@ -119,19 +129,28 @@ def _followed(found: Defended, update: Update) -> Defended:
         straight |= signs
     found = replace(found, straight=frozenset(straight), signs=frozenset(signs))
     found = replace(found, straight=found.straight | _in_steps(found, update, moved, way, sent))
-    return replace(found, masked=_masked(found, update[0], sent))
+    return _with_zeros(found, update[0], sent, exchange)
 
 
-def _masked(found: Defended, moved: Mapping[str, Tensor], sent: Mapping[str, Tensor]) -> frozenset[str]:
-    """Return the tensors with a slope of their own making whose zeros hide more than rounding would."""
-    names = set()
-    for name in found.straight:
-        plain = sent[name].detach()
-        far = (found.sloped(name, plain, moved[name]) - plain).square()
-        gone = plain == 0
-        if bool(gone.any()) and not bool(gone.all()) and float(far[gone].mean()) > HIDDEN * float(far[~gone].mean()):
-            names.add(name)
-    return frozenset(names)
+def _with_zeros(
+    found: Defended, moved: Mapping[str, Tensor], sent: Mapping[str, Tensor], exchange: Exchange
+) -> Defended:
+    """Return what is known of a defense with the tensors whose zeros hide more than rounding would."""
+    kept = {}
+    for name, one in sent.items():
+        plain, like = one.detach(), soft_sign(moved[name]) if name in found.signs else moved[name]
+        gone = (plain == 0) & (like != 0)
+        if not bool(gone.any()) or bool(gone.all()) or not bool(plain.any()):
+            continue
+        far = (plain - share(plain, like * ~gone) * like).square()
+        hidden = float(far[gone].mean()) > HIDDEN * float(far[~gone].mean())
+        near = name in found.straight or float(far[~gone].sum()) < NEAR**2 * float(plain.square().sum())
+        if hidden and near:
+            kept[name] = (exchange.direction(name) != 0).to(plain)
+    if kept:  # of a small tensor nothing may be kept by chance
+        empty = [name for name, one in sent.items() if not bool(one.any()) and bool(moved[name].any())]
+        kept |= {name: (exchange.direction(name) != 0).to(moved[name]) for name in empty}
+    return replace(found, kept=kept, straight=found.straight | kept.keys())
 
 
 def _straight(
@@ -190,9 +209,8 @@ def _worded(found: Defended, update: Update, length: float) -> Defended:
         with torch.no_grad():
             sent = found.known(*update)
         for name in found.straight:
-            unknown[name] += _size(sent[name] - found.sloped(name, sent[name], update[0][name])) ** 2
-        how = "softened signs" if found.signs == found.straight else "entries passed on"
-        said.append(f"with a slope as of {how} for {listed(sorted(found.straight))}, where its own says nothing")
+            unknown[name] += _size(sent[name] - found.sloped(name, sent[name], update[0][name], own=True)) ** 2
+        said += _slopes(found)
     if found.added:
         sizes = [found.deviations[name] ** 2 * update[0][name].numel() for name in found.sender.names]
         noise = sqrt(sum(sizes)) / length
@@ -203,6 +221,17 @@ def _worded(found: Defended, update: Update, length: float) -> Defended:
         said.append("up to the factor that it draws")
     deviations = {name: sqrt(one) for name, one in unknown.items()} if any(unknown.values()) else {}
     return replace(found, deviations=deviations, words="; ".join(said))
+
+
+def _slopes(found: Defended) -> Iterator[str]:
+    """Yield where a slope is not the defense's own."""
+    passed = found.straight - found.signs - found.kept.keys()
+    if passed:
+        yield f"{listed(sorted(passed))} with the slope of entries that are passed on, as its own says nothing"
+    if found.signs:
+        yield f"{listed(sorted(found.signs))} with softened signs, as signs have no slope"
+    if found.kept:
+        yield f"{listed(sorted(found.kept))} at the entries that were sent"
 
 
 def _size(value: Tensor) -> float:

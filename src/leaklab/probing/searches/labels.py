@@ -41,7 +41,8 @@ def sought(
         errors = [sent.error(typical[k : k + 1], values[k : k + 1]) for k in range(len(tried))]
         chosen = torch.tensor([min(range(len(tried)), key=errors.__getitem__)])
     else:
-        still = Simulation(simulation.client, exchange, still=True, dtype=simulation.dtype)
+        dtype, defended = simulation.dtype, simulation.defended
+        still = Simulation(simulation.client, exchange, still=True, dtype=dtype, defended=defended)
         chosen = counted(singles_of(still, exchange, typical, values).weights(), samples)
     return Targets(samples, values[chosen.to(device)], tried[chosen], words="read off what was sent")
 

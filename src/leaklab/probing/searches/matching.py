@@ -64,6 +64,7 @@ class Sent:
         length: of what was sent.
         weights: of each tensor in a comparison, smaller where noise is larger; empty for 1.
         narrowest: relative error below which nothing is told of an entry, because of noise; 0 for none.
+        noise: length of all that noise adds, relative to what was sent.
     """
 
     simulation: Simulation
@@ -71,6 +72,7 @@ class Sent:
     length: float
     weights: tuple[float, ...] = ()
     narrowest: float = 0.0
+    noise: float = 0.0
 
     @classmethod
     def of(cls, simulation: Simulation, exchange: Exchange, noise: float = 0.0) -> "Sent":
@@ -95,7 +97,9 @@ class Sent:
             return cls(simulation, [one / length for one in observed], length)
         least = min(noisy)
         weights = tuple(min(least / max(one, 1e-300), SUREST) for one in deviations)
-        return cls(simulation, [one / length for one in observed], length, weights, least / length)
+        of_all = sqrt(sum(one**2 * own.numel() for one, own in zip(deviations, observed, strict=True)))
+        units = [one / length for one in observed]
+        return cls(simulation, units, length, weights, least / length, of_all / length)
 
     def distance(self, tensors: list[Tensor], distance: Distance | None = None) -> tuple[Tensor, list[Tensor], Tensor]:
         """Return the square of the relative error [1] of what is simulated, residuals, and a factor [1].

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from leaklab.probing.case import Case
 from leaklab.probing.reading import Reading
 from leaklab.probing.searches.attackers import Attack, Ended, annealed_map, inverting_gradients, without_prior
 from leaklab.probing.searches.beliefs import Beliefs
-from leaklab.probing.searches.matching import Deadline, Posterior
+from leaklab.probing.searches.matching import Deadline, Posterior, Sent
 from leaklab.probing.searches.scene import scene_of
 from leaklab.probing.searches.simulation import simulated
 from leaklab.records.errors import UserError
@@ -22,6 +22,8 @@ EVALUATIONS = 150
 """Of each stage of annealed MAP; other searches have as many in all."""
 FIRST_SHARE = 0.6
 """Of the budget for the first search; the others share the rest."""
+UNLIKE = 0.3
+"""Relative error, beyond that of noise, from which a simulation of the true samples is of something else."""
 EXPLAINED = 1e-4
 """Relative error below which nobody else has to try."""
 
@@ -59,6 +61,7 @@ class Searches:
         words: how the targets were known.
         defense: how a defense, or noise that was found, was simulated; empty where there was none.
         unknown: why a defense was not simulated; empty where it was, or where there was none.
+        sent: what was matched, with its simulation; None where nothing was searched.
     """
 
     readings: tuple[Reading, ...]
@@ -68,6 +71,24 @@ class Searches:
     words: str
     defense: str = ""
     unknown: str = ""
+    sent: Sent | None = field(default=None, repr=False)
+
+    def unlike(self, inputs: Tensor | None, targets: Tensor | None) -> str:
+        """Return what is wrong with the simulation, by the true samples that no search sees; empty for nothing.
+
+        A search cannot find samples that its own simulation would not send.
+        """
+        if self.sent is None or inputs is None or targets is None:
+            return ""
+        simulation = self.sent.simulation
+        own = [one.to(simulation.device) for one in (inputs.to(simulation.dtype), targets)]
+        own[1] = own[1].to(simulation.dtype) if targets.is_floating_point() else own[1]
+        error, noise = self.sent.error(own[0], own[1]), self.sent.noise
+        if error <= max(UNLIKE, (1 + UNLIKE) * noise):
+            return ""
+        return (
+            f"of the true samples they simulate something that differs from what was sent by {error:.2g} of its length"
+        )
 
     def lines(self) -> tuple[str, ...]:
         """Return what was done, in sentences; how close it came to the truth says the yardstick."""
@@ -140,7 +161,7 @@ def searches(
         one, found = _search(name, scene.posterior(own), attack, draws, evaluations, own_time)
         tried.append(one)
         readings += found
-    told = (scene.targets.fixed, scene.targets.words, scene.known, scene.unknown)
+    told = (scene.targets.fixed, scene.targets.words, scene.known, scene.unknown, scene.sent)
     return Searches(tuple(readings), tuple(tried), tuple(untried), *told)
 
 

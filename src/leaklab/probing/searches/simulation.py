@@ -116,6 +116,13 @@ class Simulation:
         gradients = dict(zip(self._start, self._gradients(self._start, inputs, targets), strict=True))
         return [gradients[name] for name in self.names]
 
+    def share(self, inputs: Tensor, targets: Tensor) -> list[Tensor]:
+        """Return what one batch's gradient adds to what is sent; the same without a defense that is simulated."""
+        if self.defended is None:
+            return self.gradient(inputs, targets)
+        gradients = dict(zip(self._start, self._gradients(self._start, inputs, targets), strict=True))
+        return self.defended.of_part({name: one.detach() for name, one in gradients.items()}, self._buffers)
+
     def loss(self, inputs: Tensor, targets: Tensor, moved: Sequence[Tensor] | None = None) -> Tensor:
         """Return the loss of one batch at the weights before the round, less what is ``moved`` (as ``names``)."""
         away = {} if moved is None else dict(zip(self.names, moved, strict=True))

@@ -54,19 +54,22 @@ def singles_of(simulation: Simulation, exchange: Exchange, inputs: Tensor, targe
     """Return the gradients of samples, each as a batch of its own, at the weights before the round.
 
     Args:
-        simulation: of the client, best a ``still`` one: a batch of one has no statistics.
+        simulation: of the client, with its defense where that is known; best a ``still`` one, as a batch of one has no
+            statistics.
         exchange: what was sent.
         inputs: [M, ...] in the simulation's type.
         targets: [M, ...].
         seed: of the choice of entries.
     """
-    observed = torch.cat([one.flatten() for one in simulation.observed(exchange)])
+    shift = {} if simulation.defended is None else simulation.defended.shift
+    sent = zip(simulation.names, simulation.observed(exchange), strict=True)
+    observed = torch.cat([(one - shift.get(name, 0.0)).flatten() for name, one in sent])
     places = torch.arange(len(observed))
     if len(observed) > MOST_ENTRIES:
         places = stream(seed, "entries").permutation(len(observed))[:MOST_ENTRIES].sort().values
     places = places.to(observed.device)
     rows = []
     for row in range(len(inputs)):
-        whole = simulation.gradient(inputs[row : row + 1], targets[row : row + 1])
+        whole = simulation.share(inputs[row : row + 1], targets[row : row + 1])
         rows.append(torch.cat([one.detach().flatten() for one in whole])[places].double().cpu())
     return Singles(torch.stack(rows), observed[places].double().cpu())
