@@ -31,6 +31,11 @@ def _mlp() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
 
 
+def _smooth() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.Sigmoid(), nn.Flatten(), nn.Linear(256, 10))
+
+
 @pytest.fixture(scope="module")
 def public() -> tuple[Tensor, Tensor]:
     images, labels = _digits(500)
@@ -52,22 +57,66 @@ def test_a_plain_batch_is_read_exactly_and_the_page_shows_it(public, tmp_path) -
 def test_what_searches_do_not_know_of_never_stands() -> None:
     images, labels = _digits(6)
 
-    def noisy(sent: dict[str, Tensor]) -> dict[str, Tensor]:
-        draws = torch.Generator().manual_seed(7)
-        return {name: value + 10 * torch.randn(value.shape, generator=draws) for name, value in sent.items()}
+    def torn(sent: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {name: value * torch.randn_like(value) for name, value in sent.items()}
 
-    card = probe(Client(_mlp(), rate=0.1, defense=noisy), images, labels, budget="12s")
+    card = probe(Client(_mlp(), rate=0.1, defense=torn), images, labels, budget="12s")
     assert card.word == "undecided", card
-    assert "do not know the defense" in card.data["sentence"]
+    assert "do not know the defense (what it draws changes what is sent by more" in card.data["sentence"]
     assert not card.data["measured"]
     assert card.above({"exact": 0, "gain": 3}) == []
 
 
+def test_noise_whose_seed_is_in_the_function_is_no_noise_for_who_knows_it() -> None:
+    images, labels = _digits(6)
+
+    def noisy(sent: dict[str, Tensor]) -> dict[str, Tensor]:
+        draws = torch.Generator().manual_seed(7)
+        return {name: value + torch.randn(value.shape, generator=draws) for name, value in sent.items()}
+
+    card = probe(Client(_smooth(), rate=1.0, defense=noisy), images, labels, budget="10s")
+    assert card.word != "stood", card
+    assert card.data["measured"] or "not all had their turn" in card.data["sentence"]
+
+
+def test_noise_that_hides_all_stands_and_says_who_knew_what() -> None:
+    images, labels = _digits(6)
+
+    def noisy(sent: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {name: value + 10 * torch.randn_like(value) for name, value in sent.items()}
+
+    client = Client(_smooth(), rate=1.0, defense=noisy)
+    before = torch.random.get_rng_state()
+    card = probe(client, images, labels, budget="10s")
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert card.word == "stood", card
+    assert card.data["measured"]
+    assert "who know the defense: the client's defense is applied to what is simulated; of its noise, 1 of" in str(card)
+    # of an update that came from elsewhere nobody can tell whether it is this client's
+    sent = {name: 10 * torch.randn_like(value) for name, value in client.round(images, labels).sent.items()}
+    card = probe(client, images, labels, sent, budget="10s")
+    assert card.word == "undecided", card
+    assert "hides whether the description is right" in card.data["sentence"]
+
+
+def test_what_a_replay_finds_was_done_is_known_to_searches() -> None:
+    images, labels = _digits(6)
+    client = Client(_smooth(), rate=1.0)
+    sent = client.round(images, labels).sent
+    draws = torch.Generator().manual_seed(7)
+    size = 0.1 * float(torch.cat([one.flatten() for one in sent.values()]).std())
+    pruned = {name: torch.where(one.abs() >= one.abs().quantile(0.5), one, 0.0) for name, one in sent.items()}
+    blurred = {name: one + size * torch.randn(one.shape, generator=draws) for name, one in sent.items()}
+    for update, said in ((pruned, "were sent"), (blurred, "noise of deviation")):
+        card = probe(client, images, labels, update, budget="12s")
+        assert card.word == "read", card
+        (searched,) = [stage for stage in card.data["stages"] if stage["name"] == "searches"]
+        assert said in searched["record"]["defense"]["simulated"]
+
+
 def test_a_change_of_sign_or_an_update_of_zero_never_stands() -> None:
     images, labels = _digits(6)
-    layers = [nn.Conv2d(1, 4, 3, padding=1), nn.Sigmoid(), nn.Flatten(), nn.Linear(256, 10)]
-    torch.manual_seed(0)
-    client = Client(nn.Sequential(*layers), rate=1.0)
+    client = Client(_smooth(), rate=1.0)
     sent = client.round(images, labels).sent
     turned = {name: -value for name, value in sent.items()}
     words = [
@@ -76,6 +125,7 @@ def test_a_change_of_sign_or_an_update_of_zero_never_stands() -> None:
         probe(client, images, labels, turned, budget="8s").word,
         probe(client, images, labels, {name: 0 * value for name, value in sent.items()}, budget="8s").word,
     ]  # fmt: skip
+    assert words[2] == "invalid", words
     assert "stood" not in words, words
 
 

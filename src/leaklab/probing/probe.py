@@ -194,7 +194,7 @@ class _Work:
             return
         found = self.stages.run("searches", lambda: searches(self.case, self._seconds("searches")))
         if found is not None:
-            self.searched = True
+            self.searched = not found.starved
             self.why = found.unknown or found.unlike(self.case.inputs, self.case.targets)
             self.knows = found.defense
             self.informed = not self.why and not self.mixed

@@ -210,11 +210,13 @@ class Defended:
             # what is the same whatever is trained has a slope of zero
             return sent if sent.requires_grad else sent + 0.0 * moved
         like = soft_sign(moved, soft) if name in self.signs else moved
+        none = self.shift.get(name, 0.0)
+        plain = sent.detach() - none
         if name not in self.kept:
-            return share(sent.detach(), like.detach()) * like
+            return none + share(plain, like.detach()) * like
         there = (sent.detach() != 0).to(sent)
-        size = share(sent.detach(), (there * like).detach())
-        return size * like * (there if own else self.kept[name])
+        size = share(plain, (there * like).detach())
+        return none + size * like * (there if own else self.kept[name])
 
 
 def share(of: Tensor, along: Tensor) -> float:

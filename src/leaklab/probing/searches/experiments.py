@@ -62,7 +62,7 @@ def met(simulation: Simulation, exchange: Exchange, samples: tuple[Tensor, Tenso
         runs = int(min(max(PATIENCE * seconds / max(took, 1e-6), FEWEST_RUNS), MOST_RUNS))
         sender.rounds = simulation.client.sends == "delta" and _only_signs_of(sender, first)
         found = drawn(sender, first, second, runs, length)
-        return _worded(_shifted(_followed(found, first, exchange), first), first, length)
+        return _worded(_followed(_shifted(found, first), first, exchange), first, length)
     except UserError:
         raise
     except Exception as error:
@@ -161,7 +161,8 @@ def _straight(
     change = further - plain
     if float(change.norm()) <= NOTHING * _size(moved[name].detach()) * sqrt(change.numel()):
         return False  # dropped, or the same whatever is trained
-    passed = float((change * (plain != 0) * way[name]).sum()) * share(plain, moved[name].detach())
+    along = share(plain - found.shift.get(name, 0.0), moved[name].detach())
+    passed = float((change * (plain != 0) * way[name]).sum()) * along
     return not sent.requires_grad or _told(sent, moved, way, change) < FOLLOWS * passed
 
 
@@ -184,11 +185,12 @@ def _in_steps(
         plain = one.detach()
         if name in found.straight or not one.requires_grad or not bool(plain.any()):
             continue
-        change = (further[name] - plain) / _size(plain)
-        told += _told(one, moved, small, change) / _size(plain)
+        unit = _size(plain - found.shift.get(name, 0.0)) or 1.0
+        change = (further[name] - plain) / unit
+        told += _told(one, moved, small, change) / unit
         size += float(change.square().sum())
         passed = replace(found, straight=frozenset({name})).sloped(name, plain, update[0][name])
-        if float((passed - plain).norm()) < NEAR * float(plain.norm()):
+        if float((passed - plain).norm()) < NEAR * unit * sqrt(plain.numel()):
             near.add(name)
     return near if told < FOLLOWS * size else set()
 

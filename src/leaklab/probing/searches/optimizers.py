@@ -79,5 +79,60 @@ def _sgd(own: Mapping[str, Any], gradient: Tensor, value: Tensor, memory: Memory
     return moved
 
 
-RULES: dict[type[torch.optim.Optimizer], Rule] = {torch.optim.SGD: _sgd}
+def _adam(own: Mapping[str, Any], gradient: Tensor, value: Tensor, memory: Memory, soft: float) -> Tensor:
+    """``torch.optim.Adam``, and ``AdamW``, whose decay is that of the value itself."""
+    decoupled = own.get("decoupled_weight_decay", False)
+    if decoupled:
+        value = value * (1 - own["lr"] * own["weight_decay"])
+    gradient = _turned({**own, "weight_decay": 0} if decoupled else own, gradient, value)
+    one, two = own["betas"]
+    step = memory["step"] = memory.get("step", 0) + 1
+    mean = memory["mean"] = one * memory.get("mean", 0.0) + (1 - one) * gradient
+    squares = memory["squares"] = two * memory.get("squares", 0.0) + (1 - two) * gradient.square()
+    if own["amsgrad"]:
+        known = memory.get("largest")
+        squares = memory["largest"] = squares if known is None else torch.maximum(known, squares)
+    size = _root(squares / (1 - two**step), soft) + own["eps"]
+    moved: Tensor = value - own["lr"] / (1 - one**step) * mean / size
+    return moved
+
+
+def _rmsprop(own: Mapping[str, Any], gradient: Tensor, value: Tensor, memory: Memory, soft: float) -> Tensor:
+    """``torch.optim.RMSprop``."""
+    gradient = _turned(own, gradient, value)
+    keep = own["alpha"]
+    squares = memory["squares"] = keep * memory.get("squares", 0.0) + (1 - keep) * gradient.square()
+    if own["centered"]:
+        mean = memory["mean"] = keep * memory.get("mean", 0.0) + (1 - keep) * gradient
+        squares = squares - mean.square()
+    way = gradient / (_root(squares, soft) + own["eps"])
+    if own["momentum"]:
+        way = memory["momentum"] = own["momentum"] * memory.get("momentum", 0.0) + way
+    moved: Tensor = value - own["lr"] * way
+    return moved
+
+
+def _adagrad(own: Mapping[str, Any], gradient: Tensor, value: Tensor, memory: Memory, soft: float) -> Tensor:
+    """``torch.optim.Adagrad``."""
+    gradient = _turned(own, gradient, value)
+    step = memory["step"] = memory.get("step", 0) + 1
+    begun = torch.full_like(gradient, own["initial_accumulator_value"])
+    squares = memory["squares"] = memory.get("squares", begun) + gradient.square()
+    rate = own["lr"] / (1 + (step - 1) * own["lr_decay"])
+    moved: Tensor = value - rate * gradient / (_root(squares, soft) + own["eps"])
+    return moved
+
+
+def _root(squares: Tensor, soft: float) -> Tensor:
+    """Return the root of mean squares, with a slope at zero where it is softened."""
+    return (squares + _softness(squares, soft)).sqrt() if soft else squares.sqrt()
+
+
+RULES: dict[type[torch.optim.Optimizer], Rule] = {
+    torch.optim.SGD: _sgd,
+    torch.optim.Adam: _adam,
+    torch.optim.AdamW: _adam,
+    torch.optim.RMSprop: _rmsprop,
+    torch.optim.Adagrad: _adagrad,
+}
 """The optimizers that are written out."""

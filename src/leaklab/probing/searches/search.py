@@ -73,6 +73,13 @@ class Searches:
     unknown: str = ""
     sent: Sent | None = field(default=None, repr=False)
 
+    @property
+    def starved(self) -> bool:
+        """Whether time cut all searches before any of them explained what was sent."""
+        noise = 0.0 if self.sent is None else self.sent.noise
+        least = max(UNLIKE, (1 + UNLIKE) * noise)
+        return bool(self.tried) and all(not one.complete and one.error > least for one in self.tried)
+
     def unlike(self, inputs: Tensor | None, targets: Tensor | None) -> str:
         """Return what is wrong with the simulation, by the true samples that no search sees; empty for nothing.
 
@@ -102,6 +109,8 @@ class Searches:
             + ("" if one.complete else " It was cut by the budget.")
             for one in self.tried
         ]
+        if self.starved:
+            said.append("The budget cut all searches before one of them explained what was sent: give a larger one.")
         said += [f"{name} was not tried: {reason}." for name, reason in self.untried]
         return tuple(said)
 
