@@ -1,6 +1,7 @@
 """Defenses inside of simulated rounds: what experiments find of them, and what searches read who know them."""
 
 import random
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -216,9 +217,13 @@ def test_what_is_not_simulated_is_one_line_and_searches_go_on(defense: Change, s
 
 
 def test_a_defense_that_takes_too_long_is_not_simulated() -> None:
-    case = case_of(lambda sent: sent)
+    def slow(sent: dict[str, Tensor]) -> dict[str, Tensor]:
+        time.sleep(0.1)
+        return sent
+
+    case, others = case_of(slow), (digits()[0][-2:].double(), digits()[1][-2:])
     with pytest.raises(UserError, match="a search asks for hundreds"):
-        met(Simulation(case.client, case.exchange), case.exchange, (digits()[0][-2:].double(), digits()[1][-2:]), 1e-6)
+        met(Simulation(case.client, case.exchange), case.exchange, others, 1.0)
 
 
 def test_draws_of_a_defense_leave_everybody_else_s_alone() -> None:

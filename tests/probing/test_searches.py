@@ -66,6 +66,14 @@ def test_a_sample_is_read_of_any_loss_and_round(changes: dict) -> None:
     json.dumps([found.record(), grades.record()])
 
 
+def test_a_sample_is_read_of_three_steps_of_adam() -> None:
+    case = case_of(steps=3, optimizer=lambda these: torch.optim.Adam(these, 0.01))
+    found = searches(case, evaluations=40, only=["annealed-map"])
+    assert found.unlike(case.inputs, case.targets) == ""
+    assert found.tried[0].error < 1e-2
+    assert graded(case, found.readings).share == 1
+
+
 def test_nothing_but_the_form_of_the_private_samples_is_used() -> None:
     case = case_of(2)
     blind = replace(case, inputs=torch.full_like(case.inputs, torch.nan), targets=torch.zeros_like(case.targets))

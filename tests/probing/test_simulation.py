@@ -68,6 +68,10 @@ def decayed(these: list[nn.Parameter]) -> torch.optim.Optimizer:
     return torch.optim.SGD(these, 0.2, momentum=0.9, weight_decay=0.1, nesterov=True)
 
 
+def adaptive(these: list[nn.Parameter]) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(these, 0.01, weight_decay=0.1)
+
+
 def halved(optimizer: torch.optim.Optimizer) -> Any:
     return torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
 
@@ -76,6 +80,8 @@ CASES: list[tuple[Callable[[], nn.Module], dict[str, Any]]] = [
     (plain, {"sends": "gradient", "clip": 0.05}),
     (plain, {"steps": 3, "batch_size": 2, "accumulate": 2, "optimizer": decayed, "schedule": halved}),
     (plain, {"sends": "weights", "steps": 2, "clip": 0.05}),
+    (plain, {"steps": 3, "batch_size": 2, "optimizer": adaptive, "schedule": halved}),
+    (normed, {"steps": 2, "optimizer": lambda these: torch.optim.RMSprop(these, 0.01)}),
     (normed, {"steps": 2}),
     (normed, {"mode": "eval"}),
     (frozen, {}),
@@ -94,8 +100,8 @@ def test_a_simulated_round_is_the_client_s_and_can_be_differentiated(build: Call
     exchange = client.round(inputs, targets)
     simulation = Simulation(client, exchange)
     inputs.requires_grad_()
-    simulated = simulation(inputs, targets)
-    for mine, sent in zip(simulated, simulation.observed(exchange), strict=True):
+    simulated, hard = simulation(inputs, targets), simulation(inputs, targets, soft=0.0)
+    for mine, sent in zip(hard, simulation.observed(exchange), strict=True):
         torch.testing.assert_close(mine.detach(), sent, rtol=1e-6, atol=1e-9)
     (slope,) = torch.autograd.grad(sum(one.square().sum() for one in simulated), inputs)
     assert slope.abs().max() > 0
@@ -103,8 +109,8 @@ def test_a_simulated_round_is_the_client_s_and_can_be_differentiated(build: Call
     assert all(torch.equal(one, other) for one, other in zip(simulated, again, strict=True))
 
 
-def test_of_another_optimizer_the_signs_of_one_step_are_compared() -> None:
-    client = Client(plain(), optimizer=lambda these: torch.optim.Adam(these, 0.1))
+def test_of_an_optimizer_that_is_not_written_out_the_signs_of_one_step_are_compared() -> None:
+    client = Client(plain(), optimizer=lambda these: torch.optim.Adamax(these, 0.1))
     inputs, targets = stream(0, "inputs").normal(2, 6), torch.arange(2)
     exchange = client.round(inputs.float(), targets)
     simulation = Simulation(client, exchange)

@@ -22,7 +22,7 @@ from leaklab.records.streams import Stream
 
 ERRORS = (*Ladder(3.6e-3, 1.1e-5, 6).errors(), 1.1e-6)
 """Relative errors of annealed MAP's stages: those of ``attacks.annealed``, and one near the rounding of float32."""
-SHARPER = (1.0, 0.3, 0.1, 0.03)
+SHARPER = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003)
 """Softness of signs in the stages at the level of what it costs, relative to ``SOFT``."""
 LEAST_OF_STAGE = 40
 """Evaluations that a stage is worth having for."""

@@ -131,6 +131,7 @@ class Defended:
         kept: of those of them whose zeros are not those of entries near zero, which entries were sent: everybody sees
             them, and a search that has to find its own way to them finds none.
         deviations: of each entry that the simulation does not know, by tensor; empty where it knows all.
+        drawn: those of them that are noise.
         scale_free: whether all is sent up to a factor that is drawn.
         length: of the update of the experiments, over all tensors.
         shift: what is sent of an update of zero, by name; empty for nothing.
@@ -145,6 +146,7 @@ class Defended:
     signs: frozenset[str] = frozenset()
     kept: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
     deviations: Mapping[str, float] = field(default_factory=dict)
+    drawn: Mapping[str, float] = field(default_factory=dict)
     scale_free: bool = False
     length: float = 1.0
     shift: Mapping[str, Tensor] = field(default_factory=dict, repr=False)

@@ -27,6 +27,8 @@ PATIENCE = 0.1
 """Share of the seconds at hand that the runs for noise may take."""
 LEAST_RUNS = 100
 """Runs of a defense for which there must be time, or no search can know it."""
+SLOW = 2.0
+"""Times a simulated round that a defense may take whatever time there is."""
 AWAY = 0.3
 """Change of an update by which its slope is judged, relative to the root mean square of each tensor."""
 HIDDEN = 4.0
@@ -51,12 +53,13 @@ def met(simulation: Simulation, exchange: Exchange, samples: tuple[Tensor, Tenso
     Raises:
         UserError: it is not simulated; says why.
     """
-    half = len(samples[0]) // 2
+    half, begun = len(samples[0]) // 2, time.perf_counter()
     first, second = (_round(simulation, *(one[at : at + half] for one in samples)) for at in (0, half))
+    each = (time.perf_counter() - begun) / 2
     sender = simulation.sender(exchange)
     try:
         took = _tried(sender, first)
-        if took * LEAST_RUNS > seconds:
+        if took * LEAST_RUNS > seconds and took > SLOW * each:
             raise UserError(f"it takes {took:.2g} s for each update, and a search asks for hundreds")
         length = _length(exchange, sender)
         runs = int(min(max(PATIENCE * seconds / max(took, 1e-6), FEWEST_RUNS), MOST_RUNS))
@@ -222,7 +225,7 @@ def _worded(found: Defended, update: Update, length: float) -> Defended:
     elif found.scale_free:
         said.append("up to the factor that it draws")
     deviations = {name: sqrt(one) for name, one in unknown.items()} if any(unknown.values()) else {}
-    return replace(found, deviations=deviations, words="; ".join(said))
+    return replace(found, deviations=deviations, drawn=found.deviations, words="; ".join(said))
 
 
 def _slopes(found: Defended) -> Iterator[str]:

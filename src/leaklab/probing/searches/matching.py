@@ -1,7 +1,7 @@
 """How far a simulated round is from what was sent, plus how unlikely its samples are: what searches minimise."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import hypot, inf, sqrt
 
@@ -19,6 +19,7 @@ from leaklab.records.errors import UserError
 
 SUREST = 100.0
 """Weight of a tensor without noise beside the one with least."""
+NOTHING: Mapping[str, float] = {}
 BOX = 100.0
 """Weight of the squares by which samples leave their range, beside a negative log-density."""
 
@@ -75,13 +76,16 @@ class Sent:
     noise: float = 0.0
 
     @classmethod
-    def of(cls, simulation: Simulation, exchange: Exchange, noise: float = 0.0) -> "Sent":
+    def of(
+        cls, simulation: Simulation, exchange: Exchange, noise: float = 0.0, missed: Mapping[str, float] = NOTHING
+    ) -> "Sent":
         """Return what was sent in an exchange.
 
         Args:
             simulation: of the client.
             exchange: what was sent.
             noise: deviation of each entry that is known besides what the simulation says of its defense.
+            missed: of each entry of what is simulated, by tensor, see ``Simulation.missed``.
 
         Raises:
             UserError: it is zero or not finite.
@@ -91,13 +95,14 @@ class Sent:
         if not 0 < length < inf:
             raise UserError("what was sent is zero or not finite in all trained parameters: there is nothing to match")
         known = {} if simulation.defended is None else simulation.defended.deviations
-        deviations = [hypot(known.get(name, 0.0), noise) for name in simulation.names]
+        deviations = [hypot(known.get(name, 0.0), noise, missed.get(name, 0.0)) for name in simulation.names]
         noisy = [one for one in deviations if one > 0]
         if not noisy:
             return cls(simulation, [one / length for one in observed], length)
         least = min(noisy)
         weights = tuple(min(least / max(one, 1e-300), SUREST) for one in deviations)
-        of_all = sqrt(sum(one**2 * own.numel() for one, own in zip(deviations, observed, strict=True)))
+        drawn = [hypot(one, noise) for one in (simulation.drawn(name) for name in simulation.names)]
+        of_all = sqrt(sum(one**2 * own.numel() for one, own in zip(drawn, observed, strict=True)))
         units = [one / length for one in observed]
         return cls(simulation, units, length, weights, least / length, of_all / length)
 

@@ -136,3 +136,10 @@ RULES: dict[type[torch.optim.Optimizer], Rule] = {
     torch.optim.Adagrad: _adagrad,
 }
 """The optimizers that are written out."""
+DIVIDING = (_adam, _rmsprop, _adagrad)
+"""Rules that divide by a gradient's own size, and are softened."""
+
+
+def divides(steps: Sequence[Sequence[Step]] | None) -> bool:
+    """Tell whether any of the steps divides by a gradient's own size."""
+    return any(rule in DIVIDING for every in steps or () for rule, _ in every)

@@ -81,8 +81,10 @@ def scene_of(
     blank = of_nothing(shape, scale, boxed=boxed)
     choices = choices_of(case, simulation.output(blank.samples(blank.mean())), simulation.dtype)
     beliefs = _beliefs(case, choices, scale, shape, seed, boxed=boxed)
-    simulation, unknown = _defended(case, simulation, made_up(beliefs[0], choices, 2 * number, seed), seconds)
-    sent = Sent.of(simulation, case.exchange, case.noise)
+    others = made_up(beliefs[0], choices, 2 * number, seed)
+    simulation, unknown = _defended(case, simulation, others, seconds)
+    missed = simulation.missed(*(one[:number] for one in others))
+    sent = Sent.of(simulation, case.exchange, case.noise, missed)
     if labels is not None:
         targets = by_label.granted(labels.to(simulation.device), choices, simulation.dtype)
     else:

@@ -4,10 +4,10 @@ The house's attackers know networks by their builders and have formulas for thei
 its owner wrote, so it is called as it is, with its weights from outside (``torch.func.functional_call``), and its
 gradients are differentiated once more by automatic differentiation. That is slower and takes any module.
 
-Plain gradient descent (``torch.optim.SGD`` with all its settings) is simulated step by step. Other optimizers, Adam
-and its kin, divide each entry of a first gradient by its size: of their single step the signs are compared, softened
-so that they have a slope, up to a factor. Nobody but the client knows what dropout drew, so there is none here; mixed
-precision is left out as well.
+Gradient descent, Adam and its kin are simulated step by step (``optimizers``). Of the single step of an optimizer that
+is not written out the signs are compared, up to a factor. Signs, and steps that are nearly signs, are softened so that
+they have a slope. Nobody but the client knows what dropout drew, so there is none here; mixed precision is left out as
+well.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from leaklab.probing.client import Client
 from leaklab.probing.exchange import Exchange
 from leaklab.probing.searches.defended import Defended, Sender
-from leaklab.probing.searches.optimizers import SOFT, Memory, soft_sign, steps_of
+from leaklab.probing.searches.optimizers import RULES, SOFT, Memory, divides, soft_sign, steps_of
 from leaklab.records.errors import UserError
 
 T = TypeVar("T")
@@ -99,7 +99,8 @@ class Simulation:
         self.scale_free = self._signed or unknown
         if self._signed and client.steps > 1:
             raise UserError(
-                f"{client.steps} steps of an optimizer other than torch.optim.SGD are not simulated: probe one step"
+                f"{client.steps} steps of an optimizer other than {', '.join(one.__name__ for one in RULES)} are not "
+                "simulated: probe one step"
             )
 
     def output(self, inputs: Tensor) -> Any:
@@ -163,8 +164,20 @@ class Simulation:
 
     @property
     def softens(self) -> bool:
-        """Whether signs are sent, which are softened."""
-        return self._signed or (self.defended is not None and bool(self.defended.signs))
+        """Whether signs, or what is nearly signs, are sent, which are softened."""
+        by_optimizer = self._signed or (self.client.sends != "gradient" and divides(self._steps))
+        return by_optimizer or (self.defended is not None and bool(self.defended.signs))
+
+    def drawn(self, name: str) -> float:
+        """Return the deviation of what a defense draws in each entry of a tensor."""
+        return 0.0 if self.defended is None else self.defended.drawn.get(name, 0.0)
+
+    def missed(self, inputs: Tensor, targets: Tensor) -> dict[str, float]:
+        """Return the root mean square of what softened steps miss of a round, by tensor; empty where none are."""
+        if self.client.sends == "gradient" or not divides(self._steps):
+            return {}
+        hard, soft = (self.moved(inputs, targets, soft=soft)[0] for soft in (0.0, SOFT))
+        return {name: float((hard[name] - soft[name]).detach().square().mean().sqrt()) for name in self.names}
 
     def sender(self, exchange: Exchange) -> Sender:
         """Return the client's defense as a function of what ``moved`` returns."""
