@@ -171,6 +171,7 @@ def test_pruning_and_frozen_tensors_are_told_by_their_zeros():
     found = replay(case(client, replace(client, defense=pruned), inputs, targets))
     assert [one.names for one in found.explanations] == [("pruned",)]
     assert "the smallest of each tensor" in found.lines()[1]
+    assert replay(found.corrected).matches
     frozen = mlp()[0]
     frozen.model[1].requires_grad_(False)
     sent = {**client.round(inputs, targets).sent, **frozen.round(inputs, targets).sent}
@@ -178,6 +179,34 @@ def test_pruning_and_frozen_tensors_are_told_by_their_zeros():
     found = replay(Case(client, replace(client.round(inputs, targets), sent=sent), inputs, targets))
     assert [one.says for one in found.explanations] == ["1.weight, 1.bias frozen"]
     assert not found.client.model[1].weight.requires_grad
+
+
+def test_noise_that_is_described_is_told_from_other_samples_until_it_hides_them():
+    for size, right, hidden in ((0.003, True, False), (10.0, True, True), (0.003, False, False)):
+        client, inputs, targets = mlp(defense=each(lambda value, size=size: value + size * torch.randn_like(value)))
+        used = inputs if right else 1 - inputs
+        found = replay(case(client, client, inputs, targets, used, targets))
+        assert (found.matches, found.hidden) == (right, hidden)
+        assert found.drawn == right
+        assert found.client is client or not right
+        assert not right or found.lines()[0].endswith("is what its defense draws.")
+
+    def scaled(sent):
+        factor = 0.5 + torch.rand(())
+        return {name: factor * value for name, value in sent.items()}
+
+    client, inputs, targets = mlp(defense=scaled)
+    assert replay(case(client, client, inputs, targets)).matches
+
+
+def test_noise_with_a_factor_goes_into_the_corrected_case():
+    client, inputs, targets = mlp(steps=3)
+    blurred = each(lambda value: 0.5 * value + 1e-3 * torch.randn_like(value))
+    found = replay(case(client, replace(client, defense=blurred), inputs, targets))
+    assert set(found.explanations[0].names) == {"factor", "noise"}
+    assert found.corrected.noise == pytest.approx(1e-3, rel=0.05)
+    plain, halved = (one.round(inputs, targets).sent["1.weight"] for one in (client, found.corrected.client))
+    torch.testing.assert_close(halved, 0.5 * plain, rtol=0.05, atol=1e-7)
 
 
 def test_what_cannot_be_replayed_is_one_line():

@@ -173,7 +173,10 @@ def data_of(
         "samples": None if case.inputs is None else len(case.inputs),
         "granted": {
             "letter": LETTERS[case.public is not None],
-            "what": [*granted, *(["samples of others"] if case.public is not None else [])],
+            "what": [
+                *granted, *(["the defense"] if outcome.knows else []),
+                *(["samples of others"] if case.public is not None else []),
+            ],
         },
         "seed": case.seed,
         "versions": {"leaklab": version("leaklab"), "python": platform.python_version(), "torch": version("torch")},

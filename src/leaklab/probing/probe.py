@@ -26,7 +26,7 @@ from leaklab.probing.pictures import strips_of
 from leaklab.probing.reading import Reading
 from leaklab.probing.replay.replay import replay
 from leaklab.probing.replay.result import Replay
-from leaklab.probing.searches.search import searches
+from leaklab.probing.searches.search import Searches, searches
 from leaklab.probing.sentences import sentences
 from leaklab.probing.stages import Done, Stages
 from leaklab.probing.stopping import KNOBS, stopping
@@ -192,13 +192,17 @@ class _Work:
             self.stages.left_out("searches", "all samples are read and proven without one")
             self.searched = True
             return
-        found = self.stages.run("searches", lambda: searches(self.case, self._seconds("searches")))
+        found = self.stages.run("searches", self._sought)
         if found is not None:
             self.searched = not found.starved
-            self.why = found.unknown or found.unlike(self.case.inputs, self.case.targets)
-            self.knows = found.defense
+            self.knows = "" if self.why or self.mixed else found.defense
             self.informed = not self.why and not self.mixed
             self.readings += found.readings
+
+    def _sought(self) -> Searches:
+        found = searches(self.case, self._seconds("searches"))
+        self.why = found.unknown or found.unlike(self.case.inputs, self.case.targets)
+        return found
 
     def _grade(self) -> None:
         if self.case.inputs is None:

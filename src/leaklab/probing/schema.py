@@ -58,7 +58,7 @@ class ProbeData(Part):
     exact: int = Field(description="samples that were read exactly; where nobody holds them, those that are proven")
     gain: float | None = Field(description="largest mean gain of an attacker over the best guess, in the unit")
     measured: bool = Field(
-        description="all attackers had their turn, with samples to compare and all that was done known"
+        description="all attackers had their turn, with samples to compare and all known that was done but drawn"
     )
     unit: Literal["dB", "%"]
     ended: Literal["complete", "budget", "interrupted"]
