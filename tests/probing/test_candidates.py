@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from leaklab.probing.candidates import line_up, membership, named
+from leaklab.probing.candidates import FEWEST, line_up, membership, named
 from leaklab.probing.case import Case
 from leaklab.probing.client import Client
 from leaklab.records.errors import UserError
@@ -102,3 +102,9 @@ def test_what_cannot_be_told_is_one_line() -> None:
         membership(replace(case, public=(case.public[0][1:2], case.public[1][1:2])))
     with pytest.raises(UserError, match="naming needs candidates"):
         named(case, case.inputs[:0], case.targets[:0])
+
+
+def test_where_time_is_short_there_are_fewer_strangers():
+    case = case_of(6)
+    assert membership(case, seconds=0.0).strangers == pytest.approx(FEWEST)
+    assert membership(case, seconds=1e6).strangers == pytest.approx(membership(case).strangers)

@@ -9,8 +9,10 @@ Sources: gradients as evidence of membership, "Comprehensive Privacy Analysis of
 Houmansadr); the loss as such, "Privacy Risk in Machine Learning" (Yeom et al.).
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from statistics import fmean, median
 from typing import Any
 
@@ -25,8 +27,8 @@ from leaklab.probing.searches.singles import Singles, singles_of
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 
-STRANGERS = 100
-"""Public samples that stand beside the private ones."""
+STRANGERS, FEWEST = 100, 20
+"""Public samples that stand beside the private ones, and how few of them where time is short."""
 DRAWS = 2000
 """Permutations of a test."""
 
@@ -92,10 +94,8 @@ class Named:
     def record(self) -> dict[str, Any]:
         """Return the same as JSON-able data."""
         own = {"candidates": len(self.order), "named": list(self.named), "unexplained": self.unexplained}
-        if self.true is None:
-            return own
-        told = {"true": list(self.true), "ranks": list(self.ranks), "hits": self.hits}
-        return {**own, **told, "by_chance": self.by_chance, "p": self.p}
+        told = {"true": list(self.true or ()), "ranks": list(self.ranks), "hits": self.hits}
+        return own if self.true is None else {**own, **told, "by_chance": self.by_chance, "p": self.p}
 
 
 @dataclass(frozen=True)
@@ -152,9 +152,7 @@ class Membership:
 
     def record(self) -> dict[str, Any]:
         """Return the same as JSON-able data."""
-        evidence = [
-            {**vars(one), "beaten": list(one.beaten), "p": list(one.p)} for one in self.evidence
-        ]  # fmt: skip
+        evidence = [{**vars(one), "beaten": list(one.beaten), "p": list(one.p)} for one in self.evidence]
         return {**vars(self), "evidence": evidence, "chance": 0.5}
 
 
@@ -204,27 +202,38 @@ def line_up(case: Case, strangers: int = STRANGERS) -> tuple[Tensor, Tensor, tup
     return every[order], wanted[order], tuple(places.tolist())
 
 
-def membership(case: Case, strangers: int = STRANGERS) -> Membership:
+def membership(case: Case, strangers: int = STRANGERS, seconds: float = inf) -> Membership:
     """Test whether the private samples can be told from public ones.
 
     Args:
         case: with inputs, targets and public samples.
         strangers: for each class, or in all where targets are no classes.
+        seconds: there are fewer strangers if so many would take longer, but ``FEWEST`` at least.
 
     Raises:
         UserError: the case has no samples, or nobody else's.
     """
     inputs, targets, others, of_others = _both(case)
+    whole = targets.dim() == 1 and not targets.is_floating_point()
+    if seconds < inf:
+        each = simulated(lambda dtype: _seconds_each(case, inputs[:1], targets[:1], dtype))
+        classes = len(set(targets.tolist())) if whole else 1
+        strangers = min(strangers, max(FEWEST, int(seconds / each - len(inputs)) // classes))
     groups = _groups(targets, of_others, strangers, case.seed)
     used = sorted({row for own in groups for row in own})
-    place = {row: number for number, row in enumerate(used)}
     together = torch.cat([inputs, others[used].to(inputs)]), torch.cat([targets, of_others[used].to(targets)])
     numbers = simulated(lambda dtype: _numbers(case, *together, dtype))
-    whole = targets.dim() == 1 and not targets.is_floating_point()
-    columns = [[len(inputs) + place[row] for row in own] for own in groups]
+    columns = [[len(inputs) + used.index(row) for row in own] for own in groups]
     kinds = [targets[row].item() if whole else 0 for row in range(len(inputs))]
     evidence = tuple(_evidence(by, values.double().cpu(), columns, kinds, case.seed) for by, values in numbers.items())
     return Membership(len(inputs), fmean(len(own) for own in columns), whole, evidence)
+
+
+def _seconds_each(case: Case, inputs: Tensor, targets: Tensor, dtype: torch.dtype | None) -> float:
+    for _ in range(2):  # a first call takes longer
+        start = time.monotonic()
+        _numbers(case, inputs, targets, dtype)
+    return time.monotonic() - start
 
 
 def _numbers(case: Case, inputs: Tensor, targets: Tensor, dtype: torch.dtype | None) -> dict[str, Tensor]:
@@ -273,9 +282,7 @@ def _groups(targets: Tensor, of_others: Tensor, strangers: int, seed: int) -> li
     for label in targets.tolist():
         own = order[of_others.cpu()[order] == label][:strangers]
         if not len(own):
-            raise UserError(
-                f"no public sample is of class {label}, so no member of it can be told from others: add some"
-            )
+            raise UserError(f"no public sample is of class {label}: add some, or no member of it is told from others")
         found.append(own.tolist())
     return found
 

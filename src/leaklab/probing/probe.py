@@ -33,7 +33,7 @@ from leaklab.probing.stopping import KNOBS, stopping
 from leaklab.probing.yardstick import Grades, graded
 from leaklab.records.errors import UserError
 
-SHARES = {"replay": 0.2, "searches": 0.5, "premise": 0.5, "stopping": 0.9}
+SHARES = {"replay": 0.2, "searches": 0.5, "premise": 0.5, "stopping": 0.9, "membership": 0.3}
 """Of what is left of the budget when a stage begins."""
 LEAST_SEARCH, TRIALS = 1.0, 40
 """Seconds of a search that is to be stopped, at least, and how many of them a bisection is given time for."""
@@ -216,7 +216,7 @@ class _Work:
                 self.stages.left_out(name, "it needs private samples and those of others ('public')")
             return
         self.stages.run("candidates", lambda: _named(self.case))
-        self.stages.run("membership", lambda: membership(self.case))
+        self.stages.run("membership", lambda: membership(self.case, seconds=self._seconds("membership")))
 
     def _easy_case(self) -> None:
         """Ask whether the same attackers read one sample of one step, without any defense."""

@@ -15,6 +15,8 @@ from leaklab.probing.exchange import Exchange
 from leaklab.probing.searches.simulation import Simulation
 from leaklab.records.streams import stream
 
+LEAST_SQUARE = 1e-13
+"""Relative size from which on an eigenvalue of inner products is no rounding."""
 MOST_ENTRIES = 50_000
 """Entries of a gradient that are compared, drawn at random of more: inner products of so many are right to 1 %."""
 
@@ -40,9 +42,13 @@ class Singles:
         """Return the weights [M], none of them negative, whose sum of gradients is nearest to what was sent."""
         if not bool(self.gradients.any()):
             return self.sent.new_zeros(len(self.gradients))
-        # the fit in the span of the gradients is the same and has fewer rows
-        frame, triangle = torch.linalg.qr(self.gradients.T)
-        found, _ = nnls(triangle.numpy(), (frame.T @ self.sent).numpy(), maxiter=30 * len(self.gradients))
+        # the fit in the span of the gradients is the same and has fewer rows; of a thousand gradients their inner
+        # products take a tenth of the time of a QR decomposition
+        squares, axes = torch.linalg.eigh(self.gradients @ self.gradients.T)
+        kept = squares > LEAST_SQUARE * squares[-1]
+        sizes, axes = squares[kept].sqrt(), axes[:, kept]
+        wanted = axes.T @ (self.gradients @ self.sent) / sizes
+        found, _ = nnls((sizes[:, None] * axes.T).numpy(), wanted.numpy(), maxiter=30 * len(self.gradients))
         return torch.as_tensor(found)
 
     def unexplained(self, weights: Tensor) -> float:
