@@ -276,6 +276,11 @@ def schema() -> dict[str, Any]:
 
 
 def ranked(entries: Sequence[Entry], attackers: str) -> list[BoardLine]:
-    """Return the lines of all entries, most protection first; those without a premise are last."""
+    """Return the lines of all entries: most protection first, then least accuracy lost; without a premise last."""
     lines = [line_of(entry, attackers) for entry in entries]
-    return sorted(lines, key=lambda one: (-(one.protection.value if one.protection else float("-inf")), one.entry.name))
+
+    def place(line: BoardLine) -> tuple[float, float, str]:
+        left = round(line.protection.value) if line.protection else float("-inf")
+        return -left, line.price["lost"] if line.price else float("inf"), line.entry.name
+
+    return sorted(lines, key=place)

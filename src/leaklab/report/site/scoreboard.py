@@ -50,11 +50,8 @@ def lost(line: BoardLine) -> str:
 
 
 def control(line: BoardLine) -> str:
-    """Return what noise does in place of the defense."""
-    if line.noise is None:
-        return NONE
-    said = f"{level(line, line.noise)} of {line.noise_name}"
-    return f"{said}, which protects more" if line.better_noise else said
+    """Return which noise stands in the defense's place, and whether it protects more; empty where none was tried."""
+    return f"{line.noise_name}{', which protects more' if line.better_noise else ''}"
 
 
 def record(line: BoardLine) -> dict[str, Any]:
