@@ -35,14 +35,13 @@ $(READY): requirements.lock pyproject.toml
 	@echo "setting up $(VENV) (some minutes, once)"
 	@echo "1 of 3: an empty environment"
 	@$(PYTHON) -m venv $(VENV)
-	@echo "2 of 3: $$(grep -c == requirements.lock) packages of requirements.lock"
 	@$(BIN)/python .ci/install_lock.py requirements.lock
 	@echo "3 of 3: leaklab itself"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 demo: $(READY) ## the whole chain on embedded data; prints where the report is
-	@$(SNAKEMAKE) --quiet rules -- demo
+	@$(SNAKEMAKE) -- demo
 	@$(BIN)/leaklab report --scale demo
 
 test: $(READY) lint ## all checks and tests, with the demo end to end
@@ -80,11 +79,11 @@ ifneq ($(RUN),1)
 	@$(BIN)/leaklab plan --scale $(SCALE) --stop-above $(MINUTES) || { echo "make report SCALE=$(SCALE) RUN=1 starts it; \
 	leaklab report --scale small shows the published results and runs nothing" >&2; exit 1; }
 endif
-	@$(SNAKEMAKE) --quiet rules -- $(SCALE)
+	@$(SNAKEMAKE) -- $(SCALE)
 	@$(BIN)/leaklab report --scale $(SCALE)
 
 publish: $(READY) ## judge and show the results that are here, run nothing: make publish SCALE=small
-	@$(SNAKEMAKE) --quiet rules --allowed-rules judge_claims publish_runs publish_threat_models \
+	@$(SNAKEMAKE) --allowed-rules judge_claims publish_runs publish_threat_models \
 		--forcerun judge_claims publish_runs publish_threat_models \
 		-- results/$(SCALE)/comparison.csv results/$(SCALE)/costs.csv results/$(SCALE)/threat-models.csv
 	@$(BIN)/leaklab pack --scale $(SCALE)

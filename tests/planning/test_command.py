@@ -21,7 +21,7 @@ def named(**paths):
 
 
 def test_a_step_is_told_what_its_rule_has():
-    started = "python -IS src/leaklab/fork_server.py leaklab.steps.make_table"
+    started = "exec python -IS src/leaklab/fork_server.py leaklab.steps.make_table"
     base = f"{started} --spec {{params.spec:q}} --code {{params.code}}"
     assert step("make_table") == f"{base} {{params.files}} 2> {{log}}"
     device = " --device {resources.device} --threads {threads}"

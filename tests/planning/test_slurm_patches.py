@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import logging
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,7 +11,8 @@ import pytest
 import snakemake_executor_plugin_slurm as executor
 import yaml
 
-from leaklab.planning.snakemake_patches import accounting_works, choose_status_command
+from leaklab.planning.snakemake_patches import accounting_works, choose_status_command, name_jobs
+from leaklab.records.errors import UserError
 
 
 @pytest.fixture(autouse=True)
@@ -96,3 +98,55 @@ def test_an_hour_without_an_answer_is_waited_for():
     """After the last query without an answer the executor forgets all its jobs, and the call never ends."""
     profile = yaml.safe_load((Path(__file__).parents[2] / "profiles/slurm/profile.yaml").read_text(encoding="utf-8"))
     assert profile["slurm-status-attempts"] / profile["max-status-checks-per-second"] >= 3600
+
+
+@pytest.fixture
+def naming(monkeypatch):
+    """What names jobs and asks for them, which other tests must find as it was."""
+    for name in ("get_submit_command", "query_job_status_sacct", "query_job_status_squeue"):
+        monkeypatch.setattr(executor, name, getattr(executor, name))
+
+
+def submitted():
+    """Return the command by which the executor submits a job."""
+    job = SimpleNamespace(resources=Resources(), threads=1, name="run_attack", is_group=lambda: False)
+    params = {
+        "run_uuid": "1b2c",
+        "slurm_logfile": "x",
+        "comment_str": "c",
+        "account": "",
+        "partition": "",
+        "workdir": ".",
+    }
+    return executor.get_submit_command(job, params, settings=None, failed_nodes=set())
+
+
+class Resources(dict):
+    __getattr__ = dict.get
+
+
+def test_slurm_lists_show_what_a_job_is(naming):
+    assert "--job-name 1b2c" in submitted()  # upstream
+    name_jobs(settings_with("squeue"), lambda job: f"lrp-table1-{job.name}")
+    assert "--job-name lrp-table1-run_attack" in submitted()
+    for ask in (executor.query_job_status_sacct, executor.query_job_status_squeue):
+        assert f"--user {os.getuid()}" in ask("1b2c")
+        assert "--name" not in ask("1b2c")
+    names = inspect.getsource(executor.Executor.check_active_jobs)
+    assert "query_job_status_sacct(self.run_uuid)" in names
+    assert "query_job_status_squeue(self.run_uuid)" in names
+
+
+def test_a_job_without_words_keeps_the_name_of_its_call(naming):
+    def none(job):
+        raise UserError("no item asks for it")
+
+    name_jobs(settings_with("squeue"), none)
+    assert "--job-name 1b2c" in submitted()
+
+
+def test_other_executors_and_the_efficiency_report_keep_their_names(naming):
+    name_jobs(None, lambda job: "x")
+    name_jobs(executor.ExecutorSettings(status_command="sacct", efficiency_report=True), lambda job: "x")
+    assert "--job-name 1b2c" in submitted()
+    assert "--name 1b2c" in executor.query_job_status_sacct("1b2c")

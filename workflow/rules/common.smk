@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 
 from leaklab.items.items import item_file, load_items, load_papers, paper_file
 from leaklab.planning import result_lookups
@@ -26,6 +27,7 @@ from leaklab.planning.gpus import (
     place_of_job,
     refuse_missing_gpu,
 )
+from leaklab.planning.job_words import JobWords
 from leaklab.planning.lookups import START, Runs, files, step
 from leaklab.planning.own_items import PAPER, items_of_call
 from leaklab.planning.piece_lookups import Pieces
@@ -41,9 +43,11 @@ from leaklab.planning.snakemake_patches import (
     bring_to_now,
     choose_status_command,
     drop_default_limit,
+    name_jobs,
     patch_every_process,
     patch_main_process,
 )
+from leaklab.planning.telling import give_words, tells_failures
 from leaklab.records.config import SCALES, Config
 from leaklab.records.config import parse as parse_config
 from leaklab.records.errors import UserError
@@ -54,6 +58,11 @@ def say(line):
     """Tell the user something, once in a call."""
     if line:
         print(f"leaklab: {line}", file=sys.stderr, flush=True)
+
+
+def say_at_the_end(line):
+    """Tell the user something behind all that is told of jobs, which a thread of Snakemake's shows."""
+    logger.info(f"leaklab: {line}")
 
 
 patch_every_process()
@@ -112,3 +121,22 @@ def the_plan():
 runs = Runs(the_plan, PLACE.device, CODE_LOCK, CONFIG.device)
 pieces = Pieces(runs)
 results = Results(runs, lambda: workflow.dag_settings.allowed_rules)
+
+
+@functools.cache
+def job_words():
+    """Return what tells the jobs of this call in words."""
+    from leaklab.report.judge.terms import name_in_words
+
+    return JobWords(
+        the_plan().job,
+        lambda stage, run: runs.cut(stage, run).pieces,
+        CALL.items_of_runs(the_plan()),
+        configured_device(PLACE.device),
+        name_in_words,
+    )
+
+
+def name_of_job(job):
+    """Return a name in words for a job of Snakemake's, without spaces."""
+    return job_words().of(job.rule.name, dict(job.wildcards_dict)).name

@@ -94,6 +94,15 @@ class Call:
         jobs = {job.folder: job for scale in self.asked for job in jobs_behind(plan, scale, self._wanted(plan, scale))}
         return [nothing_done(idle) for idle in idle_defenses(jobs.values())]
 
+    def items_of_runs(self, plan: Plan) -> dict[tuple[str, str], list[str]]:
+        """Return stage and id of each run -> keys of the asked items that need it."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for scale in self.asked:
+            for item in self._wanted(plan, scale):
+                for job in plan.jobs_of(scale, item):
+                    found.setdefault((job.spec.stage, job.name), []).append(item.key)
+        return found
+
     def _wanted(self, plan: Plan, scale: Scale) -> list[Item]:
         keys = self.asked[scale]
         if keys is None:

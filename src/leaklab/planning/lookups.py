@@ -193,8 +193,9 @@ AHEAD = ("before", "checkpoint")
 BESIDE = ("pages",)
 """Outputs that are built into the folder of another one."""
 FILES = "{params.files} 2> {log}"
-START = "python -IS src/leaklab/fork_server.py leaklab.steps."
-"""A step as a fork of the call's server, or as ``python -m`` starts it."""
+START = "exec python -IS src/leaklab/fork_server.py leaklab.steps."
+"""A step as a fork of the call's server, or as ``python -m`` starts it, in the place of the shell: a shell that waits
+for a process that is killed says so with the whole command."""
 OPTIONS = {"device": "--device {resources.device}", "threads": "--threads {threads}"}
 
 

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -268,3 +268,33 @@ def _know_cancelled_jobs(executor: Any) -> None:
         return found and {job: state.partition(" ")[0] for job, state in found.items()}, seconds
 
     executor.query_job_status = states
+
+
+def name_jobs(settings: object, name_of: Callable[[Any], str]) -> None:
+    """Let Slurm's lists show what each job is.
+
+    Upstream: all jobs of a call have one name, a UUID, as that is how the executor asks for them. Reported
+    in snakemake-executor-plugin-slurm issues 34 and 83, closed with a comment in place of a name; seen in 2.8. Here it
+    asks for the user's jobs, and looks at its own. With its efficiency report, which needs the UUID, all stays.
+
+    Args:
+        settings: of Snakemake's executor; those of other executors are left alone.
+        name_of: returns the name of a job of Snakemake's, without spaces.
+    """
+    executor: Any = sys.modules[type(settings).__module__]
+    if getattr(settings, "status_command", None) is None or getattr(settings, "efficiency_report", False):
+        return
+    submit = executor.get_submit_command
+
+    def named(job: Any, params: dict[str, Any], *arguments: Any, **more: Any) -> Any:
+        with suppress(Exception):  # a job without words keeps the UUID
+            params = {**params, "run_uuid": name_of(job)}
+        return submit(job, params, *arguments, **more)
+
+    executor.get_submit_command = named
+    for ask in ("query_job_status_sacct", "query_job_status_squeue"):
+        setattr(executor, ask, _of_user(getattr(executor, ask)))
+
+
+def _of_user(ask: Callable[[str], str]) -> Callable[[str], str]:
+    return lambda run: ask(run).replace(f"--name {run}", f"--user {os.getuid()}")
