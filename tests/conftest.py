@@ -192,8 +192,9 @@ def checkout(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def demo(checkout):
-    """The checkout after `snakemake demo`; tests that change anything take a copy."""
-    checkout.must("snakemake", "--cores", "2", "--quiet", "rules", "progress", "--", "demo", timeout=2400)
+    """The checkout after `snakemake demo`, which said what lies beside it; tests that change anything take a copy."""
+    said = checkout.must("snakemake", "--cores", "2", "--", "demo", timeout=2400)
+    checkout.folder.with_name("said.txt").write_text(said, encoding="utf-8")
     return checkout
 
 

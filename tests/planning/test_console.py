@@ -61,6 +61,7 @@ def test_a_line_a_job_with_its_seconds_its_place_and_the_time_left():
 def test_a_job_without_words_is_counted_and_not_told():
     call = Call().expect("", "b")
     call.finish(1, 1)
+    call.finish(3, 1)  # a target, which is no job
     call.finish(2, 2)
     assert call.lines == ["2 of 2  b: 0.0 s"]
 

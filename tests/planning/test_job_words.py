@@ -73,7 +73,7 @@ def test_one_line_tells_of_table_and_figure_where_both_are_made(words):
     alone = words.tell([(1, "make_table", place)])
     assert alone[1].words == "lrp/table1: table"
     both = words.tell([(1, "make_table", place), (2, "make_figure", place), (3, "demo", {})])
-    assert [both[number].words for number in (1, 2, 3)] == ["", "lrp/table1: table and figure", ""]
+    assert {number: one.words for number, one in both.items()} == {1: "", 2: "lrp/table1: table and figure"}
     assert both[1].name == "lrp-table1-table"
     assert words.tell([(1, "make_figure", place)])[1].words == "lrp/table1: figure"
 

@@ -14,6 +14,9 @@ from leaklab.items.items import load_items
 
 pytestmark = pytest.mark.workflow
 MIB = 1024**2
+LINES_OF_SETUP = 20
+"""`make demo` says some more while it installs, and where the report is."""
+TOLD = re.compile(r" *(\d+) of (\d+)  (?:\S+/\S+(?: and \d+ more)?: )?\S.*: \d[\d.]* (?:s|min \d\d s)(?:, .* left)?$")
 
 
 RUNNING = (
@@ -49,6 +52,31 @@ def test_demo_leaves_tables_figures_verdicts_and_a_report(demo):
         assert line["sentence"].endswith("stand-in data decide nothing about the paper")
     assert verdicts["LRP-32"] == "reproduced"
     assert demo.must("leaklab", "report").strip().endswith("results/demo/report/index.html")
+
+
+def test_demo_says_in_at_most_200_lines_what_each_job_is(demo):
+    lines = demo.folder.with_name("said.txt").read_text(encoding="utf-8").splitlines()
+    assert len(lines) + LINES_OF_SETUP <= 200
+    jobs = [match for line in lines if (match := TOLD.match(line))]
+    done, everything = int(jobs[-1][1]), int(jobs[-1][2])
+    assert done == everything  # the last line counts to the end
+    assert len(jobs) > 0.75 * everything  # of an item's table and figure, and of the target, one line tells
+    others = [line for line in lines if not TOLD.match(line)]
+    assert all(line.startswith(("leaklab: ", "Using workflow specific profile")) for line in others), others
+    told = "\n".join(match[0] for match in jobs)
+    for words in (
+        "lrp/table1: training, MLP on digits, LRP",
+        "DLG on digits, no defense",
+        "lrp/table1: table and figure",
+    ):
+        assert words in told
+    assert re.search(r", (less than a minute|about \d+ min) left$", told, re.MULTILINE)
+    assert f"leaklab: report: {demo.folder}/results/demo/report/index.html" in others
+    assert any(line.startswith("leaklab: not run: ") for line in others)
+    (log,) = (line.rpartition(": ")[2] for line in others if "all that Snakemake said" in line)
+    talk = (demo.folder / log).read_text(encoding="utf-8")
+    assert talk.count("Finished jobid: ") == everything
+    assert "rule train_federated:" in talk
 
 
 def test_demo_attack_recovers_a_digit_and_lrp_only_hides_it_from_the_papers_attacker(demo):

@@ -56,7 +56,8 @@ def test_each_job_asks_slurm_for_a_gpu_where_there_are_some_and_for_none_elsewhe
     assert set(asked["train_federated"]) == {slurm_with_gpus > 0}
     assert set(asked["capture_updates"]) == {False}
     # there is nothing behind the GPUs: each job that asked for one says so in one line, all others are done
-    lines = [line for line in call.stdout.splitlines() if "train_federated: device cuda: no GPU works" in line]
+    lines = [line for line in call.stdout.splitlines() if line.startswith("leaklab: failed:")]
+    lines = [line for line in lines if ": device cuda: no GPU works" in line]
     assert bool(lines) == (slurm_with_gpus > 0) == (call.returncode != 0)
     assert list((cluster.folder / "results/runs/capture").rglob("run.json"))
 
@@ -68,6 +69,14 @@ def test_each_job_asks_slurm_for_a_gpu_where_there_are_some_and_for_none_elsewhe
 def test_without_accounting_squeue_is_asked_for_jobs(slurm, cluster):
     said = cluster.must("snakemake", "--profile", "slurm", "--until", "train_federated", timeout=600)
     _says_how_it_asks(said, slurm)
+    # each job is told in words, on the console and in Slurm's own lists
+    assert re.search(r"^ ?\d+ of \d+  lrp/table1: training, MLP on digits, LRP: \d", said, re.MULTILINE), said
+    listed = ["squeue", "--states=all", "--noheader", "--format=%j"]
+    names = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
+    assert "lrp-table1-training-MLP-on-digits-LRP" in names
+    talk = "".join(path.read_text() for path in (cluster.folder / ".snakemake/log").glob("*.log"))
+    assert "has been submitted with SLURM jobid" in talk
+    assert "has been submitted with SLURM jobid" not in said
     assert list((cluster.folder / "results/runs/train").rglob("run.json"))
 
 

@@ -91,8 +91,10 @@ class Console:
     def _ends(self, said: Mapping[str, Any], at: float) -> None:
         job = said["job_id"]
         took = self._pace.ends(job, at, recorded_seconds(self._away.pop(job, ())))
-        self._done.add(job)
         self._failed.pop(job, None)
+        if job not in (self._told or ()):  # a target, which only names files
+            return
+        self._done.add(job)
         words, everything = self._words(job), len(self._told or ())
         if not words or not self._tells_jobs:
             return

@@ -90,8 +90,8 @@ class JobWords:
         self._device, self._written = device, written
 
     def tell(self, jobs: Iterable[tuple[int, str, Mapping[str, str]]]) -> dict[int, Told]:
-        """Return what is told of each job of a call, given as its number, rule and wildcards."""
-        known = list(jobs)
+        """Return what is told of each job of a call, given as its number, rule and wildcards; targets are no jobs."""
+        known = [one for one in jobs if one[1] in WORDS]
         drawn = {tuple(sorted(wildcards.items())) for _, rule, wildcards in known if rule == FIGURE}
         tabled = {tuple(sorted(wildcards.items())) for _, rule, wildcards in known if rule == TABLE}
         found = {}

@@ -1,6 +1,6 @@
 """What a call of the workflow ends with: the answer, where to see more, and what was not run."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from leaklab.planning.own_items import is_own
@@ -9,7 +9,9 @@ from leaklab.records.config import Scale
 from leaklab.report.numbers.results import ResultTable
 from leaklab.report.site import threats
 from leaklab.report.site.answers import answer
-from leaklab.report.site.headlines import load_headlines, read_grants
+from leaklab.report.site.headlines import ON_STAND_INS, load_headlines, read_grants
+
+MOST_NAMED = 4
 
 
 def ending(plan: Plan, asked: Mapping[Scale, set[str] | None]) -> Iterator[str]:
@@ -41,7 +43,7 @@ def answers(scale: Scale) -> Iterator[str]:
         rows = ResultTable(tuple(row for table in read for row in table.rows))
         found = answer(paper, headline, rows, read_grants(Path("results", scale, threats.FILE)))
         if found is not None:
-            yield f"{paper} at scale {scale}: {found.sentence}"
+            yield f"{paper} at scale {scale}: {ON_STAND_INS if scale == 'demo' else ''}{found.sentence}"
 
 
 def not_run(plan: Plan, scale: Scale, keys: set[str] | None = None) -> Iterator[str]:
@@ -53,10 +55,20 @@ def not_run(plan: Plan, scale: Scale, keys: set[str] | None = None) -> Iterator[
             reasons.setdefault(f"{name}: {why}", []).append(item.key)
     for reason, names in reasons.items():
         yield f"not run for want of {reason} ({', '.join(names)})"
-    others = [item.key for item in wanted if (scale, item.key) not in plan.runs]
-    if keys is None and others:
-        count = f"{len(others)} of {len(wanted)} items"
-        yield f"not run: {count} are not set up for scale {scale}; `leaklab items --why` lists all"
+    if keys is None:
+        there = [item.key for item in wanted if (scale, item.key) in plan.runs]
+        ready = {item.key for item in plan.ready(scale)}
+        apart = [key for key in there if key not in ready]
+        told = {key for names in reasons.values() for key in names}
+        others = [item.key for item in wanted if item.key not in {*there, *told}]
+        yield from _listed(others, f"not set up for scale {scale}, `leaklab items --why` says why")
+        yield from _listed(apart, "made only when asked for by name")
+
+
+def _listed(keys: Sequence[str], why: str) -> Iterator[str]:
+    more = f" and {len(keys) - MOST_NAMED} more" if len(keys) > MOST_NAMED else ""
+    if keys:
+        yield f"not run: {', '.join(keys[:MOST_NAMED])}{more}: {why}"
 
 
 def _made(plan: Plan, scale: Scale, key: str) -> Iterator[str]:

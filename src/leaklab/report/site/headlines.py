@@ -15,6 +15,8 @@ from leaklab.report.numbers.results import BLIND, KNOWING, PAPER, RESTORE
 from leaklab.report.numbers.words import NONE
 
 HEADLINES = Path("config/papers/headlines.yaml")
+ON_STAND_INS = "On stand-in data, which decide nothing about the paper: "
+"""How the sentence begins at scale ``demo``."""
 Grants = Mapping[tuple[str, str, str, str], tuple[bool, str]]
 """(paper, item, row, attacker) -> whether labels are granted, and whose public data; of ``threat-models.csv``."""
 

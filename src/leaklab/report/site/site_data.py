@@ -34,7 +34,7 @@ from leaklab.report.site.findings import (
     load_findings,
     sentence_of,
 )
-from leaklab.report.site.headlines import load_headlines, read_grants
+from leaklab.report.site.headlines import ON_STAND_INS, load_headlines, read_grants
 from leaklab.report.site.links import chain_of
 from leaklab.report.site.pages import (
     Download,
@@ -52,7 +52,6 @@ from leaklab.specs.training import PartitionSpec
 
 NOT_PAIRED = (PROTECTION_LEFT, NO_INFORMATION_CARD.name)
 """Metrics whose rows are no numbers of an attack."""
-ON_STAND_INS = "On stand-in data, which decide nothing about the paper: "
 GENERAL_NOTES = {
     "demo": "Embedded data, a few minutes on a laptop: the whole chain on real input, not the papers' numbers.",
     "small": "The real data sets and the papers' models; fewer rounds, images or restarts where a page says so.",
