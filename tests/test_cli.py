@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from contextlib import chdir
 from importlib.metadata import version
 from pathlib import Path
@@ -42,7 +43,8 @@ def leaklab(monkeypatch, capsys):
 
     def run(*arguments, folder=ROOT, columns=80):
         monkeypatch.chdir(folder)
-        monkeypatch.setenv("COLUMNS", str(columns))
+        if columns is not None:
+            monkeypatch.setenv("COLUMNS", str(columns))
         monkeypatch.setattr(sys, "argv", ["leaklab", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             cli.main()
@@ -151,7 +153,9 @@ class TestItems:
         text, every = leaklab("items", columns=columns), expected("lrp", "outpost", "hyperfl")
         assert self.listed(text) == every
         assert text.lstrip().startswith(f"{len(load_items())} items")
-        assert text.splitlines()[-1].startswith(f"{running(every)} of {len(load_items())} items run; results here: ")
+        assert text.splitlines()[-1].startswith(
+            f"{running(every)} of {len(load_items())} items can be run; results here: "
+        )
 
     @pytest.mark.usefixtures("planned")
     def test_titles_have_room_at_80_columns(self, leaklab):
@@ -162,10 +166,38 @@ class TestItems:
         text, own = leaklab("items", "OUTPOST", columns=200), expected("outpost")
         assert self.listed(text) == own
         assert "lrp" not in text
-        assert text.splitlines()[-1].startswith(f"{running(own)} of {len(own)} items run; ")
+        assert text.splitlines()[-1].startswith(f"{running(own)} of {len(own)} items can be run; ")
 
     def test_an_unknown_paper_brings_up_the_known_ones(self, mistake):
-        assert mistake("items", "lpr") == "unknown paper 'lpr': choose from lrp, outpost, hyperfl"
+        assert mistake("items", "lpr") == "unknown paper 'lpr': did you mean lrp? there are lrp, outpost, hyperfl"
+        assert mistake("items", "bogus") == "unknown paper 'bogus': choose from lrp, outpost, hyperfl"
+        assert mistake("items", "lrp/table1") == "'lrp/table1' is no paper: `leaklab plan lrp/table1` shows an item"
+        assert mistake("items", "lrp-tabel1").startswith("unknown item 'lrp-tabel1': did you mean lrp/table1")
+
+    def test_titles_are_whole_where_no_terminal_says_how_wide_it_is(self, leaklab, monkeypatch):
+        monkeypatch.setattr(os, "environ", {key: value for key, value in os.environ.items() if key != "COLUMNS"})
+        text = leaklab("items", "lrp", columns=None)
+        titles = {item.title for key, item in load_items().items() if key.startswith("lrp/")}
+        assert max(map(len, titles)) > 80
+        assert all(any(title in line for line in text.splitlines()) for title in titles)
+        assert max(map(len, text.splitlines())) < max(map(len, titles)) + 80
+
+    def test_programs_get_what_is_listed(self, leaklab, expected):
+        found = json.loads(leaklab("items", "outpost", "--json"))
+        states = {f"{one['paper']}/{one['item']}": [at["state"] for at in one["scales"].values()] for one in found}
+        assert states == expected("outpost")
+        assert all(set(one) == {"paper", "item", "kind", "title", "scales"} for one in found)
+
+    def test_one_item_is_no_items(self, leaklab, with_a_planned_item):
+        for path in (with_a_planned_item / "config/items/outpost").glob("table[2-9]*.yaml"):
+            path.unlink()
+        text = leaklab("items", "outpost", folder=with_a_planned_item)
+        assert text.lstrip().startswith("1 item\n") or text.lstrip().startswith("1 item ")
+        assert "1 of 1 item can be run" in text
+
+    def test_listing_plans_nothing(self, leaklab, monkeypatch):
+        monkeypatch.setattr(listings, "build_plan", lambda *_: pytest.fail("it takes seconds"))
+        assert "results here: " in leaklab("items")
 
     def test_reasons_are_given_on_request(self, leaklab, with_a_planned_item):
         here = {"columns": 200, "folder": with_a_planned_item}
@@ -197,6 +229,17 @@ class TestPlan:
         assert "evaluations" not in text
         assert "data mnist: " in text
         assert text.splitlines()[-1] == "make it: snakemake --cores 2 results/small/lrp/table1.csv"
+
+    def test_programs_get_what_is_planned(self, leaklab, whole_plan):
+        found = json.loads(leaklab("plan", "lrp", "table1", "--scale", "small", "--json"))
+        jobs = whole_plan.jobs_of("small", whole_plan.items["lrp/table1"])
+        assert {one["stage"]: one["jobs"] for one in found["stages"]} == Counter(job.spec.stage for job in jobs)
+        assert found["total"]["jobs"] == len(jobs)
+        assert found["total"]["steps"] > 1_000_000
+        assert found["command"] == "snakemake --cores 2 results/small/lrp/table1.csv"
+        assert list(found["data"]) == ["mnist"]
+        paper = json.loads(leaklab("plan", "lrp", "--scale", "demo", "--json"))
+        assert "lrp table1" in [one["item"] for one in paper["items"]]
 
     def test_attacks_are_counted_in_evaluations(self, leaklab):
         text = leaklab("plan", "lrp/figure2", "--scale", "demo")
@@ -302,6 +345,27 @@ class TestReport:
         assert sorted(path.name for path in (clone / "results/small").iterdir()) == [
             "comparison.csv", "lrp", "report", "verdicts.json"
         ]  # fmt: skip
+
+    def test_one_item_has_a_page_of_its_own(self, leaklab, clone):
+        page = clone / "results/small/report/lrp-table4/lrp-table4.html"
+        said = leaklab("report", "LRP", "table4", "--scale", "small", folder=clone)
+        assert said == f"page: {page.resolve()}\n"
+        assert "Networks attacked by DLG and iDLG" in page.read_text()
+        assert not (clone / self.PAGE).exists()
+        judged = page.read_text()
+        for name in ("comparison.csv", "verdicts.json"):  # as where one item was run, and nothing else
+            (clone / "results/small" / name).unlink()
+        leaklab("report", "lrp/table4", "--scale", "small", folder=clone)
+        assert page.read_text().count("<td") == judged.count("<td") > 0
+
+    def test_an_item_without_results_has_no_page_and_says_how_to_have_one(self, mistake, clone):
+        made = "snakemake --cores 2 figures/small/lrp/table1.png"
+        line = mistake("report", "lrp", "table1", "--scale", "small", folder=clone)
+        assert line == f"lrp/table1 has no result of scale small here: {made}"
+        assert mistake("report", "lrp", "tabel4", folder=clone).startswith(
+            "unknown item 'lrp tabel4': did you mean lrp/"
+        )
+        assert not (clone / "results/small/report").exists()
 
     def test_a_claim_that_is_newer_than_the_verdicts_is_not_judged(self, leaklab, clone):
         (clone / "results/small/verdicts.json").write_text("[]")
@@ -412,6 +476,18 @@ class TestAudit:
         named = capsys.readouterr().out.splitlines()
         assert [text.split(":")[0] for text in named] == [str(TABLE), str(TABLE)]
 
+    def test_programs_get_what_was_found(self, leaklab, project, capsys):
+        found = json.loads(leaklab("audit", "--json", folder=project))
+        assert (found["passed"], found["records"], found["files"], found["changed"]) == (True, 3, 5, [])
+        (project / TABLE).write_text("changed", encoding="utf-8")
+        with pytest.raises(SystemExit) as ended:
+            leaklab("audit", "--json", folder=project)
+        assert ended.value.code == 1
+        found = json.loads(capsys.readouterr().out)
+        assert not found["passed"]
+        assert [line.split(":")[0] for line in found["changed"]] == [str(TABLE), str(TABLE)]
+        assert found["verdict"].startswith("audit failed: 2 changed files, ")
+
     def test_what_is_not_here_is_counted_and_passes(self, leaklab, project):
         (project / DATA).unlink()
         first, last = leaklab("audit", folder=project).splitlines()
@@ -446,6 +522,36 @@ class TestAudit:
         record = project / TABLE.with_suffix(".run.json")
         record.write_text(record.read_text().replace(code_of_result("make_table").digest, "0" * 16), encoding="utf-8")
         assert "0 changed files, 1 stale records" in mistake("audit", folder=project)
+
+
+def test_alone_it_shows_three_doors_with_a_command_each(leaklab, tmp_path):
+    text = leaklab(folder=tmp_path)
+    doors = dict(re.findall(r"^(\w+ (?:the|my) \w+) {2,}(.+)$", text, re.MULTILINE))
+    assert doors == {
+        "regenerate the papers": "snakemake --cores 2 demo",
+        "judge my defense": "leaklab try my_defense.py",
+        "probe my training": "leaklab probe my_case.py",
+    }
+    for command in ("try", "probe"):
+        assert "Usage: " in leaklab(command, "--help")
+
+
+@pytest.mark.parametrize(
+    ("words", "place", "offered"),
+    [
+        ("leaklab pl", 1, {"plan"}),
+        ("leaklab plan lrp/tab", 2, {key for key in load_items(ROOT / "config/items") if key.startswith("lrp/tab")}),
+        ("leaklab report mine --scale s", 4, {"small"}),
+        ("leaklab items hy", 2, {"hyperfl"}),
+    ],
+)
+def test_a_shell_completes_commands_items_and_scales(words, place, offered):
+    asked = {"_LEAKLAB_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(place)}
+    done = subprocess.run(
+        [Path(sys.executable).with_name("leaklab")], env={**os.environ, **asked}, capture_output=True, text=True,
+        check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert set(done.stdout.split()) == offered, done.stderr
 
 
 def test_the_version_is_that_of_the_package(leaklab):

@@ -59,7 +59,7 @@ class Said:
     def last_line(self) -> str:
         """The last line of this project's own, else the last one that names an error, else the last one."""
         lines = [line for line in self.text.splitlines() if line.strip()]
-        own = [line for line in lines if line.startswith("leaklab ")]
+        own = [line for line in lines if line.startswith(("leaklab ", "leaklab: failed: "))]
         errors = [
             line for line in lines if "Error" in line and not line.startswith(("Error in rule", "WorkflowError:"))
         ]

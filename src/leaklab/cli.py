@@ -1,6 +1,5 @@
 """The ``leaklab`` command: look at items, plans and provenance. Work itself is done by ``snakemake``."""
 
-import json
 import subprocess
 import sys
 from importlib.metadata import version
@@ -8,24 +7,37 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from leaklab.guests import commands as guest_commands
 from leaklab.planning.listings import print_anything, printable
+from leaklab.planning.names import complete_item, complete_paper
 from leaklab.probing import commands as probe_commands
-from leaklab.records.config import SCALES, Scale
+from leaklab.provenance import commands as provenance_commands
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
+from leaklab.records.progress import shown
+from leaklab.records.terminal import AsJson, ScaleOption, named_scale, out, print_json, print_lines, print_table
+from leaklab.report.site import commands as report_commands
 from leaklab.report.site import scoreboard_commands
 
 HELP = {"help_option_names": ["-h", "--help"]}
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, context_settings=HELP)
-out = Console(highlight=False, soft_wrap=True, markup=False)
 WIDTH_OF_PLANS = 110
-guest_commands.add_to(app)
-probe_commands.add_to(app)
-scoreboard_commands.add_to(app)
-ScaleOption = Annotated[str, typer.Option(help=f"one of {', '.join(SCALES)}")]
+DOORS = """\
+leaklab: what private data federated learning leaks through its updates, and what a defense really buys
+
+regenerate the papers   snakemake --cores 2 demo
+judge my defense        leaklab try my_defense.py
+probe my training       leaklab probe my_case.py
+
+leaklab --help          all commands; leaklab try --help, leaklab probe --help: what the files hold"""
+"""What is said where nothing is asked for."""
+app = typer.Typer(invoke_without_command=True, pretty_exceptions_enable=False, context_settings=HELP)
+for commands in (guest_commands, probe_commands, provenance_commands, report_commands, scoreboard_commands):
+    commands.add_to(app)
+Items = Annotated[
+    list[str] | None,
+    typer.Argument(help="such as lrp table1, or lrp; none: all of the scale", autocompletion=complete_item),
+]
 
 
 def main() -> None:
@@ -45,30 +57,41 @@ def _show_version(asked: bool) -> None:
 
 @app.callback()
 def leaklab(
+    context: typer.Context,
     _version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="print the version and stop")
     ] = False,
 ) -> None:
     """Look at items, plans, reports and provenance. Work itself is done by snakemake."""
+    if context.invoked_subcommand is None:
+        out.print(DOORS)
 
 
 @app.command()
 def items(
-    paper: Annotated[str | None, typer.Argument(help="list the items of one paper, also those that wait")] = None,
+    paper: Annotated[
+        str | None,
+        typer.Argument(help="list the items of one paper, also those that wait", autocompletion=complete_paper),
+    ] = None,
     why: Annotated[bool, typer.Option(help="also say why planned items do not run yet")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List tables, figures, theorems and algorithms with their state at each scale."""
     from leaklab.planning.listings import list_items
 
-    listing = list_items(paper, why)
-    Console(highlight=False).print(listing.table)
+    with shown("reading items"):
+        listing = list_items(paper, why)
+    if as_json:
+        print_json(listing.content)
+        return
+    print_table(listing.table)
     for line in listing.lines:
         out.print(line)
 
 
 @app.command()
 def plan(
-    item: Annotated[list[str] | None, typer.Argument(help="such as lrp table1; none: all of the scale")] = None,
+    item: Items = None,
     scale: ScaleOption = "small",
     stop_above: Annotated[
         float | None, typer.Option(min=0, help="fail where what is still to run may take more CPU minutes than this")
@@ -76,7 +99,7 @@ def plan(
     undecided: Annotated[
         bool, typer.Option("--undecided", help="show instead what would decide each undecided claim, and its cost")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="with --undecided: for programs")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what an item, or a whole scale, needs: jobs, steps, estimated cost, and what is missing."""
     from leaklab.planning.listings import list_plan
@@ -86,21 +109,23 @@ def plan(
             raise UserError("plan --undecided is of all claims of a scale: leave out the item and --stop-above")
         from leaklab.report.judge import undecided as claims
 
-        needs = claims.undecided_at(_scale(scale))
-        costs = claims.seconds_for(needs, _scale(scale))
+        with shown("reading claims"):
+            needs = claims.undecided_at(named_scale(scale))
+            costs = claims.seconds_for(needs, named_scale(scale))
         if as_json:
-            print(json.dumps(claims.as_json(needs, costs), indent=1))
+            print_json(claims.as_json(needs, costs))
             return
-        Console(highlight=False, markup=False, width=max(out.width, WIDTH_OF_PLANS)).print(claims.table(needs, costs))
+        print_table(claims.table(needs, costs), WIDTH_OF_PLANS, markup=False)
         out.print(claims.BELOW)
         return
+    with shown("planning"):
+        listing = list_plan(" ".join(item or []), named_scale(scale))
     if as_json:
-        raise UserError("plan --json goes with --undecided")
-    listing = list_plan(" ".join(item or []), _scale(scale))
-    # a number that is cut off says nothing: rather lines that a narrow terminal folds
-    Console(highlight=False, width=max(out.width, WIDTH_OF_PLANS)).print(listing.table)
-    for line in listing.lines:
-        out.print(line)
+        print_json(listing.content)
+    else:
+        print_table(listing.table, WIDTH_OF_PLANS)
+        for line in listing.lines:
+            out.print(line)
     if stop_above is not None and listing.waiting_seconds > 60 * stop_above:
         raise UserError(
             f"nothing was started: what is still to run may take {duration(listing.waiting_seconds)} of one CPU core, "
@@ -110,7 +135,7 @@ def plan(
 
 @app.command()
 def fetch(
-    item: Annotated[list[str] | None, typer.Argument(help="such as lrp table1, or lrp; none: all of the scale")] = None,
+    item: Items = None,
     scale: ScaleOption = "small",
 ) -> None:
     """Get the data and weights of a scale, a paper or an item, so that its jobs need no network.
@@ -121,8 +146,9 @@ def fetch(
     from leaklab.planning.fetching import files_to_make, needed_by, weights_not_to_be_had
     from leaklab.planning.listings import planned_jobs
 
-    needed = needed_by(planned_jobs(" ".join(item or []), _scale(scale)))
-    files, gone = files_to_make(needed)
+    with shown("planning"):
+        needed = needed_by(planned_jobs(" ".join(item or []), named_scale(scale)))
+        files, gone = files_to_make(needed)
     if files:
         command = ["snakemake", "--cores", "1", "--quiet", "rules", "progress", "--", *map(str, files)]
         if subprocess.run([sys.executable, "-m", *command], check=False).returncode:
@@ -136,7 +162,7 @@ def fetch(
 
 @app.command()
 def pull(
-    item: Annotated[list[str] | None, typer.Argument(help="such as lrp table1, or lrp; none: all of the scale")] = None,
+    item: Items = None,
     scale: ScaleOption = "small",
 ) -> None:
     """Bring the runs of an item, a paper or a scale from the DVC remote, and no others; what is new is then made."""
@@ -144,7 +170,10 @@ def pull(
     from leaklab.planning.listings import planned_items, planned_jobs
 
     name = " ".join(item or [])
-    out.print(pulled(planned_jobs(name, _scale(scale)), planned_items(name, _scale(scale)), _scale(scale)))
+    with shown("bringing runs"):
+        jobs, wanted = planned_jobs(name, named_scale(scale)), planned_items(name, named_scale(scale))
+        line = pulled(jobs, wanted, named_scale(scale))
+    out.print(line)
 
 
 @app.command()
@@ -161,25 +190,7 @@ def calibrate(
     from leaklab.planning.gpus import device_wanted
     from leaklab.planning.listings import planned_jobs
 
-    for line in calibrated(planned_jobs("", "paper"), device or device_wanted()):
-        out.print(line)
-
-
-@app.command()
-def trace(
-    file: str,
-    summary: Annotated[bool, typer.Option("--summary", help="a line for each rule, and the raw data")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="all of it for programs, with absolute paths")] = False,
-) -> None:
-    """Print the chain from a result or figure back to the checksums of its raw data."""
-    from leaklab.provenance import tracing
-
-    links = tracing.chain_of(file)
-    if as_json:
-        print(json.dumps(tracing.as_json(links), indent=1))
-        return
-    for line in tracing.summary(links) if summary else tracing.lines(links):
-        out.print(line)
+    print_lines(calibrated(planned_jobs("", "paper"), device or device_wanted()), "measuring")
 
 
 @app.command()
@@ -189,42 +200,19 @@ def audit(
         Path | None, typer.Option(metavar="FILE", help="check signatures with this Ed25519 public key, too")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="read also what is unchanged since an earlier audit")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Recompute every recorded hash; exit 1 and name the file if one link of the chain is broken."""
-    from leaklab.provenance.full_audit import full_audit
+    from leaklab.provenance.full_audit import checked, full_audit
     from leaklab.report.collect.edited import only_words_changed
 
-    for line in full_audit(git, signed_by, full, only_words_changed):
-        out.print(line)
-
-
-@app.command()
-def sign(
-    key: Annotated[Path, typer.Option(metavar="FILE", help="your Ed25519 private key, in PEM")],
-    scale: ScaleOption = "small",
-) -> None:
-    """Sign the crate of a scale, which has the checksums of all files behind its report; see docs/security.md."""
-    from leaklab.provenance import signing
-
-    files = signing.sign(_scale(scale), key)
-    out.print(f"{signing.signature_of(_scale(scale))}: signed, with the {files} files that it describes and are here")
-
-
-@app.command()
-def adopt(
-    cores: Annotated[int, typer.Option(min=1, help="how many jobs to repeat side by side")] = 2,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="only show what would be repeated")] = False,
-) -> None:
-    """Show that the code here makes what older code made: repeat a sample of the stale runs and compare the bytes.
-
-    The cheapest run of every stage, plug-in, renderer and reader is repeated in a scratch folder. If all bytes are
-    equal, results/code.lock records that the code stands for the older one, and nothing has to be run again; one
-    differing byte adopts nothing. Commit the code first, and the file afterwards.
-    """
-    from leaklab.provenance.repeat import adopted
-
-    for line in adopted(cores, dry_run):
-        out.print(line)
+    if not as_json:
+        print_lines(full_audit(git, signed_by, full, only_words_changed), "reading files")
+        return
+    with shown("reading files"):
+        found = checked(git, signed_by, full, only_words_changed)
+    print_json(found.as_json())
+    raise typer.Exit(int(bool(found.faults)))
 
 
 @app.command()
@@ -234,8 +222,8 @@ def pack(scale: ScaleOption = "small") -> None:
     from leaklab.provenance.packing import pack
     from leaklab.report.collect.edited import keep_texts
 
-    for line in [*keep_texts(_scale(scale)), *pack(planned_items("", _scale(scale)), _scale(scale))]:
-        out.print(line)
+    print_lines(keep_texts(named_scale(scale)), "reading items")
+    print_lines(pack(planned_items("", named_scale(scale)), named_scale(scale)), "packing")
 
 
 @app.command()
@@ -247,37 +235,7 @@ def remake(
     """Make tables and figures again from what is packed beside them, without their runs; for new statistics, say."""
     from leaklab.provenance.packing import remake
 
-    for line in remake(" ".join(item or []), _scale(scale), cores):
-        out.print(line)
-
-
-@app.command()
-def report(scale: ScaleOption = "demo") -> None:
-    """Print where the report of a scale is; build it from the published results where nothing was run here."""
-    from leaklab.report.site.checkout import report_page
-
-    found = report_page(_scale(scale))
-    if found.absent_records:
-        out.print(
-            "built from the results in this checkout; not in it are the records of "
-            f"{found.absent_records} runs and data sets"
-        )
-    out.print(f"report: {found.page.resolve()}")
-
-
-@app.command()
-def findings(scale: ScaleOption = "small") -> None:
-    """Write what quotes results: docs/findings.md, docs/coverage.md, parts of README.md, results/<scale>/README.md."""
-    from leaklab.records.files import write_text
-    from leaklab.report.site.checkout import published_data
-    from leaklab.report.site.documents import documents, unsaid
-
-    data = published_data(_scale(scale))
-    for path, text in documents(data).items():
-        write_text(path, text)
-        out.print(str(path))
-    for line in unsaid(data):
-        out.print(line)
+    print_lines(remake(" ".join(item or []), named_scale(scale), cores), "making tables and figures")
 
 
 @app.command()
@@ -287,13 +245,6 @@ def schema() -> None:
 
     for path in write_schemas():
         out.print(str(path))
-
-
-def _scale(name: str) -> Scale:
-    for scale in SCALES:
-        if name == scale:
-            return scale
-    raise UserError(f"unknown scale '{name}': choose from {', '.join(SCALES)}")
 
 
 if __name__ == "__main__":

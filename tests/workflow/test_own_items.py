@@ -51,6 +51,8 @@ def test_an_own_item_is_made_and_what_an_edit_breaks_is_said_in_one_line(checkou
     table = (own.folder / TABLE).read_text()
     assert '""defense"": ""halving""' in table
     assert "largest_median" in table
+    shown = own.must("leaklab", "report", "mine", "halves")
+    assert shown == f"page: {(own.folder / 'results/demo/mine/index.html').resolve()}\n"
     page = (own.folder / "results/demo/mine/index.html").read_text()
     assert "Halved gradients" in page
     assert "<code>largest</code>" in page
@@ -58,4 +60,5 @@ def test_an_own_item_is_made_and_what_an_edit_breaks_is_said_in_one_line(checkou
     assert "audit passed" in own.must("leaklab", "audit")
     own.edit("mine/defenses/halving.py", "return", "raise ValueError('too bad')\n    return")
     failed = own.run(*CALL, TABLE)
-    assert "leaklab capture_updates: mine/defenses/halving.py, line 2: ValueError: too bad" in failed.stdout
+    said = "what a client sends, dlg-lenet on digits, halving: mine/defenses/halving.py, line 2: ValueError: too bad"
+    assert f"leaklab: failed: mine/halves: {said} (see logs/capture/" in failed.stdout

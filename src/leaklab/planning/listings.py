@@ -1,13 +1,12 @@
 """What ``leaklab items`` and ``leaklab plan`` print: a table, and the lines below it."""
 
 import io
-import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
@@ -18,79 +17,13 @@ from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.devices import Device, measured_device
 from leaklab.planning.estimate import Estimate, datasets_of, estimate, source_of
 from leaklab.planning.gpus import device_wanted, gpu_problem, no_gpu
-from leaklab.planning.outputs import how_to_make, jobs_behind, states
+from leaklab.planning.names import is_paper_of_own, named_item, named_paper, papers_of
+from leaklab.planning.outputs import State, how_to_make, jobs_behind, states
 from leaklab.planning.own_items import FOLDER, PAPER, own_files, own_items
-from leaklab.planning.plan import PREPARED, Job, Plan, build_plan, result_files
+from leaklab.planning.plan import PREPARED, Job, Plan, build_plan, result_files, set_up
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
-
-# How a user may write the name of an item, and what is offered instead of a name that no item has.
-
-OFFERED = 3
-"""Names that are offered at most for one that is nearly right."""
-
-
-def named_item(name: str, items: Mapping[str, Item]) -> Item:
-    """Return the item called ``lrp table1``, ``lrp/table1``, ``lrp:table1`` or ``lrp-table1``, in any case.
-
-    Raises:
-        UserError: no item is called so; the line offers those that are called nearly so.
-    """
-    wanted = _plain(name)
-    found = {_plain(key): item for key, item in items.items()}
-    if wanted in found:
-        return found[wanted]
-    raise UserError(f"unknown item '{name}': {_offer(wanted, items)}")
-
-
-def papers_of(items: Mapping[str, Item]) -> tuple[str, ...]:
-    """Return the keys of the papers, in order."""
-    return tuple(dict.fromkeys(item.paper for item in items.values()))
-
-
-def named_paper(name: str, items: Mapping[str, Item]) -> str:
-    """Return the key of a paper that was written in any case.
-
-    Raises:
-        UserError: there is no such paper.
-    """
-    papers = papers_of(items)
-    if name.lower() in papers:
-        return name.lower()
-    raise UserError(f"unknown paper '{name}': choose from {', '.join(papers)}")
-
-
-def is_paper_of_own(name: str) -> bool:
-    """Whether what a user wrote is of his own items: ``mine``, ``mine toy``, ``mine/toy``."""
-    return bool(own_files()) and _plain(name).split("-")[0] == PAPER
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[\s:./-]+", "-", name.strip().lower())
-
-
-def _offer(wanted: str, items: Mapping[str, Item]) -> str:
-    """Return what to write instead: an item of that name in each paper, the nearest names, or all of a paper."""
-    same = [key for key, item in items.items() if _plain(item.item) == wanted]
-    if same:
-        return f"did you mean {_either(same)}?"
-    called: dict[str, list[str]] = {}
-    for key, item in items.items():
-        called.setdefault(_plain(key), []).append(key)
-        called.setdefault(_plain(item.item), []).append(key)
-    near = [key for match in get_close_matches(wanted, called, OFFERED, cutoff=0.8) for key in called[match]]
-    if near:
-        return f"did you mean {_either(list(dict.fromkeys(near))[:OFFERED])}?"
-    paper = wanted.split("-")[0]
-    if paper in papers_of(items):
-        return f"choose from {', '.join(key for key in items if key.startswith(f'{paper}/'))}"
-    return f"name a paper and one of its items, such as {next(iter(items))}; `leaklab items` lists them"
-
-
-def _either(names: list[str]) -> str:
-    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
 
 SYMBOLS = {"done": "[green]done[/]", "not run": "not run", "planned": "[dim]planned[/]"}
 WIDEST = len("planned")
@@ -107,11 +40,13 @@ class Listing:
     Attributes:
         table: of items, or of the stages of a plan.
         lines: below it.
+        content: the same for programs.
         waiting_seconds: of a plan: estimated CPU seconds of what is still to run, at most.
     """
 
     table: Table
     lines: tuple[str, ...]
+    content: Any
     waiting_seconds: float = 0.0
 
 
@@ -129,19 +64,32 @@ def list_items(paper: str | None = None, why: bool = False) -> Listing:
     every = own_items() if own else load_items()
     only = named_paper(paper, every) if paper else None
     found = {key: item for key, item in every.items() if only in (None, item.paper)}
-    words = {key: [state.word for state in own.values()] for key, own in states(build_plan(found)).items()}
+    known = states(set_up(found))
+    words = {key: [state.word for state in own.values()] for key, own in known.items()}
     folded = {} if only or why else _waiting_papers(found, words)
     shown = {key: item for key, item in found.items() if item.paper not in folded}
-    table = _items_table(f"{len(found)} items", [*(key.replace("/", " ") for key in shown), *folded], why)
+    table = _items_table(counted(len(found), "item"), [*(key.replace("/", " ") for key in shown), *folded], why)
     for key, item in shown.items():
         reason = f"\n[dim]{escape(item.planned)}[/]" if why and item.planned else ""
         table.add_row(key.replace("/", " "), f"{escape(item.title)}{reason}", *(SYMBOLS[word] for word in words[key]))
     for key, count in folded.items():
-        table.add_row(key, f"[dim]{count} items[/]", *[SYMBOLS["planned"]] * len(SCALES))
+        table.add_row(key, f"[dim]{counted(count, 'item')}[/]", *[SYMBOLS["planned"]] * len(SCALES))
     hints = tuple(f"leaklab items {key}: lists the items of {key}, none of which runs yet" for key in folded)
     if own_files() and not paper:
         hints = (*hints, f"leaklab items {PAPER}: lists your own, from {FOLDER}")
-    return Listing(table, (*hints, _counts(found, words)))
+    return Listing(
+        table, (*hints, _counts(found, words)), [_item_for_programs(found[key], known[key]) for key in found]
+    )
+
+
+def counted(number: int, word: str) -> str:
+    """Return a number with its word: ``1 item``, ``2 items``."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def _item_for_programs(item: Item, known: Mapping[Scale, State]) -> dict[str, Any]:
+    scales = {scale: {"state": state.word, "reason": state.reason} for scale, state in known.items()}
+    return {"paper": item.paper, "item": item.item, "kind": item.kind, "title": item.title, "scales": scales}
 
 
 def _items_table(title: str, names: Sequence[str], why: bool) -> Table:
@@ -163,7 +111,7 @@ def _waiting_papers(items: Mapping[str, Item], words: Words) -> dict[str, int]:
 def _counts(items: Mapping[str, Item], words: Words) -> str:
     running = sum(item.made for item in items.values())
     done = (f"{sum(own[k] == 'done' for own in words.values())} at {scale}" for k, scale in enumerate(SCALES))
-    return f"{running} of {len(items)} items run; results here: {', '.join(done)}"
+    return f"{running} of {counted(len(items), 'item')} can be run; results here: {', '.join(done)}"
 
 
 def list_plan(name: str, scale: Scale) -> Listing:
@@ -185,7 +133,7 @@ def list_plan(name: str, scale: Scale) -> Listing:
     what = f"{paper} at scale {scale}" if paper else f"scale {scale}"
     command = _figures(ready, scale) if paper else f"snakemake --cores 2 {scale}"
     parts = {item.key.replace("/", " "): plan.jobs_of(scale, item) for item in ready}
-    return _listing(f"{what}: {len(ready)} items", "item", parts, jobs_behind(plan, scale, ready), command)
+    return _listing(f"{what}: {counted(len(ready), 'item')}", "item", parts, jobs_behind(plan, scale, ready), command)
 
 
 def planned_jobs(name: str, scale: Scale) -> list[Job]:
@@ -246,6 +194,13 @@ def _listing(title: str, of: str, parts: Mapping[str, Sequence[Job]], jobs: Sequ
         table.add_row(part, *_amounts(estimate(own, lock, device), gpu), end_section=place == len(parts))
     total = estimate(jobs, lock, device)
     table.add_row("total", *_amounts(total, gpu))
+    content = {
+        "of": title.partition(":")[0],
+        of + "s": [{of: part, **asdict(estimate(own, lock, device))} for part, own in parts.items()],
+        "total": asdict(total),
+        "data": {dataset: _where(dataset) for dataset in datasets_of(jobs)},
+        "command": command,
+    }
     shared = ["a job that several items need is counted in each of them, and once in the total"] if of == "item" else []
     counts = [f"{total.steps:,} client steps, one of one client on one batch each"] if total.steps else []
     counts += [f"{total.evaluations:,} evaluations of attacks' matching losses, at most"] if total.evaluations else []
@@ -253,7 +208,7 @@ def _listing(title: str, of: str, parts: Mapping[str, Sequence[Job]], jobs: Sequ
     counts += [f"times and disk are estimates, times at most; {_measured_on(device)}"]
     data = (f"data {dataset}: {_where(dataset)}" for dataset in datasets_of(jobs))
     counts += [f"{no_gpu(problem)}; jobs of a cluster ask on their nodes"] if gpu and (problem := gpu_problem()) else []
-    return Listing(table, (*shared, *counts, *data, f"make it: {command}"), total.waiting_seconds)
+    return Listing(table, (*shared, *counts, *data, f"make it: {command}"), content, total.waiting_seconds)
 
 
 def _amounts(cost: Estimate, gpu: bool) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from leaklab.planning.checks import check_run
 from leaklab.planning.code import code_of
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.errors import UserError
+from leaklab.records.progress import tracked
 from leaklab.records.record import canonical_json
 from leaklab.specs.base import RUNS, Spec, run_folder, run_id
 from leaklab.specs.text import TEXT_FOLDER
@@ -157,9 +158,9 @@ def build_plan(items: Mapping[str, Item], scales: Sequence[Scale] = SCALES) -> P
         UserError: an item file is wrong, or asks for a pair of attack and threat model that cannot be.
     """
     plan = Plan(items)
-    for item in items.values():
+    for item in tracked(items.values(), len(items)):
         for scale in scales:
-            if item.made and scale in item.scales and not item.scales[scale].planned:
+            if _runs_at(item, scale):
                 runs = expand(item, scale)
                 if not runs and item.scales[scale].missing:
                     continue
@@ -167,6 +168,24 @@ def build_plan(items: Mapping[str, Item], scales: Sequence[Scale] = SCALES) -> P
                 for run in runs:
                     _add_checked(plan, item, run)
     return plan
+
+
+def set_up(items: Mapping[str, Item]) -> Plan:
+    """Return a plan that knows which items run at which scales, as ``build_plan``, and nothing of their runs.
+
+    Raises:
+        UserError: an item file is wrong, of those for whose data is said why they cannot be had.
+    """
+    plan = Plan(items)
+    for item in items.values():
+        for scale in SCALES:
+            if _runs_at(item, scale) and (not item.scales[scale].missing or expand(item, scale)):
+                plan.runs[scale, item.key] = []
+    return plan
+
+
+def _runs_at(item: Item, scale: Scale) -> bool:
+    return item.made and scale in item.scales and not item.scales[scale].planned
 
 
 def _add_checked(plan: Plan, item: Item, run: PlannedRun) -> None:

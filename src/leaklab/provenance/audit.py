@@ -11,6 +11,7 @@ from leaklab.records.config import parse
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
 from leaklab.records.ledger import Entry, Ledger
+from leaklab.records.progress import tracked
 from leaklab.records.recorder import git_state
 from leaklab.specs.base import RUNS, Spec
 from leaklab.specs.law import LawSpec
@@ -70,7 +71,7 @@ def audit(ledger: Ledger, checksum: Callable[[Path], str] = sha256, same: Same |
     hashes = _Hashes(ledger, checksum)
     wanted = behind_results(ledger)
     committed = git_state()["dirty"] is False
-    for entry in ledger.entries:
+    for entry in tracked(ledger.entries, len(ledger.entries)):
         changed = f"changed since {entry.path} recorded it"
         result.breaks.extend(f"{path}: {changed}" for path in hashes.changed(entry.outputs))
         if entry.path in wanted:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from leaklab.items.items import load_items
 from leaklab.planning.code_lock import CodeLock
@@ -22,7 +23,7 @@ from leaklab.planning.plan import build_plan
 from leaklab.planning.run_records import checked_ledger
 from leaklab.provenance import published
 from leaklab.provenance.audit import Audit, Same, audit
-from leaklab.provenance.signing import check, signatures, unsigned_scales
+from leaklab.provenance.signing import Checked, check, signatures, unsigned_scales
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256, write_json
 
@@ -99,10 +100,117 @@ def _settled(mark: Mark) -> bool:
     return time.time_ns() - max(mark[1], mark[3]) > SETTLED_NS
 
 
+@dataclass(frozen=True)
+class FullAudit:
+    """What a full audit found.
+
+    Attributes:
+        audit: of the records.
+        lost: files that are missing or without a record.
+        unfit: faults of the code lock.
+        compared: what is published, beside a commit; None where none was named.
+        signed: of each signature; empty where no public key was named.
+        unchecked: signatures without a public key to check them by.
+        unsigned_scales: that have no signature, where a key was named.
+        own: records of one's own items, which are not checked.
+        spared: files that were not read again.
+    """
+
+    audit: Audit
+    lost: tuple[str, ...]
+    unfit: tuple[str, ...]
+    compared: published.Compared | None
+    signed: tuple[Checked, ...]
+    unchecked: tuple[Path, ...]
+    unsigned_scales: tuple[str, ...]
+    own: int
+    spared: int
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """Return what differs from the commit."""
+        return tuple(self.compared.differences) if self.compared else ()
+
+    @property
+    def faults_of_signatures(self) -> tuple[str, ...]:
+        """Return what is wrong with signatures."""
+        return tuple(fault for one in self.signed for fault in one.faults)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Return all that fails the audit, line by line."""
+        first = (*self.audit.breaks, *self.audit.stale, *self.lost, *self.unfit)
+        return (*first, *self.differences, *self.faults_of_signatures)
+
+    @property
+    def verdict(self) -> str:
+        """Return the last line, after a colon that says whether the audit passed."""
+        counts = f"{self.audit.records} records, {self.audit.files} files checked"
+        if self.spared:
+            counts += f" ({self.spared} unchanged since an earlier audit and not read again: --full reads all)"
+        if self.compared:
+            counts += f", {self.compared.files} of them published with commit {self.compared.commit[:12]}"
+        if not self.faults:
+            return f"audit passed: {counts}"
+        against = f"{len(self.differences)} differences from the commit, " if self.compared else ""
+        against += f"{len(self.faults_of_signatures)} faults of signatures, " if self.signed else ""
+        return (
+            f"audit failed: {against}{len(self.audit.breaks)} changed files, {len(self.audit.stale)} stale records, "
+            f"{len(self.lost)} files missing or without a record, {len(self.unfit)} faults of the code lock; {counts}"
+        )
+
+    def lines(self) -> Iterator[str]:
+        """Yield all that was found but the verdict."""
+        yield from self.faults
+        yield from _besides(self.audit)
+        if self.own:
+            yield f"{self.own} records of items in {FOLDER} are nobody else's, and not checked"
+        yield from (f"{one}: not checked: name the public key with --signed-by" for one in self.unchecked)
+        yield from (
+            f"{one.signature}: valid, {one.files} signed files are here" for one in self.signed if not one.faults
+        )
+        yield from (f"results/{scale}: has no signature" for scale in self.unsigned_scales)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it for programs."""
+        found = self.audit
+        return {
+            "passed": not self.faults,
+            "verdict": self.verdict,
+            "records": found.records,
+            "files": found.files,
+            "changed": found.breaks,
+            "stale": found.stale,
+            "missing": list(self.lost),
+            "code_lock": list(self.unfit),
+            "differences": list(self.differences),
+            "signatures": list(self.faults_of_signatures),
+            "not_here": sorted(found.absent),
+            "made_again": found.remade,
+            "edited": sorted(found.reworded),
+            "adopted": sorted(map(str, found.adopted)),
+        }
+
+
 def full_audit(
     revision: str | None = None, key: Path | None = None, full: bool = False, same: Same | None = None
 ) -> Iterator[str]:
-    """Check everything, and yield what was found line by line.
+    """Check everything, and yield what was found line by line; see ``checked``.
+
+    Raises:
+        UserError: a link of the chain is broken, or there is nothing to audit.
+    """
+    found = checked(revision, key, full, same)
+    yield from found.lines()
+    if found.faults:
+        raise UserError(found.verdict)
+    yield found.verdict
+
+
+def checked(
+    revision: str | None = None, key: Path | None = None, full: bool = False, same: Same | None = None
+) -> FullAudit:
+    """Check everything.
 
     Args:
         revision: a commit to compare what is published with; None for none.
@@ -111,7 +219,7 @@ def full_audit(
         same: tells of an edited input whether the result would be the same.
 
     Raises:
-        UserError: a link of the chain is broken, or there is nothing to audit.
+        UserError: there is nothing to audit.
     """
     every = checked_ledger()
     ledger = without_own(every)
@@ -120,34 +228,17 @@ def full_audit(
     checksums = KeptChecksums() if full else KeptChecksums.load()
     result = audit(ledger, checksums.of, same)
     checksums.save()
-    unfit = list(CodeLock.load().faults(ledger))
-    lost = published.faults(build_plan(load_items()), ledger)
-    compared = None if revision is None else published.compare(revision)
-    differences = compared.differences if compared else ()
-    signed = [] if key is None else check(key)
-    unsigned = [fault for one in signed for fault in one.faults]
-    yield from [*result.breaks, *result.stale, *lost, *unfit, *differences, *unsigned]
-    yield from _besides(result)
-    if own := len(every.entries) - len(ledger.entries):
-        yield f"{own} records of items in {FOLDER} are nobody else's, and not checked"
-    if key is None:
-        yield from (f"{signature}: not checked: name the public key with --signed-by" for signature in signatures())
-    yield from (f"{one.signature}: valid, {one.files} signed files are here" for one in signed if not one.faults)
-    if key is not None:
-        yield from (f"results/{scale}: has no signature" for scale in unsigned_scales())
-    verdict = f"{result.records} records, {result.files} files checked"
-    if checksums.spared:
-        verdict += f" ({checksums.spared} unchanged since an earlier audit and not read again: --full reads all)"
-    if compared:
-        verdict += f", {compared.files} of them published with commit {compared.commit[:12]}"
-    if result.breaks or result.stale or lost or unfit or differences or unsigned:
-        against = f"{len(differences)} differences from the commit, " if compared else ""
-        against += f"{len(unsigned)} faults of signatures, " if signed else ""
-        raise UserError(
-            f"audit failed: {against}{len(result.breaks)} changed files, {len(result.stale)} stale records, "
-            f"{len(lost)} files missing or without a record, {len(unfit)} faults of the code lock; {verdict}"
-        )
-    yield f"audit passed: {verdict}"
+    return FullAudit(
+        audit=result,
+        unfit=tuple(CodeLock.load().faults(ledger)),
+        lost=tuple(published.faults(build_plan(load_items()), ledger)),
+        compared=None if revision is None else published.compare(revision),
+        signed=() if key is None else tuple(check(key)),
+        unchecked=tuple(signatures()) if key is None else (),
+        unsigned_scales=() if key is None else tuple(unsigned_scales()),
+        own=len(every.entries) - len(ledger.entries),
+        spared=checksums.spared,
+    )
 
 
 def _besides(result: Audit) -> Iterator[str]:

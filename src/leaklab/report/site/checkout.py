@@ -50,7 +50,7 @@ def report_page(scale: Scale) -> Found:
     items = load_items()
     folder = Path("results", scale)
     page = folder / "report/index.html"
-    if page.is_file() and _of_workflow(folder):
+    if page.is_file() and is_of_workflow(folder):
         return Found(page)
     sources = _sources(scale)
     items = as_made(items, scale)
@@ -58,7 +58,7 @@ def report_page(scale: Scale) -> Found:
     absent = absent_records(plan, scale, plan.ready(scale))
     if not absent:
         raise UserError(f"no report of the results here yet: run `snakemake --cores 2 {page}`")
-    _build(scale, items, sources, page.parent)
+    build_aside(scale, items, sources, page.parent)
     return Found(page, absent)
 
 
@@ -87,7 +87,7 @@ def _how_to_have_some(scale: Scale, page: Path) -> str:
     return f"`leaklab plan --scale {scale}` says what they cost, `snakemake --cores 2 {page}` makes them{published}"
 
 
-def _of_workflow(folder: Path) -> bool:
+def is_of_workflow(folder: Path) -> bool:
     """Return whether the workflow built the report from the tables and figures that are here now."""
     record = folder / "report/run.json"
     if not record.is_file():
@@ -107,7 +107,7 @@ def as_made(items: Mapping[str, Item], scale: Scale) -> dict[str, Item]:
     return without_missing(items, {scale: lacked})
 
 
-def _build(scale: Scale, items: Mapping[str, Item], sources: Sources, folder: Path) -> None:
+def build_aside(scale: Scale, items: Mapping[str, Item], sources: Sources, folder: Path) -> None:
     """Build the site aside and put it in the place of the one before; a build that fails leaves that one alone."""
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
         made, before = Path(scratch, "made"), Path(scratch, "before")

@@ -1,0 +1,56 @@
+"""What the command ``leaklab`` offers of reports: pages of a scale or of one item, and documents that quote them."""
+
+from typing import Annotated
+
+import typer
+
+from leaklab.planning.names import complete_item
+from leaklab.records.progress import shown
+from leaklab.records.terminal import ScaleOption, named_scale, out
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (report, findings):
+        app.command()(command)
+
+
+def report(
+    item: Annotated[
+        list[str] | None,
+        typer.Argument(help="such as lrp table1, or mine toy; none: all of the scale", autocompletion=complete_item),
+    ] = None,
+    scale: ScaleOption = "demo",
+) -> None:
+    """Print where the report of a scale, or the page of one item, is; build it from the results that are here."""
+    from leaklab.report.site.checkout import report_page
+    from leaklab.report.site.one_page import item_page
+
+    if item:
+        with shown("building the page"):
+            page = item_page(" ".join(item), named_scale(scale))
+        out.print(f"page: {page.resolve()}")
+        return
+    with shown("building the pages"):
+        found = report_page(named_scale(scale))
+    if found.absent_records:
+        out.print(
+            "built from the results in this checkout; not in it are the records of "
+            f"{found.absent_records} runs and data sets"
+        )
+    out.print(f"report: {found.page.resolve()}")
+
+
+def findings(scale: ScaleOption = "small") -> None:
+    """Write what quotes results: docs/findings.md, docs/coverage.md, parts of README.md, results/<scale>/README.md."""
+    from leaklab.records.files import write_text
+    from leaklab.report.site.checkout import published_data
+    from leaklab.report.site.documents import documents, unsaid
+
+    with shown("reading results"):
+        data = published_data(named_scale(scale))
+    for path, text in documents(data).items():
+        write_text(path, text)
+        out.print(str(path))
+    for line in unsaid(data):
+        out.print(line)
