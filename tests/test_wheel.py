@@ -54,5 +54,6 @@ def test_the_doors_open_from_a_wheel(installed, command, text, words, tmp_path):
         cwd=tmp_path, env=known, capture_output=True, text=True, check=False,
     )  # fmt: skip
     card = json.loads(done.stdout)
+    assert (installed / "snakemake_logger_plugin_leaklab/__init__.py").is_file()
     assert card["verdict"] in words, done.stderr[-2000:]
     assert done.returncode == card["status"]

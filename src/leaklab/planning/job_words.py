@@ -42,7 +42,9 @@ WORDS: Mapping[str, str] = {
 """Rule -> what its jobs do."""
 TABLE, FIGURE = "make_table", "make_figure"
 OTHER_SECONDS, START_SECONDS = 3.0, 2.0
-"""Of a job that is no run, at most, and of the start of any."""
+"""Of a job that is no run, and of the start of any."""
+LAST_SECONDS: Mapping[str, float] = {"judge_claims": 6.0, "build_report": 20.0, "audit_provenance": 10.0}
+"""Rule -> seconds of the larger ones, with which a scale ends: no job of theirs has ended before."""
 LONGEST_NAME = 60
 GUEST = re.compile(r"-guest-[0-9a-f]+")
 ItemsOf = Mapping[tuple[str, str], Sequence[str]]
@@ -122,7 +124,7 @@ class JobWords:
             return item, what, self._device.seconds(spec) / number if is_run else OTHER_SECONDS
         what = WORDS.get(rule, "").format_map({"data": self._written(wildcards.get("dataset", ""))})
         item = f"{wildcards['paper']}/{wildcards['item']}" if "item" in wildcards else ""
-        return item, what, OTHER_SECONDS
+        return item, what, LAST_SECONDS.get(rule, OTHER_SECONDS)
 
     def _fields(self, spec: Spec) -> dict[str, str]:
         tried = spec if isinstance(spec, AttackOn) else spec.tried

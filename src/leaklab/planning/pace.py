@@ -24,9 +24,9 @@ class _Kind:
     remains: float = 0.0
 
     @property
-    def factor(self) -> float | None:
-        """What a job takes as a multiple of what was expected; None as long as none has ended."""
-        return self.took / self.expected if self.expected else None
+    def factor(self) -> float:
+        """What a job takes as a multiple of what was expected, which stands as long as none has ended."""
+        return self.took / self.expected if self.expected else 1.0
 
 
 class Pace:
@@ -69,21 +69,16 @@ class Pace:
     def left(self, now: float) -> float | None:
         """Return the seconds that the call still takes; None while that cannot be told."""
         remains = sum(kind.remains for kind in self._kinds.values())
-        known = sum(kind.remains for kind in self._kinds.values() if kind.factor is not None)
+        known = sum(kind.remains for kind in self._kinds.values() if kind.expected)
         took, elapsed = sum(kind.took for kind in self._kinds.values()), now - self._call_began
         if elapsed < LEAST_SECONDS or took <= 0 or known < MEASURED_SHARE * remains:
             return None
-        overall = took / sum(kind.expected for kind in self._kinds.values())
         running = sum(now - began for began in self._began.values())
-        work = sum(kind.remains * self._factor(kind, overall) for kind in self._kinds.values()) - running
+        work = sum(kind.remains * kind.factor for kind in self._kinds.values()) - running
         side_by_side = max(1.0, (took + running) / elapsed)
-        return max(work / side_by_side, self._longest(overall, now), 0.0)
+        return max(work / side_by_side, self._longest(now), 0.0)
 
-    @staticmethod
-    def _factor(kind: _Kind, overall: float) -> float:
-        return overall if kind.factor is None else kind.factor
-
-    def _longest(self, overall: float, now: float) -> float:
+    def _longest(self, now: float) -> float:
         """Return what the job that was expected to take longest still takes, of those that have not ended."""
         while self._longest_first and self._longest_first[-1] in self._ended:
             self._longest_first.pop()
@@ -91,4 +86,4 @@ class Pace:
             return 0.0
         job = self._longest_first[-1]
         name, seconds = self._expected[job]
-        return seconds * self._factor(self._kinds[name], overall) - (now - self._began.get(job, now))
+        return seconds * self._kinds[name].factor - (now - self._began.get(job, now))
