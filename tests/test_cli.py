@@ -566,6 +566,11 @@ def test_help_has_a_short_form_and_counts_nothing_by_hand(leaklab, command):
     assert not re.search(r"\b5\d (tables|items)", text)
 
 
+def test_a_help_text_flows_to_the_width_of_the_terminal(leaklab):
+    lines = [line.strip() for line in leaklab("adopt", "--help", columns=80).splitlines()]
+    assert "scratch folder. If all bytes are equal, results/code.lock records that the" in lines
+
+
 def test_schemas_are_written_and_named(leaklab, tmp_path):
     lines = leaklab("schema", folder=tmp_path).splitlines()
     assert lines == [

@@ -31,7 +31,9 @@ probe my training       leaklab probe my_case.py
 
 leaklab --help          all commands; leaklab try --help, leaklab probe --help: what the files hold"""
 """What is said where nothing is asked for."""
-app = typer.Typer(invoke_without_command=True, pretty_exceptions_enable=False, context_settings=HELP)
+app = typer.Typer(
+    invoke_without_command=True, rich_markup_mode="markdown", pretty_exceptions_enable=False, context_settings=HELP
+)
 for commands in (guest_commands, probe_commands, provenance_commands, report_commands, scoreboard_commands):
     commands.add_to(app)
 Items = Annotated[

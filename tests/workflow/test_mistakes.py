@@ -43,6 +43,12 @@ def test_misspelt_config_key(fresh):
     assert "device, mirror, scale" in line
 
 
+def test_a_misspelt_key_of_the_command_line_is_not_blamed_on_the_file_alone(fresh):
+    done = fresh.run("snakemake", "--cores", "1", "--config", "scal=small", "--dry-run", "demo")
+    assert done.returncode != 0
+    assert "leaklab: config/config.yaml and --config: scal: unknown key" in done.stdout
+
+
 def test_misspelt_item_key(fresh):
     fresh.edit("config/items/lrp/table1.yaml", "    rounds: 100", "    round: 100")
     assert "config/items/lrp/table1.yaml: runs.table: round: unknown key" in refused(fresh, "demo")

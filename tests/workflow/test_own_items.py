@@ -61,4 +61,6 @@ def test_an_own_item_is_made_and_what_an_edit_breaks_is_said_in_one_line(checkou
     own.edit("mine/defenses/halving.py", "return", "raise ValueError('too bad')\n    return")
     failed = own.run(*CALL, TABLE)
     said = "what a client sends, dlg-lenet on digits, halving: mine/defenses/halving.py, line 2: ValueError: too bad"
-    assert f"leaklab: failed: mine/halves: {said} (see logs/capture/" in failed.stdout
+    assert (
+        f"leaklab: failed: mine/halves: {said}: correct the plug-in or its settings (see logs/capture/" in failed.stdout
+    )

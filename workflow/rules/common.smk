@@ -67,7 +67,8 @@ def say_at_the_end(line):
 
 patch_every_process()
 try:
-    CONFIG = parse_config(Config, config, "config/config.yaml")
+    given = " and --config" if workflow.config_settings.overwrite_config else ""
+    CONFIG = parse_config(Config, config, f"config/config.yaml{given}")
     prepare(CONFIG)
     PLANNED = items_of_call(workflow.is_main_process, sys.argv[1:])
     CALL = Call(PLANNED, CONFIG.scale, workflow.is_main_process, sys.argv[1:])
