@@ -158,6 +158,7 @@ NameError: name 'nme' is not defined
         ("leaklab run_attack: no data: fetch it\n", "returned non-zero exit status 1.", "no data: fetch it"),
         ("leaklab run_attack: no data\nsome warning of a library\n", "", "no data"),
         (TRACEBACK, "returned non-zero exit status 1.", "NameError: name 'nme' is not defined"),
+        ("Traceback\nKeyboardInterrupt\n", "returned non-zero exit status 130.", "it was interrupted"),
         ("", "returned non-zero exit status 3.", "it said nothing (exit status 3)"),
         (None, "", "no reason was said"),
         (None, "SLURM sbatch failed.\n more", "SLURM sbatch failed."),

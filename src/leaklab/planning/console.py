@@ -197,6 +197,8 @@ def reason(logs: Iterable[Path], message: str = "") -> str:
     end = " and ".join(filter(None, ends))
     if number == KILLED or any(word in text for word in TOO_LARGE for text in [message, *texts]):
         return "; ".join(filter(None, [said[:LONGEST_REASON], f"{MEMORY}{end and f' ({end})'}"]))
+    if said.startswith("KeyboardInterrupt"):
+        return "it was interrupted"
     if said:
         return said[:LONGEST_REASON] + (f" (Slurm says {state[1]})" if state else "")
     first = message.strip().partition("\n")[0]
