@@ -135,6 +135,7 @@ FUNCTIONS: dict[str, tuple[Change, set[str]]] = {
     "clipped, noise": (lambda sent: noisy(1e-3)(clipped(sent)), {"deviations", "added"}),
     "noise as large": (each(lambda one: one + one.std() * torch.randn_like(one)), {"deviations", "added", "against"}),
     "scaled": (scaled, {"scale_free"}),
+    "mask": (each(lambda one: nn.functional.dropout(one, 0.3)), {"passed", "kept"}),
 }  # fmt: skip
 
 
@@ -142,7 +143,7 @@ FUNCTIONS: dict[str, tuple[Change, set[str]]] = {
 def test_experiments_find_what_a_defense_does(defense: Change, traits: set[str]) -> None:
     case = case_of(defense)
     met_with = known(case)
-    every = ("straight", "signs", "kept", "added", "against", "scale_free")
+    every = ("straight", "signs", "kept", "passed", "added", "against", "scale_free")
     told = {name for name in every if getattr(met_with, name)}
     if not told & {"straight", "kept"}:
         told |= {"deviations"} if met_with.deviations else set()
@@ -150,7 +151,7 @@ def test_experiments_find_what_a_defense_does(defense: Change, traits: set[str])
     assert "straight" not in traits or "straight" in told
     # what is simulated of the truth is what was sent, but for what nobody can know
     simulation = Simulation(case.client, case.exchange, defended=met_with)
-    mine = torch.cat([one.flatten() for one in simulation(case.inputs.double(), case.targets, soft=0.0)])
+    mine = torch.cat([one.detach().flatten() for one in simulation(case.inputs.double(), case.targets, soft=0.0)])
     sent = torch.cat([one.flatten() for one in simulation.observed(case.exchange)])
     if met_with.scale_free:
         mine = mine * (sent @ mine) / (mine @ mine)
@@ -193,7 +194,8 @@ class Stateful:
 
 
 REFUSED: dict[str, tuple[Change, str]] = {
-    "mask": (each(lambda one: one * torch.rand_like(one).round()), "more than noise or a factor"),
+    "factors": (each(lambda one: one * torch.rand_like(one)), "more than noise, a factor or a mask"),
+    "noise, signs": (lambda sent: each(torch.sign)(noisy(1e-3)(sent)), "more than noise, a factor or a mask"),
     "state": (Stateful(), "something else each time"),
     "raises": (each(lambda one: one[None][1]), "it fails on a simulated update"),
     "names": (lambda sent: {f"{name}s": one for name, one in sent.items()}, "'0.weights', which it was not given"),
@@ -248,6 +250,11 @@ def test_clipping_hides_nothing_of_who_knows_it(build: Callable[[], nn.Module]) 
 def test_what_is_pruned_is_read_better_by_who_knows_it() -> None:
     case = case_of(largest)
     assert score(case) > score(blind(case)) + 10
+
+
+def test_a_mask_that_is_drawn_is_seen_by_everybody() -> None:
+    case = case_of(each(lambda one: nn.functional.dropout(one, 0.7)))
+    assert score(case) > score(blind(case)) + 20
 
 
 def test_of_signs_who_knows_them_reads_more_and_the_error_is_that_of_true_signs() -> None:

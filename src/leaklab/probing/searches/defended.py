@@ -126,9 +126,10 @@ class Defended:
         added: what these draws add to each tensor, by name; empty for nothing.
         against: directions that the same draws less others add, by which the size of noise that follows the values is
             measured; empty where noise is of one size.
+        passed: factors of those entries that a mask which is drawn lets pass, by tensor; empty for no mask.
         straight: tensors whose own derivative says nothing: each entry is followed as if it were passed on.
         signs: those of them of which nothing but signs are left.
-        kept: of those of them whose zeros are not those of entries near zero, which entries were sent: everybody sees
+        kept: of those whose zeros are not those of entries near zero, which entries were sent: everybody sees
             them, and a search that has to find its own way to them finds none.
         deviations: of each entry that the simulation does not know, by tensor; empty where it knows all.
         drawn: those of them that are noise.
@@ -142,6 +143,7 @@ class Defended:
     draws: bool = False
     added: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
     against: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
+    passed: Mapping[str, float] = field(default_factory=dict)
     straight: frozenset[str] = frozenset()
     signs: frozenset[str] = frozenset()
     kept: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
@@ -167,6 +169,8 @@ class Defended:
 
     def known(self, moved: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return what is sent without what draws add to it, by name."""
+        if self.passed:
+            return {name: factor * self.kept[name] * moved[name] for name, factor in self.passed.items()}
         if not self.draws:
             return self.sender(moved, state)
         sent = self.sender.held(moved, state)

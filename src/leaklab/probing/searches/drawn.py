@@ -1,17 +1,19 @@
-"""What a defense draws, told from what it makes of other draws: noise, a factor, or something that is not simulated.
+"""What a defense draws, told from what it makes of other draws: noise, a factor, a mask, or what is not simulated.
 
 With its draws held still a defense that adds noise is a function again, shifted by what the draws add. Where an update
 of zero shows just that, it is taken off exactly; else the mean over other draws stands for it. Noise that follows the
-size of what is sent is measured anew each time, against the same two draws of the experiment.
+size of what is sent is measured anew each time, against the same two draws of the experiment. Which entries a mask let
+pass, everybody sees.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
 
 import torch
 from torch import Tensor
 
+from leaklab.probing.exchange import Exchange
 from leaklab.probing.searches.defended import OTHER, SEED, Defended, Sender, Update, share
 from leaklab.records.errors import UserError
 
@@ -36,8 +38,16 @@ def _equal(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:
     return all(torch.equal(value, other[name]) for name, value in one.items())
 
 
-def drawn(sender: Sender, first: Update, second: Update, runs: int, length: float) -> Defended:
+def drawn(sender: Sender, exchange: Exchange, first: Update, second: Update, runs: int, length: float) -> Defended:
     """Return what draws do to what is sent.
+
+    Args:
+        sender: the defense.
+        exchange: what was sent.
+        first: an update.
+        second: another one.
+        runs: by which noise is measured.
+        length: of what was sent.
 
     Raises:
         UserError: something that is not simulated.
@@ -55,12 +65,30 @@ def drawn(sender: Sender, first: Update, second: Update, runs: int, length: floa
     apart, away = _minus(one, other), _minus(elsewhere, there)
     sizes = {name: share(away[name], value) for name, value in apart.items()}
     if not alike({name: sizes[name] * value for name, value in apart.items()}, away, CLOSE):
-        raise UserError("what it draws changes what is sent by more than noise or a factor")
+        factors = _passed(((first, one), (first, other), (second, elsewhere), (second, there)))
+        if factors is None:
+            raise UserError("what it draws changes what is sent by more than noise, a factor or a mask")
+        kept = {name: (exchange.direction(name) != 0).to(value) for name, value in one.items()}
+        return Defended(sender, draws=True, passed=factors, kept=kept)
     fixed = all(abs(size - 1) < CLOSE for name, size in sizes.items() if bool(apart[name].any()))
     added = (_of_zero(sender, first, runs, apart) if fixed else None) or _averaged(sender, first, runs, one)
     noise = _deviations(sender, first, runs, added)
     found = Defended(sender, True, added, {} if fixed else apart, deviations=noise)
     return found if fixed else replace(found, deviations=_at_length(found, first, length))
+
+
+def _passed(runs: Sequence[tuple[Update, Mapping[str, Tensor]]]) -> dict[str, float] | None:
+    """Return the factor of the entries of each tensor that draws let pass; None where others are not set to zero."""
+    factors = {}
+    for name in runs[0][1]:
+        would, sent = (torch.cat([one.flatten() for one in side]) for side in zip(
+            *((update[0][name], given[name]) for update, given in runs), strict=True
+        ))  # fmt: skip
+        there = (sent != 0).to(sent)
+        factors[name] = share(sent, there * would)
+        if float((sent - factors[name] * there * would).norm()) > SAME * float(sent.norm()):
+            return None
+    return factors
 
 
 def _plain(sender: Sender, update: Update, seed: int) -> dict[str, Tensor]:

@@ -64,7 +64,9 @@ def met(simulation: Simulation, exchange: Exchange, samples: tuple[Tensor, Tenso
         length = _length(exchange, sender)
         runs = int(min(max(PATIENCE * seconds / max(took, 1e-6), FEWEST_RUNS), MOST_RUNS))
         sender.rounds = simulation.client.sends == "delta" and _only_signs_of(sender, first)
-        found = drawn(sender, first, second, runs, length)
+        found = drawn(sender, exchange, first, second, runs, length)
+        if found.passed:
+            return _worded(_shifted(found, first), first, length)
         return _worded(_followed(_shifted(found, first), first, exchange), first, length)
     except UserError:
         raise
