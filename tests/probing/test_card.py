@@ -71,6 +71,23 @@ def test_nothing_but_stood_has_status_0_whatever_is_known() -> None:
         assert (word == "stood") == (usable and explained is True and premise is True and complete)
 
 
+def test_only_who_knew_the_defense_is_said_to() -> None:
+    case = _case()
+    grades, common = _grades(case, read=0), {"proven": 0, "premise": True, "complete": True}
+    knowing = _probe(case, Outcome(True, True, grades, **common, knows="it is run"))
+    assert knowing.word == "stood"
+    assert "who know the defense: it is run" in knowing.data["sentence"]
+    assert "the defense" in knowing.data["granted"]["what"]
+    ignorant = _probe(case, Outcome(True, True, grades, **common, informed=False, why="it keeps a state"))
+    assert ignorant.word == "undecided"
+    assert not ignorant.data["measured"]
+    assert "do not know the defense (it keeps a state)" in ignorant.data["sentence"]
+    assert "the defense" not in ignorant.data["granted"]["what"]
+    hidden = _probe(case, Outcome(True, None, grades, **common, knows="it is run"))
+    assert hidden.word == "undecided"
+    assert "hides whether the description is right" in hidden.data["sentence"]
+
+
 def _probe(case: Case, outcome: Outcome) -> Probe:
     stages = [Done("proofs", 0.1, None, "it <failed> | here")]
     return Probe(

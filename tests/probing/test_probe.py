@@ -87,7 +87,7 @@ def test_noise_that_hides_all_stands_and_says_who_knew_what() -> None:
 
     client = Client(_smooth(), rate=1.0, defense=noisy)
     before = torch.random.get_rng_state()
-    card = probe(client, images, labels, budget="10s")
+    card = probe(client, images, labels, budget="20s")
     assert torch.equal(torch.random.get_rng_state(), before)
     assert card.word == "stood", card
     assert card.data["measured"]
