@@ -265,6 +265,13 @@ def test_of_signs_who_knows_them_reads_more_and_the_error_is_that_of_true_signs(
     assert score(case) > score(blind(case)) + 3
 
 
+def test_who_explains_all_signs_is_not_the_only_one_to_try() -> None:
+    case = case_of(each(lambda one: 1e-3 * one.sign()))
+    done = searches(case, 60.0, evaluations=30)
+    assert done.tried[0].error < 1e-4
+    assert len(done.tried) > 1
+
+
 def test_noise_costs_a_reading_and_proves_nothing_false() -> None:
     case = case_of(noisy(1e-3))
     done = found(case)

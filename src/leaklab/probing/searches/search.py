@@ -162,7 +162,8 @@ def searches(
     tried: list[Tried] = []
     readings: list[Reading] = []
     for place, (name, own, attack) in enumerate(plan):
-        reason = _reason_against(tried, deadline.left, budget)
+        # many samples have the same signs, or the same rounded update: who explains these may be nobody's
+        reason = _reason_against([] if scene.sent.narrowest else tried, deadline.left, budget, first=not tried)
         if reason:
             untried.append((name, reason))
             continue
@@ -174,10 +175,10 @@ def searches(
     return Searches(tuple(readings), tuple(tried), tuple(untried), *told)
 
 
-def _reason_against(tried: Sequence[Tried], left: float, budget: float) -> str:
-    if any(one.error < EXPLAINED for one in tried):
+def _reason_against(telling: Sequence[Tried], left: float, budget: float, *, first: bool) -> str:
+    if any(one.error < EXPLAINED for one in telling):
         return "another search explains what was sent"
-    return f"the budget of {budget:g} s is used up" if left <= 0 and tried else ""
+    return f"the budget of {budget:g} s is used up" if left <= 0 and not first else ""
 
 
 def _plan(beliefs: Sequence[Beliefs], only: Collection[str] | None) -> list[tuple[str, Beliefs, Attack]]:
