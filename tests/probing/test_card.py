@@ -83,6 +83,8 @@ def test_only_who_knew_the_defense_is_said_to() -> None:
     assert not ignorant.data["measured"]
     assert "do not know the defense (it keeps a state)" in ignorant.data["sentence"]
     assert "the defense" not in ignorant.data["granted"]["what"]
+    other = _probe(case, Outcome(True, True, grades, **common, informed=False, why="it drops", defended=False))
+    assert other.data["sentence"].endswith("by searches that do not know all that was done (it drops)")
     hidden = _probe(case, Outcome(True, None, grades, **common, knows="it is run"))
     assert hidden.word == "undecided"
     assert "hides whether the description is right" in hidden.data["sentence"]

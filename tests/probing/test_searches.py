@@ -74,6 +74,13 @@ def test_a_sample_is_read_of_three_steps_of_adam() -> None:
     assert graded(case, found.readings).share == 1
 
 
+def test_what_the_model_draws_and_no_search_knows_is_told_by_the_truth() -> None:
+    own = nn.Sequential(nn.Conv2d(1, 8, 3, 2, 1), nn.Sigmoid(), nn.Dropout(0.6), nn.Flatten(), nn.Linear(128, 10))
+    case = case_of(2, own=own)
+    found = searches(case, evaluations=2, only=["annealed-map"])
+    assert "of the true samples differs from what was sent" in found.unlike(case.inputs, case.targets)
+
+
 def test_nothing_but_the_form_of_the_private_samples_is_used() -> None:
     case = case_of(2)
     blind = replace(case, inputs=torch.full_like(case.inputs, torch.nan), targets=torch.zeros_like(case.targets))

@@ -46,6 +46,7 @@ class Outcome:
         informed: whether the searches knew all that was done to the update, but for what was drawn.
         knows: how they knew a defense; empty where there was none, or where they did not.
         why: what kept them from knowing it; empty where they did, or nobody says.
+        defended: whether a defense is described, or was found by the replay.
     """
 
     usable: bool
@@ -57,6 +58,7 @@ class Outcome:
     informed: bool = True
     knows: str = ""
     why: str = ""
+    defended: bool = True
 
     @property
     def read(self) -> int:
@@ -235,10 +237,9 @@ def sentence(outcome: Outcome, missing: Sequence[str], *, interrupted: bool = Fa
         return f"undecided: none of {outcome.samples} samples is read, and fewer than {LEAST} decide nothing ({tried})"
     if not outcome.informed:
         why = f" ({outcome.why})" if outcome.why else ""
-        return (
-            f"undecided: none of {outcome.samples} samples is read, by searches that do not know the defense{why}; "
-            "leaklab try judges it by attackers who do"
-        )
+        what = "the defense" if outcome.defended else "all that was done"
+        other = "; leaklab try judges it by attackers who do" if outcome.defended else ""
+        return f"undecided: none of {outcome.samples} samples is read, by searches that do not know {what}{why}{other}"
     if outcome.explained is None and outcome.complete:
         return (
             f"undecided: none of {outcome.samples} samples is read, and what the defense draws hides whether the "

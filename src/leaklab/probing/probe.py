@@ -124,17 +124,11 @@ class _Work:
         """What the word rests on, as far as it is known."""
         proven = sum(one.proven and one.of == "input" for one in self.readings)
         complete = self.searched and not self.stages.cut
+        defended = self.mixed or self.case.client.defense is not None
         return Outcome(
-            self.usable,
-            self.explained,
-            self.grades,
-            proven,
-            self.premise,
-            complete,
-            self.informed,
-            self.knows,
-            self.why,
-        )
+            self.usable, self.explained, self.grades, proven, self.premise, complete, self.informed, self.knows,
+            self.why, defended,
+        )  # fmt: skip
 
     def run(self) -> None:
         """Run all stages."""
