@@ -93,9 +93,7 @@ class Searches:
         error, noise = self.sent.error(own[0], own[1]), self.sent.noise
         if error <= max(UNLIKE, (1 + UNLIKE) * noise):
             return ""
-        return (
-            f"of the true samples they simulate something that differs from what was sent by {error:.2g} of its length"
-        )
+        return f"what they simulate of the true samples differs from what was sent by {error:.2g} of its length"
 
     def lines(self) -> tuple[str, ...]:
         """Return what was done, in sentences; how close it came to the truth says the yardstick."""
