@@ -23,7 +23,7 @@ BUDGET = 30
 HEAD = """# What was read of the examples
 
 Made by `benchmarks/example_cards.py`; do not edit. What the words mean, and what they do not: [the page of
-`leaklab try`](../own-defense.md#without-the-house-leaklab-try). Who was not tried is not in here.
+`leaklab try`](../own-defense.md#ten-minutes-leaklab-try). Who was not tried is not in here.
 """
 
 

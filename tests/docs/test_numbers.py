@@ -8,7 +8,8 @@ import pytest
 from leaklab.report.site.documents import PART, documents, with_parts
 
 ROOT = Path(__file__).parents[2]
-GENERATED = {ROOT / "docs/findings.md", ROOT / "docs/coverage.md"}
+GENERATED = [ROOT / f"docs/{name}.md" for name in ("artifact", "coverage", "findings")]
+GENERATED += sorted((ROOT / "docs/papers").glob("*.md"))
 PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").glob("*.md")) if page not in GENERATED)]
 RESULT = re.compile(r"\d+(?:\.\d+)? ?(?:dB\b|%)|\b(?:MSE|PSNR|SSIM|LPIPS)\b[^.\n|]{0,24}?\d\.\d+")
 # numbers with such units that are settings, rules or arithmetic, and no results
@@ -29,9 +30,8 @@ def test_documents_are_what_the_published_results_say(published, monkeypatch):
     """If this fails: ``leaklab findings`` writes them anew."""
     monkeypatch.chdir(ROOT)
     made = documents(published)
-    assert {"README.md", "docs/findings.md", "docs/coverage.md", "results/small/README.md"} == {
-        str(path) for path in made
-    }
+    pages = {path.relative_to(ROOT).as_posix() for path in GENERATED}
+    assert {"README.md", "results/small/README.md", *pages} == {path.as_posix() for path in made}
     for path, text in made.items():
         # a scale's own page comes with its results, when they are published
         if path.is_file() or path.parts[0] != "results":

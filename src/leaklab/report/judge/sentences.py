@@ -27,7 +27,7 @@ def measured_line(subject: str, outcome: Outcome) -> str:
         return "; ".join(filter(None, (_words_of(subject), cases_line(subject, outcome))))
     name = ", ".join(outcome.named([Case((part,))])) if len(outcome.cases) > 1 else ""
     what = f"{_words_of(subject) or part.text}{f' ({name})' if name else ''}"
-    return "; ".join(filter(None, (f"{what}: {_worded(part, _unit_of(subject))}", cases_line(subject, outcome))))
+    return "; ".join(filter(None, (f"{what}: {_worded(part, unit_of(subject))}", cases_line(subject, outcome))))
 
 
 def cases_line(subject: str, outcome: Outcome) -> str:
@@ -42,7 +42,7 @@ def cases_line(subject: str, outcome: Outcome) -> str:
 
 def failures_in_words(subject: str, outcome: Outcome) -> str:
     """Return the cases that fail by the numbers themselves, each with the numbers of the part that it hangs on."""
-    unit = _unit_of(subject)
+    unit = unit_of(subject)
     names = [
         _with_sides(bracketed("".join(outcome.named([case]))) or "a part of it", case.worst, unit)
         for case in outcome.failing
@@ -84,15 +84,18 @@ def _distance(margin: Margin, unit: str) -> str:
     distance = margin.distance
     if math.isinf(distance.value):
         return ""
-    factor = 100 if unit == "share" else 1
-    of_difference = DIFFERENCES.get(unit, unit)
-    return f"; margin: {shown(factor * distance.value, of_difference)}{_interval(distance, factor)}"
+    return f"; margin: {of_difference(distance.value, unit)}{_interval(distance, 100 if unit == 'share' else 1)}"
 
 
 def _interval(distance: Estimate, factor: float) -> str:
     if distance.is_exact or distance.is_open:
         return ""
     return f" (interval {shown(factor * distance.low)} to {shown(factor * distance.high)})"
+
+
+def of_difference(value: float, unit: str) -> str:
+    """Return a difference of two numbers with its unit: points for shares and for percent."""
+    return shown((100 if unit == "share" else 1) * value, DIFFERENCES.get(unit, unit))
 
 
 def shown(value: float, unit: str = "") -> str:
@@ -113,6 +116,7 @@ def _words_of(subject: str) -> str:
     return UNIT.sub("", subject)
 
 
-def _unit_of(subject: str) -> str:
+def unit_of(subject: str) -> str:
+    """Return the unit in brackets at the end of what a claim measures; empty for none."""
     found = UNIT.search(subject)
     return found.group(1) if found else ""

@@ -42,7 +42,10 @@ def report(
 
 
 def findings(scale: ScaleOption = "small") -> None:
-    """Write what quotes results: docs/findings.md, docs/coverage.md, parts of README.md, results/<scale>/README.md."""
+    """Write what quotes results: parts of README.md, results/<scale>/README.md, and pages of docs.
+
+    These are findings.md, coverage.md, artifact.md and papers/<paper>.md.
+    """
     from leaklab.records.files import write_text
     from leaklab.report.site.checkout import published_data
     from leaklab.report.site.documents import documents, unsaid

@@ -17,6 +17,8 @@ from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
 from leaklab.report.judge.terms import in_words, name_in_words
 from leaklab.report.judge.verdicts import SIGNS
+from leaklab.report.site.artifact_page import PAGE as ARTIFACT
+from leaklab.report.site.artifact_page import artifact_page
 from leaklab.report.site.attacks_tried import Unbroken
 from leaklab.report.site.checkout import as_made, scale_readme
 from leaklab.report.site.coverage import COVERAGE, Coverage, load_coverage
@@ -24,6 +26,7 @@ from leaklab.report.site.coverage_page import PAGE, coverage_page
 from leaklab.report.site.covered import Covered, Here, covered
 from leaklab.report.site.findings import Corrected, answer_text, table
 from leaklab.report.site.pages import ItemPage, JudgedClaim, SiteData
+from leaklab.report.site.paper_pages import paper_pages
 from leaklab.report.tables.tables import sentence
 
 README = Path("README.md")
@@ -45,6 +48,10 @@ def documents(data: SiteData) -> dict[Path, str]:
         README: with_parts(README.read_text(encoding="utf-8"), data),
         FINDINGS: findings_text(data),
         PAGE: coverage_text(data),
+        **{
+            path: "\n".join(_wrapped(text))
+            for path, text in (paper_pages(data) | {ARTIFACT: artifact_page(data)}).items()
+        },
         Path("results", data.scale, "README.md"): scale_readme(data),
     }
 
