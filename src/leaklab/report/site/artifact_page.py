@@ -27,7 +27,7 @@ it changes, and [coverage](coverage.md) what of the papers is here.
 | the published tables follow from their scores | `leaklab remake lrp table1` | the same table and figure, in seconds |
 | nothing published was changed by hand | `leaklab audit --git HEAD` | `passed`, or the file that differs |
 | one claim, from raw data | the command of its item, below | the word and the number of its row |
-| all claims of the scale | `make report SCALE={scale} RUN=1` | at most {total} of one CPU core, shared runs counted each |
+| all claims | `make report SCALE={scale} RUN=1` | at most {total} of one CPU core, shared runs counted each |
 
 Install by `make setup`; data sets come by `leaklab fetch`. An item that was made once is not made again: a second
 command for the same item ends at once, and `snakemake --forceall` before the file asks for all of it.
