@@ -1,4 +1,4 @@
-"""Draw the two pictures of attacks.md: run ``python docs/draw_attacks.py`` where they are out of date.
+"""Draw the pictures of the pages on attacks: run ``python docs/draw_attacks.py`` where they are out of date.
 
 One shows how far all tokens at all places are from the span of a gradient. The other shows what priors make of the same
 updates, and needs the runs of ``results/small/outpost/learned-prior.csv``.

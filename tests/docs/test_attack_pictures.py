@@ -1,4 +1,4 @@
-"""The pictures of attacks.md show what the attacks see."""
+"""The pictures of the pages on attacks show what the attacks see."""
 
 from pathlib import Path
 
