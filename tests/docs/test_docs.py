@@ -167,9 +167,9 @@ def definitions(file):
     return found
 
 
-def named(name, language="python"):
-    """Return the block of the page on own defenses that begins with its name."""
-    (block,) = (one for one in fenced(ROOT / "docs/own-defense.md", language) if one.startswith(f"# {name}\n"))
+def named(name, language="python", page="own-defense"):
+    """Return the block of a page of ``docs`` that begins with its name."""
+    (block,) = (one for one in fenced(ROOT / f"docs/{page}.md", language) if one.startswith(f"# {name}\n"))
     return block
 
 
@@ -196,11 +196,13 @@ def test_the_guest_of_the_page_is_one_that_is_judged(tmp_path):
     assert linted(file, lambda phase: None) == {"hooks": ["gradient"], "warnings": []}
     page = (ROOT / "docs/own-defense.md").read_text(encoding="utf-8")
     assert all(f"leaklab {command} {file.name}" in page for command in ("describe", "try"))
-    assert all(f"| {word} | {status} |" in page for word, status in STATUS.items() if word != "invalid")
+    assert all(re.search(rf"\*\*{word}\*\* \({status}\)", page) for word, status in STATUS.items())
+    rules = (ROOT / "docs/try.md").read_text(encoding="utf-8")
+    assert all(f"| {word} | {status} |" in rules for word, status in STATUS.items() if word != "invalid")
 
 
 def test_in_the_arena_of_the_page_what_is_not_defended_is_read(tmp_path, monkeypatch):
-    guest, images, content = named("rounding.py"), named("scans.py"), named("scans.yaml", "yaml")
+    guest, images, content = named("rounding.py"), named("scans.py", page="try"), named("scans.yaml", "yaml", "try")
     monkeypatch.chdir(tmp_path)
     for text in (guest, images, content):
         Path(text.splitlines()[0].removeprefix("# ")).write_text(text)
@@ -209,17 +211,17 @@ def test_in_the_arena_of_the_page_what_is_not_defended_is_read(tmp_path, monkeyp
     read = exposure.read(Attacker("undefended", "annealed-map", AnnealedMap()), exposure.plain)
     truth = exposure.private.images
     assert gain(read.scores(truth), exposure.guesses().scores(truth)).reads
-    page = (ROOT / "docs/own-defense.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/try.md").read_text(encoding="utf-8")
     assert "python scans.py\nleaklab try rounding.py --arena scans.yaml\n" in page
 
 
 def test_the_attack_of_the_page_is_one_that_may_run(tmp_path):
-    attack = named("nearest.py")
+    attack = named("nearest.py", page="own-attack")
     file = tmp_path / attack.splitlines()[0].removeprefix("# ")
     file.write_text(attack)
     assert find(file).kind == "attack"
     refuse_peeking(file)
-    assert f"leaklab try {file.name}" in (ROOT / "docs/own-defense.md").read_text(encoding="utf-8")
+    assert f"leaklab try {file.name}" in (ROOT / "docs/own-attack.md").read_text(encoding="utf-8")
 
 
 def run_as(name, source, monkeypatch):

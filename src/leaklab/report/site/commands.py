@@ -42,10 +42,7 @@ def report(
 
 
 def findings(scale: ScaleOption = "small") -> None:
-    """Write what quotes results: parts of README.md, results/<scale>/README.md, and pages of docs.
-
-    These are findings.md, coverage.md, artifact.md and papers/<paper>.md.
-    """
+    """Write what quotes results: parts of README.md, results/<scale>/README.md, and the pages of docs that do."""
     from leaklab.records.files import write_text
     from leaklab.report.site.checkout import published_data
     from leaklab.report.site.documents import documents, unsaid
