@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import yaml
 
 from leaklab.items.items import load_items, load_papers
@@ -202,3 +203,48 @@ def test_an_item_names_a_data_set_of_ones_own(home):
     write({"runs": {"attack": {**attack, "dataset": "scams"}}})
     with pytest.raises(UserError, match="unknown dataset 'scams'"):
         jobs()
+
+
+def block(page, name, language):
+    """Return the example of a page of ``docs`` that begins with its path, and write it there."""
+    text = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
+    (found,) = re.findall(rf"^```{language}\n(# {re.escape(name)}\n.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text(found)
+    return found
+
+
+def test_the_data_and_the_item_of_the_page_are_planned(home):
+    Path("mine/items/halves.yaml").unlink()
+    exec(compile(block("own-data", "scans_of_mine.py", "python"), "scans_of_mine.py", "exec"), {})
+    block("own-data", "mine/items/scans.yaml", "yaml")
+    assert any("scans" in name and "lrp" in name for name in jobs()["capture"])
+    assert "figures/demo/mine/scans.png" in (ROOT / "docs/own-data.md").read_text(encoding="utf-8")
+
+
+def test_the_model_of_the_page_is_planned_and_computes(home):
+    source = block("own-model", "mine/models/narrow.py", "python")
+    page = (ROOT / "docs/own-model.md").read_text(encoding="utf-8")
+    (choice,) = re.findall(r"^```yaml\n(model: .*?)^```$", page, re.MULTILINE | re.DOTALL)
+    write({"runs": {"attack": {**ITEM["runs"]["attack"], **yaml.safe_load(choice)}}})
+    assert any("-narrow-guest-" in name for name in jobs()["capture"])
+    made = {"__name__": "narrow"}
+    exec(compile(source, "narrow.py", "exec"), made)
+    network = made["PLUGIN"](width=4).initialised((1, 8, 8), 10, seed=0)
+    assert network(torch.rand(3, 1, 8, 8)).shape == (3, 10)
+    assert {name for name, _ in network.named_children()} == {"conv1", "sigmoid1", "flatten", "fc1"}
+
+
+def test_the_paper_of_the_page_is_planned_as_any_other(home):
+    Path("config").unlink()
+    Path("config").mkdir()
+    for path in (ROOT / "config").iterdir():
+        if path.name != "items":
+            Path("config", path.name).symlink_to(path)
+    for name in ("config/items/dlg/paper.yaml", "config/items/dlg/digits.yaml"):
+        block("own-paper", name, "yaml")
+    folder = home / "config/items"  # not by its relative path, under which the house's papers are remembered
+    found = load_items(folder)
+    assert [paper.title for paper in load_papers(folder).values()] == ["Deep Leakage from Gradients"]
+    assert list(found) == ["dlg/digits"]
+    assert build_plan(found, ("demo",)).jobs["capture"]
