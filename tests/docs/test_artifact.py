@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/artifact.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| \*\*(\S+)\*\* (.*?) \| (.*?) \| (.*?) \|$", re.MULTILINE)
-SECTION = re.compile(r"^### (\S+) (\S+): .*?(?=^#{2,3} |\Z)", re.MULTILINE | re.DOTALL)
+SECTION = re.compile(r"^### (\S+) (\S+)\n.*?(?=^#{2,3} |\Z)", re.MULTILINE | re.DOTALL)
 
 
 def lines_of(path):

@@ -55,7 +55,7 @@ def artifact_page(data: SiteData) -> str:
     parts = [HEAD.format(scale=data.scale, total=total, signs=signs, none=NONE)]
     for paper in data.papers:
         if sections := list(_sections(paper)):
-            parts += [f"## {paper.title}\n", *sections]
+            parts += [f"## {paper.name}\n\n{paper.title}.\n", *sections]
     return "\n".join(parts)
 
 
@@ -65,7 +65,7 @@ def _sections(paper: PaperPages) -> Iterator[str]:
         own = [one for one in page.claims if paper.page_of_claim[one.claim.id] == page.name]
         if own:
             rows = table(("claim", "expect", "tolerance"), map(_row, own))
-            yield f"### {paper.key} {page.item}: {page.title}\n\n{_how(page)}\n\n{rows}"
+            yield f"### {paper.key} {page.item}\n\n{page.title}.\n\n{_how(page)}\n\n{rows}"
 
 
 def _how(page: ItemPage) -> str:

@@ -231,6 +231,11 @@ class PaperPages:
     answer: Answer | None = None
 
     @property
+    def name(self) -> str:
+        """The paper's short name: its defense's, where one is known to be its own."""
+        return (self.answer and self.answer.defense) or self.key.upper()
+
+    @property
     def done(self) -> tuple[ItemPage, ...]:
         """The items whose results are here."""
         return tuple(page for page in self.items if page.state == "done")

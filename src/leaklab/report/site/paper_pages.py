@@ -34,8 +34,7 @@ def paper_pages(data: SiteData) -> dict[Path, str]:
 
 
 def _page(paper: PaperPages, scale: str) -> str:
-    name = paper.answer.defense if paper.answer else paper.key.upper()
-    parts = [HEAD.format(name=name, title=paper.title, citation=paper.citation + ".", scale=scale)]
+    parts = [HEAD.format(name=paper.name, title=paper.title, citation=paper.citation + ".", scale=scale)]
     if paper.answer:
         parts += ["## What its defense hides\n", answer_text(paper.answer), *_picture(paper)]
     if paper.claims:
