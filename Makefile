@@ -23,7 +23,7 @@ SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-flower test-s3 test-slurm check lint report share bench chaos controls mutants clean
+.PHONY: help setup demo test test-flower test-s3 test-slurm check lint report share docs bench chaos controls mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -99,6 +99,12 @@ share: $(READY) ## record what was made in dvc.lock and push it to your DVC remo
 		{ [ -z "$$raw" ] || $(BIN)/dvc commit --force $$raw; } && \
 		$(BIN)/dvc push && \
 		echo "pushed; colleagues find it by the locks: git add dvc.lock results/dvc.lock" $$raw "&& git commit && git push"
+
+# without it each call ends with a notice of the theme's makers
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: $(READY) ## the documentation as a site, in site/
+	@$(BIN)/mkdocs build --quiet
+	@echo "docs: $(CURDIR)/site/index.html"
 
 bench: $(READY) ## measure training and attacks beside plain loops and peers: make bench BENCH=--quick
 	@PYTHONPATH=benchmarks $(BIN)/python -m training_speed $(BENCH)
