@@ -76,6 +76,13 @@ def test_an_example_can_be_read(language, text, items, targets):
         assert not language, "a language that nobody reads here"
 
 
+@pytest.mark.parametrize("page", ["docs/masked-sums.md", "config/README.md"])
+def test_an_example_that_needs_no_other_file_runs(page):
+    Path("mine/data").mkdir(parents=True)
+    (text,) = (text for kind, text in FENCE.findall((ROOT / page).read_text(encoding="utf-8")) if kind == "python")
+    exec(compile(text, page, "exec"), {})
+
+
 @pytest.mark.parametrize("text", workflows())
 def test_a_step_of_a_workflow_is_a_command_that_is_there(text, items, targets):
     for words in commands(text):

@@ -17,31 +17,8 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 GUIDE = ("index", "getting-started", "concepts", "artifact", "own-defense", "own-attack", "own-data", "own-model",
          "own-paper", "gate", "probe", "record", "papers/lrp", "papers/outpost", "papers/hyperfl")  # fmt: skip
-NAMES = set(
-    [
-        "CIFAR",
-        "MNIST",
-        "EMNIST",
-        "FEMNIST",
-        "CINIC",
-        "LFW",
-        "JSON",
-        "YAML",
-        "HTML",
-        "PNG",
-        "CPU",
-        "GPU",
-        "README",
-        "SHA",
-        "TOML",
-        "RAM",
-        "ID",
-        "GB",
-        "GPT",
-        "URL",
-        "NVFLARE",
-    ]
-)
+NAMES = {"CIFAR", "MNIST", "EMNIST", "FEMNIST", "CINIC", "LFW", "JSON", "YAML", "HTML", "PNG", "CPU", "GPU", "README",
+         "SHA", "TOML", "RAM", "ID", "GB", "GPT", "URL", "NVFLARE"}  # fmt: skip
 """Names of data sets, formats and machines, which are no words of this field."""
 
 
