@@ -31,6 +31,7 @@ from leaklab.report.tables.tables import sentence
 
 README = Path("README.md")
 FINDINGS = Path("docs/findings.md")
+FIRST_PAGE = Path("docs/index.md")
 NAMED = 5
 """How many items without results are named."""
 PART = re.compile(r"(<!-- generated: ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -46,6 +47,7 @@ def documents(data: SiteData) -> dict[Path, str]:
         raise UserError(f"no {README} here: run from the project's root folder")
     return {
         README: with_parts(README.read_text(encoding="utf-8"), data),
+        FIRST_PAGE: with_parts(FIRST_PAGE.read_text(encoding="utf-8"), data),
         FINDINGS: findings_text(data),
         PAGE: coverage_text(data),
         **{
@@ -191,6 +193,14 @@ def _answers(data: SiteData) -> str:
     return "\n".join(_wrapped(text))
 
 
+def _sentences(data: SiteData) -> str:
+    """Return the sentence of each paper's answer, with the paper's page beside ``FIRST_PAGE``."""
+    text = "\n".join(
+        f"* [{paper.name}](papers/{paper.key}.md): {paper.answer.sentence}" for paper in data.papers if paper.answer
+    )
+    return "\n".join(_wrapped(text))
+
+
 def _items(data: SiteData) -> str:
     done = [page for paper in data.papers for page in paper.done]
     lines = [
@@ -248,5 +258,10 @@ def _scales(_: SiteData) -> str:
     )
 
 
-PARTS: Mapping[str, Callable[[SiteData], str]] = {"answer": _answers, "items": _items, "scales": _scales}
-"""Generated parts of the README by their names."""
+PARTS: Mapping[str, Callable[[SiteData], str]] = {
+    "answer": _answers,
+    "items": _items,
+    "scales": _scales,
+    "sentences": _sentences,
+}
+"""Generated parts of the README and of the first page by their names."""
