@@ -155,7 +155,8 @@ def fetch(
         command = ["snakemake", "--cores", "1", "--quiet", "rules", "progress", "--", *map(str, files)]
         if subprocess.run([sys.executable, "-m", *command], check=False).returncode:
             raise UserError("not all data could be prepared: see above; what was prepared is kept")
-    gone = {**gone, **weights_not_to_be_had(needed)}
+    with shown("fetching weights"):
+        gone = {**gone, **weights_not_to_be_had(needed)}
     for name in (*needed.datasets, *needed.weights):
         out.print(f"{name}: {gone.get(name, 'here')}")
     have = len(needed.datasets) + len(needed.weights) - len(gone)

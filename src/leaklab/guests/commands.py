@@ -12,6 +12,7 @@ import typer
 from leaklab.guests.places import ROOMS, lodgers
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
+from leaklab.records.progress import shown
 
 if TYPE_CHECKING:
     from leaklab.guests.files import Guest
@@ -41,11 +42,12 @@ def describe(
     guest = find(file)
     if guest.kind != "defense":
         raise UserError(f"{file}: {guest.offered} is an attack: describe takes defenses")
-    lint = in_child(LINT, guest.file, {"sha256": guest.sha256}).value
-    facts = in_child(DESCRIPTION, guest.file, {"sha256": guest.sha256}).value
+    with shown("calling the defense"):
+        lint = in_child(LINT, guest.file, {"sha256": guest.sha256}).value
+        facts = in_child(DESCRIPTION, guest.file, {"sha256": guest.sha256}).value
     if as_json:
-        shown = {**asdict(guest), "file": guest.file.name}
-        typer.echo(json.dumps({"guest": shown, **lint, "facts": facts}, indent=1, sort_keys=True))
+        offered = {**asdict(guest), "file": guest.file.name}
+        typer.echo(json.dumps({"guest": offered, **lint, "facts": facts}, indent=1, sort_keys=True))
         return
     typer.echo(f"{guest.offered} ({guest.file.name}, line {guest.line})")
     for warning in lint["warnings"]:
