@@ -18,8 +18,23 @@ HEAD = """\
 # The command `leaklab`
 
 It looks at what is here, judges files of yours, and builds pages; trainings and attacks of items are made by
-`snakemake`. A mistake of the user is one line and exit status 1. Written by `python docs/write_command_line.py` from
-`leaklab COMMAND --help`; do not edit.
+`snakemake`. A mistake of the user is one line and exit status 1. Alone it shows three doors with one command each:
+*regenerate the papers*, *judge my defense* ([try](try.md)) and *probe my training* ([probe](probe.md)). Written by
+`python docs/write_command_line.py` from `leaklab COMMAND --help`; do not edit.
+
+**Names.** An item may be written `lrp table1`, `lrp/table1` or `lrp-table1`, in any case; a name that is nearly right
+brings up what was meant. `leaklab report lrp table1` makes the page of one item, from its table and figure alone: where
+the scale has no verdicts yet, the claims that rest on the item alone are judged for it. `leaklab report mine <item>`
+names the page of your own items.
+
+**For programs.** `leaklab items`, `leaklab plan`, `leaklab audit` and `leaklab trace` with `--json` print JSON and
+nothing else; an audit that fails ends with status 1, as without. What is piped is not cut to the width of a terminal.
+
+**Completion.** `leaklab --install-completion` sets up the shell that you use (bash, zsh, fish or PowerShell), which
+then completes commands, options, scales, papers and items; `leaklab --show-completion` only prints what it would add.
+
+**Long work.** On a terminal, what takes more than three seconds shows a bar on standard error, which goes when it is
+done; elsewhere nothing is added. Snakemake tells each job in a line ([cluster](cluster.md#5-run)).
 """
 
 
