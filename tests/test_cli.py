@@ -574,7 +574,8 @@ def test_a_help_text_flows_to_the_width_of_the_terminal(leaklab):
 def test_schemas_are_written_and_named(leaklab, tmp_path):
     lines = leaklab("schema", folder=tmp_path).splitlines()
     assert lines == [
-        f"workflow/schemas/{name}.schema.json" for name in ("card", "config", "item", "paper", "probe", "specs")
+        f"workflow/schemas/{name}.schema.json"
+        for name in ("card", "config", "entry", "item", "paper", "probe", "specs")
     ]
     assert all((tmp_path / line).is_file() for line in lines)
 

@@ -93,7 +93,9 @@ TEMPLATES = sorted(
 )
 ITEM_FILES = [str(item_file(item)) for item in load_items().values()]
 PAPER_FILES = [str(paper_file(key)) for key in load_papers()]
-SCOREBOARD_FILES = sorted(str(path) for path in Path("results/scoreboard").glob("*.json"))
+SCOREBOARD_FILES = sorted(
+    str(path) for path in Path("results/scoreboard").glob("*.json")
+)
 PAGES = [f"{key}.html" for key in load_papers()]
 
 
