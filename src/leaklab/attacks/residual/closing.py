@@ -69,6 +69,9 @@ class Closing:
         prior: of the picture as the network takes it.
         gradients: by name.
         noise: rms error of their entries, by name.
+
+    Attributes:
+        evaluations: of the whole gradient, so far.
     """
 
     def __init__(
@@ -76,7 +79,7 @@ class Closing:
     ) -> None:
         self.frontier, self.prior, self.gradients, self.noise = frontier, prior, gradients, noise
         self.structure = frontier.found.structure
-        self.range = prior.high - prior.low
+        self.range, self.evaluations = prior.high - prior.low, 0
 
     def closed(self, picture: Tensor, over: Callable[[], bool] = lambda: False) -> Closed:
         """Return the picture that the turns lead to, and what speaks for it.
@@ -107,6 +110,7 @@ class Closing:
         return max(self._misfits(picture).values())
 
     def _misfits(self, picture: Tensor) -> dict[str, float]:
+        self.evaluations += 1
         made = self.structure.operations.gradients(picture, self.structure.logits, self.frontier.found.last.head)
         found = {}
         for name, own in self.gradients.items():
@@ -160,7 +164,8 @@ class Closing:
     def _value(self, picture: Tensor, spreads: Tensor) -> float:
         """Return the negative logarithm of the posterior."""
         with torch.no_grad():
-            rest = torch.where(self._on, self._made(picture)[0], self._made(picture)[0].clamp(min=0)) - self._wanted
+            rest = self._made(picture)[0] - self._wanted
+        rest = torch.where(self._firm, rest, rest.clamp(min=0))
         away, outside = picture.flatten() - self.prior.mean, self.prior.outside(picture.flatten()) / self.range
         value = (rest / spreads).square().sum() / 2 + away @ self.prior.precision @ away / 2
         return float(value + HARD * outside.square().sum())
@@ -173,7 +178,7 @@ class Closing:
             for units in torch.diag(steps).split(CHUNK):  # type: ignore[no-untyped-call]
                 columns.append(self._made(picture + units.view(-1, *picture.shape[1:])) - own)
         slopes = torch.cat(columns).T / steps
-        return slopes, own - self._wanted, self._on | (own > 0)
+        return slopes, own - self._wanted, self._firm | (own > self._wanted)
 
     def _made(self, pictures: Tensor) -> Tensor:
         return torch.cat([one.flatten(1) for one in self.frontier.inputs(pictures)], 1)
@@ -183,5 +188,5 @@ class Closing:
         return torch.cat([self.frontier.found.maps[one.name].values.flatten() for one in self.frontier.bends])
 
     @cached_property
-    def _on(self) -> Tensor:
-        return self._wanted > 0
+    def _firm(self) -> Tensor:
+        return torch.cat([self.frontier.found.maps[one.name].firm.flatten() for one in self.frontier.bends])

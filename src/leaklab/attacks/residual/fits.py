@@ -7,7 +7,7 @@ these only some are in doubt: where rounding decides. They are set one after the
 Source: ours.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -92,16 +92,19 @@ class Fit:
         return (rows - self.values[0].numel()) * len(self.values)
 
 
-def settled(equations: Sequence[Equations], sides: tuple[int, int]) -> Fit:
+def settled(equations: Sequence[Equations], sides: tuple[int, int], over: Callable[[], bool] = lambda: False) -> Fit:
     """Return the input that fits all the equations best, with cells in doubt set one by one while the residual falls.
 
     Args:
         equations: of all convolutions that take the input.
         sides: H and W of the input.
+        over: asked before each change, whether time is.
     """
     best, flips, own = _fitted(equations, sides, 0), 0, tuple(equations)
     now, span = best
     while flips < MOST_FLIPS and now.bar / 8 < now.residual < torch.inf and any(_doubts(one) for one in own):
+        if over():
+            break
         gains = [_gains(one, now, span[place]) for place, one in enumerate(own)]
         place = max(range(len(own)), key=lambda one: float(gains[one].max()))
         most = float(gains[place].max())

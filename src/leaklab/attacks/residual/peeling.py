@@ -10,7 +10,7 @@ whether they are on. It is proven where the equations besides determine every ce
 Source: ours.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -59,6 +59,11 @@ class Map:
         """Which cells are on."""
         return self.values > 0
 
+    @property
+    def firm(self) -> Tensor:
+        """Which cells are on without any doubt."""
+        return self.on & ~_states(self.values, self.spread)[1]
+
 
 @dataclass(eq=False)
 class Peeled:
@@ -87,13 +92,17 @@ class Peeled:
         return {**known, self.structure.logits: self.last.head}
 
 
-def peeled(structure: Structure, gradients: Mapping[str, Tensor], noise: Mapping[str, float]) -> Peeled:
+def peeled(
+    structure: Structure, gradients: Mapping[str, Tensor], noise: Mapping[str, float],
+    over: Callable[[], bool] = lambda: False,
+) -> Peeled:  # fmt: skip
     """Return what the gradients of one sample tell of all maps that can be reached.
 
     Args:
         structure: of the network.
         gradients: by name, float64, up to one factor.
         noise: rms error of their entries, by name.
+        over: asked before each map and each change of a cell, whether time is.
 
     Raises:
         UserError: see ``last_map``.
@@ -106,12 +115,15 @@ def peeled(structure: Structure, gradients: Mapping[str, Tensor], noise: Mapping
         reached = structure.next_to(bend.name) <= {*found.on, structure.logits}
         if bend == last.bend or not reached:
             continue
+        if over():
+            found.why = found.why or "time was over"
+            break
         equations = _equations(found, bend, gradients, noise, unsure)
         if not equations:
             found.why = found.why or f"no convolution takes the output of '{bend.name}' alone and is sent"
             continue
         shape = structure.shapes[bend.name]
-        fit = settled(equations, (shape[1], shape[2]))
+        fit = settled(equations, (shape[1], shape[2]), over)
         if not _closes(fit):
             found.why = found.why or _shortfall(bend, fit)
             continue

@@ -1,8 +1,8 @@
 """The picture behind the maps that were read: sought under a prior, as one that makes them.
 
 Maps nearest to the picture are continuous in it, while the gradient jumps with every ReLU: so they are matched, by a
-likelihood that narrows in stages. A cell that is on has a known value, any other is not above 0. Of a max pooling the
-largest of its places counts.
+likelihood that narrows in stages. A cell that is on has a known value, any other is not above 0, and one in doubt not
+above what was read. Of a max pooling the largest of its places counts.
 
 Source: maximum a posteriori and narrowing as in ``annealed``.
 """
@@ -68,7 +68,8 @@ class Frontier:
         rests = []
         for bend, made in zip(self.bends, self.inputs(picture), strict=True):
             one = self.found.maps[bend.name]
-            rests.append(torch.where(one.on, made[0] - one.values, made[0].clamp(min=0)).flatten())
+            rest = made[0] - one.values
+            rests.append(torch.where(one.firm, rest, rest.clamp(min=0)).flatten())
         return torch.cat(rests) * width / self.spreads(width)
 
     def spreads(self, width: float) -> Tensor:
