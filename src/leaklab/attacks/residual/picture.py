@@ -83,20 +83,25 @@ class Frontier:
 
 
 def behind(
-    frontier: Frontier, prior: GaussianPrior, widths: Sequence[float] = WIDTHS, over: Callable[[], bool] = lambda: False
-) -> Tensor:
+    frontier: Frontier, prior: GaussianPrior, widths: Sequence[float] = WIDTHS, steps: int = STEPS,
+    start: Tensor | None = None, over: Callable[[], bool] = lambda: False,
+) -> Tensor:  # fmt: skip
     """Return the likeliest picture that makes the maps, what the network takes, [1, C, H, W].
 
     Args:
         frontier: with at least one map.
         prior: of the picture.
         widths: see ``WIDTHS``.
+        steps: of each stage.
+        start: numbers that the prior's factor takes, [d]; None for the mean.
         over: asked after each stage, whether time is.
     """
     structure = frontier.found.structure
-    shape, latents = structure.shapes[structure.picture], prior.mean.new_zeros(prior.factor.shape[1]).requires_grad_()
+    shape = structure.shapes[structure.picture]
+    latents = prior.mean.new_zeros(prior.factor.shape[1]) if start is None else start.clone()
+    latents.requires_grad_()
     for width in widths:
-        search = torch.optim.LBFGS([latents], max_iter=STEPS, history_size=HISTORY, line_search_fn="strong_wolfe")
+        search = torch.optim.LBFGS([latents], max_iter=steps, history_size=HISTORY, line_search_fn="strong_wolfe")
 
         def loss(search: torch.optim.LBFGS = search, width: float = width) -> float:
             search.zero_grad()

@@ -22,6 +22,7 @@ from leaklab.probing.algebra import closing as whole
 from leaklab.probing.algebra.readers import error_of, update
 from leaklab.probing.algebra.rehearsal import Rehearsal, in_mode, rehearse
 from leaklab.probing.case import Case
+from leaklab.probing.owned import with_state
 from leaklab.probing.reading import Reading
 from leaklab.probing.searches.beliefs import Beliefs
 from leaklab.probing.searches.matching import Deadline
@@ -63,8 +64,8 @@ def fits(case: Case) -> bool:
     return plain and case.told() == 1 and not drawn and any(isinstance(one, nn.Conv2d) for one in model.modules())
 
 
-def residual_peel(case: Case, scene: Scene, deadline: Deadline) -> Found | str:
-    """Return what is peeled of the one sample of a case, or why nothing is.
+def residual_peel(case: Case, scene: Scene, deadline: Deadline) -> Found | str | None:
+    """Return what is peeled of the one sample of a case, or why nothing is; None of a network of another form.
 
     Args:
         case: that ``fits``.
@@ -75,13 +76,14 @@ def residual_peel(case: Case, scene: Scene, deadline: Deadline) -> Found | str:
     def over() -> bool:
         return deadline.left <= 0
 
+    structure = _structure(case, scene.beliefs[0])
+    if structure is None:
+        return None
     try:
         rehearsal = rehearse(case)
-        network = rehearsal.model()
-        shape = tuple(_prepared(case, rehearsal.inputs[:1].double()).shape[1:])
         gradients = {name: update(case, rehearsal, name) for name in rehearsal.factors if name in case.exchange.sent}
         noise = {name: error_of(case, rehearsal, name) for name in gradients}
-        read = peeled(Structure(network, shape, "it"), gradients, noise, over)
+        read = peeled(structure, gradients, noise, over)
     except UserError as refusal:
         return str(refusal)
     if not read.maps:
@@ -100,6 +102,15 @@ def residual_peel(case: Case, scene: Scene, deadline: Deadline) -> Found | str:
     proven = closed.worst < NEARLY and not over() and _is_proven(case, rehearsal, own)
     readings = (*readings, Reading(NAME, "input", sample[0], proven))
     return Found(readings, words, sample, closing.evaluations, complete=not over())
+
+
+def _structure(case: Case, beliefs: Beliefs) -> Structure | None:
+    """Return the structure of a client's network; None where it has another form."""
+    try:
+        blank = _prepared(case, beliefs.samples(beliefs.means[:1]).double())
+        return Structure(with_state(case.client.model, case.exchange.before), tuple(blank.shape[1:]), "it")
+    except (UserError, RuntimeError):
+        return None
 
 
 def _is_proven(case: Case, rehearsal: Rehearsal, sample: Tensor) -> bool:

@@ -131,7 +131,7 @@ def searches(
         peel = _peeled(case, scene, deadline.part(FIRST_SHARE))
         if isinstance(peel, str):
             untried.append((residual.NAME, peel))
-        else:
+        elif peel is not None:
             layers, readings, tried = peel
     for place, (name, own, attack) in enumerate(plan):
         reason = _reason_against(tried, deadline.left, budget)
@@ -170,11 +170,11 @@ def _plan(beliefs: Sequence[Beliefs], only: Collection[str] | None) -> list[tupl
     return asked
 
 
-def _peeled(case: Case, scene: Scene, deadline: Deadline) -> tuple[str, list[Reading], list[Tried]] | str:
-    """Return what layers saw in words, readings, and the search if a sample was sought; or why nothing was."""
+def _peeled(case: Case, scene: Scene, deadline: Deadline) -> tuple[str, list[Reading], list[Tried]] | str | None:
+    """Return what layers saw in words, readings, and the search if a sample was sought; see ``residual_peel``."""
     before = deadline.left
     found = residual.residual_peel(case, scene, deadline)
-    if isinstance(found, str):
+    if found is None or isinstance(found, str):
         return found
     if found.picture is None:
         return found.words, list(found.readings), []
