@@ -22,7 +22,7 @@ from torch import Tensor
 from leaklab.attacks.pooling.picture import GaussianPrior
 from leaklab.attacks.residual.picture import Frontier
 
-WIDTHS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
+WIDTHS = (1e-3, 1e-5, 1e-7)
 """Errors of a map's cells that are allowed for, relative to its size, turn by turn; see ``Frontier.spreads``."""
 HALVES, MOVED, CHUNK = 4, 1e-6, 64
 """Of a step at most; step by which derivatives are taken, relative to the range, and how many are at once."""
