@@ -26,6 +26,8 @@ WIDTHS = (1e-3, 1e-5, 1e-7)
 """Errors of a map's cells that are allowed for, relative to its size, turn by turn; see ``Frontier.spreads``."""
 HALVES, MOVED, CHUNK = 4, 1e-6, 64
 """Of a step at most; step by which derivatives are taken, relative to the range, and how many are at once."""
+LAST_TURNS = 2
+"""After pixels were put to their ends, at most: one cell at its edge is enough for gradients not to agree."""
 SHRINKS = 0.8
 """Share of the expected error that a turn leaves at most: from there on the prior decides, and no turn helps."""
 HARD = 1e4
@@ -86,17 +88,20 @@ class Closing:
 
         Args:
             picture: to begin with, [1, C, H, W]; what the network takes.
-            over: asked after each turn, whether time is.
+            over: asked before each turn, whether time is.
         """
         expected, free = torch.inf, torch.ones_like(self.prior.mean, dtype=torch.bool)
-        if picture.numel() <= MOST_NUMBERS:
+        if picture.numel() <= MOST_NUMBERS and not over():
             for width in WIDTHS:
                 before = expected
                 picture, expected = self._turn(picture, width, free)
                 if over() or expected > SHRINKS * before:
                     break
             picture, free = self._at_ends(picture)
-            if not bool(free.all()) and not over():
+            for number in range(LAST_TURNS):
+                still = number > 0 or bool(free.all())
+                if over() or (still and self.worst(picture) < AGREES):
+                    break
                 picture, expected = self._turn(picture, WIDTHS[-1], free)
         return Closed(picture, self.misfit(picture), self.worst(picture), expected)
 

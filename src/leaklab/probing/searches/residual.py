@@ -20,7 +20,7 @@ from leaklab.attacks.residual.picture import Frontier, behind
 from leaklab.attacks.residual.structure import Structure
 from leaklab.probing.algebra import closing as whole
 from leaklab.probing.algebra.readers import error_of, update
-from leaklab.probing.algebra.rehearsal import Rehearsal, in_mode, rehearse
+from leaklab.probing.algebra.rehearsal import FAILURES, Rehearsal, in_mode, rehearse
 from leaklab.probing.case import Case
 from leaklab.probing.owned import with_state
 from leaklab.probing.reading import Reading
@@ -81,6 +81,8 @@ def residual_peel(case: Case, scene: Scene, deadline: Deadline) -> Found | str |
         return None
     try:
         rehearsal = rehearse(case)
+        if over():
+            return "the time was over before the client was rehearsed"
         gradients = {name: update(case, rehearsal, name) for name in rehearsal.factors if name in case.exchange.sent}
         noise = {name: error_of(case, rehearsal, name) for name in gradients}
         read = peeled(structure, gradients, noise, over)
@@ -109,7 +111,7 @@ def _structure(case: Case, beliefs: Beliefs) -> Structure | None:
     try:
         blank = _prepared(case, beliefs.samples(beliefs.means[:1]).double())
         return Structure(with_state(case.client.model, case.exchange.before), tuple(blank.shape[1:]), "it")
-    except (UserError, RuntimeError):
+    except FAILURES:
         return None
 
 
@@ -160,7 +162,7 @@ def _prior(case: Case, beliefs: Beliefs, classes: Tensor | None) -> _Prior | str
     try:
         low, high = (_prepared(case, one) for one in ends)
         middle = _prepared(case, ends[0] + ramp * (ends[1] - ends[0]))
-    except RuntimeError as failed:
+    except FAILURES as failed:
         return f"what prepares it takes no float64: {str(failed).splitlines()[0]}"
     scale = high - low
     cellwise = low.shape == ends[0].shape and bool((scale != 0).all())
