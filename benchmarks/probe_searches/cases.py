@@ -77,7 +77,7 @@ WORKLOADS = (
     Workload("LSTM over rows", models.Rows, budget=25.0),
     Workload("transformer (ViT)", models.Transformer, budget=20.0),
     Workload("ResNet-18, 32x32 in colour, eval", models.resnet18, {"mode": "eval"}, side=32, channels=3, budget=60.0,
-             only=("annealed-map",)),
+             only=("residual-peel", "annealed-map")),
     Workload("ReLU CNN", lambda: models.cnn(nn.ReLU)),
     Workload("sigmoid CNN, no public samples", models.cnn, public=False),
     Workload("sigmoid CNN, batch of 4", models.cnn, samples=4, budget=12.0),

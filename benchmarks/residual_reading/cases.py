@@ -14,11 +14,16 @@ from torch import Tensor
 
 from leaklab.attacks.annealed import AnnealedMap
 from leaklab.attacks.base import Budget, Case, victim
+from leaklab.attacks.pooling.picture import GaussianPrior
+from leaklab.attacks.residual.closing import Closing
+from leaklab.attacks.residual.peeling import peeled
+from leaklab.attacks.residual.picture import Frontier, behind
+from leaklab.attacks.residual.structure import Structure
+from leaklab.attacks.residual_peel import rounding
 from leaklab.data.dataset import unit_range
 from leaklab.models.generators.class_gaussian import ClassGaussian, ClassGaussianGenerator
 from leaklab.records.streams import stream
-from residual_reading.peeling import peeled
-from residual_reading.pictures import MATCHED, Matching, Prior, behind, narrowed
+from residual_reading.pictures import MATCHED, Matching, narrowed
 
 Row = dict[str, Any]
 NOISES = (0.01, 0.03, 0.1)
@@ -58,21 +63,28 @@ def measured(name: str, attacker: str, image: int) -> Row:
     gradients, shape = {key: value[0] for key, value in seen.update.items()}, tuple(truth.shape[-3:])
     label, truth = int(gradients["fc.bias"].argmin()), truth.double().flatten()
     matching, row = Matching(network, gradients, label, shape), Row(data=name, attacker=attacker, image=image)
-    side, start = shape[-1] // 4, time.process_time()
+    given = generator(name)
+    mean, factor = given.mean[label].detach().double(), given.factor_of(label).detach().double()
+    prior = GaussianPrior(mean, factor, torch.zeros_like(mean), torch.ones_like(mean))
     if attacker in (PEEL, PEEL_ONLY):
-        read = peeled(network, gradients, side)
-        worst = max(read.fits.values(), default=torch.inf)
-        row |= {"closed": len(read.fits) == DEPTH, "layers": len(read.fits), "flips": read.flips, "worst": worst}
+        noise = rounding(seen, torch.finfo(next(iter(observation.update.values())).dtype).eps)[0]
+        start = time.process_time()
+        read = peeled(Structure(network, shape, attacker), gradients, noise)
+        told = [one for one in read.maps.values() if "fc" not in one.layers]
+        layers = sum(len(one.layers) for one in told)
+        row |= {"closed": layers == DEPTH, "layers": layers, "flips": sum(one.flips for one in told)}
+        row |= {"worst": max((one.residual for one in told), default=torch.inf)}
         sizes = torch.linalg.svdvals(gradients["layer3.2.conv2.weight"].flatten(1))
-        row |= {"rank": int((sizes > RANK * sizes[0]).sum()), "places": side**2, "fitted": time.process_time() - start}
+        row |= {"rank": int((sizes > RANK * sizes[0]).sum()), "places": (shape[-1] // 4) ** 2}
+        row |= {"fitted": time.process_time() - start}
     if attacker == PEEL_ONLY:
         return row | {"seconds": row["fitted"]}
-    given = generator(name)
-    prior = Prior(given.mean[label].detach().double(), given.factor_of(label).detach().double())
     start = time.process_time()
-    if attacker == PEEL and read.maps:
-        found = behind(network, read, prior, shape)
-    elif attacker in (PEEL, MEAN):
+    if attacker == PEEL:
+        frontier = Frontier(read)
+        closed = Closing(frontier, prior, gradients, noise).closed(behind(frontier, prior))
+        found, row["certified"] = closed.picture.flatten(), closed.certified
+    elif attacker == MEAN:
         found = prior.mean
     elif attacker == MAP:
         case = Case(observation, knowledge, Budget(40, 1), partial(stream, 0, "attack"), None, given)
@@ -87,7 +99,7 @@ def measured(name: str, attacker: str, image: int) -> Row:
     return row | {"loss": matching.loss(found), "loss_of_truth": matching.loss(truth)}
 
 
-def _searched(matching: Matching, attacker: str, prior: Prior, truth: Tensor, row: Row) -> Tensor:
+def _searched(matching: Matching, attacker: str, prior: GaussianPrior, truth: Tensor, row: Row) -> Tensor:
     """Return where gradient matching ends; of an oracle that starts beside the truth, the row says how it began."""
     start, widths = prior.mean.new_zeros(prior.factor.shape[1]), MATCHED
     for key, value in SEARCHES.get(attacker, {}).items():

@@ -1,37 +1,24 @@
-"""Pictures: behind what was peeled, and by gradient matching with softened, granted or ordinary ReLUs."""
+"""Pictures by gradient matching with softened, granted or ordinary ReLUs."""
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from residual_reading.peeling import Peeled
+from leaklab.attacks.pooling.picture import GaussianPrior
 
-WIDTHS, MATCHED, STEPS, HISTORY = (0.3, 0.1, 0.03, 0.01, 0.003), (4e-3, 4e-4, 4e-5, 1e-5), 40, 40
-"""Errors that a search allows for, from stage to stage, relative to what is matched: of maps, of gradients; steps of
-each.
-"""
+MATCHED, STEPS, HISTORY = (4e-3, 4e-4, 4e-5, 1e-5), 40, 40
+"""Errors that a search allows for, from stage to stage, relative to the gradient; steps of each."""
 SOFTNESS = 25.0
 """Of a softened ReLU, by unit of the width: 1 / beta."""
-BOX, MAPS = 100.0, 2
-"""Weight of leaving [0, 1]; how many maps a picture is fitted to."""
-FIRST_BLOCK = (7, 8)
-"""ReLUs of the second stage's first block, the inner one and that of its output."""
-
-
-@dataclass(frozen=True, eq=False)
-class Prior:
-    """A picture [P] in [0, 1] is mean + factor z, with z of N(0, 1)."""
-
-    mean: Tensor
-    factor: Tensor
+BOX = 100.0
+"""Weight of leaving [0, 1]."""
 
 
 def narrowed(
-    misfit: Callable[[Tensor, float], Tensor], prior: Prior, start: Tensor, widths: tuple[float, ...] = WIDTHS
+    misfit: Callable[[Tensor, float], Tensor], prior: GaussianPrior, start: Tensor, widths: tuple[float, ...] = MATCHED
 ) -> Tensor:
     """Return the latents that make a misfit [M], given picture and width, small beside the prior."""
     latents = start.clone().requires_grad_()
@@ -41,64 +28,13 @@ def narrowed(
         def loss(search: torch.optim.LBFGS = search, width: float = width) -> float:
             search.zero_grad()
             picture = prior.mean + prior.factor @ latents
-            outside = (picture - picture.clamp(0, 1)).square().sum()
+            outside = prior.outside(picture).square().sum()
             value = misfit(picture, width).square().sum() / width**2 / 2 + latents.square().sum() / 2 + BOX * outside
             value.backward()
             return float(value.detach())
 
         search.step(loss)
     return latents.detach()
-
-
-def behind(network: nn.Sequential, read: Peeled, prior: Prior, shape: tuple[int, ...]) -> Tensor:
-    """Return the picture [P] that makes the maps nearest to it, which are continuous in the picture.
-
-    Cells that are on have known values, the others are not above 0.
-    """
-    maps = _first_block if set(FIRST_BLOCK) <= set(read.maps) else _lowest
-    made, known = maps(network, read)
-    sizes = [one[one > 0].square().mean().sqrt() for one in known]
-
-    def misfit(picture: Tensor, _: float) -> Tensor:
-        rests = [
-            torch.where(one > 0, own - one, own.clamp(min=0)) / size
-            for own, one, size in zip(made(picture.view(1, *shape)), known, sizes, strict=True)
-        ]
-        return torch.cat([rest.flatten() for rest in rests])
-
-    return prior.mean + prior.factor @ narrowed(misfit, prior, prior.mean.new_zeros(prior.factor.shape[1]))
-
-
-Made = Callable[[Tensor], list[Tensor]]
-
-
-def _first_block(network: nn.Sequential, read: Peeled) -> tuple[Made, list[Tensor]]:
-    """Return both maps of the first block of the second stage; with the inner one known, the other is affine."""
-    block, names = network.layer2[0], [name for name, _ in network.named_children()]
-    front = nn.Sequential(*list(network.children())[: names.index("layer2")])
-    known = [read.maps[place] for place in FIRST_BLOCK]
-    added = block.bn2(block.conv2(known[0][None]))[0]
-
-    def made(picture: Tensor) -> list[Tensor]:
-        inputs = front(picture)
-        return [block.bn1(block.conv1(inputs))[0], block.downsample(inputs)[0] + added]
-
-    return made, known
-
-
-def _lowest(network: nn.Sequential, read: Peeled) -> tuple[Made, list[Tensor]]:
-    """Return the lowest maps that were read, where the peeling ended above that block."""
-    network, gate, lowest = deepcopy(network), Gate(), sorted(read.maps)[:MAPS]
-    gated(network, gate)
-    names = [name for name, _ in network.named_children()]
-    front = nn.Sequential(*list(network.children())[: names.index("layer2" if lowest[-1] < 13 else "layer3") + 1])
-
-    def made(picture: Tensor) -> list[Tensor]:
-        gate.seen = []
-        front(picture)
-        return [gate.seen[place][0] for place in lowest]
-
-    return made, [read.maps[place] for place in lowest]
 
 
 def gated(network: nn.Module, gate: "Gate") -> None:

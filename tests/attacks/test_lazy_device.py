@@ -61,6 +61,7 @@ ATTACKS = [
     ("unmixed-pictures", {}, {**BATCH, "model": PERCEPTRON}),
 ]
 OF_POOLS = ("pool-peel", "pool-peel-smooth")
+RESIDUAL = "residual-peel"
 SLOW = {"dlg", "idlg", "csdlg", "delta-dlg", "annealed-likelihood", "annealed-map", "annealed-sum"}
 GENERATIVE = {"annealed-likelihood", "annealed-map", "annealed-sum", "ggl", "head-lookup"}
 
@@ -179,6 +180,14 @@ def test_what_reads_pools_works_there(lazy, dataset, name):
     assert_same(*(attacked(spec, *captured, device, given, None) for device in ("cpu", lazy)))
 
 
+def test_what_reads_residual_networks_works_there(lazy, dataset):
+    prior = ClassGaussian(components=4).fitted(dataset.train_images / 255, dataset.train_labels, 10)
+    captured = drawn(dataset, {"model": "resnet-small", "mode": "eval"})
+    attack = {"name": RESIDUAL, "settings": {}}
+    spec = AttackerSpec.model_validate({"attack": attack, "transform": "none", "iterations": 2, "restarts": 2})
+    assert_same(*(attacked(spec, *captured, device, prior, None) for device in ("cpu", lazy)))
+
+
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_every_transform_works_there(both, dataset, transform):
     attack, changes = TRANSFORMS[transform]
@@ -205,7 +214,9 @@ def test_every_transform_of_an_algorithms_messages_works_there(both, dataset, na
 
 
 def test_every_attack_and_transform_is_listed():
-    attacks = {name for name, _, _ in ATTACKS} | {*OF_POOLS} | {attack["name"] for attack, _ in TRANSFORMS.values()}
+    attacks = (
+        {name for name, _, _ in ATTACKS} | {*OF_POOLS, RESIDUAL} | {attack["name"] for attack, _ in TRANSFORMS.values()}
+    )
     assert attacks == set(plugins.available("attacks"))
     transforms = {*TRANSFORMS, "learnt"} | {name for name, *_ in OF_ALGORITHMS}
     assert transforms == set(plugins.available("attacks/adaptive"))

@@ -22,10 +22,12 @@ from torch import Tensor
 from leaklab.attacks.pooling.picture import GaussianPrior
 from leaklab.attacks.residual.picture import Frontier
 
-WIDTHS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
+WIDTHS = (1e-3, 1e-5, 1e-7)
 """Errors of a map's cells that are allowed for, relative to its size, turn by turn; see ``Frontier.spreads``."""
 HALVES, MOVED, CHUNK = 4, 1e-6, 64
 """Of a step at most; step by which derivatives are taken, relative to the range, and how many are at once."""
+LAST_TURNS = 2
+"""After pixels were put to their ends, at most: one cell at its edge is enough for gradients not to agree."""
 SHRINKS = 0.8
 """Share of the expected error that a turn leaves at most: from there on the prior decides, and no turn helps."""
 HARD = 1e4
@@ -69,6 +71,9 @@ class Closing:
         prior: of the picture as the network takes it.
         gradients: by name.
         noise: rms error of their entries, by name.
+
+    Attributes:
+        evaluations: of the whole gradient, so far.
     """
 
     def __init__(
@@ -76,24 +81,27 @@ class Closing:
     ) -> None:
         self.frontier, self.prior, self.gradients, self.noise = frontier, prior, gradients, noise
         self.structure = frontier.found.structure
-        self.range = prior.high - prior.low
+        self.range, self.evaluations = prior.high - prior.low, 0
 
     def closed(self, picture: Tensor, over: Callable[[], bool] = lambda: False) -> Closed:
         """Return the picture that the turns lead to, and what speaks for it.
 
         Args:
             picture: to begin with, [1, C, H, W]; what the network takes.
-            over: asked after each turn, whether time is.
+            over: asked before each turn, whether time is.
         """
         expected, free = torch.inf, torch.ones_like(self.prior.mean, dtype=torch.bool)
-        if picture.numel() <= MOST_NUMBERS:
+        if picture.numel() <= MOST_NUMBERS and not over():
             for width in WIDTHS:
                 before = expected
                 picture, expected = self._turn(picture, width, free)
                 if over() or expected > SHRINKS * before:
                     break
             picture, free = self._at_ends(picture)
-            if not bool(free.all()) and not over():
+            for number in range(LAST_TURNS):
+                still = number > 0 or bool(free.all())
+                if over() or (still and self.worst(picture) < AGREES):
+                    break
                 picture, expected = self._turn(picture, WIDTHS[-1], free)
         return Closed(picture, self.misfit(picture), self.worst(picture), expected)
 
@@ -107,6 +115,7 @@ class Closing:
         return max(self._misfits(picture).values())
 
     def _misfits(self, picture: Tensor) -> dict[str, float]:
+        self.evaluations += 1
         made = self.structure.operations.gradients(picture, self.structure.logits, self.frontier.found.last.head)
         found = {}
         for name, own in self.gradients.items():
@@ -160,7 +169,8 @@ class Closing:
     def _value(self, picture: Tensor, spreads: Tensor) -> float:
         """Return the negative logarithm of the posterior."""
         with torch.no_grad():
-            rest = torch.where(self._on, self._made(picture)[0], self._made(picture)[0].clamp(min=0)) - self._wanted
+            rest = self._made(picture)[0] - self._wanted
+        rest = torch.where(self._firm, rest, rest.clamp(min=0))
         away, outside = picture.flatten() - self.prior.mean, self.prior.outside(picture.flatten()) / self.range
         value = (rest / spreads).square().sum() / 2 + away @ self.prior.precision @ away / 2
         return float(value + HARD * outside.square().sum())
@@ -173,7 +183,7 @@ class Closing:
             for units in torch.diag(steps).split(CHUNK):  # type: ignore[no-untyped-call]
                 columns.append(self._made(picture + units.view(-1, *picture.shape[1:])) - own)
         slopes = torch.cat(columns).T / steps
-        return slopes, own - self._wanted, self._on | (own > 0)
+        return slopes, own - self._wanted, self._firm | (own > self._wanted)
 
     def _made(self, pictures: Tensor) -> Tensor:
         return torch.cat([one.flatten(1) for one in self.frontier.inputs(pictures)], 1)
@@ -183,5 +193,5 @@ class Closing:
         return torch.cat([self.frontier.found.maps[one.name].values.flatten() for one in self.frontier.bends])
 
     @cached_property
-    def _on(self) -> Tensor:
-        return self._wanted > 0
+    def _firm(self) -> Tensor:
+        return torch.cat([self.frontier.found.maps[one.name].firm.flatten() for one in self.frontier.bends])

@@ -7,7 +7,7 @@ these only some are in doubt: where rounding decides. They are set one after the
 Source: ours.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -23,6 +23,8 @@ ROUNDED, MOST_ROUNDED = 1.0, 1e-4
 """Where more is lost to rounding, as of a delta at a small rate: so many times that, but no more than so much."""
 RANK = 1e-6
 """Least singular value that is no rounding, relative to the largest."""
+UNSEEN = 1e-8
+"""Share of a cell outside of what the equations see, from which on it is not known."""
 MOST_FLIPS, CLEAR = 40, 20.0
 """Cells that are changed at most; the gain of a change, in variances of an equation, below which it says nothing."""
 
@@ -72,10 +74,12 @@ class Fit:
     Attributes:
         values: [I, H, W].
         equations: that it was made of, with the cells as they were set.
-        residual: relative; infinite where the equations do not determine the input.
+        residual: relative.
         bar: residual that counts as rounding.
-        spread: expected error of each cell, [H, W]; of one channel as of another.
+        spread: expected error of each cell, [H, W]; of one channel as of another. Infinite, and the value 0, where the
+            equations say nothing of it: where no error goes.
         flips: cells that were changed.
+        rank: of the equations of one channel.
     """
 
     values: Tensor
@@ -84,24 +88,33 @@ class Fit:
     bar: float
     spread: Tensor
     flips: int
+    rank: int
+
+    @property
+    def known(self) -> Tensor:
+        """Which cells the equations determine, [H, W]."""
+        return self.spread.isfinite()
 
     @property
     def surplus(self) -> int:
         """How many equations there are beyond the unknowns; those of filters that are never on do not count."""
         rows = sum(int((one.at != 0).any(1).sum()) * one.gradient[0, 0].numel() for one in self.equations)
-        return (rows - self.values[0].numel()) * len(self.values)
+        return (rows - self.rank) * len(self.values)
 
 
-def settled(equations: Sequence[Equations], sides: tuple[int, int]) -> Fit:
+def settled(equations: Sequence[Equations], sides: tuple[int, int], over: Callable[[], bool] = lambda: False) -> Fit:
     """Return the input that fits all the equations best, with cells in doubt set one by one while the residual falls.
 
     Args:
         equations: of all convolutions that take the input.
         sides: H and W of the input.
+        over: asked before each change, whether time is.
     """
     best, flips, own = _fitted(equations, sides, 0), 0, tuple(equations)
     now, span = best
-    while flips < MOST_FLIPS and now.bar / 8 < now.residual < torch.inf and any(_doubts(one) for one in own):
+    while flips < MOST_FLIPS and now.residual > now.bar / 8 and any(_doubts(one) for one in own):
+        if over() or 2 * now.known.sum() < now.known.numel():
+            break
         gains = [_gains(one, now, span[place]) for place, one in enumerate(own)]
         place = max(range(len(own)), key=lambda one: float(gains[one].max()))
         most = float(gains[place].max())
@@ -130,24 +143,23 @@ def _fitted(equations: Sequence[Equations], sides: tuple[int, int], flips: int) 
     weights = [quiet / one.noise for one in equations]
     rows = torch.cat([weight * one.rows(sides) for weight, one in zip(weights, equations, strict=True)])
     target = torch.cat([weight * one.target for weight, one in zip(weights, equations, strict=True)])
-    cells, channels = sides[0] * sides[1], target.shape[1]
+    channels = target.shape[1]
     span, sizes, back = torch.linalg.svd(rows, full_matrices=False)
-    bar = bar_of(equations)
-    if len(sizes) < cells or not sizes[-1] > RANK * sizes[0]:
-        empty = target.new_zeros(channels, *sides)
-        return Fit(empty, tuple(equations), torch.inf, bar, torch.full_like(empty[0], torch.inf), flips), []
+    kept = sizes > RANK * sizes[0]
+    span, sizes, back = span[:, kept], sizes[kept], back[kept]
+    known = 1 - back.square().sum(0) < UNSEEN
     found = (back.T / sizes) @ (span.T @ target)
     rest = target - rows @ found
-    left = rest.numel() - found.numel()
+    left = rest.numel() - len(sizes) * channels
     lost = float(rest.norm()) / left**0.5 if left else torch.inf
-    spread = lost * (back.T / sizes).norm(dim=1).view(sides)
-    values, residual = found.T.reshape(channels, *sides), float(rest.norm() / target.norm())
+    spread = torch.where(known, lost * (back.T / sizes).norm(dim=1), torch.inf).view(sides)
+    values, residual = (found.T * known).reshape(channels, *sides), float(rest.norm() / target.norm())
     parts, start = [], 0
     for one in equations:
         own = span[start : start + len(one.target)]
-        parts.append(own.view(len(one.gradient), -1, cells))
+        parts.append(own.view(len(one.gradient), -1, len(sizes)))
         start += len(one.target)
-    return Fit(values, tuple(equations), residual, bar, spread, flips), parts
+    return Fit(values, tuple(equations), residual, bar_of(equations), spread, flips, len(sizes)), parts
 
 
 def _doubts(one: Equations) -> bool:

@@ -6,7 +6,7 @@ known but for which cells are on. A convolution before it with kernels of any od
 its input as at its output then has G_k = E S_k U for each tap k: errors E [O, N], shifts S_k [N, N] that are known,
 inputs U [N, I]. Where both have rank N the G_k / G_centre are the shifts in an unknown basis, X (G_k / G_centre) =
 S_k X. That is linear in X, and as shifts to and fro generate all matrices, X is unique but for a factor. Cells that are
-on are all alike, so that E is rounded and exact.
+on have the same share of what the head says, so that E is rounded and exact.
 
 Source: ours; a simultaneous similarity, by inverse iteration.
 """
@@ -121,15 +121,15 @@ def last_cells(
         if gain is None or not 1 < places <= MOST_PLACES or not _shifts(structure, reader):
             continue
         one = (last.errors * gain).flatten(1)
-        if not near(one, one[:, :1].expand_as(one)):
-            continue
-        told = one[:, 0] != 0  # a normalisation's factor may be 0
+        sizes = one.abs().amax(1)
+        told = sizes > 0  # a normalisation's factor may be 0
         unit = torch.zeros_like(gradients[f"{reader.name}.weight"])
-        unit[told] = gradients[f"{reader.name}.weight"][told] / one[told, :1, None, None]
-        error = noise[f"{reader.name}.weight"] / float(one[told, 0].abs().min())
+        unit[told] = gradients[f"{reader.name}.weight"][told] / sizes[told, None, None, None]
+        error = noise[f"{reader.name}.weight"] / float(sizes[told].min())
         errors = _errors_of(structure, reader, unit, error, gradients, noise)
         if errors is not None:
-            return _rounded(errors).view(shape)
+            scaled = torch.where(one != 0, one / sizes.clamp(min=1e-300)[:, None], torch.inf)
+            return _rounded(errors / scaled).view(shape)
     return (
         f"the head sees means of '{last.bend.name}', and no convolution before it tells its {shape[1]}x{shape[2]} "
         "places apart"
@@ -206,14 +206,14 @@ def similar(gradient: Tensor, shifts: Tensor) -> Tensor:
     return errors
 
 
-def _rounded(errors: Tensor) -> Tensor:
-    """Return which cells [O, N] are on, whose errors are all alike while the others are 0."""
-    values = errors.flatten()
+def _rounded(shares: Tensor) -> Tensor:
+    """Return which cells [O, N] are on, whose shares of the errors are all alike while the others are 0."""
+    values = shares.flatten()
     values = (values / values[values.abs().argmax()]).sort().values
     # how many lie within a ratio of each: most where cells are on
     above = torch.searchsorted(values, ALIKE * values) - torch.arange(len(values), device=values.device)
     above[values < 0.05] = 0  # what is left of cells that are off
     first = int(above.argmax())
     level = float(values[first : first + int(above[first])].median())
-    scaled = errors / errors.flatten()[errors.abs().argmax()]
+    scaled = shares / shares.flatten()[shares.abs().argmax()]
     return scaled / level > HALF

@@ -129,7 +129,7 @@ class Operations:
             with torch.no_grad():
                 self._seen = [self.values(names, {self.picture: one}) for one in pictures]
                 kinds = {name: self._kind(name) for name in names if self.nodes[name].op.startswith("call")}
-        except RuntimeError as failed:
+        except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as failed:
             raise UserError(
                 f"{self.who}: the network does not take a picture of {'x'.join(map(str, self.shape))} in float64: "
                 f"{str(failed).splitlines()[0]}"

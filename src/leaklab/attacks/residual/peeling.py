@@ -1,8 +1,8 @@
 """From the head down: errors, inputs and which cells are on, bend by bend, each with a certificate of its own.
 
 Errors at a bend follow from those at the bends behind it, exactly. Convolutions that take its output tell the output by
-least squares, and its values which cells are on. That goes on until a map has more cells than there are equations, or
-until a max pooling hides where its errors went.
+least squares, and its values which cells are on. That goes on until a map has more cells with errors than there are
+equations, or until a max pooling hides where its errors went.
 
 A map is used where its residual is rounding and there are more equations to spare than cells of which nobody knew
 whether they are on. It is proven where the equations besides determine every cell of it far better than it is long.
@@ -10,7 +10,7 @@ whether they are on. It is proven where the equations besides determine every ce
 Source: ours.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -25,6 +25,8 @@ QUIET, UNSURE = 3e-6, 1e-4
 """Shares of the largest value: below the first a cell counts as off, below the second this may be changed."""
 FEW, MANY = 4.0, 30.0
 """The same in expected errors of the cell, where these are larger."""
+NO_ERROR = 1e-12
+"""Share of the largest error that is none: a cell that no error comes back to need not be known."""
 SPEAKS = 8
 """Cells, on or off, that an equation decides, which is one of numbers and holds to a part in 10^4 or better."""
 DETERMINED = 3e-4
@@ -40,7 +42,7 @@ class Map:
         residual: relative, of the gradients that told it; the head's own misfit where that told it.
         layers: whose input it is, by name.
         flips: cells of the maps behind whose state was corrected.
-        spread: expected error of each cell, [H, W]; of one channel as of another.
+        spread: expected error of each cell, [H, W]; of one channel as of another, infinite where nothing is known.
     """
 
     values: Tensor
@@ -58,6 +60,11 @@ class Map:
     def on(self) -> Tensor:
         """Which cells are on."""
         return self.values > 0
+
+    @property
+    def firm(self) -> Tensor:
+        """Which cells are on without any doubt."""
+        return self.on & ~_states(self.values, self.spread)[1]
 
 
 @dataclass(eq=False)
@@ -87,13 +94,17 @@ class Peeled:
         return {**known, self.structure.logits: self.last.head}
 
 
-def peeled(structure: Structure, gradients: Mapping[str, Tensor], noise: Mapping[str, float]) -> Peeled:
+def peeled(
+    structure: Structure, gradients: Mapping[str, Tensor], noise: Mapping[str, float],
+    over: Callable[[], bool] = lambda: False,
+) -> Peeled:  # fmt: skip
     """Return what the gradients of one sample tell of all maps that can be reached.
 
     Args:
         structure: of the network.
         gradients: by name, float64, up to one factor.
         noise: rms error of their entries, by name.
+        over: asked before each map and each change of a cell, whether time is.
 
     Raises:
         UserError: see ``last_map``.
@@ -106,16 +117,20 @@ def peeled(structure: Structure, gradients: Mapping[str, Tensor], noise: Mapping
         reached = structure.next_to(bend.name) <= {*found.on, structure.logits}
         if bend == last.bend or not reached:
             continue
+        if over():
+            found.why = found.why or "time was over"
+            break
         equations = _equations(found, bend, gradients, noise, unsure)
         if not equations:
             found.why = found.why or f"no convolution takes the output of '{bend.name}' alone and is sent"
             continue
         shape = structure.shapes[bend.name]
-        fit = settled(equations, (shape[1], shape[2]))
-        if not _closes(fit):
-            found.why = found.why or _shortfall(bend, fit)
+        fit = settled(equations, (shape[1], shape[2]), over)
+        errors = _kept_cells(found, bend, fit, unsure) if _closes(fit) else None
+        if errors is None:
+            found.why = found.why or _shortfall(fit)
             continue
-        _keep(found, bend, fit, unsure)
+        _keep(found, bend, fit, errors, unsure)
     return found
 
 
@@ -170,31 +185,43 @@ def _closes(fit: Fit) -> bool:
     return fit.residual < fit.bar and SPEAKS * fit.surplus > doubts and float(fit.values.max()) > 0
 
 
-def _shortfall(bend: Bend, fit: Fit) -> str:
+def _shortfall(fit: Fit) -> str:
     layers = " and ".join(one.reader.name for one in fit.equations)
-    if fit.residual == torch.inf:
+    if not bool(fit.known.all()) or not fit.surplus:
         return f"what {layers} sees has more cells than there are equations"
     if fit.residual >= fit.bar:
         return (
             f"the gradient of {layers} leaves {fit.residual:.1e} of itself unexplained, {fit.bar:.1e} may be rounding"
         )
-    return f"rounding leaves what {layers} sees in doubt"
+    return f"the gradient of {layers} says too little of what it sees"
 
 
-def _keep(found: Peeled, bend: Bend, fit: Fit, unsure: dict[str, Tensor]) -> None:
-    """Keep what a fit tells of a bend's output, of the cells behind it, and of the errors before it."""
+def _kept_cells(found: Peeled, bend: Bend, fit: Fit, unsure: dict[str, Tensor]) -> Tensor | None:
+    """Keep what a fit tells of the cells behind a bend, and return the errors at it.
+
+    None, and nothing is kept, where an error goes to a cell that is not known.
+    """
+    before = dict(found.on)
     for one in fit.equations:
-        if one.reader.bend is None or one.on is None:
-            continue
-        name = one.reader.bend.name
-        # rounding that is left of cells that are off counts as no activity
-        found.on[name], unsure[name] = one.on, torch.zeros_like(one.on)
+        if one.reader.bend is not None and one.on is not None:
+            found.on[one.reader.bend.name] = one.on
+    errors = found.structure.errors(bend.name, found.behind())
+    if float((errors * ~fit.known).abs().max()) > NO_ERROR * float(errors.abs().max()):
+        found.on = before
+        return None
+    for name in {one.reader.bend.name for one in fit.equations if one.reader.bend is not None}:
+        unsure[name] = torch.zeros_like(found.on[name])
         if name in found.maps:
-            known = found.maps[name]
-            found.maps[name] = replace(known, values=known.values * one.on)
+            # rounding that is left of cells that are off counts as no activity
+            found.maps[name] = replace(found.maps[name], values=found.maps[name].values * found.on[name])
+    return errors
+
+
+def _keep(found: Peeled, bend: Bend, fit: Fit, errors: Tensor, unsure: dict[str, Tensor]) -> None:
+    """Keep what a fit tells of a bend's output."""
     on, doubts = _states(fit.values, fit.spread)
     layers = tuple(one.reader.name for one in fit.equations)
     found.maps[bend.name] = Map(fit.values.clamp(min=0) * on, fit.residual, layers, fit.flips, fit.spread)
-    found.errors[bend.name] = found.structure.errors(bend.name, found.behind())
+    found.errors[bend.name] = errors
     if bend.kind == RELU:
-        found.on[bend.name], unsure[bend.name] = on, doubts
+        found.on[bend.name], unsure[bend.name] = on, doubts & fit.known

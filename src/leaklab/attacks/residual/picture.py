@@ -1,8 +1,8 @@
 """The picture behind the maps that were read: sought under a prior, as one that makes them.
 
 Maps nearest to the picture are continuous in it, while the gradient jumps with every ReLU: so they are matched, by a
-likelihood that narrows in stages. A cell that is on has a known value, any other is not above 0. Of a max pooling the
-largest of its places counts.
+likelihood that narrows in stages. A cell that is on has a known value, any other is not above 0, and one in doubt not
+above what was read. Of a max pooling the largest of its places counts.
 
 Source: maximum a posteriori and narrowing as in ``annealed``.
 """
@@ -68,7 +68,8 @@ class Frontier:
         rests = []
         for bend, made in zip(self.bends, self.inputs(picture), strict=True):
             one = self.found.maps[bend.name]
-            rests.append(torch.where(one.on, made[0] - one.values, made[0].clamp(min=0)).flatten())
+            rest = made[0] - one.values
+            rests.append(torch.where(one.firm, rest, rest.clamp(min=0)).flatten())
         return torch.cat(rests) * width / self.spreads(width)
 
     def spreads(self, width: float) -> Tensor:
@@ -82,20 +83,25 @@ class Frontier:
 
 
 def behind(
-    frontier: Frontier, prior: GaussianPrior, widths: Sequence[float] = WIDTHS, over: Callable[[], bool] = lambda: False
-) -> Tensor:
+    frontier: Frontier, prior: GaussianPrior, widths: Sequence[float] = WIDTHS, steps: int = STEPS,
+    start: Tensor | None = None, over: Callable[[], bool] = lambda: False,
+) -> Tensor:  # fmt: skip
     """Return the likeliest picture that makes the maps, what the network takes, [1, C, H, W].
 
     Args:
         frontier: with at least one map.
         prior: of the picture.
         widths: see ``WIDTHS``.
+        steps: of each stage.
+        start: numbers that the prior's factor takes, [d]; None for the mean.
         over: asked after each stage, whether time is.
     """
     structure = frontier.found.structure
-    shape, latents = structure.shapes[structure.picture], prior.mean.new_zeros(prior.factor.shape[1]).requires_grad_()
+    shape = structure.shapes[structure.picture]
+    latents = prior.mean.new_zeros(prior.factor.shape[1]) if start is None else start.clone()
+    latents.requires_grad_()
     for width in widths:
-        search = torch.optim.LBFGS([latents], max_iter=STEPS, history_size=HISTORY, line_search_fn="strong_wolfe")
+        search = torch.optim.LBFGS([latents], max_iter=steps, history_size=HISTORY, line_search_fn="strong_wolfe")
 
         def loss(search: torch.optim.LBFGS = search, width: float = width) -> float:
             search.zero_grad()

@@ -8,6 +8,7 @@ gradient is linear in either.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
@@ -95,7 +96,7 @@ class Structure:
     @property
     def picture(self) -> str:
         """Node that stands for what the network takes."""
-        return self.operations.picture
+        return str(self.operations.picture)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -137,7 +138,8 @@ class Structure:
         leaves = {one.name: values.new_zeros(1, *self.shapes[one.name]) for one in self.bends}
         leaves[self.picture] = values.new_zeros(1, *self.shapes[self.picture])
         made = self.operations.values([end], leaves | {start: values})[end]
-        return made if offset else made - self.operations.values([end], leaves)[end]
+        difference: Tensor = made - self.operations.values([end], leaves)[end]
+        return made if offset else difference
 
     def bend_of(self, name: str) -> Bend:
         """Return the bend of a name."""
@@ -165,7 +167,7 @@ class Structure:
             UserError: there is none with a bias.
         """
         (end,) = (node for node in self.operations.nodes.values() if node.op == "output")
-        last = end.args[0]
+        last: Any = end.args[0]
         layer = self.operations.layer(last) if isinstance(last, fx.Node) else None
         if not isinstance(layer, nn.Linear) or layer.bias is None:
             raise UserError(

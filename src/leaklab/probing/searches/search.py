@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -10,10 +10,11 @@ from torch import Tensor
 
 from leaklab.probing.case import Case
 from leaklab.probing.reading import Reading
+from leaklab.probing.searches import residual
 from leaklab.probing.searches.attackers import Attack, Ended, annealed_map, inverting_gradients, without_prior
 from leaklab.probing.searches.beliefs import Beliefs
 from leaklab.probing.searches.matching import Deadline, Posterior, Sent
-from leaklab.probing.searches.scene import scene_of
+from leaklab.probing.searches.scene import Scene, scene_of
 from leaklab.probing.searches.simulation import simulated
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
@@ -54,7 +55,7 @@ class Searches:
     """What was sought and found.
 
     Attributes:
-        readings: N of each search, in the order of the searches.
+        readings: N of each search, in the order of the searches; before them, what layers saw.
         tried: the searches.
         untried: names of those that were left out, and why.
         targets: [N, ...] that the searches used; None where these were sought too, or nothing was searched.
@@ -62,6 +63,7 @@ class Searches:
         defense: how a defense, or noise that was found, was simulated; empty where there was none.
         unknown: why a defense was not simulated; empty where it was, or where there was none.
         sent: what was matched, with its simulation; None where nothing was searched.
+        layers: what layers saw, a sentence; empty where nothing is said of them.
     """
 
     readings: tuple[Reading, ...]
@@ -72,6 +74,7 @@ class Searches:
     defense: str = ""
     unknown: str = ""
     sent: Sent | None = field(default=None, repr=False)
+    layers: str = ""
 
     @property
     def starved(self) -> bool:
@@ -97,7 +100,9 @@ class Searches:
 
     def lines(self) -> tuple[str, ...]:
         """Return what was done, in sentences; how close it came to the truth says the yardstick."""
-        said = [f"What searches know of the defense: {self.defense}."] if self.defense else []
+        said = [self.layers] if self.layers else []
+        if self.defense:
+            said.append(f"What searches know of the defense: {self.defense}.")
         if self.unknown:
             said.append(f"Searches do not know the defense, and seek what it left of a direction: {self.unknown}.")
         said += [f"Targets were {self.words}." for _ in self.tried[:1]]
@@ -116,6 +121,7 @@ class Searches:
         """Return the same as JSON-able data."""
         return {
             "tried": [dict(vars(one)) for one in self.tried],
+            "layers": self.layers,
             "untried": [{"by": name, "reason": reason} for name, reason in self.untried],
             "defense": {"simulated": self.defense, "not simulated": self.unknown},
             "targets": {"known": self.words, "values": None if self.targets is None else self.targets.tolist()},
@@ -156,9 +162,14 @@ def searches(
     deadline = Deadline.after(budget, clock)
     draws = case.seed if seed is None else seed
     scene = simulated(lambda dtype: scene_of(case, draws, labels, samples, span, dtype, budget))
-    plan, untried = _plan(scene.beliefs, only), []
-    tried: list[Tried] = []
-    readings: list[Reading] = []
+    plan, untried = _plan(scene.beliefs, only), list[tuple[str, str]]()
+    tried, readings, layers = list[Tried](), list[Reading](), ""
+    if (only is None or residual.NAME in only) and residual.fits(case):
+        peel = _peeled(case, scene, deadline.part(FIRST_SHARE))
+        if isinstance(peel, str):
+            untried.append((residual.NAME, peel))
+        elif peel is not None:
+            layers, readings, tried = peel
     for place, (name, own, attack) in enumerate(plan):
         # many samples have the same signs, or the same rounded update: who explains these may be nobody's
         reason = _reason_against([] if scene.sent.narrowest else tried, deadline.left, budget, first=not tried)
@@ -169,7 +180,7 @@ def searches(
         one, found = _search(name, scene.posterior(own), attack, draws, evaluations, own_time)
         tried.append(one)
         readings += found
-    told = (scene.targets.fixed, scene.targets.words, scene.known, scene.unknown, scene.sent)
+    told = (scene.targets.fixed, scene.targets.words, scene.known, scene.unknown, scene.sent, layers)
     return Searches(tuple(readings), tuple(tried), tuple(untried), *told)
 
 
@@ -193,9 +204,23 @@ def _plan(beliefs: Sequence[Beliefs], only: Collection[str] | None) -> list[tupl
         plan.append(("ig", last, inverting_gradients))
     plan.append(("dlg", last, without_prior))
     asked = [one for one in plan if only is None or one[0] in only]
-    if not asked:
+    if not asked and residual.NAME not in (only or ()):
         raise UserError(f"there is no such search for these samples: choose from {', '.join(one[0] for one in plan)}")
     return asked
+
+
+def _peeled(case: Case, scene: Scene, deadline: Deadline) -> tuple[str, list[Reading], list[Tried]] | str | None:
+    """Return what layers saw in words, readings, and the search if a sample was sought; see ``residual_peel``."""
+    before = deadline.left
+    found = residual.residual_peel(case, scene, deadline)
+    if found is None or isinstance(found, str):
+        return found
+    if found.picture is None:
+        return found.words, list(found.readings), []
+    error = scene.sent.error(found.picture, scene.targets(found.picture.new_zeros(scene.targets.unknowns)))
+    own, words = replace(found.readings[-1], loss=error), scene.beliefs[0].words
+    tried = Tried(residual.NAME, words, error, found.evaluations, before - deadline.left, found.complete)
+    return found.words, [*found.readings[:-1], own], [tried]
 
 
 def _search(
