@@ -16,7 +16,7 @@ version, which is that of `residual-peel`, was mended on 98, 100, 102 and 103; t
 counts images of 30 dB and more. "Loss" is the squared misfit of the whole gradient, relative to it, where the attempt
 ended; at the truth it is rounding. "Wrong" is the share of ReLU cells, all layers together, whose state is
 not the truth's. Lines named "oracle" were granted what no server knows, to see what stands in between. annealed-map has
-40 evaluations a stage here, so that all searches cost about the same. Attempts with two images are a pilot."""
+40 evaluations a stage here, so that all that matches costs about the same. Attempts with two images are a pilot."""
 PEELING = """## What reads it
 
 A 3x3 convolution's gradient is one matrix for each of its nine taps, G_k = E S_k U: errors, a known shift, inputs. In
