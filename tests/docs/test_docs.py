@@ -321,3 +321,11 @@ def test_lines_are_short(page):
     long = [number for number, line in enumerate(text.splitlines(), 1)
             if len(line) > 120 and not line.startswith(("|", "#"))]  # fmt: skip
     assert not long
+
+
+def test_what_belongs_to_a_list_is_indented_as_every_reader_of_markdown_wants(page):
+    """A list or a paragraph within a list begins after four blanks, and a list after an empty line."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    assert re.findall(r"^ {1,3}(?:[*-]|\d+\.) .*", text, re.MULTILINE) == []
+    assert re.findall(r"\n\n {1,3}\S.*", text) == []
+    assert re.findall(r"^(?![*>| -]|\d+\.|<!--).+\n[*-] .*", text, re.MULTILINE) == []
