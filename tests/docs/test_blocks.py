@@ -115,8 +115,12 @@ def understood(words, items, targets):
 
 def parsed(words, items):
     """Hold the words after ``leaklab`` against the command that they call."""
-    known = typer.main.get_command(app).commands
+    whole = typer.main.get_command(app)
+    known = whole.commands
     name, *rest = words
+    if name.startswith("--"):
+        assert name in {option for one in whole.params for option in one.opts}, name
+        return
     assert name in known, name
     try:
         made = known[name].make_context(name, list(rest))
