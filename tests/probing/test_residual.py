@@ -90,7 +90,7 @@ def test_nothing_but_the_form_of_the_private_sample_is_used():
 @pytest.mark.parametrize(
     ("changes", "build"),
     [({"steps": 2}, deep), ({"mode": "train"}, residual), ({"precision": torch.bfloat16}, deep), ({}, mlp)],
-    ids=str,
+    ids=["steps", "train", "bfloat16", "mlp"],
 )
 def test_what_does_not_apply_is_left_to_others_without_a_word(changes, build):
     side = 28 if build is mlp else 12
