@@ -25,13 +25,16 @@ from leaklab.report.site.coverage import COVERAGE, Coverage, load_coverage
 from leaklab.report.site.coverage_page import PAGE, coverage_page
 from leaklab.report.site.covered import Covered, Here, covered
 from leaklab.report.site.findings import Corrected, answer_text, table
+from leaklab.report.site.headlines import load_headlines
 from leaklab.report.site.pages import ItemPage, JudgedClaim, SiteData
 from leaklab.report.site.paper_pages import paper_pages
+from leaklab.report.site.strips import FOLDER, strips
 from leaklab.report.tables.tables import sentence
 
 README = Path("README.md")
 FINDINGS = Path("docs/findings.md")
 FIRST_PAGE = Path("docs/index.md")
+ITEMS = Path("docs/items.md")
 NAMED = 5
 """How many items without results are named."""
 PART = re.compile(r"(<!-- generated: ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -46,9 +49,11 @@ def documents(data: SiteData) -> dict[Path, str]:
     if not README.is_file():
         raise UserError(f"no {README} here: run from the project's root folder")
     return {
+        **strips(load_headlines(), data.scale),
         README: with_parts(README.read_text(encoding="utf-8"), data),
         FIRST_PAGE: with_parts(FIRST_PAGE.read_text(encoding="utf-8"), data),
         FINDINGS: findings_text(data),
+        ITEMS: items_text(data),
         PAGE: coverage_text(data),
         **{
             path: "\n".join(_wrapped(text))
@@ -188,9 +193,17 @@ def _wrapped(part: str, width: int = 120) -> Iterable[str]:
         yield current
 
 
-def _answers(data: SiteData) -> str:
-    text = "\n".join(answer_text(paper.answer) for paper in data.papers if paper.answer)
-    return "\n".join(_wrapped(text))
+def _strips(data: SiteData) -> str:
+    """Return each paper's pictures with its sentence below, for the README."""
+    drawn, headlines = strips(load_headlines(), data.scale), load_headlines()
+    parts = []
+    for paper in data.papers:
+        file = FOLDER / f"{paper.key}.svg"
+        if paper.answer and file in drawn:
+            own = headlines[paper.key].strip
+            about = f"{paper.answer.defense}: {own.of}" if own else paper.answer.defense
+            parts.append(f"![{about}]({file})\n\n**{paper.answer.sentence}** [More](docs/papers/{paper.key}.md)\n")
+    return "\n".join(_wrapped("\n".join(parts)))
 
 
 def _sentences(data: SiteData) -> str:
@@ -201,11 +214,12 @@ def _sentences(data: SiteData) -> str:
     return "\n".join(_wrapped(text))
 
 
-def _items(data: SiteData) -> str:
+def items_text(data: SiteData) -> str:
+    """Return the page of all items that have results."""
     done = [page for paper in data.papers for page in paper.done]
     lines = [
         (
-            f"[{page.paper} {page.item}](figures/{data.scale}/{page.paper}/{page.item}.png)",
+            f"[{page.paper} {page.item}](../figures/{data.scale}/{page.paper}/{page.item}.png)",
             page.title,
             " ".join(f"{SIGNS[judged.strongest]} {judged.claim.id}" for judged in page.claims),
             _cost(page),
@@ -213,7 +227,9 @@ def _items(data: SiteData) -> str:
         for page in done
     ]
     return (
-        "\n".join(_wrapped(_how_many(data)))
+        "# Items\n\nTables, figures, theorems and algorithms of the three papers, and what was added to them.\n"
+        "Written by `leaklab findings`; do not edit.\n\n"
+        + "\n".join(_wrapped(_how_many(data)))
         + "\n\n"
         + table(("item", "what it is", "claims, under the strongest attacker", "cost"), lines)
         + "\n"
@@ -259,8 +275,7 @@ def _scales(_: SiteData) -> str:
 
 
 PARTS: Mapping[str, Callable[[SiteData], str]] = {
-    "answer": _answers,
-    "items": _items,
+    "strips": _strips,
     "scales": _scales,
     "sentences": _sentences,
 }

@@ -61,6 +61,30 @@ class HeadlineLine(Record):
         return "in the median" if self.metric.endswith("_median") else "on average"
 
 
+class Strip(Record):
+    """Four pictures of one image, by their names in an item's figure; ``{image}`` stands for one of ``images``.
+
+    Attributes:
+        item: whose figure has them.
+        of: what they are of, in words.
+        leaks: PSNR in dB from which on a picture counts as read; of that of a guess there is less.
+        images: those that the figure has of the headline's attack.
+        original: what the client holds.
+        undefended: what the paper's attacker reads without a defense.
+        paper: what he reads under it.
+        knowing: what the strongest attacker reads who knows it.
+    """
+
+    item: str
+    of: str
+    leaks: float
+    images: tuple[str, ...]
+    original: str
+    undefended: str
+    paper: str
+    knowing: str
+
+
 class Headline(Record):
     """What stands first on a paper's pages.
 
@@ -68,11 +92,13 @@ class Headline(Record):
         defense: its name.
         setting: samples, steps and network of all lines, in words.
         lines: the attacks.
+        strip: its first pictures; None for none.
     """
 
     defense: str
     setting: str
     lines: tuple[HeadlineLine, ...]
+    strip: Strip | None = None
 
 
 class _Headlines(RootModel[dict[str, Headline]]):

@@ -12,6 +12,7 @@ from PIL import Image
 
 from leaklab.planning.outputs import nothing_done
 from leaklab.records import files
+from leaklab.records.config import Scale
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
 from leaklab.report.judge.terms import in_words, key_in_words, key_name, name_in_words
@@ -25,14 +26,18 @@ from leaklab.report.site.headlines import (
     KNOWING_ATTACKER,
     PAPER_ATTACKER,
     attackers_of,
+    load_headlines,
     nobody_knows,
     setting_lines,
 )
 from leaklab.report.site.pages import ItemPage, SiteData, Standing
+from leaklab.report.site.strips import strips
 from leaklab.report.tables import tables
 
 Page = TypeVar("Page")
 THUMBNAIL_WIDTH = 680
+STRIPS_OF: Scale = "small"
+"""The scale whose pictures stand first: the demo's are of other data."""
 STANDINGS: tuple[tuple[Standing, str, str], ...] = (
     ("stands", "What stands", "Holds against the paper's attacker and against the strongest of all that were run."),
     ("falls", "What falls", "Does not hold against the strongest attacker that was run."),
@@ -66,7 +71,10 @@ def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
         folder / "claims.html",
         *(folder / f"{paper.key}.html" for paper in data.papers),
     ]
-    files.write_text(written[0], environment.get_template("index.html").render(site=data, pages=pages))
+    drawn = strips(load_headlines(), data.scale) if data.scale == STRIPS_OF else {}
+    pictures = {path.stem: Markup(text) for path, text in drawn.items()}  # strips escape what they are given
+    index = environment.get_template("index.html").render(site=data, pages=pages, strips=pictures)
+    files.write_text(written[0], index)
     files.write_text(written[1], environment.get_template("style.css").render())
     files.write_text(written[2], environment.get_template("claims.html").render(site=data))
     if data.scoreboard:
