@@ -68,3 +68,13 @@ def test_every_item_has_the_command_that_makes_its_table_and_what_it_took():
             assert command[1] == f"results/small/{paper}/{item}.csv"
             cost = costs.get(f"{paper}/{item}")
             assert not cost or not cost["cpu_seconds"] or f", in {cost['jobs']} runs" in section[0]
+
+
+def test_what_is_made_again_from_its_scores_is_what_has_them_packed():
+    packed = {
+        (path.parent.name, path.name.removesuffix(".runs.zip"))
+        for path in (ROOT / "results/small").glob("*/*.runs.zip")
+    }
+    told_of = re.findall(r"^\* From its scores, without its runs: `leaklab remake (\S+) (\S+)`", PAGE, re.MULTILINE)
+    assert len(told_of) > 20
+    assert set(told_of) == packed & {section.groups() for section in SECTION.finditer(PAGE)}

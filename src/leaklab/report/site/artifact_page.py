@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from leaklab.provenance.packing import SUFFIX
+from leaklab.records.config import Scale
 from leaklab.records.environment import duration
 from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.sentences import of_difference, shown, unit_of
@@ -24,7 +26,7 @@ it changes, and [coverage](coverage.md) what of the papers is here.
 | what | command | what to expect |
 | --- | --- | --- |
 | the chain is whole | `make demo` | `report:` and the path of its page; embedded data decide nothing about a paper |
-| the published tables follow from their scores | `leaklab remake lrp table1` | the same table and figure, in seconds |
+| a table follows from its scores | `leaklab remake`, with its item | the same bytes; a figure with pictures needs the runs |
 | nothing published was changed by hand | `leaklab audit --git HEAD` | `passed`, or the file that differs |
 | one claim, from raw data | the command of its item, below | the word and the number of its row |
 | all claims | `make report SCALE={scale} RUN=1` | at most {total} of one CPU core, shared runs counted each |
@@ -54,27 +56,29 @@ def artifact_page(data: SiteData) -> str:
     total = duration(sum(filter(None, seconds.values())))
     parts = [HEAD.format(scale=data.scale, total=total, signs=signs, none=NONE)]
     for paper in data.papers:
-        if sections := list(_sections(paper)):
+        if sections := list(_sections(paper, data.scale)):
             parts += [f"## {paper.name}\n\n{paper.title}.\n", *sections]
     return "\n".join(parts)
 
 
-def _sections(paper: PaperPages) -> Iterator[str]:
+def _sections(paper: PaperPages, scale: Scale) -> Iterator[str]:
     """Yield a section for each item with claims; a claim is told where it is first met."""
     for page in paper.items:
         own = [one for one in page.claims if paper.page_of_claim[one.claim.id] == page.name]
         if own:
             rows = table(("claim", "expect", "tolerance"), map(_row, own))
-            yield f"### {paper.key} {page.item}\n\n{page.title}.\n\n{_how(page)}\n\n{rows}"
+            yield f"### {paper.key} {page.item}\n\n{page.title}.\n\n{_how(page, scale)}\n\n{rows}"
 
 
-def _how(page: ItemPage) -> str:
-    """Return the command, the time and the data of an item."""
+def _how(page: ItemPage, scale: Scale) -> str:
+    """Return the commands, the time and the data of an item."""
     if page.recipe is None:
         return f"Not run at this scale: {page.reason or 'it is planned'}."
     data = ", ".join(source.name for source in page.recipe.data)
-    lines = [f"* Command: `{page.recipe.command}`", f"* Time: {_time(page)}"]
-    return "\n".join([*lines, *([f"* Data: {data}"] if data else [])])
+    lines = [f"* Command: `{page.recipe.command}`", f"* Time: {_time(page)}", f"* Data: {data or NONE}"]
+    if Path("results", scale, page.paper, f"{page.item}{SUFFIX}").is_file():
+        lines.append(f"* From its scores, without its runs: `leaklab remake {page.paper} {page.item}`")
+    return "\n".join(lines)
 
 
 def _time(page: ItemPage) -> str:
