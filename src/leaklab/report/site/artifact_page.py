@@ -26,7 +26,7 @@ it changes, and [coverage](coverage.md) what of the papers is here.
 | what | command | what to expect |
 | --- | --- | --- |
 | the chain is whole | `make demo` | `report:` and the path of its page; embedded data decide nothing about a paper |
-| a table follows from its scores | `leaklab remake`, with its item | the same bytes; a figure with pictures needs the runs |
+| a table, from its scores | `leaklab remake`, with its item | the same bytes; a figure with pictures needs the runs |
 | nothing published was changed by hand | `leaklab audit --git HEAD` | `passed`, or the file that differs |
 | one claim, from raw data | the command of its item, below | the word and the number of its row |
 | all claims | `make report SCALE={scale} RUN=1` | at most {total} of one CPU core, shared runs counted each |
