@@ -8,7 +8,7 @@ import pytest
 from leaklab.report.site.documents import PART, documents, with_parts
 
 ROOT = Path(__file__).parents[2]
-GENERATED = [ROOT / f"docs/{name}.md" for name in ("artifact", "coverage", "findings")]
+GENERATED = [ROOT / f"docs/{name}.md" for name in ("artifact", "coverage", "findings", "items")]
 GENERATED += sorted((ROOT / "docs/papers").glob("*.md"))
 PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").glob("*.md")) if page not in GENERATED)]
 RESULT = re.compile(r"\d+(?:\.\d+)? ?(?:dB\b|%)|\b(?:MSE|PSNR|SSIM|LPIPS)\b[^.\n|]{0,24}?\d\.\d+")
@@ -34,7 +34,8 @@ def test_documents_are_what_the_published_results_say(published, monkeypatch):
     monkeypatch.chdir(ROOT)
     made = documents(published)
     pages = {path.relative_to(ROOT).as_posix() for path in GENERATED}
-    assert {"README.md", "docs/index.md", "results/small/README.md", *pages} == {path.as_posix() for path in made}
+    drawn = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/strips/*.svg")}
+    assert {"README.md", "docs/index.md", "results/small/README.md", *pages, *drawn} == {path.as_posix() for path in made}
     for path, text in made.items():
         # a scale's own page comes with its results, when they are published
         if path.is_file() or path.parts[0] != "results":
@@ -55,15 +56,14 @@ def test_no_result_is_written_by_hand(page):
 @pytest.mark.parametrize("text", ["a PSNR of 17.8 dB", "finds 74 % of them", "MSE at most 0.0011", "98.23% there"])
 def test_a_result_in_a_text_is_seen(text):
     assert RESULT.search(by_hand(f"LRP has {text}."))
-    assert not RESULT.search(by_hand(f"<!-- generated: answer -->\nLRP has {text}.\n<!-- end -->"))
+    assert not RESULT.search(by_hand(f"<!-- generated: strips -->\nLRP has {text}.\n<!-- end -->"))
 
 
 def test_a_generated_part_is_made_anew_whatever_stood_there(published):
-    old = "before\n<!-- generated: answer -->\n99.9 dB\n<!-- end -->\nafter\n"
+    old = "before\n<!-- generated: strips -->\n99.9 dB\n<!-- end -->\nafter\n"
     new = with_parts(old, published)
-    assert new.startswith("before\n<!-- generated: answer -->\n**With a single image or sentence")
-    # the answer ends with a sentence on stand-ins or, where a paper needed none, with its table
-    assert new.endswith((".\n<!-- end -->\nafter\n", "|\n<!-- end -->\nafter\n"))
-    assert "| TAG on CoLA" in new
+    assert new.startswith("before\n<!-- generated: strips -->\n![LRP: DLG on")
+    assert new.endswith("[More](docs/papers/hyperfl.md)\n<!-- end -->\nafter\n")
+    assert "sentences from TAG" in " ".join(new.split())
     assert "99.9" not in new
     assert with_parts(new, published) == new
