@@ -1,0 +1,5 @@
+"""No defense, as the house has it."""
+
+from leaklab.defenses.base import NoDefense
+
+PLUGIN = NoDefense()
