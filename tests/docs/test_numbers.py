@@ -35,7 +35,9 @@ def test_documents_are_what_the_published_results_say(published, monkeypatch):
     made = documents(published)
     pages = {path.relative_to(ROOT).as_posix() for path in GENERATED}
     drawn = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/strips/*.svg")}
-    assert {"README.md", "docs/index.md", "results/small/README.md", *pages, *drawn} == {path.as_posix() for path in made}
+    assert {"README.md", "docs/index.md", "results/small/README.md", *pages, *drawn} == {
+        path.as_posix() for path in made
+    }
     for path, text in made.items():
         # a scale's own page comes with its results, when they are published
         if path.is_file() or path.parts[0] != "results":

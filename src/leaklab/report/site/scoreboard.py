@@ -85,8 +85,10 @@ def lines_of(lines: Sequence[BoardLine]) -> Iterator[str]:
     for line in lines:
         yield f"{percent(line):>18} left  {line.entry.title}"
         mark = "" if line.current else "; judged with older attackers"
-        yield (f"{'':24}{level(line, line.read)} read ({line.attacker or 'by nobody'}), {level(line, line.undefended)} "
-               f"without it (arena {line.arena}, {line.network}); accuracy lost: {lost(line)} points{mark}")  # fmt: skip
+        read = (
+            f"{level(line, line.read)} read ({line.attacker or 'by nobody'}), {level(line, line.undefended)} without it"
+        )
+        yield f"{'':24}{read} (arena {line.arena}, {line.network}); accuracy lost: {lost(line)} points{mark}"
 
 
 def submission(card: Path, file: Path, *, title: str, source: str, name: str = "", origin: str = "guest") -> Entry:
