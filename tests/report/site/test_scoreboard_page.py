@@ -62,8 +62,8 @@ def test_slips_are_one_line(repository):
     submitted("--name", "mine")
     shutil.copy(repository / FOLDER / f"{NAME}.py", repository / "copy.py")
     assert "another defense's" in refused("--name", "mine", file="copy.py")
+    shutil.rmtree(repository / FOLDER)
     with pytest.raises(UserError, match="there are no entries"):
-        shutil.rmtree(repository / FOLDER)
         CliRunner().invoke(app, ["scoreboard"], catch_exceptions=False)
 
 

@@ -106,9 +106,13 @@ def submission(card: Path, file: Path, *, title: str, source: str, name: str = "
     subject = data.get("subject") if isinstance(data, Mapping) else None
     if not isinstance(subject, Mapping):
         raise UserError(f"{card}: it is no card of a defense: `leaklab try FILE --out FOLDER` writes card.json")
-    guest = find(file, str(subject.get("name", "")))
+    other = UserError(f"{card} is the card of another file: judge this one with `leaklab try {file}`")
+    try:
+        guest = find(file, str(subject.get("name", "")))
+    except UserError:
+        raise other from None
     if guest.sha256 != subject.get("sha256"):
-        raise UserError(f"{card} is the card of another {file.name}: judge this one with `leaklab try {file}`")
+        raise other
     try:
         place = file.resolve().relative_to(Path.cwd().resolve()).as_posix()
     except ValueError:
