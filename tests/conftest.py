@@ -122,6 +122,11 @@ class Checkout:
         assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-4000:]}"
         return done.stdout
 
+    def talk(self, said: str) -> str:
+        """Return all that Snakemake said in a call, of whose console ``said`` is."""
+        (log,) = (line.rpartition(": ")[2] for line in said.splitlines() if "all that Snakemake said" in line)
+        return (self.folder / log).read_text(encoding="utf-8")
+
     def process(self, *words: str, seconds: float = 60) -> int:
         """Return the id of the Python process in the checkout whose command line has all words, once it is there."""
         limit = time.monotonic() + seconds

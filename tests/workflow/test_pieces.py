@@ -27,7 +27,7 @@ def test_runs_in_pieces_have_the_bytes_of_whole_ones(few, tmp_path):
     whole = {path: path.read_bytes() for path in files}
     for folder in (attack, training):
         shutil.rmtree(folder)
-    said = torn.must("snakemake", "--cores", "2", "--", *targets, **cut)
+    said = torn.talk(torn.must("snakemake", "--cores", "2", "--", *targets, **cut))
     assert said.count("rule attack_piece:") == OF_THE_ATTACK
     assert "rule join_pieces:" in said
     assert said.count("rule train_piece:") == PIECES - 1
