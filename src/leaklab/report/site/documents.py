@@ -5,7 +5,7 @@ Each is made again from the published results by ``leaklab findings``; a test co
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from leaklab.items.items import load_items
@@ -193,8 +193,8 @@ def _wrapped(part: str, width: int = 120) -> Iterable[str]:
         yield current
 
 
-def _strips(data: SiteData) -> str:
-    """Return each paper's pictures with its sentence below, for the README."""
+def _strips(data: SiteData, docs: str) -> str:
+    """Return each paper's pictures with its sentence below; ``docs`` leads from the document to the folder of docs."""
     drawn, headlines = strips(load_headlines(), data.scale), load_headlines()
     parts = []
     for paper in data.papers:
@@ -202,16 +202,10 @@ def _strips(data: SiteData) -> str:
         if paper.answer and file in drawn:
             own = headlines[paper.key].strip
             about = f"{paper.answer.defense}: {own.of}" if own else paper.answer.defense
-            parts.append(f"![{about}]({file})\n\n**{paper.answer.sentence}** [More](docs/papers/{paper.key}.md)\n")
+            parts.append(
+                f"![{about}]({docs}strips/{file.name})\n\n**{paper.answer.sentence}** [More]({docs}papers/{paper.key}.md)\n"
+            )
     return "\n".join(_wrapped("\n".join(parts)))
-
-
-def _sentences(data: SiteData) -> str:
-    """Return the sentence of each paper's answer, with the paper's page beside ``FIRST_PAGE``."""
-    text = "\n".join(
-        f"* [{paper.name}](papers/{paper.key}.md): {paper.answer.sentence}" for paper in data.papers if paper.answer
-    )
-    return "\n".join(_wrapped(text))
 
 
 def items_text(data: SiteData) -> str:
@@ -275,8 +269,8 @@ def _scales(_: SiteData) -> str:
 
 
 PARTS: Mapping[str, Callable[[SiteData], str]] = {
-    "strips": _strips,
+    "strips": partial(_strips, docs="docs/"),
     "scales": _scales,
-    "sentences": _sentences,
+    "pictures": partial(_strips, docs=""),
 }
 """Generated parts of the README and of the first page by their names."""
