@@ -202,9 +202,8 @@ def _strips(data: SiteData, docs: str) -> str:
         if paper.answer and file in drawn:
             own = headlines[paper.key].strip
             about = f"{paper.answer.defense}: {own.of}" if own else paper.answer.defense
-            parts.append(
-                f"![{about}]({docs}strips/{file.name})\n\n**{paper.answer.sentence}** [More]({docs}papers/{paper.key}.md)\n"
-            )
+            more = f"[More]({docs}papers/{paper.key}.md)"
+            parts.append(f"![{about}]({docs}strips/{file.name})\n\n**{paper.answer.sentence}** {more}\n")
     return "\n".join(_wrapped("\n".join(parts)))
 
 
