@@ -92,7 +92,7 @@ def words(rule):
         "{threads}": "1",
     }
     command = step(*re.findall(r'"(\w+)"', rule["shell"])).replace("{params.files}", told)
-    command = re.sub(r"\$\(printf [^)]*\)|2> \{log\}|^python \S+ \S+ \S+", "", command)
+    command = re.sub(r"\$\(printf [^)]*\)|2> \{log\}|^exec python \S+ \S+ \S+", "", command)
     found = []
     for word in command.split():
         for name, value in values.items():

@@ -105,7 +105,7 @@ class TestCommand:
 
     @pytest.mark.parametrize(
         "words",
-        [["plan", "lrp", "table1", "--undecided"], ["plan", "--json"], ["plan", "--undecided", "--scale", "huge"]],
+        [["plan", "lrp", "table1", "--undecided"], ["plan", "--undecided", "--scale", "huge"]],
     )
     def test_what_does_not_go_together_is_refused(self, words):
         assert isinstance(CliRunner().invoke(cli.app, words).exception, UserError)

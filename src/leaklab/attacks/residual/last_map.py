@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from leaklab.attacks.labels.head import layer_input
+from leaklab.attacks.least_squares import least_squares
 from leaklab.attacks.residual.operations import RELU, near
 from leaklab.attacks.residual.structure import Bend, Reader, Structure
 from leaklab.records.errors import UserError
@@ -155,8 +156,7 @@ def _errors_of(
     hidden = structure.through(before.given, source, inputs * inputs.sum().sign(), offset=True).clamp(min=0)
     assert not isinstance(reader.layer.padding, str)  # such a layer is no reader
     patches = F.unfold(hidden, reader.layer.kernel_size, 1, reader.layer.padding, 1)[0]
-    errors: Tensor = torch.linalg.lstsq(patches, unit.flatten(1).T).solution.T
-    return errors
+    return least_squares(patches, unit.flatten(1).T).T
 
 
 def _rank(gradient: Tensor, error: float) -> int:
