@@ -161,7 +161,7 @@ def _next_word(logits: Tensor, tokens: Tensor) -> Tensor:
 
 
 def _tabular(count: int) -> tuple[Tensor, Tensor]:
-    draws = torch.Generator().manual_seed(3)
+    draws = torch.Generator().manual_seed(3)  # one of its own: the same table for all
     inputs = torch.randn(count, 30, generator=draws, dtype=torch.float64) * torch.arange(1, 31)
     return inputs, inputs[:, :1] * 0.1 + 1
 

@@ -132,7 +132,7 @@ MISSES: dict[str, Miss] = {
 
 
 def _draw(number: int) -> Draw:
-    draws = torch.Generator().manual_seed(number)
+    draws = torch.Generator().manual_seed(number)  # a try is its number, in whatever order tries run
     count = (1, 2, 4)[int(torch.randint(3, (1,), generator=draws))]
     size = 10 ** (-6 + 4 * float(torch.rand(1, generator=draws)))
     kind = (torch.float64, torch.float32)[int(torch.randint(2, (1,), generator=draws))]

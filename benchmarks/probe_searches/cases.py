@@ -113,7 +113,7 @@ def case_of(workload: Workload) -> Case:
     """Return the exchange of a workload with the private samples."""
     inputs, targets = samples(workload.side, workload.channels)
     with torch.random.fork_rng():
-        torch.manual_seed(SEED)
+        torch.manual_seed(SEED)  # layers draw their first weights from it alone; it is put back
         client = Client(workload.build(), **workload.client)
     number = workload.samples
     own, wanted = inputs[:number], targets[:number]

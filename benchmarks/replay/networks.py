@@ -75,7 +75,7 @@ NETWORKS = {
 def made(name: str, seed: int) -> tuple[nn.Module, Tensor, Tensor]:
     """Return a network with its first weights, images [8, C, 12, 12] on [0, 1] and labels [8]."""
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
+        torch.manual_seed(seed)  # layers draw their first weights from it alone; it is put back
         network = NETWORKS[name]
         model = network.build()
         images = torch.rand(SAMPLES, network.channels, 12, 12)

@@ -126,7 +126,7 @@ def _both(*plants: Callable[[Truth], Truth]) -> Callable[[Truth], Truth]:
 
 def _noise(law: torch.distributions.Distribution) -> Callable[[Truth], Truth]:
     def noisy(value: Tensor) -> Tensor:
-        generator = torch.Generator().manual_seed(value.numel())
+        generator = torch.Generator().manual_seed(value.numel())  # a mistake is the same each time it is planted
         uniform = torch.rand(value.shape, generator=generator).clamp(1e-6, 1 - 1e-6)
         return value + law.icdf(uniform)
 

@@ -163,13 +163,7 @@ def searches(
     draws = case.seed if seed is None else seed
     scene = simulated(lambda dtype: scene_of(case, draws, labels, samples, span, dtype, budget))
     plan, untried = _plan(scene.beliefs, only), list[tuple[str, str]]()
-    tried, readings, layers = list[Tried](), list[Reading](), ""
-    if (only is None or residual.NAME in only) and residual.fits(case):
-        peel = _peeled(case, scene, deadline.part(FIRST_SHARE))
-        if isinstance(peel, str):
-            untried.append((residual.NAME, peel))
-        elif peel is not None:
-            layers, readings, tried = peel
+    layers, readings, tried = _by_layers(case, scene, only, deadline.part(FIRST_SHARE), untried)
     for place, (name, own, attack) in enumerate(plan):
         # many samples have the same signs, or the same rounded update: who explains these may be nobody's
         reason = _reason_against([] if scene.sent.narrowest else tried, deadline.left, budget, first=not tried)
@@ -182,6 +176,17 @@ def searches(
         readings += found
     told = (scene.targets.fixed, scene.targets.words, scene.known, scene.unknown, scene.sent, layers)
     return Searches(tuple(readings), tuple(tried), tuple(untried), *told)
+
+
+def _by_layers(
+    case: Case, scene: Scene, only: Collection[str] | None, deadline: Deadline, untried: list[tuple[str, str]]
+) -> tuple[str, list[Reading], list[Tried]]:
+    """Return what layers of a residual network saw, in words and readings; why not is added to ``untried``."""
+    asked = (only is None or residual.NAME in only) and residual.fits(case)
+    peel = _peeled(case, scene, deadline) if asked else None
+    if isinstance(peel, str):
+        untried.append((residual.NAME, peel))
+    return ("", [], []) if peel is None or isinstance(peel, str) else peel
 
 
 def _reason_against(telling: Sequence[Tried], left: float, budget: float, *, first: bool) -> str:
