@@ -86,7 +86,8 @@ def test_an_example_that_needs_no_other_file_runs(page):
 @pytest.mark.parametrize("text", workflows())
 def test_a_step_of_a_workflow_is_a_command_that_is_there(text, items, targets):
     for words in commands(text):
-        understood([Path(words[0]).name, *words[1:]], items, targets)
+        if not (ROOT / words[0]).is_file():
+            understood([Path(words[0]).name, *words[1:]], items, targets)
 
 
 @pytest.mark.parametrize("text", ["leaklab prove case.py", "leaklab try mine.py --bugdet 3m", "make domo",

@@ -60,5 +60,5 @@ def test_repro_makes_the_demo_and_nothing_of_it_again(demo, tmp_path):
     assert "deleted" not in status
     table = done.folder / "results/demo/lrp/table1.csv"
     table.unlink()
-    assert "(Rule: make_table)" in done.must("dvc", "repro", "demo")
+    assert "lrp/table1: table" in done.must("dvc", "repro", "demo")
     assert table.is_file()
