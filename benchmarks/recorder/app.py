@@ -1,7 +1,8 @@
-"""A Flower training whose rounds are timed, every second one with the recorder: ``python app.py SIZE FOLDER``.
+"""A Flower training whose rounds are timed, recorded and not: ``python app.py SIZE FOLDER STEPS PAIRS``.
 
 A program of its own, as Ray's workers get by value what a program defines. A clock outside of the recorder and one
-inside of it tell for how long each reply waits for the recorder; what it does behind a reply, only the rounds tell.
+inside of it tell for how long each reply waits for the recorder; what it does behind a reply, only the rounds tell:
+blocks of rounds are recorded, and blocks between them are not.
 """
 
 import sys
@@ -20,7 +21,9 @@ from torch.nn import functional as F
 
 import leaklab
 
-CLIENTS, ROUNDS, BATCH = 2, 60, 32
+CLIENTS, BATCH = 2, 32
+WARM, BLOCK = 2, 6
+"""Rounds in which workers start; rounds of a block."""
 WIDTHS = {"5e4": (784, 64), "1e6": (784, 1000, 200), "1.1e7": (3072, 3000, 600)}
 CLASSES = 10
 
@@ -32,6 +35,11 @@ def network(size):
     for number, (inner, outer) in enumerate(pairwise(widths)):
         layers += [*([nn.ReLU()] if number else []), nn.Linear(inner, outer)]
     return nn.Sequential(*layers)
+
+
+def is_recorded(number):
+    """Return whether a round, counted from 0, belongs to a block that is recorded."""
+    return number >= WARM and (number - WARM) // BLOCK % 2 == 0
 
 
 class Clock:
@@ -57,19 +65,26 @@ class Clock:
         return reply
 
 
-def sides(size, folder):
+def sides(size, folder, steps, pairs):
     """Return the client's and the server's app."""
     clock = Clock(f"{folder}/recorder")
-    mods = [clock.outer, leaklab.flower.record(f"{folder}/leaves", every=2), clock.inner]
-    client, server = ClientApp(mods=mods), ServerApp()
+    recorder = leaklab.flower.record(f"{folder}/leaves", limit=None)
+
+    def in_blocks(message, context, call_next):
+        number = message.content["config"]["server-round"] - 1
+        return recorder(message, context, call_next) if is_recorded(number) else call_next(message, context)
+
+    client, server = ClientApp(mods=[clock.outer, in_blocks, clock.inner]), ServerApp()
 
     @client.train()
     def train(message, context):
         model = network(size)
         model.load_state_dict(message.content["arrays"].to_torch_state_dict())
-        inputs = torch.rand(BATCH, WIDTHS[size][0])
-        F.cross_entropy(model(inputs), torch.zeros(BATCH, dtype=torch.int64)).backward()
-        torch.optim.SGD(model.parameters(), 0.1).step()
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        for _ in range(int(steps)):
+            optimizer.zero_grad()
+            F.cross_entropy(model(torch.rand(BATCH, WIDTHS[size][0])), torch.zeros(BATCH, dtype=torch.int64)).backward()
+            optimizer.step()
         content = {"arrays": ArrayRecord(model.state_dict()), "metrics": MetricRecord({"num-examples": 1})}
         return Message(RecordDict(content), reply_to=message)
 
@@ -77,7 +92,7 @@ def sides(size, folder):
     def main(grid, context):
         stamps = []
         strategy = FedAvg(fraction_evaluate=0.0, min_available_nodes=CLIENTS)
-        strategy.start(grid, ArrayRecord(network(size).state_dict()), num_rounds=ROUNDS,
+        strategy.start(grid, ArrayRecord(network(size).state_dict()), num_rounds=WARM + 2 * BLOCK * int(pairs),
                        evaluate_fn=lambda number, arrays: stamps.append(time.perf_counter()))  # fmt: skip
         rounds = [later - earlier for earlier, later in pairwise(stamps)]
         Path(f"{folder}/rounds").write_text("".join(f"{seconds}\n" for seconds in rounds), encoding="utf-8")

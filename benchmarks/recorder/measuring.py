@@ -6,11 +6,14 @@ import subprocess
 import tempfile
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.stats import ttest_1samp
 
 from leaklab.records.recording import record_update
 
@@ -19,7 +22,12 @@ TENSORS, TIMES = 6, 7
 APP = Path(__file__).with_name("app.py")
 # without these, workers wait for everything else on the machine, and the run is reported
 QUIET = {"RAY_worker_niceness": "0", "RAY_USAGE_STATS_ENABLED": "0", "FLWR_TELEMETRY_ENABLED": "0"}
+WARM, BLOCK = 2, 6
+"""As in ``app.py``, which needs Flower."""
+CASES = (("5e4", 20, 30), ("1e6", 20, 20), ("1.1e7", 20, 8), ("1.1e7", 1, 12))
+"""Size, local steps, pairs of blocks. Flower asks for messages every tenth of a second: short rounds differ by it."""
 Row = dict[str, Any]
+Rounds = NDArray[np.float64]
 
 
 def exchange(size: str) -> Row:
@@ -71,13 +79,13 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def flower(size: str, python: str) -> Row:
+def flower(size: str, steps: int, pairs: int, python: str) -> Row:
     """Return seconds of rounds with and without the recorder, and of replies that wait; nothing without Flower."""
     if subprocess.run([python, "-c", "import flwr, ray"], capture_output=True, check=False).returncode:
         return {}
     with tempfile.TemporaryDirectory() as folder:
         known = {**os.environ, **QUIET, "FLWR_HOME": f"{folder}/flwr"}
-        subprocess.run([python, APP, size, folder], env=known, check=True, capture_output=True)
+        subprocess.run([python, APP, size, folder, str(steps), str(pairs)], env=known, check=True, capture_output=True)
         rounds, waits = (
             [float(line) for line in (Path(folder) / name).read_text(encoding="utf-8").split()]
             for name in ("rounds", "recorder")
@@ -85,16 +93,32 @@ def flower(size: str, python: str) -> Row:
         exchanges = len(list(Path(folder, "leaves").glob("exchange-*")))
     clients = len(waits) // len(rounds)
     of_round = [sum(waits[number * clients : (number + 1) * clients]) for number in range(len(rounds))]
-    # every second round is recorded, from the first on; in the first two, workers start
-    recorded, plain = rounds[2::2], rounds[3::2]
-    assert exchanges == clients * (len(recorded) + 1)
+    recorded, plain = blocks(rounds)
+    waiting, _ = blocks(of_round)
+    assert exchanges == clients * BLOCK * pairs
+    low, high = more_interval(recorded, plain)
     return {
-        "rounds": len(recorded),
+        "steps": steps,
+        "rounds": recorded.size,
         "clients": clients,
-        "plain_round_s": statistics.median(plain),
-        "recorded_round_s": statistics.median(recorded),
-        "waiting_s": statistics.median(of_round[2::2]),
-        "least_plain_round_s": min(plain),
-        "least_recorded_round_s": min(recorded),
-        "least_waiting_s": min(of_round[2::2]),
+        "plain_round_s": plain.mean(),
+        "recorded_round_s": recorded.mean(),
+        "least_more": low,
+        "most_more": high,
+        "waiting_s": float(np.median(waiting)),
     }
+
+
+def blocks(values: Sequence[float]) -> tuple[Rounds, Rounds]:
+    """Return the values of recorded and of plain rounds, [pairs, BLOCK - 1] each.
+
+    The first round of each block is left out: what was recorded last may still be written in it.
+    """
+    paired = np.asarray(values[WARM:]).reshape(-1, 2, BLOCK)[:, :, 1:]
+    return paired[:, 0], paired[:, 1]
+
+
+def more_interval(recorded: Rounds, plain: Rounds) -> tuple[float, float]:
+    """Return by which part of itself a round is longer, as a 95 % interval of Student's t over pairs of blocks."""
+    ends = ttest_1samp(np.log(recorded.mean(1) / plain.mean(1)), 0).confidence_interval(0.95)
+    return float(np.expm1(ends.low)), float(np.expm1(ends.high))

@@ -4,11 +4,14 @@ The first mod of ``ClientApp(mods=[...])`` is the outermost, so put it there. It
 imports nothing of Flower, so that this module can be had without it. The message API and the legacy ``NumPyClient``
 API both come as messages; arrays of the latter have no names (``probing/recorded.py`` gives them those of a model).
 
-What a message holds cannot be changed, so it is written while the reply is already on its way: a round of the training
-hardly waits for the disk.
+What a message holds cannot be changed, so it is written while the reply is already on its way, by a thread that takes
+what the training leaves of the processor: a round hardly waits for the disk.
 """
 
 import os
+import sys
+import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -34,8 +37,12 @@ ROUND_KEYS = ("server-round", "server_round", "current_round")
 Next = Callable[[Any, Any], Any]
 _writers: dict[int, ThreadPoolExecutor] = {}
 """By process, as a fork has no threads: one thread that writes."""
-_pending: dict[int, Future[Path | None]] = {}
-"""By process: the exchange that is written, or was last."""
+_pending: dict[int, deque[tuple[int, Future[Path | None]]]] = {}
+"""By process: exchanges that wait to be written, the oldest first, and the bytes that each holds in memory."""
+LOWEST_PRIORITY = 19
+NONE = -1
+AHEAD = 1 << 29
+"""Most bytes of exchanges that wait to be written; one waits whatever its size."""
 Records = Mapping[str, Mapping[str, Any]]
 
 
@@ -61,20 +68,38 @@ def record(
 
 def finish() -> None:
     """Wait until all exchanges of this process are written; a process that ends in order waits by itself."""
-    if os.getpid() in _pending:
-        _pending[os.getpid()].result()
+    _wait(NONE)
 
 
-def _behind(folder: Path, write: Callable[[], Path | None]) -> None:
-    """Write an exchange behind the reply, after the one before it: memory is bounded, and a slow disk is waited for."""
-    finish()
+def _wait(most: int) -> None:
+    """Wait until at most so many bytes of exchanges wait to be written; ``NONE``: until all are, empty ones too."""
+    waiting = _pending.get(os.getpid(), deque())
+    while waiting and sum(size for size, _ in waiting) > most:
+        waiting[0][1].result()
+        waiting.popleft()
+
+
+def _behind(folder: Path, size: int, write: Callable[[], Path | None]) -> None:
+    """Write an exchange behind the reply, when the processor has nothing else to do; a slow disk is waited for.
+
+    Memory is bounded: by ``AHEAD``, or by this exchange and none beside it.
+    """
+    _wait(max(AHEAD - size, 0))
     process = os.getpid()
     if process not in _writers:
-        _writers[process] = ThreadPoolExecutor(1, "leaklab-recorder")
+        _writers[process] = ThreadPoolExecutor(1, "leaklab-recorder", initializer=_give_way)
     try:
-        _pending[process] = _writers[process].submit(quietly, folder, write)
+        future = _writers[process].submit(quietly, folder, write)
     except RuntimeError:  # the interpreter ends, and begins no thread
         quietly(folder, write)
+    else:
+        _pending.setdefault(process, deque()).append((size, future))
+
+
+def _give_way() -> None:
+    """Take what the training leaves of the processor; only Linux gives threads a priority of their own."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)
 
 
 @dataclass(frozen=True)
@@ -96,7 +121,7 @@ class RecordMod:
         if given is not None:
             write = quietly(place, lambda: self._writing(place, given, reply))
             if write is not None:
-                _behind(place, write)
+                _behind(place, *write)
         return reply
 
     def _given(self, place: Path, message: Any) -> "Given | None":
@@ -116,8 +141,8 @@ class RecordMod:
         }
         return Given(arrays, about, SECURE in configs)
 
-    def _writing(self, place: Path, given: "Given", reply: Any) -> Callable[[], Path | None] | None:
-        """Return what writes the exchange, with all that it needs of the messages; None where there is none."""
+    def _writing(self, place: Path, given: "Given", reply: Any) -> tuple[int, Callable[[], Path | None]] | None:
+        """Return the bytes of an exchange, and what writes it with all that it needs of the messages; None for none."""
         if reply.has_error():
             return None
         configs = reply.content.config_records
@@ -133,7 +158,8 @@ class RecordMod:
         }
         # masked vectors are as good as random: nothing of them is kept
         before, after = ({}, {}) if masked else _paired(given.arrays, sent)
-        return lambda: stored(place, before, after, about, self.bounds)
+        size = sum(array.nbytes for array in (*before.values(), *after.values()))
+        return size, lambda: stored(place, before, after, about, self.bounds)
 
 
 @dataclass(frozen=True)

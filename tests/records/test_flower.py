@@ -2,8 +2,10 @@
 
 import json
 import logging
+import os
 import subprocess
 import sys
+import threading
 from io import BytesIO
 from pathlib import Path
 from threading import Event
@@ -97,7 +99,8 @@ def test_the_values_of_a_message_are_taken_as_they_lie_there(value, tmp_path):
     assert np.array_equal(found, value)
 
 
-def test_a_reply_leaves_before_it_is_written_and_the_next_waits_until_it_is(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("ahead", "waiting"), [(0, 1), (2 * 48, 2), (2 * 48 + 47, 2), (3 * 48, 3)])
+def test_replies_leave_before_they_are_written_while_memory_has_room_for_them(ahead, waiting, tmp_path, monkeypatch):
     free, wrote, stored = Event(), [], leaklab.flower.stored
 
     def slow(*given):
@@ -106,16 +109,34 @@ def test_a_reply_leaves_before_it_is_written_and_the_next_waits_until_it_is(tmp_
         return wrote[-1]
 
     monkeypatch.setattr(leaklab.flower, "stored", slow)
-    values, mod = np.ones(3), leaklab.flower.record(tmp_path)
-    for _ in range(2):  # the second waits for the first
+    monkeypatch.setattr(leaklab.flower, "AHEAD", ahead)
+    values, mod = np.zeros(3), leaklab.flower.record(tmp_path)
+    for number in range(waiting + 1):  # an exchange holds 48 bytes; the last of them waits for the first
+        if number == waiting:
+            assert not wrote
+            free.set()
+        values[:] = number  # what left is recorded, whatever becomes of it
         reply = message({"a": arrays(w=values)})
         assert mod(message({"a": arrays(w=[0.0, 0, 0])}), None, lambda message, context, reply=reply: reply) is reply
-        assert len(wrote) == (1 if free.is_set() else 0)
-        values[:] = 7  # what left is recorded, whatever becomes of it
-        free.set()
+    assert wrote
     leaklab.flower.finish()
-    found = [load_file(path / "sent.safetensors")["w"].tolist() for path in wrote]
-    assert found == [[1.0] * 3, [7.0] * 3]
+    assert [load_file(path / "sent.safetensors")["w"].tolist() for path in wrote] == [
+        [float(number)] * 3 for number in range(waiting + 1)
+    ]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads of this system have no priority of their own")
+def test_writing_gives_way_to_the_training_and_nothing_else_does(tmp_path, monkeypatch):
+    monkeypatch.setattr(leaklab.flower, "_writers", {})
+    found, own = [], os.getpriority(os.PRIO_PROCESS, 0)
+
+    def told(*given):
+        found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+
+    monkeypatch.setattr(leaklab.flower, "stored", told)
+    called(leaklab.flower.record(tmp_path), message({"a": arrays(w=[0.0])}), message({"a": arrays(w=[1.0])}))
+    assert found == [19]
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == own
 
 
 @pytest.mark.parametrize("end", ["", "; sys.exit(1)", "; os.kill(os.getpid(), 15)"])
