@@ -13,9 +13,10 @@ from torch.nn import functional as F
 from leaklab.probing.case import Case
 from leaklab.probing.client import Client
 from leaklab.probing.replay.bench import Bench
-from leaklab.probing.replay.mistake import Setting, numbered, tuned
+from leaklab.probing.replay.mistake import Mistake, Setting, numbered, tuned
 from leaklab.probing.replay.replay import replay
 from leaklab.probing.replay.result import Replay
+from leaklab.probing.replay.search import equals, with_parts
 from leaklab.probing.replay.target import Target
 from leaklab.records.errors import UserError
 
@@ -163,6 +164,24 @@ def test_a_fit_finds_the_number_that_least_squares_allow():
     fit = bench.refined(bench.fit(((rate, (0.1,)),)))
     assert fit.hypothesis[0][1][0] == pytest.approx(0.03, rel=1e-4)
     assert fit.error < 1e-5
+
+
+@pytest.mark.parametrize("idle", [("factor", 1.0), ("decay", 1e-9)])
+@pytest.mark.parametrize("seconds", [float("inf"), 0.0])
+def test_a_mistake_that_changes_nothing_is_none_though_the_time_was_over(idle, seconds):
+    client, inputs, targets = mlp(steps=3)
+    target = Target.of(replace(client, rate=0.03).round(inputs, targets), ("1.weight", "3.bias"))
+    bench = Bench(Setting(client, inputs, targets), target, seconds)
+    rate = numbered("rate", "rate {:.4g}", lambda one, value: tuned(one, lr=value), (0.1,))
+    nothing = {
+        "factor": Mistake("factor", "a factor of {:.4g}", sends=lambda flat, numbers: flat * numbers[0]),
+        "decay": numbered("decay", "decay {:.4g}", lambda one, value: tuned(one, weight_decay=value), (0.0,)),
+    }[idle[0]]
+    pair = bench.fit(((nothing, (idle[1],)), (rate, (0.03,))))
+    assert pair.error < 1e-5
+    assert [len(fit.hypothesis) for fit in equals([pair], 1e-4, 1e-6)] == [2]
+    (fit,) = equals(with_parts(bench, [pair], 1e-4, 1e-7), 1e-4, 1e-6)
+    assert [mistake.name for mistake, _ in fit.hypothesis] == ["rate"]
 
 
 def test_pruning_and_frozen_tensors_are_told_by_their_zeros():

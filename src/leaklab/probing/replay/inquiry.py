@@ -21,7 +21,7 @@ from leaklab.probing.replay.naming import Named, explanation, named_noise, plain
 from leaklab.probing.replay.result import Explanation, Replay
 from leaklab.probing.replay.rows import row_fits
 from leaklab.probing.replay.samples import sample_mistakes
-from leaklab.probing.replay.search import equals, in_pairs, pairs_of, singles
+from leaklab.probing.replay.search import equals, in_pairs, pairs_of, singles, with_parts
 from leaklab.probing.replay.sent import freezing, sent_mistakes, thawing, weight_mistakes
 from leaklab.probing.replay.span import whose
 from leaklab.probing.replay.target import Target
@@ -188,7 +188,7 @@ class Inquiry:
         rounding = self.tolerance if self.grid else self.found.tolerance / 20
         told: list[Explanation] = []
         first: Fit | None = None
-        for fit in equals(fits, self.tolerance, rounding):
+        for fit in equals(with_parts(self.bench, fits, self.tolerance, FINE), self.tolerance, rounding):
             one = self._finished(fit)
             if one is not None and one.says not in [other.says for other in told]:
                 told.append(one)

@@ -114,6 +114,22 @@ def in_pairs(bench: Bench, base: Fit, fits: Sequence[Fit], stop: float) -> Itera
             yield bench.refined(fit, stop)
 
 
+def with_parts(bench: Bench, fits: Sequence[Fit], tolerance: float, stop: float) -> list[Fit]:
+    """Return fits, and of those with several mistakes that explain what was sent each mistake that does so alone.
+
+    A mistake that changes nothing is none. The other one's own fit may have been ended by the time, at numbers that
+    the pair then went on from.
+    """
+    alone = [
+        bench.refined(part, stop)
+        for fit in fits
+        if fit.error <= tolerance and len(fit.hypothesis) > 1
+        for made in fit.hypothesis
+        if (part := bench.fit((made,))) is not None
+    ]
+    return [*fits, *alone]
+
+
 def equals(fits: Sequence[Fit], tolerance: float, rounding: float) -> list[Fit]:
     """Return the fits that explain what was sent equally well, the simplest first.
 
