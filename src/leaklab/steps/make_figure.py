@@ -14,7 +14,7 @@ def run(job: Job) -> None:
     item = with_missing(load_item(job.input("item")), job.spec["scale"], job.spec.get("missing", {}))
     drawing = draw(item, job.spec["scale"], ResultTable.read(job.input("csv")), printed)
     drawing.write(job.outputs["data"])
-    style.save(drawing.figure, job.outputs["png"], job.outputs["pdf"], drawing.foot)
+    style.save(drawing.figure, job.outputs["png"], job.outputs["pdf"], drawing.foot, drawing.left)
     job.note(**drawing.facts)
 
 

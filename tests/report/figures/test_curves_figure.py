@@ -261,6 +261,36 @@ class TestRowKeyAsX:
         assert self.figure().axes[0].get_ylabel() == "rounds"
 
 
+def frontier(*better):
+    rows = []
+    for place, (name, low) in enumerate((("noise", 40.0), ("LRP", 0.2))):
+        for strength in (1, 2, 3):
+            keys = {"defense": name, "index": strength}
+            rows.append(row("test_accuracy", 70.0 + strength + 10 * place, unit="%", **keys))
+            rows += [replace(row("psnr", low + 0.1 * strength, unit="dB", **keys), better=one) for one in better]
+    layout = CurvesLayout(x="test_accuracy", y=("psnr",), panels=("defense",))
+    found = series.curves(layout, ResultTable(tuple(rows)))
+    return drawn(curves_figure.draw(layout, found, "A frontier"))
+
+
+def test_both_axes_say_their_unit_and_y_which_way_is_better():
+    figure = frontier("lower")
+    assert figure.axes[1].get_xlabel() == "test accuracy (%)"
+    assert figure.get_supylabel() == "psnr (dB) ↓"
+    assert any("arrow at an axis points to what is better" in text.get_text() for text in all_texts(figure))
+    plain = frontier("")
+    assert plain.get_supylabel() == "psnr (dB)"
+    assert not any("arrow at an axis" in text.get_text() for text in all_texts(plain))
+
+
+def test_a_panel_of_a_small_range_has_room_for_its_marks_on_the_shared_axis():
+    for axes in frontier("lower").axes:
+        low, high = axes.get_ylim()
+        values = np.concatenate([np.ravel(line.get_ydata()) for line in axes.lines])
+        room = 0.02 * (high - low)
+        assert low + room < np.nanmin(values) <= np.nanmax(values) < high - room
+
+
 def test_many_panels_share_one_axis_label():
     rows = [
         row(metric, 1.0 / (index + 1), index=index, K=k, E=e)

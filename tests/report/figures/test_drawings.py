@@ -21,6 +21,13 @@ def test_the_foot_names_each_stand_in_and_what_the_scale_changed():
     assert "reduced setting" not in foot
 
 
+def test_the_foot_does_not_say_again_what_a_table_said_of_its_columns():
+    stood = results("a in place of b", "c in place of d")
+    foot = foot_of(ITEM, "small", stood, ["EMNIST: a in place of b; 3 seeds"])
+    assert foot.startswith("Stand-ins: c in place of d. Scale small: ")
+    assert foot_of(ITEM, "small", stood, ["EMNIST: a in place of b; c in place of d"]).startswith("Scale small: ")
+
+
 def counted(item, metric, **fields):
     rows = (
         ResultRow("lrp", "x", {}, metric, 1.0, **fields),

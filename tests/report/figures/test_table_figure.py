@@ -1,3 +1,4 @@
+import io
 from dataclasses import replace
 
 import pytest
@@ -93,6 +94,32 @@ def test_the_words_of_missing_numbers_and_long_headings_stay_in_their_columns():
     figure = table_figure.draw(lay_out(layout, ResultTable(tuple(found))), "Privacy")
     assert not crossing(boxes_of(figure))
     assert [text.get_text() for text in texts(figure)].count("available") == 2
+
+
+@pytest.mark.parametrize("label", ["pFedHN-PC", "WWWWWWWW", "DP-FedAvg", "Fashion-MNIST", "iiiiiiii"])
+def test_labels_of_wide_letters_keep_clear_of_the_next_column(label):
+    cells = [{"method": name, "attacker": "the paper's attacker", "n": 1} for name in (label, "x")]
+    rows = tuple(ResultRow("hyperfl", "table3", cell, "psnr", 6.7) for cell in cells)
+    layout = TableLayout(rows=("method", "attacker"), columns=("n",), metric="psnr", format="{value:.1f}")
+    figure = table_figure.draw(lay_out(layout, ResultTable(rows)), "Numbers")
+    figure.savefig(io.BytesIO(), format="png")
+    assert not crossing(boxes_of(figure))
+
+
+def test_notes_that_say_the_same_of_several_columns_are_one():
+    said = [
+        "FedAvg, head: a subset; 3 seeds",
+        "left out, as there is no number: A; B",
+        "FedAvg, adapters: a subset; 3 seeds",
+        "behind a number",
+        "HyperFL: 1 seed",
+    ]
+    assert table_figure.merged(said) == [
+        "FedAvg, head; FedAvg, adapters: a subset; 3 seeds",
+        "left out, as there is no number: A; B",
+        "behind a number",
+        "HyperFL: 1 seed",
+    ]
 
 
 def test_54_cells_fit_on_a_page_without_overlap():

@@ -30,12 +30,16 @@ MOST_IN_ONE_COLUMN = 4
 PANEL_HEIGHT = 2.1
 # of a panel of differences, relative to the panel above it
 DIFFERENCE_SHARE = 0.75
+BETTER = {"higher": " ↑", "lower": " ↓", "": ""}
+"""Behind the name of an axis: which way is better for the paper's subject."""
 # of many points a few have marks, this share of the panel's diagonal apart; of few points each
 MARK_DISTANCE = 0.13
 MOST_MARKED = 15
 MOST_TICKS = 10
 # a logarithmic axis that spans less has 1, 2 and 5 written out, not powers of ten
 PLAIN_NUMBERS = 500
+# of the range of an axis that panels share
+SHARED_MARGIN = 0.03
 # of the axis' height, above its scale: the mark of a missing number and the arrow on it
 ABOVE, ARROW = 1.04, 1.12
 
@@ -75,7 +79,7 @@ def draw(layout: CurvesLayout, curves: Sequence[Curve], title: str, notes: Seque
                          strokes)  # fmt: skip
         _share_scales(layout, upper, curves, panels)
         for lowest in (lower or upper[: len(panels)])[-columns:]:
-            _name_x(layout, lowest)
+            _name_x(layout, lowest, curves[0].x_unit)
         for unused in upper[len(panels) :]:
             unused.set_visible(False)
         if "metric" not in layout.panels:
@@ -134,8 +138,8 @@ def _differences(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve], stro
         axes.set_ylim(values.min() - margin, values.max() + margin)
 
 
-def _name_x(layout: CurvesLayout, axes: Axes) -> None:
-    axes.set_xlabel(with_unit(layout.title(layout.x), layout.units.get(layout.x, "")))
+def _name_x(layout: CurvesLayout, axes: Axes, unit: str) -> None:
+    axes.set_xlabel(with_unit(layout.title(layout.x), layout.units.get(layout.x, unit)))
     axes.tick_params(labelbottom=True)
 
 
@@ -145,8 +149,11 @@ def _share_scales(layout: CurvesLayout, axes: Sequence[Axes], curves: Sequence[C
     for metric in set(metric_of.values()):
         own = [axes[place] for place, panel in enumerate(panels) if metric_of[panel] == metric]
         limits = [panel.get_ylim() for panel in own]
+        low, high = min(low for low, _ in limits), max(high for _, high in limits)
+        # of its own range a panel's margin may be too small for a mark on the shared axis
+        margin = 0.0 if own[0].get_yscale() == "log" else SHARED_MARGIN * (high - low)
         for panel in own if len(own) > 1 else []:
-            panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+            panel.set_ylim(low - margin, high + margin)
 
 
 def _lines(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve], strokes: Strokes) -> list[Any]:
@@ -219,9 +226,10 @@ def _y_label(layout: CurvesLayout, curves: Sequence[Curve]) -> str:
     metrics = list(dict.fromkeys(curve.metric for curve in curves))
     units = {layout.units.get(curve.metric, curve.unit) for curve in curves}
     unit = units.pop() if len(units) == 1 else ""
-    if len(metrics) == 1:
-        return with_unit(layout.title(metrics[0]), unit)
-    return layout.titles.get("y", unit)
+    better = {curve.better for curve in curves}
+    sign = BETTER[better.pop()] if len(better) == 1 else ""
+    name = with_unit(layout.title(metrics[0]), unit) if len(metrics) == 1 else layout.titles.get("y", unit)
+    return f"{name}{sign}"
 
 
 def _line_label(layout: CurvesLayout, line: Place) -> str:
@@ -239,6 +247,7 @@ def _own_notes(layout: CurvesLayout, curves: Sequence[Curve]) -> list[str]:
     return [
         *(["Shaded: one standard deviation over the replicates."] if layout.band == "std" and replicates else []),
         *([_difference_note(layout, replicates)] if layout.difference_to else []),
+        *(["An arrow at an axis points to what is better."] if any(curve.better for curve in curves) else []),
         *([f"Hollow marks with an arrow, above the axis: no number ({', '.join(words)})."] if words else []),
         *([layout.note] if layout.note else []),
     ]

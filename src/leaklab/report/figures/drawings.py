@@ -14,7 +14,7 @@ from leaklab.records import plugins
 from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_arrays
-from leaklab.report.figures import curves_figure, diagram_figure, plane_figure, table_figure
+from leaklab.report.figures import curves_figure, diagram_figure, plane_figure, style, table_figure
 from leaklab.report.judge.printed import Printed
 from leaklab.report.numbers import series
 from leaklab.report.numbers.results import AS_DESCRIBED, ResultRow, ResultTable
@@ -33,12 +33,16 @@ class Drawing:
         write: writes the numbers that it shows to an npz file.
         facts: for the record.
         foot: how much stands behind its numbers and what stood in for what; written below the figure.
+        notes: what a table says itself, which the foot does not say again.
+        left: where the foot begins, as a share of the width.
     """
 
     figure: Figure
     write: Callable[[Path], None]
     facts: Mapping[str, Any] = field(default_factory=dict)
     foot: str = ""
+    notes: Sequence[str] = ()
+    left: float = style.LEFT
 
 
 class Renderer(Protocol):
@@ -62,13 +66,20 @@ def draw(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Dr
         UserError: the renderer's section of the item's file is missing, or does not fit the results.
     """
     drawn = (_own if item.own_renderer else RENDERERS[item.renderer])(item, scale, results, printed)
-    return replace(drawn, foot=foot_of(item, scale, results))
+    return replace(drawn, foot=foot_of(item, scale, results, drawn.notes))
 
 
-def foot_of(item: Item, scale: Scale, results: ResultTable) -> str:
-    """Return what stands behind curves and pictures, what stood in for what, and what the scale changed."""
+def foot_of(item: Item, scale: Scale, results: ResultTable, notes: Sequence[str] = ()) -> str:
+    """Return what stands behind curves and pictures, what stood in for what, and what the scale changed.
+
+    Args:
+        item: with a renderer.
+        scale: of the results.
+        results: the item's result table.
+        notes: of the table, which may have said what stood in for what.
+    """
     behind = _behind(item, results)
-    replaced = "; ".join(stand_ins(results.rows))
+    replaced = "; ".join(one for one in stand_ins(results.rows) if not any(one in note for note in notes))
     # without a stand-in everything is as printed
     note = item.scales[scale].note.rstrip(".") if results.substitutes() and scale in item.scales else ""
     return " ".join(filter(None, [behind, replaced and f"Stand-ins: {replaced}.", note and f"Scale {scale}: {note}."]))
@@ -117,7 +128,9 @@ def _table(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> 
         raise _needs(item, "table")
     grid = lay_out(item.table, results, printed.beside(results, [item]))
     numbers = {name: _numbers(results.rows, name) for name in ("value", "std")}
-    return Drawing(table_figure.draw(grid, item.title), partial(write_arrays, arrays=numbers))
+    figure = table_figure.draw(grid, item.title)
+    left = table_figure.MARGIN / figure.get_figwidth()
+    return Drawing(figure, partial(write_arrays, arrays=numbers), notes=grid.notes, left=left)
 
 
 def _curves(item: Item, scale: Scale, results: ResultTable, printed: Printed) -> Drawing:

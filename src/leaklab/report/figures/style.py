@@ -33,8 +33,8 @@ LEFT = 0.012
 FOOT_MARGIN, FOOT_LINE, FOOT_LETTERS = 0.1, 0.14, 16  # inches, inches, letters in an inch
 DECIMALS = 9  # of a share of the figure: a millionth of a dot
 # Okabe and Ito's colors, which people with any of the common color-vision deficiencies tell apart better than those of
-# seaborn's palette "colorblind"; yellow comes last because it is faint on white
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#F0E442")
+# seaborn's palette "colorblind"; their yellow is faint on white, so a brown and a gray stand in for it
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#661100", "#6F6F6F")
 INK = "#222222"
 QUIET = "#555555"
 FAINT = "#8A8A8A"
@@ -78,7 +78,7 @@ def new_figure(width: float = PAGE_WIDTH, height: float = 3.0) -> Figure:
     return Figure(figsize=(width, height), dpi=DOTS_PER_INCH, layout="constrained")
 
 
-def save(figure: Figure, png: Path | None = None, pdf: Path | None = None, foot: str = "") -> None:
+def save(figure: Figure, png: Path | None = None, pdf: Path | None = None, foot: str = "", left: float = LEFT) -> None:
     """Write a figure as png and pdf, each as a whole or not at all, with the same bytes for the same figure.
 
     Args:
@@ -86,6 +86,7 @@ def save(figure: Figure, png: Path | None = None, pdf: Path | None = None, foot:
         png: target, at 160 dots per inch; None leaves it out.
         pdf: target, with embedded TrueType fonts; None leaves it out.
         foot: a line or two below the figure, which moves nothing in it; empty for none.
+        left: where the foot begins, as a share of the width.
     """
     # matplotlib would note its version and the time
     undated: list[tuple[Path | None, str, dict[str, None]]] = [
@@ -94,7 +95,7 @@ def save(figure: Figure, png: Path | None = None, pdf: Path | None = None, foot:
     ]
     with styled():
         _settle(figure)
-        page = _with_foot(figure, foot)
+        page = _with_foot(figure, foot, left)
         for path, kind, metadata in undated:
             if path is not None:
                 dots = DOTS_PER_INCH if kind == "png" else RASTER_DOTS_PER_INCH
@@ -114,13 +115,13 @@ def _with_palette(png: Path) -> None:
     lighter.save(png, format="png", optimize=True, dpi=(DOTS_PER_INCH, DOTS_PER_INCH))
 
 
-def _with_foot(figure: Figure, foot: str) -> Bbox | None:
+def _with_foot(figure: Figure, foot: str, left: float) -> Bbox | None:
     """Write the foot under the figure's lower edge; return the page that holds both, None for the figure alone."""
     if not foot:
         return None
     width, height = figure.get_size_inches()
     lines = textwrap.wrap(foot, int((width - 2 * FOOT_MARGIN) * FOOT_LETTERS))
-    figure.text(LEFT, 0, "\n".join(lines), fontsize=SMALLEST_FONT, color=QUIET, va="top", linespacing=1.2)
+    figure.text(left, 0, "\n".join(lines), fontsize=SMALLEST_FONT, color=QUIET, va="top", linespacing=1.2)
     whole_dots = round((len(lines) * FOOT_LINE + FOOT_MARGIN) * DOTS_PER_INCH) / DOTS_PER_INCH
     return Bbox([[0, -whole_dots], [width, height]])
 

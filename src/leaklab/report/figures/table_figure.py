@@ -1,5 +1,6 @@
 """A laid out table as a figure: each number with the printed one beside it, and a tint for the difference."""
 
+from collections.abc import Sequence
 from itertools import groupby
 from textwrap import wrap
 
@@ -7,6 +8,8 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextToPath
 
 from leaklab.report.figures.style import DOTS_PER_INCH, INK, PAGE_WIDTH, QUIET, SMALLEST_FONT, styled
 from leaklab.report.numbers.words import WITHIN
@@ -26,8 +29,6 @@ NARROWEST_CELL = 0.56
 # of a single column, whose numbers would else stand far from what they belong to
 WIDEST_CELL = 1.4
 TINT = "PuOr"
-# as many letters as fit into a page's width
-NOTE_LETTERS = int((PAGE_WIDTH - 2 * MARGIN) / LETTER)
 
 Line = tuple[str, str, str]  # text, weight, color
 
@@ -67,7 +68,7 @@ class _Drawing:
         self.head_top = 0.36 + TITLE_LINE * (len(titles) - 1)
         self.body_top = self.head_top + HEAD * len(grid.column_titles) + 0.05
         self.body_end = self.body_top + self.row_height * len(grid.row_labels)
-        self.notes = _notes(grid, full_tint)
+        self.notes = _notes(grid, full_tint, int(self.page / LETTER))
         self.height = self.body_end + 0.1 + LINE * len(self.notes) + 0.05
         self.tint = Normalize(-full_tint, full_tint, clip=True)
         self.figure = Figure(figsize=(self.page + 2 * MARGIN, self.height), dpi=DOTS_PER_INCH)
@@ -189,13 +190,22 @@ def _longest_word(grid: Grid) -> int:
 
 
 def _label_widths(grid: Grid) -> list[float]:
+    """Return the inches of each column of labels: capitals and digits are wider than letters are on average."""
     columns = zip(grid.row_titles, *grid.row_labels, strict=True)
-    advances = [BOLD_LETTER, *[LETTER] * len(grid.row_titles)]
-    # one advance too many, because a table may have no label column at all
-    return [max(map(len, column)) * advance + GAP for column, advance in zip(columns, advances, strict=False)]
+    several = len(grid.row_titles) > 1
+    return [
+        max(_inches(text, bold=several and not place) for text in column) + GAP for place, column in enumerate(columns)
+    ]
 
 
-def _notes(grid: Grid, full_tint: float) -> list[str]:
+def _inches(text: str, bold: bool) -> float:
+    font = FontProperties(family="DejaVu Sans", size=SMALLEST_FONT, weight="bold" if bold else "normal")
+    width, _, _ = TextToPath().get_text_width_height_descent(text, font, ismath=False)
+    return float(width) / 72
+
+
+def _notes(grid: Grid, full_tint: float, letters: int) -> list[str]:
+    """Return lines of at most so many letters."""
     notes = []
     if grid.compared or _has_spread(grid):
         parts = [f"Columns: {' / '.join(grid.keyed)}."] if grid.keyed else []
@@ -209,8 +219,17 @@ def _notes(grid: Grid, full_tint: float) -> list[str]:
         notes.append("▲ best, ▼ worst of its group.")
     return [
         *notes,
-        *(line for note in grid.notes for line in wrap(sentence(note), NOTE_LETTERS, break_on_hyphens=False)),
+        *(line for note in merged(grid.notes) for line in wrap(sentence(note), letters, break_on_hyphens=False)),
     ]
+
+
+def merged(notes: Sequence[str]) -> list[str]:
+    """Return notes of which those that say the same of several columns are one: ``A; B: 3 seeds``."""
+    names: dict[str, list[str]] = {}
+    for note in notes:
+        name, _, said = note.partition(": ")
+        names.setdefault(said or name, []).append(name if said else "")
+    return [": ".join(filter(None, ["; ".join(filter(None, own)), said])) for said, own in names.items()]
 
 
 def _has_spread(grid: Grid) -> bool:

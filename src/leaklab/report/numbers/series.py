@@ -38,6 +38,8 @@ class Curve:
         y: at x; NaN where there is no number.
         std: of y over the replicates; NaN where there is none.
         missing: for each x why there is no number in a word (``capped``), else empty.
+        better: ``higher`` or ``lower`` y, where one of them is.
+        x_unit: of x, where it is a metric with a unit.
     """
 
     panel: Place
@@ -48,6 +50,8 @@ class Curve:
     y: Floats
     std: Floats
     missing: tuple[str, ...]
+    better: str = ""
+    x_unit: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,8 +100,12 @@ def curves(layout: CurvesLayout, results: ResultTable) -> tuple[Curve, ...]:
         raise UserError(f"curves: no number of {', '.join(layout.metrics)} has a '{layout.x}': run the item first")
     panels = in_order(layout, layout.metrics, layout.panels, [panel for panel, _ in groups])
     lines = in_order(layout, layout.metrics, layout.lines, [line for _, line in groups])
+    of_x = [row.unit for row in rows if row.metric == layout.x]
     return tuple(
-        _curve(panel, line, groups[panel, line]) for panel in panels for line in lines if (panel, line) in groups
+        _curve(panel, line, groups[panel, line], next(iter(of_x), ""))
+        for panel in panels
+        for line in lines
+        if (panel, line) in groups
     )
 
 
@@ -198,7 +206,7 @@ def _paired(metric: str, found: ByKeys, row: ResultRow) -> float:
     raise UserError(f"{row.paper} {row.item}: no {metric} belongs to {row.metric} of {keys_text(row.row)}")
 
 
-def _curve(panel: Place, line: Place, points: Sequence[tuple[float, ResultRow]]) -> Curve:
+def _curve(panel: Place, line: Place, points: Sequence[tuple[float, ResultRow]], x_unit: str) -> Curve:
     ordered = sorted(points, key=lambda point: point[0])
     rows = [row for _, row in ordered]
     x = np.array([value for value, _ in ordered], dtype=np.float64)
@@ -213,6 +221,8 @@ def _curve(panel: Place, line: Place, points: Sequence[tuple[float, ResultRow]])
         y=_floats(rows, lambda row: row.value),
         std=_floats(rows, lambda row: row.std),
         missing=tuple("" if row.value is not None else word_of(row) or "no number" for row in rows),
+        better=rows[0].better,
+        x_unit=x_unit,
     )
 
 
