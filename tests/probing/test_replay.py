@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from leaklab.probing.case import Case
 from leaklab.probing.client import Client
+from leaklab.probing.grids import rounded
 from leaklab.probing.replay.bench import Bench
 from leaklab.probing.replay.mistake import Mistake, Setting, numbered, tuned
 from leaklab.probing.replay.replay import replay
@@ -95,6 +96,22 @@ def test_a_planted_mistake_is_named_with_its_number(planted):
     if "noise" not in planted.names:
         assert found.corrected is not None
         assert replay(found.corrected).matches
+
+
+def test_a_sample_in_place_of_another_is_named_though_weights_of_classes_do_the_same():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(48, 12), nn.Tanh(), nn.Linear(12, 6))
+    client, inputs, targets = Client(model), torch.rand(6, 3, 4, 4), torch.arange(6)
+    rows = torch.tensor([0, 1, 2, 5, 4, 5])  # each class has one sample: 3 counts nothing, and 5 twice
+    found = replay(case(client, client, inputs, targets, inputs[rows], targets[rows]))
+    assert found.explanations[0].says == "sample 5 in place of sample 3"
+
+
+def test_entries_that_a_grid_rounds_to_zero_are_not_told_as_set_to_zero():
+    client, inputs, targets = mlp()
+    sent = each(lambda value: rounded(value, "int8"))
+    found = replay(case(client, replace(client, defense=sent), inputs**8, targets))
+    assert [one.names for one in found.explanations] == [("rounding",)]
 
 
 def test_a_factor_in_one_step_is_told_with_all_its_names():

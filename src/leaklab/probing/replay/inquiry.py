@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from itertools import chain
+from time import thread_time
 from typing import Any
 
 import torch
@@ -35,6 +36,8 @@ FURTHER = 40
 """Pairs that are tried after one was found, for its equals."""
 HELPS = 0.7
 """Share of the description's error below which something unexplained is worth telling."""
+RESERVED = 0.1
+"""Share of the time that is left for the parts of a pair that the search ended with."""
 KINDS = {"weights": "the weights", "delta": "the difference of the weights", "gradient": "the gradient"}
 
 
@@ -66,7 +69,9 @@ class Inquiry:
         rows = marks.support(self.whole, flat)
         self.sparse = rows is not None
         every = torch.arange(len(self.whole.sent), device=flat.device)
-        self.bench = Bench(self.setting, self.whole.at(every if rows is None else rows), self.until)
+        now = thread_time()
+        searching = now + (1 - RESERVED) * (self.until - now)
+        self.bench = Bench(self.setting, self.whole.at(every if rows is None else rows), searching)
         base = self.bench.fit(())
         if base is None:
             return self.found
@@ -100,10 +105,13 @@ class Inquiry:
         if good := self._good([base]):
             return good
         fits = singles(self.bench, self._mistakes(), FINE, self.tolerance)
-        if good := self._good(fits):
+        explaining = [fit.numbers for fit in fits if fit.error <= self.tolerance]
+        # several numbers, as weights of classes, also stand for a sample that was left out or came twice
+        rows = list(self._rows()) if min(explaining, default=0) > 1 else []
+        if good := self._good([*fits, *rows]):
             return good
         drawn = singles(self.bench, draws(self.setting), FINE, self.tolerance) if self._draws() else []
-        rows = list(row_fits(self.bench, self._classes(), self.found.tolerance))
+        rows = list(self._rows())
         if good := self._good([*drawn, *rows]):
             return good
         if good := self._good(list(self._with_factor([*fits, *drawn, *rows]))):
@@ -123,6 +131,9 @@ class Inquiry:
         if good := self._good(together):
             return good
         return self._unexplained(base, [*fits, *drawn, *rows], together, (tried, len(pairs_of(fits))))
+
+    def _rows(self) -> Iterator[Fit]:
+        return row_fits(self.bench, self._classes(), self.found.tolerance)
 
     def _mistakes(self) -> Iterator[Mistake]:
         """Yield all mistakes that are tried alone, those of sending first."""
@@ -188,7 +199,10 @@ class Inquiry:
         rounding = self.tolerance if self.grid else self.found.tolerance / 20
         told: list[Explanation] = []
         first: Fit | None = None
-        for fit in equals(with_parts(self.bench, fits, self.tolerance, FINE), self.tolerance, rounding):
+        searching, self.bench.until = self.bench.until, self.until
+        candidates = with_parts(self.bench, fits, self.tolerance, FINE)
+        self.bench.until = searching
+        for fit in equals(candidates, self.tolerance, rounding):
             one = self._finished(fit)
             if one is not None and one.says not in [other.says for other in told]:
                 told.append(one)
@@ -201,18 +215,21 @@ class Inquiry:
         if flat is None:
             return None
         shown = [*self.shown]
-        if self.sparse and self.whole.error(flat) > self.found.tolerance:
+        # a grid has a zero of its own: what it explains alone was not set to zero
+        rounded = self.grid is not None and self.whole.error(self._on_grid(flat)) <= self.finest
+        if self.sparse and not rounded and self.whole.error(flat) > self.found.tolerance:
             shown.append(("pruned", marks.pruned(self.whole, flat)))
             flat = torch.where(self.whole.sent == 0, 0.0, flat)
-        if self.grid is not None:
-            on_grid = marks.on_grid(self.whole, flat, self.grid)
-            if self.whole.error(on_grid) < self.whole.error(flat):
-                shown.append(("rounding", f"what is sent rounded to {self.grid}"))
-                flat = on_grid
+        if self.grid is not None and self.whole.error(self._on_grid(flat)) < self.whole.error(flat):
+            shown.append(("rounding", f"what is sent rounded to {self.grid}"))
+            flat = self._on_grid(flat)
         residual = self.whole.error(flat)
         if residual > self.finest or not (fit.hypothesis or shown):
             return None
         return explanation(fit, self.setting, shown, residual)
+
+    def _on_grid(self, flat: Tensor) -> Tensor:
+        return flat if self.grid is None else marks.on_grid(self.whole, flat, self.grid)
 
     def _ended(self, told: Sequence[Explanation], first: Fit, noise: marks.Noise | None = None) -> Replay:
         names, made = told[0].names, first.hypothesis
