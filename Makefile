@@ -23,7 +23,7 @@ SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-flower test-s3 test-slurm check lint report share docs bench chaos controls mutants clean
+.PHONY: help setup demo test test-browser test-flower test-s3 test-slurm check lint report share docs bench chaos controls mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -62,6 +62,14 @@ test-flower: $(READY) ## the recorder in real Flower simulations
 		> $$($(VENV)/flower/bin/python -c 'import site; print(site.getsitepackages()[0])')/leaklab.pth
 	@$(VENV)/flower/bin/python -m pip install --quiet --disable-pip-version-check 'leaklab[flower]'
 	@$(VENV)/flower/bin/python -m pytest tests/flower
+
+# a second environment over the first: Playwright and axe, which nothing else needs; the browser is the system's
+test-browser: $(READY) ## the report's pages in the system's Chromium
+	@$(BIN)/python -m venv $(VENV)/browser
+	@$(BIN)/python -c 'import site; print(f"import site; site.addsitedir({site.getsitepackages()[0]!r})")' \
+		> $$($(VENV)/browser/bin/python -c 'import site; print(site.getsitepackages()[0])')/leaklab.pth
+	@$(VENV)/browser/bin/python -m pip install --quiet --disable-pip-version-check 'leaklab[browser]'
+	@$(VENV)/browser/bin/python -m pytest tests/browser
 
 test-slurm: $(READY) ## a campaign that meets all faults of a cluster, on a real Slurm
 	@LEAKLAB_SLURM_FAULTS=1 $(BIN)/python -m pytest tests/workflow/test_slurm_faults.py

@@ -86,6 +86,7 @@ def test_an_example_that_needs_no_other_file_runs(page):
 @pytest.mark.parametrize("text", workflows())
 def test_a_step_of_a_workflow_is_a_command_that_is_there(text, items, targets):
     for words in commands(text):
+        words = words[1:] if words[0] == "sudo" else words
         if not (ROOT / words[0]).is_file():
             understood([Path(words[0]).name, *words[1:]], items, targets)
 
