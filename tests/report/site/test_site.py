@@ -20,7 +20,6 @@ from leaklab.report.site.findings import Sentence
 from leaklab.report.site.headlines import HeadlineLine, setting_lines
 from leaklab.report.site.pages import (
     Cost,
-    DataSource,
     Download,
     ItemPage,
     JudgedClaim,
@@ -28,13 +27,13 @@ from leaklab.report.site.pages import (
     PaperPages,
     Picture,
     ProvenanceLink,
-    Recipe,
     SiteData,
 )
+from leaklab.report.site.recipes import DataSource, Recipe
 from leaklab.report.site.threats import ThreatModel
 from leaklab.report.tables.layout import lay_out
 
-VOID = {"meta", "link", "img", "br", "hr", "input"}
+VOID = {"meta", "wbr", "link", "img", "br", "hr", "input"}
 
 
 class Page(HTMLParser):
@@ -350,14 +349,15 @@ def test_where_records_are_absent_no_cost_is_stated_but_the_estimate(tmp_path):
     assert "wall time" not in text
 
 
-def test_captions_of_figures_and_tables_name_the_stand_ins(tmp_path):
+def test_stand_ins_are_said_once_and_captions_lead_there(tmp_path):
     (tmp_path / "in").mkdir()
     site.build(data(full_page(tmp_path / "in")), tmp_path / "out")
     text = (tmp_path / "out/lrp-table1.html").read_text()
+    assert text.count("half of LFW") == 1
     captions = re.findall(r"<figcaption>.*?</figcaption>|<p class=\"legend\">.*?</p>", text, re.DOTALL)
-    named = ["half of LFW" in caption for caption in captions]
-    # the figure; below the result table, the table of attackers and the printed numbers
-    assert named == [True] * 4
+    led = [caption for caption in captions if 'href="#stand-ins">With stand-ins.' in caption]
+    assert len(led) == 2  # the figure, and the result table
+    assert "stand-ins" in Page(text).ids
 
 
 def test_no_number_of_ours_is_called_printed_for_its_attacker(built):
@@ -391,7 +391,7 @@ def test_deals_are_shown_each_with_its_own_file(tmp_path):
     for seed in range(4):
         folder = tmp_path / "results/runs/partition" / f"mnist-label-shards-{seed}"
         folder.mkdir(parents=True)
-        (folder / "partition.png").write_bytes(b"png %d" % seed)
+        Image.new("L", (8, 8), seed).save(folder / "partition.png")
         pictures.append(Picture(folder / "partition.png", f"Deal {seed}", f"mnist, label-shards (seed {seed})"))
     written = site.build(
         data(ItemPage("lrp", "table2", "Accuracy", "done", partitions=tuple(pictures))), tmp_path / "out"
@@ -400,7 +400,7 @@ def test_deals_are_shown_each_with_its_own_file(tmp_path):
     assert "partition" in page.ids
     assert [image["alt"] for image in page.images] == [f"Deal {seed}" for seed in range(4)]
     assert [(tmp_path / "out" / image["src"]).read_bytes() for image in page.images] == [
-        b"png %d" % s for s in range(4)
+        picture.path.read_bytes() for picture in pictures
     ]
     assert len([path for path in written if path.suffix == ".png"]) == 4
     assert "2 more" in " ".join(page.text)
@@ -497,7 +497,7 @@ def test_a_page_shows_every_attack_that_was_tried_and_the_protection_left(tmp_pa
     for part in (
         "defense paper's attacker attacker who knows the defense lrp & co 100 % 90 to 100 40 % 0 to 60",
         "Soteria no premise: nothing to protect",
-        "2 numbers: psnr median (dB)",
+        "2 numbers: PSNR (median) (dB)",
         "lrp & co DLG 12 lrp & co DLG, profiled scale , the strongest 18 17 to 19",
     ):
         assert part in text, part
@@ -512,7 +512,7 @@ def test_a_page_says_what_each_attack_has_to_know(tmp_path):
     site.build(data(ItemPage("lrp", "figure2", "DLG", "done", threats=threats)), tmp_path)
     text = words_of(tmp_path / "lrp-figure2.html")
     assert "What each attack has to know" in text
-    assert "IG, linear-heads paper's attacker; attacker who knows the defense C+y \N{EN DASH} DLG" in text
+    assert "IG, linear heads paper's attacker; attacker who knows the defense C+y \N{EN DASH} DLG" in text
     assert "DLG \N{EN DASH} B \N{EN DASH} GGL" in text
     assert "GGL \N{EN DASH} D+p train part of mnist" in text
     assert "C parameter-aware: rate & steps; B informed; D data-enhanced." in text
@@ -554,3 +554,96 @@ class TestWhoKnowsTheDefense:
     def test_a_defense_that_changed_no_update_is_said_to_do_nothing(self, tmp_path):
         text = self.pages(tmp_path, idle=("mine on digits",))["lrp-table1.html"]
         assert "The defense mine on digits does nothing: it changed no update" in text
+
+
+class TestOnAPhone:
+    """What is long is folded there, pictures have their space before they are there, and nothing heavy is fetched."""
+
+    @staticmethod
+    def page(folder, name="lrp-table1.html", **changes):
+        (folder / "in").mkdir()
+        site.build(data(replace(full_page(folder / "in"), **changes)), folder / "out")
+        return (folder / "out" / name).read_text()
+
+    @pytest.mark.parametrize(("rows", "folds"), [(4, 0), (5, 1)])
+    def test_a_long_table_is_folded_and_a_short_one_is_not(self, tmp_path, rows, folds):
+        left = tuple(ProtectionLeft({"E": row}, {"paper": Left(80.0, None)}) for row in range(rows))
+        text = self.page(tmp_path, protection=left, cards=(), provenance=())
+        assert text.count('<details class="phone">') == folds
+        assert text.count("<summary>All 5 settings</summary>") == folds
+
+    def test_every_picture_says_its_size_and_only_the_first_is_fetched_at_once(self, tmp_path):
+        (tmp_path / "more").mkdir()
+        Image.new("L", (30, 20)).save(tmp_path / "more/draws.png")
+        first = Picture(tmp_path / "in/table1.png", "first")
+        second = Picture(tmp_path / "more/draws.png", "second")
+        page = Page(self.page(tmp_path, pictures=(first, second), pictures_first=True))
+        assert [(image["width"], image["height"], image.get("loading")) for image in page.images] == [
+            ("1200", "600", None), ("30", "20", "lazy"),
+        ]  # fmt: skip
+
+    def test_a_heavy_figure_is_shown_lighter_and_leads_to_the_whole_one(self, tmp_path):
+        drawn = Image.effect_noise((2000, 1000), 90)
+        drawn.save(tmp_path / "noise.png")
+        text = self.page(tmp_path, pictures=(Picture(tmp_path / "noise.png", "noise"),))
+        page = Page(text)
+        (image,) = page.images
+        assert image["src"] == "files/lrp-table1/noise.webp"
+        assert (image["width"], image["height"]) == ("2000", "1000")
+        assert "files/lrp-table1/noise.png" in page.links
+        with Image.open(tmp_path / "out" / image["src"]) as lighter:
+            assert lighter.size == (1400, 700)
+
+    def test_a_tile_s_picture_is_the_top_of_a_high_figure(self, tmp_path):
+        Image.new("L", (680, 3000)).save(tmp_path / "high.png")
+        self.page(tmp_path, pictures=(Picture(tmp_path / "high.png", "high"),))
+        with Image.open(tmp_path / "out/files/lrp-table1/thumbnail.webp") as small:
+            assert small.size == (680, 400)
+
+    def test_a_page_begins_with_what_came_out_and_its_picture(self, tmp_path):
+        text = self.page(tmp_path, findings=(Sentence("LRP hides & fails."),), pictures_first=True)
+        order = ["<h1>", "LRP hides &amp; fails.", "<img ", "claim not reproduced", "How to read it.", "Stand-ins:"]
+        assert sorted(order, key=text.index) == order
+
+    def test_prints_show_what_is_folded(self, built):
+        style = (built[0] / "style.css").read_text()
+        assert "details::details-content { content-visibility: visible" in style.partition("@media print")[2]
+
+
+def test_items_before_and_after_stand_at_the_top_too(built):
+    page = Page((built[0] / "lrp-table1.html").read_text())
+    assert page.links.count("lrp-table2.html") == 2
+
+
+def test_a_page_names_the_files_of_its_settings_code_and_documentation(tmp_path):
+    recipe = replace(RECIPE, settings="config/a.yaml", code=("src/leaklab/b.py",), pages=("docs/c.md",))
+    site.build(data(ItemPage("lrp", "table2", "Accuracy", "not run", recipe=recipe)), tmp_path)
+    text = "".join(Page((tmp_path / "lrp-table2.html").read_text()).text)
+    for path in (recipe.settings, *recipe.code, *recipe.pages):
+        assert path in text
+
+
+def test_commands_go_on_after_a_slash_and_break_no_word():
+    assert site.breakable("a --b c/<d>/e") == "a --b c/<wbr>&lt;d&gt;/<wbr>e"
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ("lpips_squeeze_median", "LPIPS-Squeeze (median)"),
+        ("psnr", "PSNR"),
+        ("test_accuracy", "test accuracy"),
+        ("mse_unit", "MSE on [0, 1]"),
+    ],
+)
+def test_metrics_are_written_as_tables_write_them(metric, words):
+    assert site.metric_in_words(metric) == words
+
+
+def test_a_number_that_nobody_has_is_no_line(tmp_path):
+    pairs = (AttackerPair({"defense": "lrp"}, "mse", "", "higher", None, None),
+             AttackerPair({"defense": "none"}, "mse", "", "higher", 0.5, None))  # fmt: skip
+    site.build(data(ItemPage("lrp", "table2", "Accuracy", "done", attackers=pairs)), tmp_path)
+    text = words_of(tmp_path / "lrp-table2.html")
+    assert "lrp" not in text.partition("who sees more")[2].partition("Made by")[0]
+    assert "no defense 0.5" in text

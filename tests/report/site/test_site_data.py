@@ -13,8 +13,8 @@ from leaklab.records.ledger import Entry, Ledger
 from leaklab.report.numbers.results import ResultTable
 from leaklab.report.site.headlines import setting_lines
 from leaklab.report.site.links import chain_of
-from leaklab.report.site.pages import Recipe, absent_records
 from leaklab.report.site.publication import ACCURACY, cards_of, cost_of
+from leaklab.report.site.recipes import Recipe, absent_records
 from leaklab.report.site.site_data import Evidence, _page, _plain, _settings, partition_pictures
 from leaklab.specs.training import PartitionSpec
 

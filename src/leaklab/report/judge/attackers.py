@@ -143,6 +143,11 @@ class AttackerPair:
     clusters: int | None = None
 
     @property
+    def told(self) -> bool:
+        """Whether there is a number of either."""
+        return self.paper is not None or self.knowing is not None
+
+    @property
     def leaks_more(self) -> bool | None:
         """Whether the knowing attacker sees more; False: no difference seen; None where that cannot be said."""
         if self.knowing is None or not self.better or self.difference is None:

@@ -18,7 +18,8 @@ from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.site import site
 from leaklab.report.site.findings import answer_text, table
 from leaklab.report.site.headlines import KNOWING_ATTACKER, PAPER_ATTACKER
-from leaklab.report.site.pages import ItemPage, JudgedClaim, PaperPages, SiteData, absent_records
+from leaklab.report.site.pages import ItemPage, JudgedClaim, PaperPages, SiteData
+from leaklab.report.site.recipes import absent_records
 from leaklab.report.site.site_data import Sources, gather
 from leaklab.report.site.threats import FILE as LETTERS_OF_ROWS
 

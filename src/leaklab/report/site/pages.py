@@ -1,15 +1,11 @@
 """What the site shows, as plain data: the step that builds the site fills these in, the templates read them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from leaklab.guests.scoreboard import BoardLine
-from leaklab.items.items import Item
-from leaklab.planning.estimate import datasets_of, estimate, source_of
-from leaklab.planning.outputs import how_to_make, records_behind
-from leaklab.planning.plan import Job, Plan
 from leaklab.records.config import Scale
 from leaklab.report.judge.attackers import MEDIAN, AttackerPair
 from leaklab.report.judge.claims import Claim
@@ -19,6 +15,7 @@ from leaklab.report.site.answers import Answer
 from leaklab.report.site.attacks_tried import ProtectionLeft, TriedAttack, Unbroken
 from leaklab.report.site.findings import Corrected, Sentence
 from leaklab.report.site.publication import Cost, MetricCard
+from leaklab.report.site.recipes import Recipe
 from leaklab.report.site.threats import ThreatModel
 from leaklab.report.tables.layout import Grid
 
@@ -69,33 +66,6 @@ class JudgedClaim:
     def strongest(self) -> VerdictName:
         """The word under the strongest attacker that was run; the paper's where no other was."""
         return (self.verdict.knowing or self.verdict.judgement).verdict
-
-
-@dataclass(frozen=True)
-class DataSource:
-    """A data set that an item reads: its name, and where it comes from."""
-
-    name: str
-    source: str
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How to make an item, and what that is expected to take.
-
-    Attributes:
-        command: makes it, typed as it stands.
-        plan: shows the estimate beside what is already there.
-        jobs: number of runs behind it.
-        cpu_seconds: estimated time on one CPU core, at most.
-        data: what the runs read.
-    """
-
-    command: str
-    plan: str
-    jobs: int
-    cpu_seconds: float
-    data: tuple[DataSource, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -279,20 +249,3 @@ class SiteData:
     dirty: bool = False
     corrections: tuple[Corrected, ...] = ()
     scoreboard: tuple[BoardLine, ...] = ()
-
-
-def recipe_of(item: Item, scale: Scale, jobs: Sequence[Job]) -> Recipe:
-    """Return how to make an item, with the plan's estimate for all its jobs, whether or not they were run here."""
-    expected = estimate(jobs)
-    return Recipe(
-        command=how_to_make(item, scale),
-        plan=f"leaklab plan {item.paper} {item.item} --scale {scale}",
-        jobs=expected.jobs,
-        cpu_seconds=expected.seconds,
-        data=tuple(DataSource(name, source_of(name)) for name in datasets_of(jobs)),
-    )
-
-
-def absent_records(plan: Plan, scale: Scale, items: Iterable[Item]) -> int:
-    """Return how many records of runs and data sets behind some items are not in this checkout."""
-    return sum(not path.is_file() for path in records_behind(plan, scale, items))

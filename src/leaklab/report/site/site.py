@@ -1,6 +1,5 @@
 """The static site: an overview, pages of papers and of items; no script, no network, nothing outside its folder."""
 
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -8,18 +7,18 @@ from typing import Any, TypeVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from PIL import Image
 
 from leaklab.planning.outputs import nothing_done
 from leaklab.records import files
 from leaklab.records.config import Scale
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
-from leaklab.report.judge.terms import in_words, key_in_words, key_name, name_in_words
+from leaklab.report.judge.attackers import MEDIAN
+from leaklab.report.judge.terms import NAMES, in_words, key_in_words, key_name, name_in_words
 from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.numbers.results import RowKeys
 from leaklab.report.numbers.words import MINUS, NONE, STATES
-from leaklab.report.site import scoreboard
+from leaklab.report.site import pictures, scoreboard
 from leaklab.report.site.findings import answer_heads
 from leaklab.report.site.headlines import (
     ATTACKERS,
@@ -35,7 +34,6 @@ from leaklab.report.site.strips import strips
 from leaklab.report.tables import tables
 
 Page = TypeVar("Page")
-THUMBNAIL_WIDTH = 680
 STRIPS_OF: Scale = "small"
 """The scale whose pictures stand first: the demo's are of other data."""
 STANDINGS: tuple[tuple[Standing, str, str], ...] = (
@@ -72,8 +70,8 @@ def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
         *(folder / f"{paper.key}.html" for paper in data.papers),
     ]
     drawn = strips(load_headlines(), data.scale) if data.scale == STRIPS_OF else {}
-    pictures = {path.stem: Markup(text) for path, text in drawn.items()}  # strips escape what they are given
-    index = environment.get_template("index.html").render(site=data, pages=pages, strips=pictures)
+    own = {path.stem: Markup(text) for path, text in drawn.items()}  # strips escape what they are given
+    index = environment.get_template("index.html").render(site=data, pages=pages, strips=own)
     files.write_text(written[0], index)
     files.write_text(written[1], environment.get_template("style.css").render())
     files.write_text(written[2], environment.get_template("claims.html").render(site=data))
@@ -95,7 +93,7 @@ def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
             **_neighbors(pages, place),
         )
         files.write_text(path, text)
-        written += [path, *_copies(page, folder)]
+        written += [path, *pictures.copies(page, folder)]
     return tuple(dict.fromkeys(written))
 
 
@@ -105,42 +103,6 @@ def _neighbors(pages: Sequence[Page], place: int) -> dict[str, Page | None]:
         "before": pages[place - 1] if place else None,
         "after": pages[place + 1] if place + 1 < len(pages) else None,
     }
-
-
-def copied_name(page: ItemPage, path: Path) -> str:
-    """Return where the site keeps a copy of an item's figure or download, relative to the site's folder.
-
-    Files of runs have the same name in each run, so they are called after the run.
-    """
-    return f"files/{page.name}/{f'{path.parent.name}-' if 'runs' in path.parts else ''}{path.name}"
-
-
-def _copies(page: ItemPage, folder: Path) -> Iterable[Path]:
-    shown = (*page.pictures, *page.partitions)
-    pictures = [path for picture in shown for path in (picture.path, picture.pdf) if path is not None]
-    for source in (*pictures, *(download.path for download in page.downloads)):
-        target = folder / copied_name(page, source)
-        if not source.is_file():
-            raise UserError(f"report: {source} is missing: run snakemake for it first")
-        with files.atomic(target) as temporary:
-            shutil.copyfile(source, temporary)
-        yield target
-    if page.pictures:
-        yield _thumbnail(page, folder)
-
-
-def thumbnail_name(page: ItemPage) -> str:
-    """Return where the site keeps the small picture of an item, relative to the site's folder."""
-    return f"files/{page.name}/thumbnail.webp"
-
-
-def _thumbnail(page: ItemPage, folder: Path) -> Path:
-    """Write the main picture in the width of a tile on a dense screen."""
-    target = folder / thumbnail_name(page)
-    with Image.open(page.pictures[0].path) as picture, files.atomic(target) as temporary:
-        size = (THUMBNAIL_WIDTH, max(1, round(picture.height * THUMBNAIL_WIDTH / picture.width)))
-        picture.convert("RGB").resize(size, Image.Resampling.LANCZOS).save(temporary, format="WEBP", quality=80)
-    return target
 
 
 def _table(page: ItemPage) -> Markup:
@@ -161,6 +123,12 @@ def _environment() -> Environment:
     return environment
 
 
+METRICS: Mapping[str, str] = {
+    "lpips_squeeze": "LPIPS-Squeeze", "psnr_unit": "PSNR on [0, 1]", "mse_raw": "MSE, not clamped",
+    "mse_signed": "MSE on [-1, 1]", "psnr_signed": "PSNR on [-1, 1]", "rouge_l": "ROUGE-L",
+    "exact_share": "share read exactly", "token_recovery": "words found", "position_recovery": "words in their places",
+}  # fmt: skip
+"""Metric -> how it is written, beside those that rows name too (``terms.NAMES``)."""
 # a printed pattern is met where a cell is this near to print once the groups' levels are made equal (in the unit)
 NEAR = 1.0
 
@@ -201,6 +169,17 @@ def values_text(row: RowKeys, named: tuple[str, ...]) -> str:
     return " · ".join(key_in_words(key, value) for key, value in row.items()) if named else in_words(row)
 
 
+def breakable(text: str) -> Markup:
+    """Return a command or a path that may go on in the next line after each slash, and nowhere else in a word."""
+    return Markup("/<wbr>").join(text.split("/"))
+
+
+def metric_in_words(name: str) -> str:
+    """Return a metric as it is written: ``LPIPS-Squeeze (median)`` for ``lpips_squeeze_median``."""
+    own = name.removesuffix(MEDIAN)
+    return f"{METRICS.get(own) or NAMES.get(own) or own.replace('_', ' ')}{' (median)' if own != name else ''}"
+
+
 def keys_text(row: RowKeys) -> str:
     """Return a row's keys in words, e.g. ``CNN, no perturbation``."""
     return in_words(row) or NONE
@@ -209,12 +188,16 @@ def keys_text(row: RowKeys) -> str:
 # What the templates call.
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
-    "copied": lambda path, page: copied_name(page, path),
-    "thumbnail": thumbnail_name,
+    "copied": lambda path, page: pictures.copied_name(page, path),
+    "shown": lambda path, page: pictures.shown_name(page, path),
+    "thumbnail": pictures.thumbnail_name,
+    "size": pictures.size_of,
     "duration": duration,
     "key": key_name,
     "keys": keys_text,
+    "breakable": breakable,
     "memory": memory,
+    "metric": metric_in_words,
     "number": number,
     "percent": "{:.0f}".format,
     "span": span,
@@ -243,7 +226,7 @@ GLOBALS: Mapping[str, Any] = {
     "standings": STANDINGS,
     "strongest_counts": lambda claims: Counter(judged.strongest for judged in claims),
     "printed_counts": lambda claims: Counter(judged.verdict.verdict for judged in claims),
-    "seen_more": lambda page: Counter(pair.leaks_more for pair in page.attackers),
+    "seen_more": lambda page: Counter(pair.leaks_more for pair in page.attackers if pair.told),
     "shown_attackers": lambda page: [
         name for name in ATTACKERS if any(name in line.by_attacker for line in page.protection)
     ],

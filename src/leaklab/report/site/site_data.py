@@ -43,10 +43,9 @@ from leaklab.report.site.pages import (
     PaperPages,
     Picture,
     SiteData,
-    absent_records,
-    recipe_of,
 )
 from leaklab.report.site.publication import Published, published_deal
+from leaklab.report.site.recipes import absent_records, recipe_of
 from leaklab.report.tables.layout import lay_out
 from leaklab.specs.training import PartitionSpec
 

@@ -1,0 +1,91 @@
+"""Pictures and files of an item as the site keeps them: copies, lighter ones of heavy figures, small ones for tiles."""
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from PIL import Image
+
+from leaklab.records import files
+from leaklab.records.errors import UserError
+from leaklab.report.site.pages import ItemPage
+
+TILE = (680, 400)
+"""Width of a tile's picture on a dense screen, and how much of its top is seen at most, in pixels."""
+SCREEN_WIDTH = 1400
+"""Width in pixels of the lighter picture: that of a page on a screen, and a half more."""
+HEAVY = 300_000
+"""Bytes from which on a page shows the lighter picture, and leads to the whole one."""
+
+
+def copied_name(page: ItemPage, path: Path) -> str:
+    """Return where the site keeps a copy of an item's figure or download, relative to the site's folder.
+
+    Files of runs have the same name in each run, so they are called after the run.
+    """
+    return f"files/{page.name}/{f'{path.parent.name}-' if 'runs' in path.parts else ''}{path.name}"
+
+
+def shown_name(page: ItemPage, path: Path) -> str:
+    """Return the picture that a page shows: the copy, or the lighter one of a heavy figure."""
+    copy = copied_name(page, path)
+    return str(Path(copy).with_suffix(".webp")) if _is_heavy(path) else copy
+
+
+def thumbnail_name(page: ItemPage) -> str:
+    """Return where the site keeps the small picture of an item, relative to the site's folder."""
+    return f"files/{page.name}/thumbnail.webp"
+
+
+def size_of(path: Path) -> tuple[int, int]:
+    """Return width and height of a picture in pixels, for the space that a page leaves before it is there.
+
+    Raises:
+        UserError: there is no such picture.
+    """
+    if not path.is_file():
+        raise _missing(path)
+    with Image.open(path) as picture:
+        return picture.size
+
+
+def copies(page: ItemPage, folder: Path) -> Iterable[Path]:
+    """Write the copies of an item's files, and yield each.
+
+    Raises:
+        UserError: a figure or download does not exist.
+    """
+    shown = (*page.pictures, *page.partitions)
+    pictures = [path for picture in shown for path in (picture.path, picture.pdf) if path is not None]
+    for source in (*pictures, *(download.path for download in page.downloads)):
+        if not source.is_file():
+            raise _missing(source)
+        yield _copied(source, folder / copied_name(page, source))
+    for picture in shown:
+        if _is_heavy(picture.path):
+            yield _resized(picture.path, folder / shown_name(page, picture.path), SCREEN_WIDTH)
+    if page.pictures:
+        yield _resized(page.pictures[0].path, folder / thumbnail_name(page), *TILE)
+
+
+def _missing(path: Path) -> UserError:
+    return UserError(f"report: {path} is missing: run snakemake for it first")
+
+
+def _is_heavy(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > HEAVY
+
+
+def _copied(source: Path, target: Path) -> Path:
+    with files.atomic(target) as temporary:
+        shutil.copyfile(source, temporary)
+    return target
+
+
+def _resized(source: Path, target: Path, width: int, seen: int | None = None) -> Path:
+    """Write a picture in a width, its top alone where no more of it is ``seen``."""
+    with Image.open(source) as picture, files.atomic(target) as temporary:
+        height = max(1, round(picture.height * width / picture.width))
+        small = picture.convert("RGB").resize((width, height), Image.Resampling.LANCZOS)
+        small.crop((0, 0, width, min(height, seen or height))).save(temporary, format="WEBP", quality=80)
+    return target
