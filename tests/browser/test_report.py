@@ -96,3 +96,51 @@ def test_without_scripts_the_scoreboard_is_whole(report, show):
     assert all(row.is_visible() for row in rows.all())
     assert not page.locator("form.filters").first.is_visible()
     assert seen.errors == []
+
+
+@pytest.mark.parametrize("name", ["lrp-table3.html", "lrp.html", "index.html"])
+def test_what_phones_fold_is_open_on_wide_screens_and_in_print(name, report, show):
+    folded = "folds => folds.map(fold => fold.lastElementChild.checkVisibility({contentVisibilityAuto: true}))"
+    page, _ = show(report / name, NARROW)
+    assert not any(page.locator("details.phone").evaluate_all(folded))
+    page.emulate_media(media="print")
+    assert all(page.locator("details:not(details details)").evaluate_all(folded))
+    page, _ = show(report / name)
+    found = page.locator("details.phone:not(details:not(.phone) *)").evaluate_all(folded)
+    assert found
+    assert all(found)
+
+
+def test_a_link_to_a_claim_opens_the_fold_that_it_is_in(report, show):
+    page, _ = show(report / "outpost-table3.html", NARROW)
+    claim = page.locator("article.claim").first
+    assert not claim.is_visible()
+    page.evaluate("location.hash = document.querySelector('article.claim').id")
+    claim.wait_for(state="visible", timeout=5000)
+
+
+def test_no_word_of_a_command_is_broken(report, show):
+    """A command goes on in the next line after a space or a slash."""
+    page, _ = show(report / "claims.html")
+    broken = """codes => codes.filter(code => [...code.childNodes].some(node => node.nodeType === 3 &&
+        node.data.split(" ").some((word, place, words) => {
+            const range = document.createRange();
+            const start = words.slice(0, place).join(" ").length + (place ? 1 : 0);
+            range.setStart(node, start); range.setEnd(node, start + word.length);
+            return range.getClientRects().length > 1;
+        }))).map(code => code.textContent)"""
+    for width in (1280, 1000, NARROW):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
+        assert page.locator("td code").evaluate_all(broken) == []
+
+
+def test_the_documentation_s_findings_end_on_a_phone(documentation, show):
+    page, seen = show(documentation / "findings.html", NARROW)
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW
+    assert page.evaluate("document.documentElement.scrollHeight") <= HIGHEST
+    assert seen.errors == []
+    first = page.locator("details.wide li").first
+    assert not first.is_visible()
+    page.emulate_media(media="print")
+    assert first.is_visible()

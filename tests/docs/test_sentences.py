@@ -170,8 +170,8 @@ def told_unbroken(text):
 
 
 def test_not_broken_is_said_of_just_the_settings_that_the_tables_leave_half(data, texts):
-    sections = re.split(r"(?=(?<!#)### \S+: )", texts["docs/findings.md"])
-    of_item = {re.match(r"### (\S+): (.*?) \* ", part)[1] + part: part for part in sections if part.startswith("### ")}
+    sections = re.split(r"(?=<summary>\S+: )", texts["docs/findings.md"])
+    of_item = {re.match(r"<summary>(\S+): ", part)[1] + part: part for part in sections if part.startswith("<summary>")}
     seen = Counter()
     for paper in data.papers:
         for page in paper.done:

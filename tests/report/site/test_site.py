@@ -602,7 +602,7 @@ class TestOnAPhone:
 
     def test_a_page_begins_with_what_came_out_and_its_picture(self, tmp_path):
         text = self.page(tmp_path, findings=(Sentence("LRP hides & fails."),), pictures_first=True)
-        order = ["<h1>", "LRP hides &amp; fails.", "<img ", "claim not reproduced", "How to read it.", "Stand-ins:"]
+        order = ["<h1>", "LRP hides &amp; fails.", "claim not reproduced", "<img ", "How to read it.", "Stand-ins:"]
         assert sorted(order, key=text.index) == order
 
     def test_prints_show_what_is_folded(self, built):

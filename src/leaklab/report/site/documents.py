@@ -4,8 +4,10 @@ Each is made again from the published results by ``leaklab findings``; a test co
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
+from html import escape
 from pathlib import Path
 
 from leaklab.items.items import load_items
@@ -122,7 +124,8 @@ def findings_text(data: SiteData) -> str:
         "# Findings\n",
         f"What came out at scale `{data.scale}`. Written by `leaklab findings` from the result tables, "
         "`config/papers/findings.yaml` and the verdicts; do not edit. [verdicts.md](verdicts.md) says what the five "
-        "words mean, and [scales.md](scales.md) what a scale changes.\n",
+        "words mean, and [scales.md](scales.md) what a scale changes. Signs count an item's claims: "
+        f"{', '.join(f'{sign} {word}' for word, sign in SIGNS.items())}.\n",
     ]
     for paper in data.papers:
         if paper.done:
@@ -153,7 +156,15 @@ def _item(page: ItemPage) -> str:
         lines.append(f"Stand-ins: {'; '.join(page.substitutes)}.")
     if not lines:
         lines.append("No printed numbers and no claims of its own.")
-    return f"### {page.item}: {page.title}\n\n" + "".join(f"* {line}\n" for line in lines)
+    words = Counter(judged.verdict.verdict for judged in page.claims)
+    tally = "".join(f" {sign} {words[word]}" for word, sign in SIGNS.items() if words[word])
+    # folded, as a page of all items is a book; the site opens it on wide screens
+    return (
+        f'<details class="wide" id="{page.name}" markdown="1">\n'
+        f"<summary>{page.item}: {escape(page.title, quote=False)}{tally}</summary>\n\n"
+        + "".join(f"* {line}\n" for line in lines)
+        + "\n</details>\n"
+    )
 
 
 def _unbroken(setting: Unbroken) -> str:
