@@ -11,6 +11,7 @@ import typer
 from leaklab.guests import commands as guest_commands
 from leaklab.planning.listings import print_anything, printable
 from leaklab.planning.names import complete_item, complete_paper
+from leaklab.planning.snakemake_patches import collect_rarely
 from leaklab.probing import commands as probe_commands
 from leaklab.provenance import commands as provenance_commands
 from leaklab.records.environment import duration
@@ -22,6 +23,8 @@ from leaklab.report.site import scoreboard_commands
 
 HELP = {"help_option_names": ["-h", "--help"]}
 WIDTH_OF_PLANS = 110
+LOOKING = ("items", "plan", "audit", "report", "findings")
+"""Commands that read thousands of small objects and keep them until they end: there is no garbage to look for."""
 DOORS = """\
 leaklab: what private data federated learning leaks through its updates, and what a defense really buys
 
@@ -65,6 +68,8 @@ def leaklab(
     ] = False,
 ) -> None:
     """Look at items, plans, reports and provenance. Work itself is done by snakemake."""
+    if context.invoked_subcommand in LOOKING:
+        collect_rarely()
     if context.invoked_subcommand is None:
         out.print(DOORS)
 

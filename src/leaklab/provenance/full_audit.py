@@ -19,7 +19,7 @@ from typing import Any
 from leaklab.items.items import load_items
 from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.own_items import FOLDER, without_own
-from leaklab.planning.plan import build_plan
+from leaklab.planning.plan import set_up
 from leaklab.planning.run_records import checked_ledger
 from leaklab.provenance import published
 from leaklab.provenance.audit import Audit, Same, audit
@@ -231,7 +231,7 @@ def checked(
     return FullAudit(
         audit=result,
         unfit=tuple(CodeLock.load().faults(ledger)),
-        lost=tuple(published.faults(build_plan(load_items()), ledger)),
+        lost=tuple(published.faults(set_up(load_items()), ledger)),
         compared=None if revision is None else published.compare(revision),
         signed=() if key is None else tuple(check(key)),
         unchecked=tuple(signatures()) if key is None else (),

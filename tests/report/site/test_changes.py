@@ -5,13 +5,14 @@ import pytest
 from leaklab.records.errors import UserError
 from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.report.site.findings import Change, corrected, load_changes
+from leaklab.report.site.questions import Asked
 
 TABLE = ResultTable((ResultRow("lrp", "table1", {"m": "a"}, "mse", 0.25, attacker="paper"),))
 WORDS = {"LRP-01": "undecided", "LRP-02": "reproduced", "LRP-03": "undecided"}
 
 
 def statements(**fields):
-    return [text for one in corrected([Change(why="w", **fields)], WORDS, {"lrp": "An answer."}, TABLE)
+    return [text for one in corrected([Change(why="w", **fields)], WORDS, {"lrp": "An answer."}, Asked(TABLE))
             for text in one.statements]  # fmt: skip
 
 
@@ -25,7 +26,7 @@ def test_claims_are_told_by_their_words_then_and_now():
 
 def test_a_word_that_did_not_change_is_not_told_nor_a_reason_without_any():
     assert statements(claims={"LRP-01": "undecided"}) == []
-    assert corrected([Change(why="w", claims={"LRP-01": "undecided"})], WORDS, {}, TABLE) == ()
+    assert corrected([Change(why="w", claims={"LRP-01": "undecided"})], WORDS, {}, Asked(TABLE)) == ()
 
 
 def test_a_statement_has_its_numbers_of_now():

@@ -4,7 +4,8 @@ import pytest
 
 from leaklab.records.errors import UserError
 from leaklab.report.numbers.results import KNOWING, PAPER, ResultRow, ResultTable
-from leaklab.report.site.findings import Finding, Questions, load_findings, sentence_of
+from leaklab.report.site.findings import Finding, load_findings, sentence_of
+from leaklab.report.site.questions import Questions
 
 
 def number(metric, value, attacker=PAPER, **row):

@@ -8,7 +8,7 @@ from posixpath import relpath
 
 from leaklab.items.items import Item, load_items, load_papers
 from leaklab.planning.missing import Reasons, without_missing
-from leaklab.planning.plan import build_plan, result_files
+from leaklab.planning.plan import Plan, build_plan, result_files
 from leaklab.planning.run_records import inputs_of, lacked_data
 from leaklab.records.config import Scale
 from leaklab.records.environment import duration
@@ -55,11 +55,11 @@ def report_page(scale: Scale) -> Found:
         return Found(page)
     sources = _sources(scale)
     items = as_made(items, scale)
-    plan = build_plan(items)
+    plan = build_plan(items, (scale,))
     absent = absent_records(plan, scale, plan.ready(scale))
     if not absent:
         raise UserError(f"no report of the results here yet: run `snakemake --cores 2 {page}`")
-    build_aside(scale, items, sources, page.parent)
+    build_aside(scale, items, sources, page.parent, plan)
     return Found(page, absent)
 
 
@@ -108,11 +108,16 @@ def as_made(items: Mapping[str, Item], scale: Scale) -> dict[str, Item]:
     return without_missing(items, {scale: lacked})
 
 
-def build_aside(scale: Scale, items: Mapping[str, Item], sources: Sources, folder: Path) -> None:
-    """Build the site aside and put it in the place of the one before; a build that fails leaves that one alone."""
+def build_aside(
+    scale: Scale, items: Mapping[str, Item], sources: Sources, folder: Path, plan: Plan | None = None
+) -> None:
+    """Build the site aside and put it in the place of the one before; a build that fails leaves that one alone.
+
+    ``plan`` is of the items at the scale, where it is known.
+    """
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
         made, before = Path(scratch, "made"), Path(scratch, "before")
-        site.build(gather(scale, items, sources, Path(scratch, "drawings")), made)
+        site.build(gather(scale, items, sources, Path(scratch, "drawings"), plan), made)
         if folder.exists():
             folder.replace(before)
         made.replace(folder)

@@ -4,25 +4,20 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field, RootModel, model_validator
 
 from leaklab.records.config import parse, read_yaml
 from leaklab.records.errors import UserError
 from leaklab.records.record import Record
-from leaklab.report.judge.claims import value_in
-from leaklab.report.judge.evidence import Evidence, Indexed
 from leaklab.report.judge.functions import truth
 from leaklab.report.judge.verdicts import SIGNS, VerdictName
-from leaklab.report.numbers.results import KNOWING, PAPER, ResultTable
 from leaklab.report.numbers.words import NumberMissingError
 from leaklab.report.site.answers import Answer
 from leaklab.report.site.headlines import PAPER_ATTACKER
+from leaklab.report.site.questions import FINDINGS, Asked, Questions
 
-FINDINGS = Path("config/papers/findings.yaml")
 NUMBER = re.compile(r"\{([^{}|]+)\|([^{}|]*)\}")
 FORM = re.compile(r"[+]?\.\d[f%g]")
 
@@ -49,29 +44,6 @@ class Sentence:
 
     text: str
     why: str = ""
-
-
-@dataclass(frozen=True)
-class Questions:
-    """What a finding may ask: the questions of the claims, of the numbers as they are."""
-
-    paper: str
-    results: ResultTable
-
-    @cached_property
-    def names(self) -> Mapping[str, Any]:
-        """Return every name of an expression."""
-        evidence = Evidence(Indexed(self.results.select(paper=self.paper)), as_they_are=True)
-        return {**evidence.questions(), "PAPER": PAPER, "KNOWING": KNOWING}
-
-    def value(self, text: str) -> Any:
-        """Return what an expression gives.
-
-        Raises:
-            UserError: it is none of the claims' language.
-            NumberMissingError: it asks for a number that is not there.
-        """
-        return value_in(f"of {FINDINGS}", text, self.names)
 
 
 def load_findings(path: Path = FINDINGS) -> Mapping[str, Mapping[str, tuple[Finding, ...]]]:
@@ -201,7 +173,7 @@ def load_changes(path: Path = CHANGES) -> tuple[Change, ...]:
 
 
 def corrected(
-    changes: Iterable[Change], words: Mapping[str, VerdictName], answers: Mapping[str, str], results: ResultTable
+    changes: Iterable[Change], words: Mapping[str, VerdictName], answers: Mapping[str, str], asked: Asked
 ) -> tuple[Corrected, ...]:
     """Return the corrections with what is said now; a claim whose word is as it was is none.
 
@@ -209,17 +181,17 @@ def corrected(
         changes: what was published.
         words: the word of each claim now.
         answers: paper -> its first sentence now.
-        results: the tables of the scale.
+        asked: the tables of the scale.
 
     Raises:
         UserError: a claim is not there, or an expression is wrong.
     """
-    found = (Corrected(change.why, tuple(_statements(change, words, answers, results))) for change in changes)
+    found = (Corrected(change.why, tuple(_statements(change, words, answers, asked))) for change in changes)
     return tuple(one for one in found if one.statements)
 
 
 def _statements(
-    change: Change, words: Mapping[str, VerdictName], answers: Mapping[str, str], results: ResultTable
+    change: Change, words: Mapping[str, VerdictName], answers: Mapping[str, str], asked: Asked
 ) -> Iterable[str]:
     by_words: dict[tuple[VerdictName, VerdictName], list[str]] = {}
     for claim, was in change.claims.items():
@@ -230,11 +202,11 @@ def _statements(
         if was != now:
             yield f"{', '.join(claims)}: {SIGNS[was]} {was}, now {SIGNS[now]} {now}"
     if change.was:
-        yield f"It said: *{change.was}* Now: {_now(change, answers, results)}"
+        yield f"It said: *{change.was}* Now: {_now(change, answers, asked)}"
 
 
-def _now(change: Change, answers: Mapping[str, str], results: ResultTable) -> str:
+def _now(change: Change, answers: Mapping[str, str], asked: Asked) -> str:
     if change.now == ANSWER:
         return answers.get(change.paper, "no answer at this scale.")
-    sentence = sentence_of(Finding(says=change.now), Questions(change.paper, results))
+    sentence = sentence_of(Finding(says=change.now), asked.of(change.paper))
     return sentence.text or f"it cannot be said ({sentence.why})."

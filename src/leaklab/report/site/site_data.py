@@ -27,7 +27,6 @@ from leaklab.report.site.answers import Answer, answer
 from leaklab.report.site.attacks_tried import bounds_of, protection_left, tried_attacks, unbroken
 from leaklab.report.site.findings import (
     Corrected,
-    Questions,
     Sentence,
     corrected,
     load_changes,
@@ -45,6 +44,7 @@ from leaklab.report.site.pages import (
     SiteData,
 )
 from leaklab.report.site.publication import Published, published_deal
+from leaklab.report.site.questions import Asked
 from leaklab.report.site.recipes import absent_records, recipe_of
 from leaklab.report.tables.layout import lay_out
 from leaklab.specs.training import PartitionSpec
@@ -65,7 +65,7 @@ class Evidence:
     scale: Scale
     plan: Plan
     ledger: Ledger
-    results: ResultTable
+    asked: Asked
     comparisons: tuple[Comparison, ...]
     claims: tuple[JudgedClaim, ...]
     drawings: Path
@@ -83,7 +83,9 @@ class Sources:
     papers: Mapping[str, Paper]
 
 
-def gather(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: Path) -> SiteData:
+def gather(
+    scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: Path, plan: Plan | None = None
+) -> SiteData:
     """Read everything that the site of a scale shows.
 
     Args:
@@ -91,13 +93,14 @@ def gather(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: 
         items: all items.
         sources: what was judged before.
         drawings: folder for figures that only the pages show (ranges over draws).
+        plan: of the items at the scale, where it is known.
 
     Raises:
         UserError: a result, record or configuration file is missing or damaged.
     """
-    evidence = _evidence(scale, items, sources, drawings)
+    evidence = _evidence(plan or build_plan(items, (scale,)), scale, sources, drawings)
     headlines, grants = load_headlines(), read_grants(Path("results", scale, threats.FILE))
-    answers = {key: answer(key, own, evidence.results, grants) for key, own in headlines.items()}
+    answers = {key: answer(key, own, evidence.asked.results, grants) for key, own in headlines.items()}
     if scale == "demo":
         answers = {key: replace(own, sentence=f"{ON_STAND_INS}{own.sentence}") for key, own in answers.items() if own}
     return SiteData(
@@ -122,28 +125,26 @@ def gather(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: 
 
 def _corrections(evidence: Evidence, answers: Mapping[str, Answer | None]) -> tuple[Corrected, ...]:
     words = {judged.claim.id: judged.verdict.verdict for judged in evidence.claims}
-    return corrected(load_changes(), words, {a: b.sentence for a, b in answers.items() if b}, evidence.results)
+    return corrected(load_changes(), words, {a: b.sentence for a, b in answers.items() if b}, evidence.asked)
 
 
-def _evidence(scale: Scale, items: Mapping[str, Item], sources: Sources, drawings: Path) -> Evidence:
-    plan = build_plan(items, (scale,))
-    done = [item for item in items.values() if state_of(plan, item, scale).word == "done"]
-    results = sum((ResultTable.read(result_files(item, scale)["csv"]) for item in done), ResultTable())
+def _evidence(plan: Plan, scale: Scale, sources: Sources, drawings: Path) -> Evidence:
+    done = [item for item in plan.items.values() if state_of(plan, item, scale).word == "done"]
+    asked = Asked(sum((ResultTable.read(result_files(item, scale)["csv"]) for item in done), ResultTable()))
     verdicts = {verdict["id"]: Verdict.from_json(verdict) for verdict in read_json(sources.verdicts)}
     claims = tuple(JudgedClaim(c, verdicts.get(c.id) or _unjudged(c.id)) for c in read_claims(sources.claims))
     published = Published.load(Path("results", scale))
     comparisons = read_comparison(sources.comparison)
-    found = {} if scale == "demo" else _findings(results)  # stand-in data decide nothing
-    return Evidence(scale, plan, Ledger.scan(), results, comparisons, claims, drawings, published, found)
+    found = {} if scale == "demo" else _findings(asked)  # stand-in data decide nothing
+    return Evidence(scale, plan, Ledger.scan(), asked, comparisons, claims, drawings, published, found)
 
 
-def _findings(results: ResultTable) -> dict[str, tuple[Sentence, ...]]:
+def _findings(asked: Asked) -> dict[str, tuple[Sentence, ...]]:
     """Return what came out, by item; sentences that cannot be written have no text."""
     found: dict[str, tuple[Sentence, ...]] = {}
     for paper, items in load_findings().items():
-        questions = Questions(paper, results)
         for item, findings in items.items():
-            found[f"{paper}/{item}"] = tuple(sentence_of(finding, questions) for finding in findings)
+            found[f"{paper}/{item}"] = tuple(sentence_of(finding, asked.of(paper)) for finding in findings)
     return found
 
 
@@ -168,7 +169,7 @@ def _shown_with(item: Item, claim: Claim) -> bool:
 
 
 def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
-    results = evidence.results.select(paper=item.paper, item=item.item)
+    results = evidence.asked.by_item.get((item.paper, item.item), ResultTable())
     comparisons = tuple(c for c in evidence.comparisons if (c.paper, c.item) == (item.paper, item.item))
     files = result_files(item, evidence.scale)
     jobs, runs = evidence.plan.jobs_of(evidence.scale, item), evidence.plan.runs[evidence.scale, item.key]
