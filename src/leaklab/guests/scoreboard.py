@@ -88,13 +88,6 @@ JUDGE = "leaklab.guests.judge", ("leaklab.guests.judge:judged",)
 """What the digest of the attackers begins at, for ``records.code.digest``."""
 
 
-def attackers_digest() -> str:
-    """Return the digest of the code by which this version judges a defense."""
-    from leaklab.records.code import digest
-
-    return digest(*JUDGE)
-
-
 def entry_of(
     card: Mapping[str, Any], *, name: str, title: str, origin: str, source: str, file: str, attackers: str
 ) -> Entry:

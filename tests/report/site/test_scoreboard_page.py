@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from leaklab.cli import app
 from leaklab.guests.scoreboard import FOLDER, read_entries
+from leaklab.metrics.gains import CLEAR
 from leaklab.records.errors import UserError
 from leaklab.report.site import scoreboard
 from leaklab.report.site.site import _environment
@@ -82,3 +83,14 @@ def test_the_page_is_whole_without_its_script(monkeypatch):
         assert f"leaklab try {line.entry.file}" in body
     assert '<form class="filters" hidden>' in body
     assert "http" not in text.replace("http://www.w3.org", "")
+
+
+def test_page_and_document_say_from_which_gain_on_nothing_is_left(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+    class Site:
+        scale, version, commit, dirty, scoreboard = "small", "1", "", False, ()
+
+    text = _environment().get_template("scoreboard.html").render(site=Site, **scoreboard.page(()))
+    assert f"at least {CLEAR:g}&nbsp;dB above that guess" in text
+    assert f"at least {CLEAR:g} dB above that guess" in (ROOT / "docs/scoreboard.md").read_text(encoding="utf-8")

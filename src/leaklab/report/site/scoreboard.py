@@ -7,6 +7,7 @@ from typing import Any
 
 from leaklab.guests import scoreboard
 from leaklab.guests.scoreboard import BoardLine, Entry
+from leaklab.metrics.gains import CLEAR
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_json
 from leaklab.report.numbers.words import NONE
@@ -21,10 +22,15 @@ def standings(folder: Path = scoreboard.FOLDER) -> list[BoardLine]:
     Raises:
         UserError: an entry is not right.
     """
+    entries = scoreboard.read_entries(folder)
+    return scoreboard.ranked(entries, attackers_digest()) if entries else []
+
+
+def attackers_digest() -> str:
+    """Return the digest of the code by which this version judges a defense."""
     from leaklab.planning.code import kept_digests
 
-    entries = scoreboard.read_entries(folder)
-    return scoreboard.ranked(entries, kept_digests().digest(*scoreboard.JUDGE)) if entries else []
+    return kept_digests().digest(*scoreboard.JUDGE)
 
 
 def percent(line: BoardLine) -> str:
@@ -77,7 +83,11 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
 def page(lines: Sequence[BoardLine]) -> dict[str, Any]:
     """Return what the template of the page is given."""
     arenas = dict.fromkeys(line.arena for line in lines)
-    return {"arenas": {arena: [one for one in lines if one.arena == arena] for arena in arenas}, "origins": ORIGINS}
+    return {
+        "arenas": {arena: [one for one in lines if one.arena == arena] for arena in arenas},
+        "origins": ORIGINS,
+        "clear": f"{CLEAR:g}",
+    }
 
 
 def lines_of(lines: Sequence[BoardLine]) -> Iterator[str]:
@@ -119,7 +129,7 @@ def submission(card: Path, file: Path, *, title: str, source: str, name: str = "
         raise UserError(f"{file} lies outside of this repository: copy it to {scoreboard.FOLDER}") from None
     return scoreboard.entry_of(
         data, name=name or file.stem.replace("_", "-").lower(), title=title, origin=origin, source=source, file=place,
-        attackers=scoreboard.attackers_digest(),
+        attackers=attackers_digest(),
     )  # fmt: skip
 
 
