@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -57,3 +58,40 @@ def test_the_doors_open_from_a_wheel(installed, command, text, words, tmp_path):
     assert (installed / "snakemake_logger_plugin_leaklab/__init__.py").is_file()
     assert card["verdict"] in words, done.stderr[-2000:]
     assert done.returncode == card["status"]
+
+
+BARE = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {packages}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Absent())
+from leaklab.cli import main
+main()
+"""
+
+
+def without_workflow(folder, *words):
+    """Call the command where only the packages are that a wheel asks for."""
+    text = BARE.format(packages=("snakemake", "snakemake_interface_logger_plugins", "dvc"))
+    return subprocess.run([sys.executable, "-c", text, *words], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_judging_and_probing_need_no_package_of_the_workflow(tmp_path):
+    (tmp_path / "own.py").write_text(DEFENSE, encoding="utf-8")
+    (tmp_path / "case.py").write_text(CASE, encoding="utf-8")
+    for words in (("try", "own.py", "--budget", "6s", "--json"), ("probe", "case.py", "--budget", "6s", "--json")):
+        done = without_workflow(tmp_path, *words)
+        assert json.loads(done.stdout)["verdict"], done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("words", [("audit",), ("remake",)])
+def test_a_command_of_the_workflow_says_what_is_missing(words):
+    done = without_workflow(Path.cwd(), *words)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("leaklab: this needs the workflow's packages")
+    assert line.endswith("pip install 'leaklab[workflow]'")

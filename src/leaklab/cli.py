@@ -1,5 +1,6 @@
 """The ``leaklab`` command: look at items, plans and provenance. Work itself is done by ``snakemake``."""
 
+import importlib.util
 import subprocess
 import sys
 from importlib.metadata import version
@@ -34,6 +35,10 @@ probe my training       leaklab probe my_case.py
 
 leaklab --help          all commands; leaklab try --help, leaklab probe --help: what the files hold"""
 """What is said where nothing is asked for."""
+WORKFLOW = ("snakemake", "snakemake_interface_logger_plugins", "dvc")
+"""Packages of the extra ``workflow``: judging a defense and probing a training need none of them."""
+STARTS = {"fetch": "snakemake", "remake": "snakemake", "adopt": "snakemake", "pull": "dvc"}
+"""Commands that start such a program."""
 app = typer.Typer(
     invoke_without_command=True, rich_markup_mode="markdown", pretty_exceptions_enable=False, context_settings=HELP
 )
@@ -52,6 +57,22 @@ def main() -> None:
         app()
     except UserError as error:
         sys.exit(f"leaklab: {printable(str(error))}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in WORKFLOW:
+            raise
+        sys.exit(f"leaklab: {without_workflow(error.name or '')}")
+
+
+def without_workflow(package: str) -> str:
+    """Return what is said where a command needs a package of the workflow that is not installed."""
+    return f"this needs the workflow's packages, and {package} is not here: pip install 'leaklab[workflow]'"
+
+
+def _is_here(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def _show_version(asked: bool) -> None:
@@ -68,6 +89,9 @@ def leaklab(
     ] = False,
 ) -> None:
     """Look at items, plans, reports and provenance. Work itself is done by snakemake."""
+    needed = STARTS.get(context.invoked_subcommand or "")
+    if needed and not _is_here(needed):
+        raise UserError(without_workflow(needed))
     if context.invoked_subcommand in LOOKING:
         collect_rarely()
     if context.invoked_subcommand is None:
