@@ -132,7 +132,7 @@ class TestOfAProject:
     def table(self, place, monkeypatch):
         monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(place.parent))
         monkeypatch.setattr(full_audit, "load_items", dict)
-        monkeypatch.setattr(full_audit, "build_plan", Plan)
+        monkeypatch.setattr(full_audit, "set_up", Plan)
         table = place / "results/small/lrp/table1.csv"
         table.parent.mkdir(parents=True)
         table.write_text("0.971\n")

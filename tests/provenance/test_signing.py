@@ -204,7 +204,7 @@ class TestAudit:
 
         monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(Path.cwd().parent))
         monkeypatch.setattr(full_audit, "load_items", dict)
-        monkeypatch.setattr(full_audit, "build_plan", Plan)
+        monkeypatch.setattr(full_audit, "set_up", Plan)
         recorder = Recorder("make_table", code_of_result("make_table").digest)
         record = TABLE.with_suffix(".run.json")
         recorder.finish(record, {}, {}, {"csv": TABLE})
