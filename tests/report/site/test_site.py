@@ -29,6 +29,7 @@ from leaklab.report.site.pages import (
     ProvenanceLink,
     SiteData,
 )
+from leaklab.report.site.pictures import LIGHT
 from leaklab.report.site.recipes import DataSource, Recipe
 from leaklab.report.site.threats import ThreatModel
 from leaklab.report.tables.layout import lay_out
@@ -593,6 +594,7 @@ class TestOnAPhone:
         assert "files/lrp-table1/noise.png" in page.links
         with Image.open(tmp_path / "out" / image["src"]) as lighter:
             assert lighter.size == (1400, 700)
+        assert (tmp_path / "out" / image["src"]).stat().st_size <= LIGHT
 
     def test_a_tile_s_picture_is_the_top_of_a_high_figure(self, tmp_path):
         Image.new("L", (680, 3000)).save(tmp_path / "high.png")

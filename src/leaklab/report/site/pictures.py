@@ -16,6 +16,9 @@ SCREEN_WIDTH = 1400
 """Width in pixels of the lighter picture: that of a page on a screen, and a half more."""
 HEAVY = 300_000
 """Bytes from which on a page shows the lighter picture, and leads to the whole one."""
+LIGHT, QUALITIES = 500_000, (80, 60, 40, 20)
+"""Bytes that the lighter picture has at most, and the qualities that are tried for it; the last one is taken as it is.
+Pictures of noise, which is what defenses leave, need a low one."""
 
 
 def copied_name(page: ItemPage, path: Path) -> str:
@@ -87,5 +90,9 @@ def _resized(source: Path, target: Path, width: int, seen: int | None = None) ->
     with Image.open(source) as picture, files.atomic(target) as temporary:
         height = max(1, round(picture.height * width / picture.width))
         small = picture.convert("RGB").resize((width, height), Image.Resampling.LANCZOS)
-        small.crop((0, 0, width, min(height, seen or height))).save(temporary, format="WEBP", quality=80)
+        shown = small.crop((0, 0, width, min(height, seen or height)))
+        for quality in QUALITIES:
+            shown.save(temporary, format="WEBP", quality=quality)
+            if temporary.stat().st_size <= LIGHT:
+                break
     return target
