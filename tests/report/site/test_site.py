@@ -627,6 +627,7 @@ def test_a_page_names_the_files_of_its_settings_code_and_documentation(tmp_path)
 
 def test_commands_go_on_after_a_slash_and_break_no_word():
     assert site.breakable("a --b c/<d>/e") == "a --b c/<wbr>&lt;d&gt;/<wbr>e"
+    assert site.breakable("c/e-f.csv/g") == 'c/<wbr><span class="whole">e-f.csv</span>/<wbr>g'
 
 
 @pytest.mark.parametrize(

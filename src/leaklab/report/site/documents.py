@@ -130,7 +130,7 @@ def findings_text(data: SiteData) -> str:
     for paper in data.papers:
         if paper.done:
             parts += [f"## {paper.title}\n", *([answer_text(paper.answer)] if paper.answer else [])]
-            parts += [_item(page) for page in paper.done]
+            parts += [_folded(f"Items: {len(paper.done)}", "\n".join(_item(page) for page in paper.done))]
     if data.corrections:
         parts.append(_corrections(data.corrections))
     return "\n".join(line for part in parts for line in _wrapped(part))
@@ -142,7 +142,7 @@ def _corrections(corrections: Iterable[Corrected]) -> str:
         f"* {one.why} {' '.join(f'{text}.' if not text.endswith('.') else text for text in one.statements)}"
         for one in corrections
     ]
-    return "## What changed, and why\n\n" + "\n".join(lines) + "\n"
+    return "## What changed, and why\n\n" + _folded(f"Corrections: {len(lines)}", "\n".join(lines))
 
 
 def _item(page: ItemPage) -> str:
@@ -158,13 +158,13 @@ def _item(page: ItemPage) -> str:
         lines.append("No printed numbers and no claims of its own.")
     words = Counter(judged.verdict.verdict for judged in page.claims)
     tally = "".join(f" {sign} {words[word]}" for word, sign in SIGNS.items() if words[word])
-    # folded, as a page of all items is a book; the site opens it on wide screens
-    return (
-        f'<details class="wide" id="{page.name}" markdown="1">\n'
-        f"<summary>{page.item}: {escape(page.title, quote=False)}{tally}</summary>\n\n"
-        + "".join(f"* {line}\n" for line in lines)
-        + "\n</details>\n"
-    )
+    # folded, as a page of all items is a book; the site opens items on wide screens
+    title = f"{page.item}: {escape(page.title, quote=False)}{tally}"
+    return _folded(title, "\n".join(f"* {line}" for line in lines), f' id="{page.name}"')
+
+
+def _folded(title: str, text: str, attribute: str = "") -> str:
+    return f'<details class="wide"{attribute} markdown="1">\n<summary>{title}</summary>\n\n{text}\n\n</details>\n'
 
 
 def _unbroken(setting: Unbroken) -> str:

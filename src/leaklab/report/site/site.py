@@ -1,5 +1,6 @@
 """The static site: an overview, pages of papers and of items; no script, no network, nothing outside its folder."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -43,6 +44,8 @@ STANDINGS: tuple[tuple[Standing, str, str], ...] = (
     ("open", "What is open here", "Undecided, without a premise or not run."),
 )  # fmt: skip
 """Groups of the claims of protection, in order: standing, heading, what it means."""
+HYPHENATED = re.compile(r"\w-\w")
+"""Where a browser breaks a word if it may."""
 
 
 def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
@@ -171,7 +174,11 @@ def values_text(row: RowKeys, named: tuple[str, ...]) -> str:
 
 def breakable(text: str) -> Markup:
     """Return a command or a path that may go on in the next line after each slash, and nowhere else in a word."""
-    return Markup("/<wbr>").join(text.split("/"))
+    parts = [
+        Markup('<span class="whole">{}</span>').format(part) if HYPHENATED.search(part) else part
+        for part in text.split("/")
+    ]
+    return Markup("/<wbr>").join(parts)
 
 
 def metric_in_words(name: str) -> str:
