@@ -284,7 +284,16 @@ class TestPages:
         page = self.page(asked, tmp_path, monkeypatch)
         assert (page.state, page.reason) == ("not run", "snakemake --cores 2 results/small/lrp/table4.csv")
         assert page.settings["paper"]["networks"]["model"] == "dlg-lenet"
-        assert page.recipe == Recipe(page.reason, "leaklab plan lrp table4 --scale small", 0, 0)
+        assert page.recipe == Recipe(
+            page.reason,
+            "leaklab plan lrp table4 --scale small",
+            0,
+            0,
+            settings="config/items/lrp/table4.yaml",
+            code=page.recipe.code,
+            pages=page.recipe.pages,
+        )
+        assert all((ROOT / path).is_file() for path in (*page.recipe.code, *page.recipe.pages))
 
     def test_it_says_what_it_would_cost_and_read(self, tmp_path, monkeypatch):
         asked = load_items(ROOT / "config/items")["lrp/figure2"]
