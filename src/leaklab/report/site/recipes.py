@@ -81,7 +81,7 @@ def _file_of(room: str, name: str) -> str:
 def pages_about(parts: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Return the pages about the attacks among plug-ins, room and name; about training where none attacks."""
     attacks = [part for part in parts if part[0].partition("/")[0] == "attacks"]
-    listed = _listed()
+    listed = _listed(ATTACKS.absolute())
     found = {listed[name] for _, name in attacks if name in listed}
     if any(room == "attacks/adaptive" and name != "none" for room, name in attacks):
         found.add(KNOWING)
@@ -89,9 +89,9 @@ def pages_about(parts: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 
 
 @cache
-def _listed() -> dict[str, str]:
+def _listed(page: Path) -> dict[str, str]:
     """Return attack -> the page about it, as the list of the first page says; nothing outside of a checkout."""
-    text = ATTACKS.read_text(encoding="utf-8") if ATTACKS.is_file() else ""
+    text = page.read_text(encoding="utf-8") if page.is_file() else ""
     return {name: f"docs/{page}" for page, names in LISTED.findall(text) for name in re.findall(r"`([\w-]+)`", names)}
 
 
