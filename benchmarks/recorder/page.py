@@ -54,15 +54,11 @@ def page(table: pd.DataFrame) -> str:
     done = table[table["recorded_round_s"].notna()] if "recorded_round_s" in table else table[:0]
     if done.empty:
         return "\n\n".join([*parts, "Not measured: this Python has no Flower."]) + "\n"
-    header = [
-        "parameters",
-        "steps",
-        "rounds of each",
-        "plain round, s",
-        "recorded round, s",
-        "more, %",
-        "replies wait, ms",
-    ]
+    return "\n\n".join([*parts, _rounds(done), _verdict(done)]) + "\n"
+
+
+def _rounds(done: pd.DataFrame) -> str:
+    header = ["parameters", "steps", "rounds of each", "plain, s", "recorded, s", "more, %", "replies wait, ms"]
     lines = [
         [
             f"{row['parameters']:,.0f}",
@@ -75,13 +71,16 @@ def page(table: pd.DataFrame) -> str:
         ]
         for _, row in done.iterrows()
     ]
+    return markdown(header, lines)
+
+
+def _verdict(done: pd.DataFrame) -> str:
     kept = sum(more(row) <= GOAL for _, row in done.iterrows())
     surely = sum(row["most_more"] <= GOAL for _, row in done.iterrows())
-    verdict = (
+    return (
         f"The goal is {100 * GOAL:.0f} % of a plain round: kept in {kept} of {len(done)} rows, and in {surely} by "
         "the whole interval."
     )
-    return "\n\n".join([*parts, markdown(header, lines), verdict]) + "\n"
 
 
 def more(row: pd.Series) -> float:

@@ -310,9 +310,15 @@ PAIRED = (
     Planted("quarter share, noise", _both(_each(lambda value: 0.25 * value), NOISE), _names("factor", "noise")),
     Planted("three steps, mirrored", _both(_settings(steps=3), MIRROR), _names("steps", "mirror")),
 )  # fmt: skip
+
+
+def _strangers(images: Tensor) -> Tensor:
+    generator = torch.Generator().manual_seed(5)  # the same strangers each time they are planted
+    return torch.rand(images.shape, generator=generator)
+
+
 UNNAMED = (
-    Planted("other samples", _images(lambda x: torch.rand(x.shape, generator=torch.Generator().manual_seed(5))),
-            _names()),
+    Planted("other samples", _images(_strangers), _names()),
     Planted("other weights, not given", lambda truth: replace(_holding(truth), told=False), _names()),
     Planted("a mean with what nobody knows", lambda truth: replace(_against(0.5, 0.5)(truth), told=False), _names()),
 )  # fmt: skip

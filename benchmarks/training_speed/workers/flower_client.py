@@ -27,7 +27,8 @@ def train(message: Message, context: Context) -> Message:
     client, number = _client(str(config["workload"])), int(context.node_config["partition-id"])
     cell = Cell(int(config["seed"]), tuple(config["rates"]))
     # own generators throughout: only the cost is compared, and our named streams would be charged to the peer
-    generator = torch.Generator().manual_seed(cell.seed + 1000 * int(config["server-round"]) + number)
+    seed = cell.seed + 1000 * int(config["server-round"]) + number
+    generator = torch.Generator().manual_seed(seed)  # one of its own, see above
     before = client.steps
     client.train(list(arrays.values()), number, cell.rate(number), generator)
     trained = OrderedDict(zip(arrays, client.tensors, strict=True))

@@ -44,7 +44,8 @@ class Pfl:
     def train_cell(self, cell: Cell, rounds: int) -> None:
         """Train one cell."""
         # an own generator: only the cost is compared, and our named streams would be charged to the peer
-        workload, generator = self._workload, torch.Generator().manual_seed(cell.seed)
+        workload = self._workload
+        generator = torch.Generator().manual_seed(cell.seed)  # one of its own, see above
 
         def user_data(user: int) -> Dataset:
             # pfl's batches follow the order of the data, so one epoch over shuffled data is one round

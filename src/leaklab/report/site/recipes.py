@@ -89,9 +89,9 @@ def pages_about(parts: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 
 
 @cache
-def _listed(page: Path) -> dict[str, str]:
-    """Return attack -> the page about it, as the list of the first page says; nothing outside of a checkout."""
-    text = page.read_text(encoding="utf-8") if page.is_file() else ""
+def _listed(start: Path) -> dict[str, str]:
+    """Return attack -> the page about it, as the list of the page that they begin at says; nothing outside of a checkout."""
+    text = start.read_text(encoding="utf-8") if start.is_file() else ""
     return {name: f"docs/{page}" for page, names in LISTED.findall(text) for name in re.findall(r"`([\w-]+)`", names)}
 
 
