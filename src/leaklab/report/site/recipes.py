@@ -90,7 +90,7 @@ def pages_about(parts: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 
 @cache
 def _listed(start: Path) -> dict[str, str]:
-    """Return attack -> the page about it, as the list of the page that they begin at says; nothing outside of a checkout."""
+    """Return attack -> the page about it, as the list of their first page says; nothing outside of a checkout."""
     text = start.read_text(encoding="utf-8") if start.is_file() else ""
     return {name: f"docs/{page}" for page, names in LISTED.findall(text) for name in re.findall(r"`([\w-]+)`", names)}
 
