@@ -40,7 +40,7 @@ def installed(checkout, tmp_path_factory):
 @pytest.mark.parametrize(
     ("command", "text", "words"),
     [
-        (("probe", "--budget", "6s"), CASE, ["read"]),
+        (("probe", "--budget", "15s"), CASE, ["read"]),
         # on a busy machine not all attackers have their turn
         (("try", "--arena", "tiny", "--budget", "10s"), DEFENSE, ["read", "undecided"]),
     ],
@@ -83,7 +83,7 @@ def without_workflow(folder, *words):
 def test_judging_and_probing_need_no_package_of_the_workflow(tmp_path):
     (tmp_path / "own.py").write_text(DEFENSE, encoding="utf-8")
     (tmp_path / "case.py").write_text(CASE, encoding="utf-8")
-    for words in (("try", "own.py", "--budget", "6s", "--json"), ("probe", "case.py", "--budget", "6s", "--json")):
+    for words in (("try", "own.py", "--budget", "6s", "--json"), ("probe", "case.py", "--budget", "15s", "--json")):
         done = without_workflow(tmp_path, *words)
         assert json.loads(done.stdout)["verdict"], done.stderr[-2000:]
 

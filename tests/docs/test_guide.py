@@ -91,7 +91,7 @@ def test_the_command_of_getting_started_makes_a_card_of_ones_own_defense(tmp_pat
     (tmp_path / "rounding.py").write_text(guest, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     words = line.split()
-    words[words.index("--budget") + 1] = "6s"
+    words[words.index("--budget") + 1] = "15s"
     done = CliRunner().invoke(app, words)
     card = json.loads(Path("card/card.json").read_text(encoding="utf-8"))
     assert card["warnings"] == []

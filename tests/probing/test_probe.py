@@ -165,10 +165,21 @@ inputs, targets = torch.rand(2, 1, 4, 4), torch.tensor([0, 1])
 @pytest.mark.parametrize(("options", "status"), [([], 3), (["--fail-above", "exact=5,gain=500"], 0)])
 def test_the_command_ends_with_the_status_of_its_word(tmp_path: Path, options: list[str], status: int) -> None:
     (tmp_path / "case.py").write_text(CASE, encoding="utf-8")
-    command = [sys.executable, "-m", "leaklab.cli", "probe", "case.py", "--budget", "6s", "--json", *options]
+    command = [sys.executable, "-m", "leaklab.cli", "probe", "case.py", "--budget", "15s", "--json", *options]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == status, ended.stderr
     assert json.loads(ended.stdout)["status"] == STATUS["read"]
+
+
+def test_the_budget_of_a_command_holds_its_imports_and_the_file_too(tmp_path: Path) -> None:
+    slow = "import time\ntime.sleep(5)\n" + CASE
+    (tmp_path / "case.py").write_text(slow, encoding="utf-8")
+    command = [sys.executable, "-m", "leaklab.cli", "probe", "case.py", "--budget", "6s", "--json"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    # what needs no time is told, and nothing else is begun
+    missing = {stage["name"]: stage.get("not run") for stage in json.loads(ended.stdout)["stages"]}
+    assert missing["bounds"] == "the budget was out"
+    assert missing["inputs"] is None
 
 
 FENCE = re.compile(r"```python\n# (\S+)\n(.*?)```", re.DOTALL)

@@ -115,6 +115,18 @@ def test_what_was_found_stands_when_time_is_over() -> None:
     assert none.lines() == ("noise: nothing was tried; the budget was used up before.",)
 
 
+def test_nothing_is_begun_that_would_end_after_the_budget() -> None:
+    now = [0.0]
+
+    def slow(case: Case) -> float:
+        now[0] += 3.0
+        return 1.0
+
+    found = stopping(case_of(), slow, 20.0, clock=lambda: now[0])
+    assert now[0] == 18.0
+    assert sum(len(one.tried) for one in found.limits) + len(found.left_out.groups) == 5  # one more was the case itself
+
+
 def test_what_cannot_be_tried_is_one_line() -> None:
     with pytest.raises(UserError, match="no knob 'speed'"):
         stopping(case_of(), up_to(), knobs=["speed"])

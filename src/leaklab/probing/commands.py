@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -88,11 +89,12 @@ def probe_file(
 
     Exit status: 0 stood, 3 read, 4 undecided, 5 no premise, 1 invalid, 2 usage, 130 interrupted.
     """
+    began = time.monotonic()  # who waits for a command waits for its imports, too
     from leaklab.probing.recordings import probes_of
 
     limits: Mapping[str, float] | None = None if fail_above is None else limits_of(fail_above)
     statuses = [0]
-    for name, made in probes_of(case, client, truth, budget, seed, progress=not as_json):
+    for name, made in probes_of(case, client, truth, budget, seed, progress=not as_json, began=began):
         # the stages were told as they came
         typer.echo(made.json() if as_json else made.data["sentence"])
         if out is not None:

@@ -53,6 +53,7 @@ def probe(
     file: str = "",
     sha256: str = "",
     said: Callable[[Done], None] = lambda _: None,
+    began: float | None = None,
 ) -> Probe:
     """Say what an update of a client gives away.
 
@@ -69,11 +70,12 @@ def probe(
         file: name of the case file or recording, for the card.
         sha256: of the case file, for the card.
         said: told each stage as soon as it is over.
+        began: time (``time.monotonic``) from which the budget counts; None for that of the call.
 
     Raises:
         UserError: there is neither an update nor samples to make one of, or the client cannot train.
     """
-    stages = Stages(time.monotonic() + seconds_of(budget), said)
+    stages = Stages((time.monotonic() if began is None else began) + seconds_of(budget), said)
     with all_drawing(seed):
         exchange = _exchange(client, inputs, targets, update)
     case = Case(client, exchange, inputs, targets, public, seed)
@@ -227,6 +229,9 @@ class _Work:
         knobs = [knob for knob in KNOBS if self.case.public is not None or knob != KNOBS[0]]
         whole = self._seconds("stopping")
         each = max(LEAST_SEARCH, whole / TRIALS)
+        if self.stages.left < self.stages.seconds("proofs") + each:  # a trial takes both
+            self.stages.cut_off("what would stop it")
+            return
         attack = "all that is read by proofs"
         if not _holds_tokens(self.case):
             attack += f", or else by searches of {each:.0f} seconds"

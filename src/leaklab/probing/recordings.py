@@ -19,7 +19,14 @@ from leaklab.records.errors import UserError
 
 
 def probes_of(
-    place: Path, client: Path | None, truth: Path | None, budget: str, seed: int, *, progress: bool
+    place: Path,
+    client: Path | None,
+    truth: Path | None,
+    budget: str,
+    seed: int,
+    *,
+    progress: bool,
+    began: float | None = None,
 ) -> Iterator[tuple[str, Probe]]:
     """Yield the probe of a case file, with no name, or those of all exchanges of a folder, with their names.
 
@@ -30,6 +37,7 @@ def probes_of(
         budget: of each probe.
         seed: of everything that is drawn.
         progress: tell each stage as soon as it is over.
+        began: of a file, the time from which its budget counts; None for that of its probe.
 
     Raises:
         UserError: a file or folder that cannot be read.
@@ -42,6 +50,7 @@ def probes_of(
         yield "", probe(
             file.client, file.inputs, file.targets, file.update, public=file.public, others=file.others,
             tokenizer=file.tokenizer, budget=budget, seed=seed, file=file.name, sha256=file.sha256, said=said,
+            began=began,
         )  # fmt: skip
         return
     if client is None:

@@ -71,6 +71,10 @@ class Stages:
         """Seconds of the budget that are left, at least 0."""
         return max(0.0, self.until - time.monotonic())
 
+    def seconds(self, name: str) -> float:
+        """Return what a stage took; 0 where it was not run."""
+        return sum(one.seconds for one in self.done if one.name == name)
+
     def run(self, name: str, stage: Callable[[], Found], *, needs_time: bool = True) -> Found | None:
         """Run one stage and return what it found; what goes wrong in it ends this stage alone.
 
@@ -80,8 +84,7 @@ class Stages:
             needs_time: whether it is left out when the budget is out.
         """
         if needs_time and not self.left:
-            self.cut = True
-            self.left_out(name, "the budget was out")
+            self.cut_off(name)
             return None
         start, found, missing = time.monotonic(), None, ""
         try:
@@ -97,6 +100,11 @@ class Stages:
             missing = TOO_LARGE if full else f"{type(error).__name__}: {text[:300]}"
         self._add(Done(name, time.monotonic() - start, found, missing))
         return found
+
+    def cut_off(self, name: str) -> None:
+        """Say that a stage was not run, as the budget was out or too short for it."""
+        self.cut = True
+        self.left_out(name, "the budget was out")
 
     def left_out(self, name: str, why: str) -> None:
         """Say that a stage was not run."""

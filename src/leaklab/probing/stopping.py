@@ -145,7 +145,8 @@ def stopping(
     Args:
         case: with inputs and targets; larger batches are filled with its public samples.
         reads: the attack.
-        budget: seconds; what was found when they are over stands. Each knob has its share of what is left.
+        budget: seconds; what was found when they are over stands. Each knob has its share of what is left, and nothing
+            is begun for which, by the longest trial so far, they would not do.
         knobs: which of ``KNOBS`` to turn.
         attack: in words, for the sentences.
         clock: by which seconds are counted.
@@ -158,15 +159,13 @@ def stopping(
         raise UserError(f"there is no knob '{unknown[0]}': choose from {', '.join(KNOBS)}")
     if case.inputs is None or case.targets is None:
         raise UserError("what would stop an attack is tried on the client's samples: give the case inputs and targets")
-    until = clock() + budget
-    plain = _share(reads, case)
+    trial = _Trial(reads, clock, until=clock() + budget)
+    plain = trial.share(case)
     if plain < HALF:
         return Stopping(plain, (), None, attack)
     limits, left_out, turned = [], None, [knob for knob in KNOBS if knob in knobs]
     for place, knob in enumerate(turned):
-        now = clock()
-        own = now + (until - now) / (len(turned) - place)
-        trial = _Trial(reads, own, clock)
+        trial.turn(len(turned) - place)
         if knob == "tensors left out":
             left_out = _left_out(case, trial)
         else:
@@ -174,15 +173,34 @@ def stopping(
     return Stopping(plain, tuple(limits), left_out, attack)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Trial:
+    """Lets the attack read changed cases, within the budget and within the share of it that the knob at hand has."""
+
     reads: Reads
-    until: float
     clock: Callable[[], float]
+    until: float
+    own: float = 0.0
+    longest: float = 0.0
+
+    def turn(self, knobs: int) -> None:
+        """Begin a knob, the first of so many that share what is left."""
+        now = self.clock()
+        self.own = now + (self.until - now) / knobs
 
     @property
     def over(self) -> bool:
-        return self.clock() > self.until
+        now = self.clock()
+        return now > self.own or now + self.longest > self.until
+
+    def share(self, case: Case) -> float:
+        began = self.clock()
+        try:
+            return float(self.reads(case))
+        except UserError:
+            return 0.0
+        finally:
+            self.longest = max(self.longest, self.clock() - began)
 
     def limit(self, knob: str, changed: Callable[[float], Case], ends: tuple[float, float], unit: float = 1.0) -> Limit:
         """Double the setting from one end to the other until the attack fails, then halve the way between."""
@@ -191,7 +209,7 @@ class _Trial:
         fails: float | None = None
         setting: float | None = ends[0]
         while setting is not None and not self.over:
-            share = _share(self.reads, changed(setting))
+            share = self.share(changed(setting))
             tried.append((setting, share))
             reads, fails = (reads, setting) if share < HALF else (setting, fails)
             setting = _next(reads, fails, ends[1], whole=knob != "noise")
@@ -227,7 +245,7 @@ def _left_out(case: Case, trial: _Trial) -> LeftOut:
     for names in groups:
         if trial.over:
             return LeftOut(tuple(found), None, complete=False)
-        found.append((names, _share(trial.reads, without(case, names))))
+        found.append((names, trial.share(without(case, names))))
     if len(groups) < 3 or any(share < HALF for _, share in found):
         return LeftOut(tuple(found), None, complete=True)
     front = trial.limit(
@@ -236,10 +254,3 @@ def _left_out(case: Case, trial: _Trial) -> LeftOut:
         (2, len(groups) - 1),
     )
     return LeftOut(tuple(found), front, front.complete)
-
-
-def _share(reads: Reads, case: Case) -> float:
-    try:
-        return float(reads(case))
-    except UserError:
-        return 0.0
