@@ -18,7 +18,9 @@ from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.site import site
 from leaklab.report.site.findings import answer_text, table
 from leaklab.report.site.headlines import KNOWING_ATTACKER, PAPER_ATTACKER
+from leaklab.report.site.lighter import LighterPictures, lighter_pictures
 from leaklab.report.site.pages import ItemPage, JudgedClaim, PaperPages, SiteData
+from leaklab.report.site.pictures import begin
 from leaklab.report.site.recipes import absent_records
 from leaklab.report.site.site_data import Sources, gather
 from leaklab.report.site.threats import FILE as LETTERS_OF_ROWS
@@ -54,12 +56,15 @@ def report_page(scale: Scale) -> Found:
     if page.is_file() and is_of_workflow(folder):
         return Found(page)
     sources = _sources(scale)
-    items = as_made(items, scale)
-    plan = build_plan(items, (scale,))
-    absent = absent_records(plan, scale, plan.ready(scale))
-    if not absent:
-        raise UserError(f"no report of the results here yet: run `snakemake --cores 2 {page}`")
-    build_aside(scale, items, sources, page.parent, plan)
+    with lighter_pictures() as lighter:
+        for item in items.values():
+            begin(result_files(item, scale)["png"], lighter)
+        items = as_made(items, scale)
+        plan = build_plan(items, (scale,))
+        absent = absent_records(plan, scale, plan.ready(scale))
+        if not absent:
+            raise UserError(f"no report of the results here yet: run `snakemake --cores 2 {page}`")
+        build_aside(scale, items, sources, page.parent, plan, lighter)
     return Found(page, absent)
 
 
@@ -109,15 +114,20 @@ def as_made(items: Mapping[str, Item], scale: Scale) -> dict[str, Item]:
 
 
 def build_aside(
-    scale: Scale, items: Mapping[str, Item], sources: Sources, folder: Path, plan: Plan | None = None
+    scale: Scale,
+    items: Mapping[str, Item],
+    sources: Sources,
+    folder: Path,
+    plan: Plan | None = None,
+    lighter: LighterPictures | None = None,
 ) -> None:
     """Build the site aside and put it in the place of the one before; a build that fails leaves that one alone.
 
-    ``plan`` is of the items at the scale, where it is known.
+    ``plan`` is of the items at the scale, where it is known, and ``lighter`` has begun to make their pictures.
     """
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
         made, before = Path(scratch, "made"), Path(scratch, "before")
-        site.build(gather(scale, items, sources, Path(scratch, "drawings"), plan), made)
+        site.build(gather(scale, items, sources, Path(scratch, "drawings"), plan), made, lighter)
         if folder.exists():
             folder.replace(before)
         made.replace(folder)

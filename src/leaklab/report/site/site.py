@@ -30,6 +30,7 @@ from leaklab.report.site.headlines import (
     nobody_knows,
     setting_lines,
 )
+from leaklab.report.site.lighter import LighterPictures, lighter_pictures
 from leaklab.report.site.pages import ItemPage, SiteData, Standing
 from leaklab.report.site.strips import strips
 from leaklab.report.tables import tables
@@ -48,12 +49,13 @@ HYPHENATED = re.compile(r"\w-\w")
 """Where a browser breaks a word if it may."""
 
 
-def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
+def build(data: SiteData, folder: Path, lighter: LighterPictures | None = None) -> tuple[Path, ...]:
     """Write the overview, all claims, pages of papers and items, the style sheet, copies of figures and downloads.
 
     Args:
         data: what to show.
         folder: ``results/<scale>/report``; pages of an earlier build are replaced.
+        lighter: pictures that were begun before; None where none were.
 
     Returns:
         every file written, ``index.html`` first.
@@ -65,6 +67,9 @@ def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
     doubled = [name for name, count in Counter(page.name for page in pages).items() if count > 1]
     if doubled:
         raise UserError(f"report: two items are called {doubled[0]}: give each item its own name")
+    if lighter is None:
+        with lighter_pictures() as made:
+            return build(data, folder, made)
     environment = _environment()
     written = [
         folder / "index.html",
@@ -96,7 +101,7 @@ def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
             **_neighbors(pages, place),
         )
         files.write_text(path, text)
-        written += [path, *pictures.copies(page, folder)]
+        written += [path, *pictures.copies(page, folder, lighter)]
     return tuple(dict.fromkeys(written))
 
 
