@@ -16,9 +16,9 @@ from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.report.site import documents, site
 from leaklab.report.site.answers import Answer, AnswerLine, Pair
 from leaklab.report.site.attacks_tried import Left, ProtectionLeft, TriedAttack
+from leaklab.report.site.files_beside import LIGHT
 from leaklab.report.site.findings import Sentence
 from leaklab.report.site.headlines import HeadlineLine, setting_lines
-from leaklab.report.site.lighter import LIGHT
 from leaklab.report.site.pages import (
     Cost,
     Download,

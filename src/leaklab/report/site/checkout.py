@@ -16,9 +16,9 @@ from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
 from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.site import site
+from leaklab.report.site.files_beside import FilesBeside, files_beside
 from leaklab.report.site.findings import answer_text, table
 from leaklab.report.site.headlines import KNOWING_ATTACKER, PAPER_ATTACKER
-from leaklab.report.site.lighter import LighterPictures, lighter_pictures
 from leaklab.report.site.pages import ItemPage, JudgedClaim, PaperPages, SiteData
 from leaklab.report.site.pictures import begin
 from leaklab.report.site.recipes import absent_records
@@ -56,15 +56,15 @@ def report_page(scale: Scale) -> Found:
     if page.is_file() and is_of_workflow(folder):
         return Found(page)
     sources = _sources(scale)
-    with lighter_pictures() as lighter:
+    with files_beside() as beside:
         for item in items.values():
-            begin(result_files(item, scale)["png"], lighter)
+            begin(result_files(item, scale)["png"], beside)
         items = as_made(items, scale)
         plan = build_plan(items, (scale,))
         absent = absent_records(plan, scale, plan.ready(scale))
         if not absent:
             raise UserError(f"no report of the results here yet: run `snakemake --cores 2 {page}`")
-        build_aside(scale, items, sources, page.parent, plan, lighter)
+        build_aside(scale, items, sources, page.parent, plan, beside)
     return Found(page, absent)
 
 
@@ -119,15 +119,15 @@ def build_aside(
     sources: Sources,
     folder: Path,
     plan: Plan | None = None,
-    lighter: LighterPictures | None = None,
+    beside: FilesBeside | None = None,
 ) -> None:
     """Build the site aside and put it in the place of the one before; a build that fails leaves that one alone.
 
-    ``plan`` is of the items at the scale, where it is known, and ``lighter`` has begun to make their pictures.
+    ``plan`` is of the items at the scale, where it is known, and ``beside`` has begun with their pictures.
     """
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
         made, before = Path(scratch, "made"), Path(scratch, "before")
-        site.build(gather(scale, items, sources, Path(scratch, "drawings"), plan), made, lighter)
+        site.build(gather(scale, items, sources, Path(scratch, "drawings"), plan), made, beside)
         if folder.exists():
             folder.replace(before)
         made.replace(folder)

@@ -1,14 +1,12 @@
 """Pictures and files of an item as the site keeps them: copies, lighter ones of heavy figures, small ones for tiles."""
 
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 from PIL import Image
 
-from leaklab.records import files
 from leaklab.records.errors import UserError
-from leaklab.report.site.lighter import LighterPictures, Shape
+from leaklab.report.site.files_beside import FilesBeside, Shape
 from leaklab.report.site.pages import ItemPage
 
 TILE = Shape(680, 400)
@@ -50,21 +48,21 @@ def size_of(path: Path) -> tuple[int, int]:
         return picture.size
 
 
-def begin(picture: Path, made: LighterPictures) -> None:
+def begin(picture: Path, beside: FilesBeside) -> None:
     """Begin to make what the site shows of an item's figure, before its page is known."""
     if picture.is_file():
-        made.begin(picture, TILE)
+        beside.begin(picture, TILE)
         if _is_heavy(picture):
-            made.begin(picture, SCREEN)
+            beside.begin(picture, SCREEN)
 
 
-def copies(page: ItemPage, folder: Path, made: LighterPictures) -> Iterable[Path]:
-    """Write the copies of an item's files, and yield each.
+def copies(page: ItemPage, folder: Path, beside: FilesBeside) -> Iterable[Path]:
+    """Ask for the copies of an item's files, and yield each.
 
     Args:
         page: of the item.
         folder: of the site.
-        made: the lighter pictures.
+        beside: what writes them.
 
     Raises:
         UserError: a figure or download does not exist.
@@ -74,11 +72,12 @@ def copies(page: ItemPage, folder: Path, made: LighterPictures) -> Iterable[Path
     for source in (*pictures, *(download.path for download in page.downloads)):
         if not source.is_file():
             raise _missing(source)
-        yield _copied(source, folder / copied_name(page, source))
+        beside.copy(source, folder / copied_name(page, source))
+        yield folder / copied_name(page, source)
     lighter = [(one.path, SCREEN, shown_name(page, one.path)) for one in shown if _is_heavy(one.path)]
     lighter += [(one.path, TILE, thumbnail_name(page)) for one in page.pictures[:1]]
     for source, shape, name in lighter:
-        made.write(source, shape, folder / name)
+        beside.write_lighter(source, shape, folder / name)
         yield folder / name
 
 
@@ -88,9 +87,3 @@ def _missing(path: Path) -> UserError:
 
 def _is_heavy(path: Path) -> bool:
     return path.is_file() and path.stat().st_size > HEAVY
-
-
-def _copied(source: Path, target: Path) -> Path:
-    with files.atomic(target) as temporary:
-        shutil.copyfile(source, temporary)
-    return target

@@ -20,6 +20,7 @@ from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.numbers.results import RowKeys
 from leaklab.report.numbers.words import MINUS, NONE, STATES
 from leaklab.report.site import pictures, scoreboard
+from leaklab.report.site.files_beside import FilesBeside, files_beside
 from leaklab.report.site.findings import answer_heads
 from leaklab.report.site.headlines import (
     ATTACKERS,
@@ -30,7 +31,6 @@ from leaklab.report.site.headlines import (
     nobody_knows,
     setting_lines,
 )
-from leaklab.report.site.lighter import LighterPictures, lighter_pictures
 from leaklab.report.site.pages import ItemPage, SiteData, Standing
 from leaklab.report.site.strips import strips
 from leaklab.report.tables import tables
@@ -49,13 +49,13 @@ HYPHENATED = re.compile(r"\w-\w")
 """Where a browser breaks a word if it may."""
 
 
-def build(data: SiteData, folder: Path, lighter: LighterPictures | None = None) -> tuple[Path, ...]:
+def build(data: SiteData, folder: Path, beside: FilesBeside | None = None) -> tuple[Path, ...]:
     """Write the overview, all claims, pages of papers and items, the style sheet, copies of figures and downloads.
 
     Args:
         data: what to show.
         folder: ``results/<scale>/report``; pages of an earlier build are replaced.
-        lighter: pictures that were begun before; None where none were.
+        beside: has begun with pictures; None where nothing was begun.
 
     Returns:
         every file written, ``index.html`` first.
@@ -67,9 +67,9 @@ def build(data: SiteData, folder: Path, lighter: LighterPictures | None = None) 
     doubled = [name for name, count in Counter(page.name for page in pages).items() if count > 1]
     if doubled:
         raise UserError(f"report: two items are called {doubled[0]}: give each item its own name")
-    if lighter is None:
-        with lighter_pictures() as made:
-            return build(data, folder, made)
+    if beside is None:
+        with files_beside() as alone:
+            return build(data, folder, alone)
     environment = _environment()
     written = [
         folder / "index.html",
@@ -101,7 +101,10 @@ def build(data: SiteData, folder: Path, lighter: LighterPictures | None = None) 
             **_neighbors(pages, place),
         )
         files.write_text(path, text)
-        written += [path, *pictures.copies(page, folder, lighter)]
+        written.append(path)
+    for page in pages:
+        written += pictures.copies(page, folder, beside)
+    beside.finish()
     return tuple(dict.fromkeys(written))
 
 

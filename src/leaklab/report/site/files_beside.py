@@ -1,10 +1,10 @@
-"""Lighter pictures of figures: made by threads while the pages are written, and each once of the same bytes."""
+"""Files beside the pages, written by threads: copies, and lighter pictures of figures, each made once of its bytes."""
 
 import hashlib
 import io
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,26 +34,39 @@ class Shape(NamedTuple):
     seen: int | None = None
 
 
-class LighterPictures:
-    """Makes them ahead of the pages that need them; decoding, resizing and encoding wait for no other thread."""
+class FilesBeside:
+    """Makes and writes them ahead of the pages and beside them: disks, resizing and encoding hold up no other thread."""
 
     def __init__(self, kept: Path = KEPT) -> None:
-        """Name the folder of those that were made before, each called after all that decides its bytes."""
+        """Name the folder of lighter pictures that were made before, each called after all that decides its bytes."""
         self._kept = kept
         self._pool = ThreadPoolExecutor(THREADS)
         self._made: dict[tuple[Path, Shape], Future[bytes]] = {}
+        self._written: list[Future[None]] = []
 
     def begin(self, source: Path, shape: Shape) -> Future[bytes]:
-        """Begin to make one, if nobody has yet."""
+        """Begin to make a lighter picture, if nobody has yet."""
         if (source, shape) not in self._made:
             self._made[source, shape] = self._pool.submit(self._bytes_of, source, shape)
         return self._made[source, shape]
 
-    def write(self, source: Path, shape: Shape, target: Path) -> None:
-        """Write a lighter picture of a file, in WebP."""
-        content = self.begin(source, shape).result()
-        with files.atomic(target) as temporary:
-            temporary.write_bytes(content)
+    def write_lighter(self, source: Path, shape: Shape, target: Path) -> None:
+        """Write a lighter picture of a file, in WebP, before ``finish`` ends."""
+        made = self.begin(source, shape)  # one that is not begun stands before what waits for it
+        self._written.append(self._pool.submit(lambda: _write(target, made.result())))
+
+    def copy(self, source: Path, target: Path) -> None:
+        """Copy a file, before ``finish`` ends."""
+        self._written.append(self._pool.submit(lambda: _write(target, source.read_bytes())))
+
+    def finish(self) -> None:
+        """Wait for all files.
+
+        Raises:
+            OSError: one could not be read or written.
+        """
+        for one in self._written:
+            one.result()
 
     def close(self) -> None:
         """Forget what was begun and is not needed."""
@@ -66,22 +79,24 @@ class LighterPictures:
         if known.is_file():
             return known.read_bytes()
         made = lighter(content, shape)
-        try:
-            with files.atomic(known) as temporary:
-                temporary.write_bytes(made)
-        except OSError:  # a folder that cannot be written to: nothing is kept
-            pass
+        with suppress(OSError):  # of a folder that cannot be written to: nothing is kept
+            _write(known, made)
         return made
 
 
+def _write(target: Path, content: bytes) -> None:
+    with files.atomic(target) as temporary:
+        temporary.write_bytes(content)
+
+
 @contextmanager
-def lighter_pictures() -> Iterator[LighterPictures]:
-    """Yield what makes them, until the pages are written."""
-    made = LighterPictures()
+def files_beside() -> Iterator[FilesBeside]:
+    """Yield what writes them, until the site is there."""
+    beside = FilesBeside()
     try:
-        yield made
+        yield beside
     finally:
-        made.close()
+        beside.close()
 
 
 def lighter(content: bytes, shape: Shape) -> bytes:

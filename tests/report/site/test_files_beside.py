@@ -1,4 +1,4 @@
-"""Lighter pictures: made once of the same bytes, the same from a folder that keeps them and from one that cannot."""
+"""Files beside the pages: lighter pictures are made once of the same bytes, the same from a folder that keeps them and from one that cannot."""
 
 import io
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from leaklab.report.site import lighter
-from leaklab.report.site.lighter import LighterPictures, Shape
+from leaklab.report.site import files_beside
+from leaklab.report.site.files_beside import FilesBeside, Shape
 
 
 @pytest.fixture
@@ -22,9 +22,10 @@ def opened(path: Path) -> Image.Image:
 
 
 def test_the_top_is_what_is_seen_of_a_picture(picture: Path, tmp_path: Path) -> None:
-    made = LighterPictures(tmp_path / "kept")
-    made.write(picture, Shape(30), tmp_path / "whole.webp")
-    made.write(picture, Shape(30, 10), tmp_path / "top.webp")
+    made = FilesBeside(tmp_path / "kept")
+    made.write_lighter(picture, Shape(30), tmp_path / "whole.webp")
+    made.write_lighter(picture, Shape(30, 10), tmp_path / "top.webp")
+    made.finish()
     made.close()
     whole, top = opened(tmp_path / "whole.webp"), opened(tmp_path / "top.webp")
     assert whole.size == (30, 40)
@@ -34,24 +35,28 @@ def test_the_top_is_what_is_seen_of_a_picture(picture: Path, tmp_path: Path) -> 
 
 
 def test_the_same_bytes_are_made_once(picture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = LighterPictures(tmp_path / "kept")
-    first.write(picture, Shape(30), tmp_path / "first.webp")
+    first = FilesBeside(tmp_path / "kept")
+    first.write_lighter(picture, Shape(30), tmp_path / "first.webp")
+    first.finish()
     first.close()
-    monkeypatch.setattr(lighter, "lighter", None)  # whoever makes one again fails
-    again = LighterPictures(tmp_path / "kept")
-    again.write(picture, Shape(30), tmp_path / "again.webp")
+    monkeypatch.setattr(files_beside, "lighter", None)  # whoever makes one again fails
+    again = FilesBeside(tmp_path / "kept")
+    again.write_lighter(picture, Shape(30), tmp_path / "again.webp")
+    again.finish()
     assert (tmp_path / "again.webp").read_bytes() == (tmp_path / "first.webp").read_bytes()
     picture.write_bytes(picture.read_bytes() + b" ")
-    other = LighterPictures(tmp_path / "kept")
+    other = FilesBeside(tmp_path / "kept")
+    other.write_lighter(picture, Shape(30), tmp_path / "other.webp")
     with pytest.raises(TypeError):
-        other.write(picture, Shape(30), tmp_path / "other.webp")
+        other.finish()
     again.close()
     other.close()
 
 
 def test_a_folder_that_keeps_nothing_is_no_fault(picture: Path, tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("a file where a folder should be")
-    made = LighterPictures(tmp_path / "kept")
-    made.write(picture, Shape(30), tmp_path / "out.webp")
+    made = FilesBeside(tmp_path / "kept")
+    made.write_lighter(picture, Shape(30), tmp_path / "out.webp")
+    made.finish()
     made.close()
     assert opened(tmp_path / "out.webp").size == (30, 40)
