@@ -1,4 +1,4 @@
-"""Files beside the pages: lighter pictures are made once of the same bytes, the same from a folder that keeps them and from one that cannot."""
+"""Files beside the pages: lighter pictures are made once of their bytes, also where no folder keeps them."""
 
 import io
 from pathlib import Path

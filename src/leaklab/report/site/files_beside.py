@@ -35,7 +35,7 @@ class Shape(NamedTuple):
 
 
 class FilesBeside:
-    """Makes and writes them ahead of the pages and beside them: disks, resizing and encoding hold up no other thread."""
+    """Makes and writes them ahead of the pages and beside them: neither disks nor encoders hold up anything else."""
 
     def __init__(self, kept: Path = KEPT) -> None:
         """Name the folder of lighter pictures that were made before, each called after all that decides its bytes."""
@@ -53,11 +53,11 @@ class FilesBeside:
     def write_lighter(self, source: Path, shape: Shape, target: Path) -> None:
         """Write a lighter picture of a file, in WebP, before ``finish`` ends."""
         made = self.begin(source, shape)  # one that is not begun stands before what waits for it
-        self._written.append(self._pool.submit(lambda: _write(target, made.result())))
+        self._written.append(self._pool.submit(lambda: files.write_bytes(target, made.result())))
 
     def copy(self, source: Path, target: Path) -> None:
         """Copy a file, before ``finish`` ends."""
-        self._written.append(self._pool.submit(lambda: _write(target, source.read_bytes())))
+        self._written.append(self._pool.submit(lambda: files.write_bytes(target, source.read_bytes())))
 
     def finish(self) -> None:
         """Wait for all files.
@@ -80,13 +80,8 @@ class FilesBeside:
             return known.read_bytes()
         made = lighter(content, shape)
         with suppress(OSError):  # of a folder that cannot be written to: nothing is kept
-            _write(known, made)
+            files.write_bytes(known, made)
         return made
-
-
-def _write(target: Path, content: bytes) -> None:
-    with files.atomic(target) as temporary:
-        temporary.write_bytes(content)
 
 
 @contextmanager
