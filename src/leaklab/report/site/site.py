@@ -15,13 +15,14 @@ from leaklab.records.config import Scale
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
 from leaklab.report.judge.attackers import MEDIAN
-from leaklab.report.judge.terms import NAMES, in_words, key_in_words, key_name, name_in_words
+from leaklab.report.judge.terms import NAMES, in_words, key_in_words, key_name, name_in_words, stand_in_in_words
 from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.numbers.results import RowKeys
 from leaklab.report.numbers.words import MINUS, NONE, STATES
 from leaklab.report.site import pictures, scoreboard
 from leaklab.report.site.files_beside import FilesBeside, files_beside
 from leaklab.report.site.findings import answer_heads
+from leaklab.report.site.glossary import in_full
 from leaklab.report.site.headlines import (
     ATTACKERS,
     KNOWING_ATTACKER,
@@ -79,7 +80,7 @@ def build(data: SiteData, folder: Path, beside: FilesBeside | None = None) -> tu
     ]
     drawn = strips(load_headlines(), data.scale) if data.scale == STRIPS_OF else {}
     own = {path.stem: Markup(text) for path, text in drawn.items()}  # strips escape what they are given
-    index = environment.get_template("index.html").render(site=data, pages=pages, strips=own)
+    index = environment.get_template("index.html").render(site=data, pages=pages, strips=own, told=set())
     files.write_text(written[0], index)
     files.write_text(written[1], environment.get_template("style.css").render())
     files.write_text(written[2], environment.get_template("claims.html").render(site=data))
@@ -88,7 +89,9 @@ def build(data: SiteData, folder: Path, beside: FilesBeside | None = None) -> tu
         text = environment.get_template("scoreboard.html").render(site=data, **scoreboard.page(data.scoreboard))
         files.write_text(written[-1], text)
     for place, (paper, path) in enumerate(zip(data.papers, written[3:], strict=False)):
-        text = environment.get_template("paper.html").render(site=data, paper=paper, **_neighbors(data.papers, place))
+        text = environment.get_template("paper.html").render(
+            site=data, paper=paper, told=set(), **_neighbors(data.papers, place)
+        )
         files.write_text(path, text)
     for place, page in enumerate(pages):
         path = folder / f"{page.name}.html"
@@ -208,6 +211,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "thumbnail": pictures.thumbnail_name,
     "size": pictures.size_of,
     "duration": duration,
+    "in_full": in_full,
     "key": key_name,
     "keys": keys_text,
     "breakable": breakable,
@@ -216,6 +220,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": number,
     "percent": "{:.0f}".format,
     "span": span,
+    "stand_in": stand_in_in_words,
     "sentence": tables.sentence,
     "paper_name": lambda key: key.upper(),
     "values": values_text,
