@@ -36,19 +36,9 @@ from leaklab.specs.stages import BLOCKS
 from leaklab.specs.training import TrainSpec
 
 LISTS = {
-    "rates",
-    "seeds",
-    "metrics",
-    "evaluate",
-    "input_range",
-    "alpha",
-    "beta",
-    "clients",
-    "indexes",
-    "watch",
-    "keep",
+    "rates", "seeds", "metrics", "evaluate", "input_range", "alpha", "beta", "clients", "indexes", "watch", "keep",
     "sends",
-}
+}  # fmt: skip
 LABELS = "row"
 ARCHITECTURE = "architecture"
 """What a block says under ``stage`` of which nothing runs: a network that is described."""

@@ -113,7 +113,13 @@ def build_aside(
     """
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
         made, before = Path(scratch, "made"), Path(scratch, "before")
-        site.build(gather(scale, items, sources, Path(scratch, "drawings"), plan), made, beside)
+        data = gather(scale, items, sources, Path(scratch, "drawings"), plan)
+        try:
+            site.build(data, made, beside)
+        except BaseException:
+            if beside is not None:
+                beside.close()  # nobody may write into a folder that is taken away
+            raise
         if folder.exists():
             folder.replace(before)
         made.replace(folder)
