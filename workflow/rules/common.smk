@@ -51,6 +51,7 @@ from leaklab.planning.telling import give_words, tells_failures
 from leaklab.records.config import SCALES, Config
 from leaklab.records.config import parse as parse_config
 from leaklab.records.errors import UserError
+from leaklab.records.text_numbers import hinted
 from leaklab import fork_server
 
 
@@ -74,7 +75,7 @@ try:
     CALL = Call(PLANNED, CONFIG.scale, workflow.is_main_process, sys.argv[1:])
     CODE_LOCK = CodeLock.load()
 except UserError as error:
-    raise WorkflowError(f"leaklab: {error}") from None
+    raise WorkflowError(f"leaklab: {hinted(str(error))}") from None
 
 if workflow.is_main_process:
     patch_main_process()
@@ -115,7 +116,7 @@ def the_plan():
     try:
         plan = CALL.plan(workflow.dag_settings.targets)
     except UserError as error:
-        raise WorkflowError(f"leaklab: {error}") from None
+        raise WorkflowError(f"leaklab: {hinted(str(error))}") from None
     if workflow.is_main_process:
         say(CALL.opening_line(plan, configured_device(PLACE.device)))
     return plan
