@@ -47,7 +47,12 @@ from leaklab.planning.snakemake_patches import (
     patch_main_process,
 )
 from leaklab.planning.slurm_patches import choose_status_command, name_jobs
-from leaklab.planning.telling import give_words, lines_of_failures, tells_failures, without_commit
+from leaklab.planning.telling import (
+    give_words,
+    lines_of_failures,
+    tells_failures,
+    without_commit,
+)
 from leaklab.records.config import SCALES, Config
 from leaklab.records.config import parse as parse_config
 from leaklab.records.errors import UserError
