@@ -572,7 +572,11 @@ def test_a_help_text_flows_to_the_width_of_the_terminal(leaklab):
     assert "scratch folder. If all bytes are equal, results/code.lock records that the" in lines
 
 
-def test_schemas_are_written_and_named(leaklab, tmp_path):
+def test_schemas_are_written_and_named(leaklab, mistake, tmp_path):
+    assert mistake("schema", folder=tmp_path) == "no workflow/Snakefile here: run from the project's root folder"
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "workflow").mkdir()
+    shutil.copy2(ROOT / "workflow/Snakefile", tmp_path / "workflow")
     lines = leaklab("schema", folder=tmp_path).splitlines()
     assert lines == [
         f"workflow/schemas/{name}.schema.json"

@@ -12,6 +12,7 @@ from leaklab.planning import result_lookups
 from leaklab.planning.call import (
     Call,
     free_lock_of_killed_call,
+    make_folders_of_scales,
     note_call,
     prepare,
     refuse_closed_folders,
@@ -38,6 +39,7 @@ from leaklab.planning.result_lookups import (
     scale_spec,
     text_entry,
 )
+from leaklab.planning.room import refuse_unfit_folder
 from leaklab.planning.snakemake_patches import (
     bring_to_now,
     drop_default_limit,
@@ -45,10 +47,17 @@ from leaklab.planning.snakemake_patches import (
     patch_main_process,
 )
 from leaklab.planning.slurm_patches import choose_status_command, name_jobs
-from leaklab.planning.telling import give_words, lines_of_failures, tells_failures
+from leaklab.planning.telling import (
+    give_words,
+    lines_of_failures,
+    tells_failures,
+    without_commit,
+)
 from leaklab.records.config import SCALES, Config
 from leaklab.records.config import parse as parse_config
 from leaklab.records.errors import UserError
+from leaklab.records.git import unknown_commit
+from leaklab.records.os_errors import line_of
 from leaklab.records.text_numbers import hinted
 from leaklab import fork_server
 
@@ -66,20 +75,24 @@ def say_at_the_end(line):
 
 patch_every_process()
 try:
+    if workflow.is_main_process:
+        refuse_unfit_folder(Path.cwd())
     given = " and --config" if workflow.config_settings.overwrite_config else ""
     CONFIG = parse_config(Config, config, f"config/config.yaml{given}")
     prepare(CONFIG)
     PLANNED = items_of_call(workflow.is_main_process, sys.argv[1:])
     CALL = Call(PLANNED, CONFIG.scale, workflow.is_main_process, sys.argv[1:])
     CODE_LOCK = CodeLock.load()
+    if workflow.is_main_process:
+        patch_main_process()
+        say(free_lock_of_killed_call())
+        note_call()  # here, as Snakemake locks the folder before it calls onstart
+        say(bring_to_now())
+        say(without_commit(unknown_commit()))
 except UserError as error:
     raise WorkflowError(f"leaklab: {hinted(str(error))}") from None
-
-if workflow.is_main_process:
-    patch_main_process()
-    say(free_lock_of_killed_call())
-    note_call()  # here, as Snakemake locks the folder before it calls onstart
-    say(bring_to_now())
+except OSError as error:
+    raise WorkflowError(f"leaklab: {line_of(error)}") from None
 if workflow.is_main_process:
     PLACE = place_of_call(CONFIG.device, Asked.of(sys.argv[1:]))
     say(PLACE.line)

@@ -24,6 +24,7 @@ from leaklab.planning.plan import KnownPlan, Plan, build_plan
 from leaklab.records.config import SCALES, Config, Scale
 from leaklab.records.environment import CHECKPOINT_SECONDS
 from leaklab.records.errors import UserError
+from leaklab.records.git import stay_here
 
 VARIABLE = "LEAKLAB_SCALES"
 OF_SCALE = re.compile(rf"(?:results|figures)/({'|'.join(SCALES)})/(?:([^/]+)/([^/]+?)\.[a-z]+$)?")
@@ -173,6 +174,7 @@ BEGAN = 19
 
 def prepare(config: Config) -> None:
     """Set the environment that jobs inherit; what is set already wins over the configuration."""
+    stay_here()
     # `python` in the rules is the one that runs Snakemake, whether or not its environment is activated
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     # two processes of one thread beat one process of two threads on every workload measured
@@ -261,3 +263,10 @@ def _nearest(folder: Path) -> Path:
     while not folder.exists():
         folder = folder.parent
     return folder
+
+
+def make_folders_of_scales(root: Path = Path()) -> None:
+    """Make the folders of all scales, as `dvc commit` ends in an error where one of its outputs is not there."""
+    for kind in ("results", "figures"):
+        for scale in SCALES:
+            (root / kind / scale).mkdir(parents=True, exist_ok=True)

@@ -29,6 +29,8 @@ SYMBOLS = {"done": "[green]done[/]", "not run": "not run", "planned": "[dim]plan
 WIDEST = len("planned")
 COLUMNS = ("jobs", "to run", "longest", "CPU time", "memory", "disk")
 GPU_COLUMN = "GPU time"
+LONGEST = 4000
+"""Characters of a line that is refused: an argument may be a file's content, pasted in the place of its name."""
 Words = Mapping[str, Sequence[str]]
 """Item -> the word of its state at each scale."""
 
@@ -250,7 +252,14 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
+def one_line(text: str) -> str:
+    """Return a line for the user as ``printable`` has it, without the middle of one that nobody reads to its end."""
+    line = printable(text)
+    return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}"
+
+
 def print_anything() -> None:
-    """Let standard output show the number of a character that its encoding lacks, rather than fail."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    """Let the standard streams show the number of a character that their encoding lacks, rather than fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

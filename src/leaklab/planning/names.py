@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import TypeVar
 
 from leaklab.items.items import Item, load_items
 from leaklab.planning.own_items import PAPER, own_files
@@ -10,6 +11,20 @@ from leaklab.records.errors import UserError
 
 OFFERED = 3
 """Names that are offered at most for one that is nearly right."""
+
+
+Words = TypeVar("Words", list[str] | None, str | None)
+
+
+def no_empty_word(words: Words) -> Words:
+    """Return the words that name an item or a paper, None for none, as they are: an empty one is no name.
+
+    Raises:
+        UserError: a word is empty, as where a variable of the shell is not set; none at all would mean everything.
+    """
+    if any(not word.strip() for word in ([words] if isinstance(words, str) else words or [])):
+        raise UserError("the name of the item or paper is empty: write it, or leave it out where all are meant")
+    return words
 
 
 def named_item(name: str, items: Mapping[str, Item]) -> Item:

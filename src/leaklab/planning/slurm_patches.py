@@ -11,18 +11,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-SACCT_SECONDS = 20
+from leaklab.planning.gpus import ANSWER_SECONDS, why_no_answer
 
 
-def accounting_works() -> bool:
-    """Return whether ``sacct`` answers; where it has no database behind it, it says so and fails."""
+def accounting_problem() -> str:
+    """Return why ``sacct`` does not answer, as without a database behind it; empty where it does."""
+    command = ("sacct", "--noheader", "--allocations")
     try:
-        asked = subprocess.run(
-            ["sacct", "--noheader", "--allocations"], capture_output=True, timeout=SACCT_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return asked.returncode == 0
+        subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        return why_no_answer(error)
+    return ""
 
 
 def choose_status_command(settings: object) -> str:
@@ -41,16 +40,16 @@ def choose_status_command(settings: object) -> str:
     command = getattr(settings, "status_command", None)
     if command is None:
         return ""
-    works, executor = accounting_works(), sys.modules[type(settings).__module__]
+    problem, executor = accounting_problem(), sys.modules[type(settings).__module__]
     _know_cancelled_jobs(executor)
-    if not works:
+    if problem:
         _keep_from_sacct(executor)
     if command != "sacct":
         return f"{command} is asked for the state of jobs, as slurm-status-command says"
-    if works:
+    if not problem:
         return "sacct is asked for the state of jobs: the accounting database answers"
     settings.status_command = "squeue"  # type: ignore[attr-defined]
-    return "squeue is asked for the state of jobs: sacct does not work here (no accounting database)"
+    return f"squeue is asked for the state of jobs: sacct does not work here ({problem})"
 
 
 def _keep_from_sacct(executor: Any) -> None:

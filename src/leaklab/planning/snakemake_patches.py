@@ -19,6 +19,7 @@ from leaklab.planning.outputs import Aside
 from leaklab.planning.reasons import cannot_pass
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_text
+from leaklab.records.walk import files_below
 
 NEW_OBJECTS = 100_000
 """Objects that are new when Python's collector looks through these; its own 700 are a few jobs of Snakemake."""
@@ -194,8 +195,7 @@ def bring_to_now(root: Path = Path()) -> str:
         what was done, for the user; empty where there was nothing to do.
     """
     late, changed = time.time() + TOLERANCE, []
-    files = (Path(at, name) for place in PLACES for at, _, names in os.walk(root / place) for name in names)
-    for path in files:
+    for path in (path for place in PLACES for path in files_below(root / place, closed=False)):
         with suppress(OSError):  # it has gone meanwhile, or belongs to somebody else
             if path.stat().st_mtime > late:
                 os.utime(path)

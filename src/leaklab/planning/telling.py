@@ -58,3 +58,8 @@ def _named(job: Any, words: Callable[[], JobWords]) -> str:
 def _why(job: Any) -> str:
     logs = [Path(str(path)) for path in job.log]
     return f"{reason(logs, SILENT)}{f' (see {logs[0]})' if logs else ''}"
+
+
+def without_commit(why: str) -> str:
+    """Return what is said where git does not tell the commit that records name; empty where ``why`` is."""
+    return f"what is made now names no commit: {why}" if why else ""

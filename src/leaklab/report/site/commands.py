@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from leaklab.planning.names import complete_item
+from leaklab.planning.names import complete_item, no_empty_word
 from leaklab.records.progress import shown
 from leaklab.records.terminal import ScaleOption, named_scale, out
 
@@ -18,7 +18,11 @@ def add_to(app: typer.Typer) -> None:
 def report(
     item: Annotated[
         list[str] | None,
-        typer.Argument(help="such as lrp table1, or mine toy; none: all of the scale", autocompletion=complete_item),
+        typer.Argument(
+            help="such as lrp table1, or mine toy; none: all of the scale",
+            callback=no_empty_word,
+            autocompletion=complete_item,
+        ),
     ] = None,
     scale: ScaleOption = "demo",
 ) -> None:
