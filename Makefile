@@ -106,7 +106,7 @@ share: $(READY) ## record what was made in dvc.lock and push it to your DVC remo
 	@raw=$$(find data -name '*.dvc' | sort); \
 		{ [ -z "$$raw" ] || $(BIN)/dvc commit --force $$raw; } && \
 		$(BIN)/dvc push && \
-		echo "pushed; colleagues find it by the locks: git add dvc.lock results/dvc.lock" $$raw "&& git commit && git push"
+		echo "pushed; colleagues find it by the locks: git add dvc.lock results/dvc.lock .dvc/config" $$raw "&& git commit && git push"
 
 # without it each call ends with a notice of the theme's makers
 docs: export NO_MKDOCS_2_WARNING := 1

@@ -303,6 +303,7 @@ class TestPlan:
             ("tabel1", "did you mean lrp/table1, outpost/table1 or hyperfl/table1?"),
             ("LRP Tabel1", "did you mean lrp/table1, lrp/table7 or lrp/table6?"),
             ("lrp lemma", "choose from lrp/max-pooling, lrp/table1, "),
+            ("lpr", "did you mean a paper, lrp? `leaklab items lrp` lists its items"),
             ("bogus", "name a paper and one of its items, such as lrp/max-pooling; `leaklab items` lists them"),
         ],
     )
@@ -571,7 +572,11 @@ def test_a_help_text_flows_to_the_width_of_the_terminal(leaklab):
     assert "scratch folder. If all bytes are equal, results/code.lock records that the" in lines
 
 
-def test_schemas_are_written_and_named(leaklab, tmp_path):
+def test_schemas_are_written_and_named(leaklab, mistake, tmp_path):
+    assert mistake("schema", folder=tmp_path) == "no workflow/Snakefile here: run from the project's root folder"
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "workflow").mkdir()
+    shutil.copy2(ROOT / "workflow/Snakefile", tmp_path / "workflow")
     lines = leaklab("schema", folder=tmp_path).splitlines()
     assert lines == [
         f"workflow/schemas/{name}.schema.json"

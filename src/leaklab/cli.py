@@ -10,15 +10,18 @@ from typing import Annotated
 import typer
 
 from leaklab.guests import commands as guest_commands
-from leaklab.planning.listings import print_anything, printable
-from leaklab.planning.names import complete_item, complete_paper
+from leaklab.planning.listings import one_line, print_anything
+from leaklab.planning.names import complete_item, complete_paper, no_empty_word
 from leaklab.planning.snakemake_patches import collect_rarely
 from leaklab.probing import commands as probe_commands
 from leaklab.provenance import commands as provenance_commands
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
+from leaklab.records.git import stay_here
+from leaklab.records.os_errors import line_of
 from leaklab.records.progress import shown
 from leaklab.records.terminal import AsJson, ScaleOption, named_scale, out, print_json, print_lines, print_table
+from leaklab.records.text_numbers import hinted
 from leaklab.report.site import commands as report_commands
 from leaklab.report.site import scoreboard_commands
 
@@ -46,17 +49,22 @@ for commands in (guest_commands, probe_commands, provenance_commands, report_com
     commands.add_to(app)
 Items = Annotated[
     list[str] | None,
-    typer.Argument(help="such as lrp table1, or lrp; none: all of the scale", autocompletion=complete_item),
+    typer.Argument(
+        help="such as lrp table1, or lrp; none: all of the scale", callback=no_empty_word, autocompletion=complete_item
+    ),
 ]
 
 
 def main() -> None:
-    """Run the command; a user's mistake is one line and exit status 1."""
+    """Run the command; a user's mistake, or what the system refuses, is one line and exit status 1."""
     print_anything()
     try:
+        stay_here()
         app()
     except UserError as error:
-        sys.exit(f"leaklab: {printable(str(error))}")
+        sys.exit(f"leaklab: {one_line(hinted(str(error)))}")
+    except OSError as error:
+        sys.exit(f"leaklab: {one_line(line_of(error))}")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in WORKFLOW:
             raise
@@ -102,7 +110,11 @@ def leaklab(
 def items(
     paper: Annotated[
         str | None,
-        typer.Argument(help="list the items of one paper, also those that wait", autocompletion=complete_paper),
+        typer.Argument(
+            help="list the items of one paper, also those that wait",
+            callback=no_empty_word,
+            autocompletion=complete_paper,
+        ),
     ] = None,
     why: Annotated[bool, typer.Option(help="also say why planned items do not run yet")] = False,
     as_json: AsJson = False,
@@ -222,7 +234,7 @@ def calibrate(
     from leaklab.planning.gpus import device_wanted
     from leaklab.planning.listings import planned_jobs
 
-    print_lines(calibrated(planned_jobs("", "paper"), device or device_wanted()), "measuring")
+    print_lines(calibrated(planned_jobs("", "paper"), device_wanted() if device is None else device), "measuring")
 
 
 @app.command()
@@ -252,15 +264,19 @@ def pack(scale: ScaleOption = "small") -> None:
     """Pack what tables and figures read beside them: of their runs, where those are here, and of items edited since."""
     from leaklab.planning.listings import planned_items
     from leaklab.provenance.packing import pack
+    from leaklab.provenance.unchanged import keep_committed
     from leaklab.report.collect.edited import keep_texts
 
+    print_lines(keep_committed(named_scale(scale)), "reading records")
     print_lines(keep_texts(named_scale(scale)), "reading items")
     print_lines(pack(planned_items("", named_scale(scale)), named_scale(scale)), "packing")
 
 
 @app.command()
 def remake(
-    item: Annotated[list[str] | None, typer.Argument(help="such as lrp table1; none: all that are stale")] = None,
+    item: Annotated[
+        list[str] | None, typer.Argument(callback=no_empty_word, help="such as lrp table1; none: all that are stale")
+    ] = None,
     scale: ScaleOption = "small",
     cores: Annotated[int, typer.Option(min=1, help="how many jobs side by side")] = 2,
 ) -> None:

@@ -12,6 +12,9 @@ from typing import Any
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
+JOB = "--mode"
+"""Stands among the words of the processes that Snakemake starts itself, which inherit what was found for it."""
+
 
 class LogHandler(LogHandlerBase):
     """Shows the user what a call does."""
@@ -21,7 +24,14 @@ class LogHandler(LogHandlerBase):
         from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultFormatter
 
         from leaklab.planning.console import Console
+        from leaklab.planning.room import make_room
+        from leaklab.records.errors import UserError
 
+        try:  # here, as Snakemake asks for nothing of ours before it needs all of that
+            for line in () if JOB in sys.argv else make_room():
+                print(f"leaklab: {line}", file=sys.stderr, flush=True)
+        except UserError as error:
+            sys.exit(f"leaklab: {error}")
         asked: Any = self.common_settings
         quiet = {str(one).lower().rpartition(".")[2] for one in asked.quiet or ()}
         self.stock: Handler = ColorizingTextHandler(

@@ -83,5 +83,7 @@ def test_the_configuration_points_editors_to_its_schema():
 
 def test_the_schemas_are_written_as_they_are(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    Path("workflow").mkdir()
+    Path("workflow/Snakefile").write_text("", encoding="utf-8")
     written = write_schemas()
     assert {path: path.read_text(encoding="utf-8") for path in written} == schema_texts()

@@ -11,7 +11,7 @@ import pytest
 import snakemake_executor_plugin_slurm as executor
 import yaml
 
-from leaklab.planning.snakemake_patches import accounting_works, choose_status_command, name_jobs
+from leaklab.planning.slurm_patches import accounting_problem, choose_status_command, name_jobs
 from leaklab.records.errors import UserError
 
 
@@ -45,7 +45,7 @@ def sacct(tmp_path, monkeypatch):
 )
 def test_squeue_takes_over_where_accounting_does_not_work(sacct, text, works):
     sacct(text)
-    assert accounting_works() == works
+    assert (accounting_problem() == "") == works
     settings = settings_with("sacct")
     said = choose_status_command(settings)
     assert settings.status_command == ("sacct" if works else "squeue")

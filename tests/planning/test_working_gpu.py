@@ -184,7 +184,7 @@ def test_without_gpus_the_line_says_who_has_none(hardware, monkeypatch, lines, p
 def test_a_cluster_that_does_not_answer_is_one_line_and_processors(hardware, monkeypatch, command, why):
     hardware(present=False)
     monkeypatch.setattr(gpus, "SINFO", command)
-    monkeypatch.setattr(gpus, "SINFO_SECONDS", 0.2 if "sleep" in command else 20)
+    monkeypatch.setattr(gpus, "ANSWER_SECONDS", 0.2 if "sleep" in command else 20)
     found = place_of_call("auto", SLURM)
     assert found.device == "cpu"
     assert found.line.startswith("device auto: sinfo does not answer (")

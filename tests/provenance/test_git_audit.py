@@ -83,8 +83,16 @@ def test_a_commit_that_is_not_there_is_refused(git, name):
 def test_outside_of_a_checkout_it_says_so(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    with pytest.raises(UserError, match="run it in a checkout"):
+    with pytest.raises(UserError, match=r"no checkout of git.*run it in a checkout"):
         compare("HEAD")
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(UserError, match="run it in a checkout"):
+    with pytest.raises(UserError, match="git is not to be found here: install it"):
         compare("HEAD")
+
+
+def test_a_failure_of_git_is_not_told_as_a_missing_commit(git, monkeypatch, tmp_path):
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(UserError, match=r"belongs to .*git config --global --add safe\.directory") as refused:
+        compare("HEAD")
+    assert "no commit" not in str(refused.value)
+    assert str(tmp_path) in str(refused.value)

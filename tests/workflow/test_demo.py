@@ -147,6 +147,15 @@ def test_second_demo_runs_no_job(demo):
     assert "Nothing to be done" in dry_run(demo)
 
 
+def test_the_report_of_snakemake_is_no_empty_shell(demo, tmp_path):
+    demo.must("snakemake", "--nolock", "--cores", "1", "--report", str(tmp_path / "stock.html"), "--", "demo")
+    page = (tmp_path / "stock.html").read_text()
+    table1 = load_items()["lrp/table1"]
+    captions = ("is the report proper", "drawn from", "The papers' claims, each judged")
+    for told in (*captions, "lrp at scale demo", table1.title):
+        assert told in page, told
+
+
 def test_no_job_takes_more_than_two_gibibytes(demo):
     for file in (demo.folder / "results/runs").rglob("run.json"):
         assert json.loads(file.read_text())["peak_memory_mb"] < 2048, file

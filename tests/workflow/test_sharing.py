@@ -23,7 +23,7 @@ def pulled(demo, tmp_path_factory):
         (author.folder / path).parent.mkdir(parents=True, exist_ok=True)
         (author.folder / path).write_text("a private sentence")
     said = author.must(*SHARE)
-    assert "git add dvc.lock results/dvc.lock && git commit" in said
+    assert "git add dvc.lock results/dvc.lock .dvc/config && git commit" in said
     author.must("git", "add", "--all")
     author.must("git", "commit", "--quiet", "--message", "the demo")
     author.must("git", "clone", "--quiet", str(author.folder), str(place / "reader"))

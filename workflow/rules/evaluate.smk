@@ -34,7 +34,13 @@ rule make_table:
         targets="config/papers/targets.csv",
         tolerances="config/papers/tolerances.yaml",
     output:
-        csv="results/{scale}/{paper}/{item}.csv",
+        csv=report(
+            "results/{scale}/{paper}/{item}.csv",
+            caption="../report/table.rst",
+            category="{paper} at scale {scale}",
+            subcategory="{item}",
+            labels=results.labels("numbers"),
+        ),
         markdown="results/{scale}/{paper}/{item}.md",
         latex="results/{scale}/{paper}/{item}.tex",
         run="results/{scale}/{paper}/{item}.run.json",
@@ -62,7 +68,13 @@ rule make_figure:
         tolerances="config/papers/tolerances.yaml",
         pictures=results.of_item(result_lookups.pictures),
     output:
-        png="figures/{scale}/{paper}/{item}.png",
+        png=report(
+            "figures/{scale}/{paper}/{item}.png",
+            caption="../report/figure.rst",
+            category="{paper} at scale {scale}",
+            subcategory="{item}",
+            labels=results.labels("figure"),
+        ),
         pdf="figures/{scale}/{paper}/{item}.pdf",
         data="figures/{scale}/{paper}/{item}.npz",
         run="figures/{scale}/{paper}/{item}.run.json",
@@ -93,7 +105,12 @@ rule judge_claims:
         sentences="config/papers/sentences.csv",
     output:
         comparison="results/{scale}/comparison.csv",
-        claims="results/{scale}/claims.csv",
+        claims=report(
+            "results/{scale}/claims.csv",
+            caption="../report/claims.rst",
+            category="claims at scale {scale}",
+            labels={"what": "claims and verdicts"},
+        ),
         verdicts="results/{scale}/verdicts.json",
         metrics="results/{scale}/metrics.json",
         run="results/{scale}/judgement.run.json",

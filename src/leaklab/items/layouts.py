@@ -164,7 +164,7 @@ class CurvesLayout(Named):
         where: row keys that a number must have to be shown.
         log: axes with a logarithmic scale; an x that begins at 0 is linear up to 1.
         targets: horizontal lines.
-        band: ``std`` shades one standard deviation around each line.
+        band: ``std`` shades one standard deviation around each line, ``interval`` draws the 95 % interval of each mark.
         difference_to: values of all line keys, e.g. ``{method: vanilla}``: below each panel another shows the other
             lines' difference to this one, with this one's standard deviation around zero; for curves that lie on each
             other.
@@ -180,7 +180,7 @@ class CurvesLayout(Named):
     where: dict[str, Any] = Field(default_factory=dict)
     log: tuple[Literal["x", "y"], ...] = ()
     targets: tuple[TargetLine, ...] = ()
-    band: Literal["", "std"] = ""
+    band: Literal["", "std", "interval"] = ""
     difference_to: dict[str, Any] = Field(default_factory=dict)
     units: dict[str, str] = Field(default_factory=dict)
     note: str = ""

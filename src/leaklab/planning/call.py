@@ -24,6 +24,7 @@ from leaklab.planning.plan import KnownPlan, Plan, build_plan
 from leaklab.records.config import SCALES, Config, Scale
 from leaklab.records.environment import CHECKPOINT_SECONDS
 from leaklab.records.errors import UserError
+from leaklab.records.git import stay_here
 
 VARIABLE = "LEAKLAB_SCALES"
 OF_SCALE = re.compile(rf"(?:results|figures)/({'|'.join(SCALES)})/(?:([^/]+)/([^/]+?)\.[a-z]+$)?")
@@ -156,15 +157,6 @@ def _scale_of(target: str, configured: Scale) -> tuple[re.Match[str] | None, Sca
     return match, next((scale for scale in SCALES if scale == (match[1] if match else name)), None)
 
 
-def said_by_failed_steps(since: float, logs: Path = Path("logs")) -> list[str]:
-    """Return the last line of each step's log that ended with a message for the user, since a time (s since 1970)."""
-    said = []
-    for path in sorted(logs.rglob("*.log")):
-        lines = path.read_text(errors="replace").splitlines() if path.stat().st_mtime >= since else []
-        said += [line for line in lines[-1:] if line.startswith("leaklab ")]
-    return said
-
-
 def _to_do(outputs: Iterable[Path], pieces: int) -> str:
     waiting = sum(not path.is_file() for path in outputs) + pieces
     return f"{waiting} of them without a result yet" if waiting else "all of them with a result"
@@ -182,6 +174,7 @@ BEGAN = 19
 
 def prepare(config: Config) -> None:
     """Set the environment that jobs inherit; what is set already wins over the configuration."""
+    stay_here()
     # `python` in the rules is the one that runs Snakemake, whether or not its environment is activated
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     # two processes of one thread beat one process of two threads on every workload measured
@@ -270,3 +263,10 @@ def _nearest(folder: Path) -> Path:
     while not folder.exists():
         folder = folder.parent
     return folder
+
+
+def make_folders_of_scales(root: Path = Path()) -> None:
+    """Make the folders of all scales, as `dvc commit` ends in an error where one of its outputs is not there."""
+    for kind in ("results", "figures"):
+        for scale in SCALES:
+            (root / kind / scale).mkdir(parents=True, exist_ok=True)

@@ -110,10 +110,14 @@ def pull(paths: Sequence[Path]) -> None:
     if done.returncode:
         said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         first = next((line for line in said if line.startswith("ERROR")), said[0] if said else "dvc pull failed")
-        raise UserError(
-            f"{first.removeprefix('ERROR: ')}; name the remote with `dvc remote add --default NAME PATH_OR_URL`, "
-            "or let `make share` of the clone that made the runs end"
+        of_remote = any(word in first for word in ("remote", "download", "cloud", "cache"))
+        advice = (
+            "name the remote with `dvc remote add --default NAME PATH_OR_URL`, or let `make share` of the clone that "
+            "made the runs end"
+            if of_remote
+            else "`dvc pull` says more"
         )
+        raise UserError(f"{first.removeprefix('ERROR: ')}; {advice}")
 
 
 def refuse_damaged(jobs: Iterable[Job]) -> None:

@@ -27,7 +27,7 @@ PROBE_SECONDS = 120
 HARDWARE = (Path("/dev/nvidia0"), Path("/dev/kfd"), Path("/dev/dxg"))
 """What the drivers of NVIDIA, of AMD and of Windows' Linux make: without one nobody has to start torch to know."""
 SINFO = ("sinfo", "--noheader", "--format=%P|%G|%a")
-SINFO_SECONDS = 20
+ANSWER_SECONDS = 20
 NONE = "(null)"
 FORCE = "device: cuda in config/config.yaml asks for GPUs"
 EACH = "each training and attack asks for one"
@@ -129,9 +129,9 @@ def _found(asked: Asked) -> Place:
 def _of_cluster(partition: str) -> Place:
     """Ask Slurm once which partitions have GPUs, and take the user's, the default one or the first that has some."""
     try:
-        asked = subprocess.run(SINFO, capture_output=True, text=True, timeout=SINFO_SECONDS, check=True)
+        asked = subprocess.run(SINFO, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        return Place("cpu", line=f"device auto: sinfo does not answer ({_why(error)}), so processors; {FORCE}")
+        return Place("cpu", line=f"device auto: sinfo does not answer ({why_no_answer(error)}), so processors; {FORCE}")
     gpus, default = gpus_of_partitions(asked.stdout)
     wanted = next((name for name in (partition or default).split(",") if name in gpus), "")  # sites take several
     if wanted:
@@ -178,9 +178,10 @@ def _resources(text: str) -> Iterable[str]:
         yield word
 
 
-def _why(error: Exception) -> str:
+def why_no_answer(error: Exception) -> str:
+    """Return why a command of Slurm's did not answer within ``ANSWER_SECONDS``, in its own words where it has some."""
     if isinstance(error, subprocess.TimeoutExpired):
-        return f"not within {SINFO_SECONDS} s"
+        return f"not within {ANSWER_SECONDS} s"
     if isinstance(error, subprocess.CalledProcessError):
         return str(error.stderr).strip().rpartition("\n")[2] or f"status {error.returncode}"
     return str(error)

@@ -18,8 +18,8 @@ from leaklab.planning.devices import Device, measured_device
 from leaklab.planning.estimate import Estimate, datasets_of, estimate, source_of
 from leaklab.planning.gpus import device_wanted, gpu_problem, no_gpu
 from leaklab.planning.names import is_paper_of_own, named_item, named_paper, papers_of
-from leaklab.planning.outputs import State, how_to_make, jobs_behind, states
-from leaklab.planning.own_items import FOLDER, PAPER, own_files, own_items
+from leaklab.planning.outputs import State, how_to_make, jobs_behind, not_set_up, states
+from leaklab.planning.own_items import FOLDER, PAPER, checked_items, own_files, own_items
 from leaklab.planning.plan import PREPARED, Job, Plan, build_plan, result_files, set_up
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.environment import duration
@@ -29,6 +29,8 @@ SYMBOLS = {"done": "[green]done[/]", "not run": "not run", "planned": "[dim]plan
 WIDEST = len("planned")
 COLUMNS = ("jobs", "to run", "longest", "CPU time", "memory", "disk")
 GPU_COLUMN = "GPU time"
+LONGEST = 4000
+"""Characters of a line that is refused: an argument may be a file's content, pasted in the place of its name."""
 Words = Mapping[str, Sequence[str]]
 """Item -> the word of its state at each scale."""
 
@@ -128,12 +130,22 @@ def list_plan(name: str, scale: Scale) -> Listing:
     if isinstance(wanted, Item):
         return _item_plan(wanted, scale)
     plan = build_plan(wanted, (scale,))
-    ready = plan.ready(scale)
-    paper = name.strip().lower()
+    ready, paper = plan.ready(scale), name.strip().lower()
+    if paper and not ready:
+        raise UserError(_none_ready(paper, scale, plan, wanted))
     what = f"{paper} at scale {scale}" if paper else f"scale {scale}"
     command = _figures(ready, scale) if paper else f"snakemake --cores 2 {scale}"
     parts = {item.key.replace("/", " "): plan.jobs_of(scale, item) for item in ready}
     return _listing(f"{what}: {counted(len(ready), 'item')}", "item", parts, jobs_behind(plan, scale, ready), command)
+
+
+def _none_ready(paper: str, scale: Scale, plan: Plan, items: Mapping[str, Item]) -> str:
+    """Return what to ask for where a paper has no item that is made with a scale."""
+    apart = [key.replace("/", " ") for key in items if (scale, key) in plan.runs]
+    if apart:
+        return f"the items of {paper} are made by name, and not with scale {scale}: name one of {', '.join(apart)}"
+    others = [name for name in SCALES if any(name in item.scales for item in items.values())]
+    return f"no item of {paper} runs at scale {scale}: they name {' and '.join(others) or 'no scale'}"
 
 
 def planned_jobs(name: str, scale: Scale) -> list[Job]:
@@ -160,7 +172,7 @@ def _asked(name: str, scale: Scale) -> tuple[Plan, Scale, list[Item]]:
 def _wanted(name: str, scale: Scale) -> Item | dict[str, Item]:
     """Return the item that is named, or all items of the paper that is, or all."""
     paper = name.strip().lower()
-    items = own_items() if is_paper_of_own(paper) else load_items()
+    items = own_items() if is_paper_of_own(paper) else checked_items()
     if not paper or paper in papers_of(items):
         return {key: item for key, item in items.items() if paper in ("", item.paper)}
     item = named_item(name, items)
@@ -168,6 +180,8 @@ def _wanted(name: str, scale: Scale) -> Item | dict[str, Item]:
         raise UserError(f"{item.key} does not run yet: {item.planned}")
     if scale in item.scales and item.scales[scale].planned:
         raise UserError(f"{item.key} does not run at scale {scale} yet: {item.scales[scale].planned}")
+    if scale not in item.scales:
+        raise UserError(f"{item.key}: {not_set_up(item, scale)}")
     return item
 
 
@@ -238,7 +252,14 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
+def one_line(text: str) -> str:
+    """Return a line for the user as ``printable`` has it, without the middle of one that nobody reads to its end."""
+    line = printable(text)
+    return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}"
+
+
 def print_anything() -> None:
-    """Let standard output show the number of a character that its encoding lacks, rather than fail."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    """Let the standard streams show the number of a character that their encoding lacks, rather than fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

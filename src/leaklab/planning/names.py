@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import TypeVar
 
 from leaklab.items.items import Item, load_items
 from leaklab.planning.own_items import PAPER, own_files
@@ -10,6 +11,20 @@ from leaklab.records.errors import UserError
 
 OFFERED = 3
 """Names that are offered at most for one that is nearly right."""
+
+
+Words = TypeVar("Words", list[str] | None, str | None)
+
+
+def no_empty_word(words: Words) -> Words:
+    """Return the words that name an item or a paper, None for none, as they are: an empty one is no name.
+
+    Raises:
+        UserError: a word is empty, as where a variable of the shell is not set; none at all would mean everything.
+    """
+    if any(not word.strip() for word in ([words] if isinstance(words, str) else words or [])):
+        raise UserError("the name of the item or paper is empty: write it, or leave it out where all are meant")
+    return words
 
 
 def named_item(name: str, items: Mapping[str, Item]) -> Item:
@@ -41,7 +56,7 @@ def named_paper(name: str, items: Mapping[str, Item]) -> str:
         return wanted
     if wanted.partition("-")[0] in papers:
         raise UserError(f"'{name}' is no paper: `leaklab plan {named_item(name, items).key}` shows an item")
-    near = get_close_matches(wanted, papers, OFFERED, cutoff=0.6)
+    near = _near_papers(wanted, items)
     meant = f"did you mean {_either(near)}? " if near else ""
     raise UserError(f"unknown paper '{name}': {meant}{'there are' if meant else 'choose from'} {', '.join(papers)}")
 
@@ -85,7 +100,13 @@ def _offer(wanted: str, items: Mapping[str, Item]) -> str:
     paper = wanted.split("-")[0]
     if paper in papers_of(items):
         return f"choose from {', '.join(key for key in items if key.startswith(f'{paper}/'))}"
+    if papers := _near_papers(paper, items):
+        return f"did you mean a paper, {_either(papers)}? `leaklab items {papers[0]}` lists its items"
     return f"name a paper and one of its items, such as {next(iter(items))}; `leaklab items` lists them"
+
+
+def _near_papers(wanted: str, items: Mapping[str, Item]) -> list[str]:
+    return get_close_matches(wanted, papers_of(items), OFFERED, cutoff=0.6)
 
 
 def _either(names: list[str]) -> str:

@@ -98,7 +98,7 @@ class Plan:
         """Return every job that the item needs at this scale, each once, in the order of the road."""
         found: dict[str, Job] = {}
         for spec in asked_for(self.runs[scale, item.key]):
-            self._collect(spec.stage, run_id(spec), found)
+            self._collect(spec.stage, self.add(spec), found)
         return list(found.values())
 
     def _collect(self, stage: str, name: str, found: dict[str, Job]) -> None:

@@ -104,6 +104,10 @@ class Results:
         told = {"paper": wildcards.paper, "item": wildcards.item, "scale": wildcards.scale}
         return canonical_json(told | ({"missing": missing} if missing else {}))
 
+    def labels(self, what: str) -> Lookup:
+        """Look up what stands beside a file of an item in the report of Snakemake."""
+        return lambda wildcards: {"what": what, "title": self.item(wildcards).title}
+
     def of_item(self, files: Callable[[Any, Scale, Item], list[str]]) -> Lookup:
         """Look up the files that a function of plan, scale and item names (``planning/result_lookups.py``)."""
         return signed(lambda wildcards: files(self._plan, wildcards.scale, self.item(wildcards)))

@@ -13,6 +13,7 @@ from leaklab.guests.scoreboard import Entry
 from leaklab.items.items import Item, Paper
 from leaklab.probing.schema import ProbeData
 from leaklab.records.config import Config
+from leaklab.records.errors import UserError
 from leaklab.records.files import write_text
 from leaklab.specs.stages import SPECS
 
@@ -26,7 +27,7 @@ SCHEMAS: dict[str, Any] = {
     "probe": ProbeData,
     "specs": reduce(or_, SPECS),
 }
-FOLDER = Path("workflow/schemas")
+FOLDER, WORKFLOW = Path("workflow/schemas"), Path("workflow/Snakefile")
 
 
 def schema_texts() -> dict[Path, str]:
@@ -38,7 +39,13 @@ def schema_texts() -> dict[Path, str]:
 
 
 def write_schemas() -> list[Path]:
-    """Write all schema files."""
+    """Write all schema files.
+
+    Raises:
+        UserError: this is no project's root.
+    """
+    if not WORKFLOW.is_file():
+        raise UserError(f"no {WORKFLOW} here: run from the project's root folder")
     for path, text in schema_texts().items():
         write_text(path, text)
     return list(schema_texts())

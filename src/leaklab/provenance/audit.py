@@ -17,6 +17,8 @@ from leaklab.specs.base import RUNS, Spec
 from leaklab.specs.law import LawSpec
 from leaklab.specs.stages import RULES, Reads, recorded
 
+UNCOMMITTED = "made by uncommitted code: commit, then run snakemake again"
+
 
 @dataclass
 class Audit:
@@ -141,7 +143,7 @@ def _code_breaks(entry: Entry, ledger: Ledger, lock: CodeLock, result: Audit, co
     made, code = made_by(entry, ledger), entry.content["code"]
     known = made is not None and lock.accepts(made.key, code, made.code)
     if entry.content.get("dirty") and not (known and committed):
-        yield f"{entry.path}: made by uncommitted code: commit, then run snakemake again"
+        yield f"{entry.path}: {UNCOMMITTED}"
     if made is None or not known:
         yield f"{entry.path}: made by other code than the code here: run snakemake again, or `leaklab adopt`"
     elif code != made.code:

@@ -24,8 +24,10 @@ from leaklab.planning.run_records import checked_ledger
 from leaklab.provenance import published
 from leaklab.provenance.audit import Audit, Same, audit
 from leaklab.provenance.signing import Checked, check, signatures, unsigned_scales
+from leaklab.provenance.way_back import way_back
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256, write_json
+from leaklab.records.git import unknown_commit
 
 FILE = Path(".snakemake/audit-checksums.json")
 FORMAT = 1
@@ -114,6 +116,7 @@ class FullAudit:
         unsigned_scales: that have no signature, where a key was named.
         own: records of one's own items, which are not checked.
         spared: files that were not read again.
+        hint: what to know of git, or to do for an audit that passes; empty where there is nothing to say.
     """
 
     audit: Audit
@@ -125,6 +128,7 @@ class FullAudit:
     unsigned_scales: tuple[str, ...]
     own: int
     spared: int
+    hint: str = ""
 
     @property
     def differences(self) -> tuple[str, ...]:
@@ -170,6 +174,7 @@ class FullAudit:
             f"{one.signature}: valid, {one.files} signed files are here" for one in self.signed if not one.faults
         )
         yield from (f"results/{scale}: has no signature" for scale in self.unsigned_scales)
+        yield from filter(None, (self.hint,))
 
     def as_json(self) -> dict[str, Any]:
         """Return all of it for programs."""
@@ -189,6 +194,7 @@ class FullAudit:
             "made_again": found.remade,
             "edited": sorted(found.reworded),
             "adopted": sorted(map(str, found.adopted)),
+            "hint": self.hint,
         }
 
 
@@ -238,7 +244,12 @@ def checked(
         unsigned_scales=() if key is None else tuple(unsigned_scales()),
         own=len(every.entries) - len(ledger.entries),
         spared=checksums.spared,
+        hint=_without_git(unknown_commit()) or way_back(result),
     )
+
+
+def _without_git(why: str) -> str:
+    return f"whether code here is committed is not known: {why}" if why else ""
 
 
 def _besides(result: Audit) -> Iterator[str]:

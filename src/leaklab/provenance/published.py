@@ -1,6 +1,6 @@
 """Published results against a commit, for what hashes alone cannot show: who changes a file can change its records."""
 
-import subprocess
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,7 @@ from leaklab.planning.plan import Plan, result_files
 from leaklab.provenance import packing
 from leaklab.records.config import SCALES
 from leaklab.records.errors import UserError
+from leaklab.records.git import NoCheckoutError, asked
 from leaklab.records.ledger import Entry, Ledger
 
 PUBLISHED = ("results", "figures")
@@ -38,19 +39,14 @@ def compare(revision: str) -> Compared:
         revision: any name of a commit that git knows.
 
     Raises:
-        UserError: git is missing, this is no checkout, or there is no such commit.
+        UserError: git is missing or refuses, this is no checkout, or there is no such commit.
     """
-    named = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-    if named is None:
-        raise UserError(
-            f"no commit '{revision}' here: run it in a checkout, and name a commit that `git log` shows, or fetch it"
-        )
-    commit = named.strip()
-    lines = _parts(_git("ls-tree", "-r", "-z", commit, "--", *PUBLISHED))
+    commit = _commit(revision)
+    lines = _parts("ls-tree", "-r", "-z", commit, "--", *PUBLISHED)
     kept = {path: facts.split()[2] for facts, path in (line.split("\t", 1) for line in lines)}
     here = {
-        *_parts(_git("ls-files", "-z", "--", *PUBLISHED)),
-        *_parts(_git("ls-files", "-z", "--others", "--exclude-standard", "--", *PUBLISHED)),
+        *_parts("ls-files", "-z", "--", *PUBLISHED),
+        *_parts("ls-files", "-z", "--others", "--exclude-standard", "--", *PUBLISHED),
     }
     present = sorted(path for path in {*kept, *here} if Path(path).is_file() and not Path(path).is_symlink())
     return Compared(commit, len(kept), tuple(_differences(commit[:12], kept, present, _hashes(present))))
@@ -72,21 +68,27 @@ def _hashes(paths: Sequence[str]) -> dict[str, str]:
     """Return the names that git gives to the bytes of files, no filter applied."""
     if any("\n" in path for path in paths):
         raise UserError("a published file has a line break in its name: rename it")
-    found = _git("hash-object", "--no-filters", "--stdin-paths", given="\n".join(paths)) if paths else ""
-    return dict(zip(paths, (found or "").split(), strict=True))
+    given = os.fsencode("\n".join(paths))
+    found = asked("hash-object", "--no-filters", "--stdin-paths", given=given).decode() if paths else ""
+    return dict(zip(paths, found.split(), strict=True))
 
 
-def _parts(text: str | None) -> list[str]:
-    return [part for part in (text or "").split("\0") if part]
-
-
-def _git(*arguments: str, given: str = "") -> str | None:
-    """Return what git prints; None where it fails, or is not here."""
+def _commit(revision: str) -> str:
+    """Return the full name of a commit."""
     try:
-        done = subprocess.run(["git", *arguments], input=given, capture_output=True, text=True, check=False)
-    except OSError:
-        return None
-    return done.stdout if done.returncode == 0 else None
+        asked("rev-parse", "--git-dir")  # so that what git has against the folder is not taken for a missing commit
+    except NoCheckoutError as error:
+        raise UserError(f"{error}, so nothing can be compared with '{revision}': run it in a checkout") from None
+    try:
+        return asked("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}").decode().strip()
+    except UserError:
+        raise UserError(
+            f"no commit '{revision}' here: name a commit that `git log` shows, or fetch it with `git fetch`"
+        ) from None
+
+
+def _parts(*arguments: str) -> list[str]:
+    return [os.fsdecode(part) for part in asked(*arguments).split(b"\0") if part]
 
 
 # Result files that are not what a checkout should hold: files without a record, and results that were lost.

@@ -17,8 +17,10 @@ from leaklab.planning.run_records import checked_ledger
 from leaklab.provenance.sample import READ_RECORDS, Sample, Stale, Survey, choose, seconds_of
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, sha256
+from leaklab.records.git import unknown_commit
 from leaklab.records.ledger import Ledger
 from leaklab.records.recorder import git_state
+from leaklab.records.walk import files_below
 from leaklab.specs.base import RUNS
 from leaklab.specs.stages import folders_of
 
@@ -39,7 +41,8 @@ def adopted(cores: int, dry_run: bool = False) -> Iterator[str]:
     survey = Survey(build_plan(load_items()), without_own(checked_ledger()), CodeLock.load(), device_wanted())
     git = git_state()
     if not dry_run and (git["dirty"] or not git["commit"]):
-        raise UserError("adopt: commit the code first: evidence names the commit that it speaks for")
+        first = unknown_commit() or "commit the code first"
+        raise UserError(f"adopt: {first}: evidence names the commit that it speaks for")
     if not survey.stale:
         yield "nothing to adopt: every record is of the code here, or of code that it stands for"
         return
@@ -208,10 +211,10 @@ def _furnish(scratch: Path, runs: Iterable[Stale], survey: Survey) -> None:
         folders = [Path(path).parent for path in one.entry.inputs if Path(path).is_relative_to(RUNS)]
         folders += [folder for job in one.upstream for needed in job.needs for folder in folders_of(needed)]
         wanted.update(file for folder in folders for file in folder.glob("*"))
-        wanted.update(PREPARED.glob("**/*") if one.upstream else ())
+        wanted.update(files_below(PREPARED) if one.upstream else ())
         if one.entry.rule in READ_RECORDS:
-            wanted.update(file for place in ("results", "figures", PREPARED) for file in Path(place).rglob("*"))
-    wanted.update(Path("config").rglob("*"))
+            wanted.update(file for place in ("results", "figures", PREPARED) for file in files_below(Path(place)))
+    wanted.update(files_below(Path("config")))
     for file in sorted(wanted):
         if file.is_file() and file.as_posix() not in made and not (scratch / file).exists():
             (scratch / file).parent.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,10 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key, l
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.errors import UserError
 from leaklab.records.files import atomic, sha256
+from leaklab.records.walk import files_below
 
+LARGEST_KEY = 65536
+"""Bytes; what is larger is no key."""
 MAKE_KEY = "make one with `openssl genpkey -algorithm ed25519 -out key.pem`"
 TAKE_PUBLIC = "take it from the private one with `openssl pkey -in key.pem -pubout -out key.pub`"
 
@@ -134,7 +137,8 @@ def _public_key(file: Path) -> Ed25519PublicKey:
 
 def _read(file: Path, advice: str) -> bytes:
     try:
-        return file.read_bytes()
+        with file.open("rb") as handle:  # it may be a pipe, or a device without an end
+            return handle.read(LARGEST_KEY)
     except FileNotFoundError:
         raise UserError(f"{file} is missing: {advice}") from None
     except OSError as error:
@@ -164,9 +168,9 @@ def _strangers(scale: Scale, described: Mapping[str, str]) -> Iterator[str]:
     crate = crate_of(scale)
     report_record = Path("results", scale, "report/run.json")  # it has the checksums of what the crate is made from
     for folder in (Path("results", scale), Path("figures", scale)):
-        for path in sorted(folder.rglob("*")):
+        for path in files_below(folder):
             own = path.is_relative_to(crate.parent) or path == report_record
-            if path.is_file() and not own and path.as_posix() not in described:
+            if not own and path.as_posix() not in described:
                 yield f"{path}: lies among signed results, and {crate} does not describe it"
 
 

@@ -1,5 +1,6 @@
 """The chain behind a file as people and programs read it: every link, a summary by rule, or JSON."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ class Link:
 def in_checkout(file: str) -> str:
     """Return a path as records name it, relative to this folder; as it was written where it lies outside."""
     root = Path.cwd()
-    for path in (root / file, (root / file).resolve()):
+    for path in (root / file, Path(os.path.realpath(root / file))):  # resolve() fails at a loop of links
         if path.is_relative_to(root) and ".." not in path.parts:
             return path.relative_to(root).as_posix()
     return file

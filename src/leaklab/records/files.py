@@ -42,6 +42,12 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write ``content``."""
+    with atomic(path) as temporary:
+        temporary.write_bytes(content)
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write ``value`` as indented JSON with sorted keys."""
     write_text(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")

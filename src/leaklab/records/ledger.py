@@ -8,6 +8,7 @@ from typing import Any
 
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json
+from leaklab.records.walk import files_below
 
 PLACES = ("data/prepared", "results", "figures")
 
@@ -45,7 +46,8 @@ class Ledger:
     @classmethod
     def scan(cls, root: Path = Path()) -> "Ledger":
         """Read every record."""
-        paths = [path for place in PLACES for path in sorted((root / place).rglob("*run.json"))]
+        files = (path for place in PLACES for path in files_below(root / place))
+        paths = [path for path in files if path.name.endswith("run.json")]
         return cls(root, tuple(Entry(path.relative_to(root), _record(path)) for path in paths))
 
     @cached_property

@@ -221,6 +221,29 @@ def test_a_line_is_broken_where_a_number_is_missing():
     assert not figure.legends
 
 
+def test_an_interval_is_the_tables_and_stands_at_its_mark():
+    rows = [
+        replace(row("mse", float(x), std=9.0, method="lrp", E=x), ci_low=x - 0.5, ci_high=x + 0.25 if x < 3 else None)
+        for x in (1, 2, 3)
+    ]
+    layout = CurvesLayout(x="E", y="mse", band="interval")
+    figure = drawn(curves_figure.draw(layout, series.curves(layout, ResultTable(tuple(rows))), "Intervals"))
+    (bars,) = figure.axes[0].collections
+    assert [segment.tolist() for segment in bars.get_segments()[:2]] == [[[1, 0.5], [1, 1.25]], [[2, 1.5], [2, 2.25]]]
+    assert "Upright bars: 95 % intervals." in " ".join(text.get_text() for text in all_texts(figure))
+
+
+def test_two_places_of_a_line_may_fall_on_one_x_and_two_lines_may_not():
+    def at(**keys):
+        return [row("accuracy", 70.0, **keys), row("mse", float(keys.get("index", 1)), **keys)]
+
+    layout = CurvesLayout(x="accuracy", y="mse")
+    (curve,) = series.curves(layout, ResultTable((*at(index=1), *at(index=2))))
+    assert (curve.x.tolist(), curve.y.tolist()) == ([70.0, 70.0], [1.0, 2.0])
+    with pytest.raises(UserError, match="two numbers at one x"):
+        series.curves(layout, ResultTable((*at(index=1, method="a"), *at(index=1, method="b"))))
+
+
 def test_two_lines_of_one_name_are_refused():
     layout = CONVERGENCE.model_copy(update={"labels": {"method": {"vanilla": "FedAvg", "lrp": "FedAvg"}}})
     with pytest.raises(UserError, match="'FedAvg' stands for two lines"):

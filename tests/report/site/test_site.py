@@ -16,6 +16,7 @@ from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.report.site import documents, site
 from leaklab.report.site.answers import Answer, AnswerLine, Pair
 from leaklab.report.site.attacks_tried import Left, ProtectionLeft, TriedAttack
+from leaklab.report.site.files_beside import LIGHT
 from leaklab.report.site.findings import Sentence
 from leaklab.report.site.headlines import HeadlineLine, setting_lines
 from leaklab.report.site.pages import (
@@ -29,7 +30,6 @@ from leaklab.report.site.pages import (
     ProvenanceLink,
     SiteData,
 )
-from leaklab.report.site.pictures import LIGHT
 from leaklab.report.site.recipes import DataSource, Recipe
 from leaklab.report.site.threats import ThreatModel
 from leaklab.report.tables.layout import lay_out

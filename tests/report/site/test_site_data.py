@@ -11,11 +11,12 @@ from leaklab.planning.resources import cost
 from leaklab.records.files import write_json
 from leaklab.records.ledger import Entry, Ledger
 from leaklab.report.numbers.results import ResultTable
+from leaklab.report.site.drawings import partition_pictures
 from leaklab.report.site.headlines import setting_lines
 from leaklab.report.site.links import chain_of
 from leaklab.report.site.publication import ACCURACY, cards_of, cost_of
 from leaklab.report.site.recipes import Recipe, absent_records
-from leaklab.report.site.site_data import Evidence, _page, _plain, _settings, partition_pictures
+from leaklab.report.site.site_data import Evidence, _page, _plain, _settings
 from leaklab.specs.training import PartitionSpec
 
 ROOT = Path(__file__).parents[3]
@@ -333,7 +334,7 @@ class TestPartitions:
         drawn.write_bytes(b"png")
         (picture,) = partition_pictures("small", jobs)
         assert (picture.path, picture.pdf) == (drawn, None)
-        assert picture.caption == "mnist, label-shards (shard_size 100, seed 3, set aside 20 %)"
+        assert picture.caption == "MNIST, label-shards (shard size 100, seed 3, set aside 20 %)"
         assert partition_pictures("demo", jobs) == ()
 
 

@@ -129,6 +129,16 @@ class TestReferences:
     def test_different_ones_are_shown_as_a_range(self):
         assert self.laid(0.3, 0.1).cells[1][0].text == "0.10 to 0.30"
 
+    def test_the_spread_of_one_is_shown_and_that_of_a_ranges_ends_is_not(self):
+        spec = self.SPEC.model_copy(update={"format": "{value:.2f} ± {std:.2f}"})
+        own = ResultRow("p", "t", {"d": "lrp"}, "mse", 0.5, std=0.1, attacker="paper")
+        ends = [
+            ResultRow("p", "t", {"d": d, "selection": "mean-image"}, "mse", v, std=0.1)
+            for d, v in (("a", 0.2), ("b", 0.4))
+        ]
+        assert lay_out(spec, ResultTable((*ends, own))).cells[1][0].text == "0.20 to 0.40"
+        assert lay_out(spec, ResultTable((ends[0], own))).cells[1][0].text == "0.20 ± 0.10"
+
 
 def test_metrics_below_are_lines_of_their_own():
     found = [ResultRow("p", "t", {"N": n}, "seconds", n / 10) for n in (100, 50)]

@@ -5,7 +5,6 @@ that was read, of git's history, beside the table: if both ask for the same at t
 file here would give. The audit reads what is kept alone, so that a copy without a history, too, can be audited.
 """
 
-import subprocess
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +16,7 @@ from leaklab.items.expand import PlannedRun, expand, expand_absent
 from leaklab.items.items import ITEMS, Cells, Item, RowValue, load_item
 from leaklab.planning.run_records import checked_ledger
 from leaklab.provenance.published import ITEM_READERS, items_read, kept_at
+from leaklab.records import git
 from leaklab.records.config import Scale, parse, plain_data
 from leaklab.records.errors import UserError
 from leaklab.records.files import atomic
@@ -54,7 +54,7 @@ def keep_texts(scale: Scale, root: Path = Path()) -> Iterator[str]:
         root: a checkout with its history.
 
     Raises:
-        UserError: a record is damaged.
+        UserError: a record is damaged, or git does not answer.
     """
     met, ledger = set(), checked_ledger(root)
     for entry in ledger.entries:
@@ -149,14 +149,11 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _in_history(root: Path, path: str) -> Mapping[str, bytes]:
     """Return SHA-256 -> bytes of each version of a file that git has; nothing outside a checkout."""
-    lines = _git(root, "log", "--format=", "--raw", "--no-abbrev", "--no-renames", "--", path).decode().splitlines()
-    blobs = {line.split()[3] for line in lines if line.startswith(":")}
-    texts = [_git(root, "cat-file", "blob", blob) for blob in sorted(blobs) if set(blob) != {"0"}]
-    return {sha256(text).hexdigest(): text for text in texts}
-
-
-def _git(root: Path, *arguments: str) -> bytes:
+    history = ("log", "--format=", "--raw", "--no-abbrev", "--no-renames", "--", path)
     try:
-        return subprocess.run(["git", *arguments], cwd=root, capture_output=True, timeout=60, check=False).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return b""
+        lines = git.asked(*history, root=root).decode().splitlines()
+    except git.NoCheckoutError:
+        return {}
+    blobs = {line.split()[3] for line in lines if line.startswith(":")}
+    texts = [git.asked("cat-file", "blob", blob, root=root) for blob in sorted(blobs) if set(blob) != {"0"}]
+    return {sha256(text).hexdigest(): text for text in texts}

@@ -111,6 +111,8 @@ def _panel(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve], strokes: S
     _missing(layout, axes, curves, strokes)
     for curve in curves if layout.band == "std" else ():
         _band(axes, curve, strokes.colors[_line_label(layout, curve.line)], positive="y" in layout.log)
+    for curve in curves if layout.band == "interval" else ():
+        _intervals(axes, curve, strokes.colors[_line_label(layout, curve.line)])
     _scales(layout, axes, curves)
     _targets(layout, axes, curves)
     names = [name for key, name in zip(layout.panels, labels_of(layout, layout.panels, curves[0].panel), strict=True)
@@ -189,6 +191,11 @@ def _band(axes: Axes, curve: Curve, color: Any, positive: bool = False) -> None:
     axes.fill_between(curve.x, low, high, color=color, alpha=0.15, linewidth=0)
 
 
+def _intervals(axes: Axes, curve: Curve, color: Any) -> None:
+    """Draw the 95 % interval of each mark that has one, thinner than the line between the marks."""
+    axes.vlines(curve.x, curve.low, curve.high, color=color, alpha=0.6, linewidth=1.0)
+
+
 def _scales(layout: CurvesLayout, axes: Axes, curves: Sequence[Curve]) -> None:
     if "y" in layout.log and any(np.any(curve.y > 0) for curve in curves):
         axes.set_yscale("log")
@@ -244,8 +251,10 @@ def _line_label(layout: CurvesLayout, line: Place) -> str:
 def _own_notes(layout: CurvesLayout, curves: Sequence[Curve]) -> list[str]:
     words = sorted({word for curve in curves for word in curve.missing if word})
     replicates = any(np.any(curve.std > 0) for curve in curves)
+    intervals = layout.band == "interval" and any(np.any(np.isfinite(curve.low)) for curve in curves)
     return [
         *(["Shaded: one standard deviation over the replicates."] if layout.band == "std" and replicates else []),
+        *(["Upright bars: 95 % intervals."] if intervals else []),
         *([_difference_note(layout, replicates)] if layout.difference_to else []),
         *(["An arrow at an axis points to what is better."] if any(curve.better for curve in curves) else []),
         *([f"Hollow marks with an arrow, above the axis: no number ({', '.join(words)})."] if words else []),

@@ -6,6 +6,7 @@ known, so their ends are taken together.
 """
 
 import math
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -117,6 +118,17 @@ NAMES: Mapping[str, str] = {
     "test_accuracy_top5": "top-5 accuracy",
 }  # fmt: skip
 """Name in a row -> how it is written."""
+IN_STAND_INS: Mapping[str, str] = {
+    "imagenet-validation": "ImageNet's validation images", "emnist-byclass": "EMNIST by class",
+    "cifar100-pretraining": "the other half of CIFAR-100", "resnet-small": "a small ResNet", "resnet-18": "ResNet-18",
+    "resnet-152": "ResNet-152", "resnet-small-adapted": "a small ResNet with adapters",
+    "resnet-18-adapted": "ResNet-18 with adapters", "vit-adapted": "ViT with adapters", "vit": "ViT",
+    "dlg-lenet": "DLG's LeNet", "cnn-mnist": "a CNN", "conditional-gan": "a conditional GAN",
+    "class-gaussian": "a Gaussian of each class", "biggan-deep": "BigGAN-deep", "lpips-squeeze": "LPIPS-Squeeze",
+    "lpips-vgg": "LPIPS-VGG",
+}  # fmt: skip
+"""Names of data sets, networks and metrics in the texts of stand-ins, beside those that rows have."""
+KEYS_OF_STAND_INS = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 COUNTED: Mapping[str, str] = {
     "n": "images", "E": "epochs", "clients": "clients", "rounds": "rounds", "steps": "steps",
     "summed": "clients in a sum", "classes": "classes", "hidden": "hidden units", "units": "hidden units",
@@ -132,6 +144,14 @@ SINGULAR: Mapping[str, str] = {
 }  # fmt: skip
 LAST = ("scenario", "n", "E", "B", "batch", "steps")
 """Keys that come after what was attacked, by whom and how."""
+
+
+def stand_in_in_words(text: str) -> str:
+    """Return what stands in for something: ``Fashion-MNIST in place of ImageNet's validation images``."""
+    if " in place of " not in text and not text.startswith("backbone "):
+        return text
+    known = {**NAMES, **IN_STAND_INS}
+    return KEYS_OF_STAND_INS.sub(lambda found: known.get(found[0], found[0]), text)
 
 
 def name_in_words(name: str) -> str:

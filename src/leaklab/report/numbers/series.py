@@ -37,6 +37,8 @@ class Curve:
         x: rising, no gaps.
         y: at x; NaN where there is no number.
         std: of y over the replicates; NaN where there is none.
+        low: lower end of the 95 % interval of y; NaN where there is none.
+        high: upper end of it.
         missing: for each x why there is no number in a word (``capped``), else empty.
         better: ``higher`` or ``lower`` y, where one of them is.
         x_unit: of x, where it is a metric with a unit.
@@ -49,6 +51,8 @@ class Curve:
     x: Floats
     y: Floats
     std: Floats
+    low: Floats
+    high: Floats
     missing: tuple[str, ...]
     better: str = ""
     x_unit: str = ""
@@ -131,8 +135,11 @@ def _is_reference(layout: CurvesLayout, curve: Curve) -> bool:
 
 def _minus(curve: Curve, reference: Curve) -> Curve:
     x, own, other = np.intersect1d(curve.x, reference.x, assume_unique=True, return_indices=True)
-    std = curve.std if curve is reference else np.full(len(x), np.nan)
-    return replace(curve, x=x, y=curve.y[own] - reference.y[other], std=std, missing=("",) * len(x))
+    none = np.full(len(x), np.nan)  # an interval of the difference would need the replicates
+    std = curve.std if curve is reference else none
+    return replace(
+        curve, x=x, y=curve.y[own] - reference.y[other], std=std, low=none, high=none, missing=("",) * len(x)
+    )
 
 
 def paths(layout: PathsLayout, results: ResultTable) -> tuple[Path, ...]:
@@ -210,7 +217,9 @@ def _curve(panel: Place, line: Place, points: Sequence[tuple[float, ResultRow]],
     ordered = sorted(points, key=lambda point: point[0])
     rows = [row for _, row in ordered]
     x = np.array([value for value, _ in ordered], dtype=np.float64)
-    if len(np.unique(x)) < len(x) or len({row.metric for row in rows}) > 1:
+    # what is told apart by its place on the line may fall on one x, such as two strengths that cost the same accuracy
+    places = {(at, row.row.get("index")) for at, row in ordered}
+    if len(places) < len(ordered) or len({row.metric for row in rows}) > 1:
         raise UserError(f"curves: two numbers at one x in {keys_text(rows[0].row)}: name more keys under 'lines'")
     return Curve(
         panel=panel,
@@ -220,6 +229,8 @@ def _curve(panel: Place, line: Place, points: Sequence[tuple[float, ResultRow]],
         x=x,
         y=_floats(rows, lambda row: row.value),
         std=_floats(rows, lambda row: row.std),
+        low=_floats(rows, lambda row: row.ci_low),
+        high=_floats(rows, lambda row: row.ci_high),
         missing=tuple("" if row.value is not None else word_of(row) or "no number" for row in rows),
         better=rows[0].better,
         x_unit=x_unit,

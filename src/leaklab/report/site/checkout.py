@@ -2,7 +2,6 @@
 
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from posixpath import relpath
 
@@ -16,29 +15,18 @@ from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
 from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.site import site
+from leaklab.report.site.built_before import Found
+from leaklab.report.site.files_beside import FilesBeside, files_beside
 from leaklab.report.site.findings import answer_text, table
 from leaklab.report.site.headlines import KNOWING_ATTACKER, PAPER_ATTACKER
 from leaklab.report.site.pages import ItemPage, JudgedClaim, PaperPages, SiteData
+from leaklab.report.site.pictures import begin
 from leaklab.report.site.recipes import absent_records
 from leaklab.report.site.site_data import Sources, gather
 from leaklab.report.site.threats import FILE as LETTERS_OF_ROWS
 
 CLAIMS = Path("config/papers/claims.csv")
 PUBLISHED: Scale = "small"
-
-
-@dataclass(frozen=True)
-class Found:
-    """A report.
-
-    Attributes:
-        page: its first page.
-        absent_records: records of runs and data sets that its scale has and this checkout lacks; 0 for a report of
-            the workflow.
-    """
-
-    page: Path
-    absent_records: int = 0
 
 
 def report_page(scale: Scale) -> Found:
@@ -54,12 +42,15 @@ def report_page(scale: Scale) -> Found:
     if page.is_file() and is_of_workflow(folder):
         return Found(page)
     sources = _sources(scale)
-    items = as_made(items, scale)
-    plan = build_plan(items, (scale,))
-    absent = absent_records(plan, scale, plan.ready(scale))
-    if not absent:
-        raise UserError(f"no report of the results here yet: run `snakemake --cores 2 {page}`")
-    build_aside(scale, items, sources, page.parent, plan)
+    with files_beside() as beside:
+        for item in items.values():
+            begin(result_files(item, scale)["png"], beside)
+        items = as_made(items, scale)
+        plan = build_plan(items, (scale,))
+        absent = absent_records(plan, scale, plan.ready(scale))
+        if not absent:
+            raise UserError(f"no report of the results here yet: run `snakemake --cores 2 {page}`")
+        build_aside(scale, items, sources, page.parent, plan, beside)
     return Found(page, absent)
 
 
@@ -109,15 +100,26 @@ def as_made(items: Mapping[str, Item], scale: Scale) -> dict[str, Item]:
 
 
 def build_aside(
-    scale: Scale, items: Mapping[str, Item], sources: Sources, folder: Path, plan: Plan | None = None
+    scale: Scale,
+    items: Mapping[str, Item],
+    sources: Sources,
+    folder: Path,
+    plan: Plan | None = None,
+    beside: FilesBeside | None = None,
 ) -> None:
     """Build the site aside and put it in the place of the one before; a build that fails leaves that one alone.
 
-    ``plan`` is of the items at the scale, where it is known.
+    ``plan`` is of the items at the scale, where it is known, and ``beside`` has begun with their pictures.
     """
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
         made, before = Path(scratch, "made"), Path(scratch, "before")
-        site.build(gather(scale, items, sources, Path(scratch, "drawings"), plan), made)
+        data = gather(scale, items, sources, Path(scratch, "drawings"), plan)
+        try:
+            site.build(data, made, beside)
+        except BaseException:
+            if beside is not None:
+                beside.close()  # nobody may write into a folder that is taken away
+            raise
         if folder.exists():
             folder.replace(before)
         made.replace(folder)

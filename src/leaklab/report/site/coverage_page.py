@@ -8,6 +8,7 @@ from posixpath import relpath
 from leaklab.items.items import ITEMS
 from leaklab.planning.plan import result_files
 from leaklab.records.config import SCALES
+from leaklab.report.judge.terms import stand_in_in_words
 from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.numbers.words import NONE, REDUCED
 from leaklab.report.site.coverage import KINDS, Coverage, Kind, Statement, file_of
@@ -142,4 +143,4 @@ def _house(coverage: Coverage) -> str:
 
 
 def _list(standing: Mapping[str, str]) -> str:
-    return "## Stand-ins\n\n" + "".join(f"{number}. {name}\n" for name, number in standing.items())
+    return "## Stand-ins\n\n" + "".join(f"{number}. {stand_in_in_words(name)}\n" for name, number in standing.items())

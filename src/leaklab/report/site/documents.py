@@ -17,7 +17,7 @@ from leaklab.planning.plan import KnownPlan, build_plan
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
-from leaklab.report.judge.terms import in_words, name_in_words
+from leaklab.report.judge.terms import in_words, name_in_words, stand_in_in_words
 from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.site.artifact_page import PAGE as ARTIFACT
 from leaklab.report.site.artifact_page import artifact_page
@@ -153,7 +153,7 @@ def _item(page: ItemPage) -> str:
     lines += [_unbroken(setting) for setting in page.unbroken]
     lines += [_claim(judged) for judged in page.claims]
     if page.substitutes:
-        lines.append(f"Stand-ins: {'; '.join(page.substitutes)}.")
+        lines.append(f"Stand-ins: {'; '.join(map(stand_in_in_words, page.substitutes))}.")
     if not lines:
         lines.append("No printed numbers and no claims of its own.")
     words = Counter(judged.verdict.verdict for judged in page.claims)

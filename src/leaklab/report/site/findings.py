@@ -12,6 +12,7 @@ from leaklab.records.config import parse, read_yaml
 from leaklab.records.errors import UserError
 from leaklab.records.record import Record
 from leaklab.report.judge.functions import truth
+from leaklab.report.judge.terms import stand_in_in_words
 from leaklab.report.judge.verdicts import SIGNS, VerdictName
 from leaklab.report.numbers.words import NumberMissingError
 from leaklab.report.site.answers import Answer
@@ -103,7 +104,7 @@ def answer_text(answer: Answer) -> str:
         )
         for line in answer.lines
     ]
-    stand_ins = f"\nStand-ins: {'; '.join(answer.substitutes)}.\n" if answer.substitutes else ""
+    stand_ins = f"\nStand-ins: {'; '.join(map(stand_in_in_words, answer.substitutes))}.\n" if answer.substitutes else ""
     return f"**{answer.sentence}**\n\n{table(heads, lines)}{stand_ins}"
 
 

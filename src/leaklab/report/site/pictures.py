@@ -1,24 +1,20 @@
 """Pictures and files of an item as the site keeps them: copies, lighter ones of heavy figures, small ones for tiles."""
 
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 from PIL import Image
 
-from leaklab.records import files
 from leaklab.records.errors import UserError
+from leaklab.report.site.files_beside import FilesBeside, Shape
 from leaklab.report.site.pages import ItemPage
 
-TILE = (680, 400)
-"""Width of a tile's picture on a dense screen, and how much of its top is seen at most, in pixels."""
-SCREEN_WIDTH = 1400
-"""Width in pixels of the lighter picture: that of a page on a screen, and a half more."""
+TILE = Shape(680, 400)
+"""A tile's picture on a dense screen, and how much of its top is seen at most."""
+SCREEN = Shape(1400)
+"""The lighter picture: as wide as a page on a screen, and a half more."""
 HEAVY = 300_000
 """Bytes from which on a page shows the lighter picture, and leads to the whole one."""
-LIGHT, QUALITIES = 500_000, (80, 60, 40, 20)
-"""Bytes that the lighter picture has at most, and the qualities that are tried for it; the last one is taken as it is.
-Pictures of noise, which is what defenses leave, need a low one."""
 
 
 def copied_name(page: ItemPage, path: Path) -> str:
@@ -52,8 +48,21 @@ def size_of(path: Path) -> tuple[int, int]:
         return picture.size
 
 
-def copies(page: ItemPage, folder: Path) -> Iterable[Path]:
-    """Write the copies of an item's files, and yield each.
+def begin(picture: Path, beside: FilesBeside) -> None:
+    """Begin to make what the site shows of an item's figure, before its page is known."""
+    if picture.is_file():
+        beside.begin(picture, TILE)
+        if _is_heavy(picture):
+            beside.begin(picture, SCREEN)
+
+
+def copies(page: ItemPage, folder: Path, beside: FilesBeside) -> Iterable[Path]:
+    """Ask for the copies of an item's files, and yield each.
+
+    Args:
+        page: of the item.
+        folder: of the site.
+        beside: what writes them.
 
     Raises:
         UserError: a figure or download does not exist.
@@ -63,12 +72,13 @@ def copies(page: ItemPage, folder: Path) -> Iterable[Path]:
     for source in (*pictures, *(download.path for download in page.downloads)):
         if not source.is_file():
             raise _missing(source)
-        yield _copied(source, folder / copied_name(page, source))
-    for picture in shown:
-        if _is_heavy(picture.path):
-            yield _resized(picture.path, folder / shown_name(page, picture.path), SCREEN_WIDTH)
-    if page.pictures:
-        yield _resized(page.pictures[0].path, folder / thumbnail_name(page), *TILE)
+        beside.copy(source, folder / copied_name(page, source))
+        yield folder / copied_name(page, source)
+    lighter = [(one.path, SCREEN, shown_name(page, one.path)) for one in shown if _is_heavy(one.path)]
+    lighter += [(one.path, TILE, thumbnail_name(page)) for one in page.pictures[:1]]
+    for source, shape, name in lighter:
+        beside.write_lighter(source, shape, folder / name)
+        yield folder / name
 
 
 def _missing(path: Path) -> UserError:
@@ -77,22 +87,3 @@ def _missing(path: Path) -> UserError:
 
 def _is_heavy(path: Path) -> bool:
     return path.is_file() and path.stat().st_size > HEAVY
-
-
-def _copied(source: Path, target: Path) -> Path:
-    with files.atomic(target) as temporary:
-        shutil.copyfile(source, temporary)
-    return target
-
-
-def _resized(source: Path, target: Path, width: int, seen: int | None = None) -> Path:
-    """Write a picture in a width, its top alone where no more of it is ``seen``."""
-    with Image.open(source) as picture, files.atomic(target) as temporary:
-        height = max(1, round(picture.height * width / picture.width))
-        small = picture.convert("RGB").resize((width, height), Image.Resampling.LANCZOS)
-        shown = small.crop((0, 0, width, min(height, seen or height)))
-        for quality in QUALITIES:
-            shown.save(temporary, format="WEBP", quality=quality)
-            if temporary.stat().st_size <= LIGHT:
-                break
-    return target

@@ -15,12 +15,14 @@ from leaklab.records.config import Scale
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
 from leaklab.report.judge.attackers import MEDIAN
-from leaklab.report.judge.terms import NAMES, in_words, key_in_words, key_name, name_in_words
+from leaklab.report.judge.terms import NAMES, in_words, key_in_words, key_name, name_in_words, stand_in_in_words
 from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.numbers.results import RowKeys
 from leaklab.report.numbers.words import MINUS, NONE, STATES
 from leaklab.report.site import pictures, scoreboard
+from leaklab.report.site.files_beside import FilesBeside, files_beside
 from leaklab.report.site.findings import answer_heads
+from leaklab.report.site.glossary import in_full
 from leaklab.report.site.headlines import (
     ATTACKERS,
     KNOWING_ATTACKER,
@@ -48,12 +50,13 @@ HYPHENATED = re.compile(r"\w-\w")
 """Where a browser breaks a word if it may."""
 
 
-def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
+def build(data: SiteData, folder: Path, beside: FilesBeside | None = None) -> tuple[Path, ...]:
     """Write the overview, all claims, pages of papers and items, the style sheet, copies of figures and downloads.
 
     Args:
         data: what to show.
         folder: ``results/<scale>/report``; pages of an earlier build are replaced.
+        beside: has begun with pictures; None where nothing was begun.
 
     Returns:
         every file written, ``index.html`` first.
@@ -65,6 +68,9 @@ def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
     doubled = [name for name, count in Counter(page.name for page in pages).items() if count > 1]
     if doubled:
         raise UserError(f"report: two items are called {doubled[0]}: give each item its own name")
+    if beside is None:
+        with files_beside() as alone:
+            return build(data, folder, alone)
     environment = _environment()
     written = [
         folder / "index.html",
@@ -74,7 +80,7 @@ def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
     ]
     drawn = strips(load_headlines(), data.scale) if data.scale == STRIPS_OF else {}
     own = {path.stem: Markup(text) for path, text in drawn.items()}  # strips escape what they are given
-    index = environment.get_template("index.html").render(site=data, pages=pages, strips=own)
+    index = environment.get_template("index.html").render(site=data, pages=pages, strips=own, told=set())
     files.write_text(written[0], index)
     files.write_text(written[1], environment.get_template("style.css").render())
     files.write_text(written[2], environment.get_template("claims.html").render(site=data))
@@ -83,7 +89,9 @@ def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
         text = environment.get_template("scoreboard.html").render(site=data, **scoreboard.page(data.scoreboard))
         files.write_text(written[-1], text)
     for place, (paper, path) in enumerate(zip(data.papers, written[3:], strict=False)):
-        text = environment.get_template("paper.html").render(site=data, paper=paper, **_neighbors(data.papers, place))
+        text = environment.get_template("paper.html").render(
+            site=data, paper=paper, told=set(), **_neighbors(data.papers, place)
+        )
         files.write_text(path, text)
     for place, page in enumerate(pages):
         path = folder / f"{page.name}.html"
@@ -96,7 +104,10 @@ def build(data: SiteData, folder: Path) -> tuple[Path, ...]:
             **_neighbors(pages, place),
         )
         files.write_text(path, text)
-        written += [path, *pictures.copies(page, folder)]
+        written.append(path)
+    for page in pages:
+        written += pictures.copies(page, folder, beside)
+    beside.finish()
     return tuple(dict.fromkeys(written))
 
 
@@ -200,6 +211,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "thumbnail": pictures.thumbnail_name,
     "size": pictures.size_of,
     "duration": duration,
+    "in_full": in_full,
     "key": key_name,
     "keys": keys_text,
     "breakable": breakable,
@@ -208,6 +220,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": number,
     "percent": "{:.0f}".format,
     "span": span,
+    "stand_in": stand_in_in_words,
     "sentence": tables.sentence,
     "paper_name": lambda key: key.upper(),
     "values": values_text,

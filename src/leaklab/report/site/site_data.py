@@ -1,6 +1,6 @@
 """Fill the site's pages: one ``ItemPage`` per item from its results, its verdicts and the records behind it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -10,12 +10,11 @@ from leaklab.items.items import Item, Paper
 from leaklab.metrics.silence import NO_INFORMATION_CARD
 from leaklab.observations.letters import without_attacker
 from leaklab.planning.outputs import idle_defenses, state_of
-from leaklab.planning.plan import Job, Plan, build_plan, result_files
+from leaklab.planning.plan import Plan, build_plan, result_files
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.files import read_json
 from leaklab.records.ledger import Ledger
 from leaklab.records.recorder import git_state
-from leaklab.report.figures import partition_figure, style
 from leaklab.report.judge.attackers import attacker_pairs
 from leaklab.report.judge.claims import Claim, read_claims
 from leaklab.report.judge.comparison import Comparison, read_comparison
@@ -25,6 +24,7 @@ from leaklab.report.numbers.words import gaps
 from leaklab.report.site import scoreboard, threats
 from leaklab.report.site.answers import Answer, answer
 from leaklab.report.site.attacks_tried import bounds_of, protection_left, tried_attacks, unbroken
+from leaklab.report.site.drawings import partition_pictures, ranges
 from leaklab.report.site.findings import (
     Corrected,
     Sentence,
@@ -43,11 +43,10 @@ from leaklab.report.site.pages import (
     Picture,
     SiteData,
 )
-from leaklab.report.site.publication import Published, published_deal
+from leaklab.report.site.publication import Published
 from leaklab.report.site.questions import Asked
 from leaklab.report.site.recipes import absent_records, recipe_of
 from leaklab.report.tables.layout import lay_out
-from leaklab.specs.training import PartitionSpec
 
 NOT_PAIRED = (PROTECTION_LEFT, NO_INFORMATION_CARD.name)
 """Metrics whose rows are no numbers of an attack."""
@@ -177,7 +176,7 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
     picture = Picture(files["png"], alt=f"{item.title}: {item.shows}", caption=item.shows, pdf=files["pdf"])
     return {
         "pictures_first": item.kind == "figure" or item.renderer in ("curves", "paths", "scatter", "sentences"),
-        "pictures": (picture, *_ranges(evidence, item, comparisons)),
+        "pictures": (picture, *ranges(evidence.drawings, item, comparisons)),
         "grid": threats.with_letters(lay_out(item.table, results, comparisons), runs) if item.table else None,
         "comparisons": comparisons,
         "attackers": attacker_pairs(ResultTable(tuple(row for row in results.rows if row.metric not in NOT_PAIRED))),
@@ -199,42 +198,6 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
         "provenance": chain_of(evidence.ledger, str(files["png"])),
         "downloads": tuple(Download(files[name].name, files[name]) for name in ("csv", "markdown", "latex")),
     }
-
-
-def partition_pictures(scale: Scale, jobs: Sequence[Job]) -> tuple[Picture, ...]:
-    """Return the drawings of who holds what in the deals among the jobs, where they were published."""
-    deals = [(published_deal(scale, job.folder), job.spec) for job in jobs if isinstance(job.spec, PartitionSpec)]
-    return tuple(
-        Picture(
-            path,
-            alt=f"Who holds what: the labels that each client of the deal {_deal(spec)} trains on",
-            caption=f"{spec.dataset}, {_deal(spec)}",
-        )
-        for path, spec in deals
-        if path.is_file()
-    )
-
-
-def _deal(spec: PartitionSpec) -> str:
-    chosen = spec.partition
-    facts = {**chosen.settings, "seed": chosen.seed}
-    if chosen.validation:
-        facts["set aside"] = f"{100 * chosen.validation:g} %"
-    return f"{chosen.name} ({_words(facts)})"
-
-
-def _ranges(evidence: Evidence, item: Item, comparisons: Sequence[Comparison]) -> list[Picture]:
-    """Draw the printed numbers against the range over the draws of the partition, where there are draws."""
-    if item.table is None or all(row.draws_min is None for row in comparisons):
-        return []
-    path = evidence.drawings / f"{item.paper}-{item.item}-draws.png"
-    title = "Printed numbers against the range over the draws of the partition"
-    style.save(partition_figure.draw_ranges(comparisons, item.table, item.table.rows[0], title), path)
-    caption = (
-        "Bar: range over the declared partition seeds. Tick: the table's own seed. Dot: the printed number, filled "
-        "where it lies in the range, gray where there are no draws."
-    )
-    return [Picture(path, alt=title, caption=caption)]
 
 
 def _settings(item: Item) -> dict[str, dict[str, Any]]:

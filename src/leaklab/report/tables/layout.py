@@ -181,7 +181,9 @@ def _references(
 
 def _range(spec: TableLayout, rows: list[ResultRow]) -> Cell:
     texts = [notes.text_of(spec, row) for row in sorted(rows, key=lambda row: row.shown or 0) if row.shown is not None]
-    return Cell(text=" to ".join(dict.fromkeys((texts[0], texts[-1])))) if texts else Cell()
+    # of a span each end has its own spread: neither is that of the span
+    values = dict.fromkeys(text.partition(" ±")[0] for text in (*texts[:1], *texts[-1:]))
+    return Cell(text=" to ".join(values) if len(values) > 1 else texts[0]) if texts else Cell()
 
 
 def _empty(comparison: Comparison, keys: tuple[str, ...]) -> ResultRow:
