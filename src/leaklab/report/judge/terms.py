@@ -99,7 +99,8 @@ NAMES: Mapping[str, str] = {
     "outpost-strong": "OUTPOST with five times the noise", "dp": "Laplace noise", "gc": "compression",
     "soteria": "Soteria", "graddefense": "GradDefense", "grad-defense": "GradDefense",
     "gradient-compression": "compression", "gradient-clipping": "clipping", "clipping-noise": "clipping with noise",
-    "clipping+noise": "clipping with noise", "additive-noise": "noise", "laplace": "Laplace noise", "bsp": "BSP",
+    "clip-noise": "clipping with noise", "dp-sgd": "DP-SGD", "clipping+noise": "clipping with noise",
+    "additive-noise": "noise", "laplace": "Laplace noise", "bsp": "BSP",
     "lsp": "LSP",
     "fedavg": "FedAvg", "hyperfl": "HyperFL", "hyperfl-lpm": "HyperFL-LPM", "pfedhn": "pFedHN",
     "pfedhn-pc": "pFedHN-PC", "dp-fedavg": "DP-FedAvg", "ppsgd": "PPSGD", "centaur": "CENTAUR",
@@ -114,6 +115,7 @@ NAMES: Mapping[str, str] = {
     "class-mean": "mean of the class", "frequent-words": "frequent words", "unrelated-sentence": "another sentence",
     "cola": "CoLA", "digits": "digits", "printed-sentences": "the printed sentences",
     "profiled-tag": "TAG with a free scale", "token-order": "linear equations",
+    "each-class": "a covariance of each class", "all-classes": "one covariance of all classes",
     "lpips_vgg": "LPIPS-VGG", "lpips_alex": "LPIPS-ALEX", "test_accuracy_top1": "top-1 accuracy",
     "test_accuracy_top5": "top-5 accuracy",
 }  # fmt: skip
@@ -132,7 +134,7 @@ KEYS_OF_STAND_INS = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 COUNTED: Mapping[str, str] = {
     "n": "images", "E": "epochs", "clients": "clients", "rounds": "rounds", "steps": "steps",
     "summed": "clients in a sum", "classes": "classes", "hidden": "hidden units", "units": "hidden units",
-    "images": "images",
+    "images": "images", "public": "public images of a class",
 }  # fmt: skip
 """Keys whose number comes first: ``2 images``."""
 NUMBERED: Mapping[str, str] = {"B": "batch size", "batch": "batch size", "K": "clients a round", "N": "clients",
@@ -140,6 +142,7 @@ NUMBERED: Mapping[str, str] = {"B": "batch size", "batch": "batch size", "K": "c
 """Keys with another name before their number; the points of a trade-off are those of a defense's strength."""
 SINGULAR: Mapping[str, str] = {
     "images": "image", "epochs": "epoch", "clients": "client", "rounds": "round", "steps": "step", "classes": "class",
+    "public images of a class": "public image of a class",
     "clients in a sum": "client in a sum", "hidden units": "hidden unit",
 }  # fmt: skip
 LAST = ("scenario", "n", "E", "B", "batch", "steps")
