@@ -5,9 +5,12 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from leaklab.data.download import why_unavailable
 from leaklab.data.fetch import answering
+from leaklab.data.tree import in_words
+from leaklab.guests.places import plain
 from leaklab.items.items import Item
 from leaklab.planning.missing import why_missing
 from leaklab.planning.plan import PREPARED, Job, result_files
@@ -15,6 +18,7 @@ from leaklab.records import plugins
 from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, sha256
+from leaklab.specs.capture import CaptureSpec, ImageChoice
 from leaklab.specs.generator import GENERATORS
 from leaklab.specs.stages import folders_of
 from leaklab.specs.text import TEXT_FOLDER
@@ -57,6 +61,57 @@ def files_to_make(needed: Needed, answer: Callable[..., set[str]] = answering) -
     files = {name: PREPARED / f"{name}.{'json' if name.startswith(TEXT_FOLDER) else 'safetensors'}"
              for name in needed.datasets if name not in gone}  # fmt: skip
     return [file for file in files.values() if not file.is_file()], gone
+
+
+def described(name: str) -> str:
+    """Return what is in a prepared data set, in one line: how many images of what, and what was left out of its files.
+
+    Raises:
+        UserError: its card is damaged.
+    """
+    card = _card(name)
+    if card is None:
+        return "here"
+    channels, height, width = card["shape"]
+    means = " ".join(f"{mean:.2f}" for mean in card["mean"])
+    told = [
+        f"{words}: {in_words(card[key])}"
+        for key, words in {"left_out": "left out", "noticed": "taken otherwise than stored"}.items()
+        if key in card
+    ]
+    many = f"{card['train_size']:,} training and {card['test_size']:,} test images of {card['num_classes']:,} classes"
+    return "; ".join([f"{many}, {channels}x{height}x{width}, mean {means}", *told])
+
+
+def refuse_too_few(jobs: Iterable[Job]) -> None:
+    """Compare how many images captures ask for with how many a prepared data set has.
+
+    Raises:
+        UserError: they ask for more; contrast and labels, which may leave fewer, are for the capture to look at.
+    """
+    for job in jobs:
+        choice = job.spec.images if isinstance(job.spec, CaptureSpec) else None
+        card = _card(job.dataset) if isinstance(choice, ImageChoice) and not choice.planted else None
+        if card is None or not isinstance(choice, ImageChoice):
+            continue
+        held, last = card[f"{choice.split}_size"], max(choice.indexes, default=-1)
+        if choice.count > held or last >= held:
+            asked = f"its positions up to {last}" if last >= held else f"{choice.count} images"
+            raise UserError(
+                f"an item asks for {asked} of the {choice.split} part of {plain(job.dataset)}, which has {held}: ask "
+                "for fewer, or give the data set more"
+            )
+
+
+def _card(name: str) -> dict[str, Any] | None:
+    """Return the card of a prepared data set of images; None if it is not here."""
+    file = PREPARED / f"{name}.json"
+    if name.startswith(TEXT_FOLDER) or not file.is_file():
+        return None
+    card, needed = read_json(file), {"shape", "mean", "train_size", "test_size", "num_classes"}
+    if not isinstance(card, dict) or not needed <= card.keys():
+        raise UserError(f"{file} is damaged: delete it and run the same command again")
+    return card
 
 
 def weights_not_to_be_had(needed: Needed) -> dict[str, str]:
