@@ -1,4 +1,4 @@
-"""Folders of images and entries of the catalog as people write them: right images, or one line, and never a traceback."""
+"""Folders of images and entries of the catalog as people write them: right images, or one line."""
 
 import json
 import os
@@ -85,7 +85,7 @@ def written(folder, parts, beside):
     return {part: folder / part for part in parts}
 
 
-@settings(UNTRUSTED, max_examples=60)
+@settings(UNTRUSTED, max_examples=40)
 @given(parts=trees(), beside=st.lists(st.tuples(st.sampled_from(["train", "train/cat", "test"]), BESIDE), max_size=3))
 def test_folders_of_images_are_right_or_refused(tmp_path_factory, reading, parts, beside):
     folders = written(tmp_path_factory.getbasetemp() / "own", parts, beside)
@@ -106,7 +106,7 @@ def test_folders_of_images_are_right_or_refused(tmp_path_factory, reading, parts
     reading(LazyFolders(SIDE, SIDE).read, folders)
 
 
-@settings(UNTRUSTED, max_examples=60)
+@settings(UNTRUSTED, max_examples=40)
 @given(parts=trees(), data=st.data())
 def test_a_spoilt_folder_is_read_or_one_line(tmp_path_factory, reading, parts, data):
     folder = tmp_path_factory.getbasetemp() / "spoilt"
@@ -158,7 +158,7 @@ def two(tmp_path_factory):
     return folder
 
 
-@settings(UNTRUSTED, max_examples=150)
+@settings(UNTRUSTED, max_examples=100)
 @given(data=st.data())
 def test_an_entry_is_used_or_one_line(two, reading, monkeypatch, data):
     monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: pytest.fail("nothing is downloaded"))
@@ -167,7 +167,7 @@ def test_an_entry_is_used_or_one_line(two, reading, monkeypatch, data):
         assert Labels.load(two / "d.safetensors").num_classes == 2
 
 
-@settings(UNTRUSTED, max_examples=150)
+@settings(UNTRUSTED, max_examples=100)
 @given(
     classes=st.integers(1, 6),
     named=st.booleans(),
@@ -208,4 +208,4 @@ def test_an_entry_fits_its_arrays_or_is_one_line(
 def test_names_of_bytes_are_possible_here(tmp_path):
     """Else the trees above would test nothing of them."""
     Path(tmp_path, os.fsdecode(b"M\xfcller")).mkdir()
-    assert os.listdir(os.fsencode(tmp_path)) == [b"M\xfcller"]
+    assert [os.fsencode(path.name) for path in tmp_path.iterdir()] == [b"M\xfcller"]

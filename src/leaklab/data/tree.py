@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,8 +72,3 @@ class Told:
     def card(self) -> dict[str, dict[str, Any]]:
         """Return what the card of a data set says."""
         return {kind: {"count": count, "example": shown(name)} for kind, (count, name) in sorted(self.kinds.items())}
-
-
-def in_words(kinds: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return what a card says of kinds of files, in one line."""
-    return ", ".join(f"{told['count']} {kind} ({told['example']})" for kind, told in kinds.items())

@@ -16,7 +16,7 @@ from PIL import Image, ImageColor
 from pydantic import Field
 
 from leaklab.data.readers.base import DAMAGE
-from leaklab.data.tree import Told, below, in_words, shown
+from leaklab.data.tree import Told, below, shown
 from leaklab.records.errors import UserError
 
 # no pictures of pixels, or such that another program has to draw; FITS tells no range of its numbers
@@ -126,7 +126,7 @@ def _pictures(folder: Path, part: str, left_out: Told) -> list[Path]:
 
 
 def _none(folder: Path, left_out: Told) -> str:
-    told = in_words(left_out.card())
+    told = ", ".join(f"{one['count']} {kind} ({one['example']})" for kind, one in left_out.card().items())
     return f"{shown(folder)} has no images{told and f' (left out: {told})'}"
 
 
