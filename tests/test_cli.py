@@ -303,6 +303,7 @@ class TestPlan:
             ("tabel1", "did you mean lrp/table1, outpost/table1 or hyperfl/table1?"),
             ("LRP Tabel1", "did you mean lrp/table1, lrp/table7 or lrp/table6?"),
             ("lrp lemma", "choose from lrp/max-pooling, lrp/table1, "),
+            ("lpr", "did you mean a paper, lrp? `leaklab items lrp` lists its items"),
             ("bogus", "name a paper and one of its items, such as lrp/max-pooling; `leaklab items` lists them"),
         ],
     )

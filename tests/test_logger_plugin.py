@@ -10,7 +10,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
 
 from leaklab.planning.job_words import Told
-from leaklab.planning.telling import give_words, tells_failures
+from leaklab.planning.telling import give_words, lines_of_failures, tells_failures
 from snakemake_logger_plugin_leaklab import LogHandler
 
 LIGHT = """
@@ -124,3 +124,27 @@ def test_nobody_reading_ends_no_call(monkeypatch):
     one = one_job(handler())
     monkeypatch.setattr(sys, "stderr", SimpleNamespace(write=closed, flush=closed))
     one.emit(record(LogEvent.JOB_FINISHED, job_id=1))
+
+
+def failed(*logs, rule="train_federated"):
+    return SimpleNamespace(rule=SimpleNamespace(name=rule), wildcards_dict={"run": "r"}, log=list(logs))
+
+
+def test_without_a_console_each_failed_job_is_told_with_its_reason(tmp_path):
+    log, empty = tmp_path / "a.log", tmp_path / "b.log"
+    log.write_text("Traceback (most recent call last):\nNameError: name 'gradeint' is not defined\n")
+    empty.touch()
+    words = SimpleNamespace(of=lambda rule, wildcards: Told("lrp/table1: training", "n", "train", 10))
+    assert lines_of_failures([failed(log), failed(empty), failed()], lambda: words) == [
+        f"leaklab: failed: lrp/table1: training: NameError: name 'gradeint' is not defined (see {log})",
+        f"leaklab: failed: lrp/table1: training: it said nothing, as where it is killed: memory may have run out "
+        f"(see {empty})",
+        "leaklab: failed: lrp/table1: training: it said nothing, as where it is killed: memory may have run out",
+    ]
+
+
+def test_without_words_the_rule_and_the_reason_are_told(tmp_path):
+    log = tmp_path / "a.log"
+    log.write_text("leaklab train_federated: no\n")
+    told = lines_of_failures([failed(log)], lambda: 1 / 0)
+    assert told == [f"leaklab: failed: train_federated: no (see {log})"]

@@ -19,6 +19,7 @@ from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
 from leaklab.records.progress import shown
 from leaklab.records.terminal import AsJson, ScaleOption, named_scale, out, print_json, print_lines, print_table
+from leaklab.records.text_numbers import hinted
 from leaklab.report.site import commands as report_commands
 from leaklab.report.site import scoreboard_commands
 
@@ -56,7 +57,7 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        sys.exit(f"leaklab: {printable(str(error))}")
+        sys.exit(f"leaklab: {printable(hinted(str(error)))}")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in WORKFLOW:
             raise

@@ -6,6 +6,7 @@ from itertools import chain, product
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp, kstest
@@ -209,6 +210,32 @@ def test_a_number_that_could_take_the_sum_to_the_modulus_is_refused():
     for wrong in (limit + 1, MODULUS, -1):
         with pytest.raises(UserError, match="larger unit"):
             run_session(of_samples([0, wrong, 0]), "a", ["samples"])
+
+
+@pytest.mark.parametrize("number", [1.5, 2.0, np.float64(2), "2", True, np.True_, None, torch.tensor(1.5)])
+def test_what_is_no_whole_number_is_refused(number):
+    with pytest.raises(UserError, match=r"'samples' of client 1 is .*only whole numbers can be hidden"):
+        of_samples([2, number])
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, np.uint64, np.int8, np.uint8, torch.tensor])
+def test_every_type_of_whole_numbers_adds_up(kind):
+    sums = run_session(of_samples([kind(100), kind(27)]), "a", ["samples"])
+    assert sums == {"samples": 127}
+    assert type(sums["samples"]) is int
+
+
+def test_a_sum_of_nobody_is_refused():
+    with pytest.raises(UserError, match="there are no clients"):
+        form_group([], SeededKeys(0))
+
+
+@pytest.mark.parametrize("answer", [1.5, -1, MODULUS])
+def test_an_answer_that_no_client_of_ours_gives_is_refused(answer):
+    server = MaskedSumServer([0, 1])
+    request = server.ask("a", "samples")
+    with pytest.raises(UserError, match="the answer of client 0 is"):
+        server.receive(MaskedValue(request, 0, answer))
 
 
 def test_an_unknown_quantity_is_refused(group):

@@ -1,12 +1,11 @@
 """What a call asks for, and the line with which it begins."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from leaklab.items.items import load_items
-from leaklab.planning.call import VARIABLE, Call, asked, said_by_failed_steps, scales_of
+from leaklab.planning.call import VARIABLE, Call, asked, scales_of
 from leaklab.planning.outputs import outputs_of_scale, targets_of_scale
 from leaklab.specs.capture import CaptureSpec
 
@@ -101,17 +100,3 @@ def test_a_call_ends_with_the_defenses_that_did_nothing(items, tmp_path, monkeyp
     assert call.closing_lines(plan) == ["defense lrp on digits does nothing: it changed no update, so it hides nothing"]
     call.asked = {"demo": {"outpost/table1"}}
     assert call.closing_lines(plan) == []
-
-
-def test_of_failed_steps_of_this_call_the_line_for_the_user_is_shown(tmp_path):
-    for name, text, when in (
-        ("train/a.log", "12:00 begins\nleaklab train_federated: no disk\n", 100),
-        ("train/b.log", "leaklab train_federated: earlier\n", 10),
-        ("score/c.log", "leaklab score_attack: said\nand went on\n", 100),
-        ("score/d.log", "", 100),
-    ):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        os.utime(path, (when, when))
-    assert said_by_failed_steps(50, tmp_path) == ["leaklab train_federated: no disk"]

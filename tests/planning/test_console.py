@@ -5,8 +5,9 @@ import logging
 
 import pytest
 
-from leaklab.planning.console import MEMORY, Console, reason, time_left
+from leaklab.planning.console import Console, time_left
 from leaklab.planning.job_words import Told
+from leaklab.planning.reasons import MEMORY, reason
 
 COMMAND = "set -euo pipefail;  exec python -IS step --spec '{}' 2> logs/2.log"
 

@@ -156,6 +156,7 @@ def test_a_broken_guest_is_in_nobodys_way_who_asks_for_something_else(home):
     [
         ({"runs": {"attack": {**ITEM["runs"]["attack"], "defense": "halfing"}}}, "unknown defenses plug-in 'halfing'"),
         ({"paper": "lrp"}, "paper: leave it out, or write 'mine'"),
+        ({"runs": {"attack": {**ITEM["runs"]["attack"], "rate": "1e-3"}}}, "runs.attack.rate: '1e-3' is text to YAML"),
         ({"colour": "red"}, "colour: unknown key"),
         ({"scales": ["demo"]}, "scales: write what each changes"),
     ],

@@ -1,5 +1,6 @@
 """The plan of all jobs: closed under needs, shared between items, refused where a pair cannot be."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -226,11 +227,33 @@ class TestRefusals:
 
     def test_an_attack_that_needs_what_is_withheld(self):
         known = {**ATTACK, "attack": {"name": "idlg", "label_rule": "known"}}
-        assert refusal(known) == (
-            "attack 'idlg' needs 'labels', which threat model 'honest-but-curious' withholds: "
-            "choose another attack or threat model"
+        said = refusal(known)
+        assert said.startswith(
+            "attack 'idlg' needs 'labels', which threat model 'honest-but-curious' withholds: choose another attack or "
+            "threat model (threat_model: honest-but-curious-with-labels grants it; attack.label_rule: counts or "
+            "unmixed does without; attacks that do without: "
         )
+        for name in re.search(r"attacks that do without: (.*)\)$", said).group(1).split(", "):
+            assert plan_of(item({**ATTACK, "attack": name})).jobs["attack"]
+        for rule in ("counts", "unmixed"):
+            assert plan_of(item({**ATTACK, "attack": {"name": "idlg", "label_rule": rule}})).jobs["attack"]
         assert plan_of(item({**known, "threat_model": "honest-but-curious-with-labels"})).jobs["attack"]
+
+    def test_a_refused_attack_is_offered_no_choice_that_would_be_refused(self):
+        batch = {**ATTACK, "batch_size": 2, "attack": "ig", "threat_model": "parameter-aware"}
+        said = refusal(batch)
+        assert "(threat_model: parameter-aware+y grants it; " in said
+        offered = re.search(r"attacks that do without: (.*)\)$", said).group(1).split(", ")
+        assert "dlg" in offered
+        assert "analytic" not in offered  # it reads one sample, behind an affine layer
+        assert "ggl" not in offered  # it needs a generator
+
+    def test_an_attack_on_sentences_that_needs_withheld_labels(self):
+        said = refusal({**TEXT, "labels": "known"})
+        assert "(threat_model: honest-but-curious-with-labels grants it; labels: searched or inferred does" in said
+
+    def test_a_refusal_for_another_reason_offers_none(self):
+        assert refusal({**ATTACK, "model": "mlp", "attack": "analytic", "optimizer": "adam"}).endswith("another attack")
 
     def test_a_transform_that_does_not_fit(self):
         transform = {**ATTACK, "transform": "closed-form-scale", "defense": "lrp"}
@@ -293,7 +316,7 @@ class TestRefusals:
         searched = {**ATTACK, "attack": "ggl", "generator": prior}
         assert refusal({**searched, "threat_model": "parameter-aware"}) == (
             "attack 'ggl' needs 'generator', which threat model 'parameter-aware' withholds: choose another attack or "
-            "threat model"
+            "threat model (threat_model: data-enhanced grants it)"
         )
         assert plan_of(item({**searched, "threat_model": "data-enhanced"})).jobs["attack"]
         noisy = {**ATTACK, "defense": {"name": "additive-noise", "sigma": 0.1}, "transform": "matched-noise"}

@@ -11,7 +11,7 @@ import pytest
 import snakemake_executor_plugin_slurm as executor
 import yaml
 
-from leaklab.planning.snakemake_patches import accounting_works, choose_status_command, name_jobs
+from leaklab.planning.slurm_patches import accounting_works, choose_status_command, name_jobs
 from leaklab.records.errors import UserError
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from leaklab.items.items import Item
-from leaklab.planning.outputs import State, state_of, states
+from leaklab.planning.outputs import State, not_set_up, state_of, states
 from leaklab.planning.plan import build_plan, result_files
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ def test_an_item_that_does_not_run_yet_gives_its_reason(tmp_path):
 
 def test_a_scale_that_the_item_does_not_have_is_named(tmp_path):
     plan, item = planned(**READY)
-    assert state_of(plan, item, "paper", tmp_path) == State("planned", "not set up for scale paper")
+    assert state_of(plan, item, "paper", tmp_path) == State("planned", not_set_up(item, "paper"))
 
 
 @pytest.mark.parametrize("there", [[], ["csv"], ["png"], ["markdown", "latex", "pdf", "data"]])

@@ -59,8 +59,16 @@ def test_an_own_item_is_made_and_what_an_edit_breaks_is_said_in_one_line(checkou
     assert own.must("git", "status", "--porcelain") == ""
     assert "audit passed" in own.must("leaklab", "audit")
     own.edit("mine/defenses/halving.py", "return", "raise ValueError('too bad')\n    return")
-    failed = own.run(*CALL, TABLE)
+    failed = own.run("snakemake", "--retries", "2", *CALL[1:], TABLE)
     said = "what a client sends, dlg-lenet on digits, halving: mine/defenses/halving.py, line 2: ValueError: too bad"
     assert (
         f"leaklab: failed: mine/halves: {said}: correct the plug-in or its settings (see logs/capture/" in failed.stdout
     )
+    assert failed.stdout.count(said) == 1  # neither tried again nor told twice
+    quiet = own.run("snakemake", "--cores", "2", "--workflow-profile", "none", "--quiet", "all", "--", TABLE)
+    assert f"leaklab: failed: mine/halves: {said}: correct the plug-in" in quiet.stdout
+    own.edit("mine/defenses/halving.py", "raise ValueError('too bad')", "import os; os.kill(os.getpid(), 9)")
+    killed = own.run(*CALL, TABLE)
+    assert "it was killed, as happens where memory runs out" in killed.stdout
+    quiet = own.run("snakemake", "--cores", "2", "--workflow-profile", "none", "--quiet", "all", "--", TABLE)
+    assert "it said nothing, as where it is killed: memory may have run out (see logs/capture/" in quiet.stdout

@@ -2,7 +2,6 @@
 # file again.
 import functools
 import sys
-import time
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -11,12 +10,12 @@ from snakemake.logging import logger
 from leaklab.items.items import item_file, load_items, load_papers, paper_file
 from leaklab.planning import result_lookups
 from leaklab.planning.call import (
+    Call,
     free_lock_of_killed_call,
     note_call,
     prepare,
     refuse_closed_folders,
 )
-from leaklab.planning.call import Call, said_by_failed_steps
 from leaklab.planning.code import kept_digests
 from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.devices import RESULT, configured_device
@@ -41,16 +40,16 @@ from leaklab.planning.result_lookups import (
 )
 from leaklab.planning.snakemake_patches import (
     bring_to_now,
-    choose_status_command,
     drop_default_limit,
-    name_jobs,
     patch_every_process,
     patch_main_process,
 )
-from leaklab.planning.telling import give_words, tells_failures
+from leaklab.planning.slurm_patches import choose_status_command, name_jobs
+from leaklab.planning.telling import give_words, lines_of_failures, tells_failures
 from leaklab.records.config import SCALES, Config
 from leaklab.records.config import parse as parse_config
 from leaklab.records.errors import UserError
+from leaklab.records.text_numbers import hinted
 from leaklab import fork_server
 
 
@@ -74,14 +73,13 @@ try:
     CALL = Call(PLANNED, CONFIG.scale, workflow.is_main_process, sys.argv[1:])
     CODE_LOCK = CodeLock.load()
 except UserError as error:
-    raise WorkflowError(f"leaklab: {error}") from None
+    raise WorkflowError(f"leaklab: {hinted(str(error))}") from None
 
 if workflow.is_main_process:
     patch_main_process()
     say(free_lock_of_killed_call())
     note_call()  # here, as Snakemake locks the folder before it calls onstart
     say(bring_to_now())
-STARTED = time.time()
 if workflow.is_main_process:
     PLACE = place_of_call(CONFIG.device, Asked.of(sys.argv[1:]))
     say(PLACE.line)
@@ -115,7 +113,7 @@ def the_plan():
     try:
         plan = CALL.plan(workflow.dag_settings.targets)
     except UserError as error:
-        raise WorkflowError(f"leaklab: {error}") from None
+        raise WorkflowError(f"leaklab: {hinted(str(error))}") from None
     if workflow.is_main_process:
         say(CALL.opening_line(plan, configured_device(PLACE.device)))
     return plan

@@ -15,6 +15,7 @@ from leaklab.records.bounds import Count, Positive
 from leaklab.records.config import parse, read_yaml
 from leaklab.records.errors import UserError
 from leaklab.records.record import Record
+from leaklab.records.text_numbers import refuse_text_numbers
 
 FILES = Path(__file__).with_name("arena_files")
 DEFAULT, PRICE = "tiny", "price"
@@ -117,7 +118,9 @@ def find(given: str) -> Arena:
         raise UserError(f"{path} is missing: an arena is one of {', '.join(names())}, or a YAML file")
     if not own and given not in names():
         raise UserError(f"unknown arena '{given}': choose from {', '.join(names())}, or give a YAML file")
-    file = parse(ArenaFile, read_yaml(path), path)
+    said = read_yaml(path)
+    refuse_text_numbers(said, path)
+    file = parse(ArenaFile, said, path)
     if (file.images is None) == (file.sentences is None):
         raise UserError(f"{path}: give either images or sentences")
     if file.sentences and (file.batch, file.steps, file.price) != (1, 1, None):

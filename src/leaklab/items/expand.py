@@ -11,7 +11,6 @@ attacks without a transform (on text, the printed one) are the paper's.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -91,18 +90,17 @@ def expand(item: Item, scale: Scale) -> list[PlannedRun]:
     change = item.scales[scale]
     _known_blocks(item, [*change.drop, *change.blocks, *change.absent], f"scales.{scale}")
     left_out = {*change.drop, *change.absent}
-    runs_of = _runs_of_blocks(item, scale)
-    runs = [run for name in item.runs if name not in left_out for run in runs_of(name)]
+    runs = [run for name in item.runs if name not in left_out for run in _runs_of(item, scale, name)]
     return [run for run in runs if not _without_data(change, run)]
 
 
 def expand_absent(item: Item, scale: Scale) -> list[tuple[PlannedRun, str]]:
     """Return the runs that the item has but this scale cannot do, each with the reason."""
-    change, runs_of = item.scales[scale], _runs_of_blocks(item, scale)
-    found = [(run, reason) for name, reason in change.absent.items() for run in runs_of(name)]
+    change = item.scales[scale]
+    found = [(run, reason) for name, reason in change.absent.items() for run in _runs_of(item, scale, name)]
     if change.missing:
         there = [name for name in item.runs if name not in {*change.drop, *change.absent}]
-        runs = [run for name in there for run in runs_of(name)]
+        runs = [run for name in there for run in _runs_of(item, scale, name)]
         found += [(run, reason) for run in runs if (reason := _without_data(change, run))]
     return found
 
@@ -114,18 +112,12 @@ def _without_data(change: ScaleChange, run: PlannedRun) -> str:
     return "; ".join(change.missing[name] for name in sorted(run.spec.datasets()) if name in change.missing)
 
 
-def _runs_of_blocks(item: Item, scale: Scale) -> Runs:
-    """Return what expands a block of an item, each once: captures of one training all ask for its runs."""
+def _runs_of(item: Item, scale: Scale, name: str) -> Iterator[PlannedRun]:
     change = item.scales[scale]
-
-    @cache
-    def runs_of(name: str) -> tuple[PlannedRun, ...]:
-        _known_blocks(item, [name], "runs")
-        block, own = _inherited(item, name), change.blocks.get(name, {})
-        changed = {**_with(block, {**change.set, **own}), **overrides_at_scale(block, change.set, own)}
-        return tuple(_block_runs(item, name, changed, runs_of))
-
-    return runs_of
+    _known_blocks(item, [name], "runs")
+    block, own = _inherited(item, name), change.blocks.get(name, {})
+    changed = {**_with(block, {**change.set, **own}), **overrides_at_scale(block, change.set, own)}
+    return _block_runs(item, name, changed, lambda other: _runs_of(item, scale, other))
 
 
 def _known_blocks(item: Item, names: list[str], where: str) -> None:

@@ -156,15 +156,6 @@ def _scale_of(target: str, configured: Scale) -> tuple[re.Match[str] | None, Sca
     return match, next((scale for scale in SCALES if scale == (match[1] if match else name)), None)
 
 
-def said_by_failed_steps(since: float, logs: Path = Path("logs")) -> list[str]:
-    """Return the last line of each step's log that ended with a message for the user, since a time (s since 1970)."""
-    said = []
-    for path in sorted(logs.rglob("*.log")):
-        lines = path.read_text(errors="replace").splitlines() if path.stat().st_mtime >= since else []
-        said += [line for line in lines[-1:] if line.startswith("leaklab ")]
-    return said
-
-
 def _to_do(outputs: Iterable[Path], pieces: int) -> str:
     waiting = sum(not path.is_file() for path in outputs) + pieces
     return f"{waiting} of them without a result yet" if waiting else "all of them with a result"

@@ -4,16 +4,20 @@ What a spec can tell by itself it refuses itself. Here is what takes the declara
 """
 
 from functools import singledispatch
+from pathlib import Path
 from typing import Any
 
-from leaklab.items.expand import PlannedRun
-from leaklab.items.items import Item
+from leaklab.items.expand import LABELS, PlannedRun
+from leaklab.items.items import Item, item_file
 from leaklab.observations.client_requirements import check_client, check_clients, check_server, samples_seen
 from leaklab.observations.declared import declared
 from leaklab.observations.requirements import check as check_threat_model
 from leaklab.observations.requirements import check_batch, check_generator, check_text, check_transform
+from leaklab.planning.choices import checked
 from leaklab.records import plugins
+from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
+from leaklab.records.text_numbers import refuse_text_numbers
 from leaklab.records.traits import chosen, defense_traits, metric_traits, model_traits
 from leaklab.specs.attack import ATTACKS, TRANSFORMS, AttackSpec, LandscapeSpec, ScoreSpec
 from leaklab.specs.base import Spec
@@ -23,6 +27,29 @@ from leaklab.specs.training import TrainSpec
 
 METRICS, DEFENSES, MODELS = "metrics", "defenses", "models"
 NOWHERE = object()
+PAPER_SCALE: Scale = "paper"
+"""Beside what an item is at this scale its tables tell what stands in for what."""
+NAMED = frozenset({LABELS})
+
+
+def check_item(item: Item, file: Path | None = None) -> None:
+    """Refuse an item whose numbers are text, or that runs and does not say what it is at scale ``paper``.
+
+    Args:
+        item: of which no run is looked at.
+        file: where it stands, if not where items stand.
+
+    Raises:
+        UserError: with what to write, or to add.
+    """
+    file = file or item_file(item)
+    changes = {scale: {"set": change.set, "blocks": change.blocks} for scale, change in item.scales.items()}
+    refuse_text_numbers({"runs": item.runs, "figure": item.figure, "scales": changes}, file, NAMED)
+    if item.made and PAPER_SCALE not in item.scales:
+        raise UserError(
+            f"{file}: scales: '{PAPER_SCALE}' is missing, beside which tables tell what stands in for what: "
+            f"add {PAPER_SCALE}: {{}}, or {PAPER_SCALE}: {{apart: true}}, or {PAPER_SCALE}: {{planned: why}}"
+        )
 
 
 def check_run(item: Item, run: PlannedRun) -> None:
@@ -50,12 +77,12 @@ def _check_training(spec: TrainSpec, item: Item) -> None:
 @_check.register
 def _check_score(spec: ScoreSpec, item: Item) -> None:
     check_headline(item, spec)
-    check_attack(spec.attack)
+    checked(spec.attack, check_attack)
 
 
 @_check.register
 def _check_landscape(spec: LandscapeSpec, item: Item) -> None:
-    check_attack(spec.attack)
+    checked(spec.attack, check_attack)
     for name in spec.metrics:
         if _compares_no_images(name):
             raise UserError(f"metric '{name}' compares no images: name it in a block of attacks")
@@ -63,7 +90,7 @@ def _check_landscape(spec: LandscapeSpec, item: Item) -> None:
 
 @_check.register
 def _check_sentences(spec: TextScoreSpec, item: Item) -> None:
-    check_text(spec.attack)
+    checked(spec.attack, check_text)
 
 
 def _compares_no_images(metric: str) -> bool:

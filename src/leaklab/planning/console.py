@@ -6,7 +6,6 @@ leaves out is shown as Snakemake would.
 
 import json
 import re
-import signal
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from leaklab.planning.job_words import Told
 from leaklab.planning.pace import Pace
+from leaklab.planning.reasons import STATUS, reason
 from leaklab.records.environment import duration
 
 BEFORE = (
@@ -27,13 +27,7 @@ WITHIN = ("leaklab: ", "Will exit after", "Shutting down", "Nothing to be done")
 LOG = "Complete log(s): "
 AGAIN = re.compile(r"Trying to restart job (\d+)")
 FAILED, ENDED = "Exiting because a job execution failed", "At least one job did not complete"
-STATUS = re.compile(r"exit status (\d+)|died with <Signals\.SIG(\w+)")
-KILLED = 137
-TOO_LARGE = ("OUT_OF_MEMORY", "oom_kill", "oom-kill", "MemoryError", "out of memory")
-MEMORY = "it was killed, as happens where memory runs out: end other programs, or run fewer jobs side by side (--cores)"
-SAID_BY_SLURM = re.compile(r"SLURM status is: '(\w+)'")
 MOST_FAILURES = 20
-LONGEST_REASON = 400
 
 
 class Console:
@@ -177,56 +171,6 @@ def time_left(seconds: float) -> str:
         return "less than a minute left"
     minutes = round(seconds / 60)
     return f"about {f'{minutes} min' if minutes < 120 else f'{round(minutes / 60)} h'} left"
-
-
-# Why a job failed.
-
-
-def reason(logs: Iterable[Path], message: str = "") -> str:
-    """Return in one line why a job failed.
-
-    Args:
-        logs: of the job, its own first; the line of one that says it is looked for from its end.
-        message: of who ran the job, which has the exit status of its command, or Slurm's word for its end.
-    """
-    texts = [_text(path) for path in logs]
-    said = next(filter(None, map(_last_words, texts)), "")
-    status, state = STATUS.search(message), SAID_BY_SLURM.search(message)
-    number = _number(status) if status else 0
-    ends = [f"exit status {number}" if number else "", f"Slurm says {state[1]}" if state else ""]
-    end = " and ".join(filter(None, ends))
-    if number == KILLED or any(word in text for word in TOO_LARGE for text in [message, *texts]):
-        return "; ".join(filter(None, [said[:LONGEST_REASON], f"{MEMORY}{end and f' ({end})'}"]))
-    if said.startswith("KeyboardInterrupt"):
-        return "it was interrupted"
-    if said:
-        return said[:LONGEST_REASON] + (f" (Slurm says {state[1]})" if state else "")
-    first = message.strip().partition("\n")[0]
-    return f"it said nothing ({end})" if end else first or "no reason was said"
-
-
-def _number(status: re.Match[str]) -> int:
-    """Return the status as a shell gives it, which adds the number of a signal to 128."""
-    if status[1]:
-        return int(status[1])
-    return 128 + int(getattr(signal, f"SIG{status[2]}", 0))
-
-
-def _last_words(text: str) -> str:
-    """Return the last line that a step said to the user, or of an error, or the last at all."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for wanted in (r"leaklab \w+: (.*)", r"(slurmstepd: error: .*)", r"([\w.]*(?:Error|Exception|Interrupt)\b.*)"):
-        for line in reversed(lines):
-            if match := re.match(wanted, line):
-                return match[1]
-    return lines[-1] if lines else ""
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def _from_here(path: str) -> str:

@@ -18,8 +18,8 @@ from leaklab.planning.devices import Device, measured_device
 from leaklab.planning.estimate import Estimate, datasets_of, estimate, source_of
 from leaklab.planning.gpus import device_wanted, gpu_problem, no_gpu
 from leaklab.planning.names import is_paper_of_own, named_item, named_paper, papers_of
-from leaklab.planning.outputs import State, how_to_make, jobs_behind, states
-from leaklab.planning.own_items import FOLDER, PAPER, own_files, own_items
+from leaklab.planning.outputs import State, how_to_make, jobs_behind, not_set_up, states
+from leaklab.planning.own_items import FOLDER, PAPER, checked_items, own_files, own_items
 from leaklab.planning.plan import PREPARED, Job, Plan, build_plan, result_files, set_up
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.environment import duration
@@ -128,12 +128,22 @@ def list_plan(name: str, scale: Scale) -> Listing:
     if isinstance(wanted, Item):
         return _item_plan(wanted, scale)
     plan = build_plan(wanted, (scale,))
-    ready = plan.ready(scale)
-    paper = name.strip().lower()
+    ready, paper = plan.ready(scale), name.strip().lower()
+    if paper and not ready:
+        raise UserError(_none_ready(paper, scale, plan, wanted))
     what = f"{paper} at scale {scale}" if paper else f"scale {scale}"
     command = _figures(ready, scale) if paper else f"snakemake --cores 2 {scale}"
     parts = {item.key.replace("/", " "): plan.jobs_of(scale, item) for item in ready}
     return _listing(f"{what}: {counted(len(ready), 'item')}", "item", parts, jobs_behind(plan, scale, ready), command)
+
+
+def _none_ready(paper: str, scale: Scale, plan: Plan, items: Mapping[str, Item]) -> str:
+    """Return what to ask for where a paper has no item that is made with a scale."""
+    apart = [key.replace("/", " ") for key in items if (scale, key) in plan.runs]
+    if apart:
+        return f"the items of {paper} are made by name, and not with scale {scale}: name one of {', '.join(apart)}"
+    others = [name for name in SCALES if any(name in item.scales for item in items.values())]
+    return f"no item of {paper} runs at scale {scale}: they name {' and '.join(others) or 'no scale'}"
 
 
 def planned_jobs(name: str, scale: Scale) -> list[Job]:
@@ -160,7 +170,7 @@ def _asked(name: str, scale: Scale) -> tuple[Plan, Scale, list[Item]]:
 def _wanted(name: str, scale: Scale) -> Item | dict[str, Item]:
     """Return the item that is named, or all items of the paper that is, or all."""
     paper = name.strip().lower()
-    items = own_items() if is_paper_of_own(paper) else load_items()
+    items = own_items() if is_paper_of_own(paper) else checked_items()
     if not paper or paper in papers_of(items):
         return {key: item for key, item in items.items() if paper in ("", item.paper)}
     item = named_item(name, items)
@@ -168,6 +178,8 @@ def _wanted(name: str, scale: Scale) -> Item | dict[str, Item]:
         raise UserError(f"{item.key} does not run yet: {item.planned}")
     if scale in item.scales and item.scales[scale].planned:
         raise UserError(f"{item.key} does not run at scale {scale} yet: {item.scales[scale].planned}")
+    if scale not in item.scales:
+        raise UserError(f"{item.key}: {not_set_up(item, scale)}")
     return item
 
 

@@ -41,7 +41,7 @@ def named_paper(name: str, items: Mapping[str, Item]) -> str:
         return wanted
     if wanted.partition("-")[0] in papers:
         raise UserError(f"'{name}' is no paper: `leaklab plan {named_item(name, items).key}` shows an item")
-    near = get_close_matches(wanted, papers, OFFERED, cutoff=0.6)
+    near = _near_papers(wanted, items)
     meant = f"did you mean {_either(near)}? " if near else ""
     raise UserError(f"unknown paper '{name}': {meant}{'there are' if meant else 'choose from'} {', '.join(papers)}")
 
@@ -85,7 +85,13 @@ def _offer(wanted: str, items: Mapping[str, Item]) -> str:
     paper = wanted.split("-")[0]
     if paper in papers_of(items):
         return f"choose from {', '.join(key for key in items if key.startswith(f'{paper}/'))}"
+    if papers := _near_papers(paper, items):
+        return f"did you mean a paper, {_either(papers)}? `leaklab items {papers[0]}` lists its items"
     return f"name a paper and one of its items, such as {next(iter(items))}; `leaklab items` lists them"
+
+
+def _near_papers(wanted: str, items: Mapping[str, Item]) -> list[str]:
+    return get_close_matches(wanted, papers_of(items), OFFERED, cutoff=0.6)
 
 
 def _either(names: list[str]) -> str:

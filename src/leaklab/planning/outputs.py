@@ -96,11 +96,17 @@ def state_of(plan: Plan, item: Item, scale: Scale, root: Path = Path()) -> State
         reason = item.scales[scale].planned if scale in item.scales else ""
         if missing := item.scales[scale].missing if scale in item.scales else {}:
             return State("not run", "; ".join(missing.values()))
-        return State("planned", reason or f"not set up for scale {scale}")
+        return State("planned", reason or not_set_up(item, scale))
     files = result_files(item, scale)
     if all((root / files[name]).is_file() for name in ("csv", "png")):
         return State("done")
     return State("not run", how_to_make(item, scale))
+
+
+def not_set_up(item: Item, scale: Scale) -> str:
+    """Return what is said of an item at a scale that it does not name."""
+    named = " or ".join(item.scales) or "none"
+    return f"it is not set up for scale {scale}, but for {named}: name one of these, or add {scale}: {{}} to its scales"
 
 
 def how_to_make(item: Item, scale: Scale) -> str:

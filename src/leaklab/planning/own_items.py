@@ -19,6 +19,7 @@ from leaklab.guests.admission import admit
 from leaklab.guests.places import MARK, MINE, names_of, plain
 from leaklab.items.expand import LABELS
 from leaklab.items.items import FIGURES, ITEMS, Item, load_items
+from leaklab.planning.checks import check_item
 from leaklab.planning.plan import build_plan
 from leaklab.records.config import SCALES, parse, read_yaml
 from leaklab.records.errors import UserError
@@ -57,11 +58,23 @@ def items_of_call(main: bool, words: Iterable[str]) -> dict[str, Item]:
         words: of the command line.
 
     Raises:
-        UserError: see ``own_items``.
+        UserError: see ``checked_items`` and ``own_items``.
     """
     asked = any(map(TARGET.match, words)) if main else os.environ.get(VARIABLE, "1") == "1"
     os.environ[VARIABLE] = str(int(asked))
-    return {**load_items(), **(own_items() if asked else {})}
+    return {**checked_items(), **(own_items() if asked else {})}
+
+
+def checked_items() -> Mapping[str, Item]:
+    """Return all items but one's own, none of which has text for a number, or lacks a scale that its tables need.
+
+    Raises:
+        UserError: one does, or is wrong; this is no project's root.
+    """
+    items = load_items()
+    for item in items.values():
+        check_item(item)
+    return items
 
 
 def own_files() -> list[Path]:
@@ -103,6 +116,7 @@ def own_items() -> dict[str, Item]:
         resolved = _with_digests(value, names)
         try:
             item = parse(Item, resolved, path)
+            check_item(item, path)
             build_plan({item.key: item})
         except UserError as error:
             raise UserError(plain(str(error)).replace(str(ITEMS / PAPER / path.name), str(path))) from None

@@ -16,6 +16,7 @@ from leaklab.federated.masked_sums.messages import (
     check_announcement,
     largest_value,
     total_mask,
+    whole,
 )
 from leaklab.records.errors import UserError
 
@@ -47,10 +48,13 @@ class MaskedSumClient:
             keys: where its private keys come from: ``SystemKeys()`` for real use, ``SeededKeys(seed)`` for experiments.
             shared_masks: UNSAFE, only to show the leak: one mask for all quantities of a session, so that the server
                 can subtract a client's answers and learns the difference of its numbers.
+
+        Raises:
+            UserError: a value is no whole number.
         """
         self.number = number
         self.totals: dict[str, int] = {}
-        self._values = dict(values)
+        self._values = {key: whole(value, f"'{key}' of client {number}") for key, value in values.items()}
         self._authority_key = authority.public_key
         self._signing = SigningKey(keys.private_key("client", number, "identity"))
         self._agreement = AgreementKey(keys.private_key("client", number, "agreement"))

@@ -1,5 +1,6 @@
 """What clients and server send each other, and the bytes that a signature or a key derivation covers."""
 
+import operator
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -146,6 +147,24 @@ def total_mask(secrets: Mapping[int, bytes], session: str, label: str, client: i
     """
     masks = ((other, pair_mask(secret, session, label, client, other)) for other, secret in secrets.items())
     return sum(mask if other < client else -mask for other, mask in masks) % MODULUS
+
+
+def whole(value: object, whose: str) -> int:
+    """Return a whole number of any type that counts as one (Python's, NumPy's, a tensor without axes) as Python's own.
+
+    Args:
+        value: what may be one; true and false are none.
+        whose: whose number it is, for the error.
+
+    Raises:
+        UserError: it is no whole number: the sum of all masks would be none either, and hide nothing.
+    """
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        pass
+    raise UserError(f"masked sums: {whose} is {value!r:.40}: only whole numbers can be hidden: use a smaller unit")
 
 
 def largest_value(clients: int) -> int:

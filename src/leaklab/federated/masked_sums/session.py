@@ -12,6 +12,7 @@ from leaklab.federated.masked_sums.messages import (
     MaskedValue,
     Request,
     Total,
+    whole,
 )
 from leaklab.records.errors import UserError
 
@@ -42,7 +43,12 @@ class MaskedSumServer:
 
         Args:
             clients: numbers of the clients that take part; all must answer.
+
+        Raises:
+            UserError: there are none: their sum would be 0, which nobody has said.
         """
+        if not clients:
+            raise UserError("masked sums: there are no clients: name at least two")
         self._clients = tuple(sorted(clients))
         self._keys: dict[int, KeyAnnouncement] = {}
         self._values: dict[Request, dict[int, int]] = {}
@@ -82,14 +88,18 @@ class MaskedSumServer:
         """Take a client's answer.
 
         Raises:
-            UserError: the client is not of the group, answers twice, or answers what was not asked.
+            UserError: the client is not of the group, answers twice, answers what was not asked, or not with a whole
+                number below the modulus.
         """
         self._expect(message.client)
+        value = whole(message.value, f"the answer of client {message.client}")
+        if not 0 <= value < MODULUS:
+            raise UserError(f"masked sums: the answer of client {message.client} is not within 0..2^64 - 1: refuse it")
         if message.request not in self._values or message.request.session in self._closed:
             raise UserError(f"masked sums: session '{message.request.session}' is not open: ask first")
         if message.client in self._values[message.request]:
             raise UserError(f"masked sums: client {message.client} answered twice: start again with a new label")
-        self._values[message.request][message.client] = message.value
+        self._values[message.request][message.client] = value
 
     def total(self, request: Request) -> Total:
         """Return the sum, for all clients. If it is not to be had, the session is over.
@@ -141,6 +151,9 @@ def form_group(values: Sequence[Mapping[str, int]], keys: KeySource, shared_mask
         values: the private numbers of clients 0, 1, ..., by quantity.
         keys: where all private keys come from: ``SystemKeys()`` for real use, ``SeededKeys(seed)`` for experiments.
         shared_masks: UNSAFE, see ``MaskedSumClient``.
+
+    Raises:
+        UserError: there are fewer than two clients, or a value is no whole number or too large.
     """
     authority = CertificateAuthority(keys)
     clients = tuple(MaskedSumClient(k, own, authority, keys, shared_masks) for k, own in enumerate(values))

@@ -12,7 +12,6 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -47,12 +46,11 @@ def unpacked(lines: Iterable[tuple[int, Cells]]) -> Iterator[tuple[int, Cells]]:
         ValueError: a list or a point is missing; the message begins with the line.
     """
     known: dict[tuple[str, str], str] = {}
-    rows = cache(_rows)  # lines of several metrics have the same keys
     for place, line in lines:
         try:
             for name in SHARED_COLUMNS:
                 line[name] = _written_out(name, line[name], known)
-            yield from ((place, point) for point in _points(line, rows(line["row"])))
+            yield from ((place, point) for point in _points(line))
         except RecursionError:
             raise ValueError(f"line {place}: row is nested too deeply") from None
         except ValueError as error:
@@ -144,19 +142,9 @@ def _together(numbers: Sequence[str]) -> str:
     return " ".join(number or NO_NUMBER for number in numbers)
 
 
-def _points(line: Cells, rows: Sequence[str] | None) -> Iterator[Cells]:
-    if rows is None:
-        yield line
-        return
-    columns = {name: _apart(line[name], len(rows), name) for name in POINT_COLUMNS}
-    for number, row in enumerate(rows):
-        yield line | {name: values[number] for name, values in columns.items()} | {"row": row}
-
-
-def _rows(text: str) -> list[str] | None:
-    """Return the keys of all points in a line; None where the line is of one number."""
+def _points(line: Cells) -> Iterator[Cells]:
     begins = (f'"{INDEX}": "', *(f'"{key}": [' for key in SINGLES))
-    row = json.loads(text) if any(begin in text for begin in begins) else {}
+    row = json.loads(line["row"]) if any(begin in line["row"] for begin in begins) else {}
     if not isinstance(row, dict):
         raise ValueError("row is not a JSON object")
     places: list[dict[str, Any]]
@@ -165,8 +153,12 @@ def _rows(text: str) -> list[str] | None:
     elif key := next((name for name in SINGLES if isinstance(row.get(name), list)), None):
         places = [{key: single} for single in row[key]]
     else:
-        return None
-    return [_text(row | place) for place in places]
+        yield line
+        return
+    columns = {name: _apart(line[name], len(places), name) for name in POINT_COLUMNS}
+    for number, place in enumerate(places):
+        own = {name: values[number] for name, values in columns.items()}
+        yield line | own | {"row": _text(row | place)}
 
 
 def _along(row: dict[str, Any], first: int, last: int) -> list[dict[str, Any]]:

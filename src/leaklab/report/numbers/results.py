@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +33,6 @@ PROTECTION_LEFT = "protection_left"
 DIGITS = 10
 """Significant digits of a number in the file: more than any interval is narrow."""
 DIRECTIONS = ("higher", "lower", "")
-
-KNOWN = 1 << 16
-"""Texts of keys and lists that are kept: each stands in a line for each metric."""
 
 RowKeys = dict[str, Any]
 
@@ -237,7 +233,6 @@ def _parse(path: Path, line: int, cells: Mapping[str, str], advice: str) -> Resu
         raise UserError(f"{path}, line {line}: {error}: {advice}") from None
 
 
-@lru_cache(KNOWN)
 def _keys(text: str) -> RowKeys:
     try:
         row = json.loads(text)
@@ -266,7 +261,6 @@ def _one_of(allowed: tuple[str, ...], column: str, text: str) -> str:
     return text
 
 
-@lru_cache(KNOWN)
 def _parts(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(";") if part.strip())
 

@@ -2,7 +2,6 @@
 
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from posixpath import relpath
 
@@ -16,6 +15,7 @@ from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
 from leaklab.report.judge.verdicts import SIGNS
 from leaklab.report.site import site
+from leaklab.report.site.built_before import Found
 from leaklab.report.site.files_beside import FilesBeside, files_beside
 from leaklab.report.site.findings import answer_text, table
 from leaklab.report.site.headlines import KNOWING_ATTACKER, PAPER_ATTACKER
@@ -27,20 +27,6 @@ from leaklab.report.site.threats import FILE as LETTERS_OF_ROWS
 
 CLAIMS = Path("config/papers/claims.csv")
 PUBLISHED: Scale = "small"
-
-
-@dataclass(frozen=True)
-class Found:
-    """A report.
-
-    Attributes:
-        page: its first page.
-        absent_records: records of runs and data sets that its scale has and this checkout lacks; 0 for a report of
-            the workflow.
-    """
-
-    page: Path
-    absent_records: int = 0
 
 
 def report_page(scale: Scale) -> Found:
@@ -127,7 +113,13 @@ def build_aside(
     """
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
         made, before = Path(scratch, "made"), Path(scratch, "before")
-        site.build(gather(scale, items, sources, Path(scratch, "drawings"), plan), made, beside)
+        data = gather(scale, items, sources, Path(scratch, "drawings"), plan)
+        try:
+            site.build(data, made, beside)
+        except BaseException:
+            if beside is not None:
+                beside.close()  # nobody may write into a folder that is taken away
+            raise
         if folder.exists():
             folder.replace(before)
         made.replace(folder)

@@ -23,16 +23,22 @@ def report(
     scale: ScaleOption = "demo",
 ) -> None:
     """Print where the report of a scale, or the page of one item, is; build it from the results that are here."""
-    from leaklab.report.site.checkout import report_page
-    from leaklab.report.site.one_page import item_page
+    from leaklab.report.site.built_before import built_before, remember
 
     if item:
+        from leaklab.report.site.one_page import item_page
+
         with shown("building the page"):
             page = item_page(" ".join(item), named_scale(scale))
         out.print(f"page: {page.resolve()}")
         return
     with shown("building the pages"):
-        found = report_page(named_scale(scale))
+        found = built_before(named_scale(scale))
+        if found is None:
+            from leaklab.report.site.checkout import report_page
+
+            found = report_page(named_scale(scale))
+            remember(named_scale(scale), found)
     if found.absent_records:
         out.print(
             "built from the results in this checkout; not in it are the records of "
