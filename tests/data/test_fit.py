@@ -116,6 +116,14 @@ def test_one_constant_channel_of_three(made):
     assert "channel 1 of every training image is 7 of 255" in line(made, colored)
 
 
+@pytest.mark.parametrize(("part", "said"), [("train", "training"), ("test", "test")])
+def test_images_of_one_color_each(made, part, said):
+    """Though they differ from each other."""
+    images = PARTS[f"{part}_images"]
+    said = f"every {said} image is of one color all over, so there is nothing to attack"
+    assert said in line(made, PARTS | {f"{part}_images": np.ones_like(images) * images[:, :, :1, :1]})
+
+
 def test_parts_without_images(made):
     single = {"images": IMAGES[:3], "labels": LABELS[:3]}  # one of each class: nothing is left to test
     assert "there are no test images: give both parts images" in line(made, single)

@@ -150,6 +150,27 @@ class TestEveryKind:
         }
         assert "left_out" not in samples.notes
 
+    def test_that_pillow_writes_without_loss_is_what_was_written(self, folders):
+        """Endings that few have met, too."""
+        color, screen = Image.fromarray(COLOR), Image.fromarray(SCREEN).convert("1")
+        settings = {"webp": {"lossless": True}, "jp2": {"irreversible": False}, "ico": {"sizes": [color.size]}}
+        endings = ("bmp", "dds", "dib", "ico", "im", "jp2", "pcx", "png", "ppm", "qoi", "rgb", "tga", "tif", "webp")
+        for ending in endings:
+            save(folders["train"] / f"odd/{ending}.{ending}", color, settings.get(ending, {}))
+        for ending in ("msp", "pbm", "xbm"):
+            save(folders["train"] / f"screen/{ending}.{ending}", screen, {})
+        save(folders["train"] / "deep/0.pgm", Image.fromarray(DEEP), {})
+        for name in ("odd", "screen", "deep"):
+            picture(folders["test"] / name / "0.png")
+        samples = read(folders)
+        assert samples.class_names == ("a", "b", "deep", "odd", "screen")
+        color, screen, deep = (samples.train_images[samples.train_labels == label] for label in (3, 4, 2))
+        assert len(color) == len(endings)
+        assert (color == COLOR.transpose(2, 0, 1)).all((1, 2, 3)).tolist() == [True] * len(endings)
+        assert len(screen) == 3
+        assert (screen == SCREEN).all()
+        assert np.abs(deep.astype(int) - GRAY).max() <= 1
+
     def test_sixteen_bits_are_not_white(self, folders):
         """The gray ramp is a ramp: values above 255 were all white."""
         save(folders["train"] / "a/0.png", Image.fromarray(DEEP), {})
@@ -307,6 +328,11 @@ class TestLinks:
             said = line(action, folders)
             assert "again is a link to a folder that it lies in, without end: delete the link" in said
 
+    def test_of_a_folder_that_tells_names_only_are_one_line(self, folders, monkeypatch):
+        closed = folders["train"] / "a"
+        monkeypatch.setattr(os, "access", lambda path, _: path != closed)
+        assert "train/a cannot be opened (Permission denied): make it readable" in line(read, folders)
+
     def test_count_in_the_checksum(self, folders, tmp_path):
         before = card_of(folders)["files"][0]["sha256"]
         (folders["train"] / "a").rename(tmp_path / "elsewhere")
@@ -354,9 +380,24 @@ class TestNamesOfBytes:
         bad.write_bytes(b"no picture")
         assert "M\\xfcller/0.png cannot be read as an image" in line(read, german)
 
-    def test_cannot_be_kept_by_lists_of_files(self, german):
-        said = line(LazyFolders(SIDE, SIDE).read, german)
-        assert "gr\\xfc\\xdfe.png: lazy-folders keeps names in UTF-8" in said or "M\\xfcller" in said
+    def test_are_kept_by_lists_of_files(self, german, tmp_path, monkeypatch):
+        monkeypatch.setenv("LEAKLAB_MIRROR", str(tmp_path))
+        own = entry(reader="lazy-folders", side=SIDE, shorter=SIDE)
+        made = prepare("mine", own, fetch(own, tmp_path))
+        write_tensors(tmp_path / "mine.safetensors", made.tensors)
+        write_json(tmp_path / "mine.json", made.card)
+        images = Dataset.load(tmp_path / "mine.safetensors").train_images
+        found = 255 * images.opened(torch.arange(5)).double()
+        assert (found - torch.from_numpy(read(german).train_images)).abs().max() < 1e-3
+        (german["train"] / os.fsdecode(b"M\xfcller/gr\xfc\xdfe.png")).unlink()
+        said = line(images.opened, torch.arange(5))
+        assert "M\\xfcller/gr\\xfc\\xdfe.png cannot be read (No such file" in said
+
+    def test_with_line_breaks_are_in_no_list(self, folders):
+        (folders["train"] / "a/0.png").rename(folders["train"] / "a/x\ny.png")
+        said = line(LazyFolders(SIDE, SIDE).read, folders)
+        assert "a/x\\ny.png: lazy-folders keeps names without line breaks: rename the file" in said
+        assert read(folders).train_labels.tolist() == [0, 0, 1, 1]
 
     def test_are_shown_as_they_are_where_they_can_be(self):
         assert [shown(name) for name in ("Müller", "M\udcfcller", "a\x1b[31m", "\ud800")] == [

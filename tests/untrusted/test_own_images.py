@@ -153,9 +153,20 @@ def prepared(folder):
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
     folder = tmp_path_factory.mktemp("two")
-    files = {b"a/1.png": (9, "gray"), b"b/1.png": (99, "color")}
-    written(folder, {"train": files, "test": files}, [])
+    ramp = np.arange(SIDE**2, dtype=np.uint8).reshape(SIDE, SIDE)
+    for part in ("train", "test"):
+        for name, picture in (("a", ramp), ("b", np.dstack([ramp, 9 * ramp, 255 - ramp]))):
+            (folder / part / name).mkdir(parents=True)
+            Image.fromarray(picture).save(folder / part / name / "1.png")
     return folder
+
+
+def test_the_entry_fits_before_it_is_spoilt(two):
+    write_json(two / "datasets.yaml", {"mine": ENTRY})
+    prepared(two)
+    assert Labels.load(two / "d.safetensors").num_classes == 2
+    for made in two.glob("d.*"):
+        made.unlink()
 
 
 @settings(UNTRUSTED, max_examples=100)

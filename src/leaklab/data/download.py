@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import Field
 
 from leaklab.data.catalog import OfficialFile, SourceFile
-from leaklab.data.tree import below
+from leaklab.data.tree import BYTES, below
 from leaklab.records.config import CONFIG, load_config, parse, read_yaml
 from leaklab.records.errors import UserError
 from leaklab.records.files import atomic, sha256, write_text
@@ -145,7 +145,7 @@ def _tree(folder: Path, advice: str) -> str:
     content = listing(folder)
     if not content:
         raise UserError(f"{folder} is empty: {advice}")
-    return hashlib.sha256(content.encode(errors="surrogateescape")).hexdigest()
+    return hashlib.sha256(content.encode(errors=BYTES)).hexdigest()
 
 
 def _md5(path: Path) -> str:

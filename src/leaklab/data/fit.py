@@ -72,6 +72,10 @@ def _of_images(samples: Samples, card: Mapping[str, Any]) -> Iterator[str]:
                 f"channel {channel} of every training image is {BRIGHTEST * mean:.0f} of {BRIGHTEST} all over, so "
                 "there is nothing to attack: give images that differ"
             )
+    for part, images in (("training", samples.train_images), ("test", samples.test_images)):
+        # the first that shows something ends the search
+        if not any((image != image[:, :1, :1]).any() for image in images):
+            yield f"every {part} image is of one color all over, so there is nothing to attack: give others"
 
 
 def _some(names: tuple[str, ...]) -> str:

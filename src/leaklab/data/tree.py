@@ -9,6 +9,8 @@ from typing import Any
 
 from leaklab.records.errors import UserError
 
+BYTES = "surrogateescape"
+"""How names become text and back, so that those that are no UTF-8 stay what they are."""
 FIRST_OF_BYTES = 0xDC00
 """Python writes a byte that is no UTF-8 as the character with this number more."""
 
@@ -44,6 +46,8 @@ def below(folder: Path, leave: Callable[[Path], bool] = nothing) -> Iterator[Pat
             about, paths = place.stat(), list(place.iterdir())
         except OSError as error:
             raise UserError(f"{shown(place)} cannot be opened ({error.strerror}): make it readable") from None
+        if not os.access(place, os.X_OK):  # it tells names, and nothing of what they stand for
+            raise UserError(f"{shown(place)} cannot be opened (Permission denied): make it readable")
         own = about.st_dev, about.st_ino
         if own in above:
             raise UserError(f"{shown(place)} is a link to a folder that it lies in, without end: delete the link")

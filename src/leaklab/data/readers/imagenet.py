@@ -70,11 +70,11 @@ def _listed(path: Path, part: str, folder: Path, noticed: Told) -> str:
     """Return the name by which a photograph is opened later, as it is stored.
 
     Raises:
-        UserError: it would then be another picture than is stored, or its name cannot be kept.
+        UserError: it would then be another picture than is stored, or its name has a line break.
     """
     name = path.relative_to(folder).as_posix()
-    if not name.isprintable():
-        raise UserError(f"{shown(path)}: lazy-folders keeps names in UTF-8 without line breaks: rename the file")
+    if "\n" in name:
+        raise UserError(f"{shown(path)}: lazy-folders keeps names without line breaks: rename the file")
     stored = as_stored(path)
     if stored.refused:
         raise UserError(

@@ -225,10 +225,17 @@ def _several(image: Image.Image) -> bool:
     return getattr(image, "n_frames", 1) > 1
 
 
+@cache
+def _asked() -> list[str]:
+    """Return the formats whose plug-ins are asked about a file, in Pillow's order: some take what is not theirs."""
+    allowed = {*formats().values()}
+    return [kind for kind in Image.ID if kind in allowed]
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[Image.Image]:
     try:
-        with Image.open(path, formats=sorted({*formats().values()} & Image.OPEN.keys())) as image:
+        with Image.open(path, formats=_asked()) as image:
             yield image
     except DAMAGE as error:
         what = " ".join(f"{error}".split())
