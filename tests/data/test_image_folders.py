@@ -18,7 +18,10 @@ RED, GREEN, BLUE = (200, 10, 20), (10, 200, 40), (20, 10, 200)
 
 def photograph(path, color, size=(24, 16), mode="RGB"):
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", size, color).convert(mode).save(path)
+    image = Image.new("RGB", size, color)
+    middle = [length // 2 for length in size]
+    image.paste(tuple(level + 30 for level in color), (middle[0] - 2, middle[1] - 2, middle[0] + 2, middle[1] + 2))
+    image.convert(mode).save(path)
 
 
 @pytest.fixture
