@@ -203,7 +203,7 @@ def fetch(
         gone = {**gone, **weights_not_to_be_had(needed)}
     for name in (*needed.datasets, *needed.weights):
         there = described(name) if name in needed.datasets else "here"
-        out.print(printable(f"{plain(name)}: {gone.get(name, there)}"))
+        out.print(one_line(f"{plain(name)}: {gone.get(name, there)}"))
     have = len(needed.datasets) + len(needed.weights) - len(gone)
     out.print(f"{have} of {have + len(gone)} are here{'; bring the others by hand' if gone else ''}")
     refuse_too_few(jobs)
