@@ -95,3 +95,15 @@ def test_the_original_in_the_scratch_folder_does_not_replace_what_was_repeated(s
     repeat.shutil.rmtree(repeat.SCRATCH)
     assert stopped(code="old")
     assert (repeat.SCRATCH / "results/a/out").read_text() == "new"
+
+
+def test_what_prepares_data_is_repeated_apart_from_what_is_made_from_it():
+    """In one folder it would be newer than the runs that were made from it, and all of them were made anew."""
+    rules = ("run_attack", "fetch_dataset", "publish_runs", "make_table", "fetch_text", "build_report")
+    runs = [SimpleNamespace(entry=SimpleNamespace(rule=rule)) for rule in rules]
+    assert [[one.entry.rule for one in batch] for batch in repeat.batches(runs)] == [
+        ["fetch_dataset", "fetch_text"],
+        ["run_attack", "make_table"],
+        ["publish_runs"],
+        ["build_report"],
+    ]

@@ -14,7 +14,7 @@ from leaklab.planning.gpus import device_wanted
 from leaklab.planning.own_items import without_own
 from leaklab.planning.plan import PREPARED, build_plan
 from leaklab.planning.run_records import checked_ledger
-from leaklab.provenance.sample import READ_RECORDS, Sample, Stale, Survey, choose, seconds_of
+from leaklab.provenance.sample import FETCH, READ_RECORDS, Sample, Stale, Survey, choose, seconds_of
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, sha256
 from leaklab.records.git import unknown_commit
@@ -130,10 +130,14 @@ def accepted(survey: Survey, sample: Sample) -> CodeLock:
 
 
 def batches(runs: Iterable[Stale]) -> list[list[Stale]]:
-    """Return what may run side by side: all but the steps that read records, and each of these alone."""
+    """Return what may run side by side: what prepares data, what is made from it, and each step that reads records."""
     found = list(runs)
-    first = [one for one in found if one.entry.rule not in READ_RECORDS]
-    return [*([first] if first else []), *([one] for one in found if one.entry.rule in READ_RECORDS)]
+    data = [one for one in found if one.entry.rule in FETCH]
+    rest = [one for one in found if one.entry.rule not in (*FETCH, *READ_RECORDS)]
+    return [
+        *(batch for batch in (data, rest) if batch),
+        *([one] for one in found if one.entry.rule in READ_RECORDS),
+    ]
 
 
 def differences(run: Stale, scratch: Path = SCRATCH) -> Iterator[str]:
