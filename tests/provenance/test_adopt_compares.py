@@ -97,13 +97,15 @@ def test_the_original_in_the_scratch_folder_does_not_replace_what_was_repeated(s
     assert (repeat.SCRATCH / "results/a/out").read_text() == "new"
 
 
-def test_what_prepares_data_is_repeated_apart_from_what_is_made_from_it():
-    """In one folder it would be newer than the runs that were made from it, and all of them were made anew."""
-    rules = ("run_attack", "fetch_dataset", "publish_runs", "make_table", "fetch_text", "build_report")
-    runs = [SimpleNamespace(entry=SimpleNamespace(rule=rule)) for rule in rules]
+def test_what_is_repeated_lies_in_no_folder_with_what_is_made_from_it():
+    """It would be newer than that, and the chain between them would be made anew."""
+    rules = ("make_figure", "run_attack", "judge_claims", "fetch_dataset", "publish_runs", "make_table", "fetch_text")
+    runs = [SimpleNamespace(entry=SimpleNamespace(rule=rule)) for rule in (*rules, "capture_updates")]
     assert [[one.entry.rule for one in batch] for batch in repeat.batches(runs)] == [
         ["fetch_dataset", "fetch_text"],
-        ["run_attack", "make_table"],
+        ["run_attack", "capture_updates"],
+        ["make_table"],
+        ["make_figure"],
+        ["judge_claims"],
         ["publish_runs"],
-        ["build_report"],
     ]

@@ -14,7 +14,7 @@ from leaklab.planning.gpus import device_wanted
 from leaklab.planning.own_items import without_own
 from leaklab.planning.plan import PREPARED, build_plan
 from leaklab.planning.run_records import checked_ledger
-from leaklab.provenance.sample import FETCH, READ_RECORDS, Sample, Stale, Survey, choose, seconds_of
+from leaklab.provenance.sample import READ_RECORDS, Sample, Stale, Survey, choose, seconds_of
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, sha256
 from leaklab.records.git import unknown_commit
@@ -24,6 +24,10 @@ from leaklab.records.walk import files_below
 from leaklab.specs.base import RUNS
 from leaklab.specs.stages import folders_of
 
+LAYERS: tuple[tuple[str, ...], ...] = (("fetch_dataset", "fetch_text"), (), ("make_table",), ("make_figure",))
+"""Rules whose files are made from those of the layers before them; the empty one is all that is not named here."""
+ALONE = ("judge_claims", "publish_threat_models", *READ_RECORDS)
+"""Rules that read results of many items."""
 SCRATCH, REPEATED = Path(".snakemake/adopt"), Path(".snakemake/adopt-repeated")
 LINES_OF_A_FAILURE = 5
 
@@ -130,14 +134,17 @@ def accepted(survey: Survey, sample: Sample) -> CodeLock:
 
 
 def batches(runs: Iterable[Stale]) -> list[list[Stale]]:
-    """Return what may run side by side: what prepares data, what is made from it, and each step that reads records."""
+    """Return what may run side by side: the steps of each layer, and each of those that read results or records alone.
+
+    What is repeated is newer than all that was made from it: in one folder, its whole chain would be made anew.
+    """
     found = list(runs)
-    data = [one for one in found if one.entry.rule in FETCH]
-    rest = [one for one in found if one.entry.rule not in (*FETCH, *READ_RECORDS)]
-    return [
-        *(batch for batch in (data, rest) if batch),
-        *([one] for one in found if one.entry.rule in READ_RECORDS),
-    ]
+    named = {rule for rules in (*LAYERS, ALONE) for rule in rules}
+    of_layers = (
+        [one for one in found if (one.entry.rule in rules if rules else one.entry.rule not in named)]
+        for rules in LAYERS
+    )
+    return [*(batch for batch in of_layers if batch), *([one] for one in found if one.entry.rule in ALONE)]
 
 
 def differences(run: Stale, scratch: Path = SCRATCH) -> Iterator[str]:

@@ -22,8 +22,6 @@ from leaklab.specs.stages import stage_of_file
 # imports and start of one job, and a data set that has to be fetched; seconds
 START_SECONDS = 3.0
 FETCH_SECONDS = 10.0
-# what they prepare is newer than all that was made from it, so that is repeated apart, from the older code's files
-FETCH = ("fetch_dataset", "fetch_text")
 # they describe other records, so each is repeated alone, among the records of the older code
 READ_RECORDS = ("publish_runs", "build_report", "audit_provenance", "build_crate")
 
