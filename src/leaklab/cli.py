@@ -184,13 +184,16 @@ def fetch(
     """Get the data and weights of a scale, a paper or an item, so that its jobs need no network.
 
     Data sets are prepared by snakemake, weights lie in data/weights. What nobody publishes for download, or cannot be
-    reached now, is named with what to do; items that need it are shown as not run until it is there.
+    reached now, is named with what to do; items that need it are shown as not run until it is there. Each data set is
+    told in a line at the end: images, classes, size and mean, and what was left out of your files or changed.
     """
-    from leaklab.planning.fetching import files_to_make, needed_by, weights_not_to_be_had
+    from leaklab.guests.places import plain
+    from leaklab.planning.fetching import described, files_to_make, needed_by, refuse_too_few, weights_not_to_be_had
     from leaklab.planning.listings import planned_jobs
 
     with shown("planning"):
-        needed = needed_by(planned_jobs(" ".join(item or []), named_scale(scale)))
+        jobs = planned_jobs(" ".join(item or []), named_scale(scale))
+        needed = needed_by(jobs)
         files, gone = files_to_make(needed)
     if files:
         command = ["snakemake", "--cores", "1", "--quiet", "rules", "progress", "--", *map(str, files)]
@@ -199,9 +202,11 @@ def fetch(
     with shown("fetching weights"):
         gone = {**gone, **weights_not_to_be_had(needed)}
     for name in (*needed.datasets, *needed.weights):
-        out.print(f"{name}: {gone.get(name, 'here')}")
+        there = described(name) if name in needed.datasets else "here"
+        out.print(one_line(f"{plain(name)}: {gone.get(name, there)}"))
     have = len(needed.datasets) + len(needed.weights) - len(gone)
     out.print(f"{have} of {have + len(gone)} are here{'; bring the others by hand' if gone else ''}")
+    refuse_too_few(jobs)
 
 
 @app.command()

@@ -13,12 +13,15 @@ from leaklab.data.readers.folders import ImageFolders
 from leaklab.records.errors import UserError
 
 ENTRY = load_catalog(Path(__file__).parents[2] / "config/datasets.yaml")["imagenet"]
-RED, GREEN, BLUE = (200, 10, 20), (10, 200, 20), (20, 10, 200)
+RED, GREEN, BLUE = (200, 10, 20), (10, 200, 40), (20, 10, 200)
 
 
 def photograph(path, color, size=(24, 16), mode="RGB"):
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", size, color).convert(mode).save(path)
+    image = Image.new("RGB", size, color)
+    middle = [length // 2 for length in size]
+    image.paste(tuple(level + 30 for level in color), (middle[0] - 2, middle[1] - 2, middle[0] + 2, middle[1] + 2))
+    image.convert(mode).save(path)
 
 
 @pytest.fixture
@@ -56,7 +59,8 @@ def test_the_middle_square_is_shrunk_by_averaging(tmp_path):
 
 
 def test_prepared_from_a_mirror(files, tmp_path):
-    prepared = prepare("imagenet", ENTRY, fetch(ENTRY, tmp_path))
+    entry = ENTRY.model_copy(update={"num_classes": 2})
+    prepared = prepare("imagenet", entry, fetch(entry, tmp_path))
     assert prepared.card["shape"] == [3, 64, 64]
     assert "shrunk to 64x64" in prepared.card["substitute"]
     assert [file["path"] for file in prepared.card["files"]] == ["data/ImageNet/train", "data/ImageNet/val"]

@@ -69,7 +69,7 @@ def test_an_item_may_stand_apart_and_is_made_when_asked_for(tmp_path):
 
 def test_all_items_have_a_state_at_every_scale(whole_plan, tmp_path):
     found = states(whole_plan, tmp_path)
-    assert len(found) == 99  # 51 of the papers and the others derived from them
+    assert len(found) == 102  # 51 of the papers and the others derived from them
     assert {tuple(by_scale) for by_scale in found.values()} == {("demo", "small", "paper")}
     words = {(key, scale): state.word for key, by_scale in found.items() for scale, state in by_scale.items()}
     # at scale paper other tables have these seeds and all images; twenty CPU hours are more than scale small is for

@@ -95,3 +95,17 @@ def test_the_original_in_the_scratch_folder_does_not_replace_what_was_repeated(s
     repeat.shutil.rmtree(repeat.SCRATCH)
     assert stopped(code="old")
     assert (repeat.SCRATCH / "results/a/out").read_text() == "new"
+
+
+def test_what_is_repeated_lies_in_no_folder_with_what_is_made_from_it():
+    """It would be newer than that, and the chain between them would be made anew."""
+    rules = ("make_figure", "run_attack", "judge_claims", "fetch_dataset", "publish_runs", "make_table", "fetch_text")
+    runs = [SimpleNamespace(entry=SimpleNamespace(rule=rule)) for rule in (*rules, "capture_updates")]
+    assert [[one.entry.rule for one in batch] for batch in repeat.batches(runs)] == [
+        ["fetch_dataset", "fetch_text"],
+        ["run_attack", "capture_updates"],
+        ["make_table"],
+        ["make_figure"],
+        ["judge_claims"],
+        ["publish_runs"],
+    ]

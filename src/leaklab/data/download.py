@@ -16,6 +16,7 @@ from pathlib import Path
 from pydantic import Field
 
 from leaklab.data.catalog import OfficialFile, SourceFile
+from leaklab.data.tree import BYTES, below
 from leaklab.records.config import CONFIG, load_config, parse, read_yaml
 from leaklab.records.errors import UserError
 from leaklab.records.files import atomic, sha256, write_text
@@ -132,8 +133,11 @@ def verify(path: Path, expected: SourceFile, advice: str) -> str:
 
 
 def listing(folder: Path) -> str:
-    """Return one line per file in or below a folder, sorted by name: its SHA-256, two blanks, its relative path."""
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    """Return one line per file in or below a folder, sorted by name: its SHA-256, two blanks, its relative path.
+
+    Links are followed; a byte of a name that is no UTF-8 stands there as Python's ``surrogateescape`` has it.
+    """
+    names = sorted(path.relative_to(folder).as_posix() for path in below(folder) if path.is_file())
     return "".join(f"{sha256(folder / name)}  {name}\n" for name in names)
 
 
@@ -141,7 +145,7 @@ def _tree(folder: Path, advice: str) -> str:
     content = listing(folder)
     if not content:
         raise UserError(f"{folder} is empty: {advice}")
-    return hashlib.sha256(content.encode()).hexdigest()
+    return hashlib.sha256(content.encode(errors=BYTES)).hexdigest()
 
 
 def _md5(path: Path) -> str:

@@ -18,6 +18,7 @@ from PIL import Image
 from torch import Tensor
 
 from leaklab.data.readers.base import DAMAGE
+from leaklab.data.tree import BYTES, shown
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
 
@@ -70,7 +71,7 @@ class Photographs:
     @classmethod
     def of(cls, folder: Path, tensors: Mapping[str, Tensor], part: str, made: Mapping[str, Any]) -> "Photographs":
         """Return those of a part from the tensors of a prepared data set; see ``listed``."""
-        names = bytes(tensors[f"{part}_names"].numpy()).decode().split("\n")
+        names = bytes(tensors[f"{part}_names"].numpy()).decode(errors=BYTES).split("\n")
         sums = tensors[f"{part}_sums"]
         return cls(folder, names, sums, int(made["side"]), int(made["shorter"]), torch.arange(len(sums)))
 
@@ -129,13 +130,13 @@ class Photographs:
         try:
             content = path.read_bytes()
         except OSError as error:
-            raise UserError(f"{path} cannot be read ({error.strerror}): {ADVICE}") from None
+            raise UserError(f"{shown(path)} cannot be read ({error.strerror}): {ADVICE}") from None
         if hashlib.sha256(content).digest() != bytes(self.sums[place].numpy()):
-            raise UserError(f"{path} is another file than the one that was prepared: {ADVICE}")
+            raise UserError(f"{shown(path)} is another file than the one that was prepared: {ADVICE}")
         try:
             return Image.open(io.BytesIO(content)).convert("RGB")
         except DAMAGE as error:
-            raise UserError(f"{path} cannot be read as an image ({error}): {ADVICE}") from None
+            raise UserError(f"{shown(path)} cannot be read as an image ({error}): {ADVICE}") from None
 
     def _middle(self, image: Image.Image) -> Tensor:
         width, height = image.size
@@ -193,9 +194,9 @@ def listed(files: Sequence[tuple[str, bytes]], part: str) -> dict[str, Tensor]:
     """Return the list of a part's files as tensors of a prepared data set: ``<part>_names`` and ``<part>_sums``.
 
     Args:
-        files: relative path, without line breaks, and SHA-256 of each.
+        files: relative path, any bytes but line breaks, and SHA-256 of each.
         part: ``train`` or ``test``.
     """
-    told = np.frombuffer("\n".join(name for name, _ in files).encode(), dtype=np.uint8).copy()
+    told = np.frombuffer("\n".join(name for name, _ in files).encode(errors=BYTES), dtype=np.uint8).copy()
     digests = np.frombuffer(b"".join(digest for _, digest in files), dtype=np.uint8).reshape(len(files), -1).copy()
     return {f"{part}_names": torch.from_numpy(told), f"{part}_sums": torch.from_numpy(digests)}

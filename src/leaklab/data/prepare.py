@@ -1,14 +1,16 @@
 """From checked files to the two artefacts of a prepared dataset."""
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from leaklab.data.catalog import CATALOG, Entry
 from leaklab.data.dataset import channel_moments
 from leaklab.data.fetch import Fetched
+from leaklab.data.fit import refuse_unfit
 from leaklab.data.labels import GROUPS, PHOTOGRAPHS
 from leaklab.data.photographs import listed
 from leaklab.data.readers.base import Listing, Reader
@@ -17,6 +19,7 @@ from leaklab.data.readers.embedded import Digits, FacePatches, Photographs
 from leaklab.data.readers.folders import FaceArchive, ImageFolders, Leaf, TinyImageNet
 from leaklab.data.readers.idx import Arrays, EmnistZip, Idx
 from leaklab.data.readers.imagenet import LazyFolders, NamedImages
+from leaklab.data.tree import shown
 from leaklab.records.errors import UserError
 from leaklab.records.record import Component
 
@@ -51,6 +54,9 @@ def prepare(name: str, entry: Entry, fetched: Fetched) -> Prepared:
         name: the dataset's key in the catalog.
         entry: its catalog entry.
         fetched: its verified files.
+
+    Raises:
+        UserError: a file is damaged, or what it holds does not fit the entry.
     """
     samples = make_reader(fetched.source.reader).read(fetched.paths())
     lazily = samples.photographs
@@ -71,7 +77,7 @@ def prepare(name: str, entry: Entry, fetched: Fetched) -> Prepared:
         "name": name,
         "title": entry.title,
         "num_classes": fetched.source.num_classes or (_counted(tensors) if entry.own else entry.num_classes),
-        "class_names": list(samples.class_names or entry.class_names),
+        "class_names": [shown(one) for one in samples.class_names or entry.class_names],
         "shape": shape,
         "train_size": len(tensors["train_labels"]),
         "test_size": len(tensors["test_labels"]),
@@ -82,7 +88,9 @@ def prepare(name: str, entry: Entry, fetched: Fetched) -> Prepared:
         "licence": entry.licence,
         "citation": entry.citation,
         **({} if lazily is None else {PHOTOGRAPHS: _made(fetched, lazily)}),
+        **samples.notes,
     }
+    refuse_unfit(entry, samples, card)
     return Prepared(tensors, card)
 
 
@@ -128,6 +136,12 @@ def make_reader(choice: Component) -> Reader:
     if choice.name not in READERS:
         raise ValueError(f"unknown reader '{choice.name}': choose from {', '.join(READERS)}")
     reader = READERS[choice.name]
+    types = get_type_hints(reader, include_extras=True)
+    for name, value in choice.settings.items():
+        try:
+            TypeAdapter(types.get(name, Any)).validate_python(value, strict=True)
+        except ValidationError as error:
+            raise ValueError(f"{name}: {error.errors()[0]['msg']}, not {value!r}") from None
     try:
         return reader(**choice.settings)
     except TypeError:

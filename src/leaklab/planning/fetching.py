@@ -5,9 +5,13 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ValidationError
 
 from leaklab.data.download import why_unavailable
 from leaklab.data.fetch import answering
+from leaklab.guests.places import plain
 from leaklab.items.items import Item
 from leaklab.planning.missing import why_missing
 from leaklab.planning.plan import PREPARED, Job, result_files
@@ -15,6 +19,7 @@ from leaklab.records import plugins
 from leaklab.records.config import Scale
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, sha256
+from leaklab.specs.capture import CaptureSpec, ImageChoice
 from leaklab.specs.generator import GENERATORS
 from leaklab.specs.stages import folders_of
 from leaklab.specs.text import TEXT_FOLDER
@@ -67,6 +72,86 @@ def weights_not_to_be_had(needed: Needed) -> dict[str, str]:
     """
     reasons = {name: why_unavailable(name) for name in needed.weights}
     return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+# What prepared data sets hold.
+
+
+class Kind(BaseModel):
+    """Files of one kind: how many, and the name of one."""
+
+    count: int
+    example: str
+
+
+class Card(BaseModel):
+    """What is told of the card of a prepared data set of images; see ``data/prepare.py::prepare``."""
+
+    shape: tuple[int, int, int]
+    mean: list[float]
+    train_size: int
+    test_size: int
+    num_classes: int
+    left_out: dict[str, Kind] = {}
+    noticed: dict[str, Kind] = {}
+
+    @classmethod
+    def of(cls, name: str) -> Self | None:
+        """Return that of a data set; None if it is not here, or holds sentences.
+
+        Raises:
+            UserError: it is damaged.
+        """
+        file = PREPARED / f"{name}.json"
+        if name.startswith(TEXT_FOLDER) or not file.is_file():
+            return None
+        try:
+            return cls.model_validate(read_json(file))
+        except ValidationError:
+            raise UserError(f"{file} is damaged: delete it and run the same command again") from None
+
+
+def described(name: str) -> str:
+    """Return what a data set holds, in one line: how many images of what, and what was left out of its files.
+
+    Raises:
+        UserError: its card is damaged.
+    """
+    card = Card.of(name)
+    if card is None:
+        return "here"
+    many = f"{card.train_size:,} training and {card.test_size:,} test images of {card.num_classes:,} classes"
+    means = " ".join(f"{mean:.2f}" for mean in card.mean)
+    line = f"{many}, {'x'.join(map(str, card.shape))}, mean {means}"
+    for words, kinds in (("left out", card.left_out), ("taken otherwise than stored", card.noticed)):
+        if kinds:
+            line += f"; {words}: {', '.join(f'{one.count} {kind} ({one.example})' for kind, one in kinds.items())}"
+    return line
+
+
+def refuse_too_few(jobs: Iterable[Job]) -> None:
+    """Compare how many images captures ask for with how many a prepared data set has.
+
+    Raises:
+        UserError: they ask for more; contrast and labels, which may leave fewer, are for the capture to look at.
+    """
+    choices = {
+        (job.dataset, job.spec.images)
+        for job in jobs
+        if isinstance(job.spec, CaptureSpec) and isinstance(job.spec.images, ImageChoice)
+    }
+    cards = {name: Card.of(name) for name in {name for name, _ in choices}}
+    for name, choice in choices:
+        card = cards[name]
+        if card is None or choice.planted:
+            continue
+        held, last = card.test_size if choice.split == "test" else card.train_size, max(choice.indexes, default=-1)
+        if choice.count > held or last >= held:
+            asked = f"its positions up to {last}" if last >= held else f"{choice.count} images"
+            raise UserError(
+                f"an item asks for {asked} of the {choice.split} part of {plain(name)}, which has {held}: ask for "
+                "fewer, or give the data set more"
+            )
 
 
 # What of an item's runs colleagues have pushed: brought here by DVC, and nothing else of theirs.

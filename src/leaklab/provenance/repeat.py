@@ -24,6 +24,10 @@ from leaklab.records.walk import files_below
 from leaklab.specs.base import RUNS
 from leaklab.specs.stages import folders_of
 
+LAYERS: tuple[tuple[str, ...], ...] = (("fetch_dataset", "fetch_text"), (), ("make_table",), ("make_figure",))
+"""Rules whose files are made from those of the layers before them; the empty one is all that is not named here."""
+ALONE = ("judge_claims", "publish_threat_models", *READ_RECORDS)
+"""Rules that read results of many items."""
 SCRATCH, REPEATED = Path(".snakemake/adopt"), Path(".snakemake/adopt-repeated")
 LINES_OF_A_FAILURE = 5
 
@@ -130,10 +134,17 @@ def accepted(survey: Survey, sample: Sample) -> CodeLock:
 
 
 def batches(runs: Iterable[Stale]) -> list[list[Stale]]:
-    """Return what may run side by side: all but the steps that read records, and each of these alone."""
+    """Return what may run side by side: the steps of each layer, and each of those that read results or records alone.
+
+    What is repeated is newer than all that was made from it: in one folder, its whole chain would be made anew.
+    """
     found = list(runs)
-    first = [one for one in found if one.entry.rule not in READ_RECORDS]
-    return [*([first] if first else []), *([one] for one in found if one.entry.rule in READ_RECORDS)]
+    named = {rule for rules in (*LAYERS, ALONE) for rule in rules}
+    of_layers = (
+        [one for one in found if (one.entry.rule in rules if rules else one.entry.rule not in named)]
+        for rules in LAYERS
+    )
+    return [*(batch for batch in of_layers if batch), *([one] for one in found if one.entry.rule in ALONE)]
 
 
 def differences(run: Stale, scratch: Path = SCRATCH) -> Iterator[str]:

@@ -8,9 +8,9 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -34,6 +34,7 @@ class Samples:
         class_names: names by label where the files themselves tell them, else empty.
         train_groups: int64, [N], the same number for training images of one writer; None where the files do not say.
         photographs: where images stay in their files; the parts then hold none.
+        notes: what the card says besides: ``left_out`` and ``noticed``, kinds of files with a number and an example.
     """
 
     train_images: Images
@@ -43,6 +44,7 @@ class Samples:
     class_names: tuple[str, ...] = ()
     train_groups: Labels | None = None
     photographs: "Listing | None" = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,11 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from leaklab.data.readers.base import ADVICE, DAMAGE, Images, Labels, Samples, gather, pick, reading, split_in_order
+from leaklab.data.readers.pictures import Decoding, White, find
+from leaklab.data.tree import Told, shown
+from leaklab.records.bounds import Count, Positive
 from leaklab.records.errors import UserError
 
-SUFFIXES = {".jpeg", ".jpg", ".png", ".webp"}
 CHANNELS = 3
 
 
@@ -34,33 +36,42 @@ class ImageFolders:
     Attributes:
         side: height and width in pixels.
         limit_gb: largest size of both parts together, in 10^9 bytes; preparing needs about three times as much memory.
+        background: name of the color on which transparent pixels are put.
+        white: the number that is white in gray pictures beyond 8 bits; None: the largest of their bits, 1 of floats.
     """
 
-    side: int
-    limit_gb: float = 20.0
+    side: Count
+    limit_gb: Positive = 20.0
+    background: str = "white"
+    white: White | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a color that there is not."""
+        Decoding(self.background, self.white)
 
     def read(self, files: Mapping[str, Path]) -> Samples:
-        """Return uint8 images [N, 3, side, side]."""
+        """Return uint8 images [N, 3, side, side], and what was left out and changed."""
         folders = {role: pick(files, role) for role in ("train", "test")}
-        names = sorted(path.name for path in folders["train"].iterdir() if path.is_dir())
-        found = {role: photographs_of(folder, names) for role, folder in folders.items()}
-        self._check_size(sum(map(len, found.values())))
-        return Samples(*self._part(found["train"]), *self._part(found["test"]), class_names=tuple(names))
+        found, noticed = find(folders), Told()
+        self._check_size(sum(map(len, found.parts.values())))
+        parts = [self._part(role, own, noticed) for role, own in found.parts.items()]
+        return Samples(*parts[0], *parts[1], tuple(map(shown, found.names)), notes=found.notes(noticed))
 
-    def _part(self, photographs: Sequence[tuple[Path, int]]) -> tuple[Images, Labels]:
+    def _part(self, role: str, photographs: Sequence[tuple[Path, int]], noticed: Told) -> tuple[Images, Labels]:
         # filled in place: a list of the images and their array would need the memory twice
         images = np.empty((len(photographs), CHANNELS, self.side, self.side), dtype=np.uint8)
+        decoding = Decoding(self.background, self.white)
         for k, (path, _) in enumerate(photographs):
-            images[k] = self._shrink(path)
+            whole, done = decoding.picture(path)
+            square = ImageOps.fit(whole, (self.side, self.side), Image.Resampling.BOX)
+            images[k] = np.asarray(square).transpose(2, 0, 1)
+            if min(whole.size) < self.side:
+                done.append(f"smaller than {self.side}x{self.side}, enlarged")
+            if (images[k] == images[k, :, :1, :1]).all():
+                done.append("of one color all over")
+            for kind in done:
+                noticed.add(kind, f"{role}/{path.parent.name}/{path.name}")
         return images, np.array([label for _, label in photographs], dtype=np.int64)
-
-    def _shrink(self, path: Path) -> Images:
-        try:
-            with Image.open(path) as image:
-                square = ImageOps.fit(image.convert("RGB"), (self.side, self.side), Image.Resampling.BOX)
-        except DAMAGE as error:
-            raise UserError(f"{path} cannot be read as an image ({error}): unpack it again") from None
-        return np.asarray(square).transpose(2, 0, 1)
 
     def _check_size(self, count: int) -> None:
         size = count * CHANNELS * self.side**2 / 1e9
@@ -72,21 +83,6 @@ class ImageFolders:
             f"{self.limit_gb:g}: in config/datasets.yaml set side to at most {largest}, or raise limit_gb if three "
             f"times as much memory is there"
         )
-
-
-def photographs_of(folder: Path, names: Sequence[str]) -> list[tuple[Path, int]]:
-    """Return all photographs of a part with their labels, class after class.
-
-    Raises:
-        UserError: there are none, or one lies in no folder of a class that is trained on.
-    """
-    label = {name: k for k, name in enumerate(names)}
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
-    strays = [path for path in found if path.parent.parent != folder or path.parent.name not in label]
-    if strays or not found:
-        problem = f"{strays[0]} lies in no folder of a trained class" if strays else f"{folder} has no images"
-        raise UserError(f"{problem}: put each class's images into a folder of its own, {folder}/<class>/<image>.JPEG")
-    return [(path, label[path.parent.name]) for path in found]
 
 
 # Tiny ImageNet as it is distributed: one archive with a folder per training class and a list of validation labels.

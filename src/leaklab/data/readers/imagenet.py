@@ -14,7 +14,8 @@ import numpy as np
 from PIL import Image
 
 from leaklab.data.readers.base import ADVICE, Images, Listing, Samples, gather, pick, reading
-from leaklab.data.readers.folders import photographs_of
+from leaklab.data.readers.pictures import as_stored, find
+from leaklab.data.tree import Told, shown
 from leaklab.records.bounds import Count
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
@@ -49,19 +50,40 @@ class LazyFolders:
         """Return labels, and where the photographs are.
 
         Raises:
-            UserError: a part has no photographs, or one that lies in no folder of a class that is trained on.
+            UserError: a part has no photographs, one that lies in no folder of a class that is trained on, or one of
+                more than 8 bits or with transparency.
         """
         folders = {part: pick(files, part) for part in ("train", "test")}
-        names = sorted(path.name for path in folders["train"].iterdir() if path.is_dir())
-        found = {part: photographs_of(folder, names) for part, folder in folders.items()}
-        labels = {part: np.array([label for _, label in own], dtype=np.int64) for part, own in found.items()}
+        found, noticed = find(folders), Told()
+        labels = {part: np.array([label for _, label in own], dtype=np.int64) for part, own in found.parts.items()}
         listing = {
-            part: [(path.relative_to(folders[part]).as_posix(), bytes.fromhex(sha256(path))) for path, _ in own]
-            for part, own in found.items()
+            part: [(_listed(path, part, folders[part], noticed), bytes.fromhex(sha256(path))) for path, _ in own]
+            for part, own in found.parts.items()
         }
         none = np.empty((0, 3, self.side, self.side), dtype=np.uint8)
-        photographs = Listing(listing, self.side, self.shorter, MEAN, STD)
-        return Samples(none, labels["train"], none, labels["test"], tuple(names), photographs=photographs)
+        photographs, names = Listing(listing, self.side, self.shorter, MEAN, STD), tuple(map(shown, found.names))
+        notes = found.notes(noticed)
+        return Samples(none, labels["train"], none, labels["test"], names, photographs=photographs, notes=notes)
+
+
+def _listed(path: Path, part: str, folder: Path, noticed: Told) -> str:
+    """Return the name by which a photograph is opened later, as it is stored.
+
+    Raises:
+        UserError: it would then be another picture than is stored, or its name has a line break.
+    """
+    name = path.relative_to(folder).as_posix()
+    if "\n" in name:
+        raise UserError(f"{shown(path)}: lazy-folders keeps names without line breaks: rename the file")
+    stored = as_stored(path)
+    if stored.refused:
+        raise UserError(
+            f"{shown(path)} is {stored.refused}, which lazy-folders does not open: use the reader image-folders, or "
+            "save it as RGB"
+        )
+    for kind in stored.noticed:
+        noticed.add(kind, f"{part}/{name}")
+    return name
 
 
 # A sample of single images, in an archive.
