@@ -110,11 +110,7 @@ def leaklab(
 def items(
     paper: Annotated[
         str | None,
-        typer.Argument(
-            help="list the items of one paper, also those that wait",
-            callback=no_empty_word,
-            autocompletion=complete_paper,
-        ),
+        typer.Argument(help="also those that wait of a paper", callback=no_empty_word, autocompletion=complete_paper),
     ] = None,
     why: Annotated[bool, typer.Option(help="also say why planned items do not run yet")] = False,
     as_json: AsJson = False,
@@ -177,10 +173,7 @@ def plan(
 
 
 @app.command()
-def fetch(
-    item: Items = None,
-    scale: ScaleOption = "small",
-) -> None:
+def fetch(item: Items = None, scale: ScaleOption = "small") -> None:
     """Get the data and weights of a scale, a paper or an item, so that its jobs need no network.
 
     Data sets are prepared by snakemake, weights lie in data/weights. What nobody publishes for download, or cannot be
