@@ -217,3 +217,11 @@ def test_truth_is_found_by_node_and_round(tmp_path, exchange):
     (tmp_path / "private/truth-0.safetensors").write_bytes(b"12")
     with pytest.raises(UserError, match=r"truth-0.safetensors is no safetensors file"):
         truth_of(tmp_path / "private", one)
+
+
+def test_a_manifest_without_a_key_that_may_be_null_is_one_line(exchange):
+    manifest = json.loads((exchange / "exchange.json").read_text())
+    del manifest["round"]
+    (exchange / "exchange.json").write_text(json.dumps(manifest))
+    with pytest.raises(UserError, match="has no 'round' that can be read"):
+        recorded(exchange.parent)

@@ -196,7 +196,7 @@ def _manifest(path: Path) -> dict[str, Any]:
         raise UserError(
             f"{file} is of schema {schema!r}, and this leaklab reads {SCHEMA!r}: take the leaklab that recorded it"
         )
-    wrong = [key for key, kinds in _KEYS.items() if not isinstance(manifest.get(key), kinds)]
+    wrong = [key for key, kinds in _KEYS.items() if key not in manifest or not isinstance(manifest[key], kinds)]
     if wrong or manifest["kind"] not in get_args(Sends):
         key = wrong[0] if wrong else "kind"
         raise UserError(f"{file} has no '{key}' that can be read: it was changed; delete {path}")
