@@ -190,7 +190,7 @@ def test_what_nobody_can_break_has_clip_and_noise_that_say_so(texts):
     said = BOUND.findall(texts["docs/findings.md"])
     assert {(share, right) for _, share, right in said} == {(f"{100 * variation:.1f}", f"{50 + 50 * variation:.1f}")}
     methods = {row.rpartition(", ")[2] for row, _, _ in said}
-    assert methods == {"DP-FedAvg", "PPSGD", "CENTAUR", "dp-sgd"}
+    assert methods == {"DP-FedAvg", "PPSGD", "CENTAUR", "DP-SGD"}
 
 
 def test_a_finding_that_says_much_has_to_hold_in_its_table():
