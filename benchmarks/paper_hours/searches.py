@@ -33,7 +33,7 @@ def _of(twice: Count, once: Count, unknowns: int, trials: int) -> Count:
 
 @cache
 def _lbfgs(dtype: torch.dtype, unknowns: int) -> Count:
-    draws = torch.Generator().manual_seed(0)
+    draws = torch.Generator().manual_seed(0)  # one of its own: counts are of operations, whatever the numbers
     curvature = torch.rand(unknowns, generator=draws, dtype=dtype) * 100 + 1
     search = BatchedLbfgs(torch.randn(TRIALS, unknowns, generator=draws, dtype=dtype), LbfgsSettings(HISTORY))
     active = torch.ones(TRIALS, dtype=torch.bool)

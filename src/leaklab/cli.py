@@ -110,7 +110,7 @@ def leaklab(
 def items(
     paper: Annotated[
         str | None,
-        typer.Argument(help="also those that wait of a paper", callback=no_empty_word, autocompletion=complete_paper),
+        typer.Argument(help="all of one paper, also what waits", callback=no_empty_word, autocompletion=complete_paper),
     ] = None,
     why: Annotated[bool, typer.Option(help="also say why planned items do not run yet")] = False,
     as_json: AsJson = False,

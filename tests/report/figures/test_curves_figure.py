@@ -242,6 +242,10 @@ def test_two_places_of_a_line_may_fall_on_one_x_and_two_lines_may_not():
     assert (curve.x.tolist(), curve.y.tolist()) == ([70.0, 70.0], [1.0, 2.0])
     with pytest.raises(UserError, match="two numbers at one x"):
         series.curves(layout, ResultTable((*at(index=1, method="a"), *at(index=1, method="b"))))
+    compared = layout.model_copy(update={"lines": ("method",), "difference_to": {"method": "a"}})
+    with pytest.raises(UserError, match="two numbers at one x"):
+        lines = [one for index in (1, 2) for method in ("a", "b") for one in at(index=index, method=method)]
+        series.differences(compared, series.curves(compared, ResultTable(tuple(lines))))
 
 
 def test_two_lines_of_one_name_are_refused():

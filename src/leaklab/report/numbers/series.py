@@ -134,6 +134,8 @@ def _is_reference(layout: CurvesLayout, curve: Curve) -> bool:
 
 
 def _minus(curve: Curve, reference: Curve) -> Curve:
+    if any(len(np.unique(one.x)) < len(one.x) for one in (curve, reference)):
+        raise UserError("curves: difference_to: two numbers at one x: nobody can tell which of them to compare")
     x, own, other = np.intersect1d(curve.x, reference.x, assume_unique=True, return_indices=True)
     none = np.full(len(x), np.nan)  # an interval of the difference would need the replicates
     std = curve.std if curve is reference else none
