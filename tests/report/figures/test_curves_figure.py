@@ -243,9 +243,10 @@ def test_two_places_of_a_line_may_fall_on_one_x_and_two_lines_may_not():
     with pytest.raises(UserError, match="two numbers at one x"):
         series.curves(layout, ResultTable((*at(index=1, method="a"), *at(index=1, method="b"))))
     compared = layout.model_copy(update={"lines": ("method",), "difference_to": {"method": "a"}})
+    lines = [one for index in (1, 2) for method in ("a", "b") for one in at(index=index, method=method)]
+    found = series.curves(compared, ResultTable(tuple(lines)))
     with pytest.raises(UserError, match="two numbers at one x"):
-        lines = [one for index in (1, 2) for method in ("a", "b") for one in at(index=index, method=method)]
-        series.differences(compared, series.curves(compared, ResultTable(tuple(lines))))
+        series.differences(compared, found)
 
 
 def test_two_lines_of_one_name_are_refused():
