@@ -262,7 +262,7 @@ def pack(scale: ScaleOption = "small") -> None:
     """Pack what tables and figures read beside them: of their runs, where those are here, and of items edited since."""
     from leaklab.planning.listings import planned_items
     from leaklab.provenance.packing import pack
-    from leaklab.provenance.unchanged import keep_committed
+    from leaklab.provenance.published import keep_committed
     from leaklab.report.collect.edited import keep_texts
 
     print_lines(keep_committed(named_scale(scale)), "reading records")

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from leaklab.provenance.unchanged import keep_committed
+from leaklab.provenance.published import keep_committed
 
 RECORD = {"rule": "judge_claims", "spec": {"scale": "small"}, "code": "ab", "device": "cpu", "facts": {"claims": 2},
           "inputs": {"a": "1"}, "outputs": {"b": "2"}, "started": "2026-01-01T00:00:00+00:00", "wall_seconds": 2.0,

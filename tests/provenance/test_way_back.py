@@ -4,8 +4,7 @@ import subprocess
 
 import pytest
 
-from leaklab.provenance.audit import UNCOMMITTED, Audit
-from leaklab.provenance.way_back import way_back
+from leaklab.provenance.audit import UNCOMMITTED, Audit, way_back
 
 ITEM, PLUGIN = "config/items/lrp/figure2.yaml", "src/leaklab/defenses/shrinking.py"
 BREAK = f"{ITEM}: not the file that results/small/lrp/figure2.run.json was made from"

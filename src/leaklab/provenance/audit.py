@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 from leaklab.planning.code import code_of, code_of_record
 from leaklab.planning.code_lock import CodeLock
+from leaklab.records import git
 from leaklab.records.config import parse
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256
 from leaklab.records.ledger import Entry, Ledger
 from leaklab.records.progress import tracked
-from leaklab.records.recorder import git_state
+from leaklab.records.recorder import CODE_PATHS, git_state
 from leaklab.specs.base import RUNS, Spec
 from leaklab.specs.law import LawSpec
 from leaklab.specs.stages import RULES, Reads, recorded
@@ -184,3 +185,42 @@ def _read(entry: Entry, ledger: Ledger) -> Reads:
         if (kind := RULES.get(maker.rule)) is not None:
             whole = spec_of(maker, ledger) if kind is LawSpec else None
             yield kind, whole.model_dump(mode="json") if whole else maker.content["spec"]
+
+
+# What is said last where it fails because of an edit here: the way back to an audit that passes.
+
+SHOWN = 3
+"""Edited files that are named; of more, how many there are."""
+
+
+def way_back(found: Audit) -> str:
+    """Return a sentence with the commands; empty where nothing was edited here, or made while it was."""
+    edited, made = _edited(), [line.partition(":")[0] for line in found.stale if line.endswith(UNCOMMITTED)]
+    if not (found.breaks or found.stale) or not (edited or made):
+        return ""
+    steps = []
+    if edited:
+        folders = " ".join(sorted({name.partition("/")[0] for name in edited}))
+        steps.append(
+            f"undo what is edited here ({_listed(edited)}): `git stash --include-untracked -- {folders}` puts it aside"
+        )
+    if made:
+        steps.append(
+            f"take away what was made meanwhile ({_listed(made)}): `git checkout -- results figures`, `make clean`, "
+            "and the folders of those runs; snakemake makes anew what is asked for"
+        )
+    return f"back to an audit that passes: {'; then '.join(steps)}"
+
+
+def _edited() -> list[str]:
+    """Return the files of code and configuration that differ from the commit, or are new."""
+    try:
+        found = git.asked("status", "--porcelain", "--no-renames", "-z", "--untracked-files=all", "--", *CODE_PATHS)
+    except UserError:
+        return []
+    return [line[3:].decode(errors="replace") for line in found.split(b"\0") if line]
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if names[SHOWN:] else ""
+    return f"{', '.join(names[:SHOWN])}{more}"

@@ -22,9 +22,8 @@ from leaklab.planning.own_items import FOLDER, without_own
 from leaklab.planning.plan import set_up
 from leaklab.planning.run_records import checked_ledger
 from leaklab.provenance import published
-from leaklab.provenance.audit import Audit, Same, audit
+from leaklab.provenance.audit import Audit, Same, audit, way_back
 from leaklab.provenance.signing import Checked, check, signatures, unsigned_scales
-from leaklab.provenance.way_back import way_back
 from leaklab.records.errors import UserError
 from leaklab.records.files import sha256, write_json
 from leaklab.records.git import unknown_commit

@@ -1,5 +1,6 @@
 """Published results against a commit, for what hashes alone cannot show: who changes a file can change its records."""
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +10,12 @@ from typing import Any
 from leaklab.items.items import ITEMS
 from leaklab.planning.plan import Plan, result_files
 from leaklab.provenance import packing
-from leaklab.records.config import SCALES
+from leaklab.records.config import SCALES, Scale
 from leaklab.records.errors import UserError
+from leaklab.records.files import read_json, write_bytes
 from leaklab.records.git import NoCheckoutError, asked
 from leaklab.records.ledger import Entry, Ledger
+from leaklab.records.walk import files_below
 
 PUBLISHED = ("results", "figures")
 
@@ -148,3 +151,51 @@ def _missing(plan: Plan, ledger: Ledger) -> Iterator[str]:
     for path in sorted(wanted):
         if not (ledger.root / path).is_file():
             yield f"{path}: missing, although the results that belong to it are here: run snakemake again"
+
+
+# Records of what was made again and came out the same: the committed one stays, so that nothing new is a new file.
+
+SAID = ("format", "rule", "spec", "code", "device", "facts", "inputs", "outputs")
+"""What a record says of its files; the rest says when, where and at which cost they were made."""
+
+
+def keep_committed(scale: Scale, root: Path = Path()) -> Iterator[str]:
+    """Put back each committed record of a scale that says the same of its files as the one here, and yield a line.
+
+    Args:
+        scale: whose results and figures.
+        root: a checkout; in a folder that is none everything stays as it is.
+    """
+    places = [f"{kind}/{scale}" for kind in ("results", "figures")]
+    try:
+        asked("log", "--max-count=1", "--format=%H", root=root)
+        changed = asked("diff", "-z", "--name-only", "--relative", "HEAD", "--", *places, root=root)
+    except NoCheckoutError:
+        return
+    except UserError as error:
+        yield f"records stay as they are made now: {error}"
+        return
+    names = {name.decode(errors="surrogateescape") for name in changed.split(b"\0") if name.endswith(b"run.json")}
+    for file in (file for place in places for file in files_below(root / place)):
+        name = file.relative_to(root).as_posix()
+        if name in names and (committed := _committed(name, root)) and _same(committed, file):
+            write_bytes(file, committed)
+            yield f"{name}: as it was committed: what was made again came out the same"
+
+
+def _committed(name: str, root: Path) -> bytes:
+    try:
+        return asked("show", f"HEAD:./{name}", root=root)
+    except UserError:  # it is new
+        return b""
+
+
+def _same(committed: bytes, file: Path) -> bool:
+    try:
+        return _said(json.loads(committed)) == _said(read_json(file))
+    except (UserError, ValueError, AttributeError):
+        return False
+
+
+def _said(record: Mapping[str, Any]) -> list[Any]:
+    return [record.get(key) for key in SAID]
