@@ -17,7 +17,7 @@ from leaklab.guests.verdict import STATUS
 from leaklab.records.files import write_text
 from leaklab.report.site.scoreboard import standings, submission, written
 
-ARENA, BUDGET = "tiny", 30
+ARENA, BUDGET = "tiny", 90
 """Minutes for one; an idle machine needs a tenth of it."""
 HOUSE_FILE = '''"""{title}, as the house has it."""
 
