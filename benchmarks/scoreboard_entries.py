@@ -70,10 +70,10 @@ HOUSE = {
     ),
 }  # fmt: skip
 OTHERS = {
-    "censor": ("CENSOR", "Zhang et al., NDSS 2025", "docs/examples/censor.py"),
-    "precode": ("PRECODE", "Scheliga, Mäder, Seeland, WACV 2022", "docs/examples/precode.py"),
-    "ats": ("ATS", "Gao et al., CVPR 2021", "docs/examples/ats.py"),
-    "dcs": ("DCS", "Wu et al., AAAI 2024", "docs/examples/dcs.py"),
+    "censor": ("CENSOR, networks smaller than its own", "Zhang et al., NDSS 2025", "docs/examples/censor.py"),
+    "precode": ("PRECODE, a narrower code", "Scheliga, Mäder, Seeland, WACV 2022", "docs/examples/precode.py"),
+    "ats": ("ATS, two policies by hand, without its search", "Gao et al., CVPR 2021", "docs/examples/ats.py"),
+    "dcs": ("DCS, for all samples", "Wu et al., AAAI 2024", "docs/examples/dcs.py"),
 }
 ENTRIES = {
     **{name: Made(title, source, "house", defense) for name, (title, source, defense) in HOUSE.items()},
