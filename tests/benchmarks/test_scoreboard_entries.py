@@ -4,6 +4,7 @@ from copy import deepcopy
 from pathlib import Path
 
 import scoreboard_entries
+
 from leaklab.guests import attackers, scoreboard
 from leaklab.guests.scoreboard import FOLDER, read_entries
 from leaklab.records.files import write_json
