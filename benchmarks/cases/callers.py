@@ -33,6 +33,7 @@ STATUSES = {"try": (0, 1, 2, 3, 4, 5), "probe": (0, 1, 2, 3, 4, 5)}
 NOBODY = 65534
 NOISY = {"antigravity", "this", "idlelib", "turtle", "turtledemo", "tkinter", "__main__", "lib2to3", "test"}
 END_WITH_PARENT = 1
+ENCODING = "PYTHONIOENCODING"
 MOST_PROCESSES = 50
 """Of that user; a call that starts more has gone wild."""
 CHILD, CHILD_FAILED = "the child could not become the command:", 99
@@ -94,7 +95,8 @@ def forked(call: Call) -> Said:
             finally:
                 os._exit(status)
         status = _wait(child)
-        said = Said(status, *(_read(one) for one in (out, err)))
+        encoding = call.environment.get(ENCODING, "utf-8").partition(":")[0]
+        said = Said(status, *(_read(one, encoding) for one in (out, err)))
         if status == CHILD_FAILED:
             raise RuntimeError(said.err)
         return said
@@ -109,9 +111,9 @@ def started(call: Call) -> Said:
     return Said(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
 
 
-def _read(file: io.BufferedRandom) -> str:
+def _read(file: io.BufferedRandom, encoding: str) -> str:
     file.seek(0)
-    return file.read().decode("utf-8", "replace")
+    return file.read().decode(encoding, "replace")
 
 
 def _be(call: Call, out: int, err: int) -> int:
@@ -134,7 +136,7 @@ def _be(call: Call, out: int, err: int) -> int:
         os.setgroups([])
         os.setgid(call.user)
         os.setuid(call.user)
-    encoding, _, errors = call.environment.get("PYTHONIOENCODING", "utf-8").partition(":")
+    encoding, _, errors = call.environment.get(ENCODING, "utf-8").partition(":")
     # the consoles of the parent look at sys.stdout each time that they print
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding=encoding, errors=errors or "strict", closefd=False)  # noqa: SIM115

@@ -1,6 +1,7 @@
 """Command lines with words that nobody meant: one line, or usage; nothing that was there is changed."""
 
 import os
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,6 @@ RIGHT = {
     "arena": "tiny", "fail_on": "read", "fail_above": "exact=0", "client": "case.py", "truth": "folder", "device": "cpu",
     "git": "HEAD", "signed_by": "card.json", "key": "card.json", "stop_above": "1", "out": "made",
 }  # fmt: skip
-LONG = {"fetch", "pull", "calibrate", "remake", "adopt"}
-"""Commands that start others, or work for minutes, where all that they are told is right."""
 
 
 @cache
@@ -37,12 +36,17 @@ def commands() -> dict[str, Any]:
     return dict(group.commands)
 
 
+def open_to_all(folder: Path) -> None:
+    """Let everybody enter a temporary folder of ours, and those of pytest around it."""
+    for place in (folder, *folder.parents):
+        if place.stat().st_uid == os.getuid() and place.is_relative_to(tempfile.gettempdir()) and place.stat().st_mode % 8 == 0:
+            place.chmod(0o755)
+
+
 @cache
 def project(folder: Path) -> Path:
     """Make the project of this folder once."""
-    for place in (folder, folder.parent):
-        if place.stat().st_uid == os.getuid() and place.name.startswith(("cases", "pytest")):
-            place.chmod(0o755)
+    open_to_all(folder)
     return make_project(folder / "project")
 
 
