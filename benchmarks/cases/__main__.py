@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pandas as pd
+
 from cases import catalogs, images, items, sums, surroundings, updates, words
 from cases.outcomes import LOST, OUTCOMES, TRACEBACK, Case, tried
-
 from leaklab.records.files import write_table
 
 TABLE = Path(__file__).parents[1] / "cases.csv"
@@ -32,7 +32,7 @@ QUICK = 20
 
 
 def main() -> None:
-    """Draw the cases kind by kind, print a line for each; exit with 1 if one ended with a traceback or lost something."""
+    """Draw the cases kind by kind, print a line for each; exit with 1 after a traceback or a silent loss."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="some of each kind; prints only")
     parser.add_argument("--kind", choices=KINDS, action="append", help="only this one; prints only")
@@ -45,7 +45,8 @@ def main() -> None:
             tally = tried(case, number // (QUICK if options.quick else 1), Path(folder))
         counts = {outcome: tally.counts[outcome] for outcome in OUTCOMES}
         lines.append({"kind": kind, "cases": tally.cases, **counts, "seconds": round(time.monotonic() - began)})
-        print(f"{kind}: {tally.cases} cases, " + ", ".join(f"{count} {name}" for name, count in counts.items()), flush=True)
+        told = ", ".join(f"{count} {name}" for name, count in counts.items())
+        print(f"{kind}: {tally.cases} cases, {told}", flush=True)
         for example in tally.examples.values():
             print(example, file=sys.stderr, flush=True)
     table = pd.DataFrame(lines)

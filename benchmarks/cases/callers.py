@@ -20,7 +20,6 @@ from functools import cache
 from pathlib import Path
 
 from cases.outcomes import REFUSED, TAKEN, Wrong, ensure, refused, state_of
-
 from leaklab.fork_server import ended_as
 
 ROOT = Path(__file__).parents[2]
@@ -173,7 +172,8 @@ def _wait(child: int) -> int:
 def load_everything() -> None:
     """Load what commands load late: somebody else may have no right to read this Python's own folder."""
     for package in ("leaklab", "rich", "typer", "pydantic", "html", "json", "email", "http", "urllib", "logging",
-                    "importlib", "multiprocessing", "concurrent", "asyncio", "xml", "encodings", "collections"):  # fmt: skip
+                    "importlib", "multiprocessing", "concurrent", "asyncio", "xml", "encodings",
+                    "collections"):  # fmt: skip
         for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             if not module.name.endswith("__main__"):
                 with suppress(Exception):

@@ -3,19 +3,19 @@
 import json
 import shutil
 import urllib.request
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
-from cases.images import SIDE
-from cases.outcomes import TAKEN, Wrong, ensure, read_or_refused, unchanged
-from cases.spoil import Draw, altered, damaged
 from hypothesis import strategies as st
 from PIL import Image
 
+from cases.images import SIDE
+from cases.outcomes import TAKEN, Wrong, ensure, read_or_refused, unchanged
+from cases.spoil import Draw, altered, damaged
 from leaklab.data.catalog import Entry, load_catalog
 from leaklab.data.dataset import Dataset
 from leaklab.data.fetch import fetch
@@ -131,7 +131,8 @@ def _check(entry: Entry, found: Prepared, path: Path) -> None:
         ensure(bool((found.tensors["train_images"].numpy() == expected).all()), "other pixels")
 
 
-KINDS = ("uint8", "uint8", "uint8", "int64", "float32", "float64", "bool", "uint16", "object", "U3", "complex64", "M8[s]")
+KINDS = ("uint8", "uint8", "uint8", "int64", "float32", "float64", "bool", "uint16", "object", "U3", "complex64",
+         "M8[s]")  # fmt: skip
 SHAPES = st.sampled_from([(1, 3, 3), (1, 3, 3), (3, 3, 3), (3, 3, 1), (3, 3), (1, 0, 3), (2, 3, 3), (1, 1, 1), ()])
 
 
@@ -144,7 +145,8 @@ def some_arrays(draw: Draw, folder: Path) -> str:
         own = draw(st.lists(st.integers(0, 3), min_size=0, max_size=6)) or [0, 1]
         images = draws.integers(0, 256, (len(own), *(shape if draw(st.integers(0, 9)) else draw(SHAPES))))
         arrays[f"{part}images"] = _as(images, draw(st.sampled_from(KINDS)))
-        labels = own if draw(st.integers(0, 9)) else draw(st.sampled_from([own[1:], [-1, *own[1:]], [[1]], 2.5, [2**40]]))
+        odd = st.sampled_from([own[1:], [-1, *own[1:]], [[1]], 2.5, [2**40]])
+        labels = own if draw(st.integers(0, 9)) else draw(odd)
         arrays[f"{part}labels"] = _as(np.array(labels), draw(st.sampled_from(["int64", "uint8", "int32", *KINDS])))
     if draw(st.integers(0, 2)) == 0:
         arrays = {"images": arrays["train_images"], "labels": arrays["train_labels"]}
@@ -175,9 +177,11 @@ def _as(values: Any, kind: str) -> Any:
 
 def _check_arrays(arrays: Spec, found: Dataset) -> None:
     images, labels = (
-        np.concatenate([value for name, value in arrays.items() if name.endswith(what)]) for what in ("images", "labels")
+        np.concatenate([value for name, value in arrays.items() if name.endswith(what)])
+        for what in ("images", "labels")
     )
     parts = [(found.train_images, found.train_labels), (found.test_images, found.test_labels)]
-    read = sorted((int(label), image.numpy().tobytes()) for own, to in parts for image, label in zip(own, to, strict=True))
+    pairs = (pair for own, to in parts for pair in zip(own, to, strict=True))
+    read = sorted((int(label), image.numpy().tobytes()) for image, label in pairs)
     brought = sorted((int(label), image.tobytes()) for image, label in zip(images, labels, strict=True))
     ensure(read == brought, "images or labels are others, or some are gone")

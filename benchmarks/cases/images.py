@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cases.outcomes import REFUSED, TAKEN, ensure, read_or_refused, unchanged
-from cases.spoil import Draw, damaged
 from hypothesis import strategies as st
 from PIL import Image
 
+from cases.outcomes import REFUSED, TAKEN, ensure, read_or_refused, unchanged
+from cases.spoil import Draw, damaged
 from leaklab.data.readers.base import Samples
 from leaklab.data.readers.folders import ImageFolders
 from leaklab.data.readers.imagenet import LazyFolders

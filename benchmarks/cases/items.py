@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from hypothesis import strategies as st
+
 from cases.catalogs import text_of
 from cases.outcomes import REFUSED, TAKEN, ensure, read_or_refused, unchanged
 from cases.spoil import Draw, altered, damaged
-from hypothesis import strategies as st
-
 from leaklab.items.expand import expand, expand_absent
 from leaklab.items.items import Item, Paper, load_item, load_papers
 from leaklab.records.config import SCALES, plain_data
@@ -107,7 +107,7 @@ def _differing(said: Any, kept: Any, place: str = "") -> Any:
     elif isinstance(said, list) and isinstance(kept, list) and len(said) == len(kept):
         for number, (one, other) in enumerate(zip(said, kept, strict=True)):
             yield from _differing(one, other, f"{place}.{number}")
-    elif type(said) is not type(kept) and not (_number(said) and _number(kept)) or said != kept:
+    elif (type(said) is not type(kept) and not (_number(said) and _number(kept))) or said != kept:
         yield f"{place}: {said!r:.60} became {kept!r:.60}"
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cases.spoil import Draw
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import HypothesisException
 
+from cases.spoil import Draw
 from leaklab.records.errors import UserError
 
 TAKEN, REFUSED = "taken", "refused in one line"
@@ -26,7 +26,7 @@ BASE = settings(
 )  # fmt: skip
 
 
-class Wrong(AssertionError):
+class Wrong(AssertionError):  # noqa: N818 - what it says of data
     """Data that are not what was brought, a file that was changed, or a refusal that is not one line."""
 
 

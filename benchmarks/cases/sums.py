@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from cases.outcomes import TAKEN, ensure, read_or_refused, refused
-from cases.spoil import JUNK, Draw, damaged
 from hypothesis import strategies as st
 
+from cases.outcomes import TAKEN, ensure, read_or_refused, refused
+from cases.spoil import JUNK, Draw, damaged
 from leaklab.federated.masked_sums.client import MaskedSumClient
 from leaklab.federated.masked_sums.messages import (
     MODULUS,
@@ -23,9 +23,12 @@ from leaklab.federated.masked_sums.session import MaskedSumServer, form_group, r
 from leaklab.records.errors import UserError
 
 QUANTITIES = ("samples", "classes", "größe", "a\nb", "", "x" * 300)
-WHOLE = st.integers(0, 9) | st.integers(0, 10**6) | st.integers(-2, 2**64 + 2) | st.sampled_from([0, MODULUS - 1, MODULUS // 2, MODULUS // 3])
-AS_OTHERS = (int, np.int64, np.uint64, lambda n: torch.tensor(n), lambda n: np.array(n), lambda n: np.float64(n), str,
-             lambda n: torch.tensor(bool(n % 2)), lambda n: np.bool_(n % 2), lambda n: torch.tensor([n]))  # fmt: skip
+WHOLE = st.integers(0, 9) | st.integers(0, 10**6) | st.integers(-2, 2**64 + 2)
+WHOLE |= st.sampled_from([0, MODULUS - 1, MODULUS // 2, MODULUS // 3])
+AS_OTHERS = (
+    int, np.int64, np.uint64, np.float64, torch.tensor, np.array, str, lambda n: torch.tensor(bool(n % 2)),
+    lambda n: np.bool_(n % 2), lambda n: torch.tensor([n]),
+)  # fmt: skip
 LABELS = st.sampled_from(["round 1", "", "a\nb", "é", "x" * 5000])
 
 

@@ -1,4 +1,4 @@
-"""The same commands in odd surroundings: what they say in plain ones, or one line; nothing that was there is changed."""
+"""The same commands in odd surroundings: what they say in plain ones, or one line; nothing is changed."""
 
 import os
 import shutil
@@ -8,16 +8,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hypothesis import strategies as st
+
 from cases.callers import NOBODY, Call, Said, as_before, forked, judged, make_project, started
 from cases.outcomes import TAKEN, ensure
 from cases.spoil import Draw
 from cases.words import open_to_all
-from hypothesis import strategies as st
 
 COMMANDS = (
     ["--version"], ["items"], ["items", "lrp"], ["items", "lrp", "--json"], ["items", "--why"], ["list", "defenses"],
     ["plan", "lrp", "table1", "--scale", "demo"], ["describe", "defense.py"], ["report", "--scale", "demo"],
-    ["findings", "--scale", "demo"], ["scoreboard"], ["trace", "config/config.yaml"], ["try", "--schema"], ["audit"], [],
+    ["findings", "--scale", "demo"], ["scoreboard"],
+    ["trace", "config/config.yaml"], ["try", "--schema"], ["audit"], [],
 )  # fmt: skip
 FOLDERS = ("", "no/such", "/no/such", "config/config.yaml", "loop.py", "closed", "/", ".", "a b", "\udcfc", "x" * 4000,
            "/dev/null", "/proc", "~", "$HOME")  # fmt: skip
@@ -29,7 +31,8 @@ ODD: dict[str, tuple[str, ...]] = {
                     ("", "C", "POSIX", "C.UTF-8", "de_DE.UTF-8", "tr_TR", "\udcfc", "x" * 300)),
     "LANGUAGE": ("de", "", "xx"), "TZ": ("", "Pacific/Kiritimati", "no/such", ":/etc/passwd", "x" * 3000, "UTC+99"),
     "PYTHONIOENCODING": ("ascii", "latin-1", "utf-8", "utf-16", "cp437", "ascii:replace"),
-    **dict.fromkeys(("COLUMNS", "LINES"), NUMBERS), "LEAKLAB_CHECKPOINT_SECONDS": NUMBERS, "LEAKLAB_PIECE_MINUTES": NUMBERS,
+    **dict.fromkeys(("COLUMNS", "LINES"), NUMBERS),
+    "LEAKLAB_CHECKPOINT_SECONDS": NUMBERS, "LEAKLAB_PIECE_MINUTES": NUMBERS,
     "TERM": ("", "dumb", "xterm-256color", "no such"), "NO_COLOR": ("1", ""), "FORCE_COLOR": ("1", "0"),
     "LEAKLAB_DEVICE": ("", "cpu", "cuda:99", "gpu"), "LEAKLAB_SCALES": ("", "demo", "no"), "LEAKLAB_RECORD": FOLDERS,
     "GIT_DIR": ("", "/no/such", "config"), "GIT_CONFIG_GLOBAL": ("/no/such", "binary.py"),
@@ -37,9 +40,10 @@ ODD: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Variable -> what it is set to."""
 UMASKS = st.sampled_from([0o022, 0o022, 0o002, 0, 0o077, 0o777, 0o222, 0o177])
-PLACES = ("the folder", "the folder", "through a link", "through two links", "with a blank", "with bytes", "with a line break",
-          "with a bracket", "read-only")  # fmt: skip
-CHANGES_WORDS = {"COLUMNS", "FORCE_COLOR", "PYTHONIOENCODING", "LEAKLAB_MIRROR", "LEAKLAB_SCALES", "LEAKLAB_DEVICE", "TERM"}
+PLACES = ("the folder", "the folder", "through a link", "through two links", "with a blank", "with bytes",
+          "with a line break", "with a bracket", "read-only")  # fmt: skip
+CHANGES_WORDS = {"COLUMNS", "FORCE_COLOR", "PYTHONIOENCODING", "LEAKLAB_MIRROR", "LEAKLAB_SCALES", "LEAKLAB_DEVICE",
+                 "TERM"}  # fmt: skip
 """What they change is what is said, or how."""
 ANEW = 60
 """One in so many calls starts a Python of its own."""

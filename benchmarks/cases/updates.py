@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from cases.outcomes import REFUSED, TAKEN, ensure, read_or_refused, unchanged
-from cases.spoil import JUNK, Draw, altered, damaged
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 from torch import nn
 
+from cases.outcomes import REFUSED, TAKEN, ensure, read_or_refused, unchanged
+from cases.spoil import JUNK, Draw, altered, damaged
 from leaklab.probing.exchange import Exchange
 from leaklab.probing.recorded import Recording, recorded, truth_of
 from leaklab.records import recording
@@ -49,7 +49,8 @@ def _tensor(draw: Draw) -> Any:
     if made.numel() and draw(st.integers(0, 15)) == 0:
         made = made.clone()
         made.view(-1)[0] = draw(ODD)
-    match draw(st.sampled_from(["as it is", "as it is", "turned", "every other", "expanded", "gradient", "numpy", "order"])):
+    ways = ["as it is", "as it is", "turned", "every other", "expanded", "gradient", "numpy", "order"]
+    match draw(st.sampled_from(ways)):
         case "turned":
             made = made.mT if made.ndim > 1 else made
         case "every other":
@@ -148,7 +149,8 @@ def _check_count(folder: Path, found: Recording | None, left: Recording | None) 
 def _spoil(folder: Path, after: Tensors, draw: Draw) -> None:
     place = sorted(folder.glob("exchange-*"))[draw(st.integers(0, 1))]
     file = place / draw(st.sampled_from([BEFORE, SENT, MANIFEST]))
-    match draw(st.sampled_from(["damage", "damage", "manifest", "manifest", "lost", "mixed", "nan", "folder", "beside"])):
+    ways = ["damage", "damage", "manifest", "manifest", "lost", "mixed", "nan", "folder", "beside"]
+    match draw(st.sampled_from(ways)):
         case "damage":
             file.write_bytes(damaged(file.read_bytes(), draw))
         case "manifest":

@@ -7,25 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from hypothesis import strategies as st
+
 from cases.callers import NOBODY, Call, as_before, forked, judged, make_project
 from cases.outcomes import ensure
 from cases.spoil import Draw
-from hypothesis import strategies as st
-
 from leaklab import cli
 
 NONSENSE = (
     "no/such.file", "empty.py", "", "binary.py", "folder", "empty.py/within", "closed.py", "closed", "closed/within",
-    "x" * 5000, "x/" * 5000, "loop.py", "nowhere.py", os.fsdecode(b"M\xfcller.py"), "a\nb", "[red]{model}[/red]", "-", "--",
-    "-1", "nan", "inf", "1e400", "0", "٣", "½", " 1", "1_000", "0x10", "9" * 400, "Demo", "demo ", "*", "~", "~nobody/x",
-    "$HOME", "/", "..", "/dev/null", "/dev/full", "/etc/shadow", "/proc/self/mem", "file:///x", "https://x/", "\x1b[31m",
-    "\u202e", "é", "e\u0301", "%s", "{}", "'", '"', "\\", "\t", "HEAD; rm x", "-h x", "@words", "=", "a=b",
+    "x" * 5000, "x/" * 5000, "loop.py", "nowhere.py", os.fsdecode(b"M\xfcller.py"), "a\nb", "[red]{model}[/red]", "-",
+    "--", "-1", "nan", "inf", "1e400", "0", "٣", "½", " 1", "1_000", "0x10", "9" * 400, "Demo", "demo ", "*", "~",
+    "~nobody/x", "$HOME", "/", "..", "/dev/null", "/dev/full", "/etc/shadow", "/proc/self/mem", "file:///x", "https://x/",
+    "\x1b[31m", "\u202e", "é", "e\u0301", "%s", "{}", "'", '"', "\\", "\t", "HEAD; rm x", "-h x", "@words", "=", "a=b",
 )  # fmt: skip
 RIGHT = {
-    "file": "defense.py", "case": "case.py", "item": "table1", "paper": "lrp", "scale": "demo", "cores": "1", "seed": "0",
-    "room": "defenses", "budget": "0.1s", "card": "card.json", "title": "t", "source": "s", "name": "n", "origin": "guest",
-    "arena": "tiny", "fail_on": "read", "fail_above": "exact=0", "client": "case.py", "truth": "folder", "device": "cpu",
-    "git": "HEAD", "signed_by": "card.json", "key": "card.json", "stop_above": "1", "out": "made",
+    "file": "defense.py", "case": "case.py", "item": "table1", "paper": "lrp", "scale": "demo", "cores": "1",
+    "seed": "0", "room": "defenses", "budget": "0.1s", "card": "card.json", "title": "t", "source": "s", "name": "n",
+    "origin": "guest", "arena": "tiny", "fail_on": "read", "fail_above": "exact=0", "client": "case.py",
+    "truth": "folder", "device": "cpu", "git": "HEAD", "signed_by": "card.json", "key": "card.json",
+    "stop_above": "1", "out": "made",
 }  # fmt: skip
 
 
@@ -39,7 +40,9 @@ def commands() -> dict[str, Any]:
 def open_to_all(folder: Path) -> None:
     """Let everybody enter a temporary folder of ours, and those of pytest around it."""
     for place in (folder, *folder.parents):
-        if place.stat().st_uid == os.getuid() and place.is_relative_to(tempfile.gettempdir()) and place.stat().st_mode % 8 == 0:
+        about = place.stat()
+        ours = about.st_uid == os.getuid() and Path(tempfile.gettempdir()) in place.parents
+        if ours and about.st_mode % 8 == 0:
             place.chmod(0o755)
 
 
