@@ -120,7 +120,8 @@ bench: $(READY) ## measure training and attacks beside plain loops and peers: ma
 	@PYTHONPATH=benchmarks $(BIN)/python -m defense_speed $(DEFENSES)
 	@PYTHONPATH=benchmarks $(BIN)/python -m algorithm_speed $(ALGORITHMS)
 
-chaos: $(READY) ## kill, fill, damage in every step, then the plain command, 300 times: make chaos CHAOS=--quick
+chaos: $(READY) ## 5,000 odd inputs, then 300 kills, full disks and damages in every step: make chaos CHAOS=--quick
+	@PYTHONPATH=benchmarks $(BIN)/python -m cases $(filter --quick,$(CHAOS))
 	@PYTHONPATH=benchmarks $(BIN)/python -m chaos $(CHAOS)
 
 controls: $(READY) ## defenses that hide nothing in place of the items' own; none may be said to hide

@@ -14,6 +14,10 @@ State = dict[str, tuple[int, int]]
 """Path -> time of the last change, 0 where it lies in the future, and number of the file."""
 
 
+LONGEST = 200
+"""Characters of a traceback's last line that are kept: without it nobody can say later where it came from."""
+
+
 @dataclass(frozen=True)
 class Fault:
     """One fault that hit, and what came of it.
@@ -139,7 +143,8 @@ def verdicts(bench: Bench, kind: str, done: Harm, plain: Said, lost: Sequence[st
         reasons = [f"the plain command ended with {plain.status}: {plain.last_line}"] * bool(plain.status)
         reasons += [f"other bytes: {', '.join(wrong)}"] * bool(wrong)
         reasons += [f"made again: {', '.join(lost[:3])}"] * bool(shared["lost"])
-        reasons += ["a traceback"] * bool(shared["tracebacks"])
+        if shared["tracebacks"]:
+            reasons.append(f"a traceback: {next(end for one in said for end in one.unasked)[:LONGEST]}")
         survived = not plain.status and not wrong
         found.append(Fault(kind, job.stage, what, seconds, survived, wrong=len(wrong), **shared,
                            reason="; ".join(reasons)))  # fmt: skip

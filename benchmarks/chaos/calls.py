@@ -42,18 +42,26 @@ class Said:
     @property
     def tracebacks(self) -> int:
         """How many tracebacks of Python are in the text, without the answers to SIGINT."""
-        return self.text.count(TRACEBACK) - self.interrupts
+        return len(self.unasked)
 
     @property
     def interrupts(self) -> int:
-        """How many tracebacks end with the exception by which Python answers SIGINT.
+        """How many tracebacks end with the exception by which Python answers SIGINT."""
+        return self.text.count(TRACEBACK) - self.tracebacks
 
-        Of what runs under asyncio it is a second one, "during handling" of that of the task which was cancelled.
+    @property
+    def unasked(self) -> list[str]:
+        """The last lines of the tracebacks that are no answers to SIGINT.
+
+        Of what runs under asyncio that is a second one, "during handling" of that of the task which was cancelled.
         """
         ends = [re.search(r"^\S.*", rest.partition("\n")[2], re.MULTILINE) for rest in self.text.split(TRACEBACK)[1:]]
         said = [end[0] if end else "" for end in ends]
-        cancelled = [one.startswith(CANCELLED) and then.startswith(INTERRUPT) for one, then in pairwise([*said, ""])]
-        return sum(one.startswith(INTERRUPT) or ended for one, ended in zip(said, cancelled, strict=True))
+        return [
+            one
+            for one, then in pairwise([*said, ""])
+            if not one.startswith(INTERRUPT) and not (one.startswith(CANCELLED) and then.startswith(INTERRUPT))
+        ]
 
     @property
     def last_line(self) -> str:

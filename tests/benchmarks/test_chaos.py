@@ -64,6 +64,8 @@ def test_what_is_made_again_and_tracebacks_are_counted_once_for_a_call(tmp_path)
     said = Said(0, f"{FRAMES}ValueError: no\n", 2.0)
     found = verdicts(bench, "kill", Harm({job: "", other: ""}, [said]), Said(0, "", 1.0), ["a", "b"])
     assert [(fault.lost, fault.tracebacks, fault.seconds) for fault in found] == [(2, 1, 1.5), (0, 0, 1.5)]
+    assert found[0].reason == "made again: a, b; a traceback: ValueError: no"
+    assert not found[1].reason
 
 
 def test_the_answer_to_an_interrupt_is_told_from_other_tracebacks():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.images import BESIDE, SIDE, right_level, trees, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -22,67 +23,6 @@ from leaklab.records.errors import UserError
 from leaklab.records.files import write_json, write_tensors
 
 UNTRUSTED = settings.get_profile("untrusted")
-SIDE = 4
-LEVELS = st.integers(0, 255)
-FOLDERS = st.sampled_from([b"cat", b"dog", b"M\xfcller", "Müller".encode(), b"a b", b"x\ny", b"-", b"\xff"])
-STEMS = st.sampled_from([b"1", b"2", b"gr\xfc\xdfe", "größe".encode(), b"a b", b"x\ny", b"2024.01", b"%s"])
-ENDINGS = {b".png": "PNG", b".PNG": "PNG", b".bmp": "BMP", b".tif": "TIFF", b".gif": "GIF", b".ppm": "PPM"}
-BESIDE = st.sampled_from([b".DS_Store", b"Thumbs.db", b"1.png~", b"._1.png", b"notes.txt", b"labels", b".git/1.png",
-                          b"__MACOSX/1.png", b"a.mat", b"empty/"])  # fmt: skip
-
-
-def of_level(level, kind):
-    """Return a picture of one gray, stored in one of many ways, and the level that is right for it."""
-    gray = np.full((SIDE, SIDE), level, np.uint8)
-    match kind:
-        case "deep":
-            return Image.fromarray(gray.astype(np.uint16) * 257)
-        case "rgba":  # half of the level on white
-            return Image.fromarray(np.dstack([gray, gray, gray, np.full_like(gray, 255)]))
-        case "palette":
-            image = Image.fromarray(np.zeros_like(gray)).convert("P")
-            image.putpalette([level] * 3)
-            return image
-        case "color":
-            return Image.fromarray(np.dstack([gray] * 3))
-    return Image.fromarray(gray)
-
-
-KINDS = {"PNG": ("deep", "rgba", "palette", "color", "gray"), "BMP": ("color", "gray", "palette"), "GIF": ("gray",),
-         "TIFF": ("deep", "rgba", "color", "gray"), "PPM": ("color", "gray")}  # fmt: skip
-
-
-@st.composite
-def trees(draw):
-    """Return part -> name in bytes -> level and kind of a picture; both parts have the same folders, mostly."""
-    classes = draw(st.sets(FOLDERS, min_size=1, max_size=3))
-    parts = {}
-    for part in ("train", "test"):
-        parts[part] = {}
-        for folder in sorted(classes):
-            for stem in draw(st.sets(STEMS, min_size=1, max_size=2)):
-                ending = draw(st.sampled_from(sorted(ENDINGS)))
-                kind = draw(st.sampled_from(KINDS[ENDINGS[ending]]))
-                parts[part][folder + b"/" + stem + ending] = (draw(LEVELS), kind)
-    return parts
-
-
-def written(folder, parts, beside):
-    """Write a tree anew."""
-    shutil.rmtree(folder, ignore_errors=True)
-    for part, files in parts.items():
-        for name, (level, kind) in files.items():
-            path = folder / part / os.fsdecode(name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            of_level(level, kind).save(path, ENDINGS[os.path.splitext(name)[1]])  # noqa: PTH122 - of bytes
-    for place, name in beside:
-        path = folder / place / os.fsdecode(name)
-        if name.endswith(b"/"):
-            path.mkdir(parents=True, exist_ok=True)
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(b"\x89PNG no image")
-    return {part: folder / part for part in parts}
 
 
 @settings(UNTRUSTED, max_examples=40)
@@ -95,7 +35,7 @@ def test_folders_of_images_are_right_or_refused(tmp_path_factory, reading, parts
         ("train", found.train_images, found.train_labels), ("test", found.test_images, found.test_labels)
     ):  # fmt: skip
         ordered = sorted(parts[part], key=lambda name: [os.fsdecode(one) for one in name.split(b"/")])
-        assert images[:, 0, 0, 0].tolist() == [parts[part][name][0] for name in ordered]
+        assert images[:, 0, 0, 0].tolist() == [right_level(*parts[part][name]) for name in ordered]
         assert (images == images[:, :1, :1, :1]).all()
         classes = sorted({os.fsdecode(name.split(b"/")[0]) for name in parts["train"]})
         assert labels.tolist() == [classes.index(os.fsdecode(name.split(b"/")[0])) for name in ordered]
