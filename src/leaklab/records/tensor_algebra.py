@@ -14,6 +14,8 @@ from leaklab.records import linear_algebra
 from leaklab.records.linear_algebra import Floats
 
 NotConvergedError: type[Exception] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
+NO_ALGEBRA = (np.linalg.LinAlgError, NotConvergedError)
+"""What linear algebra raises that does not converge on a finite matrix, or finds a singular one."""
 Parts = tuple[Tensor, ...]
 
 
@@ -21,7 +23,7 @@ def svd(matrix: Tensor, *, full: bool = False) -> tuple[Tensor, Tensor, Tensor]:
     """Return U, the singular values and V^T; ``full`` adds what makes both square.
 
     Raises:
-        torch.linalg.LinAlgError, numpy.linalg.LinAlgError: no driver converges.
+        torch.linalg.LinAlgError: no driver converges.
     """
     left, sizes, right = _decomposed(
         lambda: tuple(torch.linalg.svd(matrix, full_matrices=full)),
@@ -66,7 +68,7 @@ def rank(matrix: Tensor, share: float | None = None) -> int:
     """Return how many singular values of [M, N] are above a share of the largest; None for rounding's.
 
     Raises:
-        torch.linalg.LinAlgError, numpy.linalg.LinAlgError: no driver converges.
+        torch.linalg.LinAlgError: no driver converges.
     """
     cutoff = max(matrix.shape) * torch.finfo(matrix.dtype).eps if share is None else share
 
@@ -97,7 +99,7 @@ def least_squares_of(a: Tensor, b: Tensor, driver: str) -> Tensor:
         driver: the usual one.
 
     Raises:
-        torch.linalg.LinAlgError, numpy.linalg.LinAlgError: no driver converges.
+        torch.linalg.LinAlgError: no driver converges.
     """
     try:
         solution: Tensor = torch.linalg.lstsq(a, b, driver=driver).solution
@@ -124,6 +126,9 @@ def _otherwise(other: Callable[[Floats], tuple[Floats, ...]], matrix: Tensor, er
     if matrix.requires_grad or not bool(matrix.isfinite().all()):
         raise error
     whole = matrix.detach().cpu()
-    parts = zip(*(other(one.numpy()) for one in whole.reshape(-1, *whole.shape[-2:])), strict=True)
+    try:
+        parts = zip(*[other(one.numpy()) for one in whole.reshape(-1, *whole.shape[-2:])], strict=True)
+    except np.linalg.LinAlgError:
+        raise error from None
     stacked = (torch.stack([torch.as_tensor(one) for one in part]) for part in parts)
     return tuple(part.reshape((*whole.shape[:-2], *part.shape[1:])).to(matrix.device) for part in stacked)

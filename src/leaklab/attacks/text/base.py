@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import inf, nan
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -161,6 +161,13 @@ def unread(observation: Observation) -> TextReconstruction:
     """Return the answer to an update that says nothing: no token, no label, no start."""
     (trial,) = observation.trials
     start = StartRecord(trial, 0, nan, 0, 0, False, observation.silent[trial])
+    return TextReconstruction((torch.empty(0, dtype=torch.int64),), torch.tensor([NO_LABEL]), (start,))
+
+
+def lost(observation: Observation) -> TextReconstruction:
+    """Return the answer where linear algebra makes nothing of an update: no token, no label, a start that diverged."""
+    (trial,) = observation.trials
+    start = StartRecord(trial, 0, inf, 0, 0, True, "diverged")
     return TextReconstruction((torch.empty(0, dtype=torch.int64),), torch.tensor([NO_LABEL]), (start,))
 
 
