@@ -5,13 +5,12 @@ from functools import partial
 
 from leaklab.attacks.base import Budget
 from leaklab.attacks.starts import starts_table
-from leaklab.attacks.text.base import TextAttack, TextCase, TextReconstruction, lost, packed, unpacked, unread, written
+from leaklab.attacks.text.base import TextAttack, TextCase, packed, read, unpacked, written
 from leaklab.observations.files import load_observation
 from leaklab.records import plugins
 from leaklab.records.files import sha256, write_json, write_table
 from leaklab.records.kept import KeptParts
 from leaklab.records.streams import repeat_on_gpu, stream
-from leaklab.records.tensor_algebra import NO_ALGEBRA
 from leaklab.specs.text import TextAttackerSpec
 from leaklab.steps.base import Job, main
 
@@ -34,7 +33,7 @@ def run(job: Job) -> None:
         if part is None:
             one = observation.select([row]).to(job.device)
             case = TextCase(one, knowledge, budget, streams, spec.labels)
-            part = packed(_read(attack, case))
+            part = packed(read(attack, case))
             checkpoint.keep(row, part)
         sentences.append(unpacked(part))
     found = [written(one) for one in sentences]
@@ -49,16 +48,6 @@ def run(job: Job) -> None:
         stopped=dict(Counter(start.stopped for start in starts)),
         sentences_resumed=resumed,
     )
-
-
-def _read(attack: TextAttack, case: TextCase) -> TextReconstruction:
-    """Return what the attack makes of one trial; one of which linear algebra makes nothing is lost, and no other."""
-    if case.observation.silent:
-        return unread(case.observation)
-    try:
-        return attack.reconstruct(case)
-    except NO_ALGEBRA:
-        return lost(case.observation)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from leaklab.models.text.base import WORD_TABLE
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import Requirements
 from leaklab.records.errors import UserError
+from leaklab.records.tensor_algebra import NO_ALGEBRA
 
 PADDING = 0
 """Row of the word table that no sentence uses between start and end."""
@@ -169,6 +170,20 @@ def lost(observation: Observation) -> TextReconstruction:
     (trial,) = observation.trials
     start = StartRecord(trial, 0, inf, 0, 0, True, "diverged")
     return TextReconstruction((torch.empty(0, dtype=torch.int64),), torch.tensor([NO_LABEL]), (start,))
+
+
+def read(attack: TextAttack, case: TextCase) -> TextReconstruction:
+    """Return what an attack makes of one trial; one of which linear algebra makes nothing is lost, and no other.
+
+    Raises:
+        UserError: see ``TextAttack.reconstruct``.
+    """
+    if case.observation.silent:
+        return unread(case.observation)
+    try:
+        return attack.reconstruct(case)
+    except NO_ALGEBRA:
+        return lost(case.observation)
 
 
 def packed(part: TextReconstruction) -> dict[str, Tensor]:
