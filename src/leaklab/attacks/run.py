@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 from math import inf
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,6 +22,7 @@ from leaklab.observations.requirements import check, check_prior, check_transfor
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.records.tensor_algebra import NO_ALGEBRA
 from leaklab.records.traits import chosen
 from leaklab.specs.attack import TRANSFORMS, AttackerSpec
 
@@ -61,10 +61,6 @@ def check_shapes(found: Reconstruction, observation: Observation, knowledge: Kno
         returned = tuple(getattr(found, field).shape)
         if returned != shape:
             raise UserError(f"{file}: reconstruct returned {field} of shape {list(returned)}: make it {list(shape)}")
-
-
-NO_ALGEBRA = (np.linalg.LinAlgError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
-"""What linear algebra raises that does not converge on a finite matrix, or finds a singular one."""
 
 
 def attacked(
