@@ -25,6 +25,7 @@ from leaklab.federated.local import LocalResult, local_steps, sent_weights
 from leaklab.federated.optimizers import Optimizer, Sgd
 from leaklab.models.hypernetwork import is_hypernetwork
 from leaklab.records.errors import UserError
+from leaklab.records.purity import watched
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,12 @@ class ClientWork:
         function = getattr(self.algorithm, hook)
         # nothing to lift where no state has a tensor (what clients do who neither keep nor receive anything)
         neutral = not overrides(self.algorithm, hook) or not any(states)
+        if neutral:
+            return function(*states)
+        given = {f"argument {place}": state for place, state in enumerate(states, 1)}
         try:
-            return function(*states) if neutral else vmap(function)(*map(dict, states))
+            with watched(self.algorithm, call=hook, given=given, draws="the draws of server_start or client_start"):
+                return vmap(function)(*map(dict, states))
         except (RuntimeError, ValueError, KeyError, TypeError, IndexError) as error:
             raise UserError(f"{self._file}: {hook} failed with {type(error).__name__}: {error}") from error
 

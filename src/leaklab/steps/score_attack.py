@@ -11,6 +11,7 @@ from leaklab.metrics.silence import cards_of, counted, silenced, silent_trials
 from leaklab.models.generators.base import load_generator
 from leaklab.observations.files import load_observation
 from leaklab.records.files import read_json, read_table, read_tensors, write_json, write_table
+from leaklab.records.purity import watched
 from leaklab.specs.attack import ScoreSpec
 from leaklab.steps.base import Job, main
 
@@ -32,9 +33,11 @@ def run(job: Job) -> None:
     scores = dict(scoring.image_scores(metrics, guesses, truth.images))
     labels = silenced(scoring.recovered_labels(found["labels"], truth.labels), silent)
     others = {LABEL_CARD.name: labels}
-    others |= {
-        one.card.name: one.values(found, scoring.errors_of(guesses["best-by-loss"], truth.images)) for one in of_search
-    }
+    errors = scoring.errors_of(guesses["best-by-loss"], truth.images)
+    for one in of_search:
+        given = {"found": found, "errors": errors}
+        with watched(one, call="values", given=given, draws="a generator with a seed of its own"):
+            others[one.card.name] = one.values(found, errors)
     if of_update:
         generator = load_generator(job.input("generator")) if spec.attack.generator else None
         seen = load_observation(job.input("observation"), job.input("facts"))
