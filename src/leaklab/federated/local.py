@@ -283,7 +283,7 @@ def _defended_gradients(
     if not seen or not overrides(defense, "gradient"):
         return gradients
     moment = clients[0].moment
-    given = {"its argument": seen}
+    given: dict[str, Mapping[str, Tensor]] = {"its argument": seen}
     if isinstance(moment, Together):
         given |= {"context.weights": moment.weights, "context.batch": moment.data}
     with watched(defense, call="gradient", given=given):

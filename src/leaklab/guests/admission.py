@@ -41,11 +41,6 @@ class GuestOffer(plugins.Offer):
         return self.name
 
     @property
-    def files(self) -> tuple[Path, ...]:
-        """The file, and all that it imports from beside it."""
-        return self.file, *files.beside(self.file)
-
-    @property
     def start(self) -> str:
         """Where the digest of the code of ours that it reaches starts."""
         return f"{self.name}:{self.offered or code.EVERYTHING}"

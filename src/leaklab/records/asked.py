@@ -1,7 +1,7 @@
 """Which clocks and global generators a file asks, read from its text: nothing of it runs, and torch is not imported.
 
 No seed repeats what a clock says, so a plug-in of a user that names one is refused before anything runs
-(``records/plugins.py::check``). What asks the system by other ways (``getattr``, a library) is not seen here.
+(``refuse_clocks``). What asks the system by other ways (``getattr``, a library) is not seen here.
 """
 
 import ast
@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from leaklab.records.errors import UserError
+
+PACKAGE_FOLDER = Path(__file__).parents[1]
 CLOCKS = frozenset({
     *(f"time.{name}{unit}" for unit in ("", "_ns")
       for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime")),
@@ -23,6 +26,8 @@ TORCH = frozenset({
 })  # fmt: skip
 DRAWING = frozenset({"normal_", "uniform_", "bernoulli_", "random_", "exponential_", "cauchy_", "geometric_"})
 """Methods of torch's tensors."""
+MEASURING = ("theory", "report/figures")
+"""Rooms whose plug-ins may read clocks: checks may measure times, and figures show the numbers of others."""
 OWN = frozenset({"Generator", "default_rng", "SeedSequence", "Philox", "PCG64", "MT19937", "RandomState", "Random"})
 """Generators with a seed of their own."""
 
@@ -35,6 +40,39 @@ def clock_of(file: Path) -> tuple[int, str] | None:
     """
     found = [(line, name) for line, name in _named(file) if name in CLOCKS or name.startswith("secrets.")]
     return min(found, default=None)
+
+
+@cache
+def refuse_clocks(room: str, file: Path) -> None:
+    """Refuse a plug-in of a user that names a clock, or imports a file from beside it that does.
+
+    Those of the house are asked by a test: where they bound a search by processor time, it says which and why.
+
+    Args:
+        room: of the plug-in.
+        file: where it stands.
+
+    Raises:
+        UserError: with file, line and what to do.
+    """
+    if room in MEASURING or file.is_relative_to(PACKAGE_FOLDER):
+        return
+    for one in _with_what_lies_beside(file):
+        if found := clock_of(one):
+            line, name = found
+            raise UserError(
+                f"{one}, line {line}: it asks {name}, which no seed repeats: count steps in place of seconds, and "
+                "draw from the streams that it is given"
+            )
+
+
+def _with_what_lies_beside(file: Path) -> tuple[Path, ...]:
+    found = [file]
+    for one in found:
+        roots = {name.partition(".")[0] for _, name in _imported(ast.parse(one.read_bytes()))}
+        beside = [file.parent / f"{root}.py" for root in sorted(roots)]
+        found += [other for other in beside if other not in found and other.is_file()]
+    return tuple(found)
 
 
 def line_drawing(file: Path, generator: str) -> int | None:
@@ -60,7 +98,6 @@ def _draws(name: str, generator: str) -> bool:
     return name.startswith({"numpy": "numpy.random.", "random": "random."}[generator])
 
 
-@cache
 def _named(file: Path) -> tuple[tuple[int, str], ...]:
     return tuple(names_in(ast.parse(file.read_bytes())))
 

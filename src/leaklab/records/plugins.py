@@ -7,7 +7,7 @@ so that a misspelt setting, or a value out of range, is refused before torch is 
 
 import ast
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, Literal, Union
 from pydantic import TypeAdapter, ValidationError
 
 from leaklab.records import bounds
-from leaklab.records.asked import clock_of
+from leaklab.records.asked import refuse_clocks
 from leaklab.records.definitions import family_member
 from leaklab.records.errors import UserError
 
@@ -119,11 +119,6 @@ class Offer:
         return ".".join(self.file.relative_to(PACKAGE_FOLDER.parent).with_suffix("").parts)
 
     @property
-    def files(self) -> tuple[Path, ...]:
-        """The files of its user, which no test of the house reads; a plug-in of the house has none."""
-        return ()
-
-    @property
     def start(self) -> str:
         """Where a digest of its code starts, see ``records/code.py::digest``."""
         return f"{self.module}:{family_member(self.key) if self.key else ONE}"
@@ -169,32 +164,16 @@ def check(room: str, name: str, settings: Mapping[str, Any]) -> None:
         UserError: with what would have been accepted.
     """
     accepted = _settings(find(room, name))
-    if room not in MEASURING:
-        _refuse_clocks(find(room, name).files)
+    refuse_clocks(room, find(room, name).file)
     for key, value in settings.items():
         if key not in accepted:
-            raise UserError(
-                f"{room} plug-in '{name}' has no setting '{key}': it accepts {', '.join(accepted) or 'none'}"
-            )
+            known = ", ".join(accepted) or "none"
+            raise UserError(f"{room} plug-in '{name}' has no setting '{key}': it accepts {known}")
         if problem := accepted[key].problem(value):
             raise UserError(f"{room} plug-in '{name}': {key}: {problem}, not {value!r:.40}")
     for key, setting in accepted.items():
         if setting.required and key not in settings:
             raise UserError(f"{room} plug-in '{name}' needs the setting '{key}': write {{name: {name}, {key}: ...}}")
-
-
-MEASURING = ("theory", "report/figures")
-"""Rooms whose plug-ins may read clocks: checks may measure times, and figures show the numbers of others."""
-
-
-def _refuse_clocks(files: Iterable[Path]) -> None:
-    for file in files:
-        if found := clock_of(file):
-            line, name = found
-            raise UserError(
-                f"{file}, line {line}: it asks {name}, which no seed repeats: count steps in place of seconds, and "
-                "draw from the streams that it is given"
-            )
 
 
 def load(room: str, name: str, settings: Mapping[str, Any] | None = None) -> Any:
@@ -312,8 +291,7 @@ def _called(node: ast.expr) -> str:
 
 def blamed(error: BaseException) -> str | None:
     """Return where in a plug-in an error arose and which, in one line; None where no plug-in had a part in it."""
-    found = None
-    trace = error.__traceback__
+    found, trace = None, error.__traceback__
     while trace is not None:
         file = Path(trace.tb_frame.f_code.co_filename)
         if file.is_relative_to(PACKAGE_FOLDER) and _offered(file):

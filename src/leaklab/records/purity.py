@@ -27,10 +27,9 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from leaklab.records.asked import line_drawing
+from leaklab.records.asked import PACKAGE_FOLDER, line_drawing
 from leaklab.records.errors import UserError
 
-PACKAGE_FOLDER = Path(__file__).parents[1]
 Mark = tuple[str, object, int, int]
 """An argument, the key in it, which object is there, and its version."""
 MT19937_BYTES = 625 * 4
@@ -152,15 +151,17 @@ def file_of(plugin: object) -> Path | None:
     function = getattr(plugin, "function", plugin)
     if code := getattr(function, "__code__", None):
         return Path(code.co_filename)
-    module = sys.modules.get(type(plugin).__module__)
-    return Path(module.__file__) if module and module.__file__ else None
+    file = getattr(sys.modules.get(type(plugin).__module__), "__file__", None)
+    return Path(file) if file else None
 
 
 def place_of(plugin: object) -> str:
     """Return the file of a plug-in as messages show it; a text stands for itself."""
-    file = None if isinstance(plugin, str) else file_of(plugin)
+    if isinstance(plugin, str):
+        return plugin
+    file = file_of(plugin)
     if file is None:
-        return plugin if isinstance(plugin, str) else type(plugin).__name__
+        return type(plugin).__name__
     if file.is_relative_to(PACKAGE_FOLDER):
         return str(file.relative_to(PACKAGE_FOLDER.parent))
     shown = os.path.relpath(file)

@@ -34,8 +34,8 @@ def run(job: Job) -> None:
         if part is None:
             one = observation.select([row]).to(job.device)
             case = TextCase(one, knowledge, budget, streams, spec.labels)
-            seen = {"case.observation": one, "case.knowledge": knowledge}
-            with watched(attack, call="reconstruct", given=seen, draws="case.streams(name)"):
+            given = {"case.observation": one, "case.knowledge": knowledge}
+            with watched(attack, call="reconstruct", given=given, draws="case.streams(name)"):
                 part = packed(unread(one) if one.silent else attack.reconstruct(case))
             checkpoint.keep(row, part)
         sentences.append(unpacked(part))
