@@ -126,7 +126,8 @@ def batch_stream(
         if isinstance(images, Photographs):
             sources: Sequence[Stream | None] = draws or [None] * len(visits)
             each = zip(chosen, sources, strict=True)
-            batch = torch.stack([images.opened(own, augmentation, draw) for own, draw in each])
+            with _watched(augmentation, step, []):
+                batch = torch.stack([images.opened(own, augmentation, draw) for own, draw in each])
         else:
             # picking rows is several times faster than indexing images
             batch = images.flatten(1).index_select(0, chosen.flatten()).view(*chosen.shape, *shape)
@@ -137,9 +138,11 @@ def batch_stream(
         yield Batch(batch, labels[chosen], masks)
 
 
-def _watched(augmentation: Augmentation, step: int, images: Tensor | list[Tensor]) -> watched:
-    """Watch an augmentation: images in every step, draws in the first one, as they cost more than small images do."""
-    return watched(augmentation, call="apply", given={"images": images}, draws="" if step else "the draws it is given")
+def _watched(augmentation: Augmentation | None, step: int, images: Tensor | list[Tensor]) -> watched:
+    """Watch an augmentation in the first step: who does it does it there, and later ones are not to pay for it."""
+    if step:
+        return watched(augmentation, call="apply")
+    return watched(augmentation, call="apply", given={"images": images}, draws="the draws that it is given")
 
 
 # Poisson batches: each sample joins each step's batch by a draw of its own, as the privacy accountant assumes.

@@ -196,7 +196,7 @@ class _Federation:
         number, every = index + 1, self.spec.evaluate_every
         last = number == self.spec.rounds_done
         due = last or (every > 0 and number % every == 0)
-        with purity.watched(self._schedule, call="factor", draws="no randomness, as it is given none"):
+        with purity.watched(self._schedule, call="factor", draws="" if index else "no randomness: it is given none"):
             factor = self._schedule.factor(index, self.spec.rounds)
         found = self.rounds.next(state, index, factor, due, last)
         self.sent = found.sent

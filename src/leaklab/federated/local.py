@@ -156,7 +156,8 @@ def local_steps(
     optimizer = optimizer or Sgd()
     hooks = any(overrides(defense, hook) for hook in IN_STEPS)
     who = [*([defense] if hooks else ()), optimizer, _model(build)]
-    with watched(*who, call="a local step", draws=f"{PRIVATE_DRAWS} in a defense; others draw nothing"):
+    ours = isinstance(network, DenseNetwork) and optimizer.plain and not hooks  # no plug-in is called in such steps
+    with watched(*who, call="a local step", draws="" if ours else f"{PRIVATE_DRAWS} in a defense; others draw nothing"):
         return _steps(
             network, weights, batches, contexts, defense, optimizer, weight_decay, step_factors, build, private
         )
@@ -197,10 +198,11 @@ def _steps(
         if isinstance(network, DenseNetwork) and optimizer.plain and not _changes_gradients(defense):
             losses.append(network.descend(parameters, batch, used, weight_decay))
             continue
-        with watched(model, call="its forward pass", given={"images": batch.images, "labels": batch.labels}):
+        # who works in place does so from the first step on, and later ones are not to pay for it
+        with watched(model, call="its forward pass", given={} if step else {"images": batch.images}):
             loss, gradients = _gradients(network, current, batch, clients, defense, shared)
         defended = _defended_gradients(defense, gradients, clients, private)
-        with watched(optimizer, call="step", given={"gradients": defended, "rates": used}):
+        with watched(optimizer, call="step", given={} if step else {"gradients": defended}):
             optimizer.step(state, parameters, defended, used, weight_decay)
         losses.append(loss)
     return LocalResult(current, torch.stack(rates, 1), torch.stack(losses, 1))
@@ -283,9 +285,9 @@ def _defended_gradients(
     if not seen or not overrides(defense, "gradient"):
         return gradients
     moment = clients[0].moment
-    given: dict[str, Mapping[str, Tensor]] = {"its argument": seen}
-    if isinstance(moment, Together):
-        given |= {"context.weights": moment.weights, "context.batch": moment.data}
+    given: dict[str, Mapping[str, Tensor]] = {}
+    if isinstance(moment, Together) and moment.step == 0:
+        given = {"its argument": seen, "context.weights": moment.weights, "context.batch": moment.data}
     with watched(defense, call="gradient", given=given):
         own = [defense.gradient(OneOfMany(seen, model), client) for model, client in enumerate(clients)]
     if clients[0].step == 0:

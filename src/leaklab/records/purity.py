@@ -4,9 +4,10 @@ Numbers with a seed are numbers: a draw from a generator that all share depends 
 is changed in place is another one for whoever comes next. ``watched`` stands around the calls, once for each kind:
 
 * attacks, transforms (``attacks/run.py``), attacks on text (``steps/attack_text.py``): a whole attack;
-* defenses, optimizers, networks, augmentations: a phase of local training, for its draws (``federated/local.py``);
-  beside it each step for changes in place, as these cost a number per tensor;
-* algorithms: each hook that is lifted (``federated/client_work.py``); schedules: a round (``federated/engine.py``);
+* defenses, optimizers, networks, augmentations (``federated/local.py``, ``federated/batches.py``): a phase of local
+  training for its draws, and its first step for what is changed in place;
+* algorithms: each hook that is lifted (``federated/client_work.py``); schedules: the first round
+  (``federated/engine.py``);
 * models: their first weights (``models/base.py``); generators: their training (``steps/train_generator.py``);
 * partitions, readers (``data``), malicious servers (``captures/manipulation.py``), metrics (``metrics``), checks
   (``steps/check_theory.py``): a whole call.
@@ -23,7 +24,9 @@ import random
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
+from struct import unpack
 from typing import Any
 from zlib import crc32
 
@@ -33,7 +36,7 @@ from leaklab.records.errors import UserError
 Mark = tuple[str, object, int, int]
 """An argument, the key in it, which object is there, and its version."""
 MT19937_BYTES = 625 * 4
-"""Of numpy's global generator: 624 words, and the place among them."""
+"""Of Python's and numpy's global generators: 624 words, and the place among them."""
 
 
 class watched:  # noqa: N801 - reads as a word in a with statement
@@ -59,13 +62,13 @@ class watched:  # noqa: N801 - reads as a word in a with statement
         self._states: dict[str, object] = {}
 
     def __enter__(self) -> None:
-        self._before = list(_marks(self._given))
+        self._before = _marks(self._given)
         self._states = _states() if self._draws else {}
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is not None:
             return
-        after = list(_marks(self._given))
+        after = _marks(self._given)
         if after != self._before:
             self._refuse_change(after)
         if self._draws:
@@ -87,10 +90,14 @@ class watched:  # noqa: N801 - reads as a word in a with statement
         )
 
 
-def _marks(given: Mapping[str, object]) -> Iterator[Mark]:
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+def _marks(given: Mapping[str, Any]) -> list[Mark]:
+    found: list[Mark] = []
     for name, value in given.items():
-        yield from _marked(name, None, value, torch, numpy)
+        try:  # nearly all that is given is a dictionary of tensors, and this is done in every step of a training
+            found += [(name, key, id(one), one._version) for key, one in value.items()]
+        except (AttributeError, RuntimeError):  # something else, or a tensor that counts no versions
+            found += _marked(name, None, value, sys.modules.get("torch"), sys.modules.get("numpy"))
+    return found
 
 
 def _marked(name: str, key: object, value: Any, torch: Any, numpy: Any) -> Iterator[Mark]:
@@ -116,23 +123,44 @@ def _marked(name: str, key: object, value: Any, torch: Any, numpy: Any) -> Itera
 
 def _states() -> dict[str, object]:
     """Return the states of the global generators that this process has loaded."""
-    found: dict[str, object] = {"random": random.getstate()}
+    found: dict[str, object] = {"random": _state_of_python(random._inst)}
     numpy, torch = sys.modules.get("numpy.random"), sys.modules.get("torch")
     if numpy is not None:
         found["numpy"] = _state_of_numpy(numpy)
     if torch is not None:
-        found["torch"] = torch.get_rng_state().numpy().tobytes()
+        state = torch.default_generator.get_state()
+        found["torch"] = ctypes.string_at(state.data_ptr(), state.nbytes)
         if torch.cuda.is_initialized():
             state = torch.cuda.default_generators[torch.cuda.current_device()].get_state()
             found["torch on the GPU"] = state.numpy().tobytes()
     return found
 
 
+# The two Mersenne twisters are read where they lie: to ask for their states makes objects of all words, which takes ten
+# and a hundred times longer, and would be felt in the rounds of small trainings.
+
+
+def _state_of_python(generator: random.Random) -> object:
+    if not _lies_behind_its_head():
+        return generator.getstate()
+    return ctypes.string_at(id(generator) + object.__basicsize__, MT19937_BYTES), getattr(generator, "gauss_next", None)
+
+
+@cache
+def _lies_behind_its_head() -> bool:
+    """Tell whether this Python keeps the words of a generator where it did so far: place, then words."""
+    if sys.implementation.name != "cpython":
+        return False
+    own = random.Random(1)
+    words = own.getstate()[1]
+    raw = ctypes.string_at(id(own) + object.__basicsize__, MT19937_BYTES)
+    return unpack(f"{len(words)}I", raw) == (words[-1], *words[:-1])
+
+
 def _state_of_numpy(numpy: Any) -> object:
     generator = numpy.get_bit_generator()
     if type(generator).__name__ != "MT19937":
         return repr(generator.state)
-    # a hundred times faster than get_state, which makes objects of all words
     return ctypes.string_at(generator.ctypes.state_address, MT19937_BYTES)
 
 
