@@ -91,9 +91,7 @@ def test_a_peek_beside_the_file_is_refused_too(attack, tmp_path):
 
 def test_an_attack_that_asks_a_clock_is_refused_before_it_runs(attack, tmp_path):
     file = attack(f"import time\nNOW = time.monotonic()\n\n{READS}")
-    with pytest.raises(
-        UserError, match=r"mine\.py, line 2: it asks time\.monotonic, which no seed repeats"
-    ):
+    with pytest.raises(UserError, match=r"mine\.py, line 2: it asks time\.monotonic, which no seed repeats"):
         attempt.attempted(file, lambda text: None, str(tmp_path), 60)
 
 

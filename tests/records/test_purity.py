@@ -23,7 +23,8 @@ from leaklab.federated.engine import _Federation
 from leaklab.federated.forms.one_by_one import OneByOne
 from leaklab.federated.local import local_training
 from leaklab.federated.optimizers import Sgd
-from leaklab.metrics.of_update import UpdateNorm, values_of_speaking
+from leaklab.metrics.landscape import distances
+from leaklab.metrics.of_update import Certified, UpdateNorm, values_of_search, values_of_speaking
 from leaklab.metrics.scoring import image_scores
 from leaklab.models.base import Architecture
 from leaklab.observations.base import Knowledge, Observation
@@ -270,6 +271,25 @@ def metric_of_update(act, loads):
     values_of_speaking(Mine(), (observed(), KNOWLEDGE), None, None)
 
 
+def metric_of_search(act, loads):
+    class Mine(Certified):
+        def values(self, found, errors):
+            act(errors)
+
+    values_of_search(Mine(), {"labels": torch.zeros(1, 1)}, torch.ones(1, 1))
+
+
+def metric_of_landscape(act, loads):
+    class Mine:
+        card = SimpleNamespace(name="mine")
+
+        def values(self, reconstruction, truth):
+            act(reconstruction)
+            return torch.zeros(1)
+
+    distances([Mine()], torch.ones(1, 1, 2, 2), torch.ones(1, 2, 2))
+
+
 def server(act, loads):
     loads(manipulation, SimpleNamespace(catch=lambda victims: act(victims.state["w"])))
     start = SimpleNamespace(state={"w": torch.ones(2)}, round=0)
@@ -289,7 +309,8 @@ KINDS = {
     for one in (
         algorithm, algorithm_network, algorithm_start, attack, attack_of_weights, augmentation, check,
         defense_gradient, defense_of_images, defense_of_weights, defense_update, forward_pass, metric,
-        metric_of_update, model, optimizer, partition, reader, schedule, server, text_attack, transform,
+        metric_of_landscape, metric_of_search, metric_of_update, model,
+        optimizer, partition, reader, schedule, server, text_attack, transform,
     )
 }  # fmt: skip
 WITHOUT_TENSORS = {"check", "model", "reader", "schedule"}
@@ -341,6 +362,14 @@ def test_a_message_has_file_line_argument_and_what_to_do(loads):
 def test_a_generator_of_its_own_is_nobodys_business(act):
     with watched("mine", call="call", draws="streams"):
         act()
+
+
+def test_states_are_the_same_however_they_are_read(monkeypatch):
+    """Another Python may keep its words elsewhere; then they are asked for."""
+    assert purity._lies_behind_its_head(random.Random)
+    monkeypatch.setattr(purity, "_lies_behind_its_head", lambda _: False)
+    with pytest.raises(UserError, match="global generator of random"):
+        model(DRAWS["random"], None)
 
 
 def test_generators_that_are_put_back_are_no_fault():

@@ -19,6 +19,8 @@ from leaklab.records.traits import MetricTraits
 from leaklab.specs.attack import AttackSpec, ScoreSpec
 from leaklab.specs.base import reads_the_update
 
+OWN_DRAWS = "a generator with a seed of its own"
+
 
 class UpdateMetric(ABC):
     """A plug-in of this room: a card and one value per private image, whatever an attack found.
@@ -88,8 +90,14 @@ def _values(
     metric: UpdateMetric, observation: Observation, knowledge: Knowledge, generator: Generator | None, truth: Truth
 ) -> Tensor:
     given = {"observation": observation, "knowledge": knowledge, "truth": truth}
-    with watched(metric, call="values", given=given, draws="a generator with a seed of its own"):
+    with watched(metric, call="values", given=given, draws=OWN_DRAWS):
         return metric.values(observation, knowledge, generator, truth)
+
+
+def values_of_search(metric: SearchMetric, found: Mapping[str, Tensor], errors: Tensor) -> Tensor:
+    """Return a metric of the search, [T, B]; see ``SearchMetric.values``."""
+    with watched(metric, call="values", given={"found": found, "errors": errors}, draws=OWN_DRAWS):
+        return metric.values(found, errors)
 
 
 def names_of_image_metrics(names: Iterable[str]) -> list[str]:

@@ -20,7 +20,6 @@ is a generator that is put back, as ``torch.random.fork_rng`` does: that is no f
 
 import ctypes
 import os
-import random
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -123,12 +122,14 @@ def _marked(name: str, key: object, value: Any, torch: Any, numpy: Any) -> Itera
 
 def _states() -> dict[str, object]:
     """Return the states of the global generators that this process has loaded."""
-    found: dict[str, object] = {"random": _state_of_python(random._inst)}
-    numpy, torch = sys.modules.get("numpy.random"), sys.modules.get("torch")
+    found: dict[str, object] = {}
+    python, numpy, torch = map(sys.modules.get, ("random", "numpy.random", "torch"))
+    if python is not None:
+        found["random"] = _state_of_python(python)
     if numpy is not None:
         found["numpy"] = _state_of_numpy(numpy)
     if torch is not None:
-        state = torch.default_generator.get_state()
+        state = torch.get_rng_state()
         found["torch"] = ctypes.string_at(state.data_ptr(), state.nbytes)
         if torch.cuda.is_initialized():
             state = torch.cuda.default_generators[torch.cuda.current_device()].get_state()
@@ -140,18 +141,19 @@ def _states() -> dict[str, object]:
 # and a hundred times longer, and would be felt in the rounds of small trainings.
 
 
-def _state_of_python(generator: random.Random) -> object:
-    if not _lies_behind_its_head():
+def _state_of_python(python: Any) -> object:
+    generator = python._inst
+    if not _lies_behind_its_head(python.Random):
         return generator.getstate()
-    return ctypes.string_at(id(generator) + object.__basicsize__, MT19937_BYTES), getattr(generator, "gauss_next", None)
+    return ctypes.string_at(id(generator) + object.__basicsize__, MT19937_BYTES), generator.gauss_next
 
 
 @cache
-def _lies_behind_its_head() -> bool:
+def _lies_behind_its_head(generator: Any) -> bool:
     """Tell whether this Python keeps the words of a generator where it did so far: place, then words."""
     if sys.implementation.name != "cpython":
         return False
-    own = random.Random(1)
+    own = generator(1)
     words = own.getstate()[1]
     raw = ctypes.string_at(id(own) + object.__basicsize__, MT19937_BYTES)
     return unpack(f"{len(words)}I", raw) == (words[-1], *words[:-1])

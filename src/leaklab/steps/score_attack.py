@@ -6,12 +6,11 @@ from leaklab.captures.truth import load_truth
 from leaklab.metrics import scoring
 from leaklab.metrics.base import LABEL_CARD, load_search_metrics
 from leaklab.metrics.guesses import SELECTIONS, private_indices, reference_guesses
-from leaklab.metrics.of_update import load_update_metrics, names_of_image_metrics, values_of_speaking
+from leaklab.metrics.of_update import load_update_metrics, names_of_image_metrics, values_of_search, values_of_speaking
 from leaklab.metrics.silence import cards_of, counted, silenced, silent_trials
 from leaklab.models.generators.base import load_generator
 from leaklab.observations.files import load_observation
 from leaklab.records.files import read_json, read_table, read_tensors, write_json, write_table
-from leaklab.records.purity import watched
 from leaklab.specs.attack import ScoreSpec
 from leaklab.steps.base import Job, main
 
@@ -34,10 +33,7 @@ def run(job: Job) -> None:
     labels = silenced(scoring.recovered_labels(found["labels"], truth.labels), silent)
     others = {LABEL_CARD.name: labels}
     errors = scoring.errors_of(guesses["best-by-loss"], truth.images)
-    for one in of_search:
-        given = {"found": found, "errors": errors}
-        with watched(one, call="values", given=given, draws="a generator with a seed of its own"):
-            others[one.card.name] = one.values(found, errors)
+    others |= {one.card.name: values_of_search(one, found, errors) for one in of_search}
     if of_update:
         generator = load_generator(job.input("generator")) if spec.attack.generator else None
         seen = load_observation(job.input("observation"), job.input("facts"))
