@@ -28,6 +28,7 @@ from leaklab.metrics.of_update import Certified, UpdateNorm, values_of_search, v
 from leaklab.metrics.scoring import image_scores
 from leaklab.models.base import Architecture
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.records import purity
 from leaklab.records.errors import UserError
 from leaklab.records.purity import watched
 from leaklab.records.streams import stream
