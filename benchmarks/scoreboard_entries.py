@@ -2,6 +2,7 @@
 
 PYTHONPATH=benchmarks .venv/bin/python -m scoreboard_entries               those that are missing or of older attackers
 PYTHONPATH=benchmarks .venv/bin/python -m scoreboard_entries lrp outpost   some of them
+PYTHONPATH=benchmarks .venv/bin/python -m scoreboard_entries --adopt       two of each older version, to see who stands
 """
 
 import argparse
@@ -12,10 +13,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from leaklab.guests.scoreboard import FOLDER
+from leaklab.guests import attackers
+from leaklab.guests.scoreboard import FOLDER, Entry
 from leaklab.guests.verdict import STATUS
 from leaklab.records.files import write_text
-from leaklab.report.site.scoreboard import standings, submission, written
+from leaklab.report.site.scoreboard import attackers_digest, standings, submission, written
 
 ARENA, BUDGET = "tiny", 90
 """Minutes for one; an idle machine needs a tenth of it."""
@@ -68,10 +70,10 @@ HOUSE = {
     ),
 }  # fmt: skip
 OTHERS = {
-    "censor": ("CENSOR", "Zhang et al., NDSS 2025", "docs/examples/censor.py"),
-    "precode": ("PRECODE", "Scheliga, Mäder, Seeland, WACV 2022", "docs/examples/precode.py"),
-    "ats": ("ATS", "Gao et al., CVPR 2021", "docs/examples/ats.py"),
-    "dcs": ("DCS", "Wu et al., AAAI 2024", "docs/examples/dcs.py"),
+    "censor": ("CENSOR, networks smaller than its own", "Zhang et al., NDSS 2025", "docs/examples/censor.py"),
+    "precode": ("PRECODE, a narrower code", "Scheliga, Mäder, Seeland, WACV 2022", "docs/examples/precode.py"),
+    "ats": ("ATS, two policies by hand, without its search", "Gao et al., CVPR 2021", "docs/examples/ats.py"),
+    "dcs": ("DCS, for all samples", "Wu et al., AAAI 2024", "docs/examples/dcs.py"),
 }
 ENTRIES = {
     **{name: Made(title, source, "house", defense) for name, (title, source, defense) in HOUSE.items()},
@@ -83,13 +85,38 @@ def main() -> None:
     """Make the entries that are named, or those that are not current."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="of entries; none for all that are not current")
+    parser.add_argument(
+        "--adopt", action="store_true", help="see whether entries of older attackers are read as before"
+    )
+    asked = parser.parse_args()
+    if asked.adopt:
+        sys.exit(adopt())
     current = {line.entry.name for line in standings() if line.current}
-    for name in parser.parse_args().names or [one for one in ENTRIES if one not in current]:
-        print(make(name, ENTRIES[name]), flush=True)
+    for name in asked.names or [one for one in ENTRIES if one not in current]:
+        print(written(judged(name, ENTRIES[name]), FOLDER), flush=True)
 
 
-def make(name: str, made: Made) -> Path:
-    """Judge a defense and return the file of its entry.
+def adopt() -> int:
+    """Judge a few entries of each older version again; return 1 where one is read otherwise, which is kept, else 0."""
+    now, differ = attackers_digest(), 0
+    stale = [line.entry for line in standings() if not line.current and line.entry.name in ENTRIES]
+    for older, entries in attackers.witnesses(stale, now).items():
+        for entry in entries:
+            again = judged(entry.name, ENTRIES[entry.name])
+            written(again, FOLDER)
+            if attackers.readings(again) != attackers.readings(entry):
+                print(f"{entry.name}: read otherwise than by the attackers {older[:8]}; judge all of theirs again")
+                differ = 1
+                break
+        else:
+            names = [entry.name for entry in entries]
+            attackers.remember(now, older, names)
+            print(f"entries of the attackers {older[:8]} stand: {', '.join(names)} are read as before", flush=True)
+    return differ
+
+
+def judged(name: str, made: Made) -> Entry:
+    """Judge a defense and return its entry.
 
     Raises:
         SystemExit: it could not be judged; with the line that says why.
@@ -102,8 +129,7 @@ def make(name: str, made: Made) -> Path:
     with tempfile.TemporaryDirectory() as folder:
         card = Path(folder) / "card.json"
         card.write_text(json.dumps(json.loads(done.stdout)), encoding="utf-8")
-        entry = submission(card, file, title=made.title, source=made.source, name=name, origin=made.origin)
-    return written(entry, FOLDER)
+        return submission(card, file, title=made.title, source=made.source, name=name, origin=made.origin)
 
 
 def file_of(name: str, made: Made) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from leaklab.guests import scoreboard
+from leaklab.guests import attackers, scoreboard
 from leaklab.guests.scoreboard import Entry, checked, entry_of, line_of, ranked, read_entries, schema
 from leaklab.records.errors import UserError
 
@@ -71,7 +71,7 @@ def test_an_entry_reads_back_as_it_was_made_and_fits_its_schema(tmp_path):
 
 
 def test_the_line_is_that_of_the_weakest_network_with_its_strongest_attacker():
-    line = line_of(entry(), NOW)
+    line = line_of(entry(), {NOW})
     assert (line.network, line.attacker, line.read) == ("lenet", "attacker who learnt it (law)", 22.5)
     # of the ten decibels that count, those above the guess of 13.8
     levels = [min(one, 23.8) for one in READ["each"]]
@@ -80,15 +80,15 @@ def test_the_line_is_that_of_the_weakest_network_with_its_strongest_attacker():
     assert (line.noise, line.noise_name, line.better_noise) == (14.5, "noise of the same price", True)
     assert line.tried == ("rule", "law")
     assert line.current
-    assert not line_of(entry(), "1" * 16).current
+    assert not line_of(entry(), {"1" * 16}).current
 
 
 def test_what_stands_leaves_all_and_no_defense_leaves_nothing():
-    whole = line_of(entry(card(mlp=network([PLAIN, MISSED], "stood"))), NOW)
-    none = line_of(entry(card(mlp=network([PLAIN, {**PLAIN, "attacker": "unaware"}], "read"))), NOW)
+    whole = line_of(entry(card(mlp=network([PLAIN, MISSED], "stood"))), {NOW})
+    none = line_of(entry(card(mlp=network([PLAIN, {**PLAIN, "attacker": "unaware"}], "read"))), {NOW})
     assert whole.protection.value > 100
     assert none.protection.value == 0
-    order = ranked([entry(card(mlp=network([PLAIN, {**PLAIN, "attacker": "rule"}], "read")), name="b"), entry()], NOW)
+    order = ranked([entry(card(mlp=network([PLAIN, {**PLAIN, "attacker": "rule"}], "read")), name="b"), entry()], {NOW})
     assert [one.entry.name for one in order] == ["own", "b"]
 
 
@@ -186,3 +186,46 @@ def test_every_entry_of_the_house_is_right_and_its_defense_is_the_one_that_was_j
     for one in entries:
         assert isinstance(one, Entry)
         assert find(ROOT / one.file, one.card.subject.name).sha256 == one.card.subject.sha256, one.name
+
+
+# Entries of older attackers.
+
+LATER = "1" * 16
+
+
+def aged(**changes):
+    """Return an entry's card as it is read again: other seconds, and what ``changes`` says of its last row."""
+    again = deepcopy(TWO)
+    for row in again["arenas"]["tiny"]["lenet"]["rows"]:
+        row["seconds"] = 9.0
+    again["arenas"]["tiny"]["lenet"]["rows"][-1].update(changes)
+    return again
+
+
+def test_readings_are_the_same_whatever_the_clock_says_and_no_others():
+    old = attackers.readings(entry())
+    assert attackers.readings(entry(aged())) == old
+    assert attackers.readings(entry(aged(each=[14.0, 15, 14, 15, 15, 14]))) != old
+    assert attackers.readings(entry(card(lenet=TWO["arenas"]["tiny"]["lenet"]))) != old
+
+
+def test_entries_of_older_attackers_stand_for_those_who_were_seen_to_read_the_same_and_for_no_later_ones(tmp_path):
+    assert attackers.same(LATER, tmp_path) == {LATER}
+    attackers.remember(LATER, NOW, ["own"], tmp_path)
+    attackers.remember(LATER, "2" * 16, ["own", "b"], tmp_path)
+    assert attackers.same(LATER, tmp_path) == {LATER, NOW, "2" * 16}
+    assert attackers.same("3" * 16, tmp_path) == {"3" * 16}
+    assert read_entries(tmp_path) == []
+
+
+def test_witnesses_are_those_of_each_older_version_whom_most_attackers_read():
+    small = card(mlp=network([PLAIN, MISSED], "stood"))
+    entries = [entry(small, name="a"), entry(name="c"), entry(name="b"), entry(small, name="d")]
+    assert [one.name for one in attackers.witnesses(entries, LATER)[NOW]] == ["b", "c"]
+    assert attackers.witnesses(entries, NOW) == {}
+
+
+def test_a_file_of_same_attackers_that_cannot_be_read_is_one_line(tmp_path):
+    (tmp_path / attackers.LOCK).write_text("[]", encoding="utf-8")
+    with pytest.raises(UserError, match="delete it"):
+        attackers.same(NOW, tmp_path)

@@ -6,7 +6,7 @@ reads it can have it judged again: the card names arena and seed, the entry the 
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -82,10 +82,6 @@ class BoardLine:
     better_noise: bool
     current: bool
     tried: tuple[str, ...]
-
-
-JUDGE = "leaklab.guests.judge", ("leaklab.guests.judge:judged",)
-"""What the digest of the attackers begins at, for ``records.code.digest``."""
 
 
 def entry_of(
@@ -214,8 +210,8 @@ def _guess(own: Mapping[str, Any]) -> float:
     return float(own["guess_psnr"] if own["unit"] == "dB" else own["guess_tokens"])
 
 
-def line_of(entry: Entry, attackers: str) -> BoardLine:
-    """Return an entry's line: where least protection is left; ``attackers`` is the digest of this version's."""
+def line_of(entry: Entry, attackers: Container[str]) -> BoardLine:
+    """Return an entry's line: where least protection is left; ``attackers`` are the digests of ``attackers.same``."""
     card = entry.card.model_dump(mode="json", by_alias=True)
     (arena,) = card["arenas"]
     lines = [_on(entry, arena, network, own, attackers) for network, own in networks_of(card).items()]
@@ -224,7 +220,7 @@ def line_of(entry: Entry, attackers: str) -> BoardLine:
     return least if least.price or not prices else BoardLine(**{**vars(least), "price": prices[0]})
 
 
-def _on(entry: Entry, arena: str, network: str, own: Mapping[str, Any], attackers: str) -> BoardLine:
+def _on(entry: Entry, arena: str, network: str, own: Mapping[str, Any], attackers: Container[str]) -> BoardLine:
     rows = [row for row in own["rows"] if "each" in row]
     plain = next((row for row in rows if row["attacker"] == "undefended"), None)
     tried = [row for row in rows if row["attacker"] in ATTACKS]
@@ -240,7 +236,7 @@ def _on(entry: Entry, arena: str, network: str, own: Mapping[str, Any], attacker
     return BoardLine(
         entry, arena, network, "" if best is None else f"{SHOWN[best['attacker']].partition(', ')[2]} ({best['by']})",
         level(best), level(plain), guess, unit, _protection(plain, best, guess, unit), own["price"], level(noise),
-        "" if noise is None else SHOWN[noise["attacker"]], better, entry.attackers == attackers,
+        "" if noise is None else SHOWN[noise["attacker"]], better, entry.attackers in attackers,
         tuple(dict.fromkeys(row["by"] for row in tried)),
     )  # fmt: skip
 
@@ -268,7 +264,7 @@ def schema() -> dict[str, Any]:
     return Entry.model_json_schema(by_alias=True)
 
 
-def ranked(entries: Sequence[Entry], attackers: str) -> list[BoardLine]:
+def ranked(entries: Sequence[Entry], attackers: Container[str]) -> list[BoardLine]:
     """Return the lines of all entries: most protection first, then least accuracy lost; without a premise last."""
     lines = [line_of(entry, attackers) for entry in entries]
 

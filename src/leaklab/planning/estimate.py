@@ -76,6 +76,12 @@ def estimate(jobs: Iterable[Job], lock: CodeLock | None = None, device: Device |
     )
 
 
+def cpu_seconds(jobs: Iterable[Job]) -> float:
+    """Return the estimated seconds of some jobs on one processor thread, each job once, at most."""
+    place = Device()
+    return sum({job.folder: place.seconds(job.spec) for job in jobs}.values())
+
+
 def datasets_of(jobs: Iterable[Job]) -> tuple[str, ...]:
     """Return the data sets that some jobs read, each once; those of sentences below ``text/``."""
     return tuple(sorted({job.dataset for job in jobs if job.dataset}))

@@ -191,7 +191,12 @@ def imported(room: str, name: str) -> Any:
 
 def class_attribute(room: str, name: str, attribute: str) -> ast.expr | None:
     """Return the value that a plug-in's class, or the nearest of its bases, gives an attribute; None without one."""
-    for one in _classes(find(room, name).file, find(room, name).offered):
+    return _attribute(find(room, name), attribute)
+
+
+@cache
+def _attribute(offer: Offer, attribute: str) -> ast.expr | None:
+    for one in _classes(offer.file, offer.offered):
         for node in one.body:
             if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == attribute and node.value is not None:
                 return node.value

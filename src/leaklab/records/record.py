@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
@@ -24,8 +25,16 @@ class Record(BaseModel):
 
     @model_serializer(mode="wrap")
     def _without_later_defaults(self, write: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        unset = {name for name in self.LATER if getattr(self, name) == type(self).model_fields[name].default}
-        return {name: value for name, value in write(self).items() if name not in unset}
+        written = write(self)
+        for name, default in _later_defaults(type(self)):
+            if getattr(self, name) == default:
+                written.pop(name, None)
+        return written
+
+
+@cache
+def _later_defaults(model: type[Record]) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, model.model_fields[name].default) for name in sorted(model.LATER))
 
 
 class Component(Record):
@@ -56,8 +65,10 @@ class Component(Record):
 
 # The one JSON text of a spec, by which runs are named and told apart.
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
 
 def canonical_json(value: Any) -> str:
     """Return the one JSON text of a spec: sorted keys, no spaces, defaults written out."""
     plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
-    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _ENCODER.encode(plain)

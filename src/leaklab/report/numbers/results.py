@@ -36,6 +36,8 @@ DIGITS = 10
 DIRECTIONS = ("higher", "lower", "")
 
 KNOWN = 1 << 16
+_ASIDE = frozenset(ASIDE)
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(", ", ": "), ensure_ascii=False)
 """Texts of keys and lists that are kept: each stands in a line for each metric."""
 
 RowKeys = dict[str, Any]
@@ -106,7 +108,7 @@ class ResultRow:
     @property
     def aside(self) -> tuple[str, ...]:
         """The keys by which a number stands beside the attackers' own: of a reference, a single update, ..."""
-        return tuple(key for key in ASIDE if key in self.row)
+        return () if _ASIDE.isdisjoint(self.row) else tuple(key for key in ASIDE if key in self.row)
 
     @property
     def of_attacker(self) -> bool:
@@ -193,7 +195,7 @@ class ResultTable:
 
 def canonical(row: Mapping[str, Any]) -> str:
     """Return a row's keys as canonical JSON: sorted, ``", "`` and ``": "`` between the parts."""
-    return json.dumps(dict(row), sort_keys=True, separators=(", ", ": "), ensure_ascii=False)
+    return _ENCODER.encode(dict(row))
 
 
 def same(first: Any, second: Any) -> bool:
@@ -222,7 +224,10 @@ def _parse(path: Path, line: int, cells: Mapping[str, str], advice: str) -> Resu
             item=cells["item"],
             row=_keys(cells["row"]),
             metric=cells["metric"],
-            **{name: _number(cells[name]) for name in ("value", "std", "ci_low", "ci_high")},
+            value=_number(cells["value"]),
+            std=_number(cells["std"]),
+            ci_low=_number(cells["ci_low"]),
+            ci_high=_number(cells["ci_high"]),
             n=_whole("n", cells["n"]),
             clusters=_whole("clusters", cells["clusters"]),
             unit=cells["unit"],
@@ -249,7 +254,9 @@ def _keys(text: str) -> RowKeys:
 
 
 def _number(text: str) -> float | None:
-    value = float(text) if text else math.nan
+    if not text:
+        return None
+    value = float(text)
     return None if math.isnan(value) else value
 
 

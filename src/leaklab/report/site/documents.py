@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 
 from leaklab.items.items import load_items
-from leaklab.planning.estimate import estimate
+from leaklab.planning.estimate import cpu_seconds
 from leaklab.planning.outputs import jobs_behind
 from leaklab.planning.plan import KnownPlan, build_plan
 from leaklab.records.config import SCALES, Scale
@@ -268,7 +268,7 @@ def _scales(_: SiteData) -> str:
         scale: [
             f"{len(plan.ready(scale))}",
             f"{len(jobs := jobs_behind(plan, scale, plan.ready(scale))):,}",
-            duration(estimate(jobs).seconds),
+            duration(cpu_seconds(jobs)),
         ]
         for scale in SCALES
     }

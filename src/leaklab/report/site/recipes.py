@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from leaklab.items.items import Item, item_file
-from leaklab.planning.estimate import datasets_of, estimate, source_of
+from leaklab.planning.estimate import cpu_seconds, datasets_of, source_of
 from leaklab.planning.outputs import how_to_make, records_behind
 from leaklab.planning.plan import Job, Plan
 from leaklab.records import plugins
@@ -55,13 +55,12 @@ class Recipe:
 
 def recipe_of(item: Item, scale: Scale, jobs: Sequence[Job]) -> Recipe:
     """Return how to make an item, with the plan's estimate for all its jobs, whether or not they were run here."""
-    expected = estimate(jobs)
     parts = {part for job in jobs for part in job.spec.executed_plugins()}
     return Recipe(
         command=how_to_make(item, scale),
         plan=f"leaklab plan {item.paper} {item.item} --scale {scale}",
-        jobs=expected.jobs,
-        cpu_seconds=expected.seconds,
+        jobs=len(jobs),
+        cpu_seconds=cpu_seconds(jobs),
         data=tuple(DataSource(name, source_of(name)) for name in datasets_of(jobs)),
         settings=item_file(item).as_posix(),
         code=tuple(sorted({file for part in parts if (file := _file_of(*part))})),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leaklab.guests import scoreboard
+from leaklab.guests import attackers, scoreboard
 from leaklab.guests.scoreboard import BoardLine, Entry
 from leaklab.metrics.gains import CLEAR
 from leaklab.records.errors import UserError
@@ -23,14 +23,14 @@ def standings(folder: Path = scoreboard.FOLDER) -> list[BoardLine]:
         UserError: an entry is not right.
     """
     entries = scoreboard.read_entries(folder)
-    return scoreboard.ranked(entries, attackers_digest()) if entries else []
+    return scoreboard.ranked(entries, attackers.same(attackers_digest(), folder)) if entries else []
 
 
 def attackers_digest() -> str:
     """Return the digest of the code by which this version judges a defense."""
     from leaklab.planning.code import kept_digests
 
-    return kept_digests().digest(*scoreboard.JUDGE)
+    return kept_digests().digest(*attackers.JUDGE)
 
 
 def percent(line: BoardLine) -> str:
