@@ -25,6 +25,17 @@ FROZEN_ALONE = {"federated/forms/network.py"}
 # what a contract on imports cannot see, because it needs none
 OPENERS = {"open", "__import__", "torch.load", "torch.from_file", "np.load", "np.fromfile", "np.memmap", "np.loadtxt"}
 ATTACKS, CAPTURES = re.compile(r"leaklab\.attacks\b"), re.compile(r"leaklab\.captures\b")
+# what iterates until it converges, which LAPACK's usual drivers do not on a few finite matrices
+SECOND_DRIVERS = {"records/linear_algebra.py", "records/tensor_algebra.py"}
+RAW_DRIVER = re.compile(
+    r"linalg\.(svd\w*|eig\w*|lstsq|pinv|matrix_rank|cond|matrix_norm|orth|null_space)$|"
+    r"^(torch|np)\.(svd\w*|polyfit|pinverse|pca_lowrank)$"
+)
+# a line through a few finite points: two columns, no trial of an attack, and a claim that has no number if it fails
+ONE_DRIVER = {
+    "theory/hyperfl_bound.py": {"np.polyfit"},
+    "theory/convergence_bound.py": {"np.polyfit"},
+}
 GLOBAL_GENERATORS = {"manual_seed", "manual_seed_all", "set_rng_state", "seed_all", "default_generator"}
 
 
@@ -115,8 +126,18 @@ def test_no_attack_opens_a_file_without_an_import():
 
 def test_least_squares_have_one_place_that_finds_the_rank_on_every_device():
     """GPUs take full rank for granted and return any numbers otherwise."""
-    found = {name for name, tree in trees() if "torch.linalg.lstsq" in {call for call, _ in calls(tree)}}
+    found = {name for name, tree in trees() if "tensor_algebra.least_squares_of" in {call for call, _ in calls(tree)}}
     assert found == {"attacks/least_squares.py"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_decomposition_that_may_not_converge_has_a_second_driver(path):
+    if name_of(path) in SECOND_DRIVERS:
+        return
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    used = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert not {name for name in used if RAW_DRIVER.search(name)} - ONE_DRIVER.get(name_of(path), set())
+    assert not {name for name in imported(tree) if "linalg" in name.split(".")}
 
 
 def test_every_step_that_attacks_is_kept_from_the_truth():

@@ -10,7 +10,7 @@ from scipy.optimize import linear_sum_assignment
 
 from leaklab.attacks.first_layer import completion, peel
 from leaklab.attacks.first_layer.completion import MISFIT, completed, misplaced
-from leaklab.attacks.first_layer.layer import FirstLayer, svd
+from leaklab.attacks.first_layer.layer import FirstLayer
 from leaklab.defenses.outpost import dropped_count
 from leaklab.models.affine import MultilayerPerceptron
 from leaklab.records.streams import stream
@@ -150,18 +150,3 @@ class TestWhatIsNotRead:
         seen = pruned(layer, 0.97)
         assert not completion.determined(seen, 8)
         assert np.isnan(read(seen, 8, draws()).images).all()
-
-
-def test_a_matrix_on_which_the_fast_driver_fails_is_decomposed_by_the_other(monkeypatch):
-    matrix = np.random.default_rng(0).normal(size=(6, 9))
-    before = [svd(matrix, full=full) for full in (False, True)]
-
-    def fails(*args, **kwargs):
-        raise np.linalg.LinAlgError("SVD did not converge")
-
-    monkeypatch.setattr(np.linalg, "svd", fails)
-    for full, (left, sizes, right) in zip((False, True), before, strict=True):
-        other = svd(matrix, full=full)
-        assert [one.shape for one in other] == [one.shape for one in (left, sizes, right)]
-        assert np.allclose(other[1], sizes)
-        assert np.allclose(other[0][:, :6] * other[1] @ other[2][:6], matrix)

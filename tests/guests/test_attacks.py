@@ -89,6 +89,12 @@ def test_a_peek_beside_the_file_is_refused_too(attack, tmp_path):
         refuse_peeking(file)
 
 
+def test_an_attack_that_asks_a_clock_is_refused_before_it_runs(attack, tmp_path):
+    file = attack(f"import time\nNOW = time.monotonic()\n\n{READS}")
+    with pytest.raises(UserError, match=r"mine\.py, line 2: it asks time\.monotonic, which no seed repeats"):
+        attempt.attempted(file, lambda text: None, str(tmp_path), 60)
+
+
 def test_what_an_attack_needs_is_let_in(attack):
     refuse_peeking(
         attack(f"import math\nimport numpy as np\nimport torch\nfrom torch import nn\nimport scipy.optimize\n{OWN}")
@@ -157,6 +163,8 @@ def test_what_crosses_the_folder_is_what_the_house_attacks(arena, tmp_path):
         ("R(torch.zeros(6, 1, 28, 28), torch.zeros(6))", "make them [6, 1, 1, 28, 28] and [6, 1]"),
         ("R(torch.full((6, 1, 1, 28, 28), torch.nan), torch.zeros(6, 1))", "images that are not finite"),
         ("1 / 0", "line 5: ZeroDivisionError while it attacked: division by zero"),
+        ("torch.rand(1)", "line 5: reconstruct draws from the global generator of torch, which others draw from too"),
+        ("next(iter(case.observation.update.values())).zero_()", "reconstruct changes case.observation.update"),
     ],
 )
 def test_what_it_returns_is_held_against_what_it_must_be(attack, arena, tmp_path, returned, said):

@@ -101,6 +101,27 @@ def test_ssim_equals_the_reference_implementation(photographs, channels):
     assert StructuralSimilarity().values(guess, truth).numpy() == pytest.approx(np.array(expected), abs=1e-6)
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(
+    "sides", [(1, 1), (1, 5), (2, 2), (2, 28), (3, 3), (4, 4), (5, 5), (5, 9), (7, 7), (8, 8), (28, 28)]
+)
+def test_ssim_of_images_below_the_window_is_the_reference_with_the_largest_odd_window_that_fits(
+    photographs, sides, channels
+):
+    truth = photographs[:, :channels, : sides[0], : sides[1]]
+    guess = (truth + 0.1 * stream(0, "noise").normal(*truth.shape)).clamp(0, 1)
+    radius = (min(*sides, 11) - 1) // 2
+    framed = [torch.nn.functional.pad(images, [radius] * 4, mode="reflect") for images in (truth, guess)]
+    expected = [
+        structural_similarity(
+            original.numpy(), shown.numpy(), channel_axis=0, data_range=1,
+            gaussian_weights=True, sigma=1.5 if radius == 5 else radius / 3.5, use_sample_covariance=False,
+        )
+        for original, shown in zip(*framed, strict=True)
+    ]  # fmt: skip
+    assert StructuralSimilarity().values(guess, truth).numpy() == pytest.approx(np.array(expected), abs=1e-6)
+
+
 @pytest.mark.parametrize("side", [4, 7, 8, 10, 11, 12])
 def test_ssim_window_fits_small_images(photographs, side):
     truth = photographs[:, :1, :side, :side]

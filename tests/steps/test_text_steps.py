@@ -1,6 +1,10 @@
 """The road of a sentence: capture, attack and score as the rules run them, with their files and records."""
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
+import torch
 
 from leaklab.captures.truth import load_text_truth
 from leaklab.data.text.corpus import PRINTED, Vocabulary, split
@@ -17,6 +21,8 @@ CAPTURE = {
     "client_weight": 2.0,
 }
 METRICS = ["token_recovery", "position_recovery", "rouge_l"]
+
+FAILURES = [np.linalg.LinAlgError("SVD did not converge"), torch.linalg.LinAlgError("linalg.svd: failed to converge")]
 
 
 class Killed(BaseException):
@@ -76,6 +82,36 @@ def test_sentences_whose_updates_say_nothing_are_counted_and_not_read(captured, 
     assert (line["trial"], line["example"], line["value"]) == (1, -1, 2.0)
     assert set(table[table.metric != "no_information"].trial) == {0, 3}
     assert read_json(files["cards"])["no_information"] == {"zero update": 1, "update below rounding": 1}
+
+
+@pytest.mark.parametrize("error", FAILURES, ids=["numpy", "torch"])
+def test_a_trial_without_a_decomposition_is_lost_and_no_other(attack, score, tmp_path, monkeypatch, error):
+    whole = read_json(attack(tmp_path / "whole")["reconstruction"])["trials"]
+    load = attack_text.plugins.load
+
+    def failing(*names):
+        """Load the attack, which fails in trial 1."""
+        read = load(*names)
+
+        def reconstruct(case):
+            if case.observation.trials == (1,):
+                raise error
+            return read.reconstruct(case)
+
+        return SimpleNamespace(reconstruct=reconstruct)
+
+    monkeypatch.setattr(attack_text.plugins, "load", failing)
+    found = attack(tmp_path / "failing")
+    monkeypatch.undo()
+    trials = read_json(found["reconstruction"])["trials"]
+    assert trials[1] == {"tokens": [], "label": -1}
+    assert [*trials[:1], *trials[2:]] == [*whole[:1], *whole[2:]]
+    starts = read_table(found["trials"])
+    assert starts.diverged.tolist() == [False, True, False, False]
+    assert starts.stopped[1] == "diverged"
+    table = read_table(score(found, tmp_path / "score")["scores"])
+    own = table[(table.selection == "best-by-loss") & (table.trial == 1)]
+    assert set(own.value) == {0.0}
 
 
 def test_linear_equations_read_both_sentences_under_lrp(attack, score, tmp_path):

@@ -1,7 +1,8 @@
 """Least squares of small systems, the same on every device."""
 
-import torch
 from torch import Tensor
+
+from leaklab.records import tensor_algebra
 
 
 def least_squares(a: Tensor, b: Tensor, driver: str = "gelsy") -> Tensor:
@@ -15,5 +16,4 @@ def least_squares(a: Tensor, b: Tensor, driver: str = "gelsy") -> Tensor:
         b: [*, M, K].
         driver: of LAPACK; ``gelsy`` and ``gelsd`` find the rank.
     """
-    solution: Tensor = torch.linalg.lstsq(a.cpu(), b.cpu(), driver=driver).solution
-    return solution.to(a.device)
+    return tensor_algebra.least_squares_of(a.cpu(), b.cpu(), driver).to(a.device)

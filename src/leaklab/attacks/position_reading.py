@@ -25,6 +25,7 @@ from leaklab.models.vit import PatchEmbedding, Tokens
 from leaklab.observations.base import Observation
 from leaklab.observations.declared import KNOWN_LABELS, SAMPLES, Requirements
 from leaklab.observations.requirements import check_batch
+from leaklab.records import tensor_algebra
 from leaklab.records.bounds import NonNegative
 from leaklab.records.errors import UserError
 
@@ -94,7 +95,7 @@ def _embedding(network: nn.Sequential, observation: Observation) -> tuple[PatchE
 
 def _patches(gradient: Tensor, derivatives: Tensor, doubt: float) -> Tensor:
     """Return x [T, P, I] of G = sum_p d_p x_p' by ridge regression; G [T, width, I], d [T, P, width]."""
-    left, sizes, right = torch.linalg.svd(derivatives.mT, full_matrices=False)
+    left, sizes, right = tensor_algebra.svd(derivatives.mT)
     seen = left.mT @ gradient
     over = (gradient - left @ seen).square().sum((1, 2), keepdim=True)
     surplus = (gradient.shape[1] - sizes.shape[1]) * gradient.shape[2]
@@ -129,7 +130,7 @@ def _shrinking(side: int, original: int) -> Tensor:
     """Return the left inverse [original, side] of linear interpolation from ``original`` to ``side`` places."""
     unit = torch.eye(original, dtype=torch.float64)[:, None]
     enlarging = F.interpolate(unit, size=side, mode="linear")[:, 0].T
-    inverse: Tensor = torch.linalg.pinv(enlarging)
+    inverse: Tensor = tensor_algebra.pseudo_inverse(enlarging)
     return inverse
 
 

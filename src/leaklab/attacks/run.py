@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 from math import inf
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +21,9 @@ from leaklab.observations.client_requirements import check_optimizer
 from leaklab.observations.requirements import check, check_prior, check_transform, needs
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
+from leaklab.records.purity import watched
 from leaklab.records.streams import stream
+from leaklab.records.tensor_algebra import NO_ALGEBRA
 from leaklab.records.traits import chosen
 from leaklab.specs.attack import TRANSFORMS, AttackerSpec
 
@@ -61,10 +62,6 @@ def check_shapes(found: Reconstruction, observation: Observation, knowledge: Kno
         returned = tuple(getattr(found, field).shape)
         if returned != shape:
             raise UserError(f"{file}: reconstruct returned {field} of shape {list(returned)}: make it {list(shape)}")
-
-
-NO_ALGEBRA = (np.linalg.LinAlgError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
-"""What linear algebra raises that does not converge on a finite matrix, or finds a singular one."""
 
 
 def attacked(
@@ -120,8 +117,14 @@ def _searched(
 
     def of(some: Observation) -> Reconstruction:
         parts = []
-        for one in prepared_by(transform, some, knowledge):
-            found = attack.reconstruct(Case(one.observation, knowledge, budget, streams, one.distance, generator))
+        seen = {"observation": some, "knowledge": knowledge}
+        with watched(transform, call="prepare", given=seen, draws="no randomness, as it is given none"):
+            prepared = prepared_by(transform, some, knowledge)
+        for one in prepared:
+            case = Case(one.observation, knowledge, budget, streams, one.distance, generator)
+            seen = {"case.observation": case.observation, "case.knowledge": knowledge}
+            with watched(attack, call="reconstruct", given=seen, draws="case.streams(name)"):
+                found = attack.reconstruct(case)
             check_shapes(found, one.observation, knowledge, spec.attack.name)
             on_unit = replace(found, images=unit(found.images), candidates=unit(found.candidates), scale=one.scale)
             parts.append(on_unit.cpu())

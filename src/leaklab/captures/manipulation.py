@@ -14,6 +14,7 @@ from leaklab.models.normalisation import with_batch_statistics
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.servers.base import Server, Tensors, Victims
 from leaklab.records import plugins
+from leaklab.records.purity import watched
 from leaklab.records.record import Component
 from leaklab.specs.capture import CaptureSpec
 
@@ -47,7 +48,8 @@ def manipulated(
 
     held = hold(start)
     victims = Victims(start.state, held.parameters, spec.batch_size, ask)
-    caught = plugin.catch(victims)
+    with watched(plugin, call="catch", given={"victims.state": start.state}, draws="records.streams.stream(0, name)"):
+        caught = plugin.catch(victims)
     wanted = plugin.wanted(*_features(spec, start, held), victims)
     observation, knowledge, truth = seen[0]
     sent = {name: caught.changed.get(name, start.state[name]) for name in held.parameters}

@@ -11,6 +11,7 @@ from leaklab.records import plugins
 from leaklab.records.draws import Draws, draws
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json
+from leaklab.records.purity import watched
 from leaklab.specs.training import PartitionSpec
 
 # A test split for every client, with the classes in the proportions that the client trains on.
@@ -65,6 +66,7 @@ def deal_tests(client: int, trained: Integers, test_labels: Integers, total: int
 
 
 ROOM = "data/partitions"
+OWN_DRAWS = "the draws that it is given"
 
 
 def deal(
@@ -120,13 +122,15 @@ def _dealt(spec: PartitionSpec, labels: Integers, groups: Integers | None) -> li
     partition: Partition | GroupPartition = plugins.load(ROOM, choice.name, choice.settings)
     own = draws(choice.seed, "partition", choice.name)
     if not isinstance(partition, GroupPartition):
-        return partition.deal(labels, own)
+        with watched(partition, call="deal", given={"labels": labels}, draws=OWN_DRAWS):
+            return partition.deal(labels, own)
     if groups is None:
         raise UserError(
             f"partition {choice.name}: data set {spec.dataset} does not say who made its samples: use one that does "
             f"(femnist) or another partition"
         )
-    return partition.deal_groups(groups, own)
+    with watched(partition, call="deal_groups", given={"groups": groups}, draws=OWN_DRAWS):
+        return partition.deal_groups(groups, own)
 
 
 def set_aside(indices: Integers, share: float, own: Draws) -> tuple[Integers, Integers]:

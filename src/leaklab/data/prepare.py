@@ -21,6 +21,7 @@ from leaklab.data.readers.idx import Arrays, EmnistZip, Idx
 from leaklab.data.readers.imagenet import LazyFolders, NamedImages
 from leaklab.data.tree import shown
 from leaklab.records.errors import UserError
+from leaklab.records.purity import watched
 from leaklab.records.record import Component
 
 
@@ -58,7 +59,9 @@ def prepare(name: str, entry: Entry, fetched: Fetched) -> Prepared:
     Raises:
         UserError: a file is damaged, or what it holds does not fit the entry.
     """
-    samples = make_reader(fetched.source.reader).read(fetched.paths())
+    reader = make_reader(fetched.source.reader)
+    with watched(reader, call="read", draws="records.draws.draws(0, name)"):
+        samples = reader.read(fetched.paths())
     lazily = samples.photographs
     tensors = {
         part: torch.from_numpy(getattr(samples, part).copy())

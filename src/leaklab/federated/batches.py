@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from leaklab.data.augmentations import Augmentation, NoAugmentation
 from leaklab.data.photographs import Images, Photographs, in_memory
+from leaklab.records.purity import watched
 from leaklab.records.streams import Stream, stream
 
 
@@ -125,13 +126,23 @@ def batch_stream(
         if isinstance(images, Photographs):
             sources: Sequence[Stream | None] = draws or [None] * len(visits)
             each = zip(chosen, sources, strict=True)
-            batch = torch.stack([images.opened(own, augmentation, draw) for own, draw in each])
+            with _watched(augmentation, step, []):
+                batch = torch.stack([images.opened(own, augmentation, draw) for own, draw in each])
         else:
             # picking rows is several times faster than indexing images
             batch = images.flatten(1).index_select(0, chosen.flatten()).view(*chosen.shape, *shape)
             if augmentation is not None and draws:
-                batch = torch.stack([augmentation.apply(own, draw) for own, draw in zip(batch, draws, strict=True)])
+                with _watched(augmentation, step, batch):
+                    changed = [augmentation.apply(own, draw) for own, draw in zip(batch, draws, strict=True)]
+                batch = torch.stack(changed)
         yield Batch(batch, labels[chosen], masks)
+
+
+def _watched(augmentation: Augmentation | None, step: int, images: Tensor | list[Tensor]) -> watched:
+    """Watch an augmentation in the first step: who does it does it there, and later ones are not to pay for it."""
+    if step:
+        return watched(augmentation, call="apply")
+    return watched(augmentation, call="apply", given={"images": images}, draws="the draws that it is given")
 
 
 # Poisson batches: each sample joins each step's batch by a draw of its own, as the privacy accountant assumes.
@@ -169,7 +180,9 @@ def poisson_stream(
         chosen = [own[step].to(images.device) for own in drawn]
         held = [images[own] for own in chosen]
         if augmentation is not None and draws:
-            held = [augmentation.apply(own, draw) if len(own) else own for own, draw in zip(held, draws, strict=True)]
+            pairs = list(zip(held, draws, strict=True))
+            with _watched(augmentation, step, held):
+                held = [augmentation.apply(own, draw) if len(own) else own for own, draw in pairs]
         most = max(1, *(len(own) for own in chosen))
         yield Batch(
             images=torch.stack([_filled(own, most) for own in held]),

@@ -25,6 +25,7 @@ from leaklab.federated.local import LocalResult, local_steps, sent_weights
 from leaklab.federated.optimizers import Optimizer, Sgd
 from leaklab.models.hypernetwork import is_hypernetwork
 from leaklab.records.errors import UserError
+from leaklab.records.purity import watched
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,10 @@ class ClientWork:
         # nothing to lift where no state has a tensor (what clients do who neither keep nor receive anything)
         neutral = not overrides(self.algorithm, hook) or not any(states)
         try:
-            return function(*states) if neutral else vmap(function)(*map(dict, states))
+            if neutral or hook == "network":  # which is called inside of derivatives; see ``networks``
+                return function(*states) if neutral else vmap(function)(*map(dict, states))
+            with self._watched(hook, *states):
+                return vmap(function)(*map(dict, states))
         except (RuntimeError, ValueError, KeyError, TypeError, IndexError) as error:
             raise UserError(f"{self._file}: {hook} failed with {type(error).__name__}: {error}") from error
 
@@ -133,8 +137,14 @@ class ClientWork:
     def networks(self, values: Tensors) -> Tensors:
         """Return the networks' weights and running statistics that the values stand for, [M, ...]."""
         embedding = self.algorithm.generates_from
-        found: Tensors = self.lifted("network", values) if embedding is None else generate(values, embedding)
+        with self._watched("network", values):
+            found: Tensors = self.lifted("network", values) if embedding is None else generate(values, embedding)
         return found
+
+    def _watched(self, hook: str, *states: Tensors) -> watched:
+        given = {f"argument {place}": state for place, state in enumerate(states, 1)}
+        draws = "the draws of server_start or client_start" if overrides(self.algorithm, hook) else ""
+        return watched(self.algorithm, call=hook, given=given if draws else {}, draws=draws)
 
     def trained_networks(self, worked: Worked) -> Tensors:
         """Return the networks that clients have after the phases, [M, ...]."""

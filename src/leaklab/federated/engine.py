@@ -30,7 +30,7 @@ from leaklab.federated.population import Population, rate_columns
 from leaklab.federated.refusals import refuse, refuse_other_networks
 from leaklab.federated.rounds import Rounds, Sent
 from leaklab.models.base import Architecture
-from leaklab.records import plugins
+from leaklab.records import plugins, purity
 from leaklab.records.errors import UserError
 from leaklab.records.record import Component, canonical_json
 from leaklab.records.streams import stream
@@ -196,7 +196,9 @@ class _Federation:
         number, every = index + 1, self.spec.evaluate_every
         last = number == self.spec.rounds_done
         due = last or (every > 0 and number % every == 0)
-        found = self.rounds.next(state, index, self._schedule.factor(index, self.spec.rounds), due, last)
+        with purity.watched(self._schedule, call="factor", draws="" if index else "no randomness: it is given none"):
+            factor = self._schedule.factor(index, self.spec.rounds)
+        found = self.rounds.next(state, index, factor, due, last)
         self.sent = found.sent
         learned = found.finite & state.running
         server = {name: _where(learned, found.server[name], before) for name, before in state.server.items()}
@@ -234,8 +236,9 @@ class _Federation:
         algorithm, count = self._work.algorithm, len(self._population.samples)
         whole = self._model.initialised(self._shape, self._num_classes, seed, self._dtype).state_dict()
         network = {name: value for name, value in whole.items() if not self._model.frozen(name)}
-        server = algorithm.server_start(network, stream(seed, "server", "start"))
-        kept = [algorithm.client_start(network, stream(seed, "client", k, "start")) for k in range(count)]
+        with purity.watched(algorithm, call="a start", given={"network": network}, draws="the draws that it is given"):
+            server = algorithm.server_start(network, stream(seed, "server", "start"))
+            kept = [algorithm.client_start(network, stream(seed, "client", k, "start")) for k in range(count)]
         refuse_other_networks(self.spec.algorithm_plugin.name, algorithm, server, kept[0], network)
         return server, _stacked(kept)
 

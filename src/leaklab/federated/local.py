@@ -19,6 +19,10 @@ from leaklab.federated.forms.one_by_one import OneByOne, channels_last
 from leaklab.federated.forms.seen import Seen
 from leaklab.federated.optimizers import Optimizer, Sgd, Weights
 from leaklab.records.errors import UserError
+from leaklab.records.purity import watched
+
+IN_STEPS = ("local_rate", "gradient", "sample_bound")
+PRIVATE_DRAWS = "context.stream(name)"
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,28 @@ def local_steps(
         UserError: no value moves.
     """
     optimizer = optimizer or Sgd()
+    hooks = any(overrides(defense, hook) for hook in IN_STEPS)
+    who = [*([defense] if hooks else ()), optimizer, _model(build)]
+    ours = isinstance(network, DenseNetwork) and optimizer.plain and not hooks  # no plug-in is called in such steps
+    with watched(*who, call="a local step", draws="" if ours else f"{PRIVATE_DRAWS} in a defense; others draw nothing"):
+        return _steps(
+            network, weights, batches, contexts, defense, optimizer, weight_decay, step_factors, build, private
+        )
+
+
+def _steps(
+    network: TrainableNetwork,
+    weights: Weights,
+    batches: Iterable[Batch],
+    contexts: Sequence[ClientContext],
+    defense: Defense,
+    optimizer: Optimizer,
+    weight_decay: float,
+    step_factors: Sequence[float],
+    build: Callable[[], nn.Sequential] | None,
+    private: Container[str],
+) -> LocalResult:
+    """Do what ``local_steps`` says."""
     current = _copied(network, weights)
     parameters = {name: value for name, value in current.items() if name not in network.buffers}
     if not parameters:
@@ -161,6 +187,7 @@ def local_steps(
     shared = frozenset(name for name in parameters if name not in private)
     state = optimizer.start(parameters)
     rates, losses = [], []
+    model = _model(build)
     for step, batch in enumerate(batches):
         moment.step, moment.data = step, {"images": batch.images, "labels": batch.labels}
         moment.shared, moment.batch_size = len(clients) // len(batch.labels), batch.size
@@ -171,9 +198,12 @@ def local_steps(
         if isinstance(network, DenseNetwork) and optimizer.plain and not _changes_gradients(defense):
             losses.append(network.descend(parameters, batch, used, weight_decay))
             continue
-        loss, gradients = _gradients(network, current, batch, clients, defense, shared)
+        # who works in place does so from the first step on, and later ones are not to pay for it
+        with watched(model, call="its forward pass", given={} if step else {"images": batch.images}):
+            loss, gradients = _gradients(network, current, batch, clients, defense, shared)
         defended = _defended_gradients(defense, gradients, clients, private)
-        optimizer.step(state, parameters, defended, used, weight_decay)
+        with watched(optimizer, call="step", given={} if step else {"gradients": defended}):
+            optimizer.step(state, parameters, defended, used, weight_decay)
         losses.append(loss)
     return LocalResult(current, torch.stack(rates, 1), torch.stack(losses, 1))
 
@@ -206,10 +236,17 @@ def sent_weights(
     moment.buffers = {name: value for name, value in after.items() if name in network.buffers}
     clients = [context.at(moment, model) for model, context in enumerate(contexts)]
     deltas = {name: after[name] - before[name] for name in names}
-    own = [defense.update(OneOfMany(deltas, model), client) for model, client in enumerate(clients)]
+    given = {"its argument": deltas, "context.weights": moment.weights}
+    with watched(defense, call="update", given=given, draws=PRIVATE_DRAWS):
+        own = [defense.update(OneOfMany(deltas, model), client) for model, client in enumerate(clients)]
     check_hook(defense, "update", own[0], OneOfMany(deltas, 0))
     sent = _stack(own)
     return {**after, **{name: before[name] + delta for name, delta in sent.items()}}
+
+
+def _model(build: Callable[[], nn.Sequential] | None) -> object:
+    """Return the architecture whose network ``build`` gives, for messages; a word where nobody says it."""
+    return getattr(getattr(build, "func", None), "__self__", "the network")
 
 
 def _copied(network: TrainableNetwork, weights: Weights) -> dict[str, Tensor]:
@@ -247,7 +284,12 @@ def _defended_gradients(
     seen = {name: value for name, value in gradients.items() if name not in private}
     if not seen or not overrides(defense, "gradient"):
         return gradients
-    own = [defense.gradient(OneOfMany(seen, model), client) for model, client in enumerate(clients)]
+    moment = clients[0].moment
+    given: dict[str, Mapping[str, Tensor]] = {}
+    if isinstance(moment, Together) and moment.step == 0:
+        given = {"its argument": seen, "context.weights": moment.weights, "context.batch": moment.data}
+    with watched(defense, call="gradient", given=given):
+        own = [defense.gradient(OneOfMany(seen, model), client) for model, client in enumerate(clients)]
     if clients[0].step == 0:
         check_hook(defense, "gradient", own[0], OneOfMany(seen, 0))
     return {**gradients, **_stack(own)}

@@ -13,7 +13,9 @@ from leaklab.guests import exchange
 from leaklab.guests.calls import imported
 from leaklab.guests.files import blamed, find
 from leaklab.guests.peeking import blind, refuse_peeking
+from leaklab.records.asked import refuse_clocks
 from leaklab.records.errors import UserError
+from leaklab.records.purity import watched
 
 _WAIT_SECONDS = 0.2
 
@@ -39,6 +41,7 @@ def attempted(
     if sha256 and guest.sha256 != sha256:
         raise UserError(f"{file} was changed while it was judged: begin again")
     refuse_peeking(file)
+    refuse_clocks("attacks", file)
     place = Path(folder)
     with blind(guest.file):
         made = getattr(imported(guest.file, 0), guest.offered)
@@ -65,8 +68,10 @@ def _read(file: Path, made: Callable[[], Any], case: Case) -> tuple[Tensor, Tens
         UserError: it fails, or returns something else.
     """
     with blind(file), torch.random.fork_rng(devices=()), blamed(file, "it attacked"):
-        torch.manual_seed(0)  # only in a child: who draws from torch itself, not from case.streams, repeats itself too
-        found: Reconstruction = made().reconstruct(case)
+        torch.manual_seed(0)  # only in a child: what is drawn when the attack is made repeats itself
+        attack, given = made(), {"case.observation": case.observation, "case.knowledge": case.knowledge}
+        with watched(attack, call="reconstruct", given=given, draws="case.streams(name)"):
+            found: Reconstruction = attack.reconstruct(case)
         # what a guest returns may be of a class of its own, whose attributes and methods run too
         images, labels = (_plain(getattr(found, name, None)) for name in ("images", "labels"))
     trials, shape = len(case.observation.trials), tuple(case.knowledge.require("input_shape"))

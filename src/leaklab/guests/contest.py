@@ -11,8 +11,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
-import torch
-
 from leaklab.attacks.annealed import AnnealedMap
 from leaklab.defenses.base import Defense
 from leaklab.guests import exchange
@@ -30,6 +28,7 @@ from leaklab.models.generators.class_gaussian import ClassGaussianGenerator
 from leaklab.observations.base import Knowledge
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
+from leaklab.records.tensor_algebra import NO_ALGEBRA
 
 UNDEFENDED = "none"
 DEFENSES = ("lrp", "additive-noise", "laplace-noise", "gradient-clipping", "clipping-noise", "dp-sgd", "soteria",
@@ -135,7 +134,7 @@ def _by_house(exposure: Exposure, name: str, attacker: Attacker) -> dict[str, An
     common = {"network": exposure.network, "defense": name, "attacker": HOUSE, "by": attacker.by}
     try:
         reading = exposure.read(attacker, exposure.defended)
-    except (UserError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
+    except (UserError, *NO_ALGEBRA) as error:
         return {**common, "failed": str(error), "seconds": time.monotonic() - began}
     return {**common, **_numbers(exposure, reading), "seconds": time.monotonic() - began}
 

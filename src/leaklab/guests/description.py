@@ -18,6 +18,7 @@ from leaklab.guests.laboratory import ALIKE, Laboratory, Sent, Update, alike, mi
 from leaklab.guests.maps import REPEATS, Fact, below, chosen, kept, of_draws, of_map
 from leaklab.guests.moments import tiny
 from leaklab.guests.trained import of_training
+from leaklab.records import tensor_algebra
 
 LAWS = {"normal": (2.65, 3.35), "Laplace": (4.5, 7.5), "uniform": (1.6, 2.0)}
 """Where the kurtosis of some thousand draws of a law lies."""
@@ -209,7 +210,7 @@ def _adds(lab: Sent, base: Callable[[int], Update]) -> bool:
 
 def _noise(offsets: list[Update], lab: Sent) -> Fact:
     flat = torch.stack([torch.cat([value.flatten() for value in one.values()]) for one in offsets]).double()
-    values = torch.linalg.svdvals(flat)
+    values = tensor_algebra.singular_values(flat)
     if float(values[1]) <= 1e-6 * float(values[0]):
         names = [name for name, value in offsets[0].items() if rms(value)]
         text = f"adds a random multiple of something fixed to {_listed(names, lab)}"

@@ -24,6 +24,7 @@ from leaklab.guests.moments import load
 from leaklab.guests.rules import by_rule
 from leaklab.guests.sentences import exposure_of
 from leaklab.records.errors import UserError
+from leaklab.records.tensor_algebra import NO_ALGEBRA
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -166,7 +167,7 @@ def _row(exposure: Exposure, attacker: Attacker, updates: list[Update]) -> dict[
     common = {"network": exposure.network, "attacker": attacker.kind, "by": attacker.by}
     try:
         reading = exposure.read(attacker, updates)
-    except (UserError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
+    except (UserError, *NO_ALGEBRA) as error:
         return {**common, "failed": str(error), "seconds": time.monotonic() - began}
     scores, labels, pictures = (
         reading.scores(exposure.private.images), exposure.labels_read(reading), exposure.pictures(reading),

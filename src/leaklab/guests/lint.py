@@ -4,7 +4,6 @@ What no update could be made of is refused. What makes verdicts doubtful, or wou
 which stands on the card.
 """
 
-import ast
 import math
 import os
 import random
@@ -26,13 +25,10 @@ from leaklab.guests.files import blamed
 from leaklab.guests.laboratory import alike
 from leaklab.guests.networks import moments
 from leaklab.guests.situation import Gradients, Situation
+from leaklab.records.asked import clock_of, line_drawing
 from leaklab.records.errors import UserError
 
 HOOKS = ("local_rate", "gradient", "update", "hidden", "local_steps", "batch_size", "sample_bound")
-GENERATORS = {"torch": ("torch.rand", "torch.normal", "torch.bernoulli", "torch.multinomial"),
-              "numpy": ("np.random.", "numpy.random."), "random": ("random.",)}  # fmt: skip
-CLOCKS = ("time.time", "time.monotonic", "time.perf_counter", "datetime.now", "datetime.datetime.now", "os.urandom",
-          "secrets.", "uuid.uuid")  # fmt: skip
 REFUSED = {"open": "opens {}", "socket.connect": "opens a connection", "subprocess.Popen": "starts a program",
            "os.system": "starts a program", "os.fork": "starts a process", "os.remove": "removes {}",
            "os.rename": "renames {}", "os.mkdir": "makes {}", "shutil.rmtree": "removes {}"}  # fmt: skip
@@ -172,9 +168,9 @@ def _reads(file: Path, subject: Subject, moment: Situation) -> Iterator[Finding]
     for name, value in _next_draws().items():
         if value != untouched[name]:
             text = f"it draws from the global generator of {name}, which others draw from too: use context.stream(name)"
-            yield Finding(f"global {name}", f"{_place(file, GENERATORS[name])}: {text}")
-    if line := _line_with(file, CLOCKS):
-        yield Finding("clock", f"{file}, line {line}: it asks a clock or the system's randomness, which no seed "
+            yield Finding(f"global {name}", f"{_place(file, name)}: {text}")
+    if asked := clock_of(file):
+        yield Finding("clock", f"{file}, line {asked[0]}: it asks a clock or the system's randomness, which no seed "
                       "repeats: use context.stream(name)")  # fmt: skip
 
 
@@ -183,18 +179,9 @@ def _next_draws() -> dict[str, float]:
     return {"torch": float(torch.rand(())), "numpy": np.random.random(), "random": random.random()}  # noqa: NPY002
 
 
-def _place(file: Path, calls: tuple[str, ...]) -> str:
-    line = _line_with(file, calls)
+def _place(file: Path, generator: str) -> str:
+    line = line_drawing(file, generator)
     return f"{file}, line {line}" if line else str(file)
-
-
-def _line_with(file: Path, calls: tuple[str, ...]) -> int | None:
-    lines = [
-        node.lineno
-        for node in ast.walk(ast.parse(file.read_bytes()))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith(calls)
-    ]
-    return min(lines, default=None)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from leaklab.guests.laboratory import ALIKE, SIZES, Sent, Update, norm, plus, relative, rms, times
+from leaklab.records import tensor_algebra
 
 FLAT = 0.02
 """Relative difference of lengths that are called equal."""
@@ -243,7 +244,7 @@ def _rank(found: Update) -> list[Fact]:
     for name, value in found.items():
         if value.dim() >= 2:
             flat = value.flatten(1).double()
-            ranks[name] = (int(torch.linalg.matrix_rank(flat, rtol=1e-8)), min(flat.shape))
+            ranks[name] = (tensor_algebra.rank(flat, 1e-8), min(flat.shape))
     if not ranks or not any(rank < full for rank, full in ranks.values()):
         return []
     most = max(rank for rank, full in ranks.values() if rank < full)

@@ -12,6 +12,7 @@ from leaklab.metrics.perceptual import PerceptualDistance
 from leaklab.observations.base import Observation
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
+from leaklab.records.purity import watched
 from leaklab.records.streams import stream
 from leaklab.specs.attack import LandscapeSpec
 
@@ -82,7 +83,9 @@ def distances(metrics: Sequence[Metric], pictures: Tensor, original: Tensor) -> 
     """Return how far pictures [N, C, H, W] are from one original [C, H, W], a column per metric; all on [0, 1]."""
     columns: dict[str, Tensor] = {}
     for metric in metrics:
-        parts = [metric.values(part, original.expand_as(part)) for part in torch.split(pictures, PICTURES_TOGETHER)]
+        given = {"reconstruction": pictures, "truth": original}
+        with watched(metric, call="values", given=given, draws="a generator with a seed of its own"):
+            parts = [metric.values(part, original.expand_as(part)) for part in torch.split(pictures, PICTURES_TOGETHER)]
         columns[metric.card.name] = torch.cat(parts)
     return _table({name: values.numpy() for name, values in columns.items()})
 

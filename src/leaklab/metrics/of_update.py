@@ -14,9 +14,12 @@ from leaklab.metrics.pixel import EXACT_DB, exact
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.records import plugins
+from leaklab.records.purity import watched
 from leaklab.records.traits import MetricTraits
 from leaklab.specs.attack import AttackSpec, ScoreSpec
 from leaklab.specs.base import reads_the_update
+
+OWN_DRAWS = "a generator with a seed of its own"
 
 
 class UpdateMetric(ABC):
@@ -75,12 +78,26 @@ def values_of_speaking(
     """Return a metric of the update, [T, B]; NaN of those that say nothing, about which it is not asked."""
     observation, knowledge = seen
     if not observation.silent:
-        return metric.values(observation, knowledge, generator, truth)
+        return _values(metric, observation, knowledge, generator, truth)
     rows = observation.speaking
     found = torch.full(truth.labels.shape, torch.nan, dtype=torch.float64)
     if rows:
-        found[rows] = metric.values(observation.select(rows), knowledge, generator, truth.select(rows))
+        found[rows] = _values(metric, observation.select(rows), knowledge, generator, truth.select(rows))
     return found
+
+
+def _values(
+    metric: UpdateMetric, observation: Observation, knowledge: Knowledge, generator: Generator | None, truth: Truth
+) -> Tensor:
+    given = {"observation": observation, "knowledge": knowledge, "truth": truth}
+    with watched(metric, call="values", given=given, draws=OWN_DRAWS):
+        return metric.values(observation, knowledge, generator, truth)
+
+
+def values_of_search(metric: SearchMetric, found: Mapping[str, Tensor], errors: Tensor) -> Tensor:
+    """Return a metric of the search, [T, B]; see ``SearchMetric.values``."""
+    with watched(metric, call="values", given={"found": found, "errors": errors}, draws=OWN_DRAWS):
+        return metric.values(found, errors)
 
 
 def names_of_image_metrics(names: Iterable[str]) -> list[str]:

@@ -12,6 +12,7 @@ from leaklab.metrics.guesses import finite, match, oracle_choice, reorder
 from leaklab.metrics.pixel import MeanSquaredError
 from leaklab.metrics.silence import silence_line, silenced
 from leaklab.records import plugins
+from leaklab.records.purity import watched
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,7 +67,9 @@ def image_scores(
     for selection, guess in guesses.items():
         paired = reorder(guess, match(guess, truth)).flatten(0, 1).to(device)
         for metric in metrics:
-            scores[selection, metric.card.name] = metric.values(paired, originals).view(truth.shape[:2])
+            compared = {"reconstruction": paired, "truth": originals}
+            with watched(metric, call="values", given=compared, draws="a generator with a seed of its own"):
+                scores[selection, metric.card.name] = metric.values(paired, originals).view(truth.shape[:2])
     return scores
 
 

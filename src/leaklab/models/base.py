@@ -12,6 +12,7 @@ from torch import nn
 from leaklab.models.normalisation import batch_norms, reset, without_counters
 from leaklab.models.published import initialise
 from leaklab.records.errors import UserError
+from leaklab.records.purity import watched
 from leaklab.records.streams import stream
 from leaklab.records.traits import ModelTraits
 
@@ -71,7 +72,8 @@ class Architecture:
         self, input_shape: Shape, num_classes: int, seed: int, dtype: torch.dtype = torch.float32
     ) -> nn.Sequential:
         """Return the network with the initial weights of ``seed``; float32 is the rounded float64 draw."""
-        network = self.build(input_shape, num_classes).to(dtype)
+        with watched(self, call="layers", draws="no randomness: weights come from 'initialisation' and a seed"):
+            network = self.build(input_shape, num_classes).to(dtype)
         initialise(network, stream(seed, "initialisation"), self.initialisation)
         return network
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, Union
 from pydantic import TypeAdapter, ValidationError
 
 from leaklab.records import bounds
+from leaklab.records.asked import refuse_clocks
 from leaklab.records.definitions import family_member
 from leaklab.records.errors import UserError
 
@@ -157,17 +158,17 @@ def available(room: str) -> list[str]:
 
 
 def check(room: str, name: str, settings: Mapping[str, Any]) -> None:
-    """Refuse an unknown plug-in, an undeclared setting, or a value that the setting cannot have.
+    """Refuse an unknown plug-in, an undeclared setting, a value that the setting cannot have, or a clock.
 
     Raises:
         UserError: with what would have been accepted.
     """
     accepted = _settings(find(room, name))
+    refuse_clocks(room, find(room, name).file)
     for key, value in settings.items():
         if key not in accepted:
-            raise UserError(
-                f"{room} plug-in '{name}' has no setting '{key}': it accepts {', '.join(accepted) or 'none'}"
-            )
+            known = ", ".join(accepted) or "none"
+            raise UserError(f"{room} plug-in '{name}' has no setting '{key}': it accepts {known}")
         if problem := accepted[key].problem(value):
             raise UserError(f"{room} plug-in '{name}': {key}: {problem}, not {value!r:.40}")
     for key, setting in accepted.items():
@@ -295,8 +296,7 @@ def _called(node: ast.expr) -> str:
 
 def blamed(error: BaseException) -> str | None:
     """Return where in a plug-in an error arose and which, in one line; None where no plug-in had a part in it."""
-    found = None
-    trace = error.__traceback__
+    found, trace = None, error.__traceback__
     while trace is not None:
         file = Path(trace.tb_frame.f_code.co_filename)
         if file.is_relative_to(PACKAGE_FOLDER) and _offered(file):

@@ -5,11 +5,12 @@ from functools import partial
 
 from leaklab.attacks.base import Budget
 from leaklab.attacks.starts import starts_table
-from leaklab.attacks.text.base import TextAttack, TextCase, packed, unpacked, unread, written
+from leaklab.attacks.text.base import TextAttack, TextCase, packed, read, unpacked, written
 from leaklab.observations.files import load_observation
 from leaklab.records import plugins
 from leaklab.records.files import sha256, write_json, write_table
 from leaklab.records.kept import KeptParts
+from leaklab.records.purity import watched
 from leaklab.records.streams import repeat_on_gpu, stream
 from leaklab.specs.text import TextAttackerSpec
 from leaklab.steps.base import Job, main
@@ -33,7 +34,9 @@ def run(job: Job) -> None:
         if part is None:
             one = observation.select([row]).to(job.device)
             case = TextCase(one, knowledge, budget, streams, spec.labels)
-            part = packed(unread(one) if one.silent else attack.reconstruct(case))
+            given = {"case.observation": one, "case.knowledge": knowledge}
+            with watched(attack, call="reconstruct", given=given, draws="case.streams(name)"):
+                part = packed(read(attack, case))
             checkpoint.keep(row, part)
         sentences.append(unpacked(part))
     found = [written(one) for one in sentences]

@@ -6,7 +6,7 @@ from leaklab.captures.truth import load_truth
 from leaklab.metrics import scoring
 from leaklab.metrics.base import LABEL_CARD, load_search_metrics
 from leaklab.metrics.guesses import SELECTIONS, private_indices, reference_guesses
-from leaklab.metrics.of_update import load_update_metrics, names_of_image_metrics, values_of_speaking
+from leaklab.metrics.of_update import load_update_metrics, names_of_image_metrics, values_of_search, values_of_speaking
 from leaklab.metrics.silence import cards_of, counted, silenced, silent_trials
 from leaklab.models.generators.base import load_generator
 from leaklab.observations.files import load_observation
@@ -32,9 +32,8 @@ def run(job: Job) -> None:
     scores = dict(scoring.image_scores(metrics, guesses, truth.images))
     labels = silenced(scoring.recovered_labels(found["labels"], truth.labels), silent)
     others = {LABEL_CARD.name: labels}
-    others |= {
-        one.card.name: one.values(found, scoring.errors_of(guesses["best-by-loss"], truth.images)) for one in of_search
-    }
+    errors = scoring.errors_of(guesses["best-by-loss"], truth.images)
+    others |= {one.card.name: values_of_search(one, found, errors) for one in of_search}
     if of_update:
         generator = load_generator(job.input("generator")) if spec.attack.generator else None
         seen = load_observation(job.input("observation"), job.input("facts"))

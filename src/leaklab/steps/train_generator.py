@@ -8,6 +8,7 @@ from leaklab.records.environment import checkpoint_seconds
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, sha256, write_json
 from leaklab.records.kept import KeptTensors
+from leaklab.records.purity import watched
 from leaklab.records.streams import repeat_on_gpu
 from leaklab.specs.generator import GeneratorSpec
 from leaklab.steps.base import Job, main
@@ -33,7 +34,9 @@ def run(job: Job) -> None:
     if ready_made:
         generator, facts = published(architecture, read_json(job.input("dataset_card")))
     else:
-        generator, facts = trained(spec, architecture, Dataset.load(job.input("dataset")), job.device, kept)
+        dataset = Dataset.load(job.input("dataset"))
+        with watched(architecture, call="its training", given={"dataset": dataset}, draws="the streams it is given"):
+            generator, facts = trained(spec, architecture, dataset, job.device, kept)
     save_generator(job.outputs["generator"], generator.to("cpu"), spec.model.name, spec.model.settings)
     card = {"model": spec.model.name, "dataset": spec.dataset, "image_shape": list(generator.image_shape), **facts}
     write_json(job.outputs["card"], card)

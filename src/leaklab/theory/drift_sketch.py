@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from leaklab.records import linear_algebra, tensor_algebra
 from leaklab.records.bounds import Count, Positive, Rate
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream, stream
@@ -127,7 +128,7 @@ def random_pairs(draws: Stream, pairs: int) -> Losses:
     """Return random pairs: curvatures B B' / 2 + 0.1 with standard normal B, scaled to an eigenvalue of 2 at most."""
     root = draws.normal(pairs, 2, 2, 2)
     curved = root @ root.mT / 2 + 0.1 * torch.eye(2, dtype=torch.float64)
-    steepest = torch.linalg.eigvalsh(curved).amax((1, 2))
+    steepest = tensor_algebra.eigenvalues(curved).amax((1, 2))
     curved = curved * (2 / steepest.clamp(min=2))[:, None, None, None]
     return Losses(draws.normal(pairs, 2, 2), curved, draws.normal(pairs, 2))
 
@@ -174,7 +175,7 @@ class RoundsBySteps:
         rounds = np.array([self._steps(constants) for constants in asked]) / every
         yield from (Number("rounds", value, {"E": int(steps)}) for steps, value in zip(every, rounds, strict=True))
         shapes = np.stack([1 / every, np.ones(len(every)), every], 1) / rounds[:, None]
-        parts = np.linalg.lstsq(shapes, np.ones(len(every)), rcond=None)[0]
+        parts = linear_algebra.least_squares_of(shapes, np.ones(len(every)))
         yield Number("off_hyperbola", float(np.abs(shapes @ parts - 1).max()), {"E": "all"})
         yield Number("best_steps", float(np.sqrt(parts[0] / parts[2])), {"E": "all"})
 

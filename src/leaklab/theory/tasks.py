@@ -16,6 +16,7 @@ from scipy.optimize import minimize
 from torch import Tensor
 from torch.func import hessian, vmap
 
+from leaklab.records import tensor_algebra
 from leaklab.records.streams import stream
 
 Values = Mapping[str, Tensor]
@@ -143,7 +144,7 @@ def curvature(values: Values, features: Tensor, labels: Tensor) -> float:
         logits = torch.tanh(x @ (own["a"] @ u + own["c"]).T) @ own["p"].T + own["q"]
         return F.cross_entropy(logits, y)
 
-    found: Tensor = torch.linalg.eigvalsh(vmap(hessian(loss))(flat, features, labels))
+    found: Tensor = tensor_algebra.eigenvalues(vmap(hessian(loss))(flat, features, labels))
     return float(found.abs().max())
 
 
@@ -179,7 +180,7 @@ class RidgeSoftmax:
     def smoothness(self) -> float:
         """Return an L for which every client's loss is L-smooth: a softmax's Hessian is at most 1/2."""
         gram = self.features.mT @ self.features / self.features.shape[1]
-        return float(torch.linalg.eigvalsh(gram).max()) / 2 + self.ridge
+        return float(tensor_algebra.eigenvalues(gram).max()) / 2 + self.ridge
 
     def losses(self, weights: Tensor) -> Tensor:
         """Return L_k(W), [..., N]."""

@@ -20,8 +20,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from leaklab.attacks.first_layer.layer import FirstLayer, Floats, Reading, svd
+from leaklab.attacks.first_layer.layer import FirstLayer, Floats, Reading
 from leaklab.attacks.first_layer.unmixing import Contrast, unmixed
+from leaklab.records import linear_algebra
 from leaklab.records.streams import Stream
 
 Reader = Callable[[FirstLayer, int, Stream], Reading]
@@ -108,13 +109,13 @@ def completed(layer: FirstLayer, count: int) -> Completion:
 def misplaced(layer: FirstLayer, count: int, images: Floats) -> float:
     """Return the share of the derivatives' squares at units that the weights say are off, in [0, 1]."""
     left, right = layer.factors(count)
-    squares = np.square(left @ np.linalg.lstsq(images.T, right.T, rcond=None)[0].T)
+    squares = np.square(left @ linear_algebra.least_squares_of(images.T, right.T).T)
     off = (np.clip(images, 0, 1) @ layer.weight.T + layer.bias < 0).T
     return float(((squares * off).sum(0) / np.maximum(squares.sum(0), np.finfo(float).tiny)).mean())
 
 
 def _has_rank(layer: FirstLayer, count: int) -> bool:
-    sizes = svd(_joined(layer))[1]
+    sizes = linear_algebra.svd(_joined(layer))[1]
     return len(sizes) <= count or bool(sizes[count] <= ROUNDING * sizes[count - 1])
 
 
@@ -133,7 +134,7 @@ def _factored(seen: Floats, bounds: Floats, count: int) -> Floats:
     from scipy.optimize import minimize  # slow to import
 
     kept, units = seen != 0, len(seen)
-    left, sizes, right = svd(seen)
+    left, sizes, right = linear_algebra.svd(seen)
     root = np.sqrt(sizes[:count])
     start = np.concatenate([(left[:, :count] * root).ravel(), (root[:, None] * right[:count]).ravel()])
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from leaklab.attacks.base import blank
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.records import linear_algebra
 from leaklab.records.errors import UserError
 
 Floats = NDArray[np.float64]
@@ -57,7 +58,7 @@ class FirstLayer:
                 f"{count} samples cannot be told apart in a first layer of {units} units and {size} inputs: attack "
                 "smaller batches"
             )
-        left, sizes, right = svd(self.weight_update)
+        left, sizes, right = linear_algebra.svd(self.weight_update)
         if not sizes[0] > 0:
             raise UserError("the update of the first layer is zero, so nothing can be read off: capture it again")
         return left[:, :count], sizes[:count, None] * right[:count]
@@ -121,29 +122,12 @@ class Reading:
         return self.agreement == 1.0
 
 
-def svd(matrix: Floats, *, full: bool = False) -> tuple[Floats, Floats, Floats]:
-    """Return U, the singular values and V^T; ``full`` adds what makes both square.
-
-    LAPACK's fast driver gives up on a few finite matrices, which the older one decomposes.
-
-    Raises:
-        numpy.linalg.LinAlgError: neither can.
-    """
-    try:
-        left, sizes, right = np.linalg.svd(matrix, full_matrices=full)
-    except np.linalg.LinAlgError:
-        from scipy.linalg import svd as other  # slow to import
-
-        left, sizes, right = other(matrix, full_matrices=full, lapack_driver="gesvd", check_finite=False)
-    return left, sizes, right
-
-
 def scaled(layer: FirstLayer, count: int, directions: Floats) -> Floats:
     """Return the samples [b, n] of directions Q [b, b] (columns, of any length): D^T = U Q diag(s) sums to g."""
     left, right = layer.factors(count)
-    lengths = np.linalg.lstsq(directions, left.T @ layer.bias_update, rcond=None)[0]
+    lengths = linear_algebra.least_squares_of(directions, left.T @ layer.bias_update)
     mixed = directions * lengths
-    found = np.linalg.solve(mixed, right) if np.all(lengths) else np.linalg.pinv(mixed) @ right
+    found = np.linalg.solve(mixed, right) if np.all(lengths) else linear_algebra.pseudo_inverse(mixed) @ right
     return np.asarray(found, dtype=np.float64)
 
 

@@ -10,9 +10,10 @@ Source: ours; of its parts, unmixing is that of "Cocktail Party Attack" and the 
 
 import numpy as np
 
-from leaklab.attacks.first_layer.layer import LIVE, FirstLayer, Floats, Reading, agreement, scaled, svd
+from leaklab.attacks.first_layer.layer import LIVE, FirstLayer, Floats, Reading, agreement, scaled
 from leaklab.attacks.first_layer.quotient import MORE_ZEROS, ZERO, sparse_directions, sparse_images
 from leaklab.attacks.first_layer.unmixing import CONTRASTS, unmixed
+from leaklab.records import linear_algebra
 from leaklab.records.streams import Stream
 
 TRIES = 4
@@ -46,7 +47,7 @@ def read(layer: FirstLayer, count: int, draws: Stream) -> Reading:
 
 def _zero_of(layer: FirstLayer, count: int) -> float:
     """Return how small counts as zero: rounding and noise show in what is left of G beyond rank b."""
-    sizes = svd(layer.weight_update)[1]
+    sizes = linear_algebra.svd(layer.weight_update)[1]
     return max(TIGHT, 3 * float(sizes[count] / sizes[count - 1])) if len(sizes) > count else TIGHT
 
 
@@ -54,7 +55,7 @@ def _complement(known: Floats, count: int) -> Floats:
     """Return an orthonormal basis [b, b - k] of what is orthogonal to k known directions."""
     if not known.shape[1]:
         return np.eye(count)
-    return svd(known, full=True)[0][:, known.shape[1] :]
+    return linear_algebra.svd(known, full=True)[0][:, known.shape[1] :]
 
 
 def _images(mixtures: Floats, sums: Floats, layer: FirstLayer, draws: Stream, tries: int) -> Floats:
@@ -82,7 +83,7 @@ def _with_certified(layer: FirstLayer, left: Floats, images: Floats, known: Floa
         direction = next((one for one in tried if one is not None), None)
         if direction is None:
             continue
-        new = direction - known @ np.linalg.lstsq(known, direction, rcond=None)[0] if known.shape[1] else direction
+        new = direction - known @ linear_algebra.least_squares_of(known, direction) if known.shape[1] else direction
         if np.linalg.norm(new) > 1e-6:
             known = np.column_stack([known, direction])
     return known
@@ -98,7 +99,7 @@ def certified(left: Floats, outputs: Floats, tight: float) -> Floats | None:
     off = off[np.linalg.norm(left[off], axis=1) > LIVE * np.abs(left).max()]
     best, number, loose = None, left.shape[1], max(LOOSE, 5 * tight)
     while number <= len(off):
-        _, sizes, right = svd(left[off[:number]], full=True)
+        _, sizes, right = linear_algebra.svd(left[off[:number]], full=True)
         if sizes[-1] > tight * sizes[0]:
             break
         if len(sizes) < 2 or sizes[-2] > loose * sizes[0]:
@@ -141,10 +142,10 @@ def _completed(layer: FirstLayer, count: int, known: Floats, draws: Stream) -> F
     others = span
     if len(span) > 1:
         others = sparse_images(FirstLayer(span, basis.T @ sums, layer.weight, layer.bias, layer.side), len(span), draws)
-    mixing = np.column_stack([known, right @ np.linalg.pinv(np.nan_to_num(others))])
-    rough = np.linalg.lstsq(mixing, right, rcond=None)[0][: known.shape[1]]
+    mixing = np.column_stack([known, right @ linear_algebra.pseudo_inverse(np.nan_to_num(others))])
+    rough = linear_algebra.least_squares_of(mixing, right)[: known.shape[1]]
     rows = np.vstack([*(_sparse_beside(image, span, draws) for image in rough), others])
-    lengths = np.linalg.lstsq(right @ np.linalg.pinv(np.nan_to_num(rows)), sums, rcond=None)[0]
+    lengths = linear_algebra.least_squares_of(right @ linear_algebra.pseudo_inverse(np.nan_to_num(rows)), sums)
     with np.errstate(divide="ignore", invalid="ignore"):
         found: Floats = rows / lengths[:, None]
     return found
@@ -152,7 +153,7 @@ def _completed(layer: FirstLayer, count: int, known: Floats, draws: Stream) -> F
 
 def _sparse_beside(image: Floats, span: Floats, draws: Stream) -> Floats:
     """Return the sparsest of what an image and ``span`` [d, n] make together, but for its length."""
-    axes = svd(span)[2]
+    axes = linear_algebra.svd(span)[2]
     apart = image - image @ axes.T @ axes
     size = np.linalg.norm(apart)
     basis = np.vstack([apart / max(size, np.finfo(float).tiny), axes]).T

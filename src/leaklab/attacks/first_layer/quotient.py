@@ -7,8 +7,9 @@ units count: least squares where g is exact, total least squares (best rank one 
 import numpy as np
 import torch
 
-from leaklab.attacks.first_layer.layer import LIVE, FirstLayer, Floats, Reading, independent, svd
+from leaklab.attacks.first_layer.layer import LIVE, FirstLayer, Floats, Reading, independent
 from leaklab.attacks.first_layer.unmixing import unmixed
+from leaklab.records import linear_algebra, tensor_algebra
 from leaklab.records.streams import Stream
 
 
@@ -37,7 +38,7 @@ def least_squares(layer: FirstLayer) -> Floats:
 
 def total_least_squares(layer: FirstLayer) -> Floats:
     """Return the x of the best rank one of [G g], [n]: for equal noise on all entries."""
-    right = svd(np.column_stack([layer.weight_update, layer.bias_update]))[2]
+    right = linear_algebra.svd(np.column_stack([layer.weight_update, layer.bias_update]))[2]
     found: Floats = right[0, :-1] / right[0, -1]
     return found
 
@@ -52,7 +53,7 @@ def completed(layer: FirstLayer) -> Floats:
     seen = np.column_stack([layer.weight_update, layer.bias_update])
     seen = seen / max(float(np.abs(seen).max()), np.finfo(float).tiny)
     kept = seen != 0
-    inputs = svd(seen)[2][0]
+    inputs = linear_algebra.svd(seen)[2][0]
     for _ in range(MOST_ROUNDS):
         derivatives = _side(seen, kept, inputs)
         before, inputs = inputs, _side(seen.T, kept.T, derivatives)
@@ -98,7 +99,7 @@ def sparse_images(layer: FirstLayer, count: int, draws: Stream) -> Floats:
     left, right = layer.factors(count)
     sums = left.T @ layer.bias_update
     rough = unmixed(right, sums, layer.side, draws)
-    basis = svd(right)[2].T
+    basis = linear_algebra.svd(right)[2].T
     live = np.linalg.norm(basis, axis=1) > LIVE
     directions = sparse_directions(basis[live], rough @ basis)
     chosen = independent(directions, count)
@@ -106,7 +107,7 @@ def sparse_images(layer: FirstLayer, count: int, draws: Stream) -> Floats:
         return rough
     own = directions[chosen]
     mixing = right @ basis @ np.linalg.inv(own)
-    lengths = np.linalg.lstsq(mixing, sums, rcond=None)[0]
+    lengths = linear_algebra.least_squares_of(mixing, sums)
     with np.errstate(divide="ignore"):
         found: Floats = own @ basis.T / lengths[:, None]
     return found
@@ -139,5 +140,5 @@ def sparse_directions(basis: Floats, starts: Floats) -> Floats:
 
 def _smallest(rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """Return the smallest eigenvectors of M^T diag(w) M for each row of weights."""
-    vectors: torch.Tensor = torch.linalg.eigh(rows.T @ (weights[:, :, None] * rows)).eigenvectors[:, :, 0]
+    vectors: torch.Tensor = tensor_algebra.eigh(rows.T @ (weights[:, :, None] * rows))[1][:, :, 0]
     return vectors

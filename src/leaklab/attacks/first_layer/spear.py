@@ -22,8 +22,8 @@ from leaklab.attacks.first_layer.layer import (
     agreement,
     independent,
     scaled,
-    svd,
 )
+from leaklab.records import linear_algebra
 from leaklab.records.streams import Stream
 
 TOGETHER = 2048
@@ -89,7 +89,7 @@ def _upright(directions: Floats) -> Floats:
 
 def _polished(seen: torch.Tensor, rows: torch.Tensor, count: int) -> Floats:
     """Return the null vectors of all rows on which candidates vanish, given what they make of the rows."""
-    exact = [svd(rows[own < ZERO * own.max()].numpy(), full=True)[2][-1] for own in seen]
+    exact = [linear_algebra.svd(rows[own < ZERO * own.max()].numpy(), full=True)[2][-1] for own in seen]
     return _upright(np.array(exact).reshape(-1, count)) if exact else np.zeros((0, count))
 
 

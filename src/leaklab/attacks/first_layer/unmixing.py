@@ -13,7 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from leaklab.attacks.first_layer.layer import LIVE, FirstLayer, Floats, Reading, svd
+from leaklab.attacks.first_layer.layer import LIVE, FirstLayer, Floats, Reading
+from leaklab.records import linear_algebra
 from leaklab.records.streams import Stream
 
 Contrast = Literal["logcosh", "cube", "exp"]
@@ -60,8 +61,8 @@ def unmixed(
         warnings.simplefilter("ignore")  # some starts do not converge; the caller tries others
         search.fit(seen.T)
     mixing = search.mixing_
-    lengths = np.linalg.lstsq(mixing, sums, rcond=None)[0]
-    found: Floats = np.linalg.lstsq(mixing * lengths, mixtures, rcond=None)[0]
+    lengths = linear_algebra.least_squares_of(mixing, sums)
+    found: Floats = linear_algebra.least_squares_of(mixing * lengths, mixtures)
     return found
 
 
@@ -99,7 +100,7 @@ def quotients(layer: FirstLayer) -> Floats:
 
 def _components(layer: FirstLayer, draws: Stream, contrast: Contrast) -> Floats:
     """Return the components of the rows of G, as many as its rank, [r, n]; none where FastICA finds no way."""
-    sizes = svd(layer.weight_update)[1]
+    sizes = linear_algebra.svd(layer.weight_update)[1]
     left, right = layer.factors(max(1, int((sizes > RANK * sizes[0]).sum())))
     try:
         found = unmixed(right, left.T @ layer.bias_update, layer.side, draws, contrast)

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from leaklab.models.generators.base import Generator
 from leaklab.observations.base import Knowledge, Observation
+from leaklab.records import tensor_algebra
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 
@@ -123,7 +124,7 @@ def head_features(observation: Observation) -> Tensor:
     """
     last = head(observation)
     rows = torch.cat([last.weight_update, last.bias_update[:, :, None]], 2)
-    direction = torch.linalg.svd(F.normalize(rows.flatten(1)).view_as(rows), full_matrices=False)[2][:, 0]
+    direction = tensor_algebra.svd(F.normalize(rows.flatten(1)).view_as(rows))[2][:, 0]
     found: Tensor = direction[:, :-1] / direction[:, -1:]
     return found
 

@@ -26,6 +26,7 @@ from scipy.special import softmax
 from torch import Tensor, nn
 
 from leaklab.attacks.labels.head import Counted, Head, counted_at_any_scale, mean_prediction, reading
+from leaklab.records import linear_algebra
 from leaklab.records.errors import UserError
 
 Array = NDArray[np.float64]
@@ -78,7 +79,7 @@ class _System:
         self.batch, classes = len(labels), len(bias)
         if self.batch >= classes:
             raise UserError(f"a head of {classes} classes unmixes fewer than {classes} images, not {self.batch}")
-        _, sizes, rows = np.linalg.svd(weight_gradient, full_matrices=False)
+        _, sizes, rows = linear_algebra.svd(weight_gradient)
         self.rows: Array = rows[: self.batch]
         self.scale, self.bias, self.bias_gradient = scale, bias, bias_gradient
         self.head = weight @ self.rows.T

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.matching.distances import Differentiated, Distance, OnlyWidened
+from leaklab.records import tensor_algebra
 
 Scope = Literal["none", "whole", "tensor"]
 HALF, QUARTER = 0.5, 0.25
@@ -175,7 +176,7 @@ def _fixed(rehearsals: Rehearsals, scope: Scope, gains: Sequence[float]) -> tupl
         return ()
     sizes = [o.shape[1] for o in rehearsals.sent]
     left = torch.cat(_residuals(halves[0], scope, gains, ())[0], 1)
-    values, vectors = torch.linalg.eigh(left @ left.T)
+    values, vectors = tensor_algebra.eigh(left @ left.T)
     if not float(values[-1]) > 0:
         return ()
     direction = left.T @ vectors[:, -1]

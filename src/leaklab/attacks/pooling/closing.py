@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.pooling.stages import Stage, Taken
+from leaklab.records import tensor_algebra
 from leaklab.records.streams import Stream
 
 CLOSED = 1e-6
@@ -239,7 +240,7 @@ def judged(taken: Taken, inputs: Tensor, winners: Tensor, turns: int) -> Closing
     stage, active = taken.stages[1], taken.errors != 0
     residual = float(_rests(taken, winners, inputs).norm() / taken.gradients[1].weight.norm())
     rows, _ = _equations(taken, winners)
-    sizes, directions = torch.linalg.eigh(rows.T @ rows)
+    sizes, directions = tensor_algebra.eigh(rows.T @ rows)
     unseen = directions[:, sizes < SEEN * sizes[-1]]
     known = (unseen.square().sum(1) < 1e-8).view(stage.shape[1:])
     speaking = int(active.any(1).sum()) * (len(rows) // len(active))

@@ -36,7 +36,7 @@ from leaklab.attacks.least_squares import least_squares
 from leaklab.attacks.private_parts.hypernetwork import Heads
 from leaklab.models.published import initialise
 from leaklab.observations.base import Knowledge, Observation
-from leaklab.records import plugins
+from leaklab.records import plugins, tensor_algebra
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream, stream
 
@@ -194,7 +194,7 @@ def read(terms: Terms, sent: Heads, factors: Tensor) -> list[Read]:
 def _row_space(a: Tensor) -> tuple[Tensor, Tensor]:
     """Return singular values and right singular vectors [H, H] of a tall matrix."""
     triangle = torch.linalg.qr(a, mode="r").R
-    _, sizes, right = torch.linalg.svd(triangle)
+    _, sizes, right = tensor_algebra.svd(triangle, full=True)
     return sizes, right
 
 
@@ -229,7 +229,7 @@ def _candidates(basis: Tensor, alive: Tensor, draws: Stream) -> Tensor:
     chosen = draws.uniform(TOGETHER, len(alive)).argsort(1)[:, : count - 1]
     # the last right singular vector of K - 1 rows of length K is what all of them are orthogonal to; of dependent rows,
     # where two clients have all those zeros, it is one of many
-    _, sizes, right = torch.linalg.svd(basis[alive[chosen]])
+    _, sizes, right = tensor_algebra.svd(basis[alive[chosen]], full=True)
     sure = sizes[:, -1] > ZERO_TOLERANCE * sizes[:, 0]
     rows = _upright(right[sure, -1] @ basis.T)
     size = rows.abs().amax(1, keepdim=True)
@@ -239,4 +239,4 @@ def _candidates(basis: Tensor, alive: Tensor, draws: Stream) -> Tensor:
 
 
 def _quotient(a: Tensor, units: Tensor) -> Terms:
-    return Terms(units, a @ torch.linalg.pinv(units))
+    return Terms(units, a @ tensor_algebra.pseudo_inverse(units))

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from leaklab.attacks.residual.structure import Reader
+from leaklab.records import tensor_algebra
 
 CLOSED = 1e-6
 """Relative residual from which on a fit counts as right; rounding of a float32 gradient leaves 1e-7 to 4e-7."""
@@ -144,7 +145,7 @@ def _fitted(equations: Sequence[Equations], sides: tuple[int, int], flips: int) 
     rows = torch.cat([weight * one.rows(sides) for weight, one in zip(weights, equations, strict=True)])
     target = torch.cat([weight * one.target for weight, one in zip(weights, equations, strict=True)])
     channels = target.shape[1]
-    span, sizes, back = torch.linalg.svd(rows, full_matrices=False)
+    span, sizes, back = tensor_algebra.svd(rows)
     kept = sizes > RANK * sizes[0]
     span, sizes, back = span[:, kept], sizes[kept], back[kept]
     known = 1 - back.square().sum(0) < UNSEEN

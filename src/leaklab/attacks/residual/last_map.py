@@ -22,6 +22,7 @@ from leaklab.attacks.labels.head import layer_input
 from leaklab.attacks.least_squares import least_squares
 from leaklab.attacks.residual.operations import RELU, near
 from leaklab.attacks.residual.structure import Bend, Reader, Structure
+from leaklab.records import tensor_algebra
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
 
@@ -162,7 +163,7 @@ def _errors_of(
 def _rank(gradient: Tensor, error: float) -> int:
     """Return how many singular values of [O, I, k, k'] stand above rounding."""
     flat = gradient.flatten(1)
-    sizes = torch.linalg.svdvals(flat)
+    sizes = tensor_algebra.singular_values(flat)
     noise = error * (flat.shape[0] ** 0.5 + flat.shape[1] ** 0.5)
     return int((sizes > max(RANK * float(sizes[0]), noise)).sum())
 
@@ -183,9 +184,9 @@ def similar(gradient: Tensor, shifts: Tensor) -> Tensor:
     """
     taps, places = shifts.shape
     middle, slices = taps // 2, gradient.flatten(2).permute(2, 0, 1)
-    left = torch.linalg.svd(slices.permute(1, 0, 2).flatten(1), full_matrices=False)[0][:, :places]
+    left = tensor_algebra.svd(slices.permute(1, 0, 2).flatten(1))[0][:, :places]
     small = left.T @ slices
-    _, sizes, back = torch.linalg.svd(small[middle], full_matrices=False)
+    _, sizes, back = tensor_algebra.svd(small[middle])
     rank = int((sizes > RANK * sizes[0]).sum())
     small = small @ (back[:rank].T / sizes[:rank])
     centre = small[middle] @ small[middle].T

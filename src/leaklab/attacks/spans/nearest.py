@@ -16,6 +16,7 @@ from leaklab.attacks.spans.pool import Pool
 from leaklab.attacks.spans.prefixes import Prefixes
 from leaklab.attacks.spans.span import DEPENDENT, SMALLEST_GAP, Accepted, Candidates
 from leaklab.models.text.first_block import FirstBlock
+from leaklab.records import tensor_algebra
 
 LIKELIEST, LIKELIEST_TOKENS = 4, 2
 """So many times the sentences, tokens are tried at a place; where no place shows, so many times the inputs in all."""
@@ -41,7 +42,7 @@ class NearestPrefixes:
 def leading(columns: Tensor, most: int) -> Tensor | None:
     """Return the leading directions [d, N] of columns [d, M], N by a gap, or ``most``; None if that leaves no room."""
     left: Tensor
-    left, values, _ = torch.linalg.svd(columns.double(), full_matrices=False)
+    left, values, _ = tensor_algebra.svd(columns.double())
     ratios = (values[:-1] / values[1:].clamp(min=1e-300))[:most]
     if float(ratios.max()) >= SMALLEST_GAP:
         return left[:, : int(ratios.argmax()) + 1]

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from leaklab.attacks.spans.span import PROVING_GAP, SCREENING, TIGHTEST, Accepted, Span
 from leaklab.models.text.first_block import FirstBlock
+from leaklab.records import tensor_algebra
 
 FINER = 0.3
 """From one tolerance to the next one; the loosest that leaves as many prefixes as the rank says is taken."""
@@ -168,7 +169,7 @@ def perceptron_test(block: FirstBlock, span: Span, limit: float) -> Test:
     directions = directions - directions.mean(0) if norm.centred else directions
     zero = block.output(directions.new_zeros(1, block.width))
     through = block.output(torch.eye(block.width).to(directions)) - zero
-    largest = torch.linalg.matrix_norm(through, 2)
+    largest = tensor_algebra.spectral_norm(through)
     ahead = through @ directions
     # |z| <= (|g| + |b| / sqrt(d)) |x| / s + ...: a bound of the length in units of 1 / s
     steep = norm.weight.abs().max() + norm.bias.norm() / block.width**0.5

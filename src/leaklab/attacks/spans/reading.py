@@ -25,6 +25,7 @@ from leaklab.attacks.spans.prefixes import ReadPrefixes, read_prefixes
 from leaklab.attacks.spans.span import ROUNDING, Candidates, NotToldError, Span, refuse, span_of
 from leaklab.attacks.spans.targets import read_labels, read_targets, recomputed
 from leaklab.models.text.first_block import FirstBlock, first_block
+from leaklab.records import tensor_algebra
 from leaklab.records.errors import UserError
 
 Way = Literal["rank", "sparse", "first step", "assembly", "nearest", "ranking"]
@@ -221,7 +222,7 @@ def ranked(network: nn.Module, update: Mapping[str, Tensor], length: int, batch:
         raise NotToldError(f"{length * batch} tokens are not told from others at width {block.width}")
     columns = _columns(block, update, "attention").double()
     candidates = Candidates(block)
-    basis = torch.linalg.svd(columns, full_matrices=False).U[:, : length * batch]
+    basis = tensor_algebra.svd(columns)[0][:, : length * batch]
     shares = candidates.shares(basis, length)
     if batch > 1:
         likely = shares.topk(batch, 0).indices if candidates.placed else shares[:, 0].topk(length * batch).indices

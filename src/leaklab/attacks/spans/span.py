@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from leaklab.models.text.first_block import FirstBlock
+from leaklab.records import tensor_algebra
 from leaklab.records.errors import UserError
 
 SMALLEST_GAP = 5.0
@@ -111,7 +112,7 @@ def span_of(columns: Tensor, rounding: float) -> Span:
     columns = relative(columns)
     if columns.shape[1] > columns.shape[0]:
         columns = torch.linalg.qr(columns.T, mode="r").R.T
-    left, values, _ = torch.linalg.svd(columns, full_matrices=True)
+    left, values, _ = tensor_algebra.svd(columns, full=True)
     values = values.clamp(min=rounding * float(values[0]))
     if len(values) < len(columns):
         values = torch.cat([values, values.new_tensor([rounding * float(values[0])])])

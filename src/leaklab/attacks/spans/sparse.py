@@ -27,6 +27,7 @@ from leaklab.attacks.spans.span import (
     relative,
 )
 from leaklab.models.text.first_block import FirstBlock
+from leaklab.records import tensor_algebra
 
 FEW = 2
 """Few inputs are those of which this times as many go into the width."""
@@ -67,7 +68,7 @@ class Pursuit:
 
     @classmethod
     def _of(cls, measured: Tensor, chosen: Tensor) -> "Pursuit":
-        left, values, _ = torch.linalg.svd(measured - chosen @ (chosen.T @ measured), full_matrices=False)
+        left, values, _ = tensor_algebra.svd(measured - chosen @ (chosen.T @ measured))
         return cls(measured, chosen, left[:, values > SLACK], float(values[0]))
 
     @property
@@ -93,8 +94,8 @@ def weighed(measured: Tensor, inputs: Tensor) -> tuple[Tensor, float]:
         [N] bool, and the least part of those, over the largest of the others, or over the rounding.
     """
     orthonormal, mixed = torch.linalg.qr((inputs / inputs.norm(dim=1, keepdim=True)).T)
-    inverse = torch.linalg.pinv(mixed)
-    rest = float(torch.linalg.matrix_norm(measured - orthonormal @ (orthonormal.T @ measured), 2))
+    inverse = tensor_algebra.pseudo_inverse(mixed)
+    rest = float(tensor_algebra.spectral_norm(measured - orthonormal @ (orthonormal.T @ measured)))
     parts = (inverse @ (orthonormal.T @ measured)).norm(dim=1) / inverse.norm(dim=1) / max(rest, 1.0)
     kept = parts > SOME
     least = float(parts[kept].min()) if bool(kept.any()) else 1.0
@@ -130,7 +131,7 @@ def sparse_tokens(candidates: Candidates, measured: Tensor) -> Accepted | None:
 
 def _exact_span(inputs: Tensor) -> Span:
     """Return the span of inputs [N, d] that are known exactly; all of them count."""
-    left, _, _ = torch.linalg.svd(inputs.T / inputs.norm(dim=1), full_matrices=True)
+    left, _, _ = tensor_algebra.svd(inputs.T / inputs.norm(dim=1), full=True)
     return Span(left[:, : len(inputs)], left[:, len(inputs) :], gap=1e15, rounding=1e-15, behind=1e-15)
 
 
@@ -191,7 +192,7 @@ def _shown(measured: Tensor) -> Iterator[Tensor]:
     gap where there are more columns than inputs.
     """
     yield measured
-    left, values, _ = torch.linalg.svd(measured, full_matrices=False)
+    left, values, _ = tensor_algebra.svd(measured)
     behind = torch.cat([values[1:], values.new_ones(1)]).clamp(min=1.0)
     last = int((values / behind).argmax())
     for floor in dict.fromkeys((1.0, float(behind[last]))):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import inf, nan
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -18,6 +18,7 @@ from leaklab.models.text.base import WORD_TABLE
 from leaklab.observations.base import Knowledge, Observation
 from leaklab.observations.declared import Requirements
 from leaklab.records.errors import UserError
+from leaklab.records.tensor_algebra import NO_ALGEBRA
 
 PADDING = 0
 """Row of the word table that no sentence uses between start and end."""
@@ -162,6 +163,27 @@ def unread(observation: Observation) -> TextReconstruction:
     (trial,) = observation.trials
     start = StartRecord(trial, 0, nan, 0, 0, False, observation.silent[trial])
     return TextReconstruction((torch.empty(0, dtype=torch.int64),), torch.tensor([NO_LABEL]), (start,))
+
+
+def lost(observation: Observation) -> TextReconstruction:
+    """Return the answer where linear algebra makes nothing of an update: no token, no label, a start that diverged."""
+    (trial,) = observation.trials
+    start = StartRecord(trial, 0, inf, 0, 0, True, "diverged")
+    return TextReconstruction((torch.empty(0, dtype=torch.int64),), torch.tensor([NO_LABEL]), (start,))
+
+
+def read(attack: TextAttack, case: TextCase) -> TextReconstruction:
+    """Return what an attack makes of one trial; one of which linear algebra makes nothing is lost, and no other.
+
+    Raises:
+        UserError: see ``TextAttack.reconstruct``.
+    """
+    if case.observation.silent:
+        return unread(case.observation)
+    try:
+        return attack.reconstruct(case)
+    except NO_ALGEBRA:
+        return lost(case.observation)
 
 
 def packed(part: TextReconstruction) -> dict[str, Tensor]:

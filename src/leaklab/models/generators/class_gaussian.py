@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from leaklab.models.base import Shape
 from leaklab.models.generators.base import Generator
+from leaklab.records import tensor_algebra
 from leaklab.records.bounds import Count, Natural, NonNegative
 from leaklab.records.errors import UserError
 
@@ -164,7 +165,7 @@ def principal(images: Tensor, floor: float) -> tuple[Tensor, Tensor]:
     """
     mean = images.mean(0)
     centred = images - mean
-    variances, components = torch.linalg.eigh(centred.T @ centred / (len(images) - 1))
+    variances, components = tensor_algebra.eigh(centred.T @ centred / (len(images) - 1))
     deviations = (variances.clamp(min=0) + floor**2).sqrt()
     factor = (_with_one_sign(components) * deviations).flip(1)
     return mean, factor

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-
 from leaklab.probing.algebra.applications import Application, watched
 from leaklab.probing.algebra.batch_statistics import BatchStatistics, batch_statistics
 from leaklab.probing.algebra.output_labels import OutputLabels, output_labels
 from leaklab.probing.algebra.rehearsal import FAILURES, SAMPLES, Rehearsal, rehearse
 from leaklab.probing.algebra.rounding import SKETCH, Rank, as_matrix, floor, rank
 from leaklab.probing.case import Case
+from leaklab.records import tensor_algebra
 from leaklab.records.errors import UserError
 
 NAMED = 6
@@ -265,6 +264,6 @@ def _adds_up(one: Application, places: int, rehearsal: Rehearsal) -> bool:
         return False  # nothing that the experiment could show
     if one.name in rehearsal.factors:
         return True
-    found = torch.linalg.svdvals(sent) if min(sent.shape) <= SKETCH else None
+    found = tensor_algebra.singular_values(sent) if min(sent.shape) <= SKETCH else None
     above = rehearsal.tolerance**2
     return found is not None and int((found > above * found[0]).sum()) <= SAMPLES * places

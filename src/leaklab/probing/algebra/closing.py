@@ -17,6 +17,7 @@ from leaklab.probing.algebra.applications import watched
 from leaklab.probing.algebra.readers import error_of, update
 from leaklab.probing.algebra.rehearsal import FAILURES, Rehearsal, flat
 from leaklab.probing.case import Case
+from leaklab.records import tensor_algebra
 from leaklab.records.streams import stream
 
 ENTRIES = 1500
@@ -145,7 +146,7 @@ class Closing:
         left = torch.cat([jacobian[name] / self.units[name] for name in jacobian], 1).mT
         right = torch.cat([targets[name] / self.units[name] for name in jacobian])
         scale = left.norm(dim=0).clamp(min=1e-300)
-        u, sizes, vh = torch.linalg.svd(left / scale, full_matrices=False)
+        u, sizes, vh = tensor_algebra.svd(left / scale)
         kept = sizes > 1e-13 * sizes[0]
         weights = vh[kept].mT @ ((u[:, kept].mT @ right) / sizes[kept]) / scale
         rest, start, worst = (right - left @ weights).abs(), 0, 0.0

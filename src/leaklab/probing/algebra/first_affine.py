@@ -21,6 +21,7 @@ from leaklab.probing.algebra.rehearsal import Rehearsal
 from leaklab.probing.algebra.rounding import EDGE, rank
 from leaklab.probing.algebra.sample_maps import SampleMap
 from leaklab.probing.case import Case
+from leaklab.records import tensor_algebra
 from leaklab.records.streams import Stream, stream
 
 LARGEST_SAMPLED, SECONDS = 8, 2.0
@@ -62,7 +63,7 @@ def update_of(reader: Reader, case: Case, rehearsal: Rehearsal) -> Update:
     joined = weight if bias is None else torch.cat([weight, bias[:, None]], 1)
     error = error_of(case, rehearsal, reader.seen.name)
     found = rank(joined, error).value
-    sizes = torch.linalg.svdvals(joined)
+    sizes = tensor_algebra.singular_values(joined)
     noise = EDGE * error * sum(size**0.5 for size in joined.shape)
     noise += LAST_PLACES * torch.finfo(case.exchange.sent[reader.seen.name].dtype).eps * float(sizes[0])
     rounded = len(sizes) <= found or float(sizes[found]) <= noise
@@ -90,14 +91,14 @@ def _counts(reader: Reader, rehearsal: Rehearsal) -> int:
     joined = reader.seen.upright(rehearsal.gradients[reader.seen.name]).double()
     if reader.bias is not None:
         joined = torch.cat([joined, rehearsal.gradients[reader.bias].double()[:, None]], 1)
-    sizes = torch.linalg.svdvals(joined)
+    sizes = tensor_algebra.singular_values(joined)
     return int((sizes > rehearsal.tolerance * sizes[0]).sum())
 
 
 def single(held: Update) -> Tensor | None:
     """Return the sample [1, ...] of an update of one, by least squares; only its direction without a bias."""
     if held.bias is None:
-        direction: Tensor = torch.linalg.svd(held.weight, full_matrices=False)[2][:1]
+        direction: Tensor = tensor_algebra.svd(held.weight)[2][:1]
         return direction.reshape(1, *held.shape)
     size = held.bias.square().sum()
     if not size > 0:

@@ -6,7 +6,6 @@ linear system, and are its only solution if no d_p is a sum of the others.
 Source: ``attacks/position_reading.py``, here for any network whose places are found by experiment.
 """
 
-import torch
 from torch import Tensor
 
 from leaklab.attacks.least_squares import least_squares
@@ -14,6 +13,7 @@ from leaklab.probing.algebra.readers import Reader, update
 from leaklab.probing.algebra.rehearsal import Rehearsal
 from leaklab.probing.algebra.sample_maps import SampleMap
 from leaklab.probing.case import Case
+from leaklab.records import tensor_algebra
 
 NAME = "positions"
 LOST = 1e-9
@@ -34,7 +34,7 @@ def patches(case: Case, rehearsal: Rehearsal, reader: Reader) -> Tensor | str:
         return f"{reader.layer} has {len(weight)} units, too few for {reader.places} places."
     own = update(case, rehearsal, reader.positions.name)
     rows = own.reshape(-1, own.shape[-1])[reader.positions.first : reader.positions.first + reader.places]
-    sizes = torch.linalg.svdvals(rows)
+    sizes = tensor_algebra.singular_values(rows)
     if not sizes[-1] > LOST * sizes[0]:
         return f"The derivatives at the {reader.places} places of {reader.layer} are not independent."
     found = least_squares(rows.mT, weight)

@@ -22,6 +22,7 @@ from leaklab.probing.algebra.replayed import replays
 from leaklab.probing.algebra.sample_maps import SampleMap
 from leaklab.probing.case import Case
 from leaklab.probing.reading import Reading
+from leaklab.records import tensor_algebra
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +158,7 @@ def _with_length(case: Case, rehearsal: Rehearsal, reader: Reader, held: Update)
     way = reader.way
     if not isinstance(way, SampleMap) or case.told() != 1:
         return None
-    unit = torch.linalg.svd(reader.weight_update(case, rehearsal), full_matrices=False)[2][:1].to(way.offset)
+    unit = tensor_algebra.svd(reader.weight_update(case, rehearsal))[2][:1].to(way.offset)
     unit = unit if unit.sum() > 0 else -unit
     typical = float(reader.seen.given.detach().reshape(-1, unit.shape[1]).norm(dim=1).mean())
     found = with_length(Closing(case, rehearsal), lambda length: way.back(length * unit[:, None]), typical)

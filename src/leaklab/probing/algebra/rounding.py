@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from leaklab.probing.case import Case
+from leaklab.records import tensor_algebra
 from leaklab.records.streams import stream
 
 SKETCH = 512
@@ -64,7 +65,7 @@ def rank(matrix: Tensor, error: float) -> Rank:
     """
     values, capped = _mixed_down(matrix.double())
     rows, columns = values.shape
-    sizes = torch.linalg.svdvals(values)
+    sizes = tensor_algebra.singular_values(values)
     noise = EDGE * error * (rows**0.5 + columns**0.5) + torch.finfo(torch.float64).eps * float(sizes[:1].sum())
     above = int((sizes > noise).sum())
     if not above:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from leaklab.attacks.least_squares import least_squares
+from leaklab.records import tensor_algebra
 from leaklab.records.streams import Stream
 
 Rows = Callable[[Tensor], Tensor]
@@ -156,7 +157,7 @@ def _whole(rows: Rows, like: Tensor, places: tuple[int, ...]) -> SampleMap | str
     units = torch.eye(size, dtype=like.dtype, device=like.device).reshape(size, *like.shape[1:])
     columns = [rows(some).flatten(1) - offset for some in torch.split(units, TOGETHER)]
     matrix = torch.cat(columns).mT.contiguous()
-    sizes = torch.linalg.svdvals(matrix)
+    sizes = tensor_algebra.singular_values(matrix)
     kept = int((sizes > SINGULAR * sizes[0]).sum())
     if kept < size:
         return f"it sees only {kept} numbers of a sample's {size}"

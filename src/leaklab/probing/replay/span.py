@@ -10,6 +10,7 @@ from leaklab.attacks.least_squares import least_squares
 from leaklab.probing.replay.bench import REFUSED
 from leaklab.probing.replay.mistake import Setting
 from leaklab.probing.replay.target import Target
+from leaklab.records import tensor_algebra
 
 INSIDE, OUTSIDE = 1e-3, 0.02
 """Share of a layer's update outside the span of its inputs: below the one they are its own, above the other not."""
@@ -36,7 +37,7 @@ def whose(setting: Setting, target: Target) -> tuple[str, ...]:
         return _of_tokens(moved, seen, weight)
     rows = seen.flatten(0, -2).double()
     span = torch.cat([rows, torch.ones_like(rows[:1])])
-    if int(torch.linalg.matrix_rank(span)) > FULL * span.shape[1]:
+    if tensor_algebra.rank(span) > FULL * span.shape[1]:
         return ()
     left = moved.T - span.T @ least_squares(span.T, moved.T)
     share = float(left.norm() / moved.norm()) if bool(moved.any()) else 0.0

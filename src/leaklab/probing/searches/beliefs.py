@@ -15,6 +15,7 @@ from math import prod
 import torch
 from torch import Tensor
 
+from leaklab.records import tensor_algebra
 from leaklab.records.streams import stream
 
 FLOOR = 0.02
@@ -100,7 +101,7 @@ def of_public(
     drawn = stream(seed, "public samples").permutation(len(own))[:kept]
     around = own[drawn] - means[places[labels[drawn]]]
     lost = max(1, len(drawn) - len(set(labels[drawn].tolist())))
-    _, values, components = torch.linalg.svd(around / lost**0.5, full_matrices=False)
+    _, values, components = tensor_algebra.svd(around / lost**0.5)
     longer = (values.square() + FLOOR**2).sqrt() - FLOOR
     longer, components = longer[longer > 0.05 * FLOOR], components[longer > 0.05 * FLOOR]
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from leaklab.probing.exchange import Exchange
 from leaklab.probing.searches.simulation import Simulation
+from leaklab.records import tensor_algebra
 from leaklab.records.streams import stream
 
 LEAST_SQUARE = 1e-13
@@ -44,7 +45,7 @@ class Singles:
             return self.sent.new_zeros(len(self.gradients))
         # the fit in the span of the gradients is the same and has fewer rows; of a thousand gradients their inner
         # products take a tenth of the time of a QR decomposition
-        squares, axes = torch.linalg.eigh(self.gradients @ self.gradients.T)
+        squares, axes = tensor_algebra.eigh(self.gradients @ self.gradients.T)
         kept = squares > LEAST_SQUARE * squares[-1]
         sizes, axes = squares[kept].sqrt(), axes[:, kept]
         wanted = axes.T @ (self.gradients @ self.sent) / sizes

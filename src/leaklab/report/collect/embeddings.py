@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from leaklab.data.partitions.groups import GROUPS, ClassGroups
 from leaklab.items.expand import PlannedRun
 from leaklab.metrics.statistics import summarise
-from leaklab.records import plugins
+from leaklab.records import linear_algebra, plugins
 from leaklab.records.draws import draws
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_tensors
@@ -61,7 +61,7 @@ def plane(embeddings: Floats) -> Floats:
     Directions have no sign of their own: that of the largest number is made positive.
     """
     centered = embeddings - embeddings.mean(0)
-    scores, sizes, _ = np.linalg.svd(centered, full_matrices=False)
+    scores, sizes, _ = linear_algebra.svd(centered)
     points = np.zeros((len(embeddings), 2))
     found = (scores * sizes)[:, :2]
     points[:, : found.shape[1]] = found * np.sign(found[np.abs(found).argmax(0), range(found.shape[1])])
