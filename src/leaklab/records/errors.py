@@ -6,4 +6,4 @@ class UserError(Exception):
 
     def __init__(self, message: str) -> None:
         # what a user wrote is quoted in messages, and may hold line breaks
-        super().__init__(" ".join(message.split("\n")) if "\n" in message else message)
+        super().__init__(" ".join(message.splitlines()))
