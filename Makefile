@@ -31,7 +31,7 @@ help: ## list the targets
 setup: $(READY) ## make the virtual environment .venv from the hashed lock
 
 $(READY): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit("leaklab needs Python 3.11 or newer: make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) .ci/before_setup.py $(VENV)
 	@echo "setting up $(VENV) (some minutes, once)"
 	@echo "1 of 3: an empty environment"
 	@$(PYTHON) -m venv $(VENV)

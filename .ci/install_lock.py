@@ -10,8 +10,13 @@ EVERY_SECONDS = 30
 QUIET = ("--disable-pip-version-check", "--progress-bar", "off")
 # without --no-compile every module of every package is compiled, the few that are imported and the many that are not
 PIP = ("-m", "pip", "install", *QUIET, "--no-compile", "--require-hashes", "-r")
-FOUND = re.compile(r"(?:Collecting|Processing|Requirement already satisfied:) .*\(from -r .*\(line (\d+)\)\)")
-"""What pip says of a line of the lock: it is fetched, lies here as a file, or is installed."""
+FOUND = re.compile(
+    r"(?:Collecting|Processing|Requirement already satisfied:) (\S+)(?: in .*)?(?: \(from -r .*\(line \d+\)\))?$"
+)
+"""What pip says of a line of the lock: it is fetched, lies here as a file, or is installed; older ones name no line."""
+REASON = re.compile(r"\s*(?:ERROR|error|[\w.]*(?:Error|Exception))\b.*:|\s*[\u00d7\u2570]")
+LAST = 20
+"""Lines of what pip said that are shown where none of them says why it failed."""
 
 
 def wanted(lock: str) -> int:
@@ -38,7 +43,7 @@ def main(lock: str) -> int:
             told = time.monotonic()
             print(f"  {len(found)} of {packages} packages collected", flush=True)
     if pip.wait():
-        errors = [line for line in said if re.match(r"\s*(ERROR|WARNING)", line)] or said[-20:]
+        errors = [line for line in said if REASON.match(line)] or said[-LAST:]
         print("".join(errors), end="", file=sys.stderr)
     return pip.returncode
 
