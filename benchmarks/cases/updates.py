@@ -33,8 +33,13 @@ Tensors = dict[str, Any]
 def case(draw: Draw, folder: Path) -> str:
     """Record what clients send, read it back; or spoil what was recorded first."""
     recording._said.clear()
-    logging.getLogger("leaklab").setLevel(logging.CRITICAL)
-    return draw(st.sampled_from([round_trip, round_trip, spoilt, spoilt, spoilt, a_truth]))(draw, _fresh(folder))
+    log = logging.getLogger("leaklab")
+    level = log.level
+    log.setLevel(logging.CRITICAL)  # thousands of refusals, which are no news
+    try:
+        return draw(st.sampled_from([round_trip, round_trip, spoilt, spoilt, spoilt, a_truth]))(draw, _fresh(folder))
+    finally:
+        log.setLevel(level)
 
 
 def _fresh(folder: Path) -> Path:
