@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from chaos.workspace import Workspace
 from leaklab.fork_server import ADDRESS
 
 TRACEBACK = "Traceback (most recent call last)"
-INTERRUPT, CANCELLED = "KeyboardInterrupt", "asyncio.exceptions.CancelledError"
+INTERRUPT, DURING = "KeyboardInterrupt", "During handling of the above exception"
 SNAKEMAKE = ("snakemake", "--cores", "1", "--")
 LIMIT = 600.0
 
@@ -53,7 +52,7 @@ class Said:
     def unasked(self) -> list[str]:
         """The last lines of the tracebacks that are no answers to SIGINT.
 
-        Of what runs under asyncio that is a second one, "during handling" of that of the task which was cancelled.
+        One "during handling" of which SIGINT came was caught: Python shows it because it shows all that was going on.
         Where two processes answered at once, their lines are mixed: as many ends are looked for as tracebacks began.
         """
         said, begun = list[str](), 0
@@ -63,12 +62,14 @@ class Said:
             elif begun and re.match(r"\S", line):
                 said.append(line)
                 begun -= 1
-        said += [""] * begun
-        return [
-            one
-            for one, then in pairwise([*said, ""])
-            if not one.startswith(INTERRUPT) and not (one.startswith(CANCELLED) and then.startswith(INTERRUPT))
-        ]
+            elif line.startswith(DURING) and said:
+                said[-1] += f"\n{DURING}"
+        found, after = [""] * begun, ""
+        for one in reversed(said):
+            asked = one.startswith(INTERRUPT) or (one.endswith(DURING) and after.startswith(INTERRUPT))
+            found += [] if asked else [one.partition("\n")[0]]
+            after = INTERRUPT if asked else one
+        return found[::-1]
 
     @property
     def last_line(self) -> str:

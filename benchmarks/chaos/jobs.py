@@ -11,7 +11,7 @@ LAST = ("judge_claims", "publish_runs", "build_report", "audit_provenance", "bui
 """Rules that read all that a scale made, in order: what they write tells times and records of what came before."""
 
 
-UNNAMED = re.compile(r"/report/(files/|[a-z]+-[a-z0-9-]+\.html$)")
+UNNAMED = re.compile(r"/report/(files/|[a-z]+-[a-z0-9-]+\.html$)|^figures/[a-z]+/partition-")
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def jobs_of(folder: Path) -> list[Job]:
 
 
 def _asked_for(entry: Entry) -> tuple[str, ...]:
-    """Return the outputs that Snakemake can be asked for: the rule of the report names no page of a single item."""
+    """Return the outputs that Snakemake can be asked for: no rule names pages of single items or drawings of deals."""
     return tuple(name for name in entry.outputs if not UNNAMED.search(name))
 
 

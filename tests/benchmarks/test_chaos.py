@@ -71,11 +71,17 @@ def test_what_is_made_again_and_tracebacks_are_counted_once_for_a_call(tmp_path)
 def test_the_answer_to_an_interrupt_is_told_from_other_tracebacks():
     said = Said(1, f"a\n{FRAMES}KeyboardInterrupt\n{FRAMES}OSError: [Errno 5]\n", 1.0)
     assert (said.tracebacks, said.interrupts) == (1, 1)
-    cancelled = f"{FRAMES}asyncio.exceptions.CancelledError\n\nDuring handling of the above exception:\n\n"
-    under_asyncio = Said(-2, f"{cancelled}{FRAMES}KeyboardInterrupt\n", 1.0)
-    assert (under_asyncio.tracebacks, under_asyncio.interrupts) == (0, 2)
-    unasked = Said(1, f"{cancelled}{FRAMES}OSError: [Errno 5]\n{FRAMES}asyncio.exceptions.CancelledError", 1.0)
-    assert (unasked.tracebacks, unasked.interrupts) == (3, 0)
+    during = "\nDuring handling of the above exception, another exception occurred:\n\n"
+    caught = f"{FRAMES}AttributeError: no fileno\n{during}"
+    assert unasked_and_interrupts(f"{caught}{FRAMES}KeyboardInterrupt\n") == (0, 2)
+    assert unasked_and_interrupts(f"{caught}{caught}{FRAMES}KeyboardInterrupt\n") == (0, 3)
+    assert unasked_and_interrupts(f"{caught}{FRAMES}OSError: [Errno 5]\n") == (2, 0)
+    assert unasked_and_interrupts(f"{FRAMES}OSError: [Errno 5]\n{FRAMES}KeyboardInterrupt\n") == (1, 1)
+
+
+def unasked_and_interrupts(text):
+    said = Said(1, text, 1.0)
+    return said.tracebacks, said.interrupts
 
 
 @pytest.mark.parametrize(("ends", "counts"), [
@@ -84,10 +90,7 @@ def test_the_answer_to_an_interrupt_is_told_from_other_tracebacks():
     (("KeyboardInterrupt",), (1, 1)),
 ])  # fmt: skip
 def test_answers_of_two_processes_whose_lines_are_mixed_are_told_from_errors(ends, counts):
-    said = Said(
-        1, "\n".join([*FRAMES.splitlines(), *FRAMES.splitlines(), *ends, "Error in rule"][: 6 + len(ends)]), 1.0
-    )
-    assert (said.tracebacks, said.interrupts) == counts
+    assert unasked_and_interrupts(FRAMES + FRAMES + "\n".join(ends)) == counts
 
 
 @pytest.mark.parametrize("how", DAMAGES)
