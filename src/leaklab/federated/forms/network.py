@@ -16,6 +16,8 @@ from leaklab.data.photographs import Images, parts_of
 from leaklab.federated.batches import Batch, DropoutSite
 from leaklab.federated.checkpoint import DIVERGED, fingerprint
 from leaklab.federated.forms.dense import DenseNetwork, is_dense
+from leaklab.federated.forms.lanes.form import LanesNetwork, fits_lanes
+from leaklab.federated.forms.lanes.library import library
 from leaklab.federated.forms.one_by_one import OneByOne
 from leaklab.federated.forms.plain_cnn import PlainCnn, is_plain_cnn
 from leaklab.federated.forms.stacked import StackedNetwork, can_be_stacked
@@ -62,11 +64,12 @@ def trainable(
     device: torch.device = CPU,
     training: bool = True,
     frozen: Mapping[str, Tensor] | None = None,
+    per_sample: bool = False,
 ) -> TrainableNetwork:
     """Return the form that was measured to be fastest on the device.
 
-    Written out for affine layers and, on CPUs, for plain convolutional networks; stacked for other small networks; else
-    one model at a time.
+    Written out for affine layers and, on CPUs, for plain convolutional networks, compiled where there is a compiler;
+    stacked for other small networks; else one model at a time.
 
     Args:
         network: a new one; it may lose its weights.
@@ -74,6 +77,7 @@ def trainable(
         device: on which it will train.
         training: whether normalization layers use the batch, as in training, or their running statistics.
         frozen: tensors that all models share and that never move, on the device; the form's weights are the others.
+        per_sample: whether a defense bounds the gradient of each sample, which no compiled step tells apart.
 
     Raises:
         UserError: a network that no form can train.
@@ -82,6 +86,8 @@ def trainable(
         return OneByOne(network, training, frozen)
     if is_dense(network):
         return DenseNetwork(network, input_shape)
+    if device.type == "cpu" and fits_lanes(network) and not per_sample and (compiled := library()) is not None:
+        return LanesNetwork(network, input_shape, compiled)
     if device.type == "cpu" and is_plain_cnn(network):
         return PlainCnn(network)
     if can_be_stacked(network):
@@ -96,6 +102,8 @@ def default_chunk(network: nn.Sequential, form: TrainableNetwork, device: torch.
     if device.type == "cuda":
         return GPU_CHUNK
     fitting = max(1, CPU_PARAMETERS // sum(parameter.numel() for parameter in network.parameters()))
+    if isinstance(form, LanesNetwork):  # which works on one model at a time
+        return fitting
     return min(fitting, CPU_CONVOLUTIONAL) if any(isinstance(layer, nn.Conv2d) for layer in network) else fitting
 
 
@@ -168,6 +176,10 @@ class Backbone:
         """The frozen tensors of ``rest``, by name."""
         held = self.rest.state_dict()
         return {name: value for name, value in self.constant.items() if name in held}
+
+    def form(self, device: torch.device, per_sample: bool) -> TrainableNetwork:
+        """Return the form in which ``rest`` trains; see ``trainable``."""
+        return trainable(self.rest, self.shape, device, frozen=self.within, per_sample=per_sample)
 
     @torch.no_grad()
     def features(self, images: Images) -> Images:
