@@ -109,3 +109,22 @@ def test_what_is_repeated_lies_in_no_folder_with_what_is_made_from_it():
         ["judge_claims"],
         ["publish_runs"],
     ]
+
+
+def test_a_run_is_repeated_on_the_road_that_its_record_names(monkeypatch):
+    """Compiled steps round otherwise than those of torch; what is unsaid was made before there were any."""
+    called = []
+
+    def run(command, env, **_):
+        called.append((command[command.index("--") + 1 :], env.get(repeat.COMPILER)))
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(repeat.subprocess, "run", run)
+    monkeypatch.delenv(repeat.COMPILER, raising=False)
+    facts = {"a": {repeat.FACT: True}, "b": {repeat.FACT: False}, "c": {}}
+    runs = [
+        SimpleNamespace(entry=SimpleNamespace(outputs={name: ""}, content={"facts": own}))
+        for name, own in facts.items()
+    ]
+    repeat._run(runs, 1)
+    assert called == [(["b", "c"], repeat.OFF), (["a"], None)]

@@ -4,10 +4,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from leaklab.federated.forms.lanes.library import COMPILER, FACT, OFF
 from leaklab.items.items import load_items
 from leaklab.planning.code_lock import FILE, CodeLock, witnessed
 from leaklab.planning.gpus import device_wanted
@@ -201,10 +202,18 @@ def _upstream(ledger: Ledger, runs: Iterable[Stale]) -> Iterator[str]:
 
 
 def _run(runs: Iterable[Stale], cores: int) -> None:
-    targets = [next(iter(one.entry.outputs)) for one in runs]
+    compiled = [bool(one.entry.content["facts"].get(FACT)) for one in runs]
+    for road in (False, True):
+        own = [next(iter(one.entry.outputs)) for one, there in zip(runs, compiled, strict=True) if there is road]
+        if own:
+            # on the road that the record names: another one rounds otherwise
+            _call(own, cores, {} if road else {COMPILER: OFF})
+
+
+def _call(targets: Sequence[str], cores: int, told: Mapping[str, str]) -> None:
     command = [sys.executable, "-m", "snakemake", "--snakefile", "Snakefile", "--directory", str(SCRATCH)]
     command += ["--cores", str(cores), "--quiet", "rules", "progress", "--", *targets]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**told, **os.environ})
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.strip()][-LINES_OF_A_FAILURE:]
         raise UserError(f"nothing is adopted: the sample does not run with the code here: {' '.join(said)}")

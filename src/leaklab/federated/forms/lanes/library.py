@@ -25,6 +25,8 @@ DIGEST = "2c16e549aa7ae99a49dddaa18dc529c62583bcb4bbd3a5ebfbadaa6b4bb969eb"
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fPIC", "-shared", "-w")
 COMPILER, OFF = "LEAKLAB_COMPILER", "off"
 """Environment variable: a compiler's name in place of the usual ones, or ``off`` for none."""
+FACT = "compiled_steps"
+"""Of a job's record: whether its networks took compiled steps."""
 USUAL = ("c++", "g++", "clang++")
 LIMIT = 300.0
 CPU_LINES = ("model name", "flags", "CPU part", "Features")
