@@ -18,9 +18,8 @@ from leaklab.steps.base import Job, main
 def trained(job: Job) -> tuple[Sweep, Dataset]:
     """Train from inputs ``dataset``, ``card``, ``partition`` and, if it was trained here, ``backbone``.
 
-    Checkpoints lie beside the output ``sweep`` while the training goes on, the last and the one before; an interrupted
-    step goes on from there. Where the same training was done with fewer rounds, it goes on from what that left, the
-    inputs ``shorter``: its sweep and its weights, for which the record beside them vouches.
+    Two checkpoints lie beside the output ``sweep``; an interrupted step goes on from them, and one whose training was
+    done with fewer rounds from what that left, the inputs ``shorter``, for which the record beside them vouches.
     """
     spec, dataset = TrainSpec.model_validate(job.spec), Dataset.load(job.input("dataset"))
     deal, parts = read_json(job.input("partition")), ("clients", "tests", "validation")

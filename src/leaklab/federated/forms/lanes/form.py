@@ -19,6 +19,7 @@ from leaklab.federated.batches import Batch, DropoutSite
 from leaklab.federated.forms.stacked import dropout_sites
 from leaklab.federated.optimizers import Weights
 from leaklab.models.base import Shape
+from leaklab.records.streams import stream
 
 CONVOLUTION, AFFINE, POOL, RECTIFIER, DROPOUT = range(5)
 TYPES = {torch.float32: "float32", torch.float64: "float64"}
@@ -226,17 +227,14 @@ AGREEMENT = 1e-10
 
 def agrees(library: ctypes.CDLL) -> bool:
     """Tell whether a library gives the loss and gradients of autograd on a small network that has all layers."""
-    draws = torch.Generator().manual_seed(1)
+    draws = stream(0, "a network with all layers")
     network = nn.Sequential(
         nn.Conv2d(2, 7, 3, padding=1), nn.MaxPool2d(2), nn.LeakyReLU(), nn.Conv2d(7, 5, (2, 3)), nn.ReLU(),
         nn.Flatten(), nn.Linear(40, 19), nn.ReLU(), nn.Linear(19, 3),
     ).double()  # fmt: skip
-    weights = {
-        name: torch.randn(1, *value.shape, dtype=torch.float64, generator=draws) / 4
-        for name, value in network.state_dict().items()
-    }
-    images = torch.randn(1, 11, 2, 10, 9, dtype=torch.float64, generator=draws)
-    labels = torch.randint(3, (1, 11), generator=draws)
+    weights = {name: draws.normal(1, *value.shape) / 4 for name, value in network.state_dict().items()}
+    images = draws.normal(1, 11, 2, 10, 9)
+    labels = draws.integers(0, 3, 1, 11)
     loss, found = LanesNetwork(network, (2, 10, 9), library).gradients(weights, Batch(images, labels, {}))
     leaves = {name: value[0].requires_grad_() for name, value in weights.items()}
     expected = F.cross_entropy(torch.func.functional_call(network, leaves, (images[0],)), labels[0])
