@@ -1,0 +1,10 @@
+"""This project's engine on a machine without a compiler."""
+
+import os
+
+from leaklab.federated.forms.lanes.library import COMPILER, OFF
+from training_speed.workers import ours
+
+if __name__ == "__main__":
+    os.environ[COMPILER] = OFF
+    ours.main()
