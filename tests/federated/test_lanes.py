@@ -180,9 +180,8 @@ def test_a_network_with_another_layer_is_left_to_other_forms(change):
 
 
 @needs_compiler
-def test_a_bound_on_samples_and_a_missing_compiler_take_other_forms(monkeypatch):
+def test_without_a_compiler_other_forms_train(monkeypatch):
     assert isinstance(forms.trainable(build("cnn-mnist"), SHAPE), LanesNetwork)
-    assert not isinstance(forms.trainable(build("cnn-mnist"), SHAPE, per_sample=True), LanesNetwork)
     monkeypatch.setattr(forms, "library", lambda: None)
     assert not isinstance(forms.trainable(build("cnn-mnist"), SHAPE), LanesNetwork)
 

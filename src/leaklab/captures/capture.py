@@ -16,7 +16,7 @@ from leaklab.captures.private_images import PrivateImages, drawn_images
 from leaklab.captures.start import Start, round_factor, start_of
 from leaklab.captures.truth import Truth
 from leaklab.data.dataset import Dataset
-from leaklab.defenses.base import ClientContext, Defense, overrides
+from leaklab.defenses.base import ClientContext, Defense
 from leaklab.federated.batches import Batch
 from leaklab.federated.forms.network import trainable
 from leaklab.federated.local import LocalResult
@@ -165,8 +165,7 @@ def _hold(
             f"defense '{spec.defense.name}': batches of a capture have one size: set sampling: shuffled, which clips "
             "and adds noise alike"
         )
-    bounded = overrides(defense, "sample_bound")
-    form = trainable(network, dataset.shape, training=spec.mode == "train", per_sample=bounded)
+    form = trainable(network, dataset.shape, training=spec.mode == "train")
     optimizer: Optimizer = plugins.load("federated/optimizers", spec.optimizer.name, spec.optimizer.settings)
     steps = Steps(spec.local_steps, spec.rate * round_factor(spec), spec.step_factors, optimizer, spec.weight_decay)
     of_algorithm: dict[str, Any] = {}

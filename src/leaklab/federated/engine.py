@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from leaklab.data.augmentations import Augmentation
 from leaklab.data.dataset import Dataset
 from leaklab.data.photographs import identity_of
-from leaklab.defenses.base import Defense, overrides
+from leaklab.defenses.base import Defense
 from leaklab.federated import checkpoint as checkpoints
 from leaklab.federated.algorithms.base import Algorithm
 from leaklab.federated.checkpoint import State, Stopped, Sweep
@@ -23,7 +23,7 @@ from leaklab.federated.client_work import ClientWork
 from leaklab.federated.evaluation import OwnTests, Tally, evaluate, numbers_of, set_aside
 from leaklab.federated.forms.dense import keep_freed_memory
 from leaklab.federated.forms.low_rank import LEAST_TOGETHER
-from leaklab.federated.forms.network import Backbone, default_chunk, normalised_for
+from leaklab.federated.forms.network import Backbone, default_chunk, normalised_for, trainable
 from leaklab.federated.notes import SpentBudget, Watch
 from leaklab.federated.optimizers import Optimizer
 from leaklab.federated.population import Population, rate_columns
@@ -223,7 +223,7 @@ class _Federation:
         optimizer: Optimizer = _plugin("federated/optimizers", spec.optimizer)
         return ClientWork(
             algorithm=algorithm,
-            network=self.backbone.form(self.device, per_sample=overrides(defense, "sample_bound")),
+            network=trainable(network, self.backbone.shape, self.device, frozen=self.backbone.within),
             defense=defense,
             optimizer=optimizer,
             weight_decay=spec.weight_decay,

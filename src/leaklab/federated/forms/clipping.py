@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from leaklab.defenses.per_sample import patches
 from leaklab.federated.batches import Batch
 from leaklab.federated.forms.dense import DenseNetwork, affine
+from leaklab.federated.forms.lanes.form import LanesNetwork
 from leaklab.federated.forms.network import TrainableNetwork
 from leaklab.federated.forms.one_by_one import OneByOne, TextNetwork
 from leaklab.federated.forms.plain_cnn import PlainCnn, channels_last_images, forward
@@ -156,12 +157,21 @@ def clipped_gradients(
     Raises:
         UserError: the samples of a batch cannot be told apart in this network.
     """
+    network = _apart(network)
     together = len(bounds) // len(batch.labels)
     found = [_of_model(network, weights, batch, model, together, bounds[model], shared) for model in range(len(bounds))]
     if len(found) == 1:  # as on CPUs: no copy
         return found[0][0][None], {name: value[None] for name, value in found[0][1].items()}
     names = found[0][1]
     return torch.stack([loss for loss, _ in found]), {n: torch.stack([own[n] for _, own in found]) for n in names}
+
+
+def _apart(network: TrainableNetwork) -> TrainableNetwork:
+    """Return the form that has the gradient of each sample: compiled steps have sums alone."""
+    if isinstance(network, LanesNetwork) and network.samples_apart is not None:
+        apart: TrainableNetwork = network.samples_apart
+        return apart
+    return network
 
 
 def _of_model(
@@ -204,6 +214,7 @@ def sample_gradients(
     Raises:
         UserError: the samples of a batch cannot be told apart in this network.
     """
+    network = _apart(network)
     if isinstance(network, OneByOne | TextNetwork):
         return network.sample_gradients(weights, images, labels)
     if isinstance(network, StackedNetwork | DenseNetwork):

@@ -64,7 +64,6 @@ def trainable(
     device: torch.device = CPU,
     training: bool = True,
     frozen: Mapping[str, Tensor] | None = None,
-    per_sample: bool = False,
 ) -> TrainableNetwork:
     """Return the form that was measured to be fastest on the device.
 
@@ -77,7 +76,6 @@ def trainable(
         device: on which it will train.
         training: whether normalization layers use the batch, as in training, or their running statistics.
         frozen: tensors that all models share and that never move, on the device; the form's weights are the others.
-        per_sample: whether a defense bounds the gradient of each sample, which no compiled step tells apart.
 
     Raises:
         UserError: a network that no form can train.
@@ -86,8 +84,14 @@ def trainable(
         return OneByOne(network, training, frozen)
     if is_dense(network):
         return DenseNetwork(network, input_shape)
-    if device.type == "cpu" and fits_lanes(network) and not per_sample and (compiled := library()) is not None:
-        return LanesNetwork(network, input_shape, compiled)
+    if device.type == "cpu" and fits_lanes(network) and (compiled := library()) is not None:
+        return LanesNetwork(network, input_shape, compiled, _without_compiler)
+    return _without_compiler(network, input_shape, device, training)
+
+
+def _without_compiler(
+    network: nn.Sequential, input_shape: Shape, device: torch.device = CPU, training: bool = True
+) -> TrainableNetwork:
     if device.type == "cpu" and is_plain_cnn(network):
         return PlainCnn(network)
     if can_be_stacked(network):
@@ -176,10 +180,6 @@ class Backbone:
         """The frozen tensors of ``rest``, by name."""
         held = self.rest.state_dict()
         return {name: value for name, value in self.constant.items() if name in held}
-
-    def form(self, device: torch.device, per_sample: bool) -> TrainableNetwork:
-        """Return the form in which ``rest`` trains; see ``trainable``."""
-        return trainable(self.rest, self.shape, device, frozen=self.within, per_sample=per_sample)
 
     @torch.no_grad()
     def features(self, images: Images) -> Images:

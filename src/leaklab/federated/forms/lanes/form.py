@@ -8,8 +8,9 @@ and do the work where there is no compiler.
 
 import ctypes
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -134,21 +135,28 @@ def _pair(size: int | str | tuple[int, ...]) -> tuple[int, ...]:
     return (size, size) if isinstance(size, int) else (-1, -2) if isinstance(size, str) else tuple(size)
 
 
+Other = Callable[[nn.Sequential, Shape], Any]
+
+
 class LanesNetwork:
     """M models of a network of Conv2d, MaxPool2d, (leaky) ReLU, Dropout, Flatten and Linear layers, on a CPU.
 
     Attributes:
         dropouts: the dropout layers by name.
         buffers: none.
+        samples_apart: the form for what bounds the gradient of each sample: here they are never apart.
     """
 
     buffers: tuple[str, ...] = ()
 
-    def __init__(self, network: nn.Sequential, input_shape: Shape, library: ctypes.CDLL) -> None:
-        """Describe ``network``; see ``fits_lanes``."""
+    def __init__(
+        self, network: nn.Sequential, input_shape: Shape, library: ctypes.CDLL, other: Other | None = None
+    ) -> None:
+        """Describe ``network``, for which ``fits_lanes`` holds; ``other`` makes a form that needs no compiler."""
         self.dropouts: Mapping[str, DropoutSite] = dropout_sites(network, input_shape)
         self._library = library
         self._descriptions = {dropping: Description.of(network, input_shape, dropping) for dropping in (False, True)}
+        self.samples_apart = other(network, input_shape) if other else None
         self._open: dict[tuple[str, int, bool], ctypes.c_void_p] = {}
 
     @torch.no_grad()
@@ -163,7 +171,7 @@ class LanesNetwork:
         models, (groups, batch) = len(held[0]), images.shape[:2]
         found = images.new_empty(models, description.layers[-1].outputs, batch)
         getattr(self._library, f"outputs_{own}")(
-            self._network(own, batch, False), models, models // groups, _at(images), len(held), _places(held),
+            self.opened(own, batch, False), models, models // groups, _at(images), len(held), _places(held),
             _sizes(held), _at(found),
         )  # fmt: skip
         return found
@@ -183,7 +191,7 @@ class LanesNetwork:
         models, (groups, size) = len(held[0]), labels.shape
         losses = images.new_empty(models)
         getattr(self._library, f"gradients_{own}")(
-            self._network(own, size, dropping), models, models // groups, _at(images), _at(labels),
+            self.opened(own, size, dropping), models, models // groups, _at(images), _at(labels),
             ctypes.c_int64(size), len(masks), _places(masks), _sizes(masks), len(held), _places(held), _sizes(held),
             _places([found.get(name) for name in description.names]), _at(losses), self._lowest(description, names),
         )  # fmt: skip
@@ -195,10 +203,21 @@ class LanesNetwork:
         places = {description.names.index(name) for name in names}
         return min(index for index, layer in enumerate(description.layers) if places & {layer.weight, layer.bias})
 
-    def _network(self, own: str, batch: int, dropping: bool) -> ctypes.c_void_p:
+    def layers(self, dropping: bool) -> list[Layer]:
+        """Return the layers as the library takes them."""
+        return self._descriptions[dropping].layers
+
+    def opened(self, own: str, batch: int, dropping: bool) -> ctypes.c_void_p:
+        """Return the library's network for batches of one size, made when it is first asked for.
+
+        Args:
+            own: ``float32`` or ``float64``.
+            batch: samples.
+            dropping: whether units are dropped, as in training.
+        """
         key = own, batch, dropping
         if key not in self._open:
-            layers = self._descriptions[dropping].layers
+            layers = self.layers(dropping)
             opened = getattr(self._library, f"open_{own}")
             opened.restype = ctypes.c_void_p
             address = opened((Layer * len(layers))(*layers), len(layers), batch)

@@ -2,6 +2,7 @@
 
 #include "layers.hpp"
 
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -17,6 +18,19 @@ struct Layer {  // as in form.py
     double below;                                        // factor of a rectifier below 0
 };
 
+// Adds the seconds of its life to a number, if there is one.
+struct Watch {
+    double* to;
+    std::chrono::steady_clock::time_point began{};
+
+    explicit Watch(double* to_) : to(to_) {
+        if (to) began = std::chrono::steady_clock::now();
+    }
+    ~Watch() {
+        if (to) *to += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    }
+};
+
 template <typename Real> class Network {
     static constexpr int N = Lanes<Real>::N;
 
@@ -29,6 +43,8 @@ template <typename Real> class Network {
     std::unique_ptr<Real, decltype(&std::free)> memory{nullptr, &std::free};
 
    public:
+    double* seconds = nullptr;  // [2][layers], forwards and backwards, for who wants to know
+
     Network(const Layer* first, int count_, int batch_)
         : layers(first, first + count_), count(count_), batch(batch_), chunks((batch_ + N - 1) / N),
           values(count_ + 1), slopes(count_ + 1), convolutions(count_), affines(count_) {
@@ -66,6 +82,7 @@ template <typename Real> class Network {
             const Real* weight = layer.weight < 0 ? nullptr : weights[layer.weight];
             const Real* bias = layer.bias < 0 ? nullptr : weights[layer.bias];
             const Grid<Real>&in = values[index], &out = values[index + 1];
+            const Watch watch(seconds ? seconds + index : nullptr);
             switch (layer.kind) {
                 case CONVOLUTION: convolutions[index]->forward(in, out, chunks, weight, bias); break;
                 case AFFINE: affines[index]->forward(in, out, weight, bias); break;
@@ -106,6 +123,7 @@ template <typename Real> class Network {
             Real* gradient = layer.weight < 0 ? nullptr : gradients[layer.weight];
             const Grid<Real>&in = values[index], &out = slopes[index + 1], &to = slopes[index];
             const bool inner = index > lowest;
+            const Watch watch(seconds ? seconds + count + index : nullptr);
             if (layer.bias >= 0 && gradients[layer.bias]) sums(out, chunks, gradients[layer.bias]);
             switch (layer.kind) {
                 case CONVOLUTION: {
@@ -213,6 +231,9 @@ void outputs(Network<Real>& network, int models, int shared, const Real* images,
         return new (std::nothrow) Network<Real>(layers, count, batch);                                               \
     }                                                                                                                \
     extern "C" void close_##NAME(void* network) { delete static_cast<Network<Real>*>(network); }                     \
+    extern "C" void time_##NAME(void* network, double* seconds) {                                                    \
+        static_cast<Network<Real>*>(network)->seconds = seconds;                                                     \
+    }                                                                                                                \
     extern "C" void gradients_##NAME(void* network, int models, int shared, const Real* images,                      \
                                      const int64_t* labels, int64_t batch, int mask_count, Real* const* masks,       \
                                      const int64_t* mask_sizes, int count, Real* const* weights,                     \

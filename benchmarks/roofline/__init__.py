@@ -1,0 +1,1 @@
+"""What bounds each layer of a compiled step: arithmetic, memory, or neither."""
