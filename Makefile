@@ -38,7 +38,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/python .ci/install_lock.py requirements.lock
 	@echo "3 of 3: leaklab itself"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@$(BIN)/python -m leaklab.federated.forms.lanes.library
+	@$(BIN)/python -m leaklab.models.lanes.library
 	@touch $@
 
 demo: $(READY) ## the whole chain on embedded data; prints where the report is

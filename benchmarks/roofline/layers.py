@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from leaklab.federated.batches import Batch
-from leaklab.federated.forms.lanes.form import AFFINE, CONVOLUTION, LanesNetwork, Layer, fits_lanes
-from leaklab.federated.forms.lanes.library import library
+from leaklab.federated.forms.lanes import LanesNetwork
 from leaklab.federated.forms.network import trainable
+from leaklab.models.lanes.description import AFFINE, CONVOLUTION, Layer, fits_lanes
+from leaklab.models.lanes.library import library
 from leaklab.records import plugins
 from leaklab.records.streams import stream
 

@@ -20,7 +20,7 @@ Steps = Mapping[str, tuple[float, float]]
 OPENING = """
 `PYTHONPATH=benchmarks .venv/bin/python -m roofline` made this page on {machine}. One thread of it does at most
 {sgemm:.0f} GFLOP/s (sgemm, 1024 x 1024) and moves {copy:.0f} GB/s ({copied:.0f} MiB read and written, as much as a step
-works on). A *compiled step* is one gradient of one model by `federated/forms/lanes`. *Share of sgemm* is the time of
+works on). A *compiled step* is one gradient of one model by `models/lanes`. *Share of sgemm* is the time of
 matrix products of the same shapes, whose patches are there already, over the time that the step takes with everything;
 the goal is 50 %."""
 

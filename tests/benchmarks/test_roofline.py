@@ -8,7 +8,7 @@ from roofline.layers import CASES, Part, material, parts_of, sizes, taps
 from roofline.page import page, roof_of
 from torch.utils.flop_counter import FlopCounterMode
 
-from leaklab.federated.forms.lanes.library import library
+from leaklab.models.lanes.library import library
 from leaklab.records import plugins
 
 RATES = {"sgemm": 100.0, "copy": 10.0, "copied": 2.0}

@@ -3,6 +3,7 @@
 import ctypes
 import logging
 import stat
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,9 +13,12 @@ from torch.func import functional_call
 from torch.testing import assert_close
 
 from leaklab.federated.batches import Batch
+from leaklab.federated.forms import lanes
 from leaklab.federated.forms import network as forms
-from leaklab.federated.forms.lanes import form, library
-from leaklab.federated.forms.lanes.form import LanesNetwork, fits_lanes
+from leaklab.federated.forms.lanes import LanesNetwork
+from leaklab.models.lanes import library
+from leaklab.models.lanes.check import agrees
+from leaklab.models.lanes.description import fits_lanes
 from leaklab.records import plugins
 from leaklab.records.streams import stream
 
@@ -111,8 +115,8 @@ def test_in_single_precision_only_roundings_differ(name):
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("name", CASES)
 def test_outputs_of_more_images_than_one_pass_takes_drop_nothing(name, groups):
-    network, lanes, weights, batch = material(name, 2, groups, form.IMAGES + 3)
-    outputs = lanes.logits(weights, batch.images, {})
+    network, form, weights, batch = material(name, 2, groups, lanes.IMAGES + 3)
+    outputs = form.logits(weights, batch.images, {})
     for model in range(2):
         own, group = {key: value[model] for key, value in weights.items()}, model * groups // 2
         expected, _, _ = by_autograd(network, own, batch.images[group], batch.labels[group], {})
@@ -167,9 +171,10 @@ def test_models_give_the_same_bytes_alone_and_together():
 
 
 @pytest.mark.parametrize("change", [
-    (0, nn.Conv2d(1, 2, 3, stride=2)), (0, nn.Conv2d(1, 2, 3, dilation=2)), (0, nn.Conv2d(1, 2, 3, padding="same")),
+    (0, nn.Conv2d(1, 2, 3, stride=(1, 2))), (0, nn.Conv2d(1, 2, 3, dilation=2)),
+    (0, nn.Conv2d(1, 2, 3, padding="same")),
     (0, nn.Conv2d(1, 2, 3, padding=1, padding_mode="circular")), (0, nn.Conv2d(1, 2, (3, 5), padding=(1, 2))),
-    (0, nn.Linear(9, 9)), (1, nn.MaxPool2d(3, stride=2)), (1, nn.MaxPool2d(2, ceil_mode=True)), (1, nn.Sigmoid()),
+    (0, nn.Linear(9, 9)), (1, nn.MaxPool2d(3, stride=2)), (1, nn.MaxPool2d(2, ceil_mode=True)), (1, nn.Tanh()),
     (1, nn.BatchNorm2d(2)), (2, nn.Flatten(2)), (2, nn.ReLU()), (3, nn.ReLU()),
 ])  # fmt: skip
 def test_a_network_with_another_layer_is_left_to_other_forms(change):
@@ -215,8 +220,8 @@ def compiler(folder, script):
 
 
 def test_the_digest_of_a_job_sees_the_sources():
-    sources = [form.__file__.replace("form.py", name) for name in library.FILES]
-    assert library.digest([type(library.Path())(source) for source in sources]) == library.DIGEST
+    folder = Path(library.__file__).parent
+    assert library.digest([folder / name for name in library.FILES]) == library.DIGEST
 
 
 @pytest.mark.parametrize(("script", "message"), [
@@ -260,7 +265,7 @@ def test_what_computes_something_else_is_not_kept(fresh, monkeypatch):
 def test_a_library_that_was_damaged_is_built_again(monkeypatch, fresh_with_library):
     built = library.kept_or_built()
     built.write_bytes(b"damaged")
-    assert form.agrees(library.library())
+    assert agrees(library.library())
     assert built.read_bytes() != b"damaged"
 
 
@@ -278,5 +283,5 @@ def test_a_library_with_another_sign_does_not_agree():
 
             return call
 
-    assert form.agrees(library.library())
-    assert not form.agrees(Wrong())
+    assert agrees(library.library())
+    assert not agrees(Wrong())

@@ -2,7 +2,7 @@
 
 import os
 
-from leaklab.federated.forms.lanes.library import COMPILER, OFF
+from leaklab.models.lanes.library import COMPILER, OFF
 from training_speed.workers import ours
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from leaklab.federated.forms.lanes.library import COMPILER, FACT, OFF
 from leaklab.items.items import load_items
+from leaklab.models.lanes.library import COMPILER, FACT, OFF
 from leaklab.planning.code_lock import FILE, CodeLock, witnessed
 from leaklab.planning.gpus import device_wanted
 from leaklab.planning.own_items import without_own

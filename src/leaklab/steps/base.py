@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from leaklab.models.lanes.library import FACT, compiled
 from leaklab.records.errors import UserError
 from leaklab.records.plugins import blamed
 from leaklab.records.recorder import Recorder
@@ -98,6 +99,8 @@ def main(rule: str, run: Callable[[Job], None], argv: list[str] | None = None) -
         record = job.outputs.pop("run")
         _limit_threads(arguments.threads)
         run(job)
+        if compiled():
+            job.note(**{FACT: True})
         recorder.finish(record, job.spec, job.inputs, job.outputs)
 
 

@@ -7,7 +7,6 @@ import torch
 from leaklab.captures.capture import capture, defense_changes, sent_again
 from leaklab.captures.truth import save_truth
 from leaklab.data.dataset import Dataset
-from leaklab.federated.forms.lanes.library import FACT, compiled
 from leaklab.models.generators.base import load_generator
 from leaklab.observations.files import save_observation
 from leaklab.records.files import read_json, read_tensors
@@ -34,7 +33,6 @@ def run(job: Job) -> None:
         trials=len(observation.trials),
         local_steps_done=truth.rates.shape[1],
         granted=sorted(knowledge.facts),
-        **{FACT: compiled()},
         substitute=dataset.substitute,
         **({"silent_updates": dict(Counter(observation.silent.values()))} if observation.silent else {}),
     )

@@ -7,7 +7,6 @@ import torch
 from leaklab.data.dataset import Dataset
 from leaklab.federated.checkpoint import Stopped, Sweep, discard
 from leaklab.federated.engine import train
-from leaklab.federated.forms.lanes.library import FACT, compiled
 from leaklab.records.environment import checkpoint_seconds
 from leaklab.records.files import read_json, read_tensors, write_table, write_tensors
 from leaklab.records.streams import repeat_on_gpu
@@ -47,7 +46,6 @@ def run(job: Job) -> None:
     job.note(
         client_steps=sweep.client_steps,
         microseconds_per_client_step=round(1e6 * sweep.training_seconds / max(1, sweep.client_steps), 1),
-        **{FACT: compiled()},
         diverged=sweep.diverged,
         clipped_clients=sweep.clipped_clients,
         random_numbers="batches, dropout masks and the defense's draws are common to all settings of a seed",

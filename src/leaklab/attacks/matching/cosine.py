@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from leaklab.attacks.matching.distances import by_trial, squared_norm
-from leaklab.attacks.matching.gradients import layered_gradients
+from leaklab.attacks.matching.gradients import general_gradients
 from leaklab.attacks.matching.inversion import Inversion
 from leaklab.attacks.matching.module_gradients import gradient_products, reason_against
 from leaklab.records.errors import UserError
@@ -68,7 +68,7 @@ class CosineInversion(Inversion):
         if not length.isfinite().all():
             raise UserError("an observed gradient is not finite, so it has no direction: capture it again")
         super().__init__(network, unit, shape, num_classes, cosine_distance, labels)
-        self._by_products = self._gradients is not layered_gradients and reason_against(network) is None
+        self._by_products = self._gradients is general_gradients and reason_against(network) is None
 
     def __call__(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return 1 - cos [S] at ``points`` [S, n] and its derivative [S, n]."""

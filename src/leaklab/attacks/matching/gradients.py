@@ -16,15 +16,22 @@ from torch.autograd.function import once_differentiable
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 
+from leaklab.attacks.matching.compiled import CompiledGradients, can_be_compiled
+from leaklab.models.lanes.library import library
+
 TrialGradients = Callable[[nn.Sequential, Tensor, Tensor], list[Tensor]]
 
 
 def trial_gradients(network: nn.Sequential) -> TrialGradients:
-    """Return the fastest exact way for this network: ``layered_gradients`` or ``general_gradients``."""
+    """Return the fastest exact way for this network: compiled, ``layered_gradients`` or ``general_gradients``."""
     with_weights = [layer for layer in network if next(layer.parameters(), None) is not None]
     fixed = any(hasattr(layer, "weight") and not isinstance(layer.weight, nn.Parameter) for layer in network)
     plain = not fixed and all(_is_plain(layer) for layer in with_weights)
-    return layered_gradients if plain else general_gradients
+    if not plain:
+        return general_gradients
+    if can_be_compiled(network) and (compiled := library()) is not None:
+        return CompiledGradients(network, compiled)
+    return layered_gradients
 
 
 def soft_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:

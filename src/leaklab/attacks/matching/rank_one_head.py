@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from leaklab.attacks.matching.distances import Distance
-from leaklab.attacks.matching.gradients import layered_gradients, trial_gradients
+from leaklab.attacks.matching.gradients import general_gradients, layered_gradients, trial_gradients
 from leaklab.attacks.matching.inversion import Inversion
 
 LARGE_HEAD = 2**20
@@ -90,7 +90,7 @@ def inversion_of(
     """Return the fastest exact objective for these observed gradients; arguments as for ``Inversion``."""
     head = network[-1]
     large = isinstance(head, nn.Linear) and head.bias is not None and head.weight.numel() >= LARGE_HEAD
-    plain = large and shape[0] == 1 and trial_gradients(network) is layered_gradients
+    plain = large and shape[0] == 1 and trial_gradients(network) is not general_gradients
     short = plain and outer_factors(observed[-2]) is not None
     chosen = RankOneHeadInversion if short else Inversion
     return chosen(network, observed, shape, num_classes, distance, labels)

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from leaklab.defenses.per_sample import patches
 from leaklab.federated.batches import Batch
 from leaklab.federated.forms.dense import DenseNetwork, affine
-from leaklab.federated.forms.lanes.form import LanesNetwork
+from leaklab.federated.forms.lanes import LanesNetwork
 from leaklab.federated.forms.network import TrainableNetwork
 from leaklab.federated.forms.one_by_one import OneByOne, TextNetwork
 from leaklab.federated.forms.plain_cnn import PlainCnn, channels_last_images, forward

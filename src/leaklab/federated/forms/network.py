@@ -16,13 +16,14 @@ from leaklab.data.photographs import Images, parts_of
 from leaklab.federated.batches import Batch, DropoutSite
 from leaklab.federated.checkpoint import DIVERGED, fingerprint
 from leaklab.federated.forms.dense import DenseNetwork, is_dense
-from leaklab.federated.forms.lanes.form import LanesNetwork, fits_lanes
-from leaklab.federated.forms.lanes.library import library
+from leaklab.federated.forms.lanes import LanesNetwork
 from leaklab.federated.forms.one_by_one import OneByOne
 from leaklab.federated.forms.plain_cnn import PlainCnn, is_plain_cnn
 from leaklab.federated.forms.stacked import StackedNetwork, can_be_stacked
 from leaklab.federated.optimizers import Weights
 from leaklab.models.base import Architecture, Shape
+from leaklab.models.lanes.description import fits_lanes
+from leaklab.models.lanes.library import library
 from leaklab.models.published import published_state
 from leaklab.records.errors import UserError
 from leaklab.specs.training import TrainSpec

@@ -19,8 +19,8 @@ from pathlib import Path
 
 log = logging.getLogger("leaklab")
 
-FILES = ("arithmetic.hpp", "layers.hpp", "network.cpp")
-DIGEST = "5dc6bff85a4d167cf37e36f2d3040e28cf4a7d14bf1be1702df9b75ceddd66d6"
+FILES = ("arithmetic.hpp", "layers.hpp", "network.hpp", "own.hpp", "trials.hpp", "entries.cpp")
+DIGEST = "ace8c1fb54e994afb3c1e8dd30848054c6ef87490d00c791df9995ed43f5da62"
 """SHA-256 of the sources; the digest of a job's code (``records/code.py``) sees them by it."""
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fPIC", "-shared", "-w")
 COMPILER, OFF = "LEAKLAB_COMPILER", "off"
@@ -85,7 +85,7 @@ def digest(sources: list[Path]) -> str:
 
 def computes_rightly(path: Path) -> bool:
     """Tell whether a library gives the gradients that the form without a compiler gives, on a small network."""
-    from leaklab.federated.forms.lanes.form import agrees
+    from leaklab.models.lanes.check import agrees
 
     return agrees(ctypes.CDLL(str(path)))
 

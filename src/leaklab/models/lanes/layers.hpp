@@ -17,8 +17,9 @@ template <typename Real> struct Scratch {
 template <typename Real> struct Convolution {
     std::vector<int64_t> taps;      // offsets of channel, row and column of a kernel, in the grid of the inputs
     std::vector<int64_t> channels;  // offsets of the channels of the outputs
+    const int stride;
 
-    Convolution(const Grid<Real>& in, const Grid<Real>& out, int high, int wide) {
+    Convolution(const Grid<Real>& in, const Grid<Real>& out, int high, int wide, int stride_) : stride(stride_) {
         for (int channel = 0; channel < in.channels; channel++)
             for (int i = 0; i < high; i++)
                 for (int j = 0; j < wide; j++)
@@ -26,31 +27,36 @@ template <typename Real> struct Convolution {
         for (int channel = 0; channel < out.channels; channel++) channels.push_back(channel * out.plane());
     }
 
-    void forward(const Grid<Real>& in, const Grid<Real>& out, int chunks, const Real* weight, const Real* bias) const {
+    void forward(const Grid<Real>& in, const Grid<Real>& out, int chunks, const Real* weight, const Real* bias,
+                 bool add = false) const {
         const int64_t size = taps.size(), N = Lanes<Real>::N;
         in_parts(out.channels, ROWS, [&](int row, int high) {
             for (int chunk = 0; chunk < chunks; chunk++)
                 for (int y = 0; y < out.high; y++)
-                    product<Real>({weight + row * size, size, 1, in.at(chunk, 0, y, 0), N, taps.data(), int(size),
-                                   bias ? bias + row : nullptr, out.inside(chunk, row, y), out.plane(), N},
+                    product<Real>({weight + row * size, size, 1, in.at(chunk, 0, y * stride, 0), stride * N,
+                                   taps.data(), int(size), bias ? bias + row : nullptr, out.inside(chunk, row, y),
+                                   out.plane(), N, add},
                                   high, out.wide);
         });
     }
 
-    // Adds what each slope at an output means for the inputs under its kernel: no product with a border's zeros.
+    // Adds what each slope at an output means for the inputs under its kernel: no product with a border's zeros. The
+    // sums of one block lie in different channels, so that none waits for what another one has just stored.
     void slopes_at_inputs(const Grid<Real>& out, const Grid<Real>& in, int chunks, const Real* weight, Real* turned) {
-        const int64_t size = taps.size(), outputs = channels.size(), N = Lanes<Real>::N;
+        const int64_t outputs = channels.size(), places = taps.size() / in.channels, N = Lanes<Real>::N;
         std::memset(in.data, 0, chunks * in.chunk() * sizeof(Real));
-        for (int64_t tap = 0; tap < size; tap++)
-            for (int64_t output = 0; output < outputs; output++)
-                turned[tap * outputs + output] = weight[output * size + tap];
-        in_parts(int(size), ROWS, [&](int tap, int high) {
+        for (int64_t place = 0; place < places; place++)
+            for (int64_t channel = 0; channel < in.channels; channel++)
+                for (int64_t output = 0; output < outputs; output++)
+                    turned[(place * in.channels + channel) * outputs + output] =
+                        weight[output * taps.size() + channel * places + place];
+        for (int64_t place = 0; place < places; place++)
             for (int chunk = 0; chunk < chunks; chunk++)
                 for (int y = 0; y < out.high; y++)
-                    product<Real>({turned + tap * outputs, outputs, 1, out.at(chunk, 0, y, 0), N, channels.data(),
-                                   int(outputs), nullptr, in.at(chunk, 0, y, 0), 0, N, true, taps.data() + tap},
-                                  high, out.wide);
-        });
+                    product<Real>({turned + place * in.channels * outputs, outputs, 1, out.at(chunk, 0, y, 0), N,
+                                   channels.data(), int(outputs), nullptr, in.at(chunk, 0, y * stride, 0) + taps[place],
+                                   in.plane(), stride * N, true},
+                                  in.channels, out.wide);
     }
 };
 
@@ -134,6 +140,13 @@ template <typename Real> typename Lanes<Real>::Vector& vector(Real* values, int6
     return reinterpret_cast<typename Lanes<Real>::Vector*>(values)[place];
 }
 
+// Places of vectors that lie side by side.
+template <typename Real> std::vector<int64_t> steps(int64_t count) {
+    std::vector<int64_t> found(count);
+    for (int64_t k = 0; k < count; k++) found[k] = k * Lanes<Real>::N;
+    return found;
+}
+
 // The greatest value of each window; one that is not a number wins.
 template <typename Real> void pool(const Grid<Real>& in, const Grid<Real>& out, int chunks, int high, int wide) {
     each_row(out, chunks, [&](int chunk, int channel, int y) {
@@ -190,6 +203,43 @@ void rectify_back(const Grid<Real>& in, const Grid<Real>& slopes, const Grid<Rea
             const auto one = vector(from, x);
             vector(into, x) = vector(own, x) > 0 ? one : one * below;
         }
+    });
+}
+
+// e^x to a rounding or two: 2^n times a Taylor polynomial on [-ln 2 / 2, ln 2 / 2], whose rest is below a rounding.
+template <typename Real> typename Lanes<Real>::Vector exponential(typename Lanes<Real>::Vector x) {
+    constexpr bool SINGLE = sizeof(Real) == 4;
+    typedef std::conditional_t<SINGLE, int32_t, int64_t> Integer;
+    typedef Integer Integers __attribute__((vector_size(BYTES)));
+    const Real most = SINGLE ? 88 : 709, least = SINGLE ? -87 : -708;
+    x = x > most ? most + x * 0 : x;
+    x = x < least ? least + x * 0 : x;
+    const Real magic = SINGLE ? Real(12582912) : Real(6755399441055744);  // 1.5 * 2^23, 1.5 * 2^52: rounds to integers
+    const auto n = (x * Real(1.4426950408889634) + magic) - magic;
+    const auto r = (x - n * Real(SINGLE ? 0.693359375 : 0.693145751953125)) -
+                   n * Real(SINGLE ? -2.12194440e-4 : 1.42860682030941723212e-6);
+    auto sum = x * 0 + Real(1);
+    for (int k = SINGLE ? 7 : 13; k >= 1; k--) sum = sum * r / Real(k) + Real(1);
+    const auto power = (__builtin_convertvector(n, Integers) + (SINGLE ? 127 : 1023)) << (SINGLE ? 23 : 52);
+    typename Lanes<Real>::Vector factor;
+    std::memcpy(&factor, &power, sizeof factor);
+    return sum * factor;
+}
+
+template <typename Real> void squash(const Grid<Real>& in, const Grid<Real>& out, int chunks) {
+    each_row(in, chunks, [&](int chunk, int channel, int y) {
+        Real *from = in.inside(chunk, channel, y), *to = out.inside(chunk, channel, y);
+        for (int x = 0; x < in.wide; x++) vector(to, x) = 1 / (1 + exponential<Real>(-vector(from, x)));
+    });
+}
+
+// `out` are the sigmoid's outputs: its derivative there is out (1 - out).
+template <typename Real>
+void squash_back(const Grid<Real>& out, const Grid<Real>& slopes, const Grid<Real>& to, int chunks) {
+    each_row(out, chunks, [&](int chunk, int channel, int y) {
+        Real *own = out.inside(chunk, channel, y), *from = slopes.inside(chunk, channel, y);
+        Real* into = to.inside(chunk, channel, y);
+        for (int x = 0; x < out.wide; x++) vector(into, x) = vector(from, x) * vector(own, x) * (1 - vector(own, x));
     });
 }
 

@@ -1,4 +1,6 @@
-// Losses, gradients and outputs of small convolutional networks, for any number of models; `form.py` calls it.
+// One convolutional network: outputs, loss and gradients of a batch.
+
+#pragma once
 
 #include "layers.hpp"
 
@@ -9,14 +11,22 @@
 
 namespace {
 
-enum Kind : int32_t { CONVOLUTION, AFFINE, POOL, RECTIFIER, DROPOUT };
+enum Kind : int32_t { CONVOLUTION, AFFINE, POOL, RECTIFIER, DROPOUT, SIGMOID };
 
-struct Layer {  // as in form.py
+struct Layer {  // as in description.py
     int32_t kind, channels, high, wide;                  // and the size of its inputs
     int32_t outputs, kernel_high, kernel_wide, padding;  // windows of a pooling do not overlap
+    int32_t stride;                                      // of a convolution
     int32_t weight, bias, mask;                          // places in the lists of tensors; -1: none
     double below;                                        // factor of a rectifier below 0
 };
+
+// The values before a layer, or behind the last one.
+template <typename Real> Grid<Real> grid_before(const std::vector<Layer>& layers, int index) {
+    if (index == int(layers.size())) return {layers.back().outputs, 1, 1, 0, nullptr};
+    const Layer& layer = layers[index];
+    return {layer.channels, layer.high, layer.wide, layer.kind == CONVOLUTION ? layer.padding : 0, nullptr};
+}
 
 // Adds the seconds of its life to a number, if there is one.
 struct Watch {
@@ -48,7 +58,8 @@ template <typename Real> class Network {
     Network(const Layer* first, int count_, int batch_)
         : layers(first, first + count_), count(count_), batch(batch_), chunks((batch_ + N - 1) / N),
           values(count_ + 1), slopes(count_ + 1), convolutions(count_), affines(count_) {
-        for (int index = 0; index <= count; index++) shape(index);
+        for (int index = 0; index <= count; index++)
+            values[index] = slopes[index] = grid_before<Real>(layers, index);
         const size_t size = place(nullptr) * sizeof(Real);
         memory.reset(static_cast<Real*>(std::aligned_alloc(BYTES, size)));
         if (!memory) throw std::bad_alloc();
@@ -58,7 +69,8 @@ template <typename Real> class Network {
             const Layer& layer = layers[index];
             if (layer.kind == CONVOLUTION)
                 convolutions[index] = std::make_unique<Convolution<Real>>(values[index], values[index + 1],
-                                                                          layer.kernel_high, layer.kernel_wide);
+                                                                          layer.kernel_high, layer.kernel_wide,
+                                                                          layer.stride);
             if (layer.kind == AFFINE)
                 affines[index] = std::make_unique<Affine<Real>>(inputs(layer), layer.outputs, batch);
         }
@@ -89,6 +101,7 @@ template <typename Real> class Network {
                 case POOL: pool(in, out, chunks, layer.kernel_high, layer.kernel_wide); break;
                 case RECTIFIER: rectify(in, out, chunks, Real(layer.below)); break;
                 case DROPOUT: drop(in, out, batch, masks[layer.mask]); break;
+                case SIGMOID: squash(in, out, chunks); break;
             }
         }
     }
@@ -128,7 +141,7 @@ template <typename Real> class Network {
             switch (layer.kind) {
                 case CONVOLUTION: {
                     Convolution<Real>& own = *convolutions[index];
-                    if (gradient) correlation(out, in, chunks, own.taps.data(), int(own.taps.size()), gradient);
+                    if (gradient) correlation(out, in, chunks, own.stride, own.taps, gradient);
                     if (inner) own.slopes_at_inputs(out, to, chunks, weight, scratch.kernels);
                     break;
                 }
@@ -146,24 +159,15 @@ template <typename Real> class Network {
                 case DROPOUT:
                     if (inner) drop(out, to, batch, masks[layer.mask]);
                     break;
+                case SIGMOID:
+                    if (inner) squash_back(values[index + 1], out, to, chunks);
+                    break;
             }
         }
     }
 
    private:
     static int inputs(const Layer& layer) { return layer.channels * layer.high * layer.wide; }
-
-    void shape(int index) {
-        Grid<Real>& grid = values[index];
-        if (index < count) {
-            const Layer& layer = layers[index];
-            grid.channels = layer.channels, grid.high = layer.high, grid.wide = layer.wide;
-            grid.border = layer.kind == CONVOLUTION ? layer.padding : 0;
-        } else {
-            grid.channels = layers[count - 1].outputs, grid.high = grid.wide = 1;
-        }
-        slopes[index] = grid;
-    }
 
     // Gives every grid its part of the memory, and returns how many values are needed.
     int64_t place(Real* first) {
@@ -189,63 +193,4 @@ template <typename Real> class Network {
     }
 };
 
-template <typename Real> struct Tensors {  // of all models, or groups, one behind the other
-    int count;
-    Real* const* data;
-    const int64_t* sizes;  // of one
-
-    std::vector<Real*> of(int64_t index) const {
-        std::vector<Real*> found(count);
-        for (int place = 0; place < count; place++)
-            found[place] = data[place] ? data[place] + index * sizes[place] : nullptr;
-        return found;
-    }
-};
-
-template <typename Real>
-void gradients(Network<Real>& network, int models, int shared, const Real* images, const int64_t* labels, int64_t batch,
-               Tensors<Real> masks, Tensors<Real> weights, Tensors<Real> into, Real* losses, int lowest) {
-    for (int64_t model = 0; model < models; model++) {
-        const int64_t group = model / shared;
-        if (model % shared == 0) network.read(images + group * network.image_size());
-        const auto own = weights.of(model), dropped = masks.of(group), to = into.of(model);
-        network.forward(own.data(), dropped.data());
-        losses[model] = network.loss(labels + group * batch);
-        network.backward(own.data(), dropped.data(), to.data(), lowest);
-    }
-}
-
-template <typename Real>
-void outputs(Network<Real>& network, int models, int shared, const Real* images, Tensors<Real> weights, Real* into) {
-    for (int64_t model = 0; model < models; model++) {
-        if (model % shared == 0) network.read(images + model / shared * network.image_size());
-        network.forward(weights.of(model).data(), nullptr);
-        network.write(into + model * network.output_size());
-    }
-}
-
 }  // namespace
-
-#define ENTRIES(Real, NAME)                                                                                          \
-    extern "C" void* open_##NAME(const Layer* layers, int count, int batch) {                                        \
-        return new (std::nothrow) Network<Real>(layers, count, batch);                                               \
-    }                                                                                                                \
-    extern "C" void close_##NAME(void* network) { delete static_cast<Network<Real>*>(network); }                     \
-    extern "C" void time_##NAME(void* network, double* seconds) {                                                    \
-        static_cast<Network<Real>*>(network)->seconds = seconds;                                                     \
-    }                                                                                                                \
-    extern "C" void gradients_##NAME(void* network, int models, int shared, const Real* images,                      \
-                                     const int64_t* labels, int64_t batch, int mask_count, Real* const* masks,       \
-                                     const int64_t* mask_sizes, int count, Real* const* weights,                     \
-                                     const int64_t* sizes, Real* const* into, Real* losses, int lowest) {            \
-        gradients<Real>(*static_cast<Network<Real>*>(network), models, shared, images, labels, batch,                \
-                        {mask_count, masks, mask_sizes}, {count, weights, sizes}, {count, into, sizes}, losses,      \
-                        lowest);                                                                                     \
-    }                                                                                                                \
-    extern "C" void outputs_##NAME(void* network, int models, int shared, const Real* images, int count,             \
-                                   Real* const* weights, const int64_t* sizes, Real* into) {                         \
-        outputs<Real>(*static_cast<Network<Real>*>(network), models, shared, images, {count, weights, sizes}, into); \
-    }
-
-ENTRIES(float, float32)
-ENTRIES(double, float64)

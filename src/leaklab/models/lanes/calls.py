@@ -1,0 +1,147 @@
+"""What the compiled library is asked for, in tensors."""
+
+import ctypes
+import weakref
+from collections.abc import Collection, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from leaklab.models.lanes.description import Description, Layer
+
+TYPES = {torch.float32: "float32", torch.float64: "float64"}
+Tensors = Mapping[str, Tensor]
+
+
+class Opened:
+    """What a library has opened for batches of some sizes, closed with this object.
+
+    Attributes:
+        asked: who was the last to ask an opened thing for gradients, by its place in memory.
+    """
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        """Hold nothing yet."""
+        self.library = library
+        self.asked: dict[int | None, object] = {}
+        self._open: dict[tuple[str, bytes, tuple[int, ...]], ctypes.c_void_p] = {}
+
+    def get(self, what: str, layers: Sequence[Layer], *counts: int) -> ctypes.c_void_p:
+        """Return ``open_<what>`` of some layers, made when it is first asked for.
+
+        Raises:
+            MemoryError: there is no room for it.
+        """
+        array = (Layer * len(layers))(*layers)
+        key = what, bytes(array), counts
+        if key not in self._open:
+            opened = getattr(self.library, f"open_{what}")
+            opened.restype = ctypes.c_void_p
+            address = opened(array, len(layers), *counts)
+            if not address:
+                raise MemoryError(f"no memory for batches of {counts}")
+            self._open[key] = ctypes.c_void_p(address)
+            weakref.finalize(self, getattr(self.library, f"close_{what}"), self._open[key])
+        return self._open[key]
+
+
+def at(tensor: Tensor) -> ctypes.c_void_p:
+    """Return the place of a contiguous tensor's first number."""
+    return ctypes.c_void_p(tensor.data_ptr())
+
+
+def places(tensors: Sequence[Tensor | None]) -> ctypes.Array[ctypes.c_void_p]:
+    """Return the places of contiguous tensors; 0 for None."""
+    return (ctypes.c_void_p * max(1, len(tensors)))(*(None if one is None else one.data_ptr() for one in tensors))
+
+
+def sizes(tensors: Sequence[Tensor]) -> ctypes.Array[ctypes.c_int64]:
+    """Return how many numbers each tensor has behind its first axis."""
+    return (ctypes.c_int64 * max(1, len(tensors)))(*(one[0].numel() for one in tensors))
+
+
+def gradients(
+    opened: Opened, description: Description, weights: Tensors, images: Tensor, labels: Tensor, masks: Tensors,
+    wanted: Collection[str],
+) -> tuple[Tensor, dict[str, Tensor]]:  # fmt: skip
+    """Return each model's mean cross-entropy [M] and the wanted gradients by name, [M, ...].
+
+    Args:
+        opened: of the library.
+        description: of the network.
+        weights: by name, [M, ...].
+        images: [G, B, C, H, W], G a divisor of M.
+        labels: [G, B], int64.
+        masks: factors at the dropout layers, [G, B, ...], by name.
+        wanted: names of the gradients.
+    """
+    images, labels = images.contiguous(), labels.contiguous()
+    held = [weights[name].contiguous() for name in description.names]
+    factors = [masks[name].to(images.dtype).contiguous() for name in description.masks if description.drops]
+    found = {name: torch.empty_like(held[description.names.index(name)]) for name in wanted}
+    models, (groups, size) = len(held[0]), labels.shape
+    losses, own = images.new_empty(models), TYPES[images.dtype]
+    getattr(opened.library, f"gradients_{own}")(
+        opened.get(own, description.layers, size), models, models // groups, at(images), at(labels),
+        ctypes.c_int64(size), len(factors), places(factors), sizes(factors), len(held), places(held), sizes(held),
+        places([found.get(name) for name in description.names]), at(losses), _lowest(description, wanted),
+    )  # fmt: skip
+    return losses, found
+
+
+def _lowest(description: Description, names: Collection[str]) -> int:
+    """Return the first layer that has a wanted weight: nothing below it is needed."""
+    wanted = {description.names.index(name) for name in names}
+    return min(index for index, layer in enumerate(description.layers) if wanted & {layer.weight, layer.bias})
+
+
+def outputs(opened: Opened, description: Description, weights: Tensors, images: Tensor) -> Tensor:
+    """Return the outputs [M, classes, B] for images [G, B, C, H, W]."""
+    images, own = images.contiguous(), TYPES[images.dtype]
+    held = [weights[name].contiguous() for name in description.names]
+    models, (groups, batch) = len(held[0]), images.shape[:2]
+    found = images.new_empty(models, description.layers[-1].outputs, batch)
+    getattr(opened.library, f"outputs_{own}")(
+        opened.get(own, description.layers, batch), models, models // groups, at(images), len(held), places(held),
+        sizes(held), at(found),
+    )  # fmt: skip
+    return found
+
+
+class Trials:
+    """Gradients of T trials of B samples with common weights, and what functions of them mean for the samples."""
+
+    def __init__(self, opened: Opened, description: Description, weights: Sequence[Tensor], images: Tensor) -> None:
+        """Take the weights in the description's order, and images [T, B, C, H, W]."""
+        self._opened, self._library, self._own = opened, opened.library, TYPES[images.dtype]
+        self._handle = opened.get(f"trials_{self._own}", description.layers, *images.shape[:2])
+        self._weights = [value.contiguous() for value in weights]
+        self._sizes = (ctypes.c_int64 * len(self._weights))(*(value.numel() for value in self._weights))
+
+    def gradients(self, images: Tensor, targets: Tensor) -> list[Tensor]:
+        """Return the gradient of each trial's mean cross-entropy, [T, ...] for each weight.
+
+        Args:
+            images: [T, B, C, H, W], contiguous.
+            targets: class probabilities [T, B, K], contiguous.
+        """
+        found = [value.new_empty(len(images), *value.shape) for value in self._weights]
+        self._opened.asked[self._handle.value] = self
+        getattr(self._library, f"trial_gradients_{self._own}")(
+            self._handle, at(images), at(targets), len(found), places(self._weights), self._sizes, places(found)
+        )
+        return found
+
+    def derivatives(self, images: Tensor, targets: Tensor, outer: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Return a function's derivatives by images and targets from those by the gradients, ``outer``.
+
+        The library goes on from what ``gradients`` left; if it was asked for another one's since, it does them again.
+        """
+        if self._opened.asked.get(self._handle.value) is not self:
+            self.gradients(images, targets)
+        by_images, by_targets = torch.empty_like(images), torch.empty_like(targets)
+        given = [value.contiguous() for value in outer]
+        getattr(self._library, f"trial_derivatives_{self._own}")(
+            self._handle, at(targets), places(self._weights), self._sizes, places(given), at(by_images), at(by_targets)
+        )
+        return by_images, by_targets

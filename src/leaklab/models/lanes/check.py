@@ -1,0 +1,65 @@
+"""Whether a library that was just built computes what autograd does: asked once, before it is kept."""
+
+import ctypes
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from leaklab.models.lanes.calls import Opened, Trials, gradients
+from leaklab.models.lanes.description import Description
+from leaklab.records.streams import stream
+
+AGREEMENT = 1e-10
+"""Largest difference in float64, where no value is much above 1."""
+SHAPE = (2, 10, 9)
+
+
+def agrees(library: ctypes.CDLL) -> bool:
+    """Tell whether loss, gradients and their derivatives are those of autograd on a network that has all layers."""
+    return max(differences(library)) < AGREEMENT
+
+
+def differences(library: ctypes.CDLL) -> Iterator[float]:
+    """Yield how far each number is at most from that of autograd."""
+    draws = stream(0, "a network with all layers")
+    network = nn.Sequential(
+        nn.Conv2d(2, 7, 3, padding=1), nn.MaxPool2d(2), nn.LeakyReLU(), nn.Conv2d(7, 5, (2, 3), stride=2), nn.Sigmoid(),
+        nn.Flatten(), nn.Linear(10, 19), nn.ReLU(), nn.Linear(19, 3),
+    ).double()  # fmt: skip
+    weights = {name: draws.normal(*value.shape) / 2 for name, value in network.state_dict().items()}
+    images, labels = draws.normal(11, *SHAPE), draws.integers(0, 3, 11)
+    opened, description = Opened(library), Description.of(network, SHAPE, dropping=False)
+    stacked = {name: value[None] for name, value in weights.items()}
+    loss, found = gradients(opened, description, stacked, images[None], labels[None], {}, list(weights))
+    leaves = {name: value.clone().requires_grad_() for name, value in weights.items()}
+    expected = F.cross_entropy(functional_call(network, leaves, (images,)), labels)
+    yield abs(float(loss[0]) - float(expected.detach()))
+    for name, value in zip(leaves, torch.autograd.grad(expected, list(leaves.values())), strict=True):
+        yield _apart(found[name][0], value)
+    yield from _of_trials(opened, description, network, weights, images, draws.normal(11, 3).softmax(1))
+
+
+def _of_trials(
+    opened: Opened, description: Description, network: nn.Module, weights: dict[str, Tensor], images: Tensor,
+    targets: Tensor,
+) -> Iterator[float]:  # fmt: skip
+    leaves = {name: value.clone().requires_grad_() for name, value in weights.items()}
+    inputs, wanted = images.clone().requires_grad_(), targets.clone().requires_grad_()
+    loss = -(wanted * functional_call(network, leaves, (inputs,)).log_softmax(1)).sum() / len(images)
+    own = torch.autograd.grad(loss, list(leaves.values()), create_graph=True)
+    outer = [value.detach().cos() for value in own]
+    expected = torch.autograd.grad(list(own), (inputs, wanted), outer)
+    trials = Trials(opened, description, list(weights.values()), images[None])
+    found = trials.gradients(images[None], targets[None])
+    for one, value in zip(found, own, strict=True):
+        yield _apart(one[0], value.detach())
+    both = trials.derivatives(images[None], targets[None], [value[None] for value in outer])
+    for one, value in zip(both, expected, strict=True):
+        yield _apart(one[0], value)
+
+
+def _apart(one: Tensor, other: Tensor) -> float:
+    return float((one - other).abs().max())
