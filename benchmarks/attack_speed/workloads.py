@@ -86,6 +86,22 @@ WORKLOADS = (
         iterations=24,
         quick_iterations=5,
     ),
+    replace(_DLG, name="a2-dlg-cnn", title="A2 DLG on the CNN 10/20/50, 4 trials", model="cnn-small"),
+    *(
+        Workload(
+            name=f"a2-ig-{key}",
+            title=f"A2 IG on the {network}, 4 trials",
+            attack="ig",
+            model=model,
+            trials=4,
+            iterations=200,
+            quick_iterations=20,
+        )
+        for key, network, model in (
+            ("lenet", "LeNet with four convolutions", "dlg-lenet"),
+            ("cnn", "CNN 10/20/50", "cnn-small"),
+        )
+    ),
     replace(
         _DLG,
         name="a3-dlg-25db",

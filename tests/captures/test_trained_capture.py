@@ -9,8 +9,8 @@ from leaklab.attacks.base import victim
 from leaklab.captures.capture import capture, hold_images, sent_again
 from leaklab.data.dataset import unit_range
 from leaklab.federated.engine import train
-from leaklab.models.lanes.library import compiled
 from leaklab.federated.population import sampled_clients
+from leaklab.models.lanes.library import compiled
 from leaklab.models.published import with_published
 from leaklab.observations.threat_models import FACTS, OWN
 from leaklab.records.errors import UserError
