@@ -6,6 +6,18 @@
 
 namespace {
 
+// Hands out parts of a memory, or only counts what they need.
+template <typename Real> struct Parts {
+    Real* first;  // nullptr: counts
+    int64_t needed = 0;
+
+    Real* take(int64_t size) {
+        Real* part = first ? first + needed : nullptr;
+        needed += (size + Lanes<Real>::N - 1) / Lanes<Real>::N * Lanes<Real>::N;
+        return part;
+    }
+};
+
 // Memory of a network for what lies otherwise than its grids, as large as its largest layer asks for.
 template <typename Real> struct Scratch {
     Real* kernels = nullptr;  // [taps][outputs], the kernels of a convolution turned

@@ -171,25 +171,21 @@ template <typename Real> class Network {
 
     // Gives every grid its part of the memory, and returns how many values are needed.
     int64_t place(Real* first) {
-        int64_t needed = 0, kernels = 0, most = 0, outputs = 0;
-        auto take = [&](int64_t size) {
-            Real* part = first ? first + needed : nullptr;
-            needed += (size + N - 1) / N * N;
-            return part;
-        };
+        int64_t kernels = 0, most = 0, outputs = 0;
+        Parts<Real> parts{first};
         for (auto* grids : {&values, &slopes})
-            for (auto& grid : *grids) grid.data = take(chunks * grid.chunk());
+            for (auto& grid : *grids) grid.data = parts.take(chunks * grid.chunk());
         for (const Layer& layer : layers) {
             const int64_t taps = int64_t(layer.channels) * layer.kernel_high * layer.kernel_wide;
             if (layer.kind == CONVOLUTION) kernels = std::max(kernels, layer.outputs * taps);
             if (layer.kind == AFFINE) most = std::max<int64_t>(most, inputs(layer));
             if (layer.kind == AFFINE) outputs = std::max<int64_t>(outputs, layer.outputs);
         }
-        scratch.kernels = take(kernels);
-        scratch.samples = take(int64_t(chunks) * N * (most + N));
-        scratch.slopes = take(int64_t(chunks) * N * outputs);
-        scratch.columns = take(std::max<int64_t>(outputs, OUTPUTS) * N);
-        return needed;
+        scratch.kernels = parts.take(kernels);
+        scratch.samples = parts.take(int64_t(chunks) * N * (most + N));
+        scratch.slopes = parts.take(int64_t(chunks) * N * outputs);
+        scratch.columns = parts.take(std::max<int64_t>(outputs, OUTPUTS) * N);
+        return parts.needed;
     }
 };
 

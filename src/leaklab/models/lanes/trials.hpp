@@ -83,21 +83,17 @@ template <typename Real> class Trials {
     }
 
     int64_t place(Real* first) {
-        int64_t needed = 0, most = 0;
-        auto take = [&](int64_t size) {
-            Real* part = first ? first + needed : nullptr;
-            needed += (size + N - 1) / N * N;
-            return part;
-        };
+        int64_t most = 0;
+        Parts<Real> parts{first};
         for (auto* grids : {&values, &slopes})
-            for (auto& grid : *grids) grid.data = take(chunks * grid.chunk());
+            for (auto& grid : *grids) grid.data = parts.take(chunks * grid.chunk());
         for (auto* grids : {&moves, &slope_moves})
-            for (auto& grid : *grids) grid.data = take(grid.chunk());
+            for (auto& grid : *grids) grid.data = parts.take(grid.chunk());
         for (const Layer& layer : layers)
             if (layer.weight >= 0) most = std::max<int64_t>(most, layer.outputs * taps(layer));
-        own.data = take(most * N);
-        turned = take(most);
-        return needed;
+        own.data = parts.take(most * N);
+        turned = parts.take(most);
+        return parts.needed;
     }
 
     void read(const Real* images, int chunk) {
