@@ -22,6 +22,8 @@ from leaklab.specs.base import RUNS, Spec, run_folder, run_id
 from leaklab.specs.text import TEXT_FOLDER
 
 PREPARED = Path("data/prepared")
+SHOWN = ("csv", "png")
+"""Which of an item's result files have to be there for it to be done."""
 
 
 @dataclass(frozen=True)
