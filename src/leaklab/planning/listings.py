@@ -13,10 +13,11 @@ from leaklab.planning.devices import Device, measured_device
 from leaklab.planning.estimate import Estimate, datasets_of, estimate, source_of
 from leaklab.planning.gpus import device_wanted, gpu_problem, no_gpu
 from leaklab.planning.item_list import Listing, counted
+from leaklab.planning.kept_plans import known_plan
 from leaklab.planning.names import is_paper_of_own, named_item, papers_of
 from leaklab.planning.outputs import how_to_make, jobs_behind, not_set_up
 from leaklab.planning.own_items import checked_items, own_items
-from leaklab.planning.plan import PREPARED, Job, Plan, build_plan, result_files
+from leaklab.planning.plan import PREPARED, Job, Plan, result_files
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
@@ -38,7 +39,7 @@ def list_plan(name: str, scale: Scale) -> Listing:
     wanted = _wanted(name, scale)
     if isinstance(wanted, Item):
         return _item_plan(wanted, scale)
-    plan = build_plan(wanted, (scale,))
+    plan = known_plan(wanted, (scale,))
     ready, paper = plan.ready(scale), name.strip().lower()
     if paper and not ready:
         raise UserError(_none_ready(paper, scale, plan, wanted))
@@ -73,7 +74,7 @@ def planned_items(name: str, scale: Scale) -> list[Item]:
 
 def _asked(name: str, scale: Scale) -> tuple[Plan, Scale, list[Item]]:
     wanted = _wanted(name, scale)
-    plan = build_plan({wanted.key: wanted} if isinstance(wanted, Item) else wanted, (scale,))
+    plan = known_plan({wanted.key: wanted} if isinstance(wanted, Item) else wanted, (scale,))
     items = [wanted] if isinstance(wanted, Item) else plan.ready(scale)
     return plan, scale, [item for item in items if (scale, item.key) in plan.runs]
 
@@ -95,7 +96,7 @@ def _wanted(name: str, scale: Scale) -> Item | dict[str, Item]:
 
 
 def _item_plan(item: Item, scale: Scale) -> Listing:
-    plan = build_plan({item.key: item}, (scale,))
+    plan = known_plan({item.key: item}, (scale,))
     jobs = plan.jobs_of(scale, item) if (scale, item.key) in plan.runs else []
     stages = dict.fromkeys(job.spec.stage for job in jobs)
     parts = {stage: [job for job in jobs if job.spec.stage == stage] for stage in stages}

@@ -20,7 +20,7 @@ from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.devices import measured_device
 from leaklab.planning.estimate import estimate
 from leaklab.planning.gpus import device_wanted
-from leaklab.planning.plan import build_plan
+from leaklab.planning.kept_plans import known_plan
 from leaklab.records.config import Scale
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
@@ -77,7 +77,7 @@ def seconds_for(needs: Sequence[Need], scale: Scale) -> list[float | None]:
         UserError: the project's items cannot be read.
     """
     items, device, lock = load_items(), measured_device(device_wanted()), CodeLock.load()
-    plan = build_plan(items, (scale,))
+    plan = known_plan(items, (scale,))
     known: dict[tuple[str, bool], float] = {}
 
     def seconds(key: str, trained: bool) -> float:

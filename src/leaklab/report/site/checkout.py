@@ -6,8 +6,9 @@ from pathlib import Path
 from posixpath import relpath
 
 from leaklab.items.items import Item, load_items, load_papers
+from leaklab.planning.kept_plans import known_plan
 from leaklab.planning.missing import Reasons, without_missing
-from leaklab.planning.plan import Plan, build_plan, result_files
+from leaklab.planning.plan import Plan, result_files
 from leaklab.planning.run_records import inputs_of, lacked_data
 from leaklab.records.config import Scale
 from leaklab.records.environment import duration
@@ -46,7 +47,7 @@ def report_page(scale: Scale) -> Found:
         for item in items.values():
             begin(result_files(item, scale)["png"], beside)
         items = as_made(items, scale)
-        plan = build_plan(items, (scale,))
+        plan = known_plan(items, (scale,))
         absent = absent_records(plan, scale, plan.ready(scale))
         if not absent:
             raise UserError(f"no report of the results here yet: run `snakemake --cores 2 {page}`")

@@ -9,8 +9,9 @@ from typing import Any
 from leaklab.items.items import Item, Paper
 from leaklab.metrics.silence import NO_INFORMATION_CARD
 from leaklab.observations.letters import without_attacker
+from leaklab.planning.kept_plans import known_plan
 from leaklab.planning.outputs import idle_defenses, state_of
-from leaklab.planning.plan import Plan, build_plan, result_files
+from leaklab.planning.plan import Plan, result_files
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.files import read_json
 from leaklab.records.ledger import Ledger
@@ -97,7 +98,7 @@ def gather(
     Raises:
         UserError: a result, record or configuration file is missing or damaged.
     """
-    evidence = _evidence(plan or build_plan(items, (scale,)), scale, sources, drawings)
+    evidence = _evidence(plan or known_plan(items, (scale,)), scale, sources, drawings)
     headlines, grants = load_headlines(), read_grants(Path("results", scale, threats.FILE))
     answers = {key: answer(key, own, evidence.asked.results, grants) for key, own in headlines.items()}
     if scale == "demo":
