@@ -31,6 +31,7 @@ from leaklab.report.judge.evidence import Evidence, Indexed
 from leaklab.report.judge.intervals import exact_share
 from leaklab.report.judge.judging import judge_all
 from leaklab.report.judge.tolerances import StandIns, Tolerances
+from leaklab.report.numbers.reading import read_table
 from leaklab.report.numbers.results import ResultRow, ResultTable, summarised
 
 RESULTS, PAPERS = Path("results"), Path("config/papers")
@@ -125,7 +126,7 @@ def published_results(folder: Path) -> ResultTable:
     tables = sorted(folder.glob("*/*.csv"))
     if not tables:
         raise UserError(f"{folder} has no result tables: make them with 'snakemake --cores 2 {folder.name}' first")
-    return ResultTable(tuple(row for path in tables for row in ResultTable.read(path).rows))
+    return ResultTable(tuple(row for path in tables for row in read_table(path).rows))
 
 
 def undecided_at(scale: Scale) -> list[Need]:

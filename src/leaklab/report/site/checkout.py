@@ -24,7 +24,7 @@ from leaklab.report.site.pages import ItemPage, JudgedClaim, PaperPages, SiteDat
 from leaklab.report.site.pictures import begin
 from leaklab.report.site.recipes import absent_records
 from leaklab.report.site.site_data import Sources, gather
-from leaklab.report.site.threats import FILE as LETTERS_OF_ROWS
+from leaklab.report.site.threat_letters import FILE as LETTERS_OF_ROWS
 
 CLAIMS = Path("config/papers/claims.csv")
 PUBLISHED: Scale = "small"

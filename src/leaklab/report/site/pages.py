@@ -16,7 +16,7 @@ from leaklab.report.site.attacks_tried import ProtectionLeft, TriedAttack, Unbro
 from leaklab.report.site.findings import Corrected, Sentence
 from leaklab.report.site.publication import Cost, MetricCard
 from leaklab.report.site.recipes import Recipe
-from leaklab.report.site.threats import ThreatModel
+from leaklab.report.site.threat_letters import ThreatModel
 from leaklab.report.tables.layout import Grid
 
 State = Literal["done", "not run", "planned"]

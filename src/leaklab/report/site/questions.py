@@ -91,8 +91,15 @@ class Asked:
     def of(self, paper: str) -> Questions:
         """Return the questions to a paper's results."""
         if paper not in self._known:
-            self._known[paper] = Questions(paper, self.results)
+            self._known[paper] = Questions(paper, self._by_paper.get(paper, ResultTable()))
         return self._known[paper]
+
+    @cached_property
+    def _by_paper(self) -> Mapping[str, ResultTable]:
+        found = defaultdict[str, list[ResultRow]](list)
+        for row in self.results.rows:
+            found[row.paper].append(row)
+        return {paper: ResultTable(tuple(rows)) for paper, rows in found.items()}
 
     @cached_property
     def by_item(self) -> Mapping[tuple[str, str], ResultTable]:
