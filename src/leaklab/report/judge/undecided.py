@@ -27,7 +27,8 @@ from leaklab.records.errors import UserError
 from leaklab.report.judge.cases import Outcome, Part
 from leaklab.report.judge.claims import Claim, read_claims
 from leaklab.report.judge.draws import asked_of_draws, outcome_of, with_more_seeds
-from leaklab.report.judge.evidence import Evidence, Indexed
+from leaklab.report.judge.evidence import Evidence
+from leaklab.report.judge.indexed import Indexed
 from leaklab.report.judge.intervals import exact_share
 from leaklab.report.judge.judging import judge_all
 from leaklab.report.judge.tolerances import StandIns, Tolerances

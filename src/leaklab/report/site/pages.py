@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -216,7 +217,7 @@ class PaperPages:
         by_id = {judged.claim.id: judged for page in self.items for judged in page.claims}
         return tuple(by_id[key] for key in sorted(by_id))
 
-    @property
+    @cached_property
     def page_of_claim(self) -> Mapping[str, str]:
         """Claim id -> name of the first page that shows it."""
         pages: dict[str, str] = {}

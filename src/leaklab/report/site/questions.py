@@ -9,7 +9,8 @@ from typing import Any
 
 from leaklab.report.judge.attackers import worst_case
 from leaklab.report.judge.claims import value_in
-from leaklab.report.judge.evidence import Evidence, Indexed
+from leaklab.report.judge.evidence import Evidence
+from leaklab.report.judge.indexed import Indexed
 from leaklab.report.numbers.results import KNOWING, PAPER, ResultRow, ResultTable, summarised
 
 FINDINGS = Path("config/papers/findings.yaml")
