@@ -2,7 +2,7 @@
 
 import pytest
 
-from leaklab.records.kept_json import hash_of_sources, keep_json, key_of, read_kept_json
+from leaklab.records.kept_json import KeptResults, hash_of_sources, keep_json, key_of, read_kept_json
 
 CONTENT = {"a": [1, 1.0, True, None, "ü\r\n\u2028"], "b": {"c": 1e-300}}
 
@@ -68,3 +68,26 @@ def test_the_hash_sees_names_and_bytes(tmp_path):
     (tmp_path / "notes.txt").write_text("no code")
     assert len(seen) == 4
     assert hash_of_sources(tmp_path) in seen
+
+
+def never():
+    raise AssertionError("computed again")
+
+
+def test_a_result_is_computed_once_for_its_arguments_and_key(file):
+    first = KeptResults(file, "k")
+    assert first.of([1, 2.0], lambda: [0.1, None]) == first.of([1, 2.0], never) == [0.1, None]
+    first.save()
+    assert KeptResults(file, "k").of([1, 2.0], never) == [0.1, None]
+    for key, arguments in (("k", [1, 2]), ("k", [2.0, 1]), ("j", [1, 2.0])):
+        with pytest.raises(AssertionError, match="computed again"):
+            KeptResults(file, key).of(arguments, never)
+
+
+def test_what_another_process_kept_meanwhile_stays(file):
+    one, other = KeptResults(file, "k"), KeptResults(file, "k")
+    one.of(1, lambda: None)
+    other.of(2, lambda: 3)
+    one.save()
+    other.save()
+    assert (KeptResults(file, "k").of(1, never), KeptResults(file, "k").of(2, never)) == (None, 3)

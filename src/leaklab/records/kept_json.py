@@ -7,7 +7,7 @@ What is of another key, or damaged, counts as nothing and is made anew; a folder
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -36,6 +36,32 @@ def keep_json(file: Path, key: str, content: Any) -> None:
     with suppress(OSError, UserError, TypeError, ValueError, RecursionError):
         text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         write_text(file, f"{_head(key, text)}\n{text}")
+
+
+class KeptResults:
+    """What a dear function returned, by its arguments as JSON; results are of JSON's types.
+
+    Args:
+        file: where they are kept.
+        key: of all that decides them beside the arguments.
+    """
+
+    def __init__(self, file: Path, key: str) -> None:
+        self._file, self._key, self._new = file, key, False
+        self._known: dict[str, Any] = read_kept_json(file, key) or {}
+
+    def of(self, arguments: Any, compute: Callable[[], Any]) -> Any:
+        """Return what is known for the arguments, or what is computed now."""
+        name = json.dumps(arguments)
+        if name not in self._known:
+            self._known[name], self._new = compute(), True
+        return self._known[name]
+
+    def save(self) -> None:
+        """Keep what is new."""
+        if self._new:
+            keep_json(self._file, self._key, {**(read_kept_json(self._file, self._key) or {}), **self._known})
+            self._new = False
 
 
 def key_of(parts: Iterable[object]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from leaklab.report.judge.estimates import Estimate
 from leaklab.report.judge.indexed import Indexed
-from leaklab.report.judge.intervals import has_number, measured, spread
+from leaklab.report.judge.intervals import has_number, measured, plain_number, spread
 from leaklab.report.numbers.results import (
     AS_DESCRIBED,
     ATTACKERS,
@@ -132,15 +132,16 @@ class Evidence:
         return {"T": self.T, "F": self.F, "V": self.V, "sd": self.sd, "D": self.D, "S": self.S}
 
     def _value(self, row: ResultRow) -> Estimate:
-        found = measured(row)
-        if found is None:
+        number = plain_number(row)
+        if number is None:
             note = row.note or "no value"
             raise NumberMissingError(f"{row.item} has no number as {row.metric} of {canonical(row.row)}", note)
         self._remember(row)
-        if found.doubt and not self.as_they_are:
+        found = None if self.as_they_are else measured(row)
+        if found is None:
+            return Estimate.exact(number)
+        if found.doubt:
             self.doubts.setdefault(row.item, found.doubt)
-        if self.as_they_are:
-            return Estimate.exact(found.number.value)
         return self.results.with_singles(row, found.number)
 
     def _remember(self, row: ResultRow) -> None:
