@@ -13,7 +13,7 @@ from leaklab.guests import commands as guest_commands
 from leaklab.planning.names import complete_item, complete_paper, no_empty_word
 from leaklab.probing import commands as probe_commands
 from leaklab.provenance import commands as provenance_commands
-from leaklab.records.collector import collect_rarely
+from leaklab.records.collector import collect_never
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
 from leaklab.records.git import stay_here
@@ -102,7 +102,7 @@ def leaklab(
     if needed and not _is_here(needed):
         raise UserError(without_workflow(needed))
     if context.invoked_subcommand in LOOKING:
-        collect_rarely()
+        collect_never()
     if context.invoked_subcommand is None:
         out.print(DOORS)
 

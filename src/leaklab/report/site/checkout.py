@@ -7,6 +7,7 @@ from posixpath import relpath
 
 from leaklab.items.items import Item, load_items, load_papers
 from leaklab.planning.kept_plans import known_plan
+from leaklab.planning.known_plan import KnownPlan
 from leaklab.planning.missing import Reasons, without_missing
 from leaklab.planning.plan import Plan, result_files
 from leaklab.planning.run_records import inputs_of, lacked_data
@@ -47,7 +48,7 @@ def report_page(scale: Scale) -> Found:
         for item in items.values():
             begin(result_files(item, scale)["png"], beside)
         items = as_made(items, scale)
-        plan = known_plan(items, (scale,))
+        plan = KnownPlan.of(known_plan(items, (scale,)))
         absent = absent_records(plan, scale, plan.ready(scale))
         if not absent:
             raise UserError(f"no report of the results here yet: run `snakemake --cores 2 {page}`")

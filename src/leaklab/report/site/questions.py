@@ -1,7 +1,7 @@
 """What a finding may ask of the results of a scale: of each paper once, and of its strongest attackers as asked."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -94,6 +94,11 @@ class Asked:
         if paper not in self._known:
             self._known[paper] = Questions(paper, self._by_paper.get(paper, ResultTable()))
         return self._known[paper]
+
+    def about(self, paper: str, items: Iterable[str]) -> ResultTable:
+        """Return the rows of some items of a paper."""
+        tables = (self.by_item.get((paper, item), ResultTable()) for item in dict.fromkeys(items))
+        return ResultTable(tuple(row for table in tables for row in table.rows))
 
     @cached_property
     def _by_paper(self) -> Mapping[str, ResultTable]:

@@ -10,6 +10,7 @@ from leaklab.items.items import Item, Paper
 from leaklab.metrics.silence import NO_INFORMATION_CARD
 from leaklab.observations.letters import without_attacker
 from leaklab.planning.kept_plans import known_plan
+from leaklab.planning.known_plan import KnownPlan
 from leaklab.planning.outputs import idle_defenses, state_of
 from leaklab.planning.plan import Plan, result_files
 from leaklab.records.config import SCALES, Scale
@@ -99,9 +100,12 @@ def gather(
     Raises:
         UserError: a result, record or configuration file is missing or damaged.
     """
-    evidence = _evidence(plan or known_plan(items, (scale,)), scale, sources, drawings)
+    evidence = _evidence(plan or KnownPlan.of(known_plan(items, (scale,))), scale, sources, drawings)
     headlines, grants = load_headlines(), read_grants(Path("results", scale, threat_letters.FILE))
-    answers = {key: answer(key, own, evidence.asked.results, grants) for key, own in headlines.items()}
+    answers = {
+        key: answer(key, own, evidence.asked.about(key, (line.item for line in own.lines)), grants)
+        for key, own in headlines.items()
+    }
     if scale == "demo":
         answers = {key: replace(own, sentence=f"{ON_STAND_INS}{own.sentence}") for key, own in answers.items() if own}
     return SiteData(
