@@ -347,6 +347,17 @@ class TestReport:
             "comparison.csv", "lrp", "report", "verdicts.json"
         ]  # fmt: skip
 
+    def test_programs_are_told_the_page_and_what_is_absent(self, leaklab, clone):
+        for _ in range(2):  # built, and found as it was built
+            told = json.loads(leaklab("report", "--scale", "small", "--json", folder=clone))
+            page, absent = told["report"], told["absent_records"]
+            assert (told["scale"], page, absent > 0) == ("small", str((clone / self.PAGE).resolve()), True)
+        own = json.loads(leaklab("report", "lrp", "table4", "--scale", "small", "--json", folder=clone))
+        assert own == {
+            "scale": "small",
+            "page": str((clone / "results/small/report/lrp-table4/lrp-table4.html").resolve()),
+        }
+
     def test_one_item_has_a_page_of_its_own(self, leaklab, clone):
         page = clone / "results/small/report/lrp-table4/lrp-table4.html"
         said = leaklab("report", "LRP", "table4", "--scale", "small", folder=clone)

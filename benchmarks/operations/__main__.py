@@ -1,4 +1,4 @@
-"""Measures planning, audit and the workflow's overhead, and makes the page of operation figures.
+"""Measures planning, starting, audit and the workflow's overhead, and makes the page of operation figures.
 
 PYTHONPATH=benchmarks .venv/bin/python -m operations              all of it: benchmarks/operations.csv, operations.md
 PYTHONPATH=benchmarks .venv/bin/python -m operations audit        one of it; the other figures stay as they are
@@ -21,10 +21,12 @@ from operations.measures import Figure
 from operations.overhead import overhead
 from operations.page import FOLDER, write_page
 from operations.planning import graph, plan
+from operations.starting import start
 
 TABLE = FOLDER / "operations.csv"
 MEASURES: dict[str, Callable[[Path, Path], list[Figure]]] = {
-    "plan": lambda checkout, scratch: plan(checkout), "graph": graph, "audit": audit, "overhead": overhead,
+    "plan": lambda checkout, scratch: plan(checkout), "graph": graph, "start": start, "audit": audit,
+    "overhead": overhead,
 }  # fmt: skip
 PAGE = "page"
 

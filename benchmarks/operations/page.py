@@ -10,11 +10,17 @@ from leaklab.records.files import write_text
 
 FOLDER = Path(__file__).parents[1]
 PAGE = "operations.md"
-TITLES = {"plan": "Planning", "graph": "The graph of all jobs", "audit": "The audit", "overhead": "The workflow itself"}
+TITLES = {
+    "plan": "Planning",
+    "graph": "The graph of all jobs",
+    "start": "Commands that only look",
+    "audit": "The audit",
+    "overhead": "The workflow itself",
+}
 INTRO = """# Operation
 
 Figures of running the workflow, each by a command of this folder: `make chaos` for the faults, `PYTHONPATH=benchmarks \
-.venv/bin/python -m operations` for planning, audit and overhead, `-m campaign` for the makespan. A command writes its \
+.venv/bin/python -m operations` for planning, commands that look, audit and overhead, `-m campaign` for the makespan. A command writes its \
 table here, and this page is made from all tables that are there."""
 
 

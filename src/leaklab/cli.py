@@ -10,18 +10,17 @@ from typing import Annotated
 import typer
 
 from leaklab.guests import commands as guest_commands
-from leaklab.planning.listings import one_line, print_anything
 from leaklab.planning.names import complete_item, complete_paper, no_empty_word
-from leaklab.planning.snakemake_patches import collect_rarely
 from leaklab.probing import commands as probe_commands
 from leaklab.provenance import commands as provenance_commands
+from leaklab.records.collector import collect_never
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
 from leaklab.records.git import stay_here
 from leaklab.records.os_errors import line_of
+from leaklab.records.printing import one_line, print_anything
 from leaklab.records.progress import shown
 from leaklab.records.terminal import AsJson, ScaleOption, named_scale, out, print_json, print_lines, print_table
-from leaklab.records.text_numbers import hinted
 from leaklab.report.site import commands as report_commands
 from leaklab.report.site import scoreboard_commands
 
@@ -62,6 +61,8 @@ def main() -> None:
         stay_here()
         app()
     except UserError as error:
+        from leaklab.records.text_numbers import hinted
+
         sys.exit(f"leaklab: {one_line(hinted(str(error)))}")
     except OSError as error:
         sys.exit(f"leaklab: {one_line(line_of(error))}")
@@ -101,7 +102,7 @@ def leaklab(
     if needed and not _is_here(needed):
         raise UserError(without_workflow(needed))
     if context.invoked_subcommand in LOOKING:
-        collect_rarely()
+        collect_never()
     if context.invoked_subcommand is None:
         out.print(DOORS)
 
@@ -116,7 +117,7 @@ def items(
     as_json: AsJson = False,
 ) -> None:
     """List tables, figures, theorems and algorithms with their state at each scale."""
-    from leaklab.planning.listings import list_items
+    from leaklab.planning.item_list import list_items
 
     with shown("reading items"):
         listing = list_items(paper, why)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from leaklab.planning.code import KeptDigests, hash_of_sources
+from leaklab.planning.code import KeptDigests
 from leaklab.records import code
 
 JOB = ("leaklab.steps.make_table", ("leaklab.metrics.pixel:PLUGIN",), ())
@@ -69,15 +69,3 @@ def test_no_folder_is_made_and_a_full_disk_is_no_mistake(tmp_path, file, monkeyp
         kept.save()
         assert not place.exists()
     assert not (tmp_path / "nowhere").exists()
-
-
-def test_the_hash_sees_names_and_bytes(tmp_path):
-    (tmp_path / "a.py").write_text("x = 1\n")
-    seen = {hash_of_sources(tmp_path)}
-    (tmp_path / "a.py").write_text("x = 2\n")
-    seen.add(hash_of_sources(tmp_path))
-    (tmp_path / "a.py").rename(tmp_path / "b.py")
-    seen.add(hash_of_sources(tmp_path))
-    (tmp_path / "notes.txt").write_text("no code")
-    assert len(seen) == 3
-    assert hash_of_sources(tmp_path) in seen

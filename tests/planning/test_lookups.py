@@ -9,9 +9,10 @@ from snakemake.exceptions import WorkflowError
 
 from leaklab.items.items import load_items
 from leaklab.planning.code_lock import CodeLock
+from leaklab.planning.known_plan import KnownPlan
 from leaklab.planning.lookups import Runs, of_run, signed
 from leaklab.planning.piece_lookups import Pieces
-from leaklab.planning.plan import KnownPlan, Plan, build_plan
+from leaklab.planning.plan import Plan, build_plan
 from leaklab.planning.result_lookups import OF_SCORES, WITH_CARDS, Results, pictures
 from leaklab.records.files import write_json
 from leaklab.specs.base import run_folder, run_id

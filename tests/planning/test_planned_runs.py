@@ -17,7 +17,8 @@ from pathlib import Path
 
 from leaklab.items.items import load_items
 from leaklab.planning.code import code_of
-from leaklab.planning.plan import Job, KnownPlan, Plan, build_plan
+from leaklab.planning.known_plan import KnownPlan
+from leaklab.planning.plan import Job, Plan, build_plan
 from leaklab.records.record import canonical_json
 
 ROOT = Path(__file__).parents[2]

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-from leaklab.planning.listings import printable
+from leaklab.records.printing import printable
 
 
 def test_escape_sequences_and_half_characters_are_written_out():

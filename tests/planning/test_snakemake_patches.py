@@ -30,7 +30,7 @@ YEAR = 365 * 86400
 PROGRAM = """
 import atexit, gc
 atexit.register(lambda: print(gc.get_freeze_count() > 0))  # the last registered is the first called
-from leaklab.planning.snakemake_patches import NEW_OBJECTS, collect_rarely
+from leaklab.records.collector import NEW_OBJECTS, collect_rarely
 collect_rarely()
 print(gc.get_threshold()[0] == NEW_OBJECTS, gc.isenabled())
 """

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from leaklab.items.items import load_items
-from leaklab.planning.plan import KnownPlan, build_plan
+from leaklab.planning.known_plan import KnownPlan
+from leaklab.planning.plan import build_plan
 from leaklab.planning.result_lookups import OF_SCORES, scores
 from leaklab.provenance import packing
 from leaklab.records.errors import UserError

@@ -29,7 +29,8 @@ from leaklab.planning.gpus import (
 )
 from leaklab.planning.job_words import JobWords
 from leaklab.planning.lookups import START, Runs, files, step
-from leaklab.planning.own_items import PAPER, items_of_call
+from leaklab.planning.names import PAPER
+from leaklab.planning.own_items import items_of_call
 from leaklab.planning.piece_lookups import Pieces
 from leaklab.planning.result_lookups import (
     Results,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from leaklab.guests.places import ROOMS, lodgers
-from leaklab.records import plugins
+from leaklab.guests.rooms import ROOMS
 from leaklab.records.errors import UserError
 from leaklab.records.progress import shown
 
@@ -203,6 +202,9 @@ def list_plugins(
     room: Annotated[str | None, typer.Argument(help=f"one of {', '.join(ROOMS)}; none: all")] = None,
 ) -> None:
     """List plug-ins and where each is from: leaklab, mine/, a folder of your pyproject.toml, or a distribution."""
+    from leaklab.guests.places import lodgers
+    from leaklab.records import plugins
+
     if room is not None and room not in ROOMS:
         raise UserError(f"there is no kind of plug-ins '{room}': choose from {', '.join(ROOMS)}")
     guests = lodgers()

@@ -18,15 +18,10 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from leaklab.guests import files
+from leaklab.guests.rooms import MINE, ROOMS
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 
-MINE = Path("mine")
-ROOMS = (
-    "attacks", "attacks/adaptive", "attacks/text", "data/augmentations", "data/partitions", "defenses",
-    "federated/algorithms", "federated/optimizers", "federated/schedules", "metrics", "models", "models/generators",
-    "models/text", "observations/servers", "report/figures", "theory",
-)  # fmt: skip
 JUDGED = ("defenses", "attacks")
 """Rooms whose guests need no ``PLUGIN``: what a file offers there is found as ``leaklab try`` finds it."""
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")

@@ -8,6 +8,8 @@ import hashlib
 import json
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
@@ -20,6 +22,7 @@ from leaklab.guests.verdict import ATTACKS, LEAST, STATUS, worst
 from leaklab.metrics.gains import BARS, CLEAR
 from leaklab.metrics.protection import ProtectionLeft, protection_left
 from leaklab.records.errors import UserError
+from leaklab.records.kept_json import KEPT, KeptResults, hash_of_package, key_of
 
 SCHEMA = "leaklab-entry/1"
 FOLDER = Path("results/scoreboard")
@@ -249,7 +252,19 @@ def _protection(
         return None
     most = guess + CLEAR if unit == "dB" else 100.0
     levels = [[min(one, most) for one in row["each"]] for row in (plain, best)]
-    return protection_left(levels[0], levels[1], [guess] * len(levels[0]), "lower", median=False)
+
+    def left() -> list[float | None] | None:
+        found = protection_left(levels[0], levels[1], [guess] * len(levels[0]), "lower", median=False)
+        return None if found is None else [found.value, found.low, found.high]
+
+    kept = _protections().of([*levels, guess], left)
+    return None if kept is None else ProtectionLeft(*kept)
+
+
+@cache
+def _protections() -> KeptResults:
+    """Return the protections that are known: to import what resamples takes longer than all else of the page."""
+    return KeptResults(KEPT / "protections.json", key_of([hash_of_package(), version("numpy"), version("scipy")]))
 
 
 def command_of(entry: Entry) -> str:
@@ -267,6 +282,7 @@ def schema() -> dict[str, Any]:
 def ranked(entries: Sequence[Entry], attackers: Container[str]) -> list[BoardLine]:
     """Return the lines of all entries: most protection first, then least accuracy lost; without a premise last."""
     lines = [line_of(entry, attackers) for entry in entries]
+    _protections().save()
 
     def place(line: BoardLine) -> tuple[float, float, str]:
         left = round(line.protection.value) if line.protection else float("-inf")

@@ -22,6 +22,8 @@ from leaklab.items.layouts import (
 from leaklab.records import plugins
 from leaklab.records.config import Scale, parse, read_yaml
 from leaklab.records.errors import UserError
+from leaklab.records.kept_json import KEPT
+from leaklab.records.kept_models import read_models
 from leaklab.records.record import Record
 
 # Papers: each is a folder, ``config/items/<paper>/``, in which ``paper.yaml`` says what it is.
@@ -273,7 +275,8 @@ def load_items(root: Path = ITEMS) -> Mapping[str, Item]:
     paths = sorted(path for path in root.glob("*/*.yaml") if path.name != FILE)
     if not paths:
         raise UserError(f"no items below {root}: run from the project's root folder")
-    items = sorted((load_item(path) for path in paths), key=lambda i: (places[i.paper], i.number, i.item))
+    read = read_models(paths, Item, load_item, KEPT / "items.json")
+    items = sorted(read, key=lambda i: (places[i.paper], i.number, i.item))
     return {item.key: item for item in items}
 
 

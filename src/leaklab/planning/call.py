@@ -17,10 +17,12 @@ from pathlib import Path
 
 from leaklab.items.items import Item
 from leaklab.planning.devices import Device
+from leaklab.planning.kept_plans import known_plan
+from leaklab.planning.known_plan import KnownPlan
 from leaklab.planning.missing import Missing, find_missing, found_before, pass_on, without_missing
 from leaklab.planning.outputs import idle_defenses, jobs_behind, nothing_done, outputs_of_scale, records_behind
 from leaklab.planning.pieces import Cut
-from leaklab.planning.plan import KnownPlan, Plan, build_plan
+from leaklab.planning.plan import Plan
 from leaklab.records.config import SCALES, Config, Scale
 from leaklab.records.environment import CHECKPOINT_SECONDS
 from leaklab.records.errors import UserError
@@ -59,7 +61,7 @@ class Call:
         targets = [word for word in words if _scale_of(word, scale)[1]]
         told_scales = tuple(json.loads(os.environ.get(VARIABLE) or json.dumps(SCALES)))
         self._scales: tuple[Scale, ...] = scales_of(targets, scale) if main else told_scales
-        self._everything = KnownPlan.of(build_plan(self.items, self._scales))
+        self._everything = KnownPlan.of(known_plan(self.items, self._scales))
 
     def plan(self, targets: Iterable[object]) -> Plan:
         """Return the plan of the scales that are asked for, without what cannot run for want of data.
@@ -77,7 +79,7 @@ class Call:
         self.asked, scales = asked(named, self._scale), scales_of(named, self._scale)
         os.environ[VARIABLE] = json.dumps(scales)
         same = scales == self._scales
-        everything = self._everything if same else KnownPlan.of(build_plan(self.items, scales))
+        everything = self._everything if same else KnownPlan.of(known_plan(self.items, scales))
         missing: Missing = {}
         for scale in self.asked:
             keys = [item.key for item in self._wanted(everything, scale)]

@@ -1,7 +1,6 @@
 """Which code a job runs: what its step does, and the plug-ins that its spec names."""
 
 import atexit
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -13,9 +12,9 @@ from typing import Any
 from leaklab.items.expand import block_stage, expand, expand_absent
 from leaklab.items.items import FIGURES, Item, load_item
 from leaklab.records import code
-from leaklab.records.definitions import PACKAGE
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_json
+from leaklab.records.kept_json import hash_of_package
 from leaklab.records.plugins import find
 from leaklab.specs.base import Spec
 from leaklab.specs.training import PartitionSpec, TrainSpec
@@ -70,18 +69,9 @@ class KeptDigests:
 @cache
 def kept_digests() -> KeptDigests:
     """Return those of the sources that are here, which are kept when the process ends."""
-    found = KeptDigests.load(hash_of_sources(code.SOURCE / PACKAGE), Path.cwd() / FILE)
+    found = KeptDigests.load(hash_of_package(), Path.cwd() / FILE)
     atexit.register(found.save)
     return found
-
-
-def hash_of_sources(folder: Path) -> str:
-    """Return a hash of the names and bytes of all modules below a folder."""
-    found = hashlib.sha256()
-    for file in sorted(folder.rglob("*.py")):
-        found.update(f"{file.relative_to(folder).as_posix()}\0{file.stat().st_size}\0".encode())
-        found.update(file.read_bytes())
-    return found.hexdigest()
 
 
 COLLECTORS = "report/collect"

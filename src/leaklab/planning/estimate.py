@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from leaklab.data.catalog import find_entry, find_text, load_catalog
+from leaklab.data.catalog import Entry, find_entry, find_text, load_catalog
 from leaklab.planning.code import code_of
 from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.devices import Device, runs_there
@@ -95,7 +95,7 @@ def source_of(dataset: str) -> str:
         UserError: no catalog has it, or a catalog is wrong.
     """
     name = dataset.removeprefix(TEXT_FOLDER)
-    entry = find_entry(name, load_catalog()) if name == dataset else find_text(name)
+    entry = find_entry(name, _catalog()) if name == dataset else find_text(name)
     if entry.embedded:
         return "comes with the installed packages"
     if entry.own:
@@ -103,6 +103,11 @@ def source_of(dataset: str) -> str:
     if not entry.official:
         return "comes from LEAKLAB_MIRROR only"
     return "fetched from LEAKLAB_MIRROR or the network"
+
+
+@cache
+def _catalog() -> dict[str, Entry]:
+    return load_catalog()
 
 
 def _waits(job: Job, lock: CodeLock) -> bool:

@@ -3,17 +3,38 @@
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import TypeVar
+from pathlib import Path
+from typing import Protocol, TypeVar
 
-from leaklab.items.items import Item, load_items
-from leaklab.planning.own_items import PAPER, own_files
+from leaklab.guests.rooms import MINE
 from leaklab.records.errors import UserError
 
+PAPER, FOLDER = "mine", MINE / "items"
+"""The paper of items of one's own, and where they stand."""
 OFFERED = 3
 """Names that are offered at most for one that is nearly right."""
 
 
 Words = TypeVar("Words", list[str] | None, str | None)
+
+
+class Named(Protocol):
+    """What has the name of an item."""
+
+    @property
+    def paper(self) -> str:
+        """Key of its paper."""
+
+    @property
+    def item(self) -> str:
+        """Its name within the paper."""
+
+    @property
+    def key(self) -> str:
+        """Both, as ``paper/item``."""
+
+
+Known = TypeVar("Known", bound=Named)
 
 
 def no_empty_word(words: Words) -> Words:
@@ -27,7 +48,7 @@ def no_empty_word(words: Words) -> Words:
     return words
 
 
-def named_item(name: str, items: Mapping[str, Item]) -> Item:
+def named_item(name: str, items: Mapping[str, Known]) -> Known:
     """Return the item called ``lrp table1``, ``lrp/table1``, ``lrp:table1`` or ``lrp-table1``, in any case.
 
     Raises:
@@ -40,12 +61,12 @@ def named_item(name: str, items: Mapping[str, Item]) -> Item:
     raise UserError(f"unknown item '{name}': {_offer(wanted, items)}")
 
 
-def papers_of(items: Mapping[str, Item]) -> tuple[str, ...]:
+def papers_of(items: Mapping[str, Named]) -> tuple[str, ...]:
     """Return the keys of the papers, in order."""
     return tuple(dict.fromkeys(item.paper for item in items.values()))
 
 
-def named_paper(name: str, items: Mapping[str, Item]) -> str:
+def named_paper(name: str, items: Mapping[str, Named]) -> str:
     """Return the key of a paper that was written in any case.
 
     Raises:
@@ -61,6 +82,11 @@ def named_paper(name: str, items: Mapping[str, Item]) -> str:
     raise UserError(f"unknown paper '{name}': {meant}{'there are' if meant else 'choose from'} {', '.join(papers)}")
 
 
+def own_files() -> list[Path]:
+    """Return the files of one's own items, as they were written."""
+    return sorted(FOLDER.glob("*.yaml"))
+
+
 def is_paper_of_own(name: str) -> bool:
     """Whether what a user wrote is of his own items: ``mine``, ``mine toy``, ``mine/toy``."""
     return bool(own_files()) and _plain(name).split("-")[0] == PAPER
@@ -68,6 +94,8 @@ def is_paper_of_own(name: str) -> bool:
 
 def complete_item(incomplete: str) -> list[str]:
     """Return papers and items, written ``lrp/table1``, that begin so, for a shell that completes; none elsewhere."""
+    from leaklab.items.items import load_items
+
     try:
         items = load_items()
     except UserError:  # no project's folder
@@ -85,7 +113,7 @@ def _plain(name: str) -> str:
     return re.sub(r"[\s:./-]+", "-", name.strip().lower())
 
 
-def _offer(wanted: str, items: Mapping[str, Item]) -> str:
+def _offer(wanted: str, items: Mapping[str, Named]) -> str:
     """Return what to write instead: an item of that name in each paper, the nearest names, or all of a paper."""
     same = [key for key, item in items.items() if _plain(item.item) == wanted]
     if same:
@@ -105,7 +133,7 @@ def _offer(wanted: str, items: Mapping[str, Item]) -> str:
     return f"name a paper and one of its items, such as {next(iter(items))}; `leaklab items` lists them"
 
 
-def _near_papers(wanted: str, items: Mapping[str, Item]) -> list[str]:
+def _near_papers(wanted: str, items: Mapping[str, Named]) -> list[str]:
     return get_close_matches(wanted, papers_of(items), OFFERED, cutoff=0.6)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from leaklab.items.items import Item
-from leaklab.planning.plan import PREPARED, Job, Plan, result_files
+from leaklab.planning.plan import PREPARED, SHOWN, Job, Plan, result_files
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.files import read_json
 from leaklab.records.record import canonical_json
@@ -98,7 +98,7 @@ def state_of(plan: Plan, item: Item, scale: Scale, root: Path = Path()) -> State
             return State("not run", "; ".join(missing.values()))
         return State("planned", reason or not_set_up(item, scale))
     files = result_files(item, scale)
-    if all((root / files[name]).is_file() for name in ("csv", "png")):
+    if all((root / files[name]).is_file() for name in SHOWN):
         return State("done")
     return State("not run", how_to_make(item, scale))
 

@@ -16,10 +16,12 @@ import yaml
 
 from leaklab.data.catalog import own_datasets
 from leaklab.guests.admission import admit
-from leaklab.guests.places import MARK, MINE, names_of, plain
+from leaklab.guests.places import MARK, names_of, plain
+from leaklab.guests.rooms import MINE
 from leaklab.items.expand import LABELS
 from leaklab.items.items import FIGURES, ITEMS, Item, load_items
 from leaklab.planning.checks import check_item
+from leaklab.planning.names import FOLDER, PAPER, own_files
 from leaklab.planning.plan import build_plan
 from leaklab.records.config import SCALES, parse, read_yaml
 from leaklab.records.errors import UserError
@@ -27,8 +29,7 @@ from leaklab.records.files import write_text
 from leaklab.records.ledger import Entry, Ledger
 from leaklab.specs.stages import SPECS
 
-PAPER = "mine"
-FOLDER, MADE = MINE / "items", MINE / ".made" / PAPER
+MADE = MINE / ".made" / PAPER
 VARIABLE = "LEAKLAB_OWN_ITEMS"
 TARGET = re.compile(rf"(results|figures)/({'|'.join(SCALES)})/{PAPER}/|results/runs/")
 """What is asked for where items of one's own are meant, or may be."""
@@ -75,11 +76,6 @@ def checked_items() -> Mapping[str, Item]:
     for item in items.values():
         check_item(item)
     return items
-
-
-def own_files() -> list[Path]:
-    """Return the files of one's own items, as they were written."""
-    return sorted(FOLDER.glob("*.yaml"))
 
 
 def file_of(item: Item) -> Path:

@@ -8,20 +8,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 from leaklab.data.catalog import Entry, find_entry, find_text, load_catalog
 from leaklab.items.expand import PlannedRun, expand
 from leaklab.items.items import Item
 from leaklab.planning.checks import check_run
 from leaklab.planning.code import code_of
+from leaklab.planning.kept_runs import KeptJob, KeptRuns
+from leaklab.planning.spec_texts import SpecTexts
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.errors import UserError
 from leaklab.records.progress import tracked
 from leaklab.records.record import canonical_json
-from leaklab.specs.base import RUNS, Spec, run_folder, run_id
+from leaklab.specs.base import RUNS, Spec, run_id
 from leaklab.specs.text import TEXT_FOLDER
 
 PREPARED = Path("data/prepared")
+SHOWN = ("csv", "png")
+"""Which of an item's result files have to be there for it to be done."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ class Job:
     @cached_property
     def folder(self) -> Path:
         """Return the run's folder."""
-        return run_folder(self.spec)
+        return RUNS / self.spec.stage / self.name
 
     @cached_property
     def read_runs(self) -> tuple[tuple[str, str], ...]:
@@ -84,6 +89,7 @@ class Plan:
     datasets: set[str] = field(default_factory=set)
     runs: dict[tuple[Scale, str], list[PlannedRun]] = field(default_factory=dict)
     _added: dict[int, tuple[Spec, str]] = field(default_factory=dict, repr=False, compare=False)
+    _texts: SpecTexts = field(default_factory=SpecTexts, repr=False, compare=False)
 
     def job(self, stage: str, name: str) -> Job:
         """Return the job of a stage by run id."""
@@ -115,20 +121,38 @@ class Plan:
         return self._added[id(spec)][1]
 
     def _enter(self, spec: Spec) -> str:
-        job, name = Job(spec), run_id(spec)
+        name = self._texts.run_id(spec)
+        if not self._has(spec, name):
+            job = Job(spec)
+            self._keep(job, name, tuple((needed.stage, self.add(needed)) for needed in job.needs))
+        return name
+
+    def take(self, kept: KeptRuns) -> None:
+        """Add the jobs of an item that another plan had.
+
+        Raises:
+            UserError: no catalog has a data set.
+        """
+        for spec, name, reads in kept.jobs:
+            if not self._has(spec, name):
+                self._keep(Job(spec), name, reads)
+            self._added[id(spec)] = spec, name
+
+    def _has(self, spec: Spec, name: str) -> bool:
         known = self.jobs.setdefault(spec.stage, {})
-        if name in known:
-            if known[name].spec != spec and known[name].text != job.text:  # equal ones are told apart much sooner
-                raise UserError(f"two {spec.stage} runs share the id {name}: lengthen HASH_LENGTH in specs/base.py")
-            return name
-        reads = tuple((needed.stage, self.add(needed)) for needed in job.needs)
+        if name not in known:
+            return False
+        if known[name].spec != spec and known[name].text != Job(spec).text:  # equal ones are told apart much sooner
+            raise UserError(f"two {spec.stage} runs share the id {name}: lengthen HASH_LENGTH in specs/base.py")
+        return True
+
+    def _keep(self, job: Job, name: str, reads: tuple[tuple[str, str], ...]) -> None:
         # as if it had been asked: these are cached properties
-        vars(job).update(name=name, folder=RUNS / spec.stage / name, read_runs=reads)
+        vars(job).update(name=name, read_runs=reads)
         if job.dataset and job.dataset not in self.datasets:
             self._find(job.dataset)
             self.datasets.add(job.dataset)
-        known[name] = job
-        return name
+        self.jobs[job.spec.stage][name] = job
 
     def _find(self, dataset: str) -> None:
         """Refuse a data set that no catalog has, before a job asks for it."""
@@ -151,8 +175,18 @@ def asked_for(runs: Sequence[PlannedRun]) -> Iterator[Spec]:
             yield run.spec
 
 
-def build_plan(items: Mapping[str, Item], scales: Sequence[Scale] = SCALES) -> Plan:
-    """Expand all items at some scales.
+class Keeper(Protocol):
+    """What has the runs of items from processes before, and keeps those of this one (``kept_plans.py``)."""
+
+    def find(self, item: Item, scale: Scale) -> KeptRuns | None:
+        """Return the runs of an item; None where they are not known."""
+
+    def note(self, item: Item, scale: Scale, runs: KeptRuns) -> None:
+        """Keep the runs of an item."""
+
+
+def build_plan(items: Mapping[str, Item], scales: Sequence[Scale] = SCALES, keeper: Keeper | None = None) -> Plan:
+    """Expand all items at some scales, but for those whose runs the keeper has.
 
     Raises:
         UserError: an item file is wrong, or asks for a pair of attack and threat model that cannot be.
@@ -161,13 +195,35 @@ def build_plan(items: Mapping[str, Item], scales: Sequence[Scale] = SCALES) -> P
     for item in tracked(items.values(), len(items)):
         for scale in scales:
             if _runs_at(item, scale):
-                runs = expand(item, scale)
-                if not runs and item.scales[scale].missing:
-                    continue
-                plan.runs[scale, item.key] = runs
-                for run in runs:
-                    _add_checked(plan, item, run)
+                known = keeper.find(item, scale) if keeper else None
+                if known is None or not _taken(plan, item, scale, known):
+                    _expand_into(plan, item, scale, keeper)
     return plan
+
+
+def _taken(plan: Plan, item: Item, scale: Scale, known: KeptRuns) -> bool:
+    """Whether the plan has got runs that are known; not where no catalog has their data, which is told with a place."""
+    try:
+        plan.take(known)
+    except UserError:
+        return False
+    _show(plan, item, scale, known.runs)
+    return True
+
+
+def _show(plan: Plan, item: Item, scale: Scale, runs: list[PlannedRun]) -> None:
+    if runs or not item.scales[scale].missing:
+        plan.runs[scale, item.key] = runs
+
+
+def _expand_into(plan: Plan, item: Item, scale: Scale, keeper: Keeper | None) -> None:
+    runs = expand(item, scale)
+    _show(plan, item, scale, runs)
+    for run in runs:
+        _add_checked(plan, item, run)
+    if keeper:
+        jobs = (KeptJob(job.spec, job.name, job.read_runs) for job in plan.jobs_of(scale, item)) if runs else ()
+        keeper.note(item, scale, KeptRuns(runs, list(jobs)))
 
 
 def set_up(items: Mapping[str, Item]) -> Plan:
@@ -210,79 +266,3 @@ def result_files(item: Item, scale: str) -> dict[str, Path]:
         "data": figure / f"{item.item}.npz",
         "figure_record": figure / f"{item.item}.run.json",
     }
-
-
-# A plan that is complete, and so need find nothing twice: names of runs, the jobs of an item, the items that stayed.
-
-Key = tuple[str, str]
-"""Stage and id of a run."""
-
-
-class KnownPlan(Plan):
-    """A plan to which nothing is added any more."""
-
-    @classmethod
-    def of(cls, plan: Plan) -> "KnownPlan":
-        """Return the same plan; its jobs are told their names, by which it has them."""
-        found = cls(plan.items, plan.jobs, plan.datasets, plan.runs)
-        for stage, jobs in plan.jobs.items():
-            for name, job in jobs.items():
-                # as if each had been asked: these are cached properties
-                vars(job).update(name=name, folder=RUNS / stage / name)
-        for job in (job for jobs in plan.jobs.values() for job in jobs.values()):
-            if "read_runs" not in vars(job):
-                vars(job)["read_runs"] = tuple(map(found.key_of, job.needs))
-        return found
-
-    def key_of(self, spec: Spec) -> Key:
-        """Return stage and id of a run of this plan."""
-        # by identity, as specs are not hashable; the plan holds them all, so no other can take the place of one
-        known = self._keys.get(id(spec))
-        return (spec.stage, run_id(spec)) if known is None else known
-
-    def jobs_of(self, scale: Scale, item: Item) -> list[Job]:
-        """Return every job that the item needs at this scale, each once, in the order of the road."""
-        if (scale, item.key) not in self._jobs_of_items:
-            found: dict[Key, Job] = {}
-            for spec in asked_for(self.runs[scale, item.key]):
-                self._keys[id(spec)] = self.key_of(spec)
-                self._follow(self._keys[id(spec)], found)
-            self._jobs_of_items[scale, item.key] = list(found.values())
-        return self._jobs_of_items[scale, item.key]
-
-    def with_items(self, items: Mapping[str, Item], scales: Sequence[Scale] = SCALES) -> "KnownPlan":
-        """Return the plan of the same items, of which some have changed: only these are planned anew.
-
-        Raises:
-            UserError: see ``build_plan``.
-        """
-        found = Plan(items)
-        for key, item in items.items():
-            stayed = item is self.items.get(key)
-            part = self if stayed else KnownPlan.of(build_plan({key: item}, scales))
-            for scale in scales:
-                if (scale, key) in part.runs:
-                    found.runs[scale, key] = part.runs[scale, key]
-                    _add(found, part.jobs_of(scale, item))
-        return KnownPlan.of(found)
-
-    def _follow(self, key: Key, found: dict[Key, Job]) -> None:
-        if key not in found:
-            job = self.job(*key)
-            for needed in job.read_runs:
-                self._follow(needed, found)
-            found[key] = job
-
-    @cached_property
-    def _keys(self) -> dict[int, Key]:
-        return {id(job.spec): (stage, name) for stage, jobs in self.jobs.items() for name, job in jobs.items()}
-
-    @cached_property
-    def _jobs_of_items(self) -> dict[tuple[Scale, str], list[Job]]:
-        return {}
-
-
-def _add(plan: Plan, jobs: Sequence[Job]) -> None:
-    for job in jobs:
-        plan.jobs.setdefault(job.spec.stage, {}).setdefault(job.name, job)
-        plan.datasets.update(filter(None, [job.dataset]))

@@ -11,10 +11,11 @@ from leaklab.data.catalog import find_entry, find_text, load_catalog
 from leaklab.items.expand import block_stage
 from leaklab.items.items import Item, item_file
 from leaklab.planning.code import Code, code_of_own_result, code_of_result
+from leaklab.planning.known_plan import KnownPlan
 from leaklab.planning.lookups import Lookup, Runs, signed
 from leaklab.planning.outputs import drawings_of_deals, jobs_behind, records_behind, state_of, targets_of_scale
 from leaklab.planning.own_items import file_of, is_own
-from leaklab.planning.plan import PREPARED, Job, KnownPlan, Plan, result_files
+from leaklab.planning.plan import PREPARED, Job, Plan, result_files
 from leaklab.records.config import Scale
 from leaklab.records.record import canonical_json
 from leaklab.specs.base import RUNS

@@ -5,8 +5,6 @@ snakemake 9.27. The tests that watch upstream fail when a mend is not needed any
 more, or takes hold of nothing.
 """
 
-import atexit
-import gc
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -17,12 +15,11 @@ from typing import Any
 from leaklab.planning.gpus import device_of, refuse_missing_gpu
 from leaklab.planning.outputs import Aside
 from leaklab.planning.reasons import cannot_pass
+from leaklab.records.collector import collect_rarely
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_text
 from leaklab.records.walk import files_below
 
-NEW_OBJECTS = 100_000
-"""Objects that are new when Python's collector looks through these; its own 700 are a few jobs of Snakemake."""
 # of `--max-jobs-per-timespan`: jobs, seconds
 DEFAULT_LIMIT = (100, 1)
 PLACES = (Path("config"), Path("data/prepared"), Path("figures"), Path("results"))
@@ -48,17 +45,6 @@ def patch_main_process() -> None:
 
     keep_to_own_locks(FilePersistence)
     give_up_what_cannot_pass(Job, time.time())
-
-
-def collect_rarely() -> None:
-    """Let the collector of this process look for garbage seldom, and not when the process ends.
-
-    Upstream: Python's collector looks through the whole DAG again and again, and finds next to nothing: of ten thousand
-    jobs, some megabytes of objects that refer to one another in a circle. All others are freed when the last reference
-    goes, and what is there at the end, the system takes back at once. Not reported, seen in snakemake 9.27.
-    """
-    gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
-    atexit.register(gc.freeze)
 
 
 def keep_finished_outputs(job: Any, persistence: Any) -> None:

@@ -18,7 +18,8 @@ from typing import Any
 
 from leaklab.items.items import load_items
 from leaklab.planning.code_lock import CodeLock
-from leaklab.planning.own_items import FOLDER, without_own
+from leaklab.planning.names import FOLDER
+from leaklab.planning.own_items import without_own
 from leaklab.planning.plan import set_up
 from leaklab.planning.run_records import checked_ledger
 from leaklab.provenance import published

@@ -17,8 +17,10 @@ from pathlib import Path
 
 from leaklab.items.items import Item, load_items
 from leaklab.planning.code_lock import CodeLock
+from leaklab.planning.kept_plans import known_plan
+from leaklab.planning.known_plan import KnownPlan
 from leaklab.planning.listings import planned_items
-from leaklab.planning.plan import PREPARED, KnownPlan, build_plan, result_files
+from leaklab.planning.plan import PREPARED, result_files
 from leaklab.planning.result_lookups import FIGURES_OF_RUNS, pictures, table_files
 from leaklab.planning.run_records import checked_ledger, inputs_of
 from leaklab.provenance.audit import made_by
@@ -124,7 +126,7 @@ def remake(name: str, scale: Scale, cores: int) -> Iterator[str]:
     Raises:
         UserError: an archive is damaged, a job failed, or, after the others were made, files of some items are missing.
     """
-    plan = KnownPlan.of(build_plan(load_items(), (scale,)))
+    plan = KnownPlan.of(known_plan(load_items(), (scale,)))
     ledger, lock = checked_ledger(), CodeLock.load()
     wanted = [item for item in planned_items(name, scale) if name or is_stale(item, scale, ledger, lock)]
     lacking: dict[str, int] = {}

@@ -12,8 +12,9 @@ from leaklab.items.items import load_items
 from leaklab.models.lanes.library import COMPILER, FACT, OFF
 from leaklab.planning.code_lock import FILE, CodeLock, witnessed
 from leaklab.planning.gpus import device_wanted
+from leaklab.planning.kept_plans import known_plan
 from leaklab.planning.own_items import without_own
-from leaklab.planning.plan import PREPARED, build_plan
+from leaklab.planning.plan import PREPARED
 from leaklab.planning.run_records import checked_ledger
 from leaklab.provenance.sample import READ_RECORDS, Sample, Stale, Survey, choose, seconds_of
 from leaklab.records.errors import UserError
@@ -43,7 +44,7 @@ def adopted(cores: int, dry_run: bool = False) -> Iterator[str]:
     Raises:
         UserError: the code is not committed, or see ``repeat``.
     """
-    survey = Survey(build_plan(load_items()), without_own(checked_ledger()), CodeLock.load(), device_wanted())
+    survey = Survey(known_plan(load_items()), without_own(checked_ledger()), CodeLock.load(), device_wanted())
     git = git_state()
     if not dry_run and (git["dirty"] or not git["commit"]):
         first = unknown_commit() or "commit the code first"

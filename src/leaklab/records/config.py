@@ -20,6 +20,8 @@ from pydantic_core import ErrorDetails
 from leaklab.records.bounds import NonNegative
 from leaklab.records.errors import UserError
 from leaklab.records.record import Record
+from leaklab.records.scales import SCALES as SCALES
+from leaklab.records.scales import Scale as Scale
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml reads all items in a sixth of the time
 DEEPEST = 50
@@ -115,8 +117,6 @@ def _line(marked: Any) -> str:
 
 
 CONFIG = Path("config/config.yaml")
-Scale = Literal["demo", "small", "paper"]
-SCALES: tuple[Scale, ...] = ("demo", "small", "paper")
 Model = TypeVar("Model", bound=BaseModel)
 
 

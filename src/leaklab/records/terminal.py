@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from leaklab.records.config import SCALES, Scale
 from leaklab.records.errors import UserError
 from leaklab.records.progress import shown
+from leaklab.records.scales import SCALES, Scale
 
 out = Console(highlight=False, soft_wrap=True, markup=False)
 """Prints lines, which a terminal folds and nothing cuts."""

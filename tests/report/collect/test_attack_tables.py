@@ -13,7 +13,8 @@ from leaklab.metrics.intervals import outcomes_interval
 from leaklab.metrics.silence import silence_line
 from leaklab.records.files import write_json, write_table
 from leaklab.report.collect.item import collect
-from leaklab.report.judge.evidence import Evidence, Indexed
+from leaklab.report.judge.evidence import Evidence
+from leaklab.report.judge.indexed import Indexed
 from leaklab.report.numbers.results import ResultTable, identity
 from leaklab.report.numbers.words import gaps
 from leaklab.specs.base import run_folder

@@ -14,7 +14,8 @@ from leaklab.records.files import write_json, write_table
 from leaklab.report.collect.item import collect
 from leaklab.report.collect.landscapes import LOSS, PROFILED
 from leaklab.report.figures import landscapes
-from leaklab.report.judge.evidence import Evidence, Indexed
+from leaklab.report.judge.evidence import Evidence
+from leaklab.report.judge.indexed import Indexed
 from leaklab.report.numbers.results import ResultTable
 from leaklab.report.numbers.words import NumberMissingError
 from leaklab.specs.base import run_folder

@@ -4,7 +4,8 @@ import pytest
 
 from leaklab.metrics.statistics import summarise
 from leaklab.report.judge.estimates import Estimate
-from leaklab.report.judge.evidence import Evidence, Indexed
+from leaklab.report.judge.evidence import Evidence
+from leaklab.report.judge.indexed import Indexed
 from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.report.numbers.words import NumberMissingError
 

@@ -15,7 +15,8 @@ import pytest
 from leaklab.report.judge.claims import Claim, read_claims
 from leaklab.report.judge.draws import Unanswered, outcome_of
 from leaklab.report.judge.estimates import Estimate
-from leaklab.report.judge.evidence import Evidence, Indexed
+from leaklab.report.judge.evidence import Evidence
+from leaklab.report.judge.indexed import Indexed
 from leaklab.report.judge.tolerances import Tolerances
 from leaklab.report.numbers.results import ResultRow, ResultTable
 from leaklab.report.numbers.words import NumberMissingError

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from leaklab.report.judge.estimates import Estimate
-from leaklab.report.judge.intervals import exact_share, measured, share, spread
+from leaklab.report.judge.intervals import exact_share, measured, plain_number, share, spread
 from leaklab.report.numbers.results import ResultRow
 
 
@@ -158,3 +158,16 @@ def test_a_difference_of_shares_whose_interval_leaves_where_it_can_be_says_so():
 
 def test_a_difference_of_shares_may_be_negative():
     assert ends(of_difference(-0.3, -0.5, -0.1, "exact_share").number) == (-0.5, -0.1)
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        row(), row(n=3, std=9.0, ci_low=1.5, ci_high=2.2), row(n=3, std=0.3), row(3.0, n=3, std=0.577, unit="rounds"),
+        row(n=10), row(0.5, n=6, clusters=6, std=0.5, attacker="paper"), row(None), row(None, note="capped: 3"),
+        row(None, note="capped: 3", better="lower"),
+    ],
+)  # fmt: skip
+def test_the_plain_number_is_that_of_the_interval(own):
+    found = measured(own)
+    assert plain_number(own) == (None if found is None else found.number.value)

@@ -12,7 +12,8 @@ from leaklab.items.items import load_items
 from leaklab.observations.letters import letter_of
 from leaklab.records.errors import UserError
 from leaklab.report.numbers.results import ResultTable
-from leaklab.report.site.threats import COLUMNS, FILE, KEYS, lines_of, write_lines
+from leaklab.report.site.threat_letters import FILE
+from leaklab.report.site.threats import COLUMNS, KEYS, lines_of, write_lines
 from leaklab.specs.base import run_id
 
 ROOT = Path(__file__).parents[3]

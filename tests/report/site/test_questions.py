@@ -3,7 +3,7 @@
 from itertools import product
 
 from leaklab.report.judge.attackers import worst_case
-from leaklab.report.judge.evidence import Indexed
+from leaklab.report.judge.indexed import Indexed
 from leaklab.report.numbers.results import BLIND, KNOWING, PAPER, ResultRow, ResultTable
 from leaklab.report.site.questions import Asked, StrongestAsAsked
 

@@ -31,7 +31,7 @@ from leaklab.report.site.pages import (
     SiteData,
 )
 from leaklab.report.site.recipes import DataSource, Recipe
-from leaklab.report.site.threats import ThreatModel
+from leaklab.report.site.threat_letters import ThreatModel
 from leaklab.report.tables.layout import lay_out
 
 VOID = {"meta", "wbr", "link", "img", "br", "hr", "input"}

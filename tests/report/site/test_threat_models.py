@@ -9,7 +9,7 @@ from leaklab.items.expand import expand
 from leaklab.items.items import load_items
 from leaklab.items.layouts import TableLayout
 from leaklab.report.numbers.results import ResultRow, ResultTable
-from leaklab.report.site.threats import THREAT_MODEL, threat_models, with_letters
+from leaklab.report.site.threat_letters import THREAT_MODEL, threat_models, with_letters
 from leaklab.report.tables.layout import lay_out
 from leaklab.report.tables.tables import page_table
 from leaklab.specs.base import run_id

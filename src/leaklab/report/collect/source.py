@@ -1,12 +1,12 @@
 """What the collectors of one item share: its row keys, its units, and what stands in for what."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from leaklab.items.expand import PlannedRun
 from leaklab.items.items import Cells, Item, MetricMeaning, RowValue
@@ -20,6 +20,9 @@ from leaklab.specs.attack import CheckSpec, LandscapeSpec, ScoreSpec
 from leaklab.specs.base import has_frozen_part
 from leaklab.specs.text import TEXT_FOLDER, TextScoreSpec
 from leaklab.specs.training import TrainSpec
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PREPARED = Path("data/prepared")
 # an item's own unit and direction are those of its accuracies
@@ -220,7 +223,7 @@ class Updates:
     silent: int
 
     @classmethod
-    def of(cls, scores: pd.DataFrame) -> "Updates":
+    def of(cls, scores: pd.DataFrame) -> "Updates":  # noqa: UP037  as text it keeps the digest of all tables
         """Return what the lines of ``scores.csv`` tell, whatever metric they are of."""
         counts = scores["metric"] == NO_INFORMATION
         lines, silent, samples = scores[~counts], int(scores.loc[counts, "value"].sum()), samples_column(scores)

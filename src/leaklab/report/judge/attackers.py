@@ -156,17 +156,21 @@ class AttackerPair:
         return high < 0 if self.better == "higher" else low > 0
 
 
-def attacker_pairs(results: ResultTable) -> tuple[AttackerPair, ...]:
+def attacker_pairs(results: ResultTable, several: frozenset[Setting] | None = None) -> tuple[AttackerPair, ...]:
     """Pair an item's rows of both attackers by row and metric.
 
     Where the table has medians (metrics that end in ``_median``), only they are paired; points of curves never are.
     Rows for which nothing but the paper's attack was tried stay in as reference. If that is all there is: no pair.
+
+    Args:
+        results: of an item.
+        several: ``contested`` of these rows and of any others, where it is known.
     """
     rows = results.select(variant=AS_DESCRIBED).rows
     shown = [row for row in rows if not row.is_point]
     shown = [row for row in shown if row.metric.endswith(MEDIAN)] or shown
     own = [row for row in shown if not row.aside]
-    several = contested(results)
+    several = contested(results) if several is None else several
     knowing = {_pair_key(row): row for row in own if row.attacker == KNOWING and setting_of(row) in several}
     if not knowing:
         return ()

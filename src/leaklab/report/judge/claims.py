@@ -11,8 +11,9 @@ from leaklab.records import files
 from leaklab.records.errors import UserError
 from leaklab.report.judge.cases import Outcome, parts_of
 from leaklab.report.judge.evaluation import value_of
-from leaklab.report.judge.evidence import Evidence, Indexed
+from leaklab.report.judge.evidence import Evidence
 from leaklab.report.judge.functions import CONSTANTS, FUNCTIONS
+from leaklab.report.judge.indexed import Indexed
 from leaklab.report.numbers.results import RESTORE, ResultTable
 
 # Check expressions as data: a small, closed part of Python that can ask and compare, and nothing else.

@@ -9,7 +9,8 @@ from leaklab.metrics.statistics import LEAST_CLUSTERS, summarise
 from leaklab.report.judge.cases import Case, Outcome, Part
 from leaklab.report.judge.claims import Claim
 from leaklab.report.judge.estimates import Truth
-from leaklab.report.judge.evidence import Evidence, Indexed
+from leaklab.report.judge.evidence import Evidence
+from leaklab.report.judge.indexed import Indexed
 from leaklab.report.judge.verdicts import FAILS, HOLDS, Frequency
 from leaklab.report.numbers.results import ResultRow, ResultTable, identity
 from leaklab.report.numbers.words import NumberMissingError

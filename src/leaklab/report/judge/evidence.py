@@ -4,98 +4,28 @@ The questions are those of the claims' language: ``T V sd D S`` read a paper's r
 ``F`` reads a fact.
 """
 
-import math
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from statistics import fmean, median
 from typing import Any
 
-from leaklab.metrics.intervals import is_share
-from leaklab.report.judge.attackers import Setting, contested, setting_of, worst_case
-from leaklab.report.judge.estimates import Estimate, Singles
-from leaklab.report.judge.intervals import has_number, measured, spread
+from leaklab.report.judge.estimates import Estimate
+from leaklab.report.judge.indexed import Indexed
+from leaklab.report.judge.intervals import has_number, measured, plain_number, spread
 from leaklab.report.numbers.results import (
     AS_DESCRIBED,
     ATTACKERS,
-    DIFFERENCE,
     KNOWING,
     PAPER,
-    SELECTION,
     SUMMARIES,
     UNMARKED,
-    UPDATE,
     ResultRow,
     ResultTable,
     RowKeys,
     canonical,
     identity,
     matches,
-    summarised,
 )
 from leaklab.report.numbers.words import MissingNumber, NumberMissingError
-
-# One paper's results with what every claim asks of them again: rows by metric, the strongest attackers.
-
-OF_ONE_UPDATE = (UPDATE, "image", "example")
-MEDIAN = "_median"
-CLOSE = 1e-6
-"""How far a number may lie from the summary of its single values, as a part of it: what a file rounds away."""
-
-
-class Indexed:
-    """A result table that is read once however many claims look at it."""
-
-    def __init__(self, table: ResultTable):
-        self.table = table
-
-    @cached_property
-    def by_metric(self) -> Mapping[tuple[str, str], list[ResultRow]]:
-        """Return the rows of every (item, metric)."""
-        found: dict[tuple[str, str], list[ResultRow]] = defaultdict(list)
-        for row in self.table.rows:
-            found[row.item, row.metric].append(row)
-        return found
-
-    @cached_property
-    def strongest(self) -> "Indexed":
-        """Return the same results under the strongest attacker of each setting."""
-        return Indexed(worst_case(self.table))
-
-    @cached_property
-    def contested(self) -> frozenset[Setting]:
-        """Return the settings in which more than one attacker was run."""
-        return contested(self.table)
-
-    def with_singles(self, row: ResultRow, number: Estimate) -> Estimate:
-        """Return a number with the single values that its row summarises, where the table has them.
-
-        They have to be as many as the row has updates, and to give its value. Shares keep their own intervals.
-        """
-        values = self._singles.get((setting_of(row), row.runs), {})
-        if not values or len(values) != row.clusters or number.is_exact or {DIFFERENCE, SELECTION} & row.row.keys():
-            return number
-        is_median = row.metric.endswith(MEDIAN)
-        level = (median if is_median else fmean)(values.values())
-        if not math.isclose(level, number.value, rel_tol=CLOSE, abs_tol=CLOSE):
-            return number
-        parts = number.parts
-        if len(parts) == 1 and not is_median and not number.is_open and not is_share(summarised(row.metric)):
-            parts = (replace(parts[0], values=values),)
-        return replace(number, parts=parts, singles=Singles(values, is_median))
-
-    @cached_property
-    def _singles(self) -> Mapping[tuple[Setting, tuple[str, ...]], Mapping[Hashable, float]]:
-        """Return the mean over the draws of every update, by its setting and runs; those of summaries aside."""
-        found: dict[tuple[Setting, tuple[str, ...]], dict[Hashable, list[float]]] = defaultdict(
-            lambda: defaultdict(list)
-        )
-        for row in self.table.rows:
-            name = next((key for key in OF_ONE_UPDATE if key in row.row), None)
-            if name is not None and row.value is not None and set(row.aside) <= {UPDATE} and not row.is_point:
-                found[setting_of(row), row.runs][f"{name} {row.row[name]}"].append(row.value)
-        return {key: {update: fmean(own) for update, own in of.items()} for key, of in found.items()}
 
 
 @dataclass
@@ -202,15 +132,16 @@ class Evidence:
         return {"T": self.T, "F": self.F, "V": self.V, "sd": self.sd, "D": self.D, "S": self.S}
 
     def _value(self, row: ResultRow) -> Estimate:
-        found = measured(row)
-        if found is None:
+        number = plain_number(row)
+        if number is None:
             note = row.note or "no value"
             raise NumberMissingError(f"{row.item} has no number as {row.metric} of {canonical(row.row)}", note)
         self._remember(row)
-        if found.doubt and not self.as_they_are:
+        found = None if self.as_they_are else measured(row)
+        if found is None:
+            return Estimate.exact(number)
+        if found.doubt:
             self.doubts.setdefault(row.item, found.doubt)
-        if self.as_they_are:
-            return Estimate.exact(found.number.value)
         return self.results.with_singles(row, found.number)
 
     def _remember(self, row: ResultRow) -> None:
@@ -240,7 +171,7 @@ class Evidence:
         results = self.results.strongest if asked == KNOWING else self.results
         rows = [
             row
-            for row in results.by_metric.get((item, metric), [])
+            for row in results.candidates(item, metric, of_row)
             if row.attacker in attackers
             and row.variant == self.variant
             and matches(row.row, of_row)

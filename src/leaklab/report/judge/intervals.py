@@ -54,6 +54,13 @@ def measured(row: ResultRow) -> Measured | None:
     return Measured(Estimate.open(row.value), doubt) if doubt else Measured(_of_data(row, number))
 
 
+def plain_number(row: ResultRow) -> float | None:
+    """Return the number of ``measured``, for who asks for no interval: that takes longer than all else."""
+    if not has_number(row):
+        return None
+    return _worst(row) if row.value is None else row.value
+
+
 def has_number(row: ResultRow) -> bool:
     """Return whether a row has a number to compare; a capped cell has one, worse than all others."""
     return row.value is not None or (row.note.startswith(CAPPED) and bool(row.better))

@@ -16,7 +16,8 @@ from leaklab.report.judge.draws import (
     with_draws,
     with_more_seeds,
 )
-from leaklab.report.judge.evidence import Evidence, Indexed
+from leaklab.report.judge.evidence import Evidence
+from leaklab.report.judge.indexed import Indexed
 from leaklab.report.judge.sentences import failures_in_words, measured_line, sides_of
 from leaklab.report.judge.tolerances import StandIns
 from leaklab.report.judge.verdicts import Fact, Frequency, Judgement, Verdict, VerdictName

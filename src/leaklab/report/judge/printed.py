@@ -16,7 +16,8 @@ from leaklab.records.errors import UserError
 from leaklab.records.record import Record
 from leaklab.report.judge.claims import Check, value_in
 from leaklab.report.judge.comparison import Comparison, compare
-from leaklab.report.judge.evidence import Evidence, Indexed
+from leaklab.report.judge.evidence import Evidence
+from leaklab.report.judge.indexed import Indexed
 from leaklab.report.judge.tolerances import Tolerances
 from leaklab.report.numbers.results import PAPER, RESTORE, SELECTION, ResultRow, ResultTable
 from leaklab.report.numbers.words import NumberMissingError

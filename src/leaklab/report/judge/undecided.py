@@ -20,17 +20,19 @@ from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.devices import measured_device
 from leaklab.planning.estimate import estimate
 from leaklab.planning.gpus import device_wanted
-from leaklab.planning.plan import build_plan
+from leaklab.planning.kept_plans import known_plan
 from leaklab.records.config import Scale
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
 from leaklab.report.judge.cases import Outcome, Part
 from leaklab.report.judge.claims import Claim, read_claims
 from leaklab.report.judge.draws import asked_of_draws, outcome_of, with_more_seeds
-from leaklab.report.judge.evidence import Evidence, Indexed
+from leaklab.report.judge.evidence import Evidence
+from leaklab.report.judge.indexed import Indexed
 from leaklab.report.judge.intervals import exact_share
 from leaklab.report.judge.judging import judge_all
 from leaklab.report.judge.tolerances import StandIns, Tolerances
+from leaklab.report.numbers.reading import read_table
 from leaklab.report.numbers.results import ResultRow, ResultTable, summarised
 
 RESULTS, PAPERS = Path("results"), Path("config/papers")
@@ -77,7 +79,7 @@ def seconds_for(needs: Sequence[Need], scale: Scale) -> list[float | None]:
         UserError: the project's items cannot be read.
     """
     items, device, lock = load_items(), measured_device(device_wanted()), CodeLock.load()
-    plan = build_plan(items, (scale,))
+    plan = known_plan(items, (scale,))
     known: dict[tuple[str, bool], float] = {}
 
     def seconds(key: str, trained: bool) -> float:
@@ -125,7 +127,7 @@ def published_results(folder: Path) -> ResultTable:
     tables = sorted(folder.glob("*/*.csv"))
     if not tables:
         raise UserError(f"{folder} has no result tables: make them with 'snakemake --cores 2 {folder.name}' first")
-    return ResultTable(tuple(row for path in tables for row in ResultTable.read(path).rows))
+    return ResultTable(tuple(row for path in tables for row in read_table(path).rows))
 
 
 def undecided_at(scale: Scale) -> list[Need]:

@@ -191,3 +191,30 @@ def _apart(text: str, count: int, name: str) -> list[str]:
     if len(parts) != count:
         raise ValueError(f"{name} has {len(parts)} numbers for {count} points")
     return parts
+
+
+# The same for who reads many tables (``reading.py``): keys as mappings, each line's numbers apart.
+
+
+def keys_in_line(text: str) -> list[dict[str, Any]]:
+    """Return the keys of every number in a line; one, where the line is of one number.
+
+    Raises:
+        ValueError: they are not sorted, as only a file that was not written here has them; or see ``unpacked``.
+    """
+    row = json.loads(text)
+    if not isinstance(row, dict) or list(row) != sorted(row) or any(isinstance(one, dict) for one in row.values()):
+        raise ValueError("row is not as it is written")
+    if span := _SPAN.fullmatch(row[INDEX]) if isinstance(row.get(INDEX), str) else None:
+        return [row | place for place in _along(row, *map(int, span.groups()))]
+    key = next((name for name in SINGLES if isinstance(row.get(name), list)), None)
+    return [row] if key is None else [row | {key: single} for single in row[key]]
+
+
+def numbers_in_line(text: str, count: int) -> list[str]:
+    """Return the numbers of a cell, as many as the line has keys.
+
+    Raises:
+        ValueError: there are others.
+    """
+    return [text] if count == 1 else _apart(text, count, "a cell")

@@ -8,7 +8,7 @@ from leaklab.items.expand import PlannedRun
 from leaklab.items.items import Item
 from leaklab.observations.update_bounds import UpdateBound, bound_of
 from leaklab.report.collect.source import row_of
-from leaklab.report.judge.attackers import Interval, contested, setting_of
+from leaklab.report.judge.attackers import Interval, Setting, contested, setting_of
 from leaklab.report.numbers.results import (
     AS_DESCRIBED,
     BY,
@@ -86,18 +86,21 @@ HALF = 50.0
 """Percent of protection that must be left, by the lower end of the interval, for a setting to count as not broken."""
 
 
-def tried_attacks(results: ResultTable, headline: str) -> tuple[TriedAttack, ...]:
+def tried_attacks(
+    results: ResultTable, headline: str, several: frozenset[Setting] | None = None
+) -> tuple[TriedAttack, ...]:
     """Return all attacks by an item's headline metric, in the settings in which more than one was tried.
 
     Args:
         results: of one item.
         headline: metric; itself, or its median, or its mean, whichever of them comes first.
+        several: ``contested`` of the rows, where it is known.
     """
     rows = results.select(variant=AS_DESCRIBED).rows
     tried = [row for row in rows if row.aside == (TRIED,)]
     measured = {row.metric for row in tried}
     metric = next((name for name in _named(headline) if headline and name in measured), "")
-    several = contested(results)
+    several = contested(results) if several is None else several
     strongest = {
         (identity(_without(row, BY)), row.row.get(BY))
         for row in rows

@@ -6,8 +6,10 @@ from pathlib import Path
 from posixpath import relpath
 
 from leaklab.items.items import Item, load_items, load_papers
+from leaklab.planning.kept_plans import known_plan
+from leaklab.planning.known_plan import KnownPlan
 from leaklab.planning.missing import Reasons, without_missing
-from leaklab.planning.plan import Plan, build_plan, result_files
+from leaklab.planning.plan import Plan, result_files
 from leaklab.planning.run_records import inputs_of, lacked_data
 from leaklab.records.config import Scale
 from leaklab.records.environment import duration
@@ -23,7 +25,7 @@ from leaklab.report.site.pages import ItemPage, JudgedClaim, PaperPages, SiteDat
 from leaklab.report.site.pictures import begin
 from leaklab.report.site.recipes import absent_records
 from leaklab.report.site.site_data import Sources, gather
-from leaklab.report.site.threats import FILE as LETTERS_OF_ROWS
+from leaklab.report.site.threat_letters import FILE as LETTERS_OF_ROWS
 
 CLAIMS = Path("config/papers/claims.csv")
 PUBLISHED: Scale = "small"
@@ -46,7 +48,7 @@ def report_page(scale: Scale) -> Found:
         for item in items.values():
             begin(result_files(item, scale)["png"], beside)
         items = as_made(items, scale)
-        plan = build_plan(items, (scale,))
+        plan = KnownPlan.of(known_plan(items, (scale,)))
         absent = absent_records(plan, scale, plan.ready(scale))
         if not absent:
             raise UserError(f"no report of the results here yet: run `snakemake --cores 2 {page}`")

@@ -6,8 +6,9 @@ from pathlib import Path
 from leaklab.planning.own_items import is_own
 from leaklab.planning.plan import Plan, result_files
 from leaklab.records.config import Scale
+from leaklab.report.numbers.reading import read_table
 from leaklab.report.numbers.results import ResultTable
-from leaklab.report.site import threats
+from leaklab.report.site import threat_letters
 from leaklab.report.site.answers import answer
 from leaklab.report.site.headlines import ON_STAND_INS, load_headlines, read_grants
 
@@ -39,9 +40,9 @@ def answers(scale: Scale) -> Iterator[str]:
     """Yield the sentence that stands first on each paper's page, for the papers whose numbers are here."""
     for paper, headline in load_headlines().items():
         tables = {Path("results", scale, paper, f"{line.item}.csv") for line in headline.lines}
-        read = [ResultTable.read(path) for path in sorted(tables) if path.is_file()]
+        read = [read_table(path) for path in sorted(tables) if path.is_file()]
         rows = ResultTable(tuple(row for table in read for row in table.rows))
-        found = answer(paper, headline, rows, read_grants(Path("results", scale, threats.FILE)))
+        found = answer(paper, headline, rows, read_grants(Path("results", scale, threat_letters.FILE)))
         if found is not None:
             yield f"{paper} at scale {scale}: {ON_STAND_INS if scale == 'demo' else ''}{found.sentence}"
 

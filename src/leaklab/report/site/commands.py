@@ -6,7 +6,7 @@ import typer
 
 from leaklab.planning.names import complete_item, no_empty_word
 from leaklab.records.progress import shown
-from leaklab.records.terminal import ScaleOption, named_scale, out
+from leaklab.records.terminal import AsJson, ScaleOption, named_scale, out, print_json
 
 
 def add_to(app: typer.Typer) -> None:
@@ -25,6 +25,7 @@ def report(
         ),
     ] = None,
     scale: ScaleOption = "demo",
+    as_json: AsJson = False,
 ) -> None:
     """Print where the report of a scale, or the page of one item, is; build it from the results that are here."""
     from leaklab.report.site.built_before import built_before, remember
@@ -34,7 +35,10 @@ def report(
 
         with shown("building the page"):
             page = item_page(" ".join(item), named_scale(scale))
-        out.print(f"page: {page.resolve()}")
+        if as_json:
+            print_json({"scale": scale, "page": str(page.resolve())})
+        else:
+            out.print(f"page: {page.resolve()}")
         return
     with shown("building the pages"):
         found = built_before(named_scale(scale))
@@ -43,6 +47,10 @@ def report(
 
             found = report_page(named_scale(scale))
             remember(named_scale(scale), found)
+    if as_json:
+        told = {"scale": scale, "report": str(found.page.resolve()), "absent_records": found.absent_records}
+        print_json(told)
+        return
     if found.absent_records:
         out.print(
             "built from the results in this checkout; not in it are the records of "

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from leaklab.items.items import load_items
 from leaklab.planning.estimate import cpu_seconds
+from leaklab.planning.kept_plans import known_plan
+from leaklab.planning.known_plan import KnownPlan
 from leaklab.planning.outputs import jobs_behind
-from leaklab.planning.plan import KnownPlan, build_plan
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
@@ -100,7 +101,7 @@ def coverage_of(data: SiteData) -> tuple[Coverage, tuple[Covered, ...], Here]:
 @cache
 def _plan(scale: Scale) -> KnownPlan:
     """Return the plan of all scales, of the items as they are where the results of one were made."""
-    return KnownPlan.of(build_plan(as_made(load_items(), scale)))
+    return KnownPlan.of(known_plan(as_made(load_items(), scale)))
 
 
 def with_parts(text: str, data: SiteData) -> str:
@@ -263,7 +264,7 @@ def _cost(page: ItemPage) -> str:
 
 
 def _scales(_: SiteData) -> str:
-    plan = build_plan(load_items())
+    plan = known_plan(load_items())
     costs = {
         scale: [
             f"{len(plan.ready(scale))}",

@@ -6,7 +6,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from leaklab.items.items import Item
-from leaklab.planning.own_items import PAPER, guests_of, is_own
+from leaklab.planning.names import PAPER
+from leaklab.planning.own_items import guests_of, is_own
 from leaklab.planning.plan import result_files
 from leaklab.records.config import Scale
 from leaklab.records.files import write_text

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from leaklab.report.site.attacks_tried import ProtectionLeft, TriedAttack, Unbro
 from leaklab.report.site.findings import Corrected, Sentence
 from leaklab.report.site.publication import Cost, MetricCard
 from leaklab.report.site.recipes import Recipe
-from leaklab.report.site.threats import ThreatModel
+from leaklab.report.site.threat_letters import ThreatModel
 from leaklab.report.tables.layout import Grid
 
 State = Literal["done", "not run", "planned"]
@@ -216,7 +217,7 @@ class PaperPages:
         by_id = {judged.claim.id: judged for page in self.items for judged in page.claims}
         return tuple(by_id[key] for key in sorted(by_id))
 
-    @property
+    @cached_property
     def page_of_claim(self) -> Mapping[str, str]:
         """Claim id -> name of the first page that shows it."""
         pages: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """What a finding may ask of the results of a scale: of each paper once, and of its strongest attackers as asked."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +9,8 @@ from typing import Any
 
 from leaklab.report.judge.attackers import worst_case
 from leaklab.report.judge.claims import value_in
-from leaklab.report.judge.evidence import Evidence, Indexed
+from leaklab.report.judge.evidence import Evidence
+from leaklab.report.judge.indexed import Indexed
 from leaklab.report.numbers.results import KNOWING, PAPER, ResultRow, ResultTable, summarised
 
 FINDINGS = Path("config/papers/findings.yaml")
@@ -91,8 +92,20 @@ class Asked:
     def of(self, paper: str) -> Questions:
         """Return the questions to a paper's results."""
         if paper not in self._known:
-            self._known[paper] = Questions(paper, self.results)
+            self._known[paper] = Questions(paper, self._by_paper.get(paper, ResultTable()))
         return self._known[paper]
+
+    def about(self, paper: str, items: Iterable[str]) -> ResultTable:
+        """Return the rows of some items of a paper."""
+        tables = (self.by_item.get((paper, item), ResultTable()) for item in dict.fromkeys(items))
+        return ResultTable(tuple(row for table in tables for row in table.rows))
+
+    @cached_property
+    def _by_paper(self) -> Mapping[str, ResultTable]:
+        found = defaultdict[str, list[ResultRow]](list)
+        for row in self.results.rows:
+            found[row.paper].append(row)
+        return {paper: ResultTable(tuple(rows)) for paper, rows in found.items()}
 
     @cached_property
     def by_item(self) -> Mapping[tuple[str, str], ResultTable]:

@@ -9,19 +9,22 @@ from typing import Any
 from leaklab.items.items import Item, Paper
 from leaklab.metrics.silence import NO_INFORMATION_CARD
 from leaklab.observations.letters import without_attacker
+from leaklab.planning.kept_plans import known_plan
+from leaklab.planning.known_plan import KnownPlan
 from leaklab.planning.outputs import idle_defenses, state_of
-from leaklab.planning.plan import Plan, build_plan, result_files
+from leaklab.planning.plan import Plan, result_files
 from leaklab.records.config import SCALES, Scale
 from leaklab.records.files import read_json
 from leaklab.records.ledger import Ledger
 from leaklab.records.recorder import git_state
-from leaklab.report.judge.attackers import attacker_pairs
+from leaklab.report.judge.attackers import attacker_pairs, contested
 from leaklab.report.judge.claims import Claim, read_claims
 from leaklab.report.judge.comparison import Comparison, read_comparison
 from leaklab.report.judge.verdicts import Judgement, Verdict
+from leaklab.report.numbers.reading import read_table
 from leaklab.report.numbers.results import PROTECTION_LEFT, ResultTable
 from leaklab.report.numbers.words import gaps
-from leaklab.report.site import scoreboard, threats
+from leaklab.report.site import scoreboard, threat_letters
 from leaklab.report.site.answers import Answer, answer
 from leaklab.report.site.attacks_tried import bounds_of, protection_left, tried_attacks, unbroken
 from leaklab.report.site.drawings import partition_pictures, ranges
@@ -97,9 +100,12 @@ def gather(
     Raises:
         UserError: a result, record or configuration file is missing or damaged.
     """
-    evidence = _evidence(plan or build_plan(items, (scale,)), scale, sources, drawings)
-    headlines, grants = load_headlines(), read_grants(Path("results", scale, threats.FILE))
-    answers = {key: answer(key, own, evidence.asked.results, grants) for key, own in headlines.items()}
+    evidence = _evidence(plan or KnownPlan.of(known_plan(items, (scale,))), scale, sources, drawings)
+    headlines, grants = load_headlines(), read_grants(Path("results", scale, threat_letters.FILE))
+    answers = {
+        key: answer(key, own, evidence.asked.about(key, (line.item for line in own.lines)), grants)
+        for key, own in headlines.items()
+    }
     if scale == "demo":
         answers = {key: replace(own, sentence=f"{ON_STAND_INS}{own.sentence}") for key, own in answers.items() if own}
     return SiteData(
@@ -129,7 +135,8 @@ def _corrections(evidence: Evidence, answers: Mapping[str, Answer | None]) -> tu
 
 def _evidence(plan: Plan, scale: Scale, sources: Sources, drawings: Path) -> Evidence:
     done = [item for item in plan.items.values() if state_of(plan, item, scale).word == "done"]
-    asked = Asked(sum((ResultTable.read(result_files(item, scale)["csv"]) for item in done), ResultTable()))
+    tables = (read_table(result_files(item, scale)["csv"]) for item in done)
+    asked = Asked(ResultTable(tuple(row for table in tables for row in table.rows)))
     verdicts = {verdict["id"]: Verdict.from_json(verdict) for verdict in read_json(sources.verdicts)}
     claims = tuple(JudgedClaim(c, verdicts.get(c.id) or _unjudged(c.id)) for c in read_claims(sources.claims))
     published = Published.load(Path("results", scale))
@@ -172,15 +179,19 @@ def _results(evidence: Evidence, item: Item) -> dict[str, Any]:
     comparisons = tuple(c for c in evidence.comparisons if (c.paper, c.item) == (item.paper, item.item))
     files = result_files(item, evidence.scale)
     jobs, runs = evidence.plan.jobs_of(evidence.scale, item), evidence.plan.runs[evidence.scale, item.key]
-    tried, protection = tried_attacks(results, item.headline), protection_left(results)
+    several, protection = contested(results), protection_left(results)
+    tried = tried_attacks(results, item.headline, several)
+    paired = ResultTable(tuple(row for row in results.rows if row.metric not in NOT_PAIRED))
     picture = Picture(files["png"], alt=f"{item.title}: {item.shows}", caption=item.shows, pdf=files["pdf"])
     return {
         "pictures_first": item.kind == "figure" or item.renderer in ("curves", "paths", "scatter", "sentences"),
         "pictures": (picture, *ranges(evidence.drawings, item, comparisons)),
-        "grid": threats.with_letters(lay_out(item.table, results, comparisons), runs) if item.table else None,
+        "grid": threat_letters.with_letters(lay_out(item.table, results, comparisons), runs, evidence.plan.add)
+        if item.table
+        else None,
         "comparisons": comparisons,
-        "attackers": attacker_pairs(ResultTable(tuple(row for row in results.rows if row.metric not in NOT_PAIRED))),
-        "threats": threats.threat_models(runs),
+        "attackers": attacker_pairs(paired, several),
+        "threats": threat_letters.threat_models(runs),
         "idle": tuple(idle_defenses(jobs)),
         "strangers": without_attacker(run.tried for run in runs if run.tried),
         "tried": tried,
