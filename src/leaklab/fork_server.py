@@ -38,7 +38,7 @@ HELD: list[object] = []
 IMPORTED = (
     "torch", "pandas", "leaklab.steps.capture_updates", "leaklab.steps.run_attack", "leaklab.steps.score_attack",
     "leaklab.steps.train_federated", "leaklab.steps.check_theory", "leaklab.steps.make_table",
-    "leaklab.steps.make_figure", "seaborn", "torchvision",
+    "leaklab.steps.make_figure", "seaborn", "torchvision", "torchmetrics.functional.image",
 )  # fmt: skip
 
 
