@@ -17,6 +17,8 @@ from leaklab.specs.base import RUNS
 from small_hours.recorded import RECORD, recorded
 
 SOURCE = Path("src")
+TICK = 0.01
+"""Seconds that cannot be told from none."""
 CHILD = """
 import importlib, json, resource, runpy, sys
 from leaklab import fork_server
@@ -53,10 +55,11 @@ def compared(job: str, before: Path, changed: Mapping[str, str], times: int, res
             used, digests = _run(record, source, changed)
             own.append(used)
             written.add(digests)
-    old, new = (round(min(own), 2) for own in seconds.values())
+    old, new = (min(own) for own in seconds.values())
     return {
         "job": job, "changed": " ".join(f"{key}={value}" for key, value in changed.items()), "runs": times,
-        "seconds_before": old, "seconds": new, "times_faster": round(old / new, 2), "same_bytes": len(written) == 1,
+        "seconds_before": round(old, 2), "seconds": round(new, 2), "times_faster": round(old / max(new, TICK), 2),
+        "same_bytes": len(written) == 1,
         "commit_before": _commit(before), "commit": _commit(SOURCE),
     }  # fmt: skip
 
