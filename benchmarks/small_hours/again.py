@@ -23,9 +23,7 @@ CHILD = """
 import importlib, json, resource, runpy, sys
 from leaklab import fork_server
 for name in fork_server.IMPORTED:
-    importlib.import_module(name)
-if hasattr(fork_server, "keep_freed_memory"):
-    fork_server.keep_freed_memory()
+    getattr(importlib.import_module(name), getattr(fork_server, "KEEPS_MEMORY", ""), int)()
 module, *sys.argv[1:] = sys.argv[1:]
 def used():
     own = resource.getrusage(resource.RUSAGE_SELF)
