@@ -7,6 +7,7 @@ import torch
 from torch.func import functional_call, jvp
 from torch.nn import functional as F
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from leaklab.attacks.matching.steps import coefficients, mean_gradient
 from leaklab.attacks.private_parts.hypernetwork import Heads, LowerLevel
@@ -145,6 +146,29 @@ def test_the_lower_levels_unknowns_are_in_units_of_a_gradients_entry(client):
     assert min(entries) < 0 < max(entries)
     size = (sum(entry**2 for entry in entries) / len(entries)) ** 0.5
     assert_close(lower.unit, torch.tensor([size, 2 * size], dtype=torch.float64), **EXACT)
+
+
+class Largest(TorchDispatchMode):
+    """Keeps the number of entries of the largest tensor that an operation made; a view has no entries of its own."""
+
+    entries = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), named=None):
+        made = function(*arguments, **(named or {}))
+        given = {one.untyped_storage().data_ptr() for one in arguments if isinstance(one, torch.Tensor)}
+        if isinstance(made, torch.Tensor) and made.untyped_storage().data_ptr() not in given:
+            self.entries = max(self.entries, made.numel())
+        return made
+
+
+def test_the_lower_level_makes_no_tensor_of_the_size_of_the_heads(client):
+    """Squares of what was observed are summed once: in every step they took longer than all its products."""
+    heads = Heads.of(client[2], order(client), "the test")
+    lower = LowerLevel(heads, [Heads.of(gradients(client)[0], order(client), "the test")])
+    points = stream(8, "points").normal(1, len(heads.c) + 5)
+    with Largest() as seen:
+        lower(points, torch.tensor([0]))
+    assert seen.entries == points.numel()
 
 
 @pytest.mark.parametrize("broken", ["heads", "bias", "another network"])

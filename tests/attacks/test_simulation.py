@@ -94,6 +94,30 @@ def test_f2_holds_for_a_declared_batch_order(lenet):
     assert not torch.allclose(swapped["conv1.weight"], theirs["conv1.weight"], rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+@pytest.mark.parametrize("weight_decay", [0.0, 1e-2])
+def test_terms_without_weight_are_left_out_to_the_byte(lenet, monkeypatch, momentum, weight_decay):
+    """A product with 0 changes nothing but the time that its derivative takes, on tensors as large as the weights."""
+    images, labels = samples(2)
+    rates, steps = torch.full((TRIALS, 3), 0.3, dtype=torch.float64), LocalSteps(momentum, weight_decay)
+
+    def found():
+        points = images.clone().requires_grad_()
+        delta = simulated_delta(lenet, points, one_hot(labels), rates, steps)
+        return [*delta.values(), *torch.autograd.grad([value.square().sum() for value in delta.values()], points)]
+
+    short = found()
+    written_out = staticmethod(lambda g, v, w: momentum * v + g + weight_decay * w)
+    monkeypatch.setattr(LocalSteps, "heard", written_out)
+    assert all(torch.equal(one, other) for one, other in zip(short, found(), strict=True))
+
+
+def test_a_plain_step_hears_the_gradient_alone():
+    gradient, velocity, weight = torch.ones(3), torch.full((3,), 2.0), torch.full((3,), 4.0)
+    assert LocalSteps().heard(gradient, velocity, weight) is gradient
+    assert LocalSteps(0.5, 0.25).heard(gradient, velocity, weight).tolist() == [3.0] * 3
+
+
 def test_batch_normalisation_keeps_its_running_statistics():
     network = network_of("resnet-small", {"width": 4}, (1, 8, 8))
     statistics = {name: value.clone() for name, value in network.named_buffers()}

@@ -41,6 +41,17 @@ class LocalSteps:
         if not (0 <= self.momentum < 1 and self.weight_decay >= 0):
             raise UserError("simulated steps need a momentum of at least 0 and below 1, and no negative weight decay")
 
+    def heard(self, gradient: Tensor, velocity: Tensor, weight: Tensor) -> Tensor:
+        """Return momentum v + g + decay W, [T, ...]; what has a factor of 0 is left out, for it is differentiated too.
+
+        Args:
+            gradient: g, [T, ...].
+            velocity: v before the step, [T, ...].
+            weight: W before the step, [T, ...].
+        """
+        kept = self.momentum * velocity + gradient if self.momentum else gradient
+        return kept + self.weight_decay * weight if self.weight_decay else kept
+
 
 PLAIN_STEPS = LocalSteps()
 
@@ -117,7 +128,7 @@ def stepping(
         gradients = gradients_at(network, current, images[:, chosen], targets[:, chosen])
         delta = dict(delta)
         for name, moved in moves(gradients).items():
-            velocity[name] = steps.momentum * velocity[name] + moved + steps.weight_decay * current[name]
+            velocity[name] = steps.heard(moved, velocity[name], current[name])
             delta[name] = delta[name] - by_trial(rate, velocity[name]) * velocity[name]
         yield Stepped(gradients, delta)
 

@@ -126,6 +126,8 @@ class LowerLevel:
         self.scale = torch.stack([one.squared_norm() for one in observed])
         # of the size of a gradient's entry: the search's steps are in units of its unknowns
         self.unit = torch.stack([one.c.square().mean().sqrt() for one in observed])
+        # once and not in every step: to square A takes longer than the four products with it
+        self.squares = [(one.a.square().sum(), one.w.square().sum()) for one in observed]
 
     def unpack(self, points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return d [S, P] and v [S, n]."""
@@ -136,7 +138,7 @@ class LowerLevel:
         """Return the loss [S] at ``points`` and its derivative [S, P + n], by products written out."""
         slopes, embeddings = self.unpack(points, rows)
         found = [
-            _matched(self.sent, self.observed[row], slope, embedding)
+            _matched(self.sent, self.observed[row], self.squares[row], slope, embedding)
             for row, slope, embedding in zip(rows.tolist(), slopes, embeddings, strict=True)
         ]
         values, at_slopes, at_embeddings = (torch.stack(column) for column in zip(*found, strict=True))
@@ -145,17 +147,27 @@ class LowerLevel:
         return values / scale, derivative / scale[:, None]
 
 
-def _matched(sent: Heads, observed: Heads, slope: Tensor, embedding: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return |J^T d - o|^2 and its derivatives at d [P] and v [n]; no tensor of the size of A is made."""
+def _matched(
+    sent: Heads, observed: Heads, squared: tuple[Tensor, Tensor], slope: Tensor, embedding: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return |J^T d - o|^2 and its derivatives at d [P] and v [n]; no tensor of the size of A is made.
+
+    Args:
+        sent: the hypernetwork.
+        observed: the gradient o.
+        squared: the sums of the squares of its A and W.
+        slope: d.
+        embedding: v.
+    """
     hidden = sent.hidden(embedding)
     on = hidden > 0
     at_hidden = sent.a.T @ slope
     inner = on * at_hidden
     squares, units, inputs = slope @ slope, hidden @ hidden, embedding @ embedding
     on_slope, on_hidden = observed.a @ hidden, observed.a.T @ slope
-    heads = squares * units - 2 * slope @ on_slope + observed.a.square().sum()
+    heads = squares * units - 2 * slope @ on_slope + squared[0]
     offset, bias = slope - observed.c, inner - observed.b
-    weight = inner @ inner * inputs - 2 * inner @ (observed.w @ embedding) + observed.w.square().sum()
+    weight = inner @ inner * inputs - 2 * inner @ (observed.w @ embedding) + squared[1]
     at_inner = inputs * inner - observed.w @ embedding + bias
     at_slope = units * slope - on_slope + offset + sent.a @ (on * at_inner)
     through_units = sent.w.T @ (on * (squares * hidden - on_hidden))

@@ -1,0 +1,1 @@
+"""Where the processor hours of scale `small` go, each job counted once."""

@@ -1,0 +1,88 @@
+"""The page, made of the tables alone."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from speed.page import markdown, wrapped
+
+from leaklab.records.files import write_text
+
+PAGE, TABLE, JOBS, AGAIN = "small_hours.md", "small_hours.csv", "small_hours_jobs.csv", "small_hours_again.csv"
+CORES, GOAL_HOURS, SHOWN, JOBS_SHOWN = 2, 5, 30, 25
+HEADS = ["", "jobs", "processor hours", "share", "of these recorded", "evaluations", "longest job, s"]
+
+
+def write_page(folder: Path) -> str:
+    """Write the page from the tables of a folder, and return it."""
+    tables = [pd.read_csv(folder / name, keep_default_na=False) for name in (TABLE, JOBS)]
+    again = folder / AGAIN
+    text = page(*tables, pd.read_csv(again, keep_default_na=False) if again.is_file() else pd.DataFrame())
+    write_text(folder / PAGE, text)
+    return text
+
+
+def page(table: pd.DataFrame, jobs: pd.DataFrame, again: pd.DataFrame) -> str:
+    """Return the page in Markdown.
+
+    Args:
+        table: a line for all jobs, and one for each group of them.
+        jobs: the longest.
+        again: jobs that were run by two codes; may be empty.
+    """
+    rows: list[dict[Any, Any]] = table.to_dict("records")
+    whole, groups = rows[0], rows[1:]
+    parts = ["# Where the hours of scale `small` go", *_intro(whole)]
+    for by in dict.fromkeys(row["by"] for row in groups):
+        own = [row for row in groups if row["by"] == by]
+        lines = [_group(row, whole["hours"]) for row in own[:SHOWN]]
+        rest = f"The other {len(own) - SHOWN} are in [{TABLE}]({TABLE})." if len(own) > SHOWN else ""
+        parts += [f"## By {by}", markdown(HEADS, lines), *([rest] if rest else [])]
+    parts += ["## The longest jobs", markdown(["", "seconds", "evaluations", "items"], [_job(row) for row in
+              jobs.to_dict("records")[:JOBS_SHOWN]]),
+              f"Seconds with ~ are shares, see above. More of them are in [{JOBS}]({JOBS})."]  # fmt: skip
+    if len(again):
+        parts += _again(again)
+    return wrapped("\n\n".join(parts) + "\n")
+
+
+def _intro(whole: dict[Any, Any]) -> list[str]:
+    hours, goal = float(whole["hours"]), GOAL_HOURS * CORES
+    return [
+        "`PYTHONPATH=benchmarks .venv/bin/python -m small_hours` made this page of the published costs "
+        "(`results/small/costs.csv`), the records of runs in the archives beside the tables, and the plan.",
+        f"**{hours:.1f} processor hours** for {whole['jobs']:,} jobs, each counted once, that is "
+        f"{hours / CORES:.1f} hours on {CORES} cores that do nothing else. The goal is {GOAL_HOURS} hours on {CORES} "
+        f"cores, {goal} processor hours: {hours / goal:.1f} times less.",
+        f"{whole['recorded_hours']:.1f} of the hours are those of the jobs' own records, each by the code and on the "
+        "day of its run, start of its process and imports included where it had no fork server; these jobs took "
+        f"{whole['recorded_wall_hours']:.1f} hours of the clock, as the machine was shared. The others, of items whose "
+        "archives hold no records, are what their items took, shared out by the plan's estimates.",
+    ]
+
+
+def _group(row: dict[Any, Any], hours: float) -> list[str]:
+    evaluations = f"{row['evaluations']:,}" if row["evaluations"] else "-"
+    return [str(row["name"]), f"{row['jobs']:,}", f"{row['hours']:.2f}", f"{row['hours'] / hours:.1%}",
+            f"{row['recorded_hours']:.2f}", evaluations, f"{row['longest_seconds']:.0f}"]  # fmt: skip
+
+
+def _job(row: dict[Any, Any]) -> list[str]:
+    seconds = f"{'' if str(row['recorded']) == 'True' else '~'}{row['seconds']:.0f}"
+    return [str(row["job"]), seconds, f"{row['evaluations']:,}" if row["evaluations"] else "-", str(row["items"])]
+
+
+def _again(again: pd.DataFrame) -> list[str]:
+    lines = [
+        [str(row["job"]), str(row["changed"]) or "-", f"{row['seconds_before']:.2f}", f"{row['seconds']:.2f}",
+         f"{row['times_faster']:.2f}", "yes" if str(row["same_bytes"]) == "True" else "no"]
+        for row in again.to_dict("records")
+    ]  # fmt: skip
+    heads = ["", "with", "s before", "s", "times faster", "same bytes"]
+    return [
+        "## Jobs, before and after",
+        "Processor seconds of a job without imports, the least of some runs by either code in turn "
+        "(`--again`, see the head of `__main__.py`); many are cut short by fewer iterations or rounds. Same bytes: all "
+        f"runs by both codes wrote the same files. Commits are in [{AGAIN}]({AGAIN}).",
+        markdown(heads, lines),
+    ]
