@@ -24,7 +24,7 @@ from time_to_picture.rows import rows
 from time_to_picture.runs import Kept
 
 FILE = "time_to_picture"
-CAP, PATIENCE = 60.0, 20.0
+CAP, PATIENCE = 60.0, 15.0
 QUICK_CAP, QUICK_CASES = 5.0, ("mlp-1", "lenet-1")
 
 

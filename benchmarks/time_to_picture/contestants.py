@@ -36,7 +36,7 @@ _OWN = {
     "map": "`annealed-map`, 40 evaluations a stage, then 100, then 300, under Gaussians of the public classes",
     "dlg": "`dlg`, labels searched; by the profiled scale under LRP; `delta-dlg` for several steps",
     "idlg": "`idlg`, labels granted; by the profiled scale under LRP; `csdlg` for several steps",
-    "ig": "`ig` in its default setting, 300 steps, then 3,000, then 24,000; `csdlg` so for several steps",
+    "ig": "`ig` in its default setting, 300 steps, then 1,000, 3,000 and 24,000; `csdlg` so for several steps",
 }
 CONTESTANTS = (
     *(Attacker(f"ours-{name}", OURS, what, attack=name) for name, what in _OWN.items()),
@@ -50,7 +50,7 @@ CONTESTANTS = (
     Attacker(
         "breaching-ig",
         BREACHING,
-        "breaching, 'invertinggradients' with its own smoothing, labels granted; 300 steps, then 3,000, then 24,000",
+        "breaching, 'invertinggradients' its own smoothing, labels granted; 300 steps, then 1,000, 3,000 and 24,000",
         PEER,
         attack="ig",
     ),

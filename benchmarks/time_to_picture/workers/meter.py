@@ -129,7 +129,10 @@ class Meter:
 
 
 def psnr(images: Tensor, truths: Tensor) -> Tensor:
-    """Return dB of guesses [k, B, C, H, W], clipped to [0, 1], in the best order: the error of the whole batch, [k]; none is -inf."""
+    """Return dB of guesses [k, B, C, H, W], clipped to [0, 1] and in the best order, of a whole batch: [k].
+
+    One that is not finite is no guess: -inf.
+    """
     usable = images.isfinite().flatten(1).all(1)
     guesses = images.detach().double().nan_to_num().clamp(0, 1)
     originals = truths.double()

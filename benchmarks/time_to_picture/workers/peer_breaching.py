@@ -22,7 +22,7 @@ from time_to_picture.workers.measuring import Job, Outcome, labels_of, measure
 from time_to_picture.workers.meter import Meter, Spent
 from time_to_picture.workers.plain import RULES, Patience
 
-IG_STEPS = (300, 3000, 24_000)
+IG_STEPS = (300, 1000, 3000, 24_000)
 """Its own number is the last one."""
 DLG_STEPS = 1200
 
