@@ -50,7 +50,7 @@ CONTESTANTS = (
     Attacker(
         "breaching-ig",
         BREACHING,
-        "breaching, 'invertinggradients' its own smoothing, labels granted; 300 steps, then 1,000, 3,000 and 24,000",
+        "breaching, 'invertinggradients', labels granted, its own smoothing; 300 steps, then 1,000, 3,000 and 24,000",
         PEER,
         attack="ig",
     ),

@@ -7,7 +7,7 @@ from speed.page import NOTHING, markdown, unique, wrapped
 
 from time_to_picture.cases import FIRST_HELD_OUT, FIRST_IMAGE, GOAL_LEVEL, HELD_OUT, UPDATES, Case
 from time_to_picture.contest import SCALES, TUNING_CAP
-from time_to_picture.contestants import CONTESTANTS, Attacker
+from time_to_picture.contestants import CONTESTANTS, TOGETHER, Attacker
 from time_to_picture.rows import MISSING, Comparison, Figures, Row, compared
 from time_to_picture.workers.meter import GAIN, LEVELS
 
@@ -73,7 +73,10 @@ def _ratio(value: float) -> str:
 def _goals(alone: Sequence[Comparison], together: Sequence[Comparison]) -> list[str]:
     """Return a line for each goal: kept or missed, with the numbers."""
     lines = []
-    for name, found in (("Alone", alone), ("Side by side", together)):
+    for name, every in (("Alone", alone), ("Side by side", together)):
+        found = [one for one in every if one.measured]
+        if not found:
+            continue
         for times in sorted({one.case.goal for one in found if one.case.goal is not None}):
             own = [one for one in found if one.case.goal == times]
             missed = [
@@ -133,7 +136,8 @@ def _how(smoothing: dict[str, float], cap: float, patience: float) -> str:
     tried = ", ".join(f"{scale:g}" for scale in SCALES)
     chosen = "; ".join(f"{name} {scale:g}" for name, scale in smoothing.items())
     lines = [
-        *(f"**{one.name}**: {one.what}." for one in CONTESTANTS),
+        *(f"**{one.name}**: {one.what}." for one in CONTESTANTS if not one.together),
+        f"**{TOGETHER}**: all {UPDATES} updates in one call, side by side; seconds are per update.",
         f"Clients hold images from number {FIRST_IMAGE} of the test part of Fashion-MNIST, {UPDATES} updates of one "
         "network in its initial weights; updates in float32, labels granted. The prior is of the training part, all "
         "ten classes.",

@@ -87,17 +87,21 @@ class Comparison:
         peers: level -> seconds of the best peer; inf where none came so far.
         ours: the same of ours, without the prior.
         counted: the same with it.
-        whole: whether everybody was measured who is to be.
+        measured: whether at least one of ours and one peer were.
+        whole: whether everybody was who is to be.
     """
 
     case: Case
     peers: dict[float, float]
     ours: dict[float, float]
     counted: dict[float, float]
+    measured: bool
     whole: bool
 
     def ratio(self, level: float, *, prior: bool) -> float:
-        """Return the best peer over the best of ours; inf where we alone came so far, NaN where nobody did."""
+        """Return the best peer over the best of ours; inf where we alone came so far, NaN where nobody did or was."""
+        if not self.measured:
+            return nan
         ours, peer = (self.counted if prior else self.ours)[level], self.peers[level]
         if not isfinite(ours):
             return 0.0 if isfinite(peer) else nan
@@ -125,6 +129,7 @@ def compared(found: Sequence[Row], case: Case, *, together: bool) -> Comparison:
         _best(peers, lambda one, level: one.seconds[level]),
         _best(ours, lambda one, level: one.seconds[level]),
         _best(ours, lambda one, level: one.with_prior(level)),
+        all(any(row.figures is not None for row in side) for side in (ours, peers)),
         all(row.figures is not None for row in taken),
     )
 

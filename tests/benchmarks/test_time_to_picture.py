@@ -181,6 +181,9 @@ def test_the_prior_is_counted_and_shown_apart():
     assert "| ours-map, prior counted (4.00) | 4.50 | 4.50 | 4.50 |" in text
     assert "missed: MLP, one image (18)." in text
     assert "MLP, one image at 20 dB (0.222)" in text
+    # nobody was measured side by side: that is neither kept nor missed
+    assert "| 0.222 / 2 / ∞ | - / - / - | - / - / - |" in text
+    assert "Side by side, at least" not in text
 
 
 def test_an_attacker_without_a_prior_may_be_the_best_of_ours_with_it_counted():
