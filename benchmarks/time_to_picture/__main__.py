@@ -20,7 +20,7 @@ from time_to_picture.cases import CASES, UPDATES
 from time_to_picture.contest import SMOOTHING_KEY, Contest, best_smoothing
 from time_to_picture.contestants import CONTESTANTS
 from time_to_picture.report import page
-from time_to_picture.rows import rows
+from time_to_picture.rows import busy, rows
 from time_to_picture.runs import Kept
 
 FILE = "time_to_picture"
@@ -58,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = {case.name: [run for run in smoothing.runs if run["case"] == case.name] for case in CASES}
     best = {name: best_smoothing(runs) for name, runs in chosen.items() if runs}
     command = f"PYTHONPATH=benchmarks .venv/bin/python -m time_to_picture {shlex.join(given)}".strip()
-    text = page(rows(kept.table(), *shown), best, description(), command, cap, PATIENCE)
+    table = kept.table()
+    text = page(rows(table, *shown), best, description(), command, cap, PATIENCE, busy(table))
     print(text)
     if not options.quick:
         write_text(options.output / f"{FILE}.md", text)

@@ -1,7 +1,7 @@
 """The page: who is how far ahead, what each attacker took, and how that was measured."""
 
 from collections.abc import Sequence
-from math import inf, isfinite, isnan
+from math import inf, isfinite, isnan, nan
 
 from speed.page import NOTHING, markdown, unique, wrapped
 
@@ -16,7 +16,13 @@ HEADS = ("attacker", *(f"{level:g} dB" for level in LEVELS), "reached", "last, d
 
 
 def page(
-    found: Sequence[Row], smoothing: dict[str, float], machine: str, command: str, cap: float, patience: float
+    found: Sequence[Row],
+    smoothing: dict[str, float],
+    machine: str,
+    command: str,
+    cap: float,
+    patience: float,
+    busy: float = nan,
 ) -> str:
     """Return the report as Markdown.
 
@@ -27,6 +33,7 @@ def page(
         command: what made the report.
         cap: processor seconds per update.
         patience: see ``Meter``.
+        busy: seconds on the clock that a processor second took; NaN where nobody knows.
     """
     cases = unique(row.workload for row in found)
     alone = [compared(found, case, together=False) for case in cases]
@@ -46,7 +53,7 @@ def page(
         "## Goals",
         "\n".join(_goals(alone, together)),
         *(part for case in cases for part in _section([row for row in found if row.workload == case], case)),
-        _how(smoothing, cap, patience),
+        _how(smoothing, cap, patience, busy),
     ]
     return wrapped("\n\n".join(parts) + "\n")
 
@@ -82,7 +89,7 @@ def _goals(alone: Sequence[Comparison], together: Sequence[Comparison]) -> list[
             missed = [
                 f"{one.case.title} ({_ratio(one.ratio(GOAL_LEVEL, prior=False))})" for one in own if not one.meets_goal
             ]
-            whom = ", ".join(one.case.title for one in own)
+            whom = "; ".join(one.case.title for one in own)
             wanted = f"{name}, at least {times:g} times at {GOAL_LEVEL:g} dB without the prior ({whom})"
             lines.append(f"* {wanted}: {_verdict(missed)}")
         late = [
@@ -93,18 +100,20 @@ def _goals(alone: Sequence[Comparison], together: Sequence[Comparison]) -> list[
         lines.append(f"* {name}, never behind with the prior counted: {_verdict(late)}")
     unfinished = [one.case.title for one in (*alone, *together) if not one.whole]
     if unfinished:
-        lines.append(f"* Not everybody was measured yet, so this may change: {', '.join(unique(unfinished))}.")
+        lines.append(f"* Not everybody was measured yet, so this may change: {'; '.join(unique(unfinished))}.")
     return lines
 
 
 def _verdict(missed: Sequence[str]) -> str:
-    return f"missed: {', '.join(missed)}." if missed else "kept."
+    return f"missed: {'; '.join(missed)}." if missed else "kept."
 
 
 def _section(found: Sequence[Row], case: Case) -> list[str]:
     lines = [line for row in found if row.figures is not None for line in _lines(row.contestant, row.figures)]
     absent = [f"{row.contestant.name} ({row.reason})" for row in found if row.figures is None and row.reason != MISSING]
     waiting = [row.contestant.name for row in found if row.reason == MISSING]
+    if not lines:
+        return [f"## {case.title}", "Not measured yet."]
     parts = [f"## {case.title}", markdown(HEADS, lines)]
     if absent or waiting:
         notes = [f"Does not apply: {', '.join(absent)}."] if absent else []
@@ -132,7 +141,7 @@ def _seconds(value: float) -> str:
     return f"{value:.{digits}f}"
 
 
-def _how(smoothing: dict[str, float], cap: float, patience: float) -> str:
+def _how(smoothing: dict[str, float], cap: float, patience: float, busy: float) -> str:
     tried = ", ".join(f"{scale:g}" for scale in SCALES)
     chosen = "; ".join(f"{name} {scale:g}" for name, scale in smoothing.items())
     lines = [
@@ -157,4 +166,7 @@ def _how(smoothing: dict[str, float], cap: float, patience: float) -> str:
         "have no rule to end a start: they are given ours. Under several steps breaching simulates them and has the "
         "labels in any case.",
     ]
+    if not isnan(busy):
+        clock = f"A processor second took {busy:.2f} s on the clock, median of the runs"
+        lines.append(f"{clock}: well above 1, other work ran beside them, which lengthens the short ones most.")
     return "\n".join(["## How it was measured", "", *(f"* {line}" for line in lines)])

@@ -78,6 +78,12 @@ def figures(runs: pd.DataFrame) -> Figures:
     )
 
 
+def busy(table: pd.DataFrame) -> float:
+    """Return the seconds on the clock that a processor second took, median of the runs; NaN without any."""
+    ratios = (table["wall"].astype(float) / table["total"].astype(float)).dropna()
+    return median(ratios) if len(ratios) else nan
+
+
 @dataclass(frozen=True)
 class Comparison:
     """The best of ours and the best peer in a case, each picked afterwards at each level.

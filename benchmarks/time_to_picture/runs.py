@@ -17,7 +17,7 @@ SECONDS = tuple(f"s{level:g}" for level in LEVELS)
 """Columns of the processor seconds until each level; empty where it was never reached."""
 COLUMNS = (
     *("case", "contestant", "update", "together", *SECONDS),
-    *("psnr", "loss", "total", "searches", "ended", "prior", "smoothing", "reason"),
+    *("psnr", "loss", "total", "wall", "searches", "ended", "prior", "smoothing", "reason"),
 )
 SLACK, START_UP = 3.0, 300.0
 """On a busy machine a processor second takes longer; a worker also imports, reads images and warms up."""

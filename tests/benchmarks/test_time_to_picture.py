@@ -16,7 +16,7 @@ from time_to_picture.cases import CASES, captured, save
 from time_to_picture.contest import Contest, best_smoothing
 from time_to_picture.contestants import CONTESTANTS, PLAIN, hindrance
 from time_to_picture.report import page
-from time_to_picture.rows import compared, figures, rows
+from time_to_picture.rows import busy, compared, figures, rows
 from time_to_picture.runs import Kept, measured
 from time_to_picture.workers import ours, plain
 from time_to_picture.workers.measuring import Job, report
@@ -235,6 +235,16 @@ def test_a_run_is_kept_and_one_that_failed_is_made_again(tmp_path):
     assert again.runs[0]["s30"] is None
     again.add([line(MAP.name, 0, (0.1, 0.1, 0.1))])
     assert len(Kept(tmp_path / "runs.csv").runs) == 1
+
+
+def test_a_page_says_how_busy_the_machine_was():
+    table = table_of(
+        *(line(MAP.name, row, (1.0, 1.0, 1.0), total=2.0, wall=wall) for row, wall in enumerate((2, 5, 9)))
+    )
+    assert busy(table) == 2.5
+    text = page(rows(table, [MLP], [MAP]), {}, "a machine", "a command", 60, 20, busy(table))
+    assert "A processor second took 2.50 s on the clock" in text
+    assert isnan(busy(table_of(line(MAP.name, 0, (1.0, 1.0, 1.0)))))
 
 
 def contest_of(tmp_path: Path, contestants: list, updates: int) -> Contest:

@@ -52,6 +52,7 @@ class Meter:
         self._closeness, self._marked = [-inf] * len(truths), [-inf] * len(truths)
         self._reached: list[dict[float, float]] = [{} for _ in truths]
         self._aside, self._started, self._gained = 0.0, clock(), 0.0
+        self._begun = time.monotonic()
 
     @property
     def seconds(self) -> float:
@@ -105,7 +106,7 @@ class Meter:
 
     def report(self) -> list[dict[str, Any]]:
         """Return what came of each update: see ``runs.Run``."""
-        total = self.seconds
+        total, wall = self.seconds, (time.monotonic() - self._begun) / len(self.truths)
         return [
             {
                 "update": update,
@@ -113,6 +114,7 @@ class Meter:
                 "psnr": self._closeness[update],
                 "loss": self._best[update][1],
                 "total": total,
+                "wall": wall,
                 "searches": self.searches,
                 "ended": self.ended,
             }
