@@ -19,8 +19,8 @@ def refusal(version, folder, environment):
         return "leaklab needs Python 3.11 or newer: make PYTHON=python3.11 ..."
     if set("{}") & set(folder):
         return (
-            f"{folder!a}: Snakemake, and older installers of packages, take braces in a path for names of something "
-            "else: rename the folder, or clone into another"
+            f"{folder!a}: Snakemake and older installers take braces in a path for names of something else: rename the "
+            "folder, or clone into another"
         )
     own = Path(folder, environment)
     place = own if own.is_dir() else Path(folder)

@@ -3,18 +3,16 @@
 import errno
 import io
 import os
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
 import typer
+from cases.callers import make_project
 
 from leaklab import cli
 from leaklab.items.items import load_items, load_papers
 
-ROOT = Path(__file__).parents[1]
-FEW = {"lrp/table1", "lrp/table4"}
 COMMANDS = typer.main.get_command(cli.app).commands
 CALLS = {
     "describe": ["{}"],
@@ -75,20 +73,7 @@ NONSENSE = {
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     """A project with two items, and files of all kinds."""
-    folder = tmp_path_factory.mktemp("edges")
-    shutil.copytree(ROOT / "config", folder / "config")
-    for path in (folder / "config/items").glob("*/*.yaml"):
-        if path.name != "paper.yaml" and f"{path.parent.name}/{path.stem}" not in FEW:
-            path.unlink()
-    (folder / "workflow").mkdir()
-    (folder / "workflow/Snakefile").write_text("")
-    (folder / "folder").mkdir()
-    (folder / "empty.py").write_text("")
-    (folder / "closed.py").write_text("")
-    (folder / "binary.py").write_bytes(bytes(range(256)) * 16)
-    (folder / "defense.py").write_text("def defend(gradients, context):\n    return gradients\n")
-    (folder / "loop.py").symlink_to("loop.py")
-    return folder
+    return make_project(tmp_path_factory.mktemp("edges") / "project")
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def attempt(wave: Wave) -> list[Fault]:
     try:
         return wave()
     except (OSError, ValueError, LookupError, RuntimeError, subprocess.SubprocessError) as error:
-        print(f"a wave could not be tried: {error!r}", file=sys.stderr, flush=True)
+        print(f"a wave could not be tried: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         return []
 
 

@@ -54,9 +54,16 @@ class Said:
         """The last lines of the tracebacks that are no answers to SIGINT.
 
         Of what runs under asyncio that is a second one, "during handling" of that of the task which was cancelled.
+        Where two processes answered at once, their lines are mixed: as many ends are looked for as tracebacks began.
         """
-        ends = [re.search(r"^\S.*", rest.partition("\n")[2], re.MULTILINE) for rest in self.text.split(TRACEBACK)[1:]]
-        said = [end[0] if end else "" for end in ends]
+        said, begun = list[str](), 0
+        for line in self.text.splitlines():
+            if TRACEBACK in line:
+                begun += line.count(TRACEBACK)
+            elif begun and re.match(r"\S", line):
+                said.append(line)
+                begun -= 1
+        said += [""] * begun
         return [
             one
             for one, then in pairwise([*said, ""])

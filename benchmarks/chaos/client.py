@@ -52,6 +52,7 @@ def line_of(connection: socket.socket) -> str:
 
 def main() -> None:
     """Run a step, and end as it ended: with its status, or by the signal that ended it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the step answers it, and this program ends as the step does
     address, arguments = sys.argv[1], sys.argv[2:]
     connection, _ = ask(address, arguments, os.environ, os.getcwd(), os.getpgrp(), (0, 1, 2))  # noqa: PTH109
     status = int(line_of(connection) or 1)

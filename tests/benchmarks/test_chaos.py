@@ -78,6 +78,18 @@ def test_the_answer_to_an_interrupt_is_told_from_other_tracebacks():
     assert (unasked.tracebacks, unasked.interrupts) == (3, 0)
 
 
+@pytest.mark.parametrize(("ends", "counts"), [
+    (("KeyboardInterrupt", "KeyboardInterrupt"), (0, 2)),
+    (("KeyboardInterrupt", "ValueError: no"), (1, 1)),
+    (("KeyboardInterrupt",), (1, 1)),
+])  # fmt: skip
+def test_answers_of_two_processes_whose_lines_are_mixed_are_told_from_errors(ends, counts):
+    said = Said(
+        1, "\n".join([*FRAMES.splitlines(), *FRAMES.splitlines(), *ends, "Error in rule"][: 6 + len(ends)]), 1.0
+    )
+    assert (said.tracebacks, said.interrupts) == counts
+
+
 @pytest.mark.parametrize("how", DAMAGES)
 def test_damage_changes_the_bytes_and_not_the_time(tmp_path, how):
     path = tmp_path / "file"

@@ -62,7 +62,7 @@ def test_the_scoreboard_is_sorted_by_a_click_and_by_another_turned_around(report
     page, _ = show(report / "scoreboard.html")
     table = page.locator("table.board").first
     head = table.get_by_role("button", name="accuracy lost")
-    read = "rows => rows.map(row => row.cells[6].dataset.value)"
+    read = "rows => rows.map(row => row.querySelector('[data-label^=\"accuracy lost\"]').dataset.value)"
     head.click()
     up = table.locator("tbody tr").evaluate_all(read)
     head.click()
@@ -104,7 +104,8 @@ def test_what_phones_fold_is_open_on_wide_screens_and_in_print(name, report, sho
     page, _ = show(report / name, NARROW)
     assert not any(page.locator("details.phone").evaluate_all(folded))
     page.emulate_media(media="print")
-    assert all(page.locator("details:not(details details)").evaluate_all(folded))
+    outer = "[...document.querySelectorAll('details:not(details details)')]"
+    page.wait_for_function(f"() => ({folded})({outer}).every(shown => shown)", timeout=10_000)
     page, _ = show(report / name)
     found = page.locator("details.phone:not(details:not(.phone) *)").evaluate_all(folded)
     assert found

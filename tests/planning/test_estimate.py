@@ -3,7 +3,7 @@
 import pytest
 
 from leaklab.planning.code_lock import CodeLock
-from leaklab.planning.estimate import datasets_of, estimate, source_of
+from leaklab.planning.estimate import cpu_seconds, datasets_of, estimate, source_of
 from leaklab.planning.plan import Job
 from leaklab.planning.resources import cost
 from leaklab.records.files import write_json
@@ -25,6 +25,11 @@ def test_jobs_without_a_record_or_with_one_of_other_code_would_run(jobs):
     found = estimate(jobs)
     assert (found.jobs, found.waiting) == (3, 2)
     assert (found.seconds, found.waiting_seconds) == pytest.approx((3 * one, 2 * one))
+
+
+def test_the_seconds_of_a_recipe_are_those_of_the_plan(jobs):
+    assert cpu_seconds(jobs) == pytest.approx(estimate(jobs).seconds)
+    assert cpu_seconds([*jobs, jobs[0]]) == cpu_seconds(jobs) > 0
 
 
 def test_an_attack_without_a_search_evaluates_nothing():

@@ -406,3 +406,31 @@ def test_what_is_only_read_passes():
     given = {"tensor": torch.ones(2), "array": np.ones(2), "facts": {"a": [1, 2], "b": None}, "more": [torch.ones(1)]}
     with watched("mine", call="call", given=given, draws="streams"):
         assert given["tensor"].sum() + given["array"].sum() + given["more"][0] == 5
+
+
+# Libraries that draw as they are imported.
+
+DRAWING_LIBRARY = "import random\nimport numpy as np\nimport torch\nrandom.random(), np.random.rand(), torch.rand(1)\n"
+IMPORTING = "def defend():\n    import {name}\n"
+
+
+def called(tmp_path, monkeypatch, name, text):
+    """Call a plug-in of a file within a watch; it may import a library that draws as it is loaded."""
+    (tmp_path / f"{name}.py").write_text(DRAWING_LIBRARY)
+    file = tmp_path / "guest.py"
+    file.write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = {}
+    exec(compile(text, str(file), "exec"), module)
+    with watched(module["defend"], call="defend", draws="context.stream(name)"):
+        module["defend"]()
+
+
+def test_what_a_library_draws_at_its_first_import_is_no_fault_of_who_imports_it(tmp_path, monkeypatch):
+    called(tmp_path, monkeypatch, "drawing_once", IMPORTING.format(name="drawing_once"))
+
+
+def test_who_draws_beside_a_first_import_is_refused(tmp_path, monkeypatch):
+    text = IMPORTING.format(name="drawing_twice") + "    import random\n    random.random()\n"
+    with pytest.raises(UserError, match="line 4: defend draws from the global generator of random"):
+        called(tmp_path, monkeypatch, "drawing_twice", text)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.catalogs import ENTRY
 from cases.images import BESIDE, SIDE, right_level, trees, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,15 +71,6 @@ def test_a_spoilt_folder_is_read_or_one_line(tmp_path_factory, reading, parts, d
             shutil.rmtree(victim) if victim.is_dir() else victim.unlink()
     for reader in (ImageFolders(SIDE), LazyFolders(SIDE, SIDE)):
         reading(reader.read, folders)
-
-
-ENTRY = {
-    "title": "Mine", "num_classes": 2, "class_names": [], "licence": "-", "citation": "-", "instructions": "make them",
-    "mirror": {
-        "reader": {"name": "image-folders", "side": SIDE, "background": "navy", "white": 9.5},
-        "files": {part: {"path": part, "sha256": None} for part in ("train", "test")},
-    },
-}  # fmt: skip
 
 
 def prepared(folder):

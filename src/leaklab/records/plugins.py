@@ -20,8 +20,6 @@ from leaklab.records.asked import refuse_clocks
 from leaklab.records.definitions import family_member
 from leaklab.records.errors import UserError
 
-# What the settings of a plug-in may be: the types of its fields, read from its source without importing it.
-
 PLAIN = {"int": bounds.Whole, "float": bounds.Real, "bool": bounds.Flag, "str": str, "None": None}
 Aliases = Mapping[str, ast.expr]
 """What names of the module stand for: ``Stem = Literal["cifar", "imagenet"]``."""
@@ -248,10 +246,7 @@ def tree_of(file: Path) -> ast.Module:
 
 
 def add(room: str, name: str, offer: Offer) -> None:
-    """Let a room offer, in this process, a plug-in from outside of the package: ``PLUGIN`` of the offer's module.
-
-    The name says which code it is, as runs are told apart by it (``guests/admission.py``).
-    """
+    """Let a room offer ``PLUGIN`` of a module from outside of the package, by a name that tells its code apart."""
     known = offers(room)
     assert isinstance(known, dict)
     known[name] = offer

@@ -14,8 +14,9 @@ is changed in place is another one for whoever comes next. ``watched`` stands ar
 
 Draws are seen by the state of the generators before and after; changes by the counter that torch keeps for each tensor,
 and by a checksum of numpy's arrays. What goes round that counter (``tensor.data``, ``tensor.numpy()``) is not seen, nor
-is a generator that is put back, as ``torch.random.fork_rng`` does: that is no fault. Clocks are found in a file's text
-(``records/asked.py``).
+is a generator that is put back, as ``torch.random.fork_rng`` does: that is no fault. Nor is what a library draws as it
+is first imported, as rich does: where modules were loaded during a call, only who names a draw is refused. Clocks are
+found in a file's text (``records/asked.py``).
 """
 
 import ctypes
@@ -45,7 +46,7 @@ class watched:  # noqa: N801 - reads as a word in a with statement
         UserError: in one line with the plug-in's file and what to do; not where the call itself has failed.
     """
 
-    __slots__ = ("_before", "_call", "_draws", "_given", "_states", "_who")
+    __slots__ = ("_before", "_call", "_draws", "_given", "_modules", "_states", "_who")
 
     def __init__(self, *who: object, call: str, given: Mapping[str, object] | None = None, draws: str = "") -> None:
         """Say what is watched.
@@ -59,10 +60,12 @@ class watched:  # noqa: N801 - reads as a word in a with statement
         self._who, self._call, self._given, self._draws = who, call, given or {}, draws
         self._before: list[Mark] = []
         self._states: dict[str, object] = {}
+        self._modules = 0
 
     def __enter__(self) -> None:
         self._before = _marks(self._given)
         self._states = _states() if self._draws else {}
+        self._modules = len(sys.modules)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is not None:
@@ -74,10 +77,17 @@ class watched:  # noqa: N801 - reads as a word in a with statement
             now = _states()
             for name, state in self._states.items():
                 if now[name] != state:
-                    raise UserError(
-                        f"{_blamed(self._who, name.partition(' ')[0])}: {self._call} draws from the global generator "
-                        f"of {name}, which others draw from too: use {self._draws}"
-                    )
+                    self._refuse_draw(name)
+
+    def _refuse_draw(self, name: str) -> None:
+        place, line = _blamed(self._who, name.partition(" ")[0])
+        if line is None and len(sys.modules) != self._modules:
+            return
+        where = place if line is None else f"{place}, line {line}"
+        raise UserError(
+            f"{where}: {self._call} draws from the global generator of {name}, which others draw from too: "
+            f"use {self._draws}"
+        )
 
     def _refuse_change(self, after: list[Mark]) -> None:
         changed = {*self._before} ^ {*after}
@@ -166,14 +176,14 @@ def _state_of_numpy(numpy: Any) -> object:
     return ctypes.string_at(generator.ctypes.state_address, MT19937_BYTES)
 
 
-def _blamed(who: tuple[object, ...], generator: str) -> str:
-    """Return the plug-in whose text draws, with the line; all of them where no text does."""
+def _blamed(who: tuple[object, ...], generator: str) -> tuple[str, int | None]:
+    """Return the plug-in whose text draws, with the line; all of them, and None, where no text does."""
     for one in who:
         file = file_of(one)
         line = line_drawing(file, generator) if file else None
         if line:
-            return f"{place_of(one)}, line {line}"
-    return " or ".join(dict.fromkeys(map(place_of, who)))
+            return place_of(one), line
+    return " or ".join(dict.fromkeys(map(place_of, who))), None
 
 
 def file_of(plugin: object) -> Path | None:
