@@ -17,6 +17,7 @@ from leaklab.specs.capture import CaptureSpec
 UPDATES, HELD_OUT = 12, 2
 FIRST_IMAGE, FIRST_HELD_OUT = 200, 400
 """Positions in the test part."""
+PUBLIC = "public.safetensors"
 OBSERVATION, FACTS, TRUTH = "observation.safetensors", "facts.json", "truth.safetensors"
 
 
@@ -30,7 +31,7 @@ class Case:
         seed: of the network's initial weights; that of the held-out clients has 1000 more.
         capture: fields of the capture that differ from a plain client's; at least the model.
         batch: images of an update.
-        goal: how many times faster than the best peer an attacker of ours is meant to be at ``GOAL_LEVEL``.
+        goal: how many times faster than the best peer an attacker of ours is meant to be at ``GOAL_LEVEL``, prior counted.
     """
 
     name: str
@@ -76,6 +77,12 @@ def captured(case: Case, *, held_out: bool = False) -> tuple[Observation, Knowle
     )
     observation, knowledge, truth = capture(spec, dataset(spec.dataset))
     return observation, knowledge, truth.images
+
+
+def save_public(path: Path) -> None:
+    """Write the images and labels of the training part, as ``fetch_dataset`` leaves them."""
+    data = dataset(FASHION)
+    write_tensors(path, {"images": data.train_images, "labels": data.train_labels})
 
 
 def save(folder: Path, observation: Observation, knowledge: Knowledge, images: Tensor) -> None:

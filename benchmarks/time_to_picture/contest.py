@@ -14,7 +14,7 @@ from typing import Any
 from speed.contest import interpreters
 from speed.environments import python_of
 
-from time_to_picture.cases import HELD_OUT, Case, captured, save
+from time_to_picture.cases import HELD_OUT, PUBLIC, Case, captured, save, save_public
 from time_to_picture.contestants import Attacker, hindrance
 from time_to_picture.runs import SECONDS, Kept, Run, folder_of, measured
 from time_to_picture.workers.measuring import Job
@@ -87,6 +87,8 @@ class Contest:
         held_out: bool = False,
         smoothing: float | None = None,
     ) -> Job:
+        if not (self.folder / PUBLIC).is_file():
+            save_public(self.folder / PUBLIC)
         place = folder_of(self.folder, case, held_out=held_out)
         if not place.is_dir():
             save(place, *captured(case, held_out=held_out))

@@ -33,7 +33,8 @@ class Attacker(Contestant):
 
 _OWN = {
     "exact": "`analytic`, `exact-batch`, `pool-peel` or `residual-peel`, whichever is made for the network",
-    "map": "`annealed-map`, 40 evaluations a stage, then 100, then 300, under Gaussians of the public classes",
+    "map": "`narrow-map`, 600 evaluations from up to three starts, then `annealed-map`, 100 a stage, then 300; under "
+    "Gaussians of the public classes",
     "dlg": "`dlg`, labels searched; by the profiled scale under LRP; `delta-dlg` for several steps",
     "idlg": "`idlg`, labels granted; by the profiled scale under LRP; `csdlg` for several steps",
     "ig": "`ig` in its default setting, 300 steps, then 1,000, 3,000 and 24,000; `csdlg` so for several steps",
@@ -46,6 +47,7 @@ CONTESTANTS = (
     ),
     Attacker("plain-dlg", PLAIN, "the usual loop: double backward, torch.optim.LBFGS, labels searched", attack="dlg"),
     Attacker("plain-idlg", PLAIN, "the same, labels granted", attack="idlg"),
+    Attacker("breaching-analytic", BREACHING, "breaching, 'analytic', labels granted", PEER, attack="analytic"),
     Attacker("breaching-dlg", BREACHING, "breaching, 'deepleakage', labels searched", PEER, attack="dlg"),
     Attacker(
         "breaching-ig",
@@ -70,6 +72,8 @@ def hindrance(case: Case, contestant: Attacker) -> str:
     """Return why a contestant is not made for a case; empty if it is."""
     if contestant.attack == "exact" and case.name not in _EXACT:
         return "no exact reading is known"
+    if contestant.attack == "analytic" and not case.name.startswith("mlp"):
+        return "made for layers of inputs' size"
     if contestant.module == PLAIN and case.steps > 1:
         return "knows one gradient only"
     return ""

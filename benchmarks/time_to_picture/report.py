@@ -48,7 +48,8 @@ def page(
         "## Best peer over best of ours",
         f"At {levels} dB; both are picked afterwards, at each level. Above 1 ours is ahead; {ALONE_BY}: no peer came "
         f"so far in half of the updates; {NOTHING}: nobody did. With the prior counted, an attacker of ours that has "
-        "one pays for reading and fitting it; side by side the updates share it. Peers attack one update at a time.",
+        "one pays for reading the public images and fitting the classes of the update; side by side the updates share "
+        "it. Peers attack one update at a time.",
         _ratios(alone, together),
         "## Goals",
         "\n".join(_goals(alone, together)),
@@ -87,10 +88,10 @@ def _goals(alone: Sequence[Comparison], together: Sequence[Comparison]) -> list[
         for times in sorted({one.case.goal for one in found if one.case.goal is not None}):
             own = [one for one in found if one.case.goal == times]
             missed = [
-                f"{one.case.title} ({_ratio(one.ratio(GOAL_LEVEL, prior=False))})" for one in own if not one.meets_goal
+                f"{one.case.title} ({_ratio(one.ratio(GOAL_LEVEL, prior=True))})" for one in own if not one.meets_goal
             ]
             whom = "; ".join(one.case.title for one in own)
-            wanted = f"{name}, at least {times:g} times at {GOAL_LEVEL:g} dB without the prior ({whom})"
+            wanted = f"{name}, at least {times:g} times at {GOAL_LEVEL:g} dB with the prior counted ({whom})"
             lines.append(f"* {wanted}: {_verdict(missed)}")
         late = [
             f"{one.case.title} at {level:g} dB ({_ratio(one.ratio(level, prior=True))})"
@@ -148,8 +149,8 @@ def _how(smoothing: dict[str, float], cap: float, patience: float, busy: float) 
         *(f"**{one.name}**: {one.what}." for one in CONTESTANTS if not one.together),
         f"**{TOGETHER}**: all {UPDATES} updates in one call, side by side; seconds are per update.",
         f"Clients hold images from number {FIRST_IMAGE} of the test part of Fashion-MNIST, {UPDATES} updates of one "
-        "network in its initial weights; updates in float32, labels granted. The prior is of the training part, all "
-        "ten classes.",
+        "network in its initial weights; updates in float32, labels granted. The prior is of the training part as "
+        "`fetch_dataset` leaves it; fetching and unpacking, once for each data set, is not counted.",
         f"Medians over the updates, in which never is infinite; {NEVER}: half of them never came so far. Batches: the "
         "error of all images, in the best order.",
         f"A run ends at its attacker's own end, after {cap:g} processor seconds per update, or where no guess has "

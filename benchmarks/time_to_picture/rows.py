@@ -115,8 +115,8 @@ class Comparison:
 
     @property
     def meets_goal(self) -> bool | None:
-        """Whether we are as far ahead as we want to be, without the prior; None of a case without such a goal."""
-        return None if self.case.goal is None else self.ratio(GOAL_LEVEL, prior=False) >= self.case.goal
+        """Whether we are as far ahead as we want to be, the prior counted; None of a case without such a goal."""
+        return None if self.case.goal is None else self.ratio(GOAL_LEVEL, prior=True) >= self.case.goal
 
     @property
     def behind(self) -> list[float]:

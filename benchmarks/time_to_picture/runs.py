@@ -17,7 +17,7 @@ SECONDS = tuple(f"s{level:g}" for level in LEVELS)
 """Columns of the processor seconds until each level; empty where it was never reached."""
 COLUMNS = (
     *("case", "contestant", "update", "together", *SECONDS),
-    *("psnr", "loss", "total", "wall", "searches", "ended", "prior", "smoothing", "reason"),
+    *("psnr", "loss", "total", "wall", "searches", "guesses", "images", "ended", "prior", "smoothing", "reason"),
 )
 SLACK, START_UP = 3.0, 300.0
 """On a busy machine a processor second takes longer; a worker also imports, reads images and warms up."""
@@ -56,7 +56,7 @@ class Kept:
 
     def table(self) -> pd.DataFrame:
         """Return one line per run."""
-        whole = ["update", "together", "searches"]
+        whole = ["update", "together", "searches", "guesses", "images"]
         return pd.DataFrame(self.runs, columns=list(COLUMNS)).astype(dict.fromkeys(whole, "Int64"))
 
 
@@ -77,12 +77,28 @@ def measured(python: Path, contestant: Attacker, job: Job) -> list[Run]:
     }
     try:
         found = output(python, module, job.to_json(), limit=SLACK * job.cap * len(job.updates) + START_UP)
+        _check(found["runs"], job)
     except FailedError as reason:
         return [{**common, "update": update, "reason": str(reason)} for update in job.updates]
     return [
         {**common, **run, **dict(zip(SECONDS, run["seconds"], strict=True)), "prior": found["prior"]}
         for run in found["runs"]
     ]
+
+
+def _check(found: Sequence[Run], job: Job) -> None:
+    """Refuse a report of other updates or batches than were asked for, or of a picture that nobody has guessed.
+
+    Raises:
+        FailedError: says what is wrong.
+    """
+    if tuple(run["update"] for run in found) != job.updates:
+        raise FailedError(f"it reports updates {[run['update'] for run in found]} of {list(job.updates)}")
+    for run in found:
+        if run["images"] != job.case.batch:
+            raise FailedError(f"it was given {run['images']} images an update, not {job.case.batch}")
+        if run["guesses"] < max(1, run["searches"]):
+            raise FailedError(f"it made {run['searches']} searches and was heard of {run['guesses']} times")
 
 
 def folder_of(folder: Path, case: Case, *, held_out: bool = False) -> Path:

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from dataclasses import replace
 from functools import partial
 from math import inf, isnan, log10
 from pathlib import Path
@@ -27,6 +26,8 @@ from leaklab.attacks import dlg
 from leaklab.attacks.base import Budget
 from leaklab.attacks.search.restarts import search
 from leaklab.data.dataset import Dataset
+from leaklab.models.generators.on_demand import GaussiansOnDemand
+from leaklab.records.files import write_tensors
 
 BY_NAME = {one.name: one for one in CONTESTANTS}
 MLP = CASES[0]
@@ -179,7 +180,7 @@ def test_the_prior_is_counted_and_shown_apart():
     text = page(found, {}, "a machine", "a command", 60, 20)
     assert "| MLP, one image | 2 / 18 / ∞ | 0.222 / 2 / ∞ |" in text
     assert "| ours-map, prior counted (4.00) | 4.50 | 4.50 | 4.50 |" in text
-    assert "missed: MLP, one image (18)." in text
+    assert "missed: MLP, one image (2)." in text
     assert "MLP, one image at 20 dB (0.222)" in text
     # nobody was measured side by side: that is neither kept nor missed
     assert "| 0.222 / 2 / ∞ | - / - / - | - / - / - |" in text
@@ -210,19 +211,43 @@ def test_nobody_is_ahead_where_nobody_comes_and_a_peer_alone_is_far_ahead():
     assert alone.behind == [20.0]
 
 
-def test_the_prior_s_processor_time_is_measured(monkeypatch):
-    def busy(name):
-        until = time.process_time() + 0.05
-        while time.process_time() < until:
-            pass
-        return name
+def test_the_prior_s_processor_time_is_measured(tmp_path, monkeypatch):
+    asked, images = [], torch.zeros(4, 1, 6, 6, dtype=torch.uint8)
+    images[::2] = 255
+    write_tensors(tmp_path / "public", {"images": images, "labels": torch.tensor([3, 3, 5, 5])})
 
-    monkeypatch.setattr(ours, "dataset", busy)
-    monkeypatch.setattr(ours, "generator", busy)
-    prior, seconds = ours.prior_of(ours.plan_of("map", MLP))
+    class Slow(GaussiansOnDemand):
+        def factor_of(self, label):
+            until = time.process_time() + 0.05
+            while time.process_time() < until:
+                pass
+            asked.append(label)
+            return super().factor_of(label)
+
+    monkeypatch.setattr(ours, "GaussiansOnDemand", Slow)
+    prior, seconds = ours.prior_of(ours.plan_of("map", MLP), tmp_path / "public", [5, 3, 5])
     assert prior is not None
     assert seconds >= 0.1
-    assert ours.prior_of(ours.plan_of("dlg", MLP)) == (None, 0.0)
+    assert asked == [3, 5]
+    assert ours.prior_of(ours.plan_of("dlg", MLP), tmp_path / "none", [3]) == (None, 0.0)
+
+
+@pytest.mark.parametrize(("changed", "why"), [
+    ({"update": 5}, "it reports updates"), ({"images": 2}, "2 images an update, not 1"),
+    ({"guesses": 0}, "heard of 0 times"),
+])  # fmt: skip
+def test_a_report_of_other_work_than_was_asked_for_is_refused(monkeypatch, changed, why):
+    run = {"update": 0, "images": 1, "guesses": 3, "searches": 1, "seconds": [None] * 3, **changed}
+    monkeypatch.setattr(runs, "output", lambda *given, limit: {"runs": [run], "prior": 0.0})
+    (found,) = measured(Path(), MAP, Job(MLP.name, "map", (0,), "nowhere", 1.0, 1.0))
+    assert why in found["reason"]
+    assert "seconds" not in found
+
+
+def test_a_picture_of_another_size_is_no_guess(clock):
+    meter = meter_of(clock)
+    with pytest.raises(AssertionError, match="another update's size"):
+        meter.offer([0], [1.0], lambda places: torch.zeros(1, 2, 1, 4, 4))
 
 
 def test_a_run_is_kept_and_one_that_failed_is_made_again(tmp_path):
@@ -264,6 +289,7 @@ def test_no_run_is_made_twice_and_side_by_side_comes_last(tmp_path, monkeypatch)
     monkeypatch.setattr(contest, "interpreters", lambda asked, of: (dict.fromkeys([c.name for c in asked], Path()), {}))
     monkeypatch.setattr(contest, "captured", lambda *given, **named: ())
     monkeypatch.setattr(contest, "save", lambda *given: None)
+    monkeypatch.setattr(contest, "save_public", lambda *given: None)
     both = [BY_NAME["ours-dlg"], BY_NAME["ours-dlg-together"]]
     contest_of(tmp_path, both, 1).hold()
     assert made == [("ours-dlg", (0,)), ("ours-dlg-together", (0,))]
@@ -287,6 +313,7 @@ def test_the_smoothing_is_chosen_on_held_out_images_only(tmp_path, monkeypatch):
     monkeypatch.setattr(contest, "interpreters", lambda asked, of: (dict.fromkeys([c.name for c in asked], Path()), {}))
     monkeypatch.setattr(contest, "captured", lambda *given, **named: ())
     monkeypatch.setattr(contest, "save", lambda *given: None)
+    monkeypatch.setattr(contest, "save_public", lambda *given: None)
     contest_of(tmp_path, [BY_NAME["breaching-ig-tuned"]], 1).hold()
     tuning = len(contest.SCALES) * cases.HELD_OUT
     assert all(folder.endswith("held-out") for folder, _ in asked[:tuning])
@@ -316,9 +343,10 @@ def test_a_worker_that_breaks_is_a_line_with_its_reason(monkeypatch):
 def test_every_attack_of_ours_has_a_plan_or_a_reason(case):
     for one in CONTESTANTS:
         if one.ours and not hindrance(case, one):
-            assert ours.plan_of(one.attack, case).budgets
+            assert ours.plan_of(one.attack, case).searches
     assert bool(hindrance(case, LOOP)) == (case.steps > 1)
-    assert all(not hindrance(case, one) for one in CONTESTANTS if one.module not in ("ours", PLAIN))
+    peers = [one for one in CONTESTANTS if one.module not in ("ours", PLAIN)]
+    assert {one.name for one in peers if hindrance(case, one)} <= {"breaching-analytic"}
 
 
 @pytest.fixture
@@ -336,13 +364,13 @@ def made_up(monkeypatch):
 
 def test_a_search_of_the_house_is_watched_and_changes_nothing(made_up):
     observation, knowledge, images = captured(MLP)
-    plan = replace(ours.plan_of("idlg", MLP), budgets=(Budget(3, 1),))
+    attack, _ = ours.plan_of("idlg", MLP).searches[0]
     given = ours.Given(observation.select([0, 1]), knowledge, Budget(3, 1), partial(ours.stream, 0, "attack"))
-    alone = plan.attack.reconstruct(given)
+    alone = attack.reconstruct(given)
     meter = Meter(images[:2], 60, 20)
     with watching(meter):
         assert dlg.search is not search
-        watched = plan.attack.reconstruct(given)
+        watched = attack.reconstruct(given)
     assert dlg.search is search
     torch.testing.assert_close(watched.images, alone.images, rtol=0, atol=0)
     # what it would return at the end is what it returns

@@ -40,6 +40,7 @@ class Meter:
         rows: update of each row that the attacker works on; it may have been given some of them only.
         ended: why the attack is over.
         searches: how many were begun.
+        guesses: of each update, how many points were heard of.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Meter:
         self.truths, self.cap, self.patience, self._clock = truths, cap, patience, clock
         self.rows = list(range(len(truths)))
         self.ended, self.searches = OWN_END, 0
+        self.guesses = [0] * len(truths)
         self._best = [(-inf, inf)] * len(truths)  # how narrow, and the loss
         self._closeness, self._marked = [-inf] * len(truths), [-inf] * len(truths)
         self._reached: list[dict[float, float]] = [{} for _ in truths]
@@ -89,12 +91,15 @@ class Meter:
             better: dict[int, int] = {}
             for place, (row, loss) in enumerate(zip(rows, losses, strict=True)):
                 update = self.rows[row]
+                self.guesses[update] += 1
                 held, least = self._best[update]
                 if loss == loss and (narrow > held or (narrow == held and loss < least)):
                     self._best[update] = (narrow, loss)
                     better[update] = place
             if better:
-                closeness = psnr(images_of(list(better.values())), self.truths[list(better)])
+                images = images_of(list(better.values()))
+                assert images.shape == (len(better), *self.truths.shape[1:]), "a guess of another update's size"
+                closeness = psnr(images, self.truths[list(better)])
                 for update, value in zip(better, closeness.tolist(), strict=True):
                     self._judge(update, value, now)
         if now >= self.cap:
@@ -116,6 +121,8 @@ class Meter:
                 "total": total,
                 "wall": wall,
                 "searches": self.searches,
+                "guesses": self.guesses[update],
+                "images": self.truths.shape[1],
                 "ended": self.ended,
             }
             for update in range(len(self.truths))
