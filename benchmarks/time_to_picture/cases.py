@@ -31,7 +31,7 @@ class Case:
         seed: of the network's initial weights; that of the held-out clients has 1000 more.
         capture: fields of the capture that differ from a plain client's; at least the model.
         batch: images of an update.
-        goal: how many times faster than the best peer an attacker of ours is meant to be at ``GOAL_LEVEL``, prior counted.
+        goal: how many times faster than the best peer ours is meant to be at ``GOAL_LEVEL``, prior counted.
     """
 
     name: str
