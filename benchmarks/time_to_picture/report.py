@@ -149,8 +149,8 @@ def _how(smoothing: dict[str, float], cap: float, patience: float, busy: float) 
         *(f"**{one.name}**: {one.what}." for one in CONTESTANTS if not one.together),
         f"**{TOGETHER}**: all {UPDATES} updates in one call, side by side; seconds are per update.",
         f"Clients hold images from number {FIRST_IMAGE} of the test part of Fashion-MNIST, {UPDATES} updates of one "
-        "network in its initial weights; updates in float32, labels granted. The prior is of the training part as "
-        "`fetch_dataset` leaves it; fetching and unpacking, once for each data set, is not counted.",
+        "network in its initial weights; updates in float32, labels granted. The prior is of the training part, 2,000 "
+        "images a class, as `fetch_dataset` leaves it; fetching and unpacking, once for each data set, is not counted.",
         f"Medians over the updates, in which never is infinite; {NEVER}: half of them never came so far. Batches: the "
         "error of all images, in the best order.",
         f"A run ends at its attacker's own end, after {cap:g} processor seconds per update, or where no guess has "

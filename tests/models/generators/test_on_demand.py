@@ -79,6 +79,21 @@ def test_only_the_classes_that_are_asked_for_are_fitted(public, monkeypatch):
     assert asked == [int((public[1] == 1).sum())]
 
 
+def test_of_each_class_so_many_images_are_public(public):
+    images, labels = public
+    first = torch.cat([(labels == k).nonzero()[:50, 0] for k in range(CLASSES)])
+    few, same = (
+        GaussiansOnDemand(*public, CLASSES, per_class=50),
+        GaussiansOnDemand(images[first], labels[first], CLASSES),
+    )
+    every = GaussiansOnDemand(*public, CLASSES, per_class=0)
+    assert torch.equal(few.mean, same.mean)
+    assert torch.equal(few.factor_of(1), same.factor_of(1))
+    assert not torch.equal(few.mean, every.mean)
+    with pytest.raises(UserError, match="-1 public images"):
+        GaussiansOnDemand(*public, CLASSES, per_class=-1)
+
+
 def test_a_copy_in_another_dtype_leaves_the_first_as_it_was(public):
     found = GaussiansOnDemand(*public, CLASSES)
     other = deepcopy(found).double()

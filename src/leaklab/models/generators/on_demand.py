@@ -38,6 +38,7 @@ class GaussiansOnDemand(ClassGaussianGenerator):
 
     Attributes:
         floor: standard deviation, on the [0, 1] scale, that is added to every direction.
+        per_class: public images of each class, the first ones; 0 for all.
 
     Copies share what was fitted. It has no weights to be kept in a file: fitting a class anew costs less than reading
     and checking one.
@@ -45,7 +46,9 @@ class GaussiansOnDemand(ClassGaussianGenerator):
 
     _like: Tensor
 
-    def __init__(self, images: Tensor, labels: Tensor, num_classes: int, floor: float = 0.02) -> None:
+    def __init__(
+        self, images: Tensor, labels: Tensor, num_classes: int, floor: float = 0.02, per_class: int = 2000
+    ) -> None:
         """Remember the public images; nothing is fitted yet.
 
         Args:
@@ -53,18 +56,22 @@ class GaussiansOnDemand(ClassGaussianGenerator):
             labels: int64 [N].
             num_classes: K.
             floor: standard deviation, on the [0, 1] scale, that is added to every direction; positive.
+            per_class: public images of each class, the first ones; 0 for all. More than some thousands take longer to
+                be read than they save in a search.
 
         Raises:
-            UserError: images are no bytes or too large, or the floor is not positive.
+            UserError: images are no bytes or too large, the floor is not positive, or ``per_class`` is negative.
         """
         shape = tuple(images.shape[1:])
+        if per_class < 0:
+            raise UserError(f"{per_class} public images of each class: give a number above 0, or 0 for all")
         if images.dtype != torch.uint8 or prod(shape) > MOST_PIXELS or floor <= 0:
             raise UserError(
                 f"public images of bytes, of at most {MOST_PIXELS} numbers, and a floor above 0 make this prior, not "
                 f"{images.dtype} of {prod(shape)} numbers and {floor}: use generator class-gaussian"
             )
         Generator.__init__(self, prod(shape), num_classes, (shape[0], shape[1], shape[2]))
-        self.floor, self._images, self._labels = floor, images, labels
+        self.floor, self.per_class, self._images, self._labels = floor, per_class, images, labels
         self._parts: dict[tuple[str, int, torch.dtype, torch.device], Tensor] = {}
         self.register_buffer("_like", torch.zeros(0))
         self.frozen()
@@ -116,7 +123,8 @@ class GaussiansOnDemand(ClassGaussianGenerator):
         return root
 
     def _of_class(self, label: int, least: int) -> Tensor:
-        own = self._images.flatten(1).index_select(0, (self._labels == label).nonzero()[:, 0])
+        places = (self._labels == label).nonzero()[: self.per_class or None, 0]
+        own = self._images.flatten(1).index_select(0, places)
         if len(own) < least:
             raise UserError(
                 f"the Gaussian of class {label} needs {least} public images, not {len(own)}: choose another data set"
