@@ -153,10 +153,9 @@ def _how(smoothing: dict[str, float], cap: float, patience: float, busy: float) 
         "images a class, as `fetch_dataset` leaves it; fetching and unpacking, once for each data set, is not counted.",
         f"Medians over the updates, in which never is infinite; {NEVER}: half of them never came so far. Batches: the "
         "error of all images, in the best order.",
-        f"A run ends at its attacker's own end, after {cap:g} processor seconds per update, or where no guess has "
-        f"gained {GAIN:g} dB for {patience:g} of them: *given up*, which says how many runs below {LEVELS[-1]:g} dB "
-        "were. Whoever has passed that makes no new start. Searches of growing length follow one another, and all of "
-        "them count.",
+        f"A run ends once {LEVELS[-1]:g} dB are passed, at its attacker's own end, after {cap:g} processor seconds per "
+        f"update, or where no guess has gained {GAIN:g} dB for {patience:g} of them: *given up*. *Last* is the guess "
+        "that it ended with. Searches of growing length follow one another, and all of them count.",
         "Ours is called as a plug-in, and the searches that it calls are watched from outside. A guess of annealed MAP "
         "under a narrower likelihood counts more than one under a wider one. Imports and a first tiny search are left "
         "out, and so is the time of scoring.",

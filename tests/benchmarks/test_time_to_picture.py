@@ -19,7 +19,7 @@ from time_to_picture.rows import busy, compared, figures, rows
 from time_to_picture.runs import Kept, measured
 from time_to_picture.workers import ours, plain
 from time_to_picture.workers.measuring import Job, report
-from time_to_picture.workers.meter import CAP, GIVEN_UP, LEVELS, OWN_END, Meter, Spent, psnr
+from time_to_picture.workers.meter import CAP, GIVEN_UP, LEVELS, OWN_END, READ, Meter, Spent, psnr
 from time_to_picture.workers.watching import watching
 
 from leaklab.attacks import dlg
@@ -99,7 +99,9 @@ def test_losses_under_different_likelihoods_do_not_compare(clock):
     assert meter.report()[0]["psnr"] == pytest.approx(21.0)
     offer(meter, loss=0.5, decibels=35.0, narrow=1.0)  # a later search, which begins wide again
     assert meter.report()[0]["psnr"] == pytest.approx(21.0)
-    offer(meter, loss=800.0, decibels=31.0, narrow=100.0)
+    with pytest.raises(Spent):  # all is read
+        offer(meter, loss=800.0, decibels=31.0, narrow=100.0)
+    assert meter.report()[0]["ended"] == READ
     assert meter.report()[0]["psnr"] == pytest.approx(31.0)
 
 
@@ -362,7 +364,8 @@ def made_up(monkeypatch):
     )
 
 
-def test_a_search_of_the_house_is_watched_and_changes_nothing(made_up):
+def test_a_search_of_the_house_is_watched_and_changes_nothing(made_up, monkeypatch):
+    monkeypatch.setattr(Meter, "missing", lambda self: self.rows)  # to the end of the search
     observation, knowledge, images = captured(MLP)
     attack, _ = ours.plan_of("idlg", MLP).searches[0]
     given = ours.Given(observation.select([0, 1]), knowledge, Budget(3, 1), partial(ours.stream, 0, "attack"))

@@ -18,7 +18,7 @@ LEVELS = (20.0, 25.0, 30.0)
 """dB."""
 GAIN = 0.2
 """dB by which a guess has to become better within the patience."""
-CAP, GIVEN_UP, OWN_END = "cap", "given up", "own end"
+CAP, GIVEN_UP, OWN_END, READ = "cap", "given up", "own end", "read"
 ImagesOf = Callable[[list[int]], Tensor]
 """Places [k] among the offered ones -> their images [k, B, C, H, W]."""
 
@@ -84,7 +84,7 @@ class Meter:
             narrow: of losses under different likelihoods the narrower one counts, whatever its value.
 
         Raises:
-            Spent: the cap is reached, or nothing was gained for too long.
+            Spent: all updates are at the last level, the cap is reached, or nothing was gained for too long.
         """
         now = self.seconds
         with self.aside():
@@ -102,11 +102,13 @@ class Meter:
                 closeness = psnr(images, self.truths[list(better)])
                 for update, value in zip(better, closeness.tolist(), strict=True):
                     self._judge(update, value, now)
-        if now >= self.cap:
+        if not self.missing():
+            self.ended = READ
+        elif now >= self.cap:
             self.ended = CAP
-            raise Spent
-        if now - self._gained >= self.patience:
-            self.ended = GIVEN_UP if self.missing() else OWN_END
+        elif now - self._gained >= self.patience:
+            self.ended = GIVEN_UP
+        if self.ended != OWN_END:
             raise Spent
 
     def report(self) -> list[dict[str, Any]]:

@@ -139,7 +139,8 @@ def attacked(job: Job, observation: Observation, knowledge: Knowledge, meter_of:
         leakage.read()
         meter = meter_of()
         meter.searches, images = 1, Breaching(job, observation, knowledge).read()
-        meter.offer([0], [0.0], lambda places: images)
+        with suppress(Spent):
+            meter.offer([0], [0.0], lambda places: images)
         return Outcome(meter)
     leakage.ready((DLG_STEPS, *IG_STEPS)).start(0, 2, lambda value, images: None)
     meter = meter_of()
