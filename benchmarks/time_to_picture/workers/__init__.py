@@ -1,0 +1,1 @@
+"""One program per kind of attacker."""
