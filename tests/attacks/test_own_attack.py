@@ -8,9 +8,10 @@ from leaklab.attacks.run import attacked
 from leaklab.attacks.search.savepoints import OutOfTime, Savepoints, keeping
 from leaklab.observations.requirements import check_batch
 from leaklab.planning.devices import Device
+from leaklab.planning.memory import memory_mb
 from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import Job
-from leaklab.planning.resources import cost, memory_mb
+from leaklab.planning.resources import cost
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.specs.attack import AttackerSpec, AttackSpec

@@ -2,7 +2,8 @@
 
 import pytest
 
-from leaklab.planning.resources import SMALLEST_MINUTES, cost, memory_mb, minutes_of
+from leaklab.planning.memory import memory_mb
+from leaklab.planning.resources import SMALLEST_MINUTES, cost, minutes_of
 from leaklab.specs.stages import STAGES
 
 PARTITION = {"dataset": "mnist", "partition": {"name": "two-clients"}}

@@ -63,7 +63,7 @@ class SmallCNN(Architecture):
         initialisation: scheme of ``models/published.py``.
     """
 
-    traits: ClassVar[ModelTraits] = ModelTraits(step_microseconds=3700.0, generative_milliseconds=0.5, weights_mb=0.2)
+    traits: ClassVar[ModelTraits] = ModelTraits(step_microseconds=3700.0, generative_milliseconds=0.5, weights_mb=0.09)
 
     dropout: PartShare = 0.5
     initialisation: str = "pytorch"
@@ -113,7 +113,7 @@ class LeakyCNN(Architecture):
         initialisation: scheme of ``models/published.py``.
     """
 
-    traits: ClassVar[ModelTraits] = ModelTraits(step_microseconds=5000.0, matching_milliseconds=3.0, weights_mb=0.48)
+    traits: ClassVar[ModelTraits] = ModelTraits(step_microseconds=5000.0, matching_milliseconds=0.5, weights_mb=0.48)
 
     convolutions: Count = 2
     hidden: Count = 128
@@ -159,7 +159,7 @@ class DLGLeNet(Architecture):
     """
 
     traits: ClassVar[ModelTraits] = ModelTraits(
-        step_microseconds=4500.0, matching_milliseconds=1.2, generative_milliseconds=0.5, weights_mb=0.1
+        step_microseconds=4500.0, matching_milliseconds=1.1, generative_milliseconds=0.5, weights_mb=0.1
     )
 
     n_conv: Count = 4

@@ -51,7 +51,7 @@ class SmallResNet(Architecture):
         batch_statistics=True,
         step_microseconds=48_000.0,
         measured_width=16,
-        weights_mb=2.2,
+        weights_mb=0.3,
     )
 
     blocks: Count = 1

@@ -3,6 +3,7 @@
 from functools import singledispatch
 from math import prod
 
+from leaklab.planning.resources import CLIENTS
 from leaklab.planning.work import GRAY, SHAPES, size_of
 from leaklab.records.record import Component
 from leaklab.records.traits import algorithm_traits, chosen, model_traits
@@ -12,8 +13,6 @@ from leaklab.specs.capture import CaptureSpec
 from leaklab.specs.generator import GeneratorSpec
 from leaklab.specs.training import TrainSpec
 
-# that take part in a round of a deal that does not say how many there are
-CLIENTS = 2
 ALGORITHMS = "federated/algorithms"
 NUMBER_MB = 4e-6
 GENERATOR_MB = 100.0
@@ -30,7 +29,7 @@ def disk_mb(spec: Spec) -> float:
 def _disk_of_training(spec: TrainSpec) -> float:
     clients = int(spec.partition.settings.get("clients") or CLIENTS)
     kept = clients * algorithm_traits(spec.algorithm_plugin.name).networks_kept * _weights_mb(spec.model)
-    return spec.replicates * (_message_mb(spec.model, spec.algorithm_plugin) + kept) + SMALL_MB
+    return spec.replicates * (message_mb(spec.model, spec.algorithm_plugin) + kept) + SMALL_MB
 
 
 @disk_mb.register
@@ -41,7 +40,7 @@ def _disk_of_generator(spec: GeneratorSpec) -> float:
 @disk_mb.register
 def _of_capture(spec: CaptureSpec) -> float:
     # weights and statistics once, an update for each trial
-    return (1 + spec.trials) * _message_mb(spec.model, spec.algorithm_plugin) + 2 * _images_mb(spec)
+    return (1 + spec.trials) * message_mb(spec.model, spec.algorithm_plugin) + 2 * _images_mb(spec)
 
 
 @disk_mb.register
@@ -53,7 +52,10 @@ def _weights_mb(model: Component) -> float:
     return model_traits(model.name).weights_mb * size_of(model)
 
 
-def _message_mb(model: Component, algorithm: Component) -> float:
+def message_mb(model: Component, algorithm: Component | None = None) -> float:
+    """Return the size of what is sent in float32: a network, or the heads that make it."""
+    if algorithm is None:
+        return _weights_mb(model)
     # a hypernetwork's heads, one for each of its hidden units and a bias
     setting = algorithm_traits(algorithm.name).heads
     heads = int(chosen(ALGORITHMS, algorithm.name, algorithm.settings, setting)) if setting else 0

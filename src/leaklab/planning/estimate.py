@@ -9,9 +9,10 @@ from leaklab.planning.code import code_of
 from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.devices import Device, runs_there
 from leaklab.planning.disk import disk_mb
+from leaklab.planning.memory import memory_mb
 from leaklab.planning.pieces import Cut, shorter_trainings
 from leaklab.planning.plan import Job, Plan
-from leaklab.planning.resources import cost, memory_mb
+from leaklab.planning.resources import cost
 from leaklab.records.files import read_json
 from leaklab.specs.text import TEXT_FOLDER
 from leaklab.specs.training import TrainSpec

@@ -1,4 +1,4 @@
-"""What a job asks for and what it is expected to cost: memory, minutes, optimiser steps, attack evaluations."""
+"""What a job is expected to cost: optimiser steps, attack evaluations, seconds, and the minutes to ask for."""
 
 from dataclasses import dataclass
 from functools import singledispatch
@@ -7,14 +7,14 @@ from leaklab.observations.client_requirements import samples_seen
 from leaklab.observations.declared import declared
 from leaklab.planning import work
 from leaklab.records.record import Component
-from leaklab.records.traits import attack_traits, check_traits, evaluations_an_iteration
+from leaklab.records.traits import check_traits, evaluations_an_iteration
 from leaklab.specs.attack import ATTACKS, AttackSpec, CheckSpec, LandscapeSpec, ProjectionSpec, ScoreSpec
 from leaklab.specs.base import Spec
 from leaklab.specs.capture import CaptureSpec
 from leaklab.specs.generator import GeneratorSpec
 from leaklab.specs.law import LawSpec
 from leaklab.specs.text import TEXT_ATTACKS, TextAttackSpec, TextCaptureSpec
-from leaklab.specs.training import PartitionSpec, TrainSpec
+from leaklab.specs.training import TrainSpec
 
 SAFETY = 3.0
 SMALLEST_MINUTES = 10
@@ -47,22 +47,13 @@ class Cost:
 # one evaluation of a matching loss on text: 4 layers of width 128, a sentence of 12 tokens
 TEXT_EVALUATION_SECONDS = 0.027
 # of a sentence: tokens put together from the spans of its layers, and the gradients of a transformer
-SPANS_SECONDS, SENTENCE_SECONDS = 1.4, 0.4
+SPANS_SECONDS, SENTENCE_SECONDS = 1.6, 0.4
 MOST_SPANS = 10.0
 # one image of a GAN inversion and its derivatives, LPIPS included: with a small generator, and with BigGAN (not
 # measured: from its operations)
 PROJECTION_SECONDS = 4e-3
 PUBLISHED_PROJECTION_SECONDS = 1.0
-# what a process takes that imports torch; a training of scale small was seen to hold 3000 at most, a deal has no images
-MEMORY_MB = 2000
-TRAINING_MB = 4000
-LABELS_MB = 1000
-# images that are read as a whole, and a published generator beside a large victim
-LARGE_DATASETS = {"imagenet-validation": 24_000}
-PUBLISHED_GENERATOR_MB = 8000
 LARGE_GENERATORS = {"biggan-deep"}
-# measured: one update of the default classifier with CoLA's words, its copies while it is made and written
-TEXT_MEMORY_MB = 20
 # most checks of scale small end sooner, whatever they usually take
 CHECK_SECONDS = 60.0
 OTHER_SECONDS = 10.0
@@ -184,41 +175,3 @@ def _evaluations(spec: AttackSpec) -> int:
 def minutes_of(seconds: float) -> int:
     """Return the run time to ask a scheduler for, in minutes, of what is expected to take so many seconds."""
     return max(SMALLEST_MINUTES, int(SAFETY * seconds / 60))
-
-
-@singledispatch
-def memory_mb(spec: Spec) -> int:
-    """Return the memory to ask for, in MB: what its data set takes, unless its stage says more."""
-    return LARGE_DATASETS.get(spec.read_dataset, MEMORY_MB)
-
-
-@memory_mb.register
-def _mb_of_deal(spec: PartitionSpec) -> int:
-    return LABELS_MB
-
-
-@memory_mb.register
-def _mb_of_training(spec: TrainSpec) -> int:
-    return TRAINING_MB
-
-
-@memory_mb.register
-def _mb_of_attack(spec: AttackSpec) -> int:
-    large = spec.generator is not None and spec.generator.model.name in LARGE_GENERATORS
-    usual = PUBLISHED_GENERATOR_MB if large else MEMORY_MB
-    return max(usual, attack_traits(spec.attack.name).memory_mb)
-
-
-@memory_mb.register
-def _mb_of_landscape(spec: LandscapeSpec) -> int:
-    return memory_mb(spec.attack)
-
-
-@memory_mb.register
-def _mb_of_sentences(spec: TextCaptureSpec) -> int:
-    return max(MEMORY_MB, 1000 + TEXT_MEMORY_MB * spec.trials)
-
-
-@memory_mb.register
-def _mb_of_attack_on_text(spec: TextAttackSpec) -> int:
-    return memory_mb(spec.capture)

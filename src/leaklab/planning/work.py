@@ -56,21 +56,21 @@ STEP_SECONDS = 1e-4
 VISIT_SECONDS = 5e-4
 # of a step: one forward pass, as in a test
 FORWARD = 1 / 3
-REACHED = 0.04
+REACHED = 0.08
 """Share of its rounds after which a training usually has its goal, where it has one."""
 
 
 def size_of(model: Component) -> float:
     """Return how many times as long a network takes as the one of its kind that was measured, by its settings."""
     grows = GROWS.get(model.name, {})
-    return prod((float(chosen("models", model.name, model.settings, name)) / one) ** power
-                for name, (one, power) in grows.items())  # fmt: skip
+    values = {name: float(chosen("models", model.name, model.settings, name)) for name in grows}
+    return prod(float((values[name] / one) ** power) for name, (one, power) in grows.items())
 
 
 def pixels_of(dataset: str, model: str) -> float:
     """Return how many times as long an image takes as a gray one of 28x28."""
     channels, height, width = GRAY if model_traits(model).own_side else SHAPES.get(dataset, GRAY)
-    return height * width / (GRAY[1] * GRAY[2]) * channels**COLOURS
+    return height * width / (GRAY[1] * GRAY[2]) * float(channels**COLOURS)
 
 
 def area_of(capture: CaptureSpec) -> float:
@@ -114,9 +114,10 @@ def testing_seconds(spec: TrainSpec) -> float:
 UPDATE_SECONDS = 2e-3
 UPDATE_SECONDS_A_MB = 8e-3
 # of an evaluation of all updates of a chunk: whatever the network, and of a step on a batch of 32 whatever the images;
-# then of each image
-EVALUATION_SECONDS = 2.5e-3
+# then of each update, by the MB of its tensors, and of each image
+EVALUATION_SECONDS = 1e-3
 OF_LAYERS = 0.5
+OF_WEIGHTS_A_MB = 7.5e-3
 OF_IMAGE = 0.11
 DOUBLE = 1.3
 """What float64 takes, as a multiple of float32, of an evaluation with second derivatives."""
@@ -159,10 +160,11 @@ def evaluation_seconds(spec: AttackSpec) -> float:
     measured = model.matching_milliseconds
     image = size * measured / 1e3 if measured is not None else OF_IMAGE * step
     unrolled = said.unrolls or chosen(ATTACKS, spec.attack.name, spec.attack.settings, "matching") == "unrolled"
-    images = samples_seen(capture) * (capture.local_steps if unrolled else 1) * area_of(capture)
+    steps = capture.local_steps if unrolled else 1
     shared = (EVALUATION_SECONDS + OF_LAYERS * step) / min(TRIALS_TOGETHER, capture.trials)
+    each = OF_WEIGHTS_A_MB * model.weights_mb * size + image * samples_seen(capture) * area_of(capture)
     factor = TRANSFORMS.get(spec.transform.name, AS_WITHOUT)[0] * said.evaluation_factor
-    return factor * (DOUBLE if capture.dtype == "float64" else 1.0) * (shared + image * images)
+    return factor * (DOUBLE if capture.dtype == "float64" else 1.0) * steps * (shared + each)
 
 
 def used_of(spec: AttackSpec) -> float:
@@ -176,7 +178,7 @@ def used_of(spec: AttackSpec) -> float:
 def reading_update_seconds(spec: AttackSpec) -> float:
     """Return what an attack without a search takes for all updates."""
     said = attack_traits(spec.attack.name)
-    return spec.capture.trials * said.update_seconds * samples_seen(spec.capture) ** said.batch_power
+    return spec.capture.trials * said.update_seconds * float(samples_seen(spec.capture) ** said.batch_power)
 
 
 def _candidate_seconds(spec: AttackSpec) -> float:
