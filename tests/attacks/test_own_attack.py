@@ -94,14 +94,14 @@ def test_the_plan_knows_what_it_costs():
     assert cost(spec()).evaluations == 35 * 1000 * 500
     deep = {"name": "patient", "settings": {"depth": 7}}
     assert cost(spec(attack=deep, restarts=3)).evaluations == 35 * 3 * 1000 * 7
-    assert (memory_mb(spec()), memory_mb(spec(attack="ig"))) == (9000, 2000)
+    assert (memory_mb(spec()), memory_mb(spec(attack="ig"))) == (9000, 2500)
 
 
 def test_it_is_cut_into_chains_of_pieces(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cut = Cut.of(Job(spec()), Device())
-    assert (cut.pieces, cut.chain) == (40, 10)
-    assert cut.told == {"pieces": 40, "chain": 10, "seconds": 1750}
+    assert (cut.pieces, cut.chain) == (28, 7)
+    assert cut.told == {"pieces": 28, "chain": 7, "seconds": 1764}
     short = Cut.of(Job(spec(iterations=1)), Device())
     assert (short.pieces, short.chain) == (1, 1)
 

@@ -155,7 +155,7 @@ def test_the_budgets_iterations_hold_as_much_work_as_the_attack_may_do():
 
 def test_memory_grows_with_the_sentences():
     few, many = (memory_mb(spec("capture-text", draws=draws)) for draws in (1, 10))
-    assert few == 2000
+    assert few == 2500
     assert many > 22 * 10 * 20
     large = {**TEXT_CAPTURE, "draws": 10}
     assert memory_mb(spec("attack-text", capture=large)) == many
