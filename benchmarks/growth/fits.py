@@ -6,11 +6,13 @@ from math import exp, log, sqrt
 
 import numpy as np
 
-ABOVE = 1.5
+ABOVE = 1.1
 """A point is part of what grows where it is so many times the constant."""
 LEAST_POINTS = 3
-GRID = 400
-DISTINCT = 2.0
+GRID, ZOOMS = 60, 3
+LARGEST = 0.99999
+"""Of the smallest y, what the constant can be."""
+DISTINCT = 10.0
 """A curve grows where its largest value is above its smallest one by so many times what a point has to be."""
 
 
@@ -46,8 +48,9 @@ class Fit:
 def fitted(xs: Sequence[float], ys: Sequence[float], above: float = ABOVE) -> Fit:
     """Return the constant with which constant and power fit all points best, each as a share of itself.
 
-    For each constant on a grid from 0 to the smallest y, a line is drawn through the logarithms of what is above it,
-    of the points that are ``ABOVE`` times as large; that one is kept which leaves the smallest residual of all points.
+    For each constant on a grid from 0 to the smallest y, a line is drawn through the logarithms of what is above it, of
+    the points that are ``above`` times as large, each with the weight of its share above; that constant is kept which
+    leaves the smallest residual of all points.
 
     Args:
         xs: positive, rising.
@@ -61,8 +64,16 @@ def fitted(xs: Sequence[float], ys: Sequence[float], above: float = ABOVE) -> Fi
         raise ValueError(f"{len(xs)} values and {len(ys)} measurements")
     if max(ys) < (1 + DISTINCT * (above - 1)) * min(ys):
         return _flat(ys)
-    found = [fit for share in np.linspace(0, 0.999, GRID).tolist() if (fit := _with(share * min(ys), xs, ys, above))]
-    return min(found, key=lambda fit: fit.residual, default=_flat(ys))
+    best, low, high = _flat(ys), 0.0, LARGEST
+    for _ in range(ZOOMS):
+        step = (high - low) / GRID
+        shares = [low + step * place for place in range(GRID + 1)]
+        found = [(fit, share) for share in shares if (fit := _with(share * min(ys), xs, ys, above))]
+        if not found:
+            break
+        best, share = min(found, key=lambda one: one[0].residual)
+        low, high = max(0.0, share - step), min(LARGEST, share + step)
+    return best
 
 
 def _flat(ys: Sequence[float]) -> Fit:
@@ -71,12 +82,19 @@ def _flat(ys: Sequence[float]) -> Fit:
 
 
 def _with(constant: float, xs: Sequence[float], ys: Sequence[float], above: float) -> Fit | None:
-    part = [(x, y - constant) for x, y in zip(xs, ys, strict=True) if y >= above * constant]
+    part = [(x, y - constant, (y - constant) / y) for x, y in zip(xs, ys, strict=True) if y >= above * constant]
     if len(part) < LEAST_POINTS:
         return None
-    x, y = np.log([one for one, _ in part]), np.log([one for _, one in part])
-    slope, start = np.polyfit(x, y, 1)
-    spread, left = float(((x - x.mean()) ** 2).sum()), float(((y - start - slope * x) ** 2).sum())
+    # of a measurement that is off by some share, the logarithm of what is above the constant is off by more
+    x, y, weights = (
+        np.log([one[0] for one in part]),
+        np.log([one[1] for one in part]),
+        np.array([one[2] for one in part]),
+    )
+    slope, start = np.polyfit(x, y, 1, w=weights)
+    middle = float((weights**2 * x).sum() / (weights**2).sum())
+    spread = float((weights**2 * (x - middle) ** 2).sum())
+    left = float((weights**2 * (y - start - slope * x) ** 2).sum())
     error = sqrt(left / (len(part) - 2) / spread)
     end = float((y[-1] - y[-2]) / (x[-1] - x[-2]))
     fit = Fit(constant, exp(start), float(slope), error, part[0][0], part[-1][0], end=end)

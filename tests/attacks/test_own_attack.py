@@ -101,7 +101,7 @@ def test_it_is_cut_into_chains_of_pieces(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cut = Cut.of(Job(spec()), Device())
     assert (cut.pieces, cut.chain) == (28, 7)
-    assert cut.told == {"pieces": 28, "chain": 7, "seconds": 1764}
+    assert cut.told == {"pieces": 28, "chain": 7, "seconds": 1601}
     short = Cut.of(Job(spec(iterations=1)), Device())
     assert (short.pieces, short.chain) == (1, 1)
 

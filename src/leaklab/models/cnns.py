@@ -159,7 +159,7 @@ class DLGLeNet(Architecture):
     """
 
     traits: ClassVar[ModelTraits] = ModelTraits(
-        step_microseconds=4500.0, matching_milliseconds=1.1, generative_milliseconds=0.5, weights_mb=0.1
+        step_microseconds=4500.0, matching_milliseconds=0.9, generative_milliseconds=0.5, weights_mb=0.1
     )
 
     n_conv: Count = 4

@@ -40,7 +40,7 @@ TEXT_MEMORY_MB = 20
 # networks of perceptual distances
 METRICS_MB = {"lpips-vgg": 400.0, "lpips-alex": 300.0, "lpips-squeeze": 250.0}
 # what jobs ask for at least; a deal has no images
-MEMORY_MB = 2000
+MEMORY_MB = 2500
 TRAINING_MB = 4000
 LABELS_MB = 1000
 # images that are read as a whole, and a published generator beside a large victim
