@@ -4,8 +4,10 @@ import pytest
 
 from leaklab import calibrate
 from leaklab.calibrate import calibrated, device_name, measured, noise
+from leaklab.planning import devices
 from leaklab.planning.devices import measured_device
 from leaklab.planning.plan import Job
+from leaklab.planning.resources import cost
 from leaklab.records.errors import UserError
 from leaklab.specs.stages import STAGES
 
@@ -58,7 +60,14 @@ def test_measurements_are_kept_and_read():
     device = measured_device("cpu")
     assert set(device.factors) == {"attack/dlg-lenet/idlg", "train/mlp"}
     spec = jobs(("train", TRAIN))[0].spec
-    assert device.seconds(spec) == pytest.approx(device.factors["train/mlp"] * 1000 * 100 * 2 * 10 * 200e-6)
+    assert device.seconds(spec) == pytest.approx(device.factors["train/mlp"] * cost(spec).seconds)
+
+
+def test_a_factor_on_other_costs_is_as_if_it_was_not_measured(monkeypatch):
+    list(calibrated(jobs(("train", TRAIN)), "cpu"))
+    assert measured_device("cpu").factors
+    monkeypatch.setattr(devices, "unit_of", lambda work: "of another time")
+    assert measured_device("cpu") == devices.Device("cpu")
 
 
 @pytest.mark.parametrize(("device", "says"), [("tpu", "choose from cpu, cuda"), ("cuda", "no GPU is to be seen")])

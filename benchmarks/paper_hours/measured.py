@@ -25,14 +25,15 @@ def compared(jobs: Iterable[Job], kinds: Mapping[str, Kind], file: Path = FILE) 
     """Return a line for each measured kind of work: seconds of a unit on paper and measured.
 
     A measurement takes the job of its kind that costs most, and so does this. It has one update, or four clients, side
-    by side: as many share a launch here.
+    by side: as many share a launch here. The milliseconds of a unit are those that were measured, which are its factor
+    times what the plan said at that time.
     """
-    factors = pd.read_csv(file).set_index("work")["factor"].to_dict()
+    units = pd.read_csv(file).dropna().set_index("work")["milliseconds"].to_dict()
     rows: dict[str, dict[str, object]] = {}
     for job in sorted(jobs, key=lambda one: -cost(one.spec).seconds):
         work = work_of(job.spec)
-        if work in factors and work not in rows and _is_cut_short(job):
-            rows[work] = {"work": work, **_line(job, kinds[words_of(job.spec)], float(factors[work]))}
+        if work in units and work not in rows and _is_cut_short(job):
+            rows[work] = {"work": work, **_line(job, kinds[words_of(job.spec)], float(units[work]) / 1e3)}
     return [rows[work] for work in sorted(rows)]
 
 
@@ -47,9 +48,7 @@ def _is_cut_short(job: Job) -> bool:
     return isinstance(job.spec, AttackSpec) and job.spec.generator is None and cost(job.spec).evaluations > 0
 
 
-def _line(job: Job, kind: Kind, factor: float) -> dict[str, object]:
-    asked = cost(job.spec)
-    measured = factor * asked.seconds / (asked.steps or asked.evaluations)
+def _line(job: Job, kind: Kind, measured: float) -> dict[str, object]:
     count = Count(kind.flop, kind.bytes, kind.kernels * _launches(job, kind))
     bounds = seconds_of(count, kind.precision)
     return {

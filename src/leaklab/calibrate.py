@@ -16,10 +16,10 @@ from leaklab.attacks.run import attacked
 from leaklab.captures.capture import capture
 from leaklab.data.dataset import Dataset
 from leaklab.federated.engine import train
-from leaklab.observations.client_requirements import samples_seen
 from leaklab.planning.devices import FILE, Device, keep_measured, work_of
 from leaklab.planning.plan import Job
 from leaklab.planning.resources import cost
+from leaklab.planning.work import GRAY, SHAPES, evaluation_seconds
 from leaklab.records.errors import UserError
 from leaklab.records.streams import repeat_on_gpu, stream
 from leaklab.specs.attack import AttackSpec
@@ -27,21 +27,7 @@ from leaklab.specs.base import Spec
 from leaklab.specs.capture import ImageChoice
 from leaklab.specs.training import TrainSpec
 
-# of scale paper, where they are not gray and 28x28
-SHAPES = {
-    "cifar10": (3, 32, 32),
-    "cifar100": (3, 32, 32),
-    "cifar100-pretraining": (3, 32, 32),
-    "cinic10": (3, 32, 32),
-    "lfw": (3, 32, 32),
-    "tiny-imagenet": (3, 64, 64),
-    "imagenet": (3, 224, 224),
-    "imagenet-full": (3, 224, 224),
-    "imagenet-sample": (3, 64, 64),
-    "imagenet-validation": (3, 224, 224),
-}
 DEVICES = ("cpu", "cuda")
-GRAY = (1, 28, 28)
 CLASSES = 10
 CLIENTS, SAMPLES, STEPS = 4, 64, 8
 TESTS = BATCH = 8
@@ -105,7 +91,7 @@ def measured(jobs: Iterable[Job], device: str) -> Iterator[Found]:
     repeat_on_gpu(device)  # as in jobs
     kinds: dict[str, dict[Any, Work]] = {}
     for job in sorted(jobs, key=lambda one: -cost(one.spec).seconds):
-        work = cut_short(job.spec, device) if cost(job.spec).seconds else None
+        work = cut_short(job.spec, device) if cost(job.spec).unit else None
         if work is not None:
             # jobs that differ in what is cut away need not be tried twice
             alike = job.spec.slug(), job.spec.executed_plugins()
@@ -161,7 +147,7 @@ def _training(spec: TrainSpec, device: str, rounds: int) -> tuple[float, float]:
         "rates": (spec.rates[0][:1],), "evaluate": (), "evaluate_every": 0, "goal": None, "watch": (),
         "clients_per_round": None,
     }  # fmt: skip
-    one = cost(spec).seconds / cost(spec).steps
+    one = cost(spec).unit
     if one * STEPS > LEAST_SECONDS:  # one step of one client takes long enough
         short |= {"local_steps": 1}
         clients = 1 if len(spec.rates[0]) == 1 else clients
@@ -181,8 +167,8 @@ def _attack(spec: AttackSpec, device: str, iterations: int) -> tuple[float, floa
     cut = spec.told().model_copy(update={"iterations": iterations, "restarts": 1})
     started = time.perf_counter()
     found = attacked(cut, observation, knowledge, device, None)  # its result is on the CPU, so the GPU is done
-    one = cost(spec).seconds / cost(spec).evaluations  # of one image; a search is of all images of the update
-    return time.perf_counter() - started, one * samples_seen(seen) * max(1, found.evaluations())
+    one = evaluation_seconds(spec.model_copy(update={"capture": seen}))  # of an update of so few images
+    return time.perf_counter() - started, one * max(1, found.evaluations())
 
 
 def noise(dataset: str, count: int, tests: int) -> Dataset:

@@ -8,9 +8,10 @@ from leaklab.attacks.run import attacked
 from leaklab.attacks.search.savepoints import OutOfTime, Savepoints, keeping
 from leaklab.observations.requirements import check_batch
 from leaklab.planning.devices import Device
+from leaklab.planning.memory import memory_mb
 from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import Job
-from leaklab.planning.resources import cost, memory_mb
+from leaklab.planning.resources import cost
 from leaklab.records import plugins
 from leaklab.records.errors import UserError
 from leaklab.specs.attack import AttackerSpec, AttackSpec
@@ -93,14 +94,14 @@ def test_the_plan_knows_what_it_costs():
     assert cost(spec()).evaluations == 35 * 1000 * 500
     deep = {"name": "patient", "settings": {"depth": 7}}
     assert cost(spec(attack=deep, restarts=3)).evaluations == 35 * 3 * 1000 * 7
-    assert (memory_mb(spec()), memory_mb(spec(attack="ig"))) == (9000, 2000)
+    assert (memory_mb(spec()), memory_mb(spec(attack="ig"))) == (9000, 2500)
 
 
 def test_it_is_cut_into_chains_of_pieces(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cut = Cut.of(Job(spec()), Device())
-    assert (cut.pieces, cut.chain) == (40, 10)
-    assert cut.told == {"pieces": 40, "chain": 10, "seconds": 1750}
+    assert (cut.pieces, cut.chain) == (28, 7)
+    assert cut.told == {"pieces": 28, "chain": 7, "seconds": 1601}
     short = Cut.of(Job(spec(iterations=1)), Device())
     assert (short.pieces, short.chain) == (1, 1)
 

@@ -3,9 +3,10 @@
 import pytest
 
 from leaklab.planning.devices import Device, keep_measured, measured_device, work_of
+from leaklab.planning.disk import disk_mb
 from leaklab.planning.estimate import estimate
 from leaklab.planning.plan import Job
-from leaklab.planning.resources import cost, disk_mb
+from leaklab.planning.resources import cost
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_text
 from leaklab.records.traits import model_traits

@@ -2,7 +2,8 @@
 
 import pytest
 
-from leaklab.planning.resources import SMALLEST_MINUTES, cost, memory_mb, minutes_of
+from leaklab.planning.memory import memory_mb
+from leaklab.planning.resources import SMALLEST_MINUTES, cost, minutes_of
 from leaklab.specs.stages import STAGES
 
 PARTITION = {"dataset": "mnist", "partition": {"name": "two-clients"}}
@@ -19,6 +20,7 @@ CAPTURE = {"dataset": "mnist", "images": {"count": 5}, "draws": 4, "model": "dlg
 GENERATOR = {"dataset": "mnist", "steps": 100}
 ATTACK = {"capture": CAPTURE, "attack": "dlg", "iterations": 100, "restarts": 2}
 PROJECTION = {"dataset": "mnist", "images": {"count": 1}, "generator": GENERATOR}
+RESNET_20 = {"name": "resnet-small", "settings": {"blocks": 3}}
 GGL = {
     "capture": {**CAPTURE, "images": {"count": 1}, "draws": 1},
     "attack": "ggl",
@@ -54,9 +56,41 @@ def test_client_steps_of_a_sweep_are_counted_exactly():
     assert cost(spec("train", until=5)).steps == 2 * 3 * 5 * 25 * 2
 
 
-def test_a_step_on_a_larger_batch_takes_longer_in_proportion():
-    usual, large, small = (cost(spec("train", batch_size=size)) for size in (32, 128, 4))
-    assert (usual.steps, large.seconds, small.seconds) == (large.steps, 4 * usual.seconds, usual.seconds)
+def test_a_step_on_a_larger_batch_takes_longer_by_its_images():
+    small, usual, large, huge = (cost(spec("train", batch_size=size)) for size in (4, 32, 128, 512))
+    assert small.steps == usual.steps == large.steps
+    assert huge.unit - large.unit == pytest.approx(4 * (large.unit - usual.unit))
+    assert 0 < small.unit < usual.unit < 10 * small.unit  # launches do not grow with the batch
+
+
+def test_a_wider_network_takes_longer_in_proportion_to_its_weights():
+    narrow, wide = (
+        cost(spec("train", model={"name": "mlp", "settings": {"hidden": width}})).unit for width in (64, 6400)
+    )
+    assert wide == pytest.approx(100 * narrow, rel=0.7)
+
+
+def test_a_defense_that_is_dear_in_every_step_counts():
+    plain, probed = (cost(spec("train", defense=name)).unit for name in ("none", "soteria-probes"))
+    assert probed == pytest.approx(2.65 * plain)
+
+
+def test_a_goal_ends_a_training_early_and_at_most_counts_all_rounds():
+    whole, until = cost(spec("train")), cost(spec("train", goal={"metric": "test_accuracy", "value": 80}))
+    assert until.likely < whole.likely == whole.seconds == until.seconds
+
+
+def test_a_search_that_ends_early_is_likely_shorter_and_at_most_as_long():
+    first_order, line_search = (cost(spec("attack", attack=name)) for name in ("ig", "idlg"))
+    assert first_order.likely == first_order.seconds
+    assert line_search.likely < line_search.seconds / 4
+
+
+def test_updates_that_are_attacked_together_share_what_does_not_grow():
+    one, ten = (cost(spec("attack", attack="ig", capture={**CAPTURE, "draws": 1, "images": {"count": count}}))
+                for count in (1, 10))  # fmt: skip
+    assert ten.evaluations == 10 * one.evaluations
+    assert ten.unit < one.unit / 2
 
 
 def test_evaluations_of_an_attack_are_bounded_by_its_budget():
@@ -85,7 +119,7 @@ def test_a_generative_attack_evaluates_a_population_in_every_generation():
 def test_double_precision_and_width_make_a_generative_search_dearer():
     def seconds(**changes):
         capture = {**CAPTURE, "dtype": "float32", **changes}
-        return cost(spec("attack", attack="ggl", generator=GENERATOR, capture=capture)).seconds
+        return cost(spec("attack", attack="ggl", generator=GENERATOR, capture=capture)).unit
 
     assert seconds(dtype="float64") == pytest.approx(3 * seconds())
     wide, narrow = ({"name": "resnet-small", "width": width} for width in (16, 8))
@@ -121,7 +155,7 @@ def test_the_budgets_iterations_hold_as_much_work_as_the_attack_may_do():
 
 def test_memory_grows_with_the_sentences():
     few, many = (memory_mb(spec("capture-text", draws=draws)) for draws in (1, 10))
-    assert few == 2000
+    assert few == 2500
     assert many > 22 * 10 * 20
     large = {**TEXT_CAPTURE, "draws": 10}
     assert memory_mb(spec("attack-text", capture=large)) == many
@@ -132,7 +166,10 @@ def test_memory_grows_with_the_sentences():
     [("train", {"rounds": 200}), ("attack", {"iterations": 200}), ("attack-text", {"iterations": 200})],
 )
 def test_twice_the_work_takes_twice_the_time(stage, factor):
-    assert cost(spec(stage, **factor)).seconds == pytest.approx(2 * cost(spec(stage)).seconds)
+    once, twice = (cost(spec(stage, **changes)) for changes in ({}, factor))
+    start = cost(spec(stage, **dict.fromkeys(factor, 1))).seconds
+    assert twice.unit == once.unit > 0
+    assert twice.seconds - start == pytest.approx(2 * (once.seconds - start), rel=0.02)
 
 
 def test_a_model_that_was_never_measured_is_taken_for_the_slowest():
@@ -144,7 +181,7 @@ def test_a_model_that_was_never_measured_is_taken_for_the_slowest():
 def test_a_search_on_a_model_that_was_never_measured_is_priced_by_its_steps():
     """600 evaluations of one image on ResNet-20 take 40 s, measured; two milliseconds each were said once."""
     told = {"capture": {**CAPTURE, "dataset": "cifar10", "images": {"count": 1}, "draws": 1}, "iterations": 600}
-    small, large = ({**told["capture"], "model": name} for name in ("cnn-mnist", "resnet-small"))
+    small, large = ({**told["capture"], "model": name} for name in ("cnn-mnist", RESNET_20))
     prices = [cost(spec("attack", **{**told, "capture": one, "attack": "ig", "restarts": 1})) for one in (small, large)]
     assert prices[0].seconds < prices[1].seconds
     assert 36 <= prices[1].seconds < 80

@@ -71,7 +71,7 @@ class AnnealedMap(Splitting):
             their order, and ``label_rule`` is ``known``; 0 for one batch, which all steps repeat.
     """
 
-    traits: ClassVar[AttackTraits] = AttackTraits(evaluations="stages", again="refinements")
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations="stages", again="refinements", evaluation_factor=1.8)
 
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, "input_range"),
@@ -190,7 +190,7 @@ class AnnealedLikelihood(Splitting):
             their order, and ``label_rule`` is ``known``; 0 for one batch, which all steps repeat.
     """
 
-    traits: ClassVar[AttackTraits] = AttackTraits(evaluations="stages", again="refinements")
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations="stages", again="refinements", evaluation_factor=1.8)
 
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, "input_range"),

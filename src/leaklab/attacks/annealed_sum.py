@@ -104,7 +104,7 @@ class AnnealedSum:
         history: pairs kept by L-BFGS.
     """
 
-    traits: ClassVar[AttackTraits] = AttackTraits(evaluations="stages")
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations="stages", evaluation_factor=1.3)
 
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, "input_range", "defense", "clients"),

@@ -69,7 +69,11 @@ class DeltaInversion(StopRules):
     """
 
     traits: ClassVar[AttackTraits] = AttackTraits(
-        evaluations=1, evaluations_when={"optimizer": {"lbfgs": LBFGS_STEP}}, keeps_state=True
+        evaluations=1,
+        evaluations_when={"optimizer": {"lbfgs": LBFGS_STEP}},
+        keeps_state=True,
+        unrolls=True,
+        evaluation_factor=1.6,
     )
 
     requirements: ClassVar[Requirements] = Requirements(

@@ -33,7 +33,7 @@ class LbfgsInversion(StopRules, ABC):
             float32.
     """
 
-    traits: ClassVar[AttackTraits] = AttackTraits(evaluations=LBFGS_STEP, keeps_state=True)
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations=LBFGS_STEP, keeps_state=True, used=0.4)
 
     name: ClassVar[str]
 
@@ -105,6 +105,8 @@ class ImprovedDeepLeakage(LbfgsInversion):
     Attributes:
         label_rule: ``row-sum`` is the paper's rule; see ``labels.fixed_labels`` for it and the others.
     """
+
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations=LBFGS_STEP, keeps_state=True, used=0.15)
 
     name: ClassVar[str] = "idlg"
     requirements: ClassVar[Requirements] = Requirements(facts=SAMPLES, facts_when={"label_rule": KNOWN_LABELS})

@@ -25,6 +25,7 @@ from leaklab.observations.declared import SAMPLES, Requirements
 from leaklab.records.bounds import Natural
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
+from leaklab.records.traits import AttackTraits
 
 NAME = "exact-batch"
 METHODS: dict[str, Callable[[FirstLayer, int, Stream], Reading]] = {
@@ -49,6 +50,8 @@ class ExactBatch:
         pruned: zeros of the update are entries that the client dropped as the smallest (``gradient-compression``): the
             others are completed to the rank of the batch before it is read, see ``first_layer/completion``.
     """
+
+    traits: ClassVar[AttackTraits] = AttackTraits(update_seconds=0.03)
 
     requirements: ClassVar[Requirements] = Requirements(
         facts=SAMPLES,

@@ -49,7 +49,7 @@ class GenerativeGradientLeakage:
         dtype: ``observed`` (that of the update) or ``float64``.
     """
 
-    traits: ClassVar[AttackTraits] = AttackTraits(evaluations="population", keeps_state=True)
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations="population", keeps_state=True, drawn=True)
 
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, "input_range"), facts_when={"label_rule": KNOWN_LABELS}, generator=True

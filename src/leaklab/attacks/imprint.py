@@ -22,6 +22,7 @@ from leaklab.observations.base import Observation
 from leaklab.observations.declared import SAMPLES, Requirements
 from leaklab.records.bounds import NonNegative
 from leaklab.records.errors import UserError
+from leaklab.records.traits import AttackTraits
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class ImprintReading:
     Attributes:
         empty: a bin whose answer is at most this share of the largest one of the layer holds nobody.
     """
+
+    traits: ClassVar[AttackTraits] = AttackTraits(update_seconds=3e-4)
 
     requirements: ClassVar[Requirements] = Requirements(facts=(*SAMPLES, "server", "data_statistics"), searches=False)
 

@@ -69,7 +69,7 @@ class PoolPeel:
     """
 
     # an iteration is three evaluations of the rough picture; the turns cost as much as five more of the default's
-    traits: ClassVar[AttackTraits] = AttackTraits(evaluations=8)
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations=8, used=0.2, evaluation_factor=7.0)
 
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, "input_range"),

@@ -55,7 +55,7 @@ class ResidualPeel:
     """
 
     # an iteration is a step in each of the stages; least squares cost about as much again
-    traits: ClassVar[AttackTraits] = AttackTraits(evaluations=10)
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations=10, used=0.5, evaluation_factor=3.0)
 
     requirements: ClassVar[Requirements] = Requirements(
         facts=(*SAMPLES, "input_range"),

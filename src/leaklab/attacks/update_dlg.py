@@ -41,7 +41,7 @@ class UpdateAttack(StopRules, ABC):
         dtype: ``observed`` (that of the update) or ``float64``.
     """
 
-    traits: ClassVar[AttackTraits] = AttackTraits(evaluations=LBFGS_STEP, keeps_state=True)
+    traits: ClassVar[AttackTraits] = AttackTraits(evaluations=LBFGS_STEP, keeps_state=True, used=0.3, unrolls=True)
 
     name: ClassVar[str]
 
@@ -128,7 +128,11 @@ class CosineDeepLeakage(UpdateAttack):
     """
 
     traits: ClassVar[AttackTraits] = AttackTraits(
-        evaluations=LBFGS_STEP, evaluations_when={"optimizer": {"signed-adam": 1}}, keeps_state=True
+        evaluations=LBFGS_STEP,
+        evaluations_when={"optimizer": {"signed-adam": 1}},
+        keeps_state=True,
+        used=0.3,
+        unrolls=True,
     )
 
     name: ClassVar[str] = "csdlg"

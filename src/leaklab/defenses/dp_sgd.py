@@ -66,7 +66,7 @@ class DpSgd(Defense):
         sampling: ``shuffled`` passes, or ``poisson``, where each sample joins each batch with probability B / n.
     """
 
-    traits: ClassVar[DefenseTraits] = DefenseTraits(budget=("epsilon", "sigma"))
+    traits: ClassVar[DefenseTraits] = DefenseTraits(budget=("epsilon", "sigma"), step_factor=1.8)
 
     bound: Positive = 0.04
     sigma: NonNegative = 10.62

@@ -69,7 +69,7 @@ class GradDefense(Defense):
         root_samples: how many samples of the first batch the sensitivities are measured on.
     """
 
-    traits: ClassVar[DefenseTraits] = DefenseTraits(least_batch="root_samples")
+    traits: ClassVar[DefenseTraits] = DefenseTraits(least_batch="root_samples", step_factor=3.5)
 
     slices: Count = 10
     noised: OpenShare = 0.5

@@ -7,6 +7,7 @@ table 3 (rate 0.8), OUTPOST table III (rate 0.5).
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ from leaklab.defenses.lrp import last_affine
 from leaklab.defenses.outpost import dropped_count
 from leaklab.records.bounds import OpenShare
 from leaklab.records.errors import UserError
+from leaklab.records.traits import DefenseTraits
 
 # The mask of Soteria: which features of the last affine layer say too much about the input.
 
@@ -108,6 +110,8 @@ class Soteria(Defense):
         pruned: share of the features, in (0, 1].
         layer: name of an affine layer directly in the network; empty for the last one.
     """
+
+    traits: ClassVar[DefenseTraits] = DefenseTraits(step_factor=440.0)
 
     pruned: OpenShare = 0.8
     layer: str = ""

@@ -8,6 +8,7 @@ Source of the defense: see ``soteria_mask``; used by OUTPOST figure 3 (rate 0.5)
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil, inf, prod
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,7 @@ from leaklab.defenses.per_sample import network_of_round
 from leaklab.records.bounds import Count, OpenShare
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream
+from leaklab.records.traits import DefenseTraits
 
 # but for a bias, what they do to a tangent is what they do to a value
 LINEAR = (nn.Linear, nn.Conv2d, nn.Flatten)
@@ -40,6 +42,8 @@ class SoteriaProbes(Defense):
         pruned: share of the features, between 0 and 1.
         probes: tangents per step; positive.
     """
+
+    traits: ClassVar[DefenseTraits] = DefenseTraits(step_factor=2.65)
 
     pruned: OpenShare = 0.5
     probes: Count = 4

@@ -24,7 +24,7 @@ class MultilayerPerceptron(Architecture):
         initialisation: scheme of ``models/published.py``.
     """
 
-    traits: ClassVar[ModelTraits] = ModelTraits(first_affine="hidden", step_microseconds=200.0, weights_mb=0.3)
+    traits: ClassVar[ModelTraits] = ModelTraits(first_affine="hidden", step_microseconds=250.0, weights_mb=0.2)
 
     hidden: Count = 64
     dropout: PartShare = 0.5
@@ -50,7 +50,7 @@ class LogisticRegression(Architecture):
         initialisation: scheme of ``models/published.py``.
     """
 
-    traits: ClassVar[ModelTraits] = ModelTraits(first_affine="", step_microseconds=80.0, weights_mb=0.03)
+    traits: ClassVar[ModelTraits] = ModelTraits(first_affine="", step_microseconds=125.0, weights_mb=0.03)
 
     initialisation: str = "pytorch"
 

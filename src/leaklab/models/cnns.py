@@ -63,7 +63,7 @@ class SmallCNN(Architecture):
         initialisation: scheme of ``models/published.py``.
     """
 
-    traits: ClassVar[ModelTraits] = ModelTraits(step_microseconds=2500.0, generative_milliseconds=0.5, weights_mb=0.2)
+    traits: ClassVar[ModelTraits] = ModelTraits(step_microseconds=3700.0, generative_milliseconds=0.5, weights_mb=0.09)
 
     dropout: PartShare = 0.5
     initialisation: str = "pytorch"
@@ -84,7 +84,7 @@ class MnistCNN(Architecture):
         initialisation: scheme of ``models/published.py``.
     """
 
-    traits: ClassVar[ModelTraits] = ModelTraits(step_microseconds=13_000.0, generative_milliseconds=5.0, weights_mb=2.3)
+    traits: ClassVar[ModelTraits] = ModelTraits(step_microseconds=20_000.0, generative_milliseconds=5.0, weights_mb=2.3)
 
     initialisation: str = "pytorch"
 
@@ -113,7 +113,7 @@ class LeakyCNN(Architecture):
         initialisation: scheme of ``models/published.py``.
     """
 
-    traits: ClassVar[ModelTraits] = ModelTraits(step_microseconds=17_000.0, matching_milliseconds=5.5, weights_mb=0.48)
+    traits: ClassVar[ModelTraits] = ModelTraits(step_microseconds=5000.0, matching_milliseconds=0.5, weights_mb=0.48)
 
     convolutions: Count = 2
     hidden: Count = 128
@@ -158,7 +158,9 @@ class DLGLeNet(Architecture):
         initialisation: ``wide`` (DLG's own) or ``pytorch``.
     """
 
-    traits: ClassVar[ModelTraits] = ModelTraits(step_microseconds=4000.0, generative_milliseconds=0.5, weights_mb=0.1)
+    traits: ClassVar[ModelTraits] = ModelTraits(
+        step_microseconds=4500.0, matching_milliseconds=0.9, generative_milliseconds=0.5, weights_mb=0.1
+    )
 
     n_conv: Count = 4
     initialisation: str = "wide"

@@ -48,7 +48,10 @@ class SmallResNet(Architecture):
     """
 
     traits: ClassVar[ModelTraits] = ModelTraits(
-        batch_statistics=True, step_microseconds=60_000.0, measured_width=16, weights_mb=2.2
+        batch_statistics=True,
+        step_microseconds=48_000.0,
+        measured_width=16,
+        weights_mb=0.3,
     )
 
     blocks: Count = 1
@@ -103,8 +106,8 @@ class ResNet18(Architecture):
 
     traits: ClassVar[ModelTraits] = ModelTraits(
         batch_statistics=True,
-        step_microseconds=1_400_000.0,
-        matching_milliseconds=37.0,
+        step_microseconds=780_000.0,
+        matching_milliseconds=28.0,
         generative_milliseconds=300.0,
         weights_mb=45.0,
     )
@@ -145,7 +148,7 @@ class ResNet152(ResNet18):
     """
 
     traits: ClassVar[ModelTraits] = ModelTraits(
-        batch_statistics=True, step_microseconds=4_000_000.0, matching_milliseconds=285.0, weights_mb=233.0
+        batch_statistics=True, step_microseconds=45_000.0, matching_milliseconds=218.0, weights_mb=233.0
     )
 
     def layers(self, input_shape: Shape, num_classes: int) -> Mapping[str, nn.Module]:
@@ -175,7 +178,7 @@ class ReXNet(Architecture):
             takes the affine layer's fan-out for its fan-in and starts its bias at zero.
     """
 
-    traits: ClassVar[ModelTraits] = ModelTraits(batch_statistics=True, step_microseconds=4_000_000.0, weights_mb=20.0)
+    traits: ClassVar[ModelTraits] = ModelTraits(batch_statistics=True, step_microseconds=45_000.0, weights_mb=20.0)
 
     width: Positive = 1.3
     dropout: PartShare = 0.0

@@ -1,5 +1,6 @@
 """What jobs take on the device at hand: the costs known here, times what ``leaklab calibrate`` measured."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, singledispatch
@@ -8,14 +9,17 @@ from typing import Any
 
 from leaklab.planning.plan import Job, Plan
 from leaklab.planning.resources import cost
+from leaklab.planning.work import SOURCE
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json, write_json
+from leaklab.records.traits import attack_traits, model_traits
 from leaklab.specs.attack import AttackSpec, LandscapeSpec, ProjectionSpec
 from leaklab.specs.base import Spec
 from leaklab.specs.text import TextAttackSpec
 from leaklab.specs.training import TrainSpec
 
 FILE = Path("data/calibration.json")
+DIGITS = 16
 LARGEST = 1e9
 """No device is slower than the measured processor by such a factor."""
 
@@ -41,8 +45,8 @@ class Device:
 
     def factor(self, spec: Spec) -> float:
         """Return the factor of a job's work; of work that was not measured, the worst of its stage that was."""
-        work = work_of(spec)
-        return self._of(work) if work else 1.0
+        kind = work_of(spec)
+        return self._of(kind) if kind else 1.0
 
     def _of(self, work: str) -> float:
         stage = work.partition("/")[0]
@@ -98,7 +102,11 @@ def measured_device(kind: str, file: Path = FILE) -> Device:
         UserError: the file of the measurements is damaged.
     """
     found = read_measured(file).get(kind)
-    return Device(kind) if found is None else Device(kind, str(found["name"]), dict(found["factors"]))
+    if found is None:
+        return Device(kind)
+    units = found.get("units", {})
+    factors = {work: value for work, value in found["factors"].items() if units.get(work) == unit_of(work)}
+    return Device(kind, str(found["name"]), factors) if factors else Device(kind)
 
 
 @cache
@@ -128,15 +136,37 @@ def keep_measured(device: Device, file: Path = FILE) -> None:
     Raises:
         UserError: the file is damaged.
     """
-    write_json(file, {**read_measured(file), device.kind: {"name": device.name, "factors": dict(device.factors)}})
+    units = {work: unit_of(work) for work in device.factors}
+    entry = {"name": device.name, "factors": dict(device.factors), "units": units}
+    write_json(file, {**read_measured(file), device.kind: entry})
+
+
+@cache
+def unit_of(work: str) -> str:
+    """Return a digest of what the plan knows of a kind of work: a factor on other seconds is none on these.
+
+    Empty for a kind of which the plan knows nothing, such as one of a plug-in that is gone.
+    """
+    _, _, names = work.partition("/")
+    model, _, attack = names.partition("/")
+    try:
+        known = model_traits(model), attack_traits(attack) if attack else None
+    except UserError:
+        return ""
+    return hashlib.sha256(SOURCE.read_bytes() + repr(known).encode()).hexdigest()[:DIGITS]
 
 
 def _sound(entry: Any) -> bool:
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or not entry["name"].isprintable():
         return False
-    factors = entry.get("factors")
-    return isinstance(factors, dict) and all(
-        isinstance(value, int | float) and 0 < value < LARGEST and work.isprintable() for work, value in factors.items()
+    factors, units = entry.get("factors"), entry.get("units", {})
+    return (
+        isinstance(factors, dict)
+        and isinstance(units, dict)
+        and all(
+            isinstance(value, int | float) and 0 < value < LARGEST and work.isprintable()
+            for work, value in factors.items()
+        )
     )
 
 

@@ -1,6 +1,6 @@
 """What some jobs are expected to cost, how much of that is still to be done, and where their data come from."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -8,11 +8,14 @@ from leaklab.data.catalog import Entry, find_entry, find_text, load_catalog
 from leaklab.planning.code import code_of
 from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.devices import Device, runs_there
-from leaklab.planning.pieces import Cut
-from leaklab.planning.plan import Job
-from leaklab.planning.resources import cost, disk_mb, memory_mb
+from leaklab.planning.disk import disk_mb
+from leaklab.planning.memory import memory_mb
+from leaklab.planning.pieces import Cut, shorter_trainings
+from leaklab.planning.plan import Job, Plan
+from leaklab.planning.resources import cost
 from leaklab.records.files import read_json
 from leaklab.specs.text import TEXT_FOLDER
+from leaklab.specs.training import TrainSpec
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Estimate:
         steps: client steps, of all jobs.
         evaluations: evaluations of a matching loss, of all jobs, at most.
         seconds: estimated CPU seconds of all jobs, at most.
+        likely_seconds: of all jobs, on a GPU or not, as searches usually end.
         waiting_seconds: the same of those that would run.
         longest_seconds: of the longest of all jobs; of one that is cut (``pieces.py``), of its longest piece.
         memory_mb: that the largest of all jobs asks for.
@@ -44,6 +48,7 @@ class Estimate:
     gpu_seconds: float
     pieces: int
     disk_mb: float
+    likely_seconds: float
 
 
 def estimate(jobs: Iterable[Job], lock: CodeLock | None = None, device: Device | None = None) -> Estimate:
@@ -57,9 +62,11 @@ def estimate(jobs: Iterable[Job], lock: CodeLock | None = None, device: Device |
     Raises:
         UserError: the record of a run is damaged.
     """
-    place = device or Device()
+    jobs = list(jobs)
+    place, shares = device or Device(), shares_of(jobs)
     every = [(job, Cut.of(job, place), cost(job.spec), _waits(job, lock or CodeLock())) for job in jobs]
     seconds = {job.folder: cut.pieces * cut.seconds for job, cut, _, _ in every}
+    likely = sum(place.factor(job.spec) * one.likely * shares.get(job.name, 1.0) for job, _, one, _ in every)
     on_gpu = {job.folder for job, _, _, _ in every if place.kind == "cuda" and runs_there(job.spec)}
     return Estimate(
         jobs=len(every),
@@ -73,7 +80,22 @@ def estimate(jobs: Iterable[Job], lock: CodeLock | None = None, device: Device |
         gpu_seconds=sum(value for folder, value in seconds.items() if folder in on_gpu),
         pieces=sum(cut.pieces for _, cut, _, _ in every),
         disk_mb=sum(disk_mb(job.spec) for job, _, _, _ in every),
+        likely_seconds=likely,
     )
+
+
+def shares_of(jobs: Sequence[Job]) -> dict[str, float]:
+    """Return training -> its share of its rounds that no shorter one among the jobs has done before.
+
+    What the jobs of a plan take at most has all rounds: a shorter training may be made later, or elsewhere.
+    """
+    trainings = {job.name: job for job in jobs if isinstance(job.spec, TrainSpec)}
+    before = shorter_trainings(Plan({}, {TrainSpec.stage: trainings}))
+    return {
+        name: 1 - before[name].rounds_done / job.spec.rounds_done
+        for name, job in trainings.items()
+        if name in before and isinstance(job.spec, TrainSpec)
+    }
 
 
 def cpu_seconds(jobs: Iterable[Job]) -> float:

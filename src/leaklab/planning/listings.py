@@ -22,7 +22,7 @@ from leaklab.records.config import SCALES, Scale
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
 
-COLUMNS = ("jobs", "to run", "longest", "CPU time", "memory", "disk")
+COLUMNS = ("jobs", "to run", "longest", "likely", "at most", "memory", "disk")
 GPU_COLUMN = "GPU time"
 
 
@@ -129,14 +129,14 @@ def _listing(title: str, of: str, parts: Mapping[str, Sequence[Job]], jobs: Sequ
     counts = [f"{total.steps:,} client steps, one of one client on one batch each"] if total.steps else []
     counts += [f"{total.evaluations:,} evaluations of attacks' matching losses, at most"] if total.evaluations else []
     counts += [f"long jobs are cut: {total.pieces:,} pieces in all"] if total.pieces > total.jobs else []
-    counts += [f"times and disk are estimates, times at most; {_measured_on(device)}"]
+    counts += [f"CPU times and disk are estimates, at most if no search ends early; {_measured_on(device)}"]
     data = (f"data {dataset}: {_where(dataset)}" for dataset in datasets_of(jobs))
     counts += [f"{no_gpu(problem)}; jobs of a cluster ask on their nodes"] if gpu and (problem := gpu_problem()) else []
     return Listing(table, (*shared, *counts, *data, f"make it: {command}"), content, total.waiting_seconds)
 
 
 def _amounts(cost: Estimate, gpu: bool) -> tuple[str, ...]:
-    times = (duration(cost.longest_seconds), duration(cost.seconds))
+    times = (duration(cost.longest_seconds), duration(cost.likely_seconds), duration(cost.seconds))
     sizes = (f"{cost.memory_mb / 1000:.0f} GB", f"{cost.disk_mb / 1000:.1f} GB")
     return f"{cost.jobs:,}", f"{cost.waiting:,}", *times, *sizes, *([duration(cost.gpu_seconds)] if gpu else [])
 

@@ -16,9 +16,9 @@ from snakemake.exceptions import WorkflowError
 from leaklab.planning.code import code_of
 from leaklab.planning.code_lock import CodeLock
 from leaklab.planning.devices import Ranks, configured_device, runs_there
+from leaklab.planning.memory import memory_mb
 from leaklab.planning.pieces import Cut
 from leaklab.planning.plan import PREPARED, Job, Plan
-from leaklab.planning.resources import memory_mb
 from leaklab.records.errors import UserError
 from leaklab.records.files import read_json
 from leaklab.specs.base import RUNS

@@ -93,6 +93,12 @@ class AttackTraits:
         keeps_state: whether its searches can be left and taken up again (``savepoints.py``), so that a chunk
             of trials that takes too long is searched in a chain of pieces.
         memory_mb: to ask for, in MB, where that is more than its stage takes.
+        used: share of its evaluations that its searches usually make before they end, by records of scale ``small``.
+        evaluation_factor: of an evaluation, as a multiple of one of a plain matching loss.
+        unrolls: whether an evaluation does the local steps again.
+        drawn: whether a candidate is an image that a generator draws, and costs one gradient without derivatives of it.
+        update_seconds: of an attack without a search: of one update of one image.
+        batch_power: how that grows with the images of an update.
     """
 
     evaluations: int | str = 1
@@ -100,11 +106,17 @@ class AttackTraits:
     again: str = ""
     keeps_state: bool = False
     memory_mb: int = 0
+    used: float = 1.0
+    evaluation_factor: float = 1.0
+    unrolls: bool = False
+    drawn: bool = False
+    update_seconds: float = 0.1
+    batch_power: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelTraits:
-    """Of models of images; times are of one core of a 2-core CPU machine (benchmarks/, and records of trainings).
+    """Of models of images; times are of one core of a 2-core CPU machine (``benchmarks/growth.md``, and records).
 
     Attributes:
         first_affine: setting that is the number of units of the first layer, which is affine with a bias; empty where
@@ -112,9 +124,9 @@ class ModelTraits:
         head_bias: whether the last layer is affine with a bias.
         has_frozen_part: whether there is a frozen part, which a backbone fills (``Architecture.frozen``).
         batch_statistics: whether batch normalisations mix the samples in training state.
-        step_microseconds: of a client's step on a batch of 32, which smaller batches take too.
-        matching_milliseconds: of one evaluation of a matching loss on one image in one local step, at 32x32; None where
-            it was never measured.
+        step_microseconds: of a client's step on a batch of 32 gray images of 28x28.
+        matching_milliseconds: that one evaluation of a matching loss takes more for each image and local step; None
+            where it was never measured.
         own_side: whether images are enlarged to a size of the network's own, so that theirs costs nothing.
         generative_milliseconds: of one candidate of a generative attack, in float32: an image drawn, and one gradient
             without derivatives of it.
@@ -154,10 +166,12 @@ class AlgorithmTraits:
         networks_kept: how many networks a training keeps for each of its clients; a classifier is a part of one.
         heads: setting that is the number of hidden units of a hypernetwork that goes back and forth, which has as many
             heads of the network's size; empty for the network itself.
+        step_factor: of a client's step, as a multiple of one of FedAvg (``benchmarks/algorithms.md``).
     """
 
     networks_kept: float = 0.0
     heads: str = ""
+    step_factor: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,10 +181,12 @@ class DefenseTraits:
     Attributes:
         least_batch: setting that is how many samples of a batch it looks at; empty for any number.
         budget: two settings, a privacy budget that may be asked for and the noise by which it is kept; empty for none.
+        step_factor: of a client's step, as a multiple of one without defense (``benchmarks/defenses.md``).
     """
 
     least_batch: str = ""
     budget: tuple[str, ...] = ()
+    step_factor: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,9 +221,11 @@ class CheckTraits:
 
     Attributes:
         timed: metrics that it measures with a clock: only they may differ when it runs again.
+        seconds: that it takes as items ask for it, by records of scale ``small``.
     """
 
     timed: tuple[str, ...] = ()
+    seconds: float = 20.0
 
 
 @cache

@@ -9,8 +9,9 @@ Source: OUTPOST paper, table II; "Deep Leakage from Gradients"; "iDLG"; "Inverti
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
+from leaklab.records.traits import CheckTraits
 from leaklab.theory.base import Check, Clients, Number, Track
 
 EVERY = "all four"
@@ -87,6 +88,8 @@ COUNTS, PRIORS, ALL = "epochs E, samples n, batch B", "other priors", "all of th
 @dataclass(frozen=True)
 class AttackAssumptions:
     """For each setting and attack, as texts among the keys, whether the assumption holds in practice: 1 or 0."""
+
+    traits: ClassVar[CheckTraits] = CheckTraits(seconds=0.5)
 
     def run(self, seed: int, clients: Clients | None, track: Track) -> Iterator[Number]:
         """Return one number for each setting and attack, in the order of print; see ``Check``."""

@@ -7,12 +7,14 @@ given up, so that it must break. What the paper prints otherwise than its proof 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from leaklab.records.bounds import Count
 from leaklab.records.errors import UserError
+from leaklab.records.traits import CheckTraits
 from leaklab.theory.base import Clients, Number, Track
 from leaklab.theory.convergence import SECOND_MOMENT, Constants, corrected, noise_terms, printed, tight
 from leaklab.theory.convergence_bound import declared_steps
@@ -86,6 +88,8 @@ class AveragingLemmas:
         steps: T of the descents, and of the recursion taken as an equality.
         points: drawn of the weights of a softmax regression, for lemma 1.
     """
+
+    traits: ClassVar[CheckTraits] = CheckTraits(seconds=4.0)
 
     clients: Count = 10
     participants: Count = 5

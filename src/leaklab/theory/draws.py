@@ -5,6 +5,7 @@ Source: LRP paper, eqs. (10), (12), (13) and algorithm 1; claims LRP-33 and LRP-
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from leaklab.models.cnns import DLGLeNet
 from leaklab.records.bounds import Count, Flag, Rate, Real
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.records.traits import CheckTraits
 from leaklab.theory.base import Clients, Number, Track
 
 Array = NDArray[np.float64]
@@ -38,6 +40,8 @@ class RateDraws:
         rounds: number of rounds.
         local_steps: steps per round, each with a draw of its own.
     """
+
+    traits: ClassVar[CheckTraits] = CheckTraits(seconds=5.0)
 
     rate: Rate = 0.01
     class_slope: Real = 1 / 6
@@ -175,6 +179,8 @@ class OutpostDraws:
         draws: independent draws of the noise on the gradient, at least two.
         as_coded: the public code's form, see ``defenses/outpost.py``.
     """
+
+    traits: ClassVar[CheckTraits] = CheckTraits(seconds=13.0)
 
     rounds: Count = 200
     draws: Count = 50

@@ -8,6 +8,7 @@ perturbation, and it is one pair of losses: how often adapted rates help is coun
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from leaklab.records import linear_algebra, tensor_algebra
 from leaklab.records.bounds import Count, Positive, Rate
 from leaklab.records.errors import UserError
 from leaklab.records.streams import Stream, stream
+from leaklab.records.traits import CheckTraits
 from leaklab.theory.base import Clients, Number, Track
 from leaklab.theory.convergence import Constants, corrected
 from leaklab.theory.convergence_bound import ConvergenceBound
@@ -82,6 +84,8 @@ class DriftSketch:
         advantage: share of the rate that the nearer client gains and the other loses.
         pairs: random pairs of quadratics; both clients' optima and the start have standard normal entries.
     """
+
+    traits: ClassVar[CheckTraits] = CheckTraits(seconds=3.0)
 
     steps: Count = 3
     rate: Rate = 0.4
@@ -159,6 +163,8 @@ class RoundsBySteps:
         repeats: of it.
     """
 
+    traits: ClassVar[CheckTraits] = CheckTraits(seconds=1.5)
+
     gap: Positive = 0.1
     longest: Count = 64
     steps: Count = 1000
@@ -196,6 +202,8 @@ class OptimaByClasses:
         classes: C.
         ridge: mu.
     """
+
+    traits: ClassVar[CheckTraits] = CheckTraits(seconds=1.5)
 
     samples: Count = 60
     features: Count = 20

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from statistics import fmean, stdev
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -31,6 +32,7 @@ from leaklab.models.hypernetwork import Hypernetwork, Start
 from leaklab.observations.base import Observation
 from leaklab.records.bounds import Count, Positive
 from leaklab.records.streams import Stream, stream
+from leaklab.records.traits import CheckTraits
 from leaklab.theory.base import Clients, Number, Track
 from leaklab.theory.hyper_client import RATE, HyperClient, Setting, image_of, psnr
 
@@ -58,6 +60,8 @@ class HeadRepairs:
         hidden: units of the hypernetwork.
         iterations: of IG, one start each.
     """
+
+    traits: ClassVar[CheckTraits] = CheckTraits(seconds=600.0)
 
     images: Count = 6
     clients: Count = 10

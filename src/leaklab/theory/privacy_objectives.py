@@ -10,6 +10,7 @@ Source: HyperFL equations 7 to 10 (C.7-C.10).
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from statistics import stdev
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -20,6 +21,7 @@ from leaklab.attacks.private_parts.hypernetwork import of_extractor
 from leaklab.observations.base import Observation
 from leaklab.records.bounds import Count
 from leaklab.records.streams import stream
+from leaklab.records.traits import CheckTraits
 from leaklab.theory.base import Clients, Number, Track
 from leaklab.theory.hyper_client import HyperClient, Setting, image_of, psnr
 
@@ -41,6 +43,8 @@ class PrivacyObjectives:
         iterations: of IG, one start each.
         lower_iterations: of the search for embedding and generated weights in (10).
     """
+
+    traits: ClassVar[CheckTraits] = CheckTraits(seconds=775.0)
 
     images: Count = 5
     side: Count = 28

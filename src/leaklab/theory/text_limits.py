@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 from math import sqrt
 from statistics import median
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,7 @@ from leaklab.models.text.decoders import Gpt2, Llama, gradients_of
 from leaklab.records.bounds import Count, Positive
 from leaklab.records.errors import UserError
 from leaklab.records.streams import stream
+from leaklab.records.traits import CheckTraits
 from leaklab.theory.base import Check, Clients, Number, Track
 
 Update = dict[str, Tensor]
@@ -54,6 +55,8 @@ class TextLimits:
         rate: of the local steps, where there are several.
         most_steps: that are tried.
     """
+
+    traits: ClassVar[CheckTraits] = CheckTraits(seconds=250.0)
 
     network: Literal["gpt2", "llama"] = "gpt2"
     width: Count = 256

@@ -51,7 +51,7 @@ class HyperFL(Algorithm):
         UserError: heads without biases that would begin in them.
     """
 
-    traits: ClassVar[AlgorithmTraits] = AlgorithmTraits(networks_kept=0.1, heads="hidden")
+    traits: ClassVar[AlgorithmTraits] = AlgorithmTraits(networks_kept=0.1, heads="hidden", step_factor=1.4)
 
     embedding: Count = 64
     hidden: Count = 128

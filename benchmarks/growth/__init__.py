@@ -1,0 +1,1 @@
+"""How time and memory grow with what a job is asked for: points, fits, and what the plan says beside them."""
