@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from leaklab.attacks.matching.distances import Distance
-from leaklab.attacks.matching.gradients import layered_gradients, soft_cross_entropy, trial_gradients
+from leaklab.attacks.matching.gradients import general_gradients, soft_cross_entropy, trial_gradients
 from leaklab.attacks.matching.inversion import Inversion
 from leaklab.attacks.matching.steps import LocalSteps, is_gradient
 
@@ -44,7 +44,7 @@ class OneByOne(Inversion):
         super().__init__(network, observed, shape, num_classes, distance, labels)
         if client is not None and not is_gradient(*client):
             self._gradients = partial(updates_one_by_one, rates=client[0], steps=client[1])
-        elif trial_gradients(network) is not layered_gradients:
+        elif trial_gradients(network) is general_gradients:
             self._gradients = gradients_one_by_one
 
 
