@@ -120,6 +120,8 @@ bench: $(READY) ## measure training and attacks beside plain loops and peers: ma
 	@PYTHONPATH=benchmarks $(BIN)/python -m attack_speed $(ATTACKS)
 	@PYTHONPATH=benchmarks $(BIN)/python -m defense_speed $(DEFENSES)
 	@PYTHONPATH=benchmarks $(BIN)/python -m algorithm_speed $(ALGORITHMS)
+	@PYTHONPATH=benchmarks $(BIN)/python -m roofline $(filter --quick,$(BENCH))
+	@PYTHONPATH=benchmarks $(BIN)/python -m goals
 
 chaos: $(READY) ## 5,000 odd inputs, then 300 kills, full disks and damages in every step: make chaos CHAOS=--quick
 	@PYTHONPATH=benchmarks $(BIN)/python -m cases $(filter --quick,$(CHAOS))

@@ -1,0 +1,1 @@
+"""The goals of speed, what was measured of each, and what stands between."""

@@ -1,0 +1,61 @@
+"""Write the page of all goals of speed from the tables of the benchmarks; ``make bench`` ends with it.
+
+PYTHONPATH=benchmarks .venv/bin/python -m goals                    writes benchmarks/goals.md
+PYTHONPATH=benchmarks .venv/bin/python -m goals --wait demo test   runs make demo, make test in fresh clones first
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from speed.command import FOLDER
+from speed.machine import description
+from speed.page import wrapped
+
+from goals.missed import WHY
+from goals.page import page
+from goals.rows import every_row
+from leaklab.records.files import write_table, write_text
+
+TABLE = FOLDER / "goals.csv"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Wait for what is asked for, and write the page."""
+    parser = argparse.ArgumentParser("goals", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--wait", nargs="+", choices=("demo", "test"), default=[], help="take the time of these first")
+    for target in parser.parse_args(arguments).wait:
+        keep(target, seconds_of(target))
+    text = wrapped(page(every_row(FOLDER), WHY))
+    write_text(FOLDER / "goals.md", text)
+    sys.stdout.write(text)
+
+
+def seconds_of(target: str) -> float:
+    """Return the seconds on the clock of ``make TARGET`` in a fresh clone that is set up.
+
+    Raises:
+        subprocess.CalledProcessError: it failed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        clone = Path(folder) / "leaklab"
+        subprocess.run(["git", "clone", "--quiet", str(FOLDER.parent), str(clone)], check=True)
+        subprocess.run(["make", "setup"], cwd=clone, check=True, stdout=subprocess.DEVNULL)
+        began = time.monotonic()
+        subprocess.run(["make", target], cwd=clone, check=True, stdout=subprocess.DEVNULL)
+        return time.monotonic() - began
+
+
+def keep(target: str, seconds: float) -> None:
+    """Add a line to the table."""
+    line = pd.DataFrame([{"what": f"make {target}", "seconds": round(seconds, 1), "machine": description()}])
+    write_table(TABLE, pd.concat([pd.read_csv(TABLE), line]) if TABLE.is_file() else line)
+
+
+if __name__ == "__main__":
+    main()

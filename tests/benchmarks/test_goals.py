@@ -1,0 +1,69 @@
+"""Each goal of speed is read from the table that measured it, and a missed one says what stands between."""
+
+from math import inf, nan
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from goals.missed import WHY
+from goals.page import page, table
+from goals.rows import Row, attacks, commands, every_row, missed, training, whole
+
+COLUMNS = ["workload", "contestant", "repeat", "cpu", "steps", "iterations", "reason"]
+
+
+def write(folder, name, rows, columns=COLUMNS):
+    pd.DataFrame(rows, columns=columns).to_csv(folder / name, index=False)
+
+
+def test_a_ratio_is_that_of_the_medians_of_seconds_a_step(tmp_path):
+    write(tmp_path, "training.csv", [
+        ["w1-cnn-sweep", "ours", 1, 2.0, 10, "", ""], ["w1-cnn-sweep", "ours", 2, 8.0, 10, "", ""],
+        ["w1-cnn-sweep", "ours", 3, 1.0, 10, "", ""], ["w1-cnn-sweep", "plain", 1, 12.0, 10, "", ""],
+        ["w1-cnn-sweep", "plain", 2, 99.0, 10, "", "broke"],
+    ])  # fmt: skip
+    found = {row.what: row.value for row in training(tmp_path)}
+    assert found["sweep of the CNN 10/20/50"] == pytest.approx(6.0)
+    assert found["one cell of it"] != found["one cell of it"]
+
+
+def test_attacks_are_held_against_breaching_by_iteration(tmp_path):
+    write(tmp_path, "attacks.csv", [["a2-ig", "ours", 1, 1.0, "", 10, ""], ["a2-ig", "breaching", 1, 4.0, "", 20, ""]])
+    (row,) = (row for row in attacks(tmp_path) if row.missed == "attack a2-ig")
+    assert (row.value, row.met) == (pytest.approx(2.0), False)
+
+
+def test_commands_and_predictions_are_read_by_their_names(tmp_path):
+    write(tmp_path, "operations.csv", [["`leaklab items`", 0.4]], ["what", "value"])
+    write(tmp_path, "growth_items.csv", [["a", 10, 4.9], ["b", 10, 5], ["c", 10, 20], ["d", 10, 21]],
+          ["item", "likely_seconds", "measured_seconds"])  # fmt: skip
+    write(tmp_path, "small_hours.csv", [["rule", 3.0], ["all", 8.0]], ["by", "hours"])
+    assert [row.met for row in commands(tmp_path)] == [True, None]
+    values = {row.missed: row.value for row in whole(tmp_path)}
+    assert (values["small"], values["prediction"]) == (4.0, 50.0)
+
+
+def test_without_tables_nothing_is_said_to_be_reached_or_missed(tmp_path):
+    assert {row.met for row in every_row(tmp_path)} == {None}
+    assert "No goal that was measured is missed." in page(every_row(tmp_path), {})
+
+
+def test_a_page_says_what_its_rows_say():
+    rows = [
+        Row("Part", "fast", 5.0, inf, "x", peer="a peer", share=62.4),
+        Row("Part", "slow", 0.5, 0.75, "s", at_most=True, missed="slow"),
+        Row("Part", "unknown", 1.0, nan, "h"),
+    ]
+    text = page(rows, {"slow": "Three ways."})
+    assert "| fast | ≥ 5 x | ∞ x | a peer | 62 % | reached |" in text
+    assert "| slow | ≤ 0.5 s | 0.75 s |  |  | **missed** |" in text
+    assert "| unknown | ≥ 1 h | - |  |  | - |" in text
+    assert "**slow.** Three ways." in text
+    assert text.count("**Part**") == 1
+    assert table(rows) in text
+
+
+def test_every_word_on_what_stands_between_belongs_to_a_goal():
+    keys = {row.missed for row in every_row(Path(__file__).parents[2] / "benchmarks")}
+    assert set(WHY) <= keys
+    assert missed([Row("", "", 1.0, 2.0, "x")]) == []
